@@ -310,16 +310,25 @@ def test_the_snippet_is_copied(opened: Browser, side: Side) -> None:
     assert copied.strip() == side.analysis.advice.snippet.strip()
 
 
-def test_on_paper_everything_is_unfolded(opened: Browser) -> None:
-    """In dark colours too the paper is white."""
-    pdf = base64.b64decode(opened.send("Page.printToPDF")["data"])
-    assert pdf.startswith(b"%PDF") and pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") > 3
-    dark = {"name": "prefers-color-scheme", "value": "dark"}
-    opened.send("Emulation.setEmulatedMedia", media="print", features=[dark])
-    assert opened.js("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+def test_on_paper_everything_is_unfolded_and_drawn(browser: Browser, folder: Path) -> None:
+    """As vector graphics in light colours, also from a dark page with folded sections."""
+    browser.open(folder / "index.html", dark=True)
+    browser.wait("document.body.dataset.ready === 'all'")
     axis = f"figures.drawn['{GROUP}-explore'].plots[0].below[0].axis_label_text_color"
-    opened.wait(f"{axis} === '#1a1c20'")
-    opened.send("Emulation.setEmulatedMedia", media="", features=[])
+    assert browser.js(axis) == "#e8eaed"
+    browser.js("dispatchEvent(new Event('beforeprint'))")
+    plots = browser.js("""[...document.querySelectorAll(".plot")].map((e) => {
+      const svg = e.querySelector(":scope > svg"), box = svg?.viewBox.baseVal;
+      return [e.id, e.checkVisibility(), box?.width > 200, svg?.textContent.length > 10,
+        !!svg?.innerHTML.includes("#1a1c20"), !!svg?.innerHTML.includes("#e8eaed")];
+    })""")
+    assert len(plots) > 10 and {tuple(found) for _, *found in plots} == {(True,) * 4 + (False,)}
+    browser.js("dispatchEvent(new Event('afterprint'))")
+    assert browser.js("document.querySelectorAll('.plot > svg').length") == 0
+    assert browser.js(axis) == "#e8eaed"
+    pdf = base64.b64decode(browser.send("Page.printToPDF")["data"])
+    assert pdf.startswith(b"%PDF") and len(re.findall(rb"/Type /Page\b(?!s)", pdf)) > 3
+    assert browser.errors == []
 
 
 def test_both_sides_of_a_comparison_move(

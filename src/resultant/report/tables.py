@@ -82,7 +82,7 @@ def _short(value: object) -> str:
 
 
 def _interval(low: float, high: float) -> str:
-    return f"{100 * low:.1f} to {100 * high:.1f}"
+    return f"{100 * low:.1f}\u00a0to\u00a0{100 * high:.1f}"
 
 
 def gain_tables(a: Analysis, names: Sequence[str]) -> list[Table]:

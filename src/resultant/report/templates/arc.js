@@ -176,4 +176,6 @@ const explorers = {};
   });
   await figures.open();
   document.body.dataset.ready = "true";
+  await figures.prepare();
+  document.body.dataset.ready = "all";
 })();

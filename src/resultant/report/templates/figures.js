@@ -1,4 +1,4 @@
-// The figures: drawn by Bokeh when their section is unfolded, in the colours of the page.
+// The figures: drawn by Bokeh in the colours of the page, those of folded sections while nothing else happens.
 const NUMBER = "0,0.[0000]";
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 const known = (values) => values.map((v) => v ?? NaN);
@@ -13,27 +13,66 @@ const figures = {
       section.addEventListener("toggle", () => this.draw(section));
     }
     for (const fold of $$("details.numbers")) fold.addEventListener("toggle", () => this.list(fold));
-    for (const query of ["(prefers-color-scheme: dark)", "print"]) {
-      matchMedia(query).addEventListener("change", () => this.paint());
-    }
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.paint());
+    addEventListener("beforeprint", () => this.print());
+    addEventListener("afterprint", () => this.unprint());
     await Promise.all($$("details.section[open]").map((section) => this.draw(section)));
+  },
+
+  // Paper has the figures of folded sections too, and cannot wait for them.
+  async prepare() {
+    for (const section of $$("details.section:not([open])")) {
+      await new Promise((next) => (globalThis.requestIdleCallback ?? setTimeout)(next));
+      await this.draw(section);
+    }
   },
 
   async draw(section) {
     const charts = this.sections[section.id], group = section.dataset.group;
-    if (!section.open || !charts || this.drawn[section.id]) return;
-    const own = { sources: {}, rings: [], plots: [], tables: {}, group };
+    if (!charts) return;
+    const own = this.drawn[section.id] ?? this.make(section, charts, group);
+    await own.done;
+    if (section.open) for (const [from, to] of own.moves.splice(0)) to.append(...from.childNodes);
+  },
+
+  make(section, charts, group) {
+    const own = { sources: {}, rings: [], plots: [], places: [], moves: [], tables: {}, group };
     this.drawn[section.id] = own;
-    const drawn = new Bokeh.Document(), places = [];
+    const drawn = new Bokeh.Document();
     for (const chart of charts) {
       own.plots.push(new Plot(chart, group, own).figure);
       drawn.add_root(own.plots.at(-1));
-      places.push(document.getElementById(`plot-${chart.name}`));
+      own.places.push(document.getElementById(`plot-${chart.name}`));
     }
     this.paint();
     // Before they are drawn, so that no figure is empty.
     this.tell("drawn", group, null);
-    await Bokeh.embed.add_document_standalone(drawn, section, places);
+    // A folded section has no width: its figures are drawn beyond the window.
+    if (!section.open) own.moves = own.places.map((to) => [document.getElementById("beyond").appendChild(document.createElement("div")), to]);
+    const into = section.open ? own.places : own.moves.map(([from]) => from);
+    own.done = Bokeh.embed.add_document_standalone(drawn, section, into);
+    return own;
+  },
+
+  // A canvas does not follow the width of paper: figures are printed as vector graphics in light colours.
+  print() {
+    document.documentElement.classList.add("paper");
+    this.paint();
+    for (const { plots, places } of Object.values(this.drawn)) {
+      plots.forEach((plot, i) => {
+        const view = Bokeh.index.find_one(plot);
+        if (!view) return;
+        const { width, height } = view.bbox;
+        places[i].insertAdjacentHTML("beforeend", view.export("svg").ctx.get_serialized_svg(true));
+        places[i].lastElementChild.setAttribute("viewBox", `0 0 ${width} ${height}`);
+      });
+    }
+  },
+
+  unprint() {
+    for (const svg of $$(".plot > svg")) svg.remove();
+    document.documentElement.classList.remove("paper");
+    this.paint();
   },
 
   // Sections that were never unfolded have no sources.
@@ -54,8 +93,6 @@ const figures = {
     const colour = (name) => style.getPropertyValue(name).trim();
     const ink = colour("--text"), soft = colour("--soft"), grid = colour("--grid");
     for (const plot of Object.values(this.drawn).flatMap((own) => own.plots)) {
-      // A canvas without a ground keeps remains of earlier layouts at its edge.
-      plot.setv({ border_fill_color: colour("--card") });
       for (const axis of [...plot.below, ...plot.left]) {
         axis.setv({
           axis_line_color: soft, major_tick_line_color: soft, minor_tick_line_color: null,
@@ -136,7 +173,7 @@ class Plot {
       x_axis_type: this.logarithmic(x, "x") ? "log" : "linear",
       y_axis_type: this.logarithmic(y, "y") ? "log" : "linear",
       x_axis_label: x.label, y_axis_label: y.label,
-      background_fill_color: null, outline_line_color: null,
+      background_fill_color: null, border_fill_color: null, outline_line_color: null,
     };
     if (x.ends) options.x_range = range(x);
     if (y.ends) options.y_range = range(y);
