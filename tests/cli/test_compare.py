@@ -175,8 +175,8 @@ def test_folders(cifar: Path, trained: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_files(tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole report; the summary on standard output, steps and copies on standard error."""
-    for name, noise in (("a", 0.6), ("b", 0.3)):
-        arrays = small_features(dim=8, noise=noise)
+    for name, noise in (("a", 0.9), ("b", 0.45)):
+        arrays = small_features(1, dim=8, noise=noise)
         write_store(tmp_path / f"{name}.safetensors", arrays)
     # Features are mapped, not held in memory.
     monkeypatch.setattr("resultant._core.chunks.HELD_BYTES", 1)
@@ -195,7 +195,7 @@ def test_two_files(tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatc
     assert {p.name for p in (out / "figures").glob("*.pdf")} == {
         f"projection-{name}.pdf"
         for name in (
-            *("gains", "calibration", "along-beta", "along-temperature", "along-prior"),
+            *("gains", "calibration", "along-beta", "along-temperature", "along-prior", "groups"),
             "classes",
         )
     }

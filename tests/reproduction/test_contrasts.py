@@ -132,6 +132,7 @@ def test_which_beta_in_training() -> None:
     assert ARTEFACTS["beta-sweep"].status(outcome) == "partly rerun (4 of 12)"
 
 
+@pytest.mark.slow
 def test_both_sweeps_are_drawn() -> None:
     """The frozen sweep and the sweep of training, with the available values of each."""
     pytest.importorskip("matplotlib")

@@ -162,6 +162,7 @@ def test_notes_of_the_figure() -> None:
     assert note.endswith("a class collapsed in 1 of 1 such trainings, of seed 0.")
 
 
+@pytest.mark.slow
 def test_figure_of_a_state_that_did_not_fail() -> None:
     """The state is not shown as failing if another training lost a class."""
     native, lost = networks()

@@ -223,6 +223,7 @@ def test_labels_are_no_longer_than_their_axes(drawn: dict[str, Any]) -> None:
             assert ax.xaxis.label.get_window_extent().width <= ax.bbox.width
 
 
+@pytest.mark.slow
 def test_residuals_of_the_linear_mean(drawn: dict[str, Any]) -> None:
     """fig:gain-discovery (b) has the exact score of both classes less its value at zero and less
     the linear mean; the classes have names."""

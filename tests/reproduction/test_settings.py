@@ -98,6 +98,7 @@ def test_other_presets_are_reported(
     assert apart.startswith(f"{row}, ") and "; " not in apart
 
 
+@pytest.mark.slow
 def test_other_evaluation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "FROZEN_TEMPERATURE", 0.3)
     monkeypatch.setattr(settings, "main_encoder", lambda dataset: "raw")
