@@ -205,7 +205,7 @@ def test_refused_before_any_work(
     [
         ([], "expected the file of a network or --model NAME, got neither"),
         (["x.safetensors", "--model", "resnet50"], "file of a network or --model NAME, got both"),
-        (["x.safetensors", "--pretrained"], "expected --pretrained with --model alone, got it"),
+        (["x.safetensors", "--pretrained"], "expected --pretrained only with --model, got it"),
         (["--model", "resnet51", "--data", "."], "an architecture of timm, such as resnet50"),
         (["--model", "test_resnet"], "expected --data FOLDER, or --train-list and --images"),
     ],

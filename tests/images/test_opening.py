@@ -294,7 +294,7 @@ def some_files_without_split(root: Path) -> None:
     ("make", "message"),
     [
         (only_in_test, r"expected the classes of train in test, got z of .*test/z/0\.png"),
-        (empty_class, r"images of every class, got c of .*test/c/0\.png in test alone"),
+        (empty_class, r"images of every class, got c of .*test/c/0\.png only in test"),
         (empty_class_everywhere, "expected training images of every class, got none of c"),
         (one_name_twice, "expected different class names, got '.*ment' for classes 0 and 1"),
         (one_name_of_two_numbers, "different class names, got 'crane' for classes 0 and 2"),
@@ -305,7 +305,7 @@ def some_files_without_split(root: Path) -> None:
         (not_parquet, r"expected .*train\.parquet to be Parquet, got: "),
         (mixed_labels, "labels of one kind in all splits, got names in test, numbers in train"),
         (label_beyond_the_names, r"labels in \[0, 2\), .* got 5 of .*train\.parquet row 2"),
-        (only_test, "expected a training split beside test and val, got none"),
+        (only_test, "expected a training split too, not only test and val, got none"),
         (loose_images, r"expected a folder of images per class in .*, got a\.png"),
         (no_images, "expected images in the class folders of .*, got none"),
         (some_files_without_split, r"in the name of every Parquet file, or of none, got .*more\."),

@@ -70,7 +70,7 @@ class Thing:
         (weights() | {"0.weight": torch.ones(2, 2)}, r"got 0\.weight of shape \(2, 2\), expected"),
         (weights() | {"2.weight": torch.ones(2)}, r"got 2\.weight of another network"),
         (weights() | {"0.bias": torch.full((3,), torch.nan)}, r"got 0\.bias with values that are"),
-        ({"state_dict": Thing()}, "to hold tensors alone, got other objects than tensors"),
+        ({"state_dict": Thing()}, "to hold only tensors, got other objects than tensors"),
         ([1, 2], "to hold tensors by name, got list"),
         ({}, "to hold tensors by name, got dict"),
     ],
@@ -94,7 +94,7 @@ def test_broken_and_missing_files(name: str, tmp_path: Path) -> None:
         load_encoder(network(), str(path), "tiny")
     for content in (b"", b"hello", b"\x00" * 64):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=f"expected {path} to hold tensors alone, got "):
+        with pytest.raises(ValueError, match=f"expected {path} to hold only tensors, got "):
             load_encoder(network(), str(path), "tiny")
 
 
@@ -108,5 +108,5 @@ def test_compressed_files_are_refused(tmp_path: Path) -> None:
     ):
         for member in stored.namelist():
             packed.writestr(member, stored.read(member))
-    with pytest.raises(ValueError, match="tensors alone, got a compressed member"):
+    with pytest.raises(ValueError, match="only tensors, got a compressed member"):
         read_weights(str(path))

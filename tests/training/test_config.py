@@ -156,10 +156,10 @@ def test_steps() -> None:
         ({"classification_view": "no"}, "classification_view to be True or False, got 'no'"),
         ({"classifier_views": 3}, "classifier_views 1 or 2, got 3"),
         ({"classifier_views": True}, "classifier_views 1 or 2, got True"),
-        ({"classifier_views": 1}, "classifier_views 1 in joint .* got it with no classifier"),
+        ({"classifier_views": 1}, "classifier_views 1 only in joint .* got it with no classifier"),
         (
             {"objective": "joint", "classification_view": True, "classifier_views": 1},
-            "without a third view alone, got it with a third view",
+            "only in joint training without a third view, got it with a third view",
         ),
         ({"fuse": None}, "fuse to be True or False, got None"),
         ({"architecture": 32}, "architecture to be a name, got 32"),
@@ -199,7 +199,7 @@ def test_clip(clip: Any) -> None:
 def test_views_of_listed_images() -> None:
     others = {"contrastive_view": "autoaugment", "subset": 3, "imbalance": 50.0}
     for name, value in others.items():
-        rule = f"expected {name} for CIFAR alone, got {value} for imagenet-lt"
+        rule = f"expected {name} only for CIFAR, got {value} for imagenet-lt"
         with pytest.raises(ValueError, match=rule):
             preset("imagenet-lt", **{name: value})
     assert all(config.contrastive_view == "simclr" for config in PRESETS.values())
@@ -226,7 +226,7 @@ def test_refused_for_images(changes: dict[str, Any], message: str) -> None:
 def test_settings_of_images_are_not_for_cifar() -> None:
     others: dict[str, Any] = {"long_tail": 10.0, "pretrained": True, "mean": (0.5, 0.5, 0.5)}
     for name, value in others.items():
-        with pytest.raises(ValueError, match=f"expected {name} for other datasets than CIFAR"):
+        with pytest.raises(ValueError, match=f"expected {name} only for other datasets than CIFAR"):
             preset("cifar-controlled", **{name: value})
 
 

@@ -234,7 +234,7 @@ def test_features_of_images(listed_run: tuple[Stack, Path], data: Cifar, tmp_pat
     assert "val/labels" not in again
     arguments: list[dict[str, Any]] = [{"balanced": True}, {"imbalance": 2.0}]
     for wrong in arguments:
-        with pytest.raises(ValueError, match="for CIFAR alone, not images"):
+        with pytest.raises(ValueError, match="only for CIFAR, got images"):
             extract(loaded, images, out, **wrong)
     with pytest.raises(ValueError, match="expected images of images, got those of cifar10"):
         extract(loaded, data, out)

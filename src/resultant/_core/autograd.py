@@ -64,7 +64,7 @@ def elementwise(
 ) -> Callable[..., Tensor]:
     """Make ``value(*args)`` differentiable, with ``partials[i](*args)`` its i-th derivative.
 
-    Arguments are broadcasting tensors or plain values; ``None`` stands for an argument that
+    Arguments are broadcasting tensors or plain values; ``None`` marks an argument that
     carries no gradient. Higher derivatives exist as far as the partials are differentiable, in
     reverse mode and, except under torch.compile, in forward mode.
     """

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Background:
-    """Calls of one function, one after the other, in a process that loads its modules meanwhile.
+    """Calls of one function, one after the other, in a second process that loads its modules first.
 
     A call whose process has died is made here instead.
 
@@ -28,8 +28,8 @@ class Background:
             f"import sys; sys.path[:] = {sys.path!r}; "
             f"from resultant._core.background import serve; serve({target!r}, {tuple(modules)!r})"
         )
-        # A session of its own: an interrupt of the terminal reaches this process alone, which
-        # ends the other.
+        # A session of its own: an interrupt of the terminal reaches only this process, which ends
+        # the other.
         self.process = subprocess.Popen(
             [sys.executable, "-c", code],
             stdin=subprocess.PIPE,
@@ -58,7 +58,7 @@ class Background:
         return value
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, even in the middle of a call."""
         self.closed = True
         self.process.kill()
         self.threads.shutdown(cancel_futures=True)
@@ -94,7 +94,7 @@ def calls(target: str, modules: Sequence[str] = ()) -> Iterator[Background | For
 def serve(target: str, modules: Sequence[str]) -> None:
     """Answer the calls of a `Background` until its pipe is closed."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    # What a library prints must not get between the results.
+    # Output of a library must not get between the results.
     sys.stdout = sys.stderr
     function = _load(target)
     for module in modules:

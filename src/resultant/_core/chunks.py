@@ -56,8 +56,8 @@ def matrix_bytes(device: torch.device) -> int:
 def require_decoded(decoded: int, stored: int) -> None:
     """Raise a ValueError if ``stored`` bytes of a file would decode to far more bytes.
 
-    With this bound, reading a file takes memory of at most 64 MiB and 64 times its size, beyond
-    what its labels and one chunk of its rows take.
+    With this bound, reading a file takes at most 64 MiB and 64 times its size of memory, besides
+    its labels and one chunk of its rows.
     """
     limit = DECODED_BYTES + DECODED_RATIO * stored
     if decoded > limit:

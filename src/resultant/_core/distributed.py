@@ -45,9 +45,9 @@ def numbers(n: int) -> list[int]:
     """Return the number ``n`` of every process, without waiting for a device."""
     if world_size() == 1:
         return [n]
-    each = torch.zeros(world_size(), 1, dtype=torch.int64)
-    dist.all_gather(list(each), torch.tensor([n]), group=_host_group(dist.group.WORLD))
-    return each.flatten().tolist()
+    sizes = torch.zeros(world_size(), 1, dtype=torch.int64)
+    dist.all_gather(list(sizes), torch.tensor([n]), group=_host_group(dist.group.WORLD))
+    return sizes.flatten().tolist()
 
 
 @cache

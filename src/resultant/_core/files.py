@@ -208,19 +208,19 @@ def clean_folder(folder: Path) -> None:
     _clean(folder, None)
 
 
-def _clean(folder: Path, wanted: str | None) -> None:
+def _clean(folder: Path, target: str | None) -> None:
     end = rf"-(\d+)-\w+{re.escape(SUFFIX)}"
     own = re.compile(rf"\.(.+)\.{re.escape(platform.node())}{end}")
-    others = None if wanted is None else re.compile(rf"\.{re.escape(wanted)}\..+{end}")
+    others = None if target is None else re.compile(rf"\.{re.escape(target)}\..+{end}")
     for name in os.listdir(folder) if folder.is_dir() else ():
         private = folder / name
         if private in _in_use:
             continue
         if match := own.fullmatch(name):
-            if wanted in (None, match[1]) and not _alive(int(match[2])):
+            if target in (None, match[1]) and not _alive(int(match[2])):
                 _remove(private, folder / match[1])
-        elif wanted is not None and others and others.fullmatch(name) and _abandoned(private):
-            _remove(private, folder / wanted)
+        elif target is not None and others and others.fullmatch(name) and _abandoned(private):
+            _remove(private, folder / target)
 
 
 def _abandoned(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Files and folders that hold trained networks, recognized by their headers alone.
+"""Files and folders that hold trained networks, recognized by their headers.
 
 A network file is a safetensors file that `resultant._core.tensor_files.save` wrote. A single run of
 a checkpoint is named after a colon: ``out/checkpoint.safetensors:native-seed0``.
@@ -49,7 +49,7 @@ def _facts(file: Path) -> dict[str, Any] | None:
 
 
 def find_network(path: Location) -> Path | None:
-    """Find the network that a path stands for.
+    """Find the network of a path.
 
     Args:
         path: The file of a network, or the folder of a training job.
@@ -70,7 +70,7 @@ def find_network(path: Location) -> Path | None:
 
 
 def list_networks(path: Location) -> tuple[list[Path], list[Path]]:
-    """List the networks that a path stands for, and the other safetensors files of a folder."""
+    """List the networks of a path, and the other safetensors files of a folder."""
     path = Path(path)
     if path.suffix == ".jsonl":
         raise ValueError(f"expected features or a network, got records: {path}")

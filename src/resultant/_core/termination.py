@@ -10,7 +10,7 @@ from types import FrameType
 
 
 class TerminatedError(BaseException):
-    """The process was asked to end; not an Exception, so that no handler of errors keeps it."""
+    """Request to end the process; not an Exception, so that no handler of errors catches it."""
 
 
 class _Request:

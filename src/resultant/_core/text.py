@@ -80,7 +80,7 @@ def csv_cell(value: object) -> object:
 
 
 def script_json(value: object) -> str:
-    """JSON that may stand in an HTML script."""
+    """JSON that is safe inside an HTML script."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

@@ -1,7 +1,7 @@
 """Import of torchvision and timm, even if the compiled operators of torchvision do not fit torch.
 
 The import of torchvision only looks up the schemas of some operators, which this package never
-calls. Where they are missing because the wheel was built for another torch, they are declared.
+calls. They are declared if they are missing because the wheel was built for another torch.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def vision_module(name: str) -> Any:
 def declare_operators() -> None:
     """Declare the operators of a torchvision whose compiled ones do not load.
 
-    A failed import of torchvision is forgotten, so that the next one begins anew.
+    A failed import of torchvision is forgotten, so that the next import starts again.
     """
     installed = importlib.util.find_spec("torchvision") if not _declared else None
     if installed is None or installed.origin is None:

@@ -194,7 +194,7 @@ def realize(
 def require_realization(
     state: ClassState, rule: Rule, validate: bool | None, dtype: torch.dtype = torch.float64
 ) -> Realization:
-    """Return what `realize` returns; raise unless the rule fits the classes."""
+    """Apply a rule as `realize` does; raise unless the rule fits the classes."""
     tau = require_temperature(rule.tau, state.num_classes, state.mu.device, validate, dtype=dtype)
     _require_offset(rule.offset, state, validate)
     realization = realized(state, rule, dtype)
@@ -204,7 +204,7 @@ def require_realization(
 
 
 def realized(state: ClassState, rule: Rule, dtype: torch.dtype = torch.float64) -> Realization:
-    """Compute what `realize` returns; a class without a temperature gets NaN."""
+    """Apply a rule as `realize` does, unchecked; a class without a temperature gets NaN."""
     mu, kappa = (a.detach().double() for a in (state.mu, state.kappa))
     tau, gains = rule.temperature(mu.device), None
     if rule.realization != "native":

@@ -35,7 +35,7 @@ SIZE = re.compile(
 
 
 def say(text: str = "", complaint: str = "") -> int:
-    """Print what all processes would print, as the first of them; return the exit status."""
+    """Print a text once, from the first of all processes; return the exit status."""
     if is_first():
         print(text, end="", flush=True)
         print(complaint, end="", file=sys.stderr)
@@ -130,14 +130,14 @@ def memory_shortage(error: BaseException) -> str | None:
     text = str(error)
     if not isinstance(error, MemoryError) and not SHORTAGE.search(text):
         return None
-    wanted = "more"
+    amount = "more"
     if size := SIZE.search(text):
         number = size["number"] or f"{int(size['bytes'] or size['same']) / 2**30:.2f}"
-        wanted = f"{number} {size['unit'] or 'GiB'} more"
+        amount = f"{number} {size['unit'] or 'GiB'} more"
     remedy = (
         "reduce the rows, --batch-size, --stack or --workers, or use a machine with more memory"
     )
-    return f"expected enough memory, got no room for {wanted}; {remedy}"
+    return f"expected enough memory, got no room for {amount}; {remedy}"
 
 
 def reader_is_gone() -> bool:

@@ -136,7 +136,7 @@ def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
         return extraction.with_classes(network, data), data
     for name in ("pretrained", "weights", "size"):
         if getattr(options, name):
-            raise ValueError(f"expected --{name} with --model alone, got it with {options.path}")
+            raise ValueError(f"expected --{name} only with --model, got it with {options.path}")
     network = extraction.load_network(find_network(options.path) or options.path)
     require_output_file(options.out, options.path)
     config = network.config

@@ -88,7 +88,7 @@ def open_splits(
     log: Console,
     quiet: bool = False,
 ) -> ImageSplits:
-    """Open the images of a configuration, and print their numbers and what was left out."""
+    """Open the images of a configuration; print their numbers and the images that were left out."""
     from resultant.training.image_sets import open_dataset
 
     splits = open_dataset(

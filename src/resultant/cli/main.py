@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain("interrupted", at_once=True)
         return INTERRUPTED
     except TerminatedError as end:
-        # torchrun ends the other processes so when one has failed and said why.
+        # torchrun ends the other processes this way after one has failed and printed why.
         if end.args or "RANK" not in os.environ:
             complain(": ".join(("terminated", *map(str, end.args))), at_once=True)
         return TERMINATED
@@ -233,7 +233,7 @@ def parse(call: Callable[..., Any], prog: str, arguments: Sequence[str]) -> Any:
     """Parse arguments with a parser of tyro; print help and usage errors once."""
     from tyro import conf
 
-    # An option is named after its field, wherever the field stands.
+    # An option is named after its field, also in a nested dataclass.
     config = conf.OmitArgPrefixes, conf.OmitSubcommandPrefixes, conf.CascadeSubcommandArgs
     printed, complaint = _console.Buffer(), _console.Buffer()
     try:
@@ -246,13 +246,13 @@ def parse(call: Callable[..., Any], prog: str, arguments: Sequence[str]) -> Any:
 
 
 def load(target: str) -> Any:
-    """Import what ``module:name`` names."""
+    """Import the object that ``module:name`` names."""
     module, _, name = target.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
 def usage() -> str:
-    """Return what ``resultant --help`` prints."""
+    """Return the text of ``resultant --help``."""
     summaries = {name: command.summary for name, command in COMMANDS.items()}
     for name in plugins():
         try:

@@ -30,7 +30,7 @@ Step = Callable[[str, float], object]
 
 
 class PlainConsole(Console):
-    """A console that shows text as it is: no markup, and no characters that steer a terminal."""
+    """A console without markup, and without characters that steer a terminal."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(visible(text), **{**options, "markup": False, "emoji": False})

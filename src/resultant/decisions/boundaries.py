@@ -116,7 +116,7 @@ def short_arc_roots(
 
     The equation is :math:`s_a(\cos u)=s_b(\cos(\theta-u))` (eq:short-arc-margin). Sign changes
     between 2,001 uniform locations and zeros at a location are counted; a single root is refined
-    to rounding. Where both scores rise on the whole arc, at most one root exists and the ends of
+    to rounding. If both scores rise on the whole arc, at most one root exists and the ends of
     the arc decide, so the other locations are skipped. Coinciding prototypes have no arc and no
     root.
 

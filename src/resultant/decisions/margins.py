@@ -112,7 +112,7 @@ def score_differences(z: Tensor, realization: Realization, pairs: Tensor) -> Ten
 
 
 class CentreMargins(NamedTuple):
-    """Margins [P] of pairs at the prototype of a, in favour of a, and at that of b, of b."""
+    """Margins [P] of a over b at the prototype of a, and of b over a at the prototype of b."""
 
     a: Tensor
     b: Tensor

@@ -21,7 +21,7 @@ class RulePair:
 
     Args:
         native: Native scores of all classes in float64, with their offset.
-        chunk: Rows at a time; by default those that fit the budget of scores.
+        chunk: Rows at a time; by default as many as fit the budget of scores.
     """
 
     def __init__(self, native: Realization, chunk: int | None = None) -> None:

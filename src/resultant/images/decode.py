@@ -1,6 +1,6 @@
 """Decoding of image files to RGB, with one-line errors.
 
-The formats are those of `FORMATS`, and no others, whatever plugins Pillow has. CMYK, palettes,
+Only the formats of `FORMATS` are read, even if Pillow has plugins for others. CMYK, palettes,
 grey and 16-bit images become RGB of 8 bits; transparency is dropped. Animations, truncated files
 and images of more than `MAX_PIXELS` pixels are refused.
 """

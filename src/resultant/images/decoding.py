@@ -79,9 +79,9 @@ def read_sizes(source: ImageSource, short_side: int) -> Tensor:
         return [stored_size(*_size(source, i), short_side) for i in rows]
 
     with ThreadPoolExecutor(THREADS) as pool:
-        found = list(pool.map(some, [rows.tolist() for rows in order.split(SIZE_IMAGES)]))
+        results = list(pool.map(some, [rows.tolist() for rows in order.split(SIZE_IMAGES)]))
     result = torch.empty(len(source), 2, dtype=torch.int32)
-    sizes = [size for rows in found for size in rows]
+    sizes = [size for rows in results for size in rows]
     result[order] = torch.tensor(sizes, dtype=torch.int32).view(-1, 2)
     return result
 

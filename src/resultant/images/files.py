@@ -61,8 +61,8 @@ class FileImages:
             raise ImageError(f"{error} ({self.name(index)})") from None
 
     def name(self, index: int) -> str:
-        place = "" if self.lines is None else f" ({self.origin}:{self.lines[index]})"
-        return f"{self.paths[index]}{place}"
+        line = "" if self.lines is None else f" ({self.origin}:{self.lines[index]})"
+        return f"{self.paths[index]}{line}"
 
     def labelled(self, labels: np.ndarray, class_names: tuple[str, ...]) -> FileImages:
         """Return the same images with other labels."""
@@ -97,7 +97,7 @@ def file_facts(paths: Sequence[str]) -> np.ndarray:
 
 def _facts(path: str) -> tuple[int, int]:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return MISSING, 0
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns

@@ -17,7 +17,7 @@ from resultant.images.labelling import RawSplit
 def read_folder(root: Path) -> RawSplit:
     """Find the images ``root/CLASS/**``, in sorted order.
 
-    Hidden files and files that do not end as images do are left out.
+    Hidden files and files with other endings than those of images are left out.
 
     Args:
         root: Folder of the class folders.

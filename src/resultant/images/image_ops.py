@@ -189,8 +189,8 @@ def draw_boxes(
         1,
     )
     middle = ((sizes - largest) / 2).floor()
-    found = fits.any(1, keepdim=True)
-    return torch.cat((torch.where(found, start, middle), torch.where(found, chosen, largest)), 1)
+    fitted = fits.any(1, keepdim=True)
+    return torch.cat((torch.where(fitted, start, middle), torch.where(fitted, chosen, largest)), 1)
 
 
 def draw_factors(spreads: Sequence[float], hue: float, share: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """JPEG files decoded by the GPU, with nvJPEG through torchvision.
 
 nvJPEG and Pillow round differently: a few levels apart. Files that nvJPEG may not decode as Pillow
-does (other formats, four channels, truncated files) go to Pillow, which has the say about errors.
+does (other formats, four channels, truncated files) go to Pillow, which also reports errors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from resultant._core.vision import vision_module
 # Images that are decoded at a time, and threads that read and write files.
 BATCH, THREADS = 64, 8
 # Mean pixels of a decoded image from which the GPU is faster than a few cores, and the cores that
-# are faster than the GPU: it trains meanwhile, and the pixels go through the memory of the host.
+# are faster than the GPU, which also trains, and whose pixels go through the memory of the host.
 LEAST_PIXELS, MANY_CORES = 160 * 160, 8
 START, END = b"\xff\xd8", b"\xff\xd9"
 # Bytes after the end of a JPEG file that some programs write.

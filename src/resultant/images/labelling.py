@@ -53,7 +53,7 @@ def encode(
         names: Class names that numeric labels index; by default those of the dataset, else the
             numbers themselves.
         skip: Leave out classes without training images, and held-out images of such classes.
-        skipped: Names of what was left out before.
+        skipped: Names of images that were left out before.
 
     Returns:
         The splits.
@@ -109,7 +109,7 @@ def _empty_rule(names: list[str], raw: Mapping[str, RawSplit], values: np.ndarra
     for name, split in raw.items():
         rows = np.flatnonzero(np.isin(split.labels, values))
         if len(rows):
-            got = f"{one_line(split.labels[rows[0]])} of {split.name(int(rows[0]))} in {name} alone"
+            got = f"{one_line(split.labels[rows[0]])} of {split.name(int(rows[0]))} only in {name}"
             return f"expected training images of every class, got {got}"
     return f"expected training images of every class, got none of {listed(names, NAMED)}"
 
@@ -143,7 +143,7 @@ def read_class_names(path: str | Path) -> tuple[str, ...]:
     """Read class names: one per line, or columns ``label`` and ``name`` separated by tabs.
 
     Raises:
-        ValueError: If the file is no such text, naming the line.
+        ValueError: If the file has another form; the error names the line.
     """
     path = Path(path)
     try:

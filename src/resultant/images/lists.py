@@ -16,7 +16,7 @@ from resultant.images.files import MISSING, FileImages, file_facts
 from resultant.images.labelling import RawSplit
 
 _ENDINGS = "|".join(re.escape(suffix) for suffix in SUFFIXES)
-# Names of files and of classes may hold commas: the name of a file ends as images do.
+# Names of files and of classes may hold commas: the name of a file ends in one of `SUFFIXES`.
 NAMED = re.compile(rf"(?P<path>.*?(?:{_ENDINGS}))\s*,\s*(?P<label>.+)", re.IGNORECASE)
 # Names of files may hold blanks: the label is the last word.
 NUMBERED = re.compile(r"(?P<path>.+?)\s+(?P<label>[0-9]{1,9})")

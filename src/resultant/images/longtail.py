@@ -2,8 +2,8 @@ r"""Long-tailed subsets of a balanced dataset.
 
 Class i of C keeps :math:`n_i=\lfloor n_{\max}\,\mathrm{IF}^{-i/(C-1)}\rfloor` images, class 0 the
 most, for the imbalance factor IF = :math:`n_0/n_{C-1}`; n_max is the size of the smallest class of
-the dataset. The seed alone chooses the images: everyone
-who starts from the same order has the same subset.
+the dataset. Only the seed chooses the images:
+everyone who starts from the same order has the same subset.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def open_images(
     else:
         raw = _read_data(Path(data), image_column, label_column)
     if "train" not in raw:
-        rule = "expected a training split beside " + " and ".join(raw)
+        rule = "expected a training split too, not only " + " and ".join(raw)
         raise ValueError(f"{rule}, got none in {data if not given else 'the lists'}")
     if class_names is None and data is not None and raw["train"].labels.dtype.kind == "i":
         folder = Path(data) if Path(data).is_dir() else Path(data).parent
@@ -157,9 +157,9 @@ def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, Ra
             raise ValueError(f"{rule}, got nothing at {data}")
         return {name: parquet(paths) for name, paths in _by_split(files, data.parent).items()}
     folders = {SPLITS[p.name.lower()]: p for p in sorted(data.iterdir()) if _is_split(p)}
-    found = sorted(p for p in data.rglob("*.parquet") if not p.name.startswith("."))
-    if found:
-        return {name: parquet(paths) for name, paths in _by_split(found, data).items()}
+    files = sorted(p for p in data.rglob("*.parquet") if not p.name.startswith("."))
+    if files:
+        return {name: parquet(paths) for name, paths in _by_split(files, data).items()}
     if "train" in folders:
         return {name: read_folder(path) for name, path in folders.items()}
     return {"train": read_folder(data)}
@@ -170,7 +170,7 @@ def _is_split(path: Path) -> bool:
 
 
 def _by_split(files: list[Path], root: Path) -> dict[str, list[Path]]:
-    """Sort Parquet files by the split in their name or in that of their folder."""
+    """Sort Parquet files by the split that their name or their folder names."""
     splits: dict[str, list[Path]] = {}
     for path in files:
         folders = path.parent.relative_to(root).parts if path.is_relative_to(root) else ()
@@ -179,7 +179,7 @@ def _by_split(files: list[Path], root: Path) -> dict[str, list[Path]]:
     if "" in splits and len(splits) > 1:
         rule = "expected train, val or test in the name of every Parquet file, or of none"
         raise ValueError(f"{rule}, got {listed(map(str, splits['']), 3)}")
-    # Files of a single split, whatever its name, are all the images there are.
+    # Files of a single split of any name are the whole dataset.
     return {"train": files} if len(splits) == 1 else splits
 
 

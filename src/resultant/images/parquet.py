@@ -80,9 +80,9 @@ class ParquetImages:
         """Return a digest of labels and of sizes, times and footers of the files."""
         content = hashlib.sha256(np.ascontiguousarray(self.labels).data)
         for path in self.files:
-            found = os.stat(path)
+            status = os.stat(path)
             content.update(
-                f"{os.path.basename(path)} {found.st_size} {found.st_mtime_ns} ".encode()
+                f"{os.path.basename(path)} {status.st_size} {status.st_mtime_ns} ".encode()
             )
             with open(path, "rb") as file:
                 # The last eight bytes are the length of the footer and a mark.

@@ -123,7 +123,7 @@ def choose(
     if device.type != "cuda":
         return MappedPixels(store), f"decoded images: {gigabytes(store.bytes)} on the disk"
     if kind == "auto":
-        # What the allocator has cached is given back first.
+        # Memory that the allocator has cached is given back first.
         torch.cuda.empty_cache()
         free = torch.cuda.mem_get_info(device)[0]
         fits = store.bytes + MARGIN < free
@@ -132,9 +132,9 @@ def choose(
     if kind == "gpu":
         return ResidentPixels(store, device), f"decoded images: {size} on the GPU"
     streamed = StreamedPixels(store, device, number, kind == "pinned")
-    place = "in pinned memory" if kind == "pinned" else "on the disk"
+    location = "in pinned memory" if kind == "pinned" else "on the disk"
     buffers = gigabytes(streamed.buffers.numel())
-    return streamed, f"decoded images: {size} {place}, {buffers} of batches on the GPU"
+    return streamed, f"decoded images: {size} {location}, {buffers} of batches on the GPU"
 
 
 def memory() -> int:

@@ -165,7 +165,7 @@ class ImageSplits:
 
 
 def without_broken(splits: ImageSplits, workers: int | None = None) -> ImageSplits:
-    """Decode every image and leave out those that are broken.
+    """Decode every image and leave out the broken ones.
 
     Args:
         splits: Training and held-out images.
@@ -184,8 +184,8 @@ def without_broken(splits: ImageSplits, workers: int | None = None) -> ImageSpli
             # A piece at a time: the pool would hold a task per image.
             for top in range(0, len(source), PIECE_IMAGES):
                 piece = range(top, min(top + PIECE_IMAGES, len(source)))
-                found = pool.map(partial(_error, source), piece)
-                broken |= {i: e for i, e in zip(piece, found, strict=True) if e is not None}
+                results = pool.map(partial(_error, source), piece)
+                broken |= {i: e for i, e in zip(piece, results, strict=True) if e is not None}
             if broken:
                 kept[name] = select(source, np.setdiff1d(np.arange(len(source)), list(broken)))
             errors += broken.values()

@@ -201,12 +201,12 @@ def open_store(
         source: The images.
         folder: Folder of stores; each source and size has its own folder in it.
         short_side: Shorter side of the images in pixels.
-        workers: Processes that decode, 0 for none beside this one; by default one per core.
+        workers: Processes that decode, 0 for this process; by default one per core.
         device: Device that decodes JPEG files if it can and the images are large.
         note: Called with a sentence on the size of a new store.
 
     Returns:
-        The store; `ImageStore.wait` decodes what is missing.
+        The store; `ImageStore.wait` decodes the missing images.
 
     Raises:
         ImageError: If the size of an image cannot be read.

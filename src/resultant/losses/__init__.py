@@ -1,6 +1,6 @@
 """Losses for training: the ProCo loss with its running class statistics, and logit adjustment.
 
-What makes a step fast (CUDA graph replay, Triton kernels) stays inside this folder.
+CUDA graph replay and Triton kernels, which make a step fast, stay inside this folder.
 """
 
 from resultant.losses.bank import ProCoBank

@@ -2,8 +2,8 @@
 
 For queries z and classes with logits x_c and slopes s_c in the cosine, a part holds the largest
 logit, the sum of exp(x_c - top) and the sum of exp(x_c - top) s_c mu_c. Parts add up to the
-log-sum-exp of all classes and to its gradient, whatever the order: chunks of classes that fit
-memory, and the classes of other processes. No matrix of all queries and classes exists.
+log-sum-exp of all classes and to its gradient, in any order: chunks of classes that fit memory, and
+the classes of other processes. No matrix of all queries and classes exists.
 
 On a GPU the float32 products are computed from halves: x = h + l with h and l in float16 has 22
 bits, and h h' + h l' + l h' is summed in float32 by the tensor cores, several times faster than a

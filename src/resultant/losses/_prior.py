@@ -12,7 +12,7 @@ from resultant._core.arrays import shape_of
 
 
 def log_prior_of(counts: Tensor | Sequence[float], prior: float) -> Tensor:
-    r"""Return :math:`\gamma\log\pi_c` [C] in float64; zero for gamma = 0, whatever the counts."""
+    r"""Return :math:`\gamma\log\pi_c` [C] in float64; zero for gamma = 0 and any counts."""
     n = torch.as_tensor(counts, dtype=torch.float64).detach().cpu()
     if n.dim() != 1 or not len(n):
         raise ValueError(f"expected class_counts [C] of one class or more, got {shape_of(n)}")

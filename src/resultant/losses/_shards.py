@@ -10,7 +10,7 @@ from resultant._core import distributed
 
 
 def shares(num_classes: int) -> list[range]:
-    """Return the classes of every process: equal shares, of which the last may be smaller."""
+    """Return the classes of every process: equal shares, the last of them possibly smaller."""
     processes = distributed.world_size()
     height = -(-num_classes // processes)
     if (processes - 1) * height >= num_classes:

@@ -2,7 +2,7 @@
 
 The classes are scored in chunks against all queries, and a chunk leaves nothing behind but its part
 of the softmax and of the gradient (`_partial_softmax`). The views of a batch see banks that differ
-only in the classes of the batch. These classes are scored by themselves, once per view, and the
+only in the classes of the batch. These classes are scored separately, once per view, and the
 class of a query apart from the others: with x its logit and L the log-sum-exp of the others, the
 cross-entropy is log(1 + exp(L - x)).
 
@@ -63,7 +63,7 @@ class _Step:
         self.rows, self.inside = bank.rows(self.labels), bank.inside(self.labels)
         if loss.training:
             samples, rows = bank.samples(views, self.labels)
-            seen = [bank.enter(each, rows)[self.rows] for each in samples]
+            seen = [bank.enter(view, rows)[self.rows] for view in samples]
             self.batch = torch.stack(seen)
         else:
             self.batch = bank.old[self.rows].expand(len(views), -1, -1)

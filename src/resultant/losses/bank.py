@@ -7,7 +7,7 @@ between devices and numbers of processes, and this difference is lost when a dir
 float32; :math:`1-R_c` keeps its digits over any number of samples.
 
 A class without samples starts at a random vector of length 0.9. The start counts as a sample of
-weight 1e-30: alone it is the mean, and next to one sample it is less than a rounding.
+weight 1e-30: without samples it is the mean, and next to one sample it is below rounding.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Banks(WideModule):
         return y if inside is None else torch.where(inside, y - self.classes.start, 0)
 
     def inside(self, y: Tensor) -> Tensor | None:
-        """Mark the labels of classes held here; None stands for all."""
+        """Mark the labels of classes held here; None if all are."""
         if len(self.classes) == self.num_classes:
             return None
         return (y >= self.classes.start) & (y < self.classes.stop)
@@ -199,10 +199,10 @@ class Banks(WideModule):
         return _over_ranks(views, y)
 
     def samples(self, views: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what views add to the banks, and the rows [M] of the banks that they are added to.
+        """Return the samples that views add to the banks, and their rows [M] in the banks.
 
-        That is [V, M, p + 1] with counts, or the vectors [V, M, p] for a fused kernel; samples of
-        other processes are zero or have the row -1.
+        The samples are [V, M, p + 1] with counts, or vectors [V, M, p] for a fused kernel. Samples
+        of other processes are zero or have the row -1.
         """
         if bank_kernels(views) is not None:
             inside, rows = self.inside(y), self.rows(y)
@@ -302,7 +302,7 @@ class Banks(WideModule):
 class ProCoBank(Banks):
     r"""Running class statistics of ProCo: the banks ``old`` and ``new`` of controlled training.
 
-    ``old`` holds the previous epoch and the current one so far, ``new`` the current epoch alone.
+    ``old`` holds the previous epoch and the current one so far, ``new`` only the current epoch.
     Both are buffers [C, p + 1] of sums and, last, counts, and part of ``state_dict``. Under
     torch.distributed the samples of all ranks, however many each has, enter the banks of every
     rank.

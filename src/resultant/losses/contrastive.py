@@ -225,7 +225,7 @@ class ContrastiveLoss(WideModule):
         torch.fmin(self.least_target, least, out=self.least_target)
 
     def _least(self, gains: Gains, dtype: torch.dtype) -> Tensor:
-        """Return the lesser of gain and target; minus infinity if both are positive, but scores
+        """Return the smaller of gain and target; minus infinity if both are positive, but scores
         cannot be compared at their temperature."""
         least = torch.minimum(gains.g, gains.target)
         in_reach = comparable(self.temperature * (gains.g / gains.target), dtype)

@@ -2,7 +2,7 @@ r"""The ProCo loss: contrastive learning against running von Mises-Fisher classe
 
 One step of controlled training (alg:controlled-training): each view enters the class statistics, is
 scored against them under a realization of the target gains, and the cross-entropy of
-:math:`q_c^{\mathcal R}+\gamma\log\pi_c` is differentiated in the queries alone. Scores, statistics
+:math:`q_c^{\mathcal R}+\gamma\log\pi_c` is differentiated in the queries only. Scores, statistics
 and logarithms are float32 or wider, also under autocast; nothing in a step waits for the device.
 """
 
@@ -183,7 +183,7 @@ class ProCoLoss(ContrastiveLoss):
 
 
 def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return a number as a tensor []: filled in once, but anew inside a graph, which owns it."""
+    """Return a number as a tensor [], filled in once, and again inside every graph."""
     if torch.compiler.is_compiling() or (
         device.type == "cuda" and torch.cuda.is_current_stream_capturing()
     ):

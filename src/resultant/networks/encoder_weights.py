@@ -1,4 +1,4 @@
-"""Weights of an encoder from a file: safetensors, or a .pth that holds tensors alone."""
+"""Weights of an encoder from a file: safetensors, or a .pth that holds only tensors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def read_weights(path: str) -> dict[str, Tensor]:
         # The readers raise almost any error on broken bytes.
         why = " ".join(str(error).split())
         got = "other objects than tensors" if "weights_only" in why else why[:200] or "nothing"
-        raise ValueError(f"expected {file} to hold tensors alone, got {got}") from None
+        raise ValueError(f"expected {file} to hold only tensors, got {got}") from None
     return _tensors(content, file)
 
 

@@ -58,7 +58,7 @@ class NormRelu(nn.Module):
         return scale, self.bias - self.running_mean * scale
 
     def normalized(self, x: Tensor) -> Tensor:
-        """Apply the batch norm alone to x [N, runs * channels, ...]."""
+        """Apply only the batch norm to x [N, runs * channels, ...]."""
         return F.batch_norm(
             x,
             self.running_mean.flatten(),

@@ -156,7 +156,7 @@ class ImageNetwork(nn.Module):
 
 
 class EncoderNetwork(nn.Module):
-    """A timm encoder alone, with the outputs of `ImageNetwork` and a projection of width 0.
+    """A timm encoder without a head: outputs as of `ImageNetwork`, with a projection of width 0.
 
     Args:
         architecture: Name of a timm model.

@@ -28,14 +28,14 @@ def score_arguments(
     return arguments, dimension(p, arguments[0].dtype), dtype
 
 
-# Above this size the time of a call is that of its elements.
+# Above this size the elements take most of the time of a call.
 SMALL = 4096
 
 
 def small_call(
     rho: Number, kappa: Number, tau: Number, p: int, validate: bool | None, slope: bool
 ) -> tuple[Tensor, Tensor] | None:
-    """Compute the score and its slope of few elements by the compiled kernel alone.
+    """Compute the score and its slope of few elements by one call of the compiled kernel.
 
     Returns:
         The score and, if ``slope``, its slope (else an empty tensor); None if the arguments need a

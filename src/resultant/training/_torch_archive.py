@@ -6,7 +6,7 @@ file. Names outside `HANDLERS`, `DTYPES` and `STAND_INS` are refused.
 
 ``torch.load(weights_only=True)`` reads such files too, but does not protect from a hostile one: it
 inflates compressed entries, ignores checksums, calls ``bytearray(n)`` for any n, and hashes tuples
-of tuples for ever.
+of tuples without end.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ class PickleInterpreter:
     def fill(self, items: list[Any]) -> None:
         _require(isinstance(self.stack[-1], dict), "a dict to fill")
         keys = items[::2]
-        # The hash of tuples in tuples could take for ever.
+        # The hash of tuples in tuples might never end.
         _require(all(isinstance(key, str | int) for key in keys), "keys of text or integers")
         self.stack[-1].update(zip(keys, items[1::2], strict=True))
 

@@ -1,4 +1,4 @@
-"""Training on long-tailed CIFAR subsets that lie on the device."""
+"""Training on long-tailed CIFAR subsets that are kept on the device."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class TrainConfig:
             raise ValueError(f"expected classifier_views 1 or 2, got {self.classifier_views!r}")
         if self.classifier_views == 1 and (self.classification_view or self.objective != "joint"):
             where = "a third view" if self.classification_view else "no classifier"
-            rule = "expected classifier_views 1 in joint training without a third view alone"
+            rule = "expected classifier_views 1 only in joint training without a third view"
             raise ValueError(f"{rule}, got it with {where}")
         if not isinstance(self.architecture, str):
             raise ValueError(f"expected architecture to be a name, got {self.architecture!r}")
@@ -192,8 +192,8 @@ class TrainConfig:
             raise ValueError(f"{rule}, got {self.clip!r} for {self.dataset}")
         for name in OTHERS_ALONE if cifar else CIFAR_ALONE:
             if (got := getattr(self, name)) != getattr(TrainConfig, name):
-                where = "other datasets than CIFAR" if cifar else "CIFAR alone"
-                raise ValueError(f"expected {name} for {where}, got {got} for {self.dataset}")
+                where = "other datasets than CIFAR" if cifar else "CIFAR"
+                raise ValueError(f"expected {name} only for {where}, got {got} for {self.dataset}")
         self._require_image_settings()
         for name in ("subset", "subset_seed"):
             if getattr(self, name) >= SEEDS:

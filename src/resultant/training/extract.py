@@ -219,7 +219,7 @@ def extract(
     require_images(loaded, data, balanced, imbalance)
     if isinstance(data, ImageSplits) and (balanced or imbalance is not None):
         dataset = loaded.config.dataset
-        raise ValueError(f"expected balanced and imbalance for CIFAR alone, not {dataset}")
+        raise ValueError(f"expected balanced and imbalance only for CIFAR, got {dataset}")
     subset_imbalance = None
     if isinstance(data, Cifar):
         subset_imbalance = loaded.imbalance if imbalance is None else imbalance

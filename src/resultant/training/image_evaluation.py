@@ -69,7 +69,7 @@ def evaluate_images(
         ValueError: If there are no held-out images.
     """
     if data.judge is None:
-        raise ValueError("expected held-out images to evaluate on, got training images alone")
+        raise ValueError("expected held-out images to evaluate on, got only training images")
     (stack,) = trained.stacks
     if data.balanced is not None and isinstance(data.train, SelectedImages):
         # The subset is computed once, with the others.

@@ -194,8 +194,8 @@ def train_images(
 class HeldOutAccuracy:
     """Test of the classifier on held-out images; every process computes its share.
 
-    The images are those that choose, if there are any: the others judge after the training. A call
-    returns the `accuracies` of logits without prior, in the groups of `group_masks`.
+    If a split chooses settings, its images are used, and the other split judges after the training.
+    A call returns the `accuracies` of logits without prior, in the groups of `group_masks`.
 
     Args:
         data: Training and held-out images.

@@ -1,8 +1,8 @@
 """Batches of views of decoded images, for one run in one process or in several.
 
-The order of an epoch and all its views follow from (seed, epoch), whatever the number of processes:
+The order of an epoch and all its views follow from (seed, epoch), for any number of processes:
 each process draws the whole batch and computes its share. On a GPU a thread prepares the next
-batches: it waits for images that are still being decoded, and copies what is not on the device.
+batches: it waits for images that are still being decoded, and copies images to the device.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class PhotoBatches:
 
     @property
     def bytes(self) -> int:
-        """Bytes on the device beside the decoded images."""
+        """Bytes on the device in addition to the decoded images."""
         return self.rendering.bytes + self.buffers.numel() * self.buffers.element_size()
 
     def digest(self) -> str:

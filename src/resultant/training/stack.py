@@ -210,7 +210,7 @@ class Stack:
 
     @torch.no_grad()
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Set the state to that of `tensors`."""
+        """Set the state to ``tensors``, as `tensors` returns it."""
         own = self.tensors()
         if own.keys() != tensors.keys():
             names = sorted(own.keys() ^ tensors.keys())
@@ -250,7 +250,7 @@ def build(
 ) -> StackedResNet32 | ImageNetwork:
     """Build the network of a configuration, with a classifier if ``num_classes`` is not None.
 
-    ``initial_weights`` loads those that the configuration names, which a trained network replaces.
+    ``initial_weights`` loads the weights that the configuration names, for a new network.
     """
     seeds = [run.seed for run in runs]
     if config.architecture == "resnet32":

@@ -62,8 +62,8 @@ _information = elementwise(_information_value, None, lambda nu, x: x * ratio(nu,
 
 
 def _by_default(validate_args: bool | None) -> bool | None:
-    """Obey the switch of torch.distributions, which torch.compile turns off on its own: that is not
-    taken for a wish of the user."""
+    """Return the choice of the user, or of torch.distributions as a whole; torch.compile turns the
+    validation of torch.distributions off by itself, which is not a choice of the user."""
     compiler = sys.modules.get("torch._dynamo.eval_frame")
     if validate_args is None and not Distribution._validate_args:
         turned_off = compiler and compiler.TorchPatcher.patch.cache_info().currsize

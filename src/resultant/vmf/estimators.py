@@ -19,7 +19,7 @@ from resultant._core import validation
 from resultant._core.validation import COMPUTE_DTYPE, Number
 from resultant.special.ratio import ratio, ratio_integral, ratio_inverse
 
-# Estimators of the mean length alone, and those that need the number of vectors too.
+# Estimators that need only the mean length, and those that need the number of vectors too.
 OF_LENGTH = ("mle", "proco", "banerjee")
 OF_SAMPLE = ("corrected", "loo")
 ESTIMATORS = (*OF_LENGTH, *OF_SAMPLE)
