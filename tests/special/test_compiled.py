@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -162,6 +165,17 @@ def test_bessel_functions_agree(nu: float, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(compiled, "_library", None)
     for i, (a, b) in enumerate(zip(with_kernel, results(), strict=True)):
         torch.testing.assert_close(a, b, rtol=2e-14, atol=2e-14, msg=lambda m, i=i: f"{i}: {m}")
+
+
+@built
+def test_library_of_other_sources_is_not_loaded(tmp_path: Path) -> None:
+    """After an update in place, or of a version without a checksum."""
+    for path in Path(compiled.__file__).parent.glob("_kernel*"):
+        shutil.copy(path, tmp_path)
+    assert compiled._load(tmp_path) is not None
+    header = tmp_path / "_kernel_score.h"
+    header.write_text(header.read_text() + "\n")
+    assert compiled._load(tmp_path) is None
 
 
 @built

@@ -231,8 +231,9 @@ class _Reverse(torch.autograd.Function):
         *inputs, slope = ctx.saved_tensors
         args = (*inputs, ctx.p)
         firsts = (lambda *_: slope, _concentration_slope, _temperature_slope)
-        if all(ctx.needs_input_grad[1:3]) and compiled.available(*inputs) and is_constant(*inputs):
-            by_kappa, by_tau = partials(*args)
+        both = grad_q is not None and all(ctx.needs_input_grad[1:3])
+        if both and compiled.available(*inputs) and is_constant(*inputs):
+            by_kappa, by_tau = partials(*args)  # type: ignore[call-arg]
             firsts = (firsts[0], lambda *_: by_kappa, lambda *_: by_tau)
         grads: list[Tensor | None] = [None] * 4
         for i in range(3):

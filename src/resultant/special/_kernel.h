@@ -292,20 +292,22 @@ INLINE void recur(Step *t, const Expansion *e, const Lower *l, const T *y1, cons
     }
 }
 
-/* With `stored` quotients or, for a lower end that is used once, without. */
+/* With `stored` quotients or, for a lower end that is used once, without. A step of any length,
+   not of a score, is `wide`. */
 INLINE void difference(Step *t, const Expansion *e, Lower *l, const T *y1, const T *h, int ratio,
-                       int stored) {
+                       int stored, int wide) {
     const T a = e->a, scale = e->scale;
     T w[B], g[B], u[B], bend[B], unused[B], inverse[B];
     EACH {
         const T s = SQRT(y1[i] + a * a), sum = l->s[i] + s, rise = 1 + s * l->w[i];
-        /* One division for 1/s, 1/(s + a) and 1/sum, which is 1/(s0 rise). */
-        const T all = 1 / (s * (s + a) * rise);
+        /* One division for 1/s, 1/(s + a) and 1/sum, which is 1/(s0 rise); a wide step would
+           overflow. */
+        const T all = 1 / (wide ? s * (s + a) : s * (s + a) * rise);
         t->s[i] = s;
-        w[i] = (s + a) * rise * all;
-        g[i] = s * rise * all;
+        w[i] = wide ? (s + a) * all : (s + a) * rise * all;
+        g[i] = wide ? s * all : s * rise * all;
         u[i] = scale * w[i];
-        inverse[i] = s * (s + a) * all * l->w[i];
+        inverse[i] = wide ? 1 / sum : s * (s + a) * all * l->w[i];
         const T ds = h[i] * inverse[i];
         t->ds[i] = ds + inverse[i] * (h[i] - ds * sum); /* the rounding of the quotient */
     }

@@ -154,7 +154,7 @@ INLINE void path(T *rise, T *shortfall, const Expansion *e, const Expansion *dir
             h[i] = (b[i] - a[i]) * (b[i] + a[i]);
         }
         lower_point(&lower, by, y0);
-        difference(&step, by, &lower, y1, h, 0, 0);
+        difference(&step, by, &lower, y1, h, 0, 0, 1);
         if (!by->shift) EACH step.down[i] = 0;
         EACH {
             const T lag = (by->a / (lower.s[i] + a[i])) * (by->a / (step.s[i] + b[i]));

@@ -28,3 +28,8 @@
 #include "_kernel_partials.h"
 #include "_kernel_three.h"
 #include "_kernel_bessel.h"
+
+/* The checksum of the sources, by which `compiled` knows a library of other sources. */
+__attribute__((visibility("default"))) int64_t resultant_sources(void) {
+    return SOURCES;
+}

@@ -46,7 +46,7 @@ INLINE void score_block(const Expansion *e, Classes *c, const T *rho, T *q, T *s
     T room[B], y1[B], h[B], result[B];
     Step step;
     tilted(y1, h, &c->tilt, block(room, rho, 1, count));
-    difference(&step, e, &c->lower, y1, h, slope != NULL, stored);
+    difference(&step, e, &c->lower, y1, h, slope != NULL, stored, 0);
     /* ds - a log(1 + x) in two parts: a factor a would scale an underflow of x. */
     EACH {
         const T others = step.corrections[i] + e->a * (step.x[i] - step.log[i]);

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -39,16 +40,22 @@ _NUMPY = {torch.float64: np.float64, torch.float32: np.float32}
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
-def _load() -> ctypes.CDLL | None:
+def _load(folder: Path) -> ctypes.CDLL | None:
+    """Load the library of the sources in the folder; None if it is missing or of other sources."""
     if os.environ.get("RESULTANT_KERNEL") == "0":
         return None
     try:
-        return ctypes.CDLL(str(Path(__file__).with_name("_kernel.shared")))
-    except OSError:
+        library = ctypes.CDLL(str(folder / "_kernel.shared"))
+        sources = library.resultant_sources
+    except (OSError, AttributeError):
         return None
+    sources.restype = ctypes.c_int64
+    # After an update in place the library is that of other sources until it is built again.
+    texts = b"".join(path.read_bytes() for path in sorted(folder.glob("_kernel*.[ch]")))
+    return library if sources() == zlib.crc32(texts) else None
 
 
-_library = _load()
+_library = _load(Path(__file__).parent)
 
 
 _TYPES = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "x": ctypes.c_double}
