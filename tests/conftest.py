@@ -39,12 +39,25 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
+# Files with single tests of many seconds. They come first, so that no process ends with one while
+# the others have nothing left.
+FIRST = (
+    "torture/test_torture.py",
+    "analysis/test_ray.py",
+    "losses/test_proco_devices.py",
+    "score/test_exact.py",
+    "training/test_image_sets.py",
+    "training/test_stacked_loss.py",
+    "losses/test_softmax_kernel.py",
+)
+
 # Fixtures that take seconds: a test that asks for one is slow.
 SLOW_FIXTURES = {"whole", "trained", "outcomes", "evaluated", "analysis"}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.partition("::")[0].endswith(FIRST))
     for item in items:
         if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
