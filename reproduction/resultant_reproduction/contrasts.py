@@ -20,6 +20,7 @@ from resultant_reproduction.evidence import (
 )
 from resultant_reproduction.figures import Chart, Curve, draw_charts, means
 from resultant_reproduction.formats import by_dataset, span
+from resultant_reproduction.headline import TITLES
 from resultant_reproduction.plan import (
     BOTH,
     controlled,
@@ -241,9 +242,6 @@ def _close(names: Iterable[str]) -> str:
     return f", not distinguished from {others}" if others else ", distinguished from all"
 
 
-TITLES = dict(zip(BOTH, ("ProCo", "Pure Angular"), strict=True))
-
-
 def views(evidence: Evidence) -> Outcome:
     """Pure Angular on AutoAugment and Cutout views, CIFAR-10 IF 100, long-tail probes; and the
     effect of the views themselves."""
@@ -262,15 +260,17 @@ def views(evidence: Evidence) -> Outcome:
             changes.append(Change(row, "Pure Angular - ProCo", None, differences))
         effect = over_seeds(changes[-1].differences)
         effects += [effect.effect(space)] if effect else []
-        for rule, title in TITLES.items():
+        for rule in BOTH:
             differences = paired(values["AutoAugment", rule], values["SimCLR", rule])
-            changes.append(Change(f"{title}, {space}", "AutoAugment - SimCLR", None, differences))
+            changes.append(
+                Change(f"{TITLES[rule]}, {space}", "AutoAugment - SimCLR", None, differences)
+            )
             planned = planned_seeds(configs["AutoAugment"], rule)
-            parts[f"{title}, {space}"] = len(values["AutoAugment", rule]) >= planned
+            parts[f"{TITLES[rule]}, {space}"] = len(values["AutoAugment", rule]) >= planned
         texts = [
-            f"{title} on {kind} views {value.text(2)} [{value.n}]"
+            f"{TITLES[rule]} on {kind} views {value.text(2)} [{value.n}]"
             for kind in configs
-            for rule, title in TITLES.items()
+            for rule in BOTH
             if (value := Value.of(list(values[kind, rule].values()))) is not None
         ]
         if texts:
