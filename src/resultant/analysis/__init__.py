@@ -3,6 +3,11 @@
 `FrozenSpace.fit` fits the classes of a feature space, `load_space` the features of a store. Each
 question is a function of a space; `analyze_space` asks all of them. The module `ray` does the same
 on a cluster.
+
+The advice is made by `advising`: `choice` selects settings on rows that do not judge, `mixtures`
+and `references` are further classifiers, `judging` measures all of them on held-out rows,
+`cautions` warns, `headline` and `snippet` are its text and its code. `metrics` and `sampling` serve
+the questions, `response` and `arcs` the sliders of a page.
 """
 
 from resultant.analysis.advice import Advice, Caution, Difference, Probabilities, RuleRow

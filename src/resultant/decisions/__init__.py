@@ -2,8 +2,8 @@
 
 `margins` and `gradients` measure decisions and their losses, `boundaries` finds where two classes
 meet, `changes` compares margins before and after an edit, `certificates` proves agreement with the
-cosine rule, `pairs` chooses pairs of classes, `binary_model` and `rates` hold the limits of two
-matched classes in high dimension.
+cosine rule (`rule_pair` scores by both), `pairs` chooses pairs of classes, `binary_model` and
+`rates` hold the limits of two matched classes in high dimension.
 """
 
 from resultant.decisions.binary_model import BinaryModel

@@ -4,6 +4,11 @@
 folders of shards; large arrays stay on disk. `match_rows` finds the rows that two stores share. The
 module `prepare` makes a store ready for analysis, `partition` opens Parquet files for workers, and
 `packaged_file` is the feature file that the package ships.
+
+`readers` finds the reader of a file by its `naming`: `numpy_files`, `parquet` (with
+`parquet_pages`), `csv_files`, `arrow_files`, `anndata_files` and `torch_files` give arrays as
+`rows`; `columns`, `selection` and `labels` choose features and labels among them, and `schema`
+checks them. `subsets` are stores with some rows of another.
 """
 
 from resultant.features.identities import RowMatch, match_rows

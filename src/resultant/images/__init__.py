@@ -5,7 +5,7 @@
   `longtail` subsets. `cifar` reads every form of CIFAR.
 - `decode` is the only decoder of files; `evaluation_view` has images without augmentation.
 - Views of CIFAR on the device: `augment`, on `image_ops` and the Triton kernel `view_kernel`.
-- Photographs are decoded once (`store`) and kept on the device or near it (`residency`). Views of
-  photographs are `photo_views`, on `image_ops` and `resample`, or the Triton kernel
-  `photo_kernel`; `rendering` chooses.
+- Photographs are decoded once (`store`, by `decoding` or `jpeg_decoding`) and kept on the device or
+  near it (`residency`). Views of photographs are `photo_views`, on `image_ops` and `resample`, or
+  the Triton kernel `photo_kernel`; `rendering` chooses.
 """

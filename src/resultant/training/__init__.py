@@ -6,6 +6,6 @@
 - `stack`, `stacked_loss`, `batches`: several runs as one network, one loss and one step.
 - `photo_batches`: batches of views of decoded images, made ahead on the device.
 - `evaluation`, `image_evaluation`, `probe`, `records`: probes and frozen decisions, by run.
-- `loading`, `extract`: networks from files, and their features as a store.
+- `loading`, `inference`, `extract`: networks from files, their outputs, and features as a store.
 - `proco_checkpoint`: the checkpoints of ProCo's authors.
 """
