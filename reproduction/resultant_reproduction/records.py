@@ -120,12 +120,17 @@ def _fullness(record: Record) -> tuple[bool | int, ...]:
     return *(part in record for part in parts), len(record.get("probes", {}))
 
 
-def folders(results: Path) -> list[Path]:
-    """Folders of records: the named one and, if that is the default, first the packaged one, which
-    is inside an installed package and next to it in a checkout."""
+def packaged_results() -> Path | None:
+    """Folder of the packaged records; None if they are not there."""
     here = Path(__file__).parent
     candidates = here / "results", here.parent / "results"
-    ours = next((folder for folder in candidates if folder.is_dir()), None)
+    return next((folder for folder in candidates if folder.is_dir()), None)
+
+
+def folders(results: Path) -> list[Path]:
+    """Folders of records: the named one and, if that is the default, first the packaged
+    one, which is inside an installed package and next to it in a checkout."""
+    ours = packaged_results()
     if results != RESULTS or ours is None:
         return [results]
     return [ours] if results.is_dir() and results.samefile(ours) else [ours, results]
