@@ -7,18 +7,23 @@ from functools import partial
 
 from resultant_reproduction import (
     baseline,
+    calibration,
     contrasts,
     controls,
+    dimension,
     estimators,
     failure,
     feature_figures,
     frozen_rules,
     gain_prior,
     historical,
+    other_losses,
     recipes,
     settings,
+    stand_in,
     tables,
     theory_figures,
+    training_table,
 )
 from resultant_reproduction.catalog import catalog
 from resultant_reproduction.evidence import Evidence
@@ -26,7 +31,7 @@ from resultant_reproduction.records import Records
 from resultant_reproduction.spec import Artefact, Outcome
 
 _COMPUTE: dict[str, Callable[[Evidence], Outcome]] = {
-    "angular-training": tables.angular_training,
+    "angular-training": training_table.training_table,
     "joint-fc": tables.joint_fc,
     **{name: partial(tables.frozen_table, name) for name in tables.FROZEN},
     **{name: partial(controls.control_table, name) for name in controls.TABLES},
@@ -53,6 +58,10 @@ _COMPUTE: dict[str, Callable[[Evidence], Outcome]] = {
     "stronger-views": contrasts.views,
     "estimator": estimators.estimators,
     "frozen-rules": frozen_rules.frozen_rules,
+    "calibration": calibration.calibration,
+    "stand-in": stand_in.photographs,
+    "dimension": dimension.dimension,
+    "losses": other_losses.losses,
 }
 
 # Tables first, then figures, then questions beyond the paper.

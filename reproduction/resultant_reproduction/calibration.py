@@ -22,7 +22,7 @@ from resultant.analysis.metrics import rank_correlation
 from resultant.analysis.sampling import rank_in_class
 from resultant.classes.finite_sample import held_out_state
 from resultant.classes.realization import realize
-from resultant.classes.rule import REALIZATIONS, Rule
+from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classes.statistics import ClassState
 from resultant.classifiers.calibration import (
     expected_calibration_error,
@@ -68,7 +68,7 @@ class Judged(NamedTuple):
     error: float
 
 
-def _halves(space: FrozenSpace) -> tuple[Tensor, Tensor]:
+def halves(space: FrozenSpace) -> tuple[Tensor, Tensor]:
     """Rows of the fitting and of the judging queries: every second one of each class judges."""
     judging = rank_in_class(space.test_labels) % 2 == 1
     return (~judging).nonzero().squeeze(1), judging.nonzero().squeeze(1)
@@ -101,10 +101,10 @@ def _scores(space: FrozenSpace, fit: ClassState | Components, rule: str, rows: T
 
 
 def judge(
-    space: FrozenSpace, fit: ClassState | Components, rule: str, halves: tuple[Tensor, Tensor]
+    space: FrozenSpace, fit: ClassState | Components, rule: str, split: tuple[Tensor, Tensor]
 ) -> Judged:
     """Fit the scale of a rule at beta 0 on one half of the queries, and judge it on the other."""
-    fitting, judging = halves
+    fitting, judging = split
     scale = fit_scale(_scores(space, fit, rule, fitting), space.test_labels[fitting])
     scores, labels = _scores(space, fit, rule, judging), space.test_labels[judging]
     return Judged(
@@ -120,18 +120,21 @@ def judge(
 def calibrate(space: FrozenSpace) -> dict[str, dict[str, Any]]:
     """Judge every fit and rule; return numbers in JSON types by name of the fit.
 
-    ``rules`` has accuracy, cross-entropies, scale and calibration error by rule; ``accuracy`` and
-    ``nll`` are Pure Angular less native, [mean, low, high] over the judging queries, in points and
-    with fitted scales; ``spread`` and ``correlation`` compare the gains with those of ProCo's
-    kappa.
+    ``rules`` has accuracy, cross-entropies, scale and calibration error by rule. ``points`` and
+    ``nats`` are Pure Angular less native, [mean, low, high] over the judging queries: accuracy in
+    percentage points, and cross-entropy with fitted scales. ``spread`` and ``correlation`` compare
+    the gains with those of ProCo's kappa.
     """
-    halves = _halves(space)
-    usual = gains(_fitted(space, "proco", halves[0]), space.tau)
+    split = halves(space)
+    usual = gains(_fitted(space, "proco", split[0]), space.tau)
     results = {}
     for name in FITS:
-        fit = _fitted(space, name, halves[0])
+        fit = _fitted(space, name, split[0])
         rules = (BEFORE, EDIT) if name == "components" else REALIZATIONS
-        judged = {rule: judge(space, fit, rule, halves) for rule in rules}
+        if name != "components" and not gains(fit, space.tau).all():
+            # A class without concentration has no temperature.
+            rules = tuple(rule for rule in rules if rule not in TEMPERED)
+        judged = {rule: judge(space, fit, rule, split) for rule in rules}
         own, after, before = gains(fit, space.tau), judged[EDIT], judged[BEFORE]
         results[name] = {
             "rules": {
@@ -144,11 +147,11 @@ def calibrate(space: FrozenSpace) -> dict[str, dict[str, Any]]:
                 }
                 for rule, j in judged.items()
             },
-            "accuracy": _listed(over_queries(after.right, before.right, 100.0)),
-            "nll": _listed(over_queries(after.scaled, before.scaled)),
+            "points": _listed(over_queries(after.right, before.right, 100.0)),
+            "nats": _listed(over_queries(after.scaled, before.scaled)),
             "spread": float(own.std() / own.mean()),
             "correlation": rank_correlation(own, usual),
-            "queries": len(halves[1]),
+            "queries": len(split[1]),
         }
     return results
 
@@ -237,14 +240,14 @@ class Row(NamedTuple):
     @property
     def verdicts(self) -> tuple[str, str]:
         """Verdicts of accuracy and of cross-entropy."""
-        accuracy, nll = (self.changes[key] for key in ("accuracy", "nll"))
+        accuracy, nll = (self.changes[key] for key in ("points", "nats"))
         return verdict(*accuracy[1:]), verdict(*nll[1:], helps=-1)
 
     def cells(self) -> list[Cell]:
         """Cells of the table, under `COLUMNS`."""
         texts = [
             Interval(*self.changes[key], n=self.networks).text(digits)
-            for key, digits in (("accuracy", 2), ("nll", 4))
+            for key, digits in (("points", 2), ("nats", 4))
         ]
         kept = "survives" if self.survives else "does not survive"
         spread = f"{self.spread:.3f}, rank {self.correlation:+.2f}: {kept}"
@@ -259,7 +262,7 @@ def rows_of(place: str, networks: Networks) -> list[Row]:
         fits = [own[name] for own in networks]
         spread, usual = (fmean(own[fit]["spread"] for own in networks) for fit in (name, "proco"))
         correlation = fmean(own["correlation"] or 0.0 for own in fits)
-        changes = {key: combined([own[key] for own in fits]) for key in ("accuracy", "nll")}
+        changes = {key: combined([own[key] for own in fits]) for key in ("points", "nats")}
         alive = survives(spread, usual, correlation)
         rows.append(Row(place, name, len(fits), changes, spread, correlation, alive))
     return rows
@@ -296,18 +299,22 @@ def calibration(evidence: Evidence) -> Outcome:
         "networks for several (their number in brackets). Spread is the standard deviation of the "
         "gains over their mean; rank is the rank correlation with the gains of ProCo's kappa. One "
         "network says nothing of others.",
-        "Every rule: *accuracy (%) / cross-entropy with the fitted scale (without) / calibration "
-        "error (%) / scale*. A scale changes no decision.",
-        markdown_table(rules, RULE_COLUMNS),
     ]
+    every = (
+        "*Accuracy (%) / cross-entropy with the fitted scale (without) / calibration error (%) / "
+        "scale.* A scale changes no decision.\n\n"
+    )
+    sections = {"Every rule": every + markdown_table(rules, RULE_COLUMNS)}
     cells = [cell for row in rows for cell in row.cells()]
-    return Outcome(cells, notes=notes, headline=headline, draw=lambda: _draw(rows))
+    return Outcome(
+        cells, notes=notes, headline=headline, sections=sections, draw=lambda: _draw(rows)
+    )
 
 
 def _draw(rows: Sequence[Row]) -> Figure:
     """Both changes, one row per fit and place."""
     charts = []
-    for key, label in (("accuracy", "accuracy, points"), ("nll", "cross-entropy")):
+    for key, label in (("points", "accuracy, points"), ("nats", "cross-entropy")):
         curves = []
         for y, row in enumerate(rows):
             mean, low, high = row.changes[key]
@@ -315,7 +322,7 @@ def _draw(rows: Sequence[Row]) -> Figure:
                 curves.append(Curve((low, high), (y, y), color=style.BLUE))
             single = HOLLOW if row.networks == 1 else {}
             curves.append(Curve([mean], [y], "o", color=style.BLUE, more=single))
-        names = [row.title for row in rows] if key == "accuracy" else [""] * len(rows)
+        names = [row.title for row in rows] if key == "points" else [""] * len(rows)
 
         def paint(ax: Axes, names: Sequence[str] = names) -> None:
             name_rows(ax, names)

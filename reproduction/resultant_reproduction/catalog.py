@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from resultant_reproduction.plan import PLANS, Pace, estimate, missing
+from resultant_reproduction.pace import Pace, estimate
+from resultant_reproduction.plan import PLANS, missing
 from resultant_reproduction.records import Records
 from resultant_reproduction.spec import load
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from resultant.classes.rule import EDITED
 from resultant.features.packaged import PACKAGED
 from resultant.training.config import TrainConfig, preset
 from resultant_reproduction.controls import control_config
@@ -28,7 +27,6 @@ from resultant_reproduction.evidence import (
 from resultant_reproduction.failure import Trainings
 from resultant_reproduction.historical import POLICIES, increment_errors, shown
 from resultant_reproduction.plan import official
-from resultant_reproduction.records import dig
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.verdicts import Arm, Terms
 
@@ -36,10 +34,11 @@ Keys = Mapping[str, Any]
 
 
 def arms(evidence: Evidence, entry: Keys) -> Terms:
-    """Measure an entry, which has one of the keys of `MEASURES`."""
+    """Measure an entry, which has one of the keys of `MEASURES`; several measures are added."""
     for name, measure in MEASURES.items():
         if name in entry:
-            found = measure(evidence, entry[name])
+            keys = entry[name] if isinstance(entry[name], list) else [entry[name]]
+            found = [term for own in keys for term in measure(evidence, own)]
             return [] if any(not values for _, values in found) else _weighed(found, entry)
     return []
 
@@ -182,19 +181,6 @@ def _largest_errors(evidence: Evidence) -> list[float]:
     return values
 
 
-def _drifts(evidence: Evidence) -> list[float]:
-    """Largest mean intercept drift per CIFAR-10 run of the two rules that keep intercepts, at the
-    end and along its trajectory."""
-    values = []
-    for record in evidence.records:
-        drift = dig(record, "last.intercept_drift")
-        kept = record["realization"] in EDITED and record["realization"] != "temperature"
-        if kept and drift is not None and record["config"]["dataset"] == "cifar10":
-            course = record.get("trajectory", {}).get("intercept_drift", ())
-            values.append(max([drift, *(v for v in course if v is not None)]))
-    return values
-
-
 def _support(evidence: Evidence) -> list[float]:
     """Error of the resultant at 100 images over that at 5, packaged projection."""
     curve = evidence.analysis(PACKAGED, "projection").support
@@ -218,7 +204,6 @@ SPECIAL: dict[str, Callable[[Evidence], list[float]]] = {
     "failing-classes": _ends(lambda s: _rule(s, "temperature", "distinct")),
     "increments": _increments,
     "largest-errors": _largest_errors,
-    "drifts": _drifts,
     "support": _support,
     "self-inclusion": _self_inclusion,
 }

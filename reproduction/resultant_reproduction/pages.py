@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from resultant._core import files
+from resultant.training.config import CIFAR
 from resultant_reproduction.catalog import PLACEHOLDERS, Entry, catalog
 from resultant_reproduction.formats import p_text
-from resultant_reproduction.plan import PLANS, Pace, Plan, minutes_text
+from resultant_reproduction.pace import Pace, minutes_text
+from resultant_reproduction.plan import PLANS, SECOND_ROUND, Plan
+from resultant_reproduction.records import packaged_results
 from resultant_reproduction.spec import Artefact, Cell, Change, Outcome, load
 from resultant_reproduction.templating import markdown_table, render
 
@@ -134,14 +137,23 @@ def describe_plan(plan: Plan) -> str:
         for c in configs
     )
     rules = unique(run.realization for job in jobs for run in job.runs)
+    small = [f"{c.imbalance:g}" for c in configs if c.dataset in CIFAR]
     return (
-        f"{unique(c.dataset for c in configs)}, imbalance "
-        f"{unique(f'{c.imbalance:g}' for c in configs)}; "
-        f"{unique(c.architecture for c in configs)}, {unique(c.epochs for c in configs)} epochs, "
+        f"{unique(c.dataset for c in configs)}{', imbalance ' if small else ''}{unique(small)}; "
+        f"{unique(c.architecture for c in configs)}, projection "
+        f"{unique(c.dim for c in configs)}, {unique(c.epochs for c in configs)} epochs, "
         f"{optimizer}; {unique(c.objective for c in configs)} training, prior exponent "
         f"{unique(f'{c.prior:g}' for c in configs)}; {rules}; seeds "
         f"{', '.join(map(str, plan.seeds))}: {sum(len(job.runs) for job in jobs)} runs"
     )
+
+
+def _records(plan: str) -> str:
+    """Link the records of a plan, where there are any."""
+    path = f"second-round/{plan}.jsonl" if plan in SECOND_ROUND else f"{plan}.jsonl"
+    folder = packaged_results()
+    known = folder is None or (folder / path).is_file()
+    return f"[{plan}.jsonl](../results/{path})" if known else "none yet"
 
 
 def _again(entry: Entry, pace: Pace) -> list[str]:
@@ -216,7 +228,7 @@ def make_page(artefact: Artefact, evidence: Evidence, pace: Pace, *, draw: bool 
         checks=markdown_table(check_rows(entry.checks, evidence), CHECK_HEADINGS)
         if entry.checks
         else "",
-        recipes={plan: describe_plan(PLANS[plan]) for plan in entry.plans},
+        recipes={plan: (describe_plan(PLANS[plan]), _records(plan)) for plan in entry.plans},
         again=_again(entry, pace),
         placeholders=PLACEHOLDERS,
     )

@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
-from statistics import linear_regression, median
-from typing import NamedTuple
 
-from resultant.training.config import REALIZATIONS, STACK, Run, TrainConfig, preset
+from resultant.training.config import CIFAR, REALIZATIONS, Run, TrainConfig, preset
 from resultant.training.records import Record, identity
-from resultant_reproduction.records import Records, dig
+from resultant_reproduction.records import Records
 
 RULES = tuple(name for name in REALIZATIONS if name != "cosine")
 BOTH = ("native", "angular")
@@ -22,6 +20,9 @@ SETS = ("cifar10", "cifar100")
 IMBALANCES = (10, 50, 100)
 CLASSES = {"cifar10": 10, "cifar100": 100}
 PER_CLASS = {"cifar10": 5000, "cifar100": 500}
+# Training images of a dataset that stands in for ImageNet-LT.
+STAND_IN = "tiny-imagenet-lt"
+STAND_IN_IMAGES = 21_549
 
 # Epochs after which gradients are compared (fig:training-gain, fig:c10-trajectory).
 DIAGNOSED = (1, 5, 10, 20, 40, 60, 80, 100, 120, 140, 160, 180, 200)
@@ -38,6 +39,7 @@ class PlannedJob:
         gradient_epochs: Epochs after which leading and exact gradients are compared.
         analyzed: Realizations whose frozen analysis is kept.
         ended: Realizations for which all rules are compared at the last state of training.
+        calibrated: Whether frozen analyses include rules with a fitted scale.
     """
 
     name: str
@@ -46,6 +48,7 @@ class PlannedJob:
     gradient_epochs: tuple[int, ...] = ()
     analyzed: tuple[str, ...] = ("native",)
     ended: tuple[str, ...] = ()
+    calibrated: bool = False
 
     @property
     def diagnosed(self) -> tuple[int, ...]:
@@ -56,11 +59,18 @@ class PlannedJob:
     def views(self) -> int:
         """Number of views in the training."""
         c = self.config
+        steps = self.images // c.batch_size
+        return len(self.runs) * c.epochs * steps * c.batch_size * c.views
+
+    @property
+    def images(self) -> int:
+        """Number of training images."""
+        c = self.config
+        if c.dataset not in CIFAR:
+            return STAND_IN_IMAGES
         # As `resultant.images.longtail.long_tail_counts`, which loads torch.
         largest, last, factor = PER_CLASS[c.dataset], CLASSES[c.dataset] - 1, 1 / c.imbalance
-        images = sum(int(largest * factor ** (i / last)) for i in range(last + 1))
-        steps = images // c.batch_size
-        return len(self.runs) * c.epochs * steps * c.batch_size * c.views
+        return sum(int(largest * factor ** (i / last)) for i in range(last + 1))
 
 
 @dataclass(frozen=True)
@@ -179,8 +189,7 @@ def _trials(seeds: Sequence[int]) -> Iterator[PlannedJob]:
             yield PlannedJob(f"{dataset}-{name}", config, _runs(("native",), seeds), analyzed=())
 
 
-# The plan of the second round, and its seeds in the order of protocol.md.
-SECOND_ROUND = "headline"
+# Seeds of the headline in the order of protocol.md.
 BLOCKS = ((10, 11, 12, 13), (14, 15, 16), (17, 18, 19))
 
 
@@ -194,6 +203,68 @@ def _headline(seeds: Sequence[int]) -> Iterator[PlannedJob]:
                 yield PlannedJob(name, controlled(dataset, imbalance), runs, analyzed=())
 
 
+def stand_in(architecture: str = "resnet50", objective: str = "contrastive") -> TrainConfig:
+    """Return the recipe of photographs that stand in for ImageNet-LT (group 2 of protocol.md)."""
+    return preset(
+        STAND_IN,
+        architecture=architecture,
+        objective=objective,
+        classification_view=objective == "joint",
+        epochs=100,
+    )
+
+
+# Arms of the stand-in: realization and beta.
+PHOTO_ARMS = (
+    *(("native", 0.0), ("temperature", 0.0), ("preserve", 0.0), ("angular", 0.0)),
+    ("angular", 1.5),
+)
+PHOTO_BOTH = (PHOTO_ARMS[0], PHOTO_ARMS[3])
+# Pairs of seeds that are trained one after the other.
+PHOTO_BLOCKS = ((0, 1), (2, 3))
+
+
+def _tiny(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    kinds = (
+        ("resnet50", stand_in(), PHOTO_ARMS),
+        ("resnet50-joint", stand_in(objective="joint"), PHOTO_BOTH),
+        ("resnext50", stand_in("resnext50_32x4d"), PHOTO_BOTH),
+    )
+    rest = tuple(seed for seed in seeds if all(seed not in block for block in PHOTO_BLOCKS))
+    for block, (name, config, arms) in product((*PHOTO_BLOCKS, rest), kinds):
+        # Photographs are trained one run at a time.
+        for seed, arm in product([seed for seed in block if seed in seeds], arms):
+            run = Run(*arm, seed)
+            yield PlannedJob(f"{name}-{run.name}", config, (run,), calibrated=True)
+
+
+# In an order that spans a wide range early.
+DIMENSIONS = (128, 512, 32, 2048, 64, 1024, 256)
+
+
+def _dimension(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    for p in DIMENSIONS:
+        # The plan main has p = 128.
+        config, calibrated = controlled("cifar100", 100, dim=p), p != DIMENSIONS[0]
+        yield PlannedJob(f"p{p}", config, _runs(("native",), seeds), calibrated=calibrated)
+
+
+def other_losses() -> dict[str, TrainConfig]:
+    """Return the recipe with other losses than ProCo's, by name (group 4 of protocol.md)."""
+    plain = {"objective": "joint", "contrastive_weight": 0.0, "classifier_prior": 0.0}
+    changes = {
+        "supcon": {"contrastive": "supcon"},
+        "balanced": {"contrastive": "balanced"},
+        "cross-entropy": plain,
+    }
+    return {name: controlled("cifar100", 100, **own) for name, own in changes.items()}
+
+
+def _losses(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    for name, config in other_losses().items():
+        yield PlannedJob(name, config, _runs(("native",), seeds), calibrated=True)
+
+
 PLANS = {
     plan.name: plan
     for plan in (
@@ -204,23 +275,25 @@ PLANS = {
         Plan("official", "ProCo's public recipe alone", (0, 1, 2), _official),
         Plan("failure", "the state of fig:realization", (0, 1, 2), _failure),
         Plan("beyond", "a sweep of beta, other estimators of kappa, views", (0, 1, 2), _beyond),
-        Plan(
-            SECOND_ROUND,
-            "training with an equal gain, ten more seeds",
-            (*range(10, 20),),
-            _headline,
-        ),
         Plan("members", "native ProCo on other subsets of CIFAR-100, IF 100", (0, 1, 2), _members),
         Plan("trials", "native joint training with less of a classifier", (0, 1, 2), _trials),
+        Plan(
+            "headline", "training with an equal gain, ten more seeds", (*range(10, 20),), _headline
+        ),
+        Plan("tiny", "Tiny-ImageNet-LT in the place of ImageNet-LT", (0, 1, 2, 3), _tiny),
+        Plan("dimension", "native ProCo by dimension, CIFAR-100 IF 100", (0, 1, 2), _dimension),
+        Plan("losses", "other losses than ProCo's, CIFAR-100 IF 100", (0, 1, 2), _losses),
     )
 }
+# Plans of protocol.md.
+SECOND_ROUND = ("headline", "tiny", "dimension", "losses")
 
 
 @cache
 def _planned() -> dict[str, set[int]]:
     """Return the seeds of the plans of the first round together, by kind of run."""
     seeds: dict[str, set[int]] = {}
-    first = (plan for plan in PLANS.values() if plan.name != SECOND_ROUND)
+    first = (plan for plan in PLANS.values() if plan.name not in SECOND_ROUND)
     for job in (job for plan in first for job in plan.jobs()):
         for run in job.runs:
             kind = identity(job.config, run.realization, run.beta)
@@ -242,7 +315,12 @@ def plan(name: str) -> Plan:
 
 def _is_complete(record: Record, job: PlannedJob, run: Run) -> bool:
     """Test whether a record has all parts that a job keeps of a run."""
-    parts = {"analysis": run.realization in job.analyzed, "ended": run.realization in job.ended}
+    analyzed = run.realization in job.analyzed
+    parts = {
+        "analysis": analyzed,
+        "calibration": analyzed and job.calibrated,
+        "ended": run.realization in job.ended,
+    }
     # A plan skips the probes of the balanced set if some of its images are missing.
     pools = {"long_tail"} if "plan" in record else {"long_tail", "balanced"}
     complete = all(part in record for part, needed in parts.items() if needed)
@@ -271,76 +349,3 @@ def missing(jobs: Sequence[PlannedJob], records: Records) -> list[PlannedJob]:
         for job in jobs
     )
     return [job for job in left if job.runs]
-
-
-class Pace(NamedTuple):
-    """Time of a job with k runs trained together: ``each`` + ``shared`` / k microseconds per view,
-    and ``around`` seconds outside the training loop, on a ``device``."""
-
-    each: float = 2.9
-    shared: float = 5.9
-    around: float = 48.0
-    device: str = "NVIDIA H200"
-
-    @staticmethod
-    def of(records: Records) -> Pace:
-        """Fit the pace to jobs that had their device alone, on a GPU if any record is from a GPU: a
-        line in 1 / k, or the default pace scaled if all jobs have one size."""
-        # Records call the number of concurrent jobs "beside".
-        alone = (r for r in records if not r.get("beside"))
-        timed = [(r, us) for r in alone if (us := dig(r, "us_a_view")) is not None]
-        timed = [(r, us) for r, us in timed if "device" in r.get("versions", {})] or timed
-        jobs = {(r.get("job_runs", 1), us): r for r, us in timed}
-        spent = [(dig(r, "whole_seconds"), dig(r, "job_seconds")) for r in jobs.values()]
-        around = [a - b for a, b in spent if a is not None and b is not None]
-        if not jobs:
-            return Pace()
-        devices = dict.fromkeys(r.get("versions", {}).get("device", "CPU") for r in jobs.values())
-        pace = Pace(around=median(around or [Pace().around]), device=", ".join(devices))
-        shares = [1 / min(runs, STACK) for runs, _ in jobs]
-        if len(set(shares)) > 1:
-            shared, each = linear_regression(shares, [us for _, us in jobs])
-            if shared >= 0 and each > 0:
-                return pace._replace(each=each, shared=shared)
-        scale = median(us / pace.microseconds(runs) for runs, us in jobs)
-        return pace._replace(each=scale * pace.each, shared=scale * pace.shared)
-
-    def microseconds(self, runs: int) -> float:
-        """Return the time per view."""
-        return self.each + self.shared / min(runs, STACK)
-
-    def minutes(self, jobs: Sequence[PlannedJob]) -> float:
-        """Return the time of jobs in turn."""
-        loops = sum(job.views * self.microseconds(len(job.runs)) for job in jobs) / 1e6
-        return (loops + self.around * len(jobs)) / 60
-
-    def text(self) -> str:
-        """Describe the pace."""
-        return (
-            f"on {self.device}: {self.each:.2g} + {self.shared:.2g} / k us per view for k runs "
-            f"trained together, and {self.around:.0f} s per job outside its training loop"
-        )
-
-
-def minutes_text(minutes: float) -> str:
-    """Format a time, at least one minute."""
-    return f"{max(1, round(minutes)):,} minute{'s' if round(minutes) > 1 else ''}"
-
-
-def estimate(jobs: Sequence[PlannedJob], pace: Pace) -> str:
-    """Describe the number of jobs, runs and views, and their time."""
-    views, runs = sum(job.views for job in jobs), sum(len(job.runs) for job in jobs)
-    both = ((len(jobs), "job"), (runs, "run"))
-    jobs_and_runs = ", ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in both)
-    return f"{jobs_and_runs}, {views / 1e6:,.0f} million views: {minutes_text(pace.minutes(jobs))}"
-
-
-def outlook(jobs: Sequence[PlannedJob], records: Records, pace: Pace) -> list[str]:
-    """Describe each job in one line: its records, and the time of the runs without records."""
-    lines = []
-    for job in jobs:
-        left = missing([job], records)
-        done = len(job.runs) - sum(len(part.runs) for part in left)
-        rest = minutes_text(pace.minutes(left)) if left else "done"
-        lines.append(f"{job.name}: {done} of {len(job.runs)} records, {rest}")
-    return lines

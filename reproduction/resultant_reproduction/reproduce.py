@@ -14,8 +14,9 @@ from resultant.cli.progress import open_console
 from resultant.training.config import RESULTS
 from resultant.training.records import Record, of_record, read_folder
 from resultant_reproduction import catalog
+from resultant_reproduction.pace import Pace
 from resultant_reproduction.pages import page_name
-from resultant_reproduction.plan import PLANS, Pace
+from resultant_reproduction.plan import PLANS
 from resultant_reproduction.records import Records, both_rounds, folders, read_added
 
 if TYPE_CHECKING:

@@ -17,57 +17,23 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from resultant._core.device import require_device
 from resultant._core.validation import DivergedError
-from resultant.analysis import FrozenSpace
 from resultant.images.cifar import Cifar, load_cifar
-from resultant.training.cifar import train_cifar
-from resultant.training.config import RESULTS, STACK
-from resultant.training.evaluation import CifarFeatures, cifar_features, evaluate_cifar
-from resultant.training.job import Job, Progress, Trained
-from resultant.training.log import read_metrics
-from resultant.training.records import Record, append
-from resultant_reproduction.increments import power_diagnostic
-from resultant_reproduction.plan import (
-    PLANS,
-    SECOND_ROUND,
-    Pace,
-    PlannedJob,
-    estimate,
-    missing,
-    outlook,
-    plan,
-)
+from resultant.images.source import ImageSplits
+from resultant.training.config import CIFAR, RESULTS, STACK
+from resultant.training.image_sets import open_dataset
+from resultant.training.records import append
+from resultant_reproduction.jobs import OutOfTimeError, Say, run_job, run_photographs
+from resultant_reproduction.pace import Pace, estimate, outlook
+from resultant_reproduction.plan import PLANS, SECOND_ROUND, PlannedJob, missing, plan
 from resultant_reproduction.records import Records, both_rounds, folders
-from resultant_reproduction.summarize import SPACES, summaries, summarize_state
-
-Say = Callable[[str], object]
-
-# Metrics that a trajectory keeps.
-TRAJECTORY = (
-    "epoch",
-    "gain_mean",
-    "gain_sd",
-    "applied_gain_sd",
-    "intercept_drift",
-    "gradient_error",
-    "mean_gradient_error",
-    "increment_error",
-    "mean_increment_error",
-    "increment_plane",
-)
-
 
 # Appended to the pace of a GPU.
 NO_GPU = "; this machine has no GPU and is much slower"
-
-
-class OutOfTimeError(Exception):
-    """The time limit is reached; the checkpoint holds the training so far."""
 
 
 def run_plan(
@@ -97,7 +63,7 @@ def run_plan(
 
     Args:
         name: Name of the plan.
-        data: Folder of CIFAR.
+        data: Folder of CIFAR, or of the photographs in ``tiny-imagenet-lt``.
         work: Folder for networks and checkpoints, in ``work/NAME/JOB``.
         results: Folder of records.
         device: auto, cpu, cuda or cuda:N.
@@ -146,14 +112,19 @@ def run_plan(
     images = _images(left, data)
     end = math.inf if minutes is None else time.monotonic() + 60 * minutes
     whole = {job.name: job for job in plan(name).jobs()}
-    options = {"stack": stack, "checkpoint_every": checkpoint_every, "end": end}
+    options = {"checkpoint_every": checkpoint_every, "end": end}
     options["concurrent_jobs"] = concurrent_jobs
 
     def train(job: PlannedJob) -> None:
         folder = Path(work) / name / _folder(job, whole[job.name])
-        new = run_job(job, images[job.config.dataset], folder, device, say=say, **options)
+        own_images = images[job.config.dataset]
+        if isinstance(own_images, Cifar):
+            new = run_job(job, own_images, folder, device, stack=stack, say=say, **options)
+        else:
+            store = Path(work) / "store"
+            new = run_photographs(job, own_images, folder, device, store=store, say=say, **options)
         new = [{**record, "plan": name} for record in new]
-        own = both_rounds([Path(results)])[name == SECOND_ROUND]
+        own = both_rounds([Path(results)])[name in SECOND_ROUND]
         path, seconds = own / f"{name}.jsonl", new[0]["whole_seconds"]
         append(path, new)
         say(f"{job.name}: {len(new)} records in {path} after {seconds:.0f} s")
@@ -212,129 +183,11 @@ def _folder(job: PlannedJob, whole: PlannedJob) -> str:
     return f"{job.name}-{hashlib.sha256(runs.encode()).hexdigest()[:12]}"
 
 
-def _images(jobs: Sequence[PlannedJob], root: Path) -> dict[str, Cifar]:
-    """Load the datasets of the jobs, by name."""
-    return {name: load_cifar(name, root) for name in {job.config.dataset: None for job in jobs}}
-
-
-def run_job(
-    planned: PlannedJob,
-    data: Cifar,
-    out: Path,
-    device: torch.device | str,
-    *,
-    stack: int = STACK,
-    checkpoint_every: int = 10,
-    concurrent_jobs: int = 0,
-    end: float = math.inf,
-    say: Say = print,
-) -> list[Record]:
-    """Train and evaluate a job; return one record per run, with frozen summaries as planned.
-
-    ``job_seconds`` of a record is the time of the training loop and ``whole_seconds`` the total
-    time, including the epochs of earlier calls that this call continues. After ``end`` of the
-    monotonic clock the training stops at the next checkpoint.
-    """
-    start, last_report = time.monotonic(), 0.0
-
-    def report(progress: Progress) -> None:
-        nonlocal last_report
-        epoch, of = progress.before + progress.epoch, progress.before + progress.epochs
-        if not progress.epoch:
-            say(f"{planned.name}: {progress.resumed}")
-        elif epoch == of or time.monotonic() - last_report > 15:
-            last_report = time.monotonic()
-            say(
-                f"{planned.name}: epoch {epoch}/{of}, {progress.views_per_second:,.0f} views/s, "
-                f"{progress.seconds_left:.0f} s left"
-            )
-        if progress.saved and time.monotonic() > end:
-            raise OutOfTimeError
-
-    job = Job(
-        planned.config,
-        planned.runs,
-        out,
-        checkpoint_every=checkpoint_every,
-        gradient_epochs=planned.diagnosed,
-        stack=stack,
-        concurrent_jobs=concurrent_jobs,
-    )
-    diagnostic = power_diagnostic if planned.config.family == "power" else None
-    trained = train_cifar(job, data, device, report, diagnostic)
-    features = cifar_features(trained, data)
-    records: list[Record] = evaluate_cifar(trained, data, features=features)
-    by_run = {record["run"]: record for record in records}
-    for record in records:
-        record["us_a_view"] = 1e6 * trained.seconds / _views(record, trained)
-    parts = {
-        "analysis": frozen_summaries(features, planned),
-        "ended": last_states(features, trained, planned),
-    }
-    if planned.gradient_epochs:
-        parts["trajectory"] = trajectories(out / "metrics.jsonl", job.gradient_epochs)
-    for part, by_name in parts.items():
-        for name, content in by_name.items():
-            by_run[name][part] = content
-    for record in records:
-        record["whole_seconds"] = trained.earlier + time.monotonic() - start
-    return records
-
-
-def _views(record: Record, trained: Trained) -> float:
-    config = trained.job.config
-    steps = record["train_images"] // config.batch_size
-    return len(trained.job.runs) * config.epochs * steps * config.batch_size * config.views
-
-
-def frozen_summaries(
-    features: CifarFeatures, planned: PlannedJob
-) -> dict[str, dict[str, dict[str, Any]]]:
-    """Summarize the frozen analysis of the planned runs, by name of the run."""
-    labels, queries = features.labels[features.members].cpu(), features.test_labels.cpu()
-    analyses = {}
-    for i, run in enumerate(features.runs):
-        if run.realization in planned.analyzed:
-            both = {name: features.subset(name, i) for name in SPACES}
-            train, test = ({name: pair[k] for name, pair in both.items()} for k in (0, 1))
-            analyses[run.name] = summaries(train, labels, test, queries)
-    return analyses
-
-
-def last_states(
-    features: CifarFeatures, trained: Trained, planned: PlannedJob
-) -> dict[str, dict[str, Any]]:
-    """Compare all rules at the last state of the planned runs, by name of the run: the class
-    statistics of the bank and held-out Projection features (sec:same-state-diagnostic)."""
-    config = trained.job.config
-    labels, queries = features.labels[features.members].cpu(), features.test_labels.cpu()
-    states = {}
-    for i, (run, stack, index) in enumerate(trained.networks()):
-        if run.realization in planned.ended:
-            train, test = (x.cpu() for x in features.subset("projection", i))
-            space = FrozenSpace(
-                *("projection", train, labels, test, queries, None, None),
-                *(stack.proco.bank.statistics(index).to("cpu"), config.temperature),
-                *(config.estimator, torch.float64),
-            )
-            states[run.name] = summarize_state(space, config.prior)
-    return states
-
-
-def trajectories(path: Path, epochs: Sequence[int]) -> dict[str, dict[str, list[Any]]]:
-    """Read the metrics of each run at some epochs from metrics.jsonl; None for a missing value, and
-    no entry for a metric without values."""
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for values in read_metrics(path):
-        if values["epoch"] in epochs:
-            rows.setdefault(values["run"], []).append(values)
+def _images(jobs: Sequence[PlannedJob], root: Path) -> dict[str, Cifar | ImageSplits]:
+    """Load or open the datasets of the jobs, by name."""
     return {
-        run: {
-            name: [values.get(name) for values in own]
-            for name in TRAJECTORY
-            if any(name in values for values in own)
-        }
-        for run, own in rows.items()
+        name: load_cifar(name, root) if name in CIFAR else open_dataset(config, root)
+        for name, config in {job.config.dataset: job.config for job in jobs}.items()
     }
 
 

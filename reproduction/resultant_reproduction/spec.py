@@ -209,6 +209,7 @@ class Outcome:
         lead: Remarks above the tables.
         headline: Answer in one sentence, where the artefact asks a question.
         caption: Numbers of the figure, after the caption of ``artefacts.toml``.
+        sections: Further parts of the page, text by heading.
     """
 
     cells: Sequence[Cell] = ()
@@ -219,6 +220,7 @@ class Outcome:
     lead: Sequence[str] = ()
     headline: str = ""
     caption: str = ""
+    sections: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def done(self) -> tuple[int, int]:

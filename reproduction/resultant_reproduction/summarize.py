@@ -112,16 +112,21 @@ def summaries(
     summary: dict[str, dict[str, dict[str, Any]]] = {}
     for name in train:
         for estimator in FROZEN_FITS:
-            space = FrozenSpace.fit(
-                train[name].cpu(),
-                labels.cpu(),
-                test[name].cpu(),
-                test_labels.cpu(),
-                num_classes=int(labels.max()) + 1,
-                name=name,
-                tau=FROZEN_TEMPERATURE,
-                estimator=estimator,
-            )
+            space = fit_space(train[name], labels, test[name], test_labels, name, estimator)
             answers = analyze_space(space, QUESTIONS, betas=BETAS)
             summary.setdefault(name, {})[estimator] = summarize(answers)
     return summary
+
+
+def fit_space(
+    train: Tensor,
+    labels: Tensor,
+    test: Tensor,
+    test_labels: Tensor,
+    name: str,
+    estimator: str = FROZEN_FITS[0],
+) -> FrozenSpace:
+    """Fit the classes of one space as in the frozen tables, on the CPU."""
+    rows = (a.cpu() for a in (train, labels, test, test_labels))
+    settings = {"name": name, "tau": FROZEN_TEMPERATURE, "estimator": estimator}
+    return FrozenSpace.fit(*rows, num_classes=int(labels.max()) + 1, **settings)

@@ -12,7 +12,8 @@ import pytest
 from resultant.training.config import Run
 from resultant.training.records import append
 from resultant_reproduction.catalog import plan_rows
-from resultant_reproduction.plan import PLANS, Pace, PlannedJob, estimate, missing
+from resultant_reproduction.pace import Pace, estimate
+from resultant_reproduction.plan import PLANS, PlannedJob, missing
 from resultant_reproduction.records import Records
 from tiny_cifar import tiny_config
 from training_records import left_by
@@ -47,6 +48,9 @@ def test_other_plans() -> None:
         "beyond": 30,
         "members": 6,
         "trials": 18,
+        "tiny": 36,
+        "dimension": 21,
+        "losses": 9,
     }
     for job in PLANS["power"].jobs():
         assert job.config.family == "power" and job.config.views == 3

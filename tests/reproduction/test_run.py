@@ -203,7 +203,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv.pop(1))
 import pytest, test_run
 from resultant.training import batches
-from resultant_reproduction import run
+from resultant_reproduction import jobs, run
 
 folder = Path(sys.argv[1])
 
@@ -225,7 +225,7 @@ def call(moment, left):
         inner(source, target)
 
     batches.CifarBatches.batch = at("step", batches.CifarBatches.batch)
-    run.summaries, os.replace = at("analysis", run.summaries), replace
+    jobs.summaries, os.replace = at("analysis", jobs.summaries), replace
     test_run.put_small(pytest.MonkeyPatch())
     run.run_plan("power", *test_run.places(folder), **test_run.QUIET)
 

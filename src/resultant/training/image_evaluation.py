@@ -42,11 +42,53 @@ class SplitFeatures(NamedTuple):
         return SplitFeatures(spaces, self.labels[index], None)
 
 
+class ImageFeatures(NamedTuple):
+    """Features of a network on the splits of a dataset.
+
+    Attributes:
+        train: Training images.
+        judge: Images that judge.
+        chooser: Images that choose; None without a validation split.
+        balanced: Images that the training images are a subset of; None without a subset.
+    """
+
+    train: SplitFeatures
+    judge: SplitFeatures
+    chooser: SplitFeatures | None
+    balanced: SplitFeatures | None
+
+
+def image_features(
+    trained: Trained, data: ImageSplits, workers: int | None = None
+) -> ImageFeatures:
+    """Compute the features of the network of a job.
+
+    Raises:
+        DivergedError: If features are not finite.
+        ImageError: If an image is broken.
+        ValueError: If there are no held-out images.
+    """
+    if data.judge is None:
+        raise ValueError("expected held-out images to evaluate on, got only training images")
+    (stack,) = trained.stacks
+    balanced = None
+    if data.balanced is not None and isinstance(data.train, SelectedImages):
+        # The subset is computed once, with the others.
+        balanced = _features(stack, data.balanced, workers)
+        train = balanced.rows(torch.from_numpy(data.train.rows))
+    else:
+        train = _features(stack, data.train, workers)
+    judge = _features(stack, data.judge, workers)
+    chooser = None if data.chooser is None else _features(stack, data.chooser, workers)
+    return ImageFeatures(train, judge, chooser, balanced)
+
+
 def evaluate_images(
     trained: Trained,
     data: ImageSplits,
     probes: ProbeConfig | None = None,
     workers: int | None = None,
+    features: ImageFeatures | None = None,
 ) -> list[dict[str, Any]]:
     """Probe and classify with the network of a job.
 
@@ -55,6 +97,7 @@ def evaluate_images(
         data: Training and held-out images.
         probes: Settings of the probes; None for those of the paper.
         workers: Processes that decode images; by default one per core.
+        features: Features of the network; None to compute them.
 
     Returns:
         The record of the run: configuration, versions, time, the network's own ``classifier``,
@@ -68,19 +111,9 @@ def evaluate_images(
         ImageError: If an image is broken.
         ValueError: If there are no held-out images.
     """
-    if data.judge is None:
-        raise ValueError("expected held-out images to evaluate on, got only training images")
-    (stack,) = trained.stacks
-    if data.balanced is not None and isinstance(data.train, SelectedImages):
-        # The subset is computed once, with the others.
-        balanced = _features(stack, data.balanced, workers)
-        train = balanced.rows(torch.from_numpy(data.train.rows))
-        pools = {"long_tail": train, "balanced": balanced}
-    else:
-        train = _features(stack, data.train, workers)
-        pools = {"long_tail": train}
-    judge = _features(stack, data.judge, workers)
-    chooser = None if data.chooser is None else _features(stack, data.chooser, workers)
+    features = features or image_features(trained, data, workers)
+    train, judge, chooser, balanced = features
+    pools = {"long_tail": train} | ({} if balanced is None else {"balanced": balanced})
     (record,) = base_records(trained, len(data.train))
     record |= {"held_out": data.held_out, "classes": data.num_classes}
     counts = data.counts

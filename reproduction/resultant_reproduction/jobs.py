@@ -1,0 +1,242 @@
+"""Train and evaluate one planned job: CIFAR runs side by side, or one run on photographs.
+
+A record has probes and frozen decisions, and the frozen summaries, calibrations, last states and
+trajectories that its job asks for.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from resultant.analysis import FrozenSpace
+from resultant.images.cifar import Cifar
+from resultant.images.source import ImageSplits
+from resultant.training.cifar import train_cifar
+from resultant.training.config import STACK
+from resultant.training.evaluation import CifarFeatures, cifar_features, evaluate_cifar
+from resultant.training.image_evaluation import evaluate_images, image_features
+from resultant.training.image_sets import resolved, train_images
+from resultant.training.job import Job, Progress, Trained
+from resultant.training.log import read_metrics
+from resultant.training.records import Record
+from resultant_reproduction.calibration import calibrate
+from resultant_reproduction.increments import power_diagnostic
+from resultant_reproduction.plan import PlannedJob
+from resultant_reproduction.summarize import SPACES, fit_space, summaries, summarize_state
+
+Say = Callable[[str], object]
+
+# Metrics that a trajectory keeps.
+TRAJECTORY = (
+    "epoch",
+    "gain_mean",
+    "gain_sd",
+    "applied_gain_sd",
+    "intercept_drift",
+    "gradient_error",
+    "mean_gradient_error",
+    "increment_error",
+    "mean_increment_error",
+    "increment_plane",
+)
+
+
+class OutOfTimeError(Exception):
+    """The time limit is reached; the checkpoint holds the training so far."""
+
+
+def _reporter(planned: PlannedJob, say: Say, end: float) -> Callable[[Progress], None]:
+    """Return a function that reports the progress of a job, and ends it after its time."""
+    last_report = 0.0
+
+    def report(progress: Progress) -> None:
+        nonlocal last_report
+        epoch, of = progress.before + progress.epoch, progress.before + progress.epochs
+        if not progress.epoch:
+            say(f"{planned.name}: {progress.resumed}")
+        elif epoch == of or time.monotonic() - last_report > 15:
+            last_report = time.monotonic()
+            say(
+                f"{planned.name}: epoch {epoch}/{of}, {progress.views_per_second:,.0f} views/s, "
+                f"{progress.seconds_left:.0f} s left"
+            )
+        if progress.saved and time.monotonic() > end:
+            raise OutOfTimeError
+
+    return report
+
+
+def run_job(
+    planned: PlannedJob,
+    data: Cifar,
+    out: Path,
+    device: torch.device | str,
+    *,
+    stack: int = STACK,
+    checkpoint_every: int = 10,
+    concurrent_jobs: int = 0,
+    end: float = math.inf,
+    say: Say = print,
+) -> list[Record]:
+    """Train and evaluate a job; return one record per run, with frozen summaries as planned.
+
+    ``job_seconds`` of a record is the time of the training loop and ``whole_seconds`` the total
+    time, including the epochs of earlier calls that this call continues. After ``end`` of the
+    monotonic clock the training stops at the next checkpoint.
+    """
+    start = time.monotonic()
+    job = Job(
+        planned.config,
+        planned.runs,
+        out,
+        checkpoint_every=checkpoint_every,
+        gradient_epochs=planned.diagnosed,
+        stack=stack,
+        concurrent_jobs=concurrent_jobs,
+    )
+    diagnostic = power_diagnostic if planned.config.family == "power" else None
+    trained = train_cifar(job, data, device, _reporter(planned, say, end), diagnostic)
+    features = cifar_features(trained, data)
+    records: list[Record] = evaluate_cifar(trained, data, features=features)
+    by_run = {record["run"]: record for record in records}
+    for record in records:
+        record["us_a_view"] = 1e6 * trained.seconds / _views(record, trained)
+    frozen = _frozen(features, planned)
+    parts = {
+        "analysis": {name: summaries(*rows) for name, rows in frozen.items()},
+        "calibration": calibrations(frozen, planned),
+        "ended": last_states(features, trained, planned),
+    }
+    if planned.gradient_epochs:
+        parts["trajectory"] = trajectories(out / "metrics.jsonl", job.gradient_epochs)
+    for part, by_name in parts.items():
+        for name, content in by_name.items():
+            by_run[name][part] = content
+    for record in records:
+        record["whole_seconds"] = trained.earlier + time.monotonic() - start
+    return records
+
+
+def run_photographs(
+    planned: PlannedJob,
+    data: ImageSplits,
+    out: Path,
+    device: torch.device | str,
+    *,
+    store: Path,
+    checkpoint_every: int = 10,
+    concurrent_jobs: int = 0,
+    end: float = math.inf,
+    say: Say = print,
+) -> list[Record]:
+    """Train and evaluate the one run of a job on photographs, as `run_job`; decoded images are
+    kept in ``store``."""
+    start = time.monotonic()
+    job = Job(
+        resolved(planned.config),
+        planned.runs,
+        out,
+        checkpoint_every=checkpoint_every,
+        concurrent_jobs=concurrent_jobs,
+    )
+    trained = train_images(
+        *(job, data, device), on_progress=_reporter(planned, say, end), store=store, note=say
+    )
+    features = image_features(trained, data)
+    (record,) = evaluate_images(trained, data, features=features)
+    # The settings of the plan, without the channels that are read from the network.
+    record["config"] |= {name: getattr(planned.config, name) for name in ("mean", "std")}
+    record["us_a_view"] = 1e6 * trained.seconds / _views(record, trained)
+    (run,) = planned.runs
+    if run.realization in planned.analyzed:
+        train, judge = (
+            ({name: x.cpu() for name, x in split.spaces.items()}, split.labels.cpu())
+            for split in (features.train, features.judge)
+        )
+        frozen = {run.name: (*train, *judge)}
+        record["analysis"] = summaries(*frozen[run.name])
+        if planned.calibrated:
+            record["calibration"] = calibrations(frozen, planned)[run.name]
+    record["whole_seconds"] = trained.earlier + time.monotonic() - start
+    return [record]
+
+
+def _views(record: Record, trained: Trained) -> float:
+    config = trained.job.config
+    steps = record["train_images"] // config.batch_size
+    return len(trained.job.runs) * config.epochs * steps * config.batch_size * config.views
+
+
+# Training features by space, labels, held-out features by space, labels.
+FrozenRows = tuple[dict[str, Tensor], Tensor, dict[str, Tensor], Tensor]
+
+
+def _frozen(features: CifarFeatures, planned: PlannedJob) -> dict[str, FrozenRows]:
+    """Return the features of the planned runs, by name of the run."""
+    labels, queries = features.labels[features.members].cpu(), features.test_labels.cpu()
+    rows = {}
+    for i, run in enumerate(features.runs):
+        if run.realization in planned.analyzed:
+            both = {name: features.subset(name, i) for name in SPACES}
+            train, test = ({name: pair[k] for name, pair in both.items()} for k in (0, 1))
+            rows[run.name] = train, labels, test, queries
+    return rows
+
+
+def calibrations(
+    frozen: Mapping[str, FrozenRows], planned: PlannedJob
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Judge frozen rules with a fitted scale each, by name of the run and of the space."""
+    if not planned.calibrated:
+        return {}
+    return {
+        name: {
+            space: calibrate(fit_space(train[space], labels, test[space], queries, space))
+            for space in train
+        }
+        for name, (train, labels, test, queries) in frozen.items()
+    }
+
+
+def last_states(
+    features: CifarFeatures, trained: Trained, planned: PlannedJob
+) -> dict[str, dict[str, Any]]:
+    """Compare all rules at the last state of the planned runs, by name of the run: the class
+    statistics of the bank and held-out Projection features (sec:same-state-diagnostic)."""
+    config = trained.job.config
+    labels, queries = features.labels[features.members].cpu(), features.test_labels.cpu()
+    states = {}
+    for i, (run, stack, index) in enumerate(trained.networks()):
+        if run.realization in planned.ended:
+            train, test = (x.cpu() for x in features.subset("projection", i))
+            space = FrozenSpace(
+                *("projection", train, labels, test, queries, None, None),
+                *(stack.proco.bank.statistics(index).to("cpu"), config.temperature),
+                *(config.estimator, torch.float64),
+            )
+            states[run.name] = summarize_state(space, config.prior)
+    return states
+
+
+def trajectories(path: Path, epochs: Sequence[int]) -> dict[str, dict[str, list[Any]]]:
+    """Read the metrics of each run at some epochs from metrics.jsonl; None for a missing value, and
+    no entry for a metric without values."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for values in read_metrics(path):
+        if values["epoch"] in epochs:
+            rows.setdefault(values["run"], []).append(values)
+    return {
+        run: {
+            name: [values.get(name) for values in own]
+            for name in TRAJECTORY
+            if any(name in values for values in own)
+        }
+        for run, own in rows.items()
+    }

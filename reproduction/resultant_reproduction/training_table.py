@@ -1,0 +1,100 @@
+"""Table 1 over the networks of both rounds, unpaired as in ``protocol.md``, and the first round."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from statistics import fmean
+
+from resultant_reproduction import forest, headline
+from resultant_reproduction.evidence import Evidence
+from resultant_reproduction.formats import p_text, span
+from resultant_reproduction.headline import ARMS, SETTINGS, SPACES, TITLES
+from resultant_reproduction.pages import CHANGE_HEADINGS, cell_rows, change_rows
+from resultant_reproduction.spec import Cell, Outcome
+from resultant_reproduction.tables import COLUMNS, angular_training
+from resultant_reproduction.templating import markdown_table
+from resultant_reproduction.value import Value
+from resultant_reproduction.verdicts import Judgement
+
+HEADINGS = ("", "change", "paper", "ours", "95 % interval", "networks", "p", "verdict")
+EDITED = [arm for arm in ARMS if arm != "native"]
+NAMES = {
+    f"{setting}, {space.capitalize()}": (setting, space) for setting in SETTINGS for space in SPACES
+}
+
+
+def training_table(evidence: Evidence) -> Outcome:
+    """tab:angular-training: all networks of the recipe; without a second round, the first."""
+    first = angular_training(evidence)
+    if not len(evidence.second):
+        return first
+    records = evidence.every
+    judged = {
+        (row, arm): headline.effect(records, arm, "native", (setting,), (space,))
+        for (row, (setting, space)), arm in product(NAMES.items(), EDITED)
+    }
+    cells = [_cell(evidence, cell, judged) for cell in first.cells]
+    tested = [
+        (
+            *(row, f"{TITLES[arm]} - {TITLES['native']}", f"{j.printed:+.2f}"),
+            *(f"{j.ours.mean:+.2f}", j.ours.interval(2), str(j.ours.runs)),
+            *(p_text(j.ours.p), j.verdict),
+        )
+        for (row, arm), j in judged.items()
+        if j.ours is not None
+    ]
+    about = (
+        "Unpaired: the difference of arm means with Welch's interval. Networks are those of both "
+        "arms. Each change by itself; neither intervals nor verdicts are corrected for their "
+        "number.\n\n"
+    )
+    seeds = [change for change in first.changes if change.differences]
+    headings, rows = cell_rows(first.cells)
+    alone = (
+        f"{first.headline}\n\n<details><summary>Cells and paired tests of the first round"
+        f"</summary>\n\n{markdown_table(rows, headings)}\n\nTwo-sided paired t test over seeds, "
+        f"with Student's interval.\n\n{markdown_table(change_rows(seeds), CHANGE_HEADINGS)}\n\n"
+        "</details>"
+    )
+    effects = {row: j for (row, arm), j in judged.items() if arm == "angular"}
+    return replace(
+        first,
+        cells=cells,
+        changes=(),
+        draw=lambda: forest.draw({"Pure Angular less ProCo": effects}),
+        sections={"Test": about + markdown_table(tested, HEADINGS), "First round alone": alone},
+        headline=_headline(evidence, effects),
+        notes=[
+            "Probes of the last epoch. Δ is the difference of the two means. The second round "
+            "trained no intercept-preserving networks."
+        ],
+    )
+
+
+def _cell(evidence: Evidence, cell: Cell, judged: dict[tuple[str, str], Judgement]) -> Cell:
+    """The same cell with all networks."""
+    if cell.row not in NAMES:
+        return cell
+    if cell.column not in COLUMNS:
+        ours = judged[cell.row, "angular"].ours
+        return replace(cell, ours=Value(ours.mean, None, ours.runs) if ours else None, planned=0)
+    setting, space = NAMES[cell.row]
+    arm = [*ARMS][COLUMNS.index(cell.column)]
+    values = headline.readout(evidence.every, setting, arm, space)
+    return replace(cell, ours=Value.of([*values.values()]))
+
+
+def _headline(evidence: Evidence, effects: dict[str, Judgement]) -> str:
+    whole = headline.effect(evidence.every)
+    paper = [j.printed for j in effects.values() if j.printed is not None]
+    if whole.ours is None:
+        return ""
+    rise = sum(j.ours is not None and j.ours.mean > 0 for j in effects.values())
+    return (
+        "Training with Pure Angular in place of ProCo changes long-tail probes by "
+        f"{whole.ours.text(2)} points, mean of {len(effects)} readouts over {whole.ours.runs} "
+        f"networks of both rounds (printed {fmean(paper):+.2f}): {whole.verdict}. {rise} of "
+        f"{len(effects)} readouts rise; printed are {span(paper, 2, sign='+')}, and "
+        f"{sum(v > 0 for v in paper)} rise."
+    )

@@ -1,0 +1,148 @@
+"""Rules with a fitted scale: against plain loops, and the numbers that are stored."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from frozen_data import noisy_space, scores
+from resultant.analysis import FrozenSpace
+from resultant.features.packaged import PACKAGED
+from resultant_reproduction import Evidence, Records
+from resultant_reproduction.calibration import (
+    FITS,
+    calibrate,
+    calibration,
+    combined,
+    halves,
+    judge,
+    rows_of,
+    stored,
+    survives,
+    verdict,
+)
+
+
+def naive(space: FrozenSpace, rule: str) -> dict[str, float]:
+    """Accuracy, cross-entropies, scale and calibration error, row by row."""
+    seen: dict[int, int] = {}
+    fitting, judging = [], []
+    for i, label in enumerate(space.test_labels.tolist()):
+        (judging if seen.get(label, 0) % 2 else fitting).append(i)
+        seen[label] = seen.get(label, 0) + 1
+    s = scores(space, rule, 0.0, 0.0, space.test)
+    labels = space.test_labels.tolist()
+
+    def entropy(i: int, scale: float) -> float:
+        top = max(scale * v for v in s[i])
+        total = sum(math.exp(scale * v - top) for v in s[i])
+        return math.log(total) + top - scale * s[i][labels[i]]
+
+    def loss(scale: float) -> float:
+        """Cross-entropy with a little of every class, as the fit has it."""
+        smooth = 1 / (len(fitting) + 1)
+        rows = []
+        for i in fitting:
+            own = entropy(i, scale)
+            every = own + scale * (s[i][labels[i]] - sum(s[i]) / len(s[i]))
+            rows.append((1 - smooth) * own + smooth * every)
+        return sum(rows) / len(rows)
+
+    # Golden section in the logarithm of the scale.
+    low, high = math.log(1e-3), math.log(1e3)
+    for _ in range(80):
+        a, b = high - 0.618 * (high - low), low + 0.618 * (high - low)
+        low, high = (low, b) if loss(math.exp(a)) < loss(math.exp(b)) else (a, high)
+    scale = math.exp((low + high) / 2)
+    right = [max(range(len(s[i])), key=lambda c: s[i][c]) == labels[i] for i in judging]
+    bins: dict[int, float] = {}
+    for i, hit in zip(judging, right, strict=True):
+        top = max(scale * v for v in s[i])
+        confidence = 1 / sum(math.exp(scale * v - top) for v in s[i])
+        k = min(14, math.ceil(15 * confidence) - 1)
+        bins[k] = bins.get(k, 0.0) + hit - confidence
+    return {
+        "accuracy": sum(right) / len(right),
+        "nll": sum(entropy(i, scale) for i in judging) / len(judging),
+        "raw_nll": sum(entropy(i, 1.0) for i in judging) / len(judging),
+        "scale": scale,
+        "error": sum(map(abs, bins.values())) / len(judging),
+    }
+
+
+@pytest.fixture(scope="module")
+def space() -> FrozenSpace:
+    return noisy_space(estimator="proco")
+
+
+@pytest.fixture(scope="module")
+def numbers(space: FrozenSpace) -> dict[str, dict[str, Any]]:
+    return calibrate(space)
+
+
+@pytest.mark.parametrize("rule", ["native", "angular", "cosine"])
+def test_rules_by_plain_loops(
+    rule: str, space: FrozenSpace, numbers: dict[str, dict[str, Any]]
+) -> None:
+    expected, actual = naive(space, rule), numbers["proco"]["rules"][rule]
+    assert actual["accuracy"] == pytest.approx(expected["accuracy"])
+    assert actual["raw_nll"] == pytest.approx(expected["raw_nll"], rel=1e-9)
+    assert actual["nll"] == pytest.approx(expected["nll"], rel=1e-3)
+    assert actual["scale"] == pytest.approx(expected["scale"], rel=1e-3)
+    assert actual["error"] == pytest.approx(expected["error"], abs=2e-3)
+
+
+def test_every_fit(space: FrozenSpace, numbers: dict[str, dict[str, Any]]) -> None:
+    """Changes are between rules of one fit, and gains are compared with ProCo's."""
+    assert list(numbers) == list(FITS)
+    for own in numbers.values():
+        rules = own["rules"]
+        points = 100 * (rules["angular"]["accuracy"] - rules["native"]["accuracy"])
+        assert own["points"][0] == pytest.approx(points, abs=1e-9)
+        assert own["nats"][0] == pytest.approx(rules["angular"]["nll"] - rules["native"]["nll"])
+    gain = space.gain
+    assert numbers["proco"]["spread"] == pytest.approx(float(gain.std() / gain.mean()))
+    assert numbers["proco"]["correlation"] == pytest.approx(1)
+
+
+def test_verdicts() -> None:
+    assert [verdict(a, b) for a, b in ((0.1, 0.2), (-0.2, -0.1), (-0.1, 0.1))] == [
+        *("still helps", "harms", "open")
+    ]
+    assert verdict(-0.2, -0.1, helps=-1) == "still helps" and verdict(None, None) == "open"
+    assert survives(0.05, 0.1, 0.5) and not survives(0.049, 0.1, 0.9)
+    assert not survives(0.1, 0.1, 0.49) and not survives(0.1, 0.1, None)
+    # One network: over its queries; several: Student's interval of their means.
+    assert combined([[1.0, 0.5, 1.5]]) == (1.0, 0.5, 1.5)
+    mean, low, high = combined([[1.0, 0.0, 2.0], [2.0, 0.0, 2.0], [3.0, 0.0, 2.0]])
+    assert mean == 2 and low is not None and high is not None
+    assert high - 2 == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6) == 2 - low
+
+
+def test_networks_of_records(numbers: dict[str, dict[str, Any]]) -> None:
+    rows = rows_of("place", [numbers, numbers, numbers])
+    assert [row.networks for row in rows] == [3] * len(FITS)
+    assert rows[0].title == "place: ProCo's kappa [3]"
+    # Equal networks have no spread.
+    assert rows[0].changes["points"][0] == pytest.approx(numbers["proco"]["points"][0])
+
+
+@pytest.mark.slow
+def test_stored_numbers(evidence: Evidence) -> None:
+    """A part of the stored numbers, computed again."""
+    own = stored()["projection"]["proco"]
+    space = evidence.space(PACKAGED, "projection")
+    fitting, judging = halves(space)
+    for rule in ("native", "angular"):
+        result = judge(space, space.state, rule, (fitting, judging))
+        assert float(result.right.double().mean()) == own["rules"][rule]["accuracy"]
+        assert result.scale == pytest.approx(own["rules"][rule]["scale"], rel=1e-6)
+    assert len(judging) == own["queries"] == 5000
+
+
+def test_page() -> None:
+    outcome = calibration(Evidence(Records()))
+    assert len(dict.fromkeys(c.row for c in outcome.cells)) == 2 * len(FITS)
+    assert all(c.row.endswith("[1]") for c in outcome.cells)

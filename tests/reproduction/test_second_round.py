@@ -1,0 +1,259 @@
+"""Groups 2 to 4 of the protocol: trained in miniature, and judged from made-up records."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from images.photos import write_folder
+from paper_evidence import probed
+from resultant.images.opening import open_images
+from resultant.training.config import Run, TrainConfig, preset
+from resultant.training.records import read_lines
+from resultant_reproduction import Evidence, Records, run, summarize
+from resultant_reproduction.dimension import MEASURES, THEORY, dimension, fit_slope
+from resultant_reproduction.other_losses import losses
+from resultant_reproduction.plan import (
+    DIMENSIONS,
+    PLANS,
+    Plan,
+    PlannedJob,
+    controlled,
+    other_losses,
+    stand_in,
+)
+from resultant_reproduction.stand_in import contrasts, photographs, printed_effect
+from tiny_cifar import tiny_cifar, tiny_config
+from training_records import record
+
+DATA = tiny_cifar(size=4)
+QUIET: dict[str, Any] = {"say": lambda text: None, "checkpoint_every": 1}
+# Settings that a test makes small.
+SMALL = ("dim", "batch_size", "epochs", "imbalance", "learning_rate", "precision", "dataset")
+
+
+def smaller(config: TrainConfig) -> TrainConfig:
+    return replace(config, **{name: getattr(tiny_config(epochs=1), name) for name in SMALL})
+
+
+def run_small(
+    patch: pytest.MonkeyPatch, folder: Path, jobs: list[PlannedJob], **options: Any
+) -> int:
+    """Run jobs in the place of the plan losses."""
+
+    def make(seeds: Any) -> Iterator[PlannedJob]:
+        return iter(jobs)
+
+    patch.setattr(summarize, "QUESTIONS", ("grid", "gains"))
+    patch.setattr(summarize, "BETAS", (0.0, 1.0))
+    patch.setattr(run, "plan", lambda name: Plan("losses", "", (0,), make))
+    patch.setattr(run, "load_cifar", lambda name, root: DATA)
+    return run.run_plan("losses", folder, folder / "out", folder, "cpu", **QUIET, **options)
+
+
+@pytest.mark.slow
+def test_other_losses_and_dimensions_in_miniature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each loss of the plan trains, is analysed and calibrated; records are of the second round."""
+    jobs = [replace(job, config=smaller(job.config)) for job in PLANS["losses"].jobs((0,))]
+    # Another dimension too; mixtures take time, and one calibration is enough.
+    wide = replace(jobs[0].config, dim=2 * jobs[0].config.dim)
+    jobs = [replace(jobs[0], config=wide), *(replace(j, calibrated=False) for j in jobs[1:])]
+    assert run_small(monkeypatch, tmp_path, jobs) == 0
+    path = tmp_path / "second-round" / "losses.jsonl"
+    records = read_lines(path)
+    assert [r["config"]["contrastive"] for r in records] == ["supcon", "balanced", "proco"]
+    assert records[2]["config"]["contrastive_weight"] == 0 and "accuracy" in records[2]["last"]
+    assert [r["config"]["dim"] for r in records] == [16, 8, 8]
+    for space in ("encoder", "projection"):
+        half = records[0]["calibration"][space]["proco"]
+        assert half["queries"] == 8 and set(half["rules"]) >= {"native", "angular", "cosine"}
+        assert all(r["analysis"][space]["proco"]["gains"]["mean"] > 0 for r in records)
+    before = path.read_bytes()
+    assert run_small(monkeypatch, tmp_path, jobs) == 0 and path.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_photographs_in_miniature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run on photographs stops at its time limit, goes on, and leaves one whole record."""
+    sizes = {"a": 12, "b": 6, "c": 4}
+    write_folder(tmp_path / "data" / "train", sizes)
+    write_folder(tmp_path / "data" / "test", dict.fromkeys(sizes, 4), first=60)
+    splits = open_images(tmp_path / "data")
+    monkeypatch.setattr(run, "open_dataset", lambda config, root: splits)
+    own = {"architecture": "test_resnet", "dim": 8, "size": 32, "batch_size": 4, "epochs": 2}
+    jobs = [
+        replace(job, config=replace(job.config, learning_rate=0.02, **own))
+        for job in PLANS["tiny"].jobs((0,))[:1]
+    ]
+    calls = [run_small(monkeypatch, tmp_path, jobs, minutes=m) for m in (1e-9, None)]
+    assert calls == [1, 0]
+    (result,) = read_lines(tmp_path / "second-round" / "losses.jsonl")
+    assert result["run"] == "native-seed0" and result["config"]["mean"] is None
+    assert {"encoder", "projection"} == set(result["calibration"]) == set(result["analysis"])
+    assert result["probes"]["long_tail"]["encoder"]["accuracy"] <= 1
+    native = result["analysis"]["projection"]["proco"]["accuracy"]["native"]
+    assert native == pytest.approx(result["frozen"]["projection"]["proco"]["native"])
+
+
+def test_order_of_the_plans() -> None:
+    """The order that protocol.md fixes."""
+    jobs = PLANS["tiny"].jobs()
+    assert [len(job.runs) for job in jobs] == [1] * 36
+    assert [job.runs[0].seed for job in jobs] == [0] * 5 + [1] * 5 + [0, 0, 1, 1] * 2 + [
+        *([2] * 5 + [3] * 5),
+        *([2, 2, 3, 3] * 2),
+    ]
+    assert all(job.config.epochs == 100 and job.config.temperature == 0.07 for job in jobs)
+    assert [job.config.views for job in jobs[:18]] == [2] * 10 + [3] * 4 + [2] * 4
+    assert {job.config.architecture for job in jobs[14:18]} == {"resnext50_32x4d"}
+    dims = [job.config.dim for job in PLANS["dimension"].jobs()]
+    assert dims == list(DIMENSIONS) and sorted(dims) == [2**k for k in range(5, 12)]
+    kinds = [(c.contrastive, c.contrastive_weight, c.classifier_prior) for c in losses_of()]
+    assert kinds == [("supcon", 1, None), ("balanced", 1, None), ("proco", 0, 0)]
+
+
+def losses_of() -> list[TrainConfig]:
+    return [job.config for job in PLANS["losses"].jobs()]
+
+
+def analysed(
+    config: TrainConfig, seed: int, changes: dict[str, float], cv: float = 0.1
+) -> dict[str, Any]:
+    """A record with a frozen summary: accuracies by rule, and numbers of `MEASURES`."""
+    summary = {
+        "tau": 0.1,
+        "accuracy": {"native": 0.4} | {k: 0.4 + v for k, v in changes.items()},
+        "gains": {"mean": 8.0, "standard_deviation": 8.0 * cv},
+        "cosine": {"queries": 1000, "disagreements": 0, "certified": 900, "agreement": 0.99},
+        "boundaries": {"joint_leading": {"mae": 1.0}},
+        "gradients": {"gradient_error": 1.0},
+    }
+    spaces = {space: {"proco": summary} for space in ("encoder", "projection")}
+    return record(config, "native", 0.0, seed, analysis=spaces)
+
+
+@pytest.mark.parametrize(
+    ("power", "verdict"), [(-1.0, "confirmed"), (-2.0, "steeper"), (-0.5, "flatter")]
+)
+def test_slopes_of_the_law(power: float, verdict: str) -> None:
+    """Errors that follow a power of nu, by the formulas of least squares."""
+    noise = (1.01, 0.99, 1.0)
+    records = []
+    for p in DIMENSIONS[:5]:
+        for seed, factor in enumerate(noise):
+            r = analysed(controlled("cifar100", 100, dim=p), seed, {})
+            own = r["analysis"]["projection"]["proco"]
+            own["boundaries"]["joint_leading"]["mae"] = factor * (p / 2 - 1) ** power
+            records.append(r)
+    outcome = dimension(Evidence(Records(), second=Records(records)))
+    name = next(iter(MEASURES))
+    (cell,) = (c for c in outcome.cells if c.row.startswith("slope") and c.column == name)
+    x = [math.log10(p / 2 - 1) for p in DIMENSIONS[:5] for _ in noise]
+    y = [power * a + math.log10(f) for a, f in zip(x, noise * 5, strict=True)]
+    a, b = statistics.fmean(x), statistics.fmean(y)
+    slope = sum((u - a) * (v - b) for u, v in zip(x, y, strict=True)) / sum((u - a) ** 2 for u in x)
+    assert cell.text.startswith(f"{slope:.2f} [") and cell.text.endswith(verdict)
+    # Queries without a disagreement count as half a query, in percent.
+    assert all(
+        "0.0500" in c.text for c in outcome.cells if c.column == "disagreement (%)" and c.ours
+    )
+    assert outcome.done == (5, 7) and outcome.draw is not None
+    assert fit_slope([1, 10, 100], [1, 0.1, 0.01]).slope == pytest.approx(THEORY)
+
+
+def test_few_dimensions_leave_the_law_open() -> None:
+    record_ = analysed(controlled("cifar100", 100), 0, {})
+    outcome = dimension(Evidence(Records([record_])))
+    assert not outcome.headline and outcome.draw is None and outcome.done == (1, 7)
+
+
+@pytest.mark.parametrize(
+    ("cv", "effect", "spread", "shared"),
+    [
+        (0.06, 0.02, "everyone's", "everyone's"),
+        (0.01, -0.02, "ProCo's own", "ProCo's own"),
+    ],
+)
+def test_verdicts_of_other_losses(cv: float, effect: float, spread: str, shared: str) -> None:
+    configs = [controlled("cifar100", 100), *other_losses().values()]
+    records = [
+        analysed(
+            config,
+            seed,
+            dict.fromkeys(("temperature", "preserve"), (0.02 if i == 0 else effect) + 0.001 * seed)
+            | {"angular": (0.02 if i == 0 else effect) + 0.001 * seed},
+            0.1 if i == 0 else cv,
+        )
+        for i, config in enumerate(configs)
+        for seed in range(3)
+    ]
+    outcome = losses(Evidence(Records(records)))
+    assert f"The spread of gains: {spread}. The effect of equal gains: {shared}." in (
+        outcome.headline
+    )
+    rows = dict.fromkeys(c.row for c in outcome.cells)
+    # Cross-entropy trains no projection.
+    assert list(rows)[-1] == "cross-entropy, encoder [3]" and len(rows) == 7
+    assert losses(Evidence(Records(records[:6]))).headline == ""
+
+
+def test_contrasts_of_the_stand_in() -> None:
+    """Welch's interval by hand, beside the printed effect of ImageNet-LT."""
+    native, angular = (0.30, 0.31, 0.305), (0.33, 0.34, 0.338)
+    records = [
+        probed(stand_in(), rule, seed, accuracy)
+        for rule, own in (("native", native), ("angular", angular))
+        for seed, accuracy in enumerate(own)
+    ]
+    encoder, projection = contrasts(Records(records))
+    assert encoder.arm == "Pure Angular" and encoder.ours.runs == 6
+    assert encoder.printed == pytest.approx(23.22 - 23.05)
+    assert projection.printed == pytest.approx(37.07 - 36.86)
+    difference = 100 * (statistics.fmean(angular) - statistics.fmean(native))
+    error = 100 * math.sqrt(sum(statistics.variance(v) / 3 for v in (native, angular)))
+    assert encoder.ours.mean == pytest.approx(difference)
+    assert encoder.ours.error == pytest.approx(error) and encoder.verdict == "same direction"
+    lower = [replace_accuracy(r, 0.28) if r["realization"] == "angular" else r for r in records]
+    assert next(contrasts(Records(lower))).verdict == "other direction"
+    outcome = photographs(Evidence(Records(), second=Records(records)))
+    assert outcome.done == (2, 9) and "Tiny-ImageNet-LT is not ImageNet-LT" in outcome.notes[0]
+    assert "ProCo reaches: ResNet-50 encoder 30.50 ± 0.50 % [3]" in outcome.notes[1]
+
+
+def replace_accuracy(r: dict[str, Any], value: float) -> dict[str, Any]:
+    spaces = {s: {"accuracy": value + 0.001 * r["seed"]} for s in ("encoder", "projection")}
+    return {**r, "probes": {"long_tail": spaces}}
+
+
+@pytest.mark.parametrize(
+    ("arm", "beta", "readout", "effect"),
+    [
+        ("temperature", 0.0, "encoder", 22.93 - 23.05),
+        ("angular", 1.5, "projection", 37.76 - 36.86),
+        ("angular", 0.0, "classifier", 57.35 - 57.26),
+    ],
+)
+def test_printed_effects_of_imagenet(arm: str, beta: float, readout: str, effect: float) -> None:
+    assert printed_effect("ResNet-50", arm, beta, readout) == pytest.approx(effect)
+    assert printed_effect("ResNeXt-50", arm, beta, readout) is None
+
+
+def test_pages_without_runs() -> None:
+    """Every page of the second round says that it waits, and draws nothing."""
+    makers: list[Callable[[Evidence], Any]] = [photographs, dimension, losses]
+    for make in makers:
+        outcome = make(Evidence(Records()))
+        assert outcome.done[0] == 0 and outcome.draw is None
+
+
+def test_a_run_is_named_once() -> None:
+    assert preset("tiny-imagenet-lt").objective == "joint"
+    assert Run("angular", 1.5, 2).name in {job.name[9:] for job in PLANS["tiny"].jobs()}
