@@ -31,9 +31,8 @@ from resultant.classifiers.calibration import (
 )
 from resultant.classifiers.components import AUTO, Components, fit_components
 from resultant.features.packaged import PACKAGED
-from resultant.report import style
 from resultant_reproduction.evidence import Evidence
-from resultant_reproduction.figures import HOLLOW, Chart, Curve, draw_charts, name_rows
+from resultant_reproduction.figures import intervals
 from resultant_reproduction.records import Records, packaged_results
 from resultant_reproduction.spec import Cell, Outcome
 from resultant_reproduction.stats import Interval, over_queries, over_seeds
@@ -41,7 +40,6 @@ from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.templating import markdown_table
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Fits of the classes, in the order of the protocol.
@@ -217,7 +215,10 @@ def title(record: Mapping[str, Any]) -> str:
     return f"{', '.join(words)}, p = {config['dim']}"
 
 
-COLUMNS = ("accuracy", "cross-entropy", "edit, accuracy", "edit, cross-entropy", "spread of gains")
+COLUMNS = (
+    *("accuracy", "cross-entropy", "edit, accuracy", "edit, cross-entropy", "spread of gains"),
+    "evidence",
+)
 RULE_COLUMNS = ("", *REALIZATIONS)
 
 
@@ -243,15 +244,17 @@ class Row(NamedTuple):
         accuracy, nll = (self.changes[key] for key in ("points", "nats"))
         return verdict(*accuracy[1:]), verdict(*nll[1:], helps=-1)
 
+    def text(self, key: str) -> str:
+        """Format a change with its interval."""
+        return Interval(*self.changes[key], n=self.networks).text(2 if key == "points" else 4)
+
     def cells(self) -> list[Cell]:
         """Cells of the table, under `COLUMNS`."""
-        texts = [
-            Interval(*self.changes[key], n=self.networks).text(digits)
-            for key, digits in (("points", 2), ("nats", 4))
-        ]
+        texts = [self.text("points"), self.text("nats")]
         kept = "survives" if self.survives else "does not survive"
         spread = f"{self.spread:.3f}, rank {self.correlation:+.2f}: {kept}"
-        both = zip(COLUMNS, (*texts, *self.verdicts, spread), strict=True)
+        evidence = f"n = {self.networks}"
+        both = zip(COLUMNS, (*texts, *self.verdicts, spread, evidence), strict=True)
         return [Cell(self.title, column, None, text=text) for column, text in both]
 
 
@@ -266,6 +269,11 @@ def rows_of(place: str, networks: Networks) -> list[Row]:
         alive = survives(spread, usual, correlation)
         rows.append(Row(place, name, len(fits), changes, spread, correlation, alive))
     return rows
+
+
+def packaged_rows() -> list[Row]:
+    """Rows of the packaged network."""
+    return [row for place, own in places(()).items() for row in rows_of(place, own)]
 
 
 def _rules(row: Row, fits: Networks) -> tuple[str, ...]:
@@ -313,22 +321,12 @@ def calibration(evidence: Evidence) -> Outcome:
 
 def _draw(rows: Sequence[Row]) -> Figure:
     """Both changes, one row per fit and place."""
-    charts = []
-    for key, label in (("points", "accuracy, points"), ("nats", "cross-entropy")):
-        curves = []
-        for y, row in enumerate(rows):
-            mean, low, high = row.changes[key]
-            if low is not None:
-                curves.append(Curve((low, high), (y, y), color=style.BLUE))
-            single = HOLLOW if row.networks == 1 else {}
-            curves.append(Curve([mean], [y], "o", color=style.BLUE, more=single))
-        names = [row.title for row in rows] if key == "points" else [""] * len(rows)
-
-        def paint(ax: Axes, names: Sequence[str] = names) -> None:
-            name_rows(ax, names)
-
-        charts.append(Chart(curves, f"Pure Angular less native, {label}", paint=paint))
-    return draw_charts(charts, width=4.6, height=0.9 + 0.27 * len(rows))
+    labels = {"points": "accuracy, points", "nats": "cross-entropy"}
+    panels = {
+        f"Pure Angular less native, {label}": {row.title: row.changes[key] for row in rows}
+        for key, label in labels.items()
+    }
+    return intervals(panels, [row.title for row in rows if row.networks == 1])
 
 
 def main(path: Path) -> None:

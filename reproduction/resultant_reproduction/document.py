@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from resultant._core import files
-from resultant_reproduction import catalog, forest, headline
+from resultant_reproduction import calibration, catalog, forest, headline
 from resultant_reproduction.claims import HEADINGS, Claim, claims, facts
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.formats import p_text
@@ -66,6 +66,7 @@ def contents(
         "verdicts": Counter(claim.judgement.verdict for claim in judged.values()),
         "words": VERDICTS,
         "fact": facts(evidence),
+        "scaled": {row.title: row for row in calibration.packaged_rows()},
         "pages": folder.as_posix(),
         "scoreboard": (scoreboard(judged, folder), SCOREBOARD),
         "claims": [

@@ -26,6 +26,9 @@ INK = "#1A1A1B"
 PALE = "#5F5F62"
 PAPER, OURS = style.ORANGE, style.BLUE
 
+# Mean, and ends of its interval.
+Ends = tuple[float, float | None, float | None]
+
 LOG: dict[str, Any] = {"xscale": "log", "yscale": "log"}
 HOLLOW: dict[str, Any] = {"mfc": "none"}
 
@@ -163,9 +166,36 @@ def forest(changes: Sequence[Change], xlabel: str) -> Figure:
     return draw_charts([chart], width=6.4, height=0.9 + 0.27 * len(changes))
 
 
+def intervals(panels: Mapping[str, Mapping[str, Ends]], single: Iterable[str] = ()) -> Figure:
+    """Draw means with intervals, one panel per title and one row per name.
+
+    Args:
+        panels: Mean, lower and upper end by title and name; all panels have the same names. Ends
+            may be None.
+        single: Names of one network, which are hollow.
+    """
+    charts, alone = [], set(single)
+    for title, rows in panels.items():
+        curves = []
+        for y, (name, (mean, low, high)) in enumerate(rows.items()):
+            if low is not None and high is not None:
+                curves.append(Curve((low, high), (y, y), color=OURS))
+            curves.append(Curve([mean], [y], "o", color=OURS, more=HOLLOW if name in alone else {}))
+        names = [*rows] if not charts else [""] * len(rows)
+
+        def paint(ax: Axes, names: Sequence[str] = names) -> None:
+            name_rows(ax, names)
+            ax.locator_params(axis="x", nbins=5)
+
+        charts.append(Chart(curves, title, paint=paint))
+    height = 0.9 + 0.27 * len(next(iter(panels.values())))
+    return draw_charts(charts, width=3.0 + 3.0 / len(charts), height=height)
+
+
 def comparison(cells: Sequence[Cell]) -> Figure:
     """Draw ours less the printed numbers, one panel per column and one row per row of the table;
-    the printed numbers themselves if there are none of ours. Numbers of one network are hollow."""
+    the printed numbers themselves if there are none of ours. Numbers of one network are hollow, and
+    a row names its number of networks."""
     known = [c for c in cells if c.paper is not None]
     ours = [c for c in known if c.ours is not None]
     rows = list(dict.fromkeys(c.row for c in ours or known))
@@ -182,15 +212,22 @@ def comparison(cells: Sequence[Cell]) -> Figure:
             curves = [Curve(label="paper", look="D", color=PAPER)]
         for cell in (c for c in ours or known if c.column == column):
             curves += _compared(cell, rows.index(cell.row))
-        names = rows if not charts else [""] * len(rows)
+        names = [_counted(row, ours) for row in rows] if not charts else [""] * len(rows)
 
         def paint(ax: Axes, names: Sequence[str] = names) -> None:
             name_rows(ax, names)
             ax.locator_params(axis="x", nbins=4)
 
-        charts.append(Chart(curves, title=column, paint=paint))
+        charts.append(Chart(curves, "ours - paper" if ours else "paper", title=column, paint=paint))
     width = max(1.5, 7.6 / len(charts)) + (2.2 / len(charts))
     return draw_charts(charts, width=width, height=1.1 + 0.21 * len(rows))
+
+
+def _counted(row: str, cells: Sequence[Cell]) -> str:
+    """Name a row with its number of networks, or with their range."""
+    numbers = sorted({c.ours.n for c in cells if c.row == row and c.ours is not None})
+    span = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else "".join(map(str, numbers))
+    return f"{row} [{span}]" if span else row
 
 
 def _compared(cell: Cell, y: int) -> list[Curve]:

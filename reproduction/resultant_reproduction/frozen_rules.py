@@ -17,6 +17,7 @@ from resultant_reproduction.evidence import (
     read_edit,
     read_path,
 )
+from resultant_reproduction.figures import intervals
 from resultant_reproduction.spec import Cell, Outcome
 from resultant_reproduction.stats import (
     Effects,
@@ -45,6 +46,14 @@ COMPARED: dict[str, tuple[Policy, Policy, Reader]] = {
     },
 }
 NLL = "NLL, PA - native"
+BASE = "PA - native"
+# Columns of the figure.
+DRAWN = {
+    BASE: "beta 0, no prior",
+    "beta 1.5": "beta 1.5, no prior",
+    "gamma -1": "beta 0, inverse prior",
+    "gamma 1": "beta 0, frequency prior",
+}
 
 
 def over_records(evidence: Evidence) -> dict[str, dict[str, Interval]]:
@@ -89,7 +98,7 @@ def table(
     """Differences with their intervals, one row per place, with the number of networks."""
     cells = []
     for effects in (networks, stores):
-        for place, first in effects["PA - native"].items():
+        for place, first in effects[BASE].items():
             row = f"{place} [{first.n}]" if first.seeds else place
             for name, own in effects.items():
                 i = own.get(place)
@@ -110,5 +119,12 @@ def frozen_rules(evidence: Evidence) -> Outcome:
         "Angular at beta 0 without a prior unless the column says otherwise, accuracy in points. "
         "The intervals are not corrected for their number."
     )
-    cells = table(over_records(evidence), over_stores(evidence), native_accuracies(evidence))
-    return Outcome(cells, notes=[note])
+    networks = over_records(evidence)
+    cells = table(networks, over_stores(evidence), native_accuracies(evidence))
+    drawn = {
+        DRAWN[column]: {
+            f"{place} [{i.n}]": (i.mean, i.low, i.high) for place, i in networks[column].items()
+        }
+        for column in DRAWN
+    }
+    return Outcome(cells, notes=[note], draw=(lambda: intervals(drawn)) if networks[BASE] else None)

@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from resultant_reproduction.evidence import Evidence
+from resultant_reproduction.figures import intervals
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.plan import controlled, other_losses
 from resultant_reproduction.records import Records
@@ -103,6 +104,15 @@ def losses(evidence: Evidence) -> Outcome:
         "mean."
     )
     complete = len(found) > len(TITLES)
+    drawn = {
+        f"{edit} less native, points": {
+            f"{name}, {space} [{len(own)}]": (i.mean, i.low, i.high)
+            for name, by_space in found.items()
+            for space, own in by_space.items()
+            for i in (change(own, edit),)
+        }
+        for edit in ("angular", "temperature")
+    }
     return Outcome(
         cells,
         parts={title: title in found for title in TITLES.values()},
@@ -110,6 +120,7 @@ def losses(evidence: Evidence) -> Outcome:
         headline=f"The spread of gains: {spread}. The effect of equal gains: {effect}."
         if complete
         else "",
+        draw=(lambda: intervals(drawn)) if len(found) > 1 else None,
     )
 
 

@@ -131,17 +131,18 @@ def describe_plan(plan: Plan) -> str:
         return ", ".join(dict.fromkeys(map(str, values)))
 
     configs = [job.config for job in jobs]
-    optimizer = unique(
-        f"batch {c.batch_size}, rate {c.learning_rate:g} ({c.schedule}), temperature "
-        f"{c.temperature:g}, {c.views} views"
-        for c in configs
+    optimizer = (
+        f"batch {unique(c.batch_size for c in configs)}, rate "
+        f"{unique(f'{c.learning_rate:g} ({c.schedule})' for c in configs)}, temperature "
+        f"{unique(f'{c.temperature:g}' for c in configs)}, "
+        f"{unique(sorted(c.views for c in configs))} views"
     )
     rules = unique(run.realization for job in jobs for run in job.runs)
     small = [f"{c.imbalance:g}" for c in configs if c.dataset in CIFAR]
     return (
         f"{unique(c.dataset for c in configs)}{', imbalance ' if small else ''}{unique(small)}; "
         f"{unique(c.architecture for c in configs)}, projection "
-        f"{unique(c.dim for c in configs)}, {unique(c.epochs for c in configs)} epochs, "
+        f"{unique(sorted(c.dim for c in configs))}, {unique(c.epochs for c in configs)} epochs, "
         f"{optimizer}; {unique(c.objective for c in configs)} training, prior exponent "
         f"{unique(f'{c.prior:g}' for c in configs)}; {rules}; seeds "
         f"{', '.join(map(str, plan.seeds))}: {sum(len(job.runs) for job in jobs)} runs"
@@ -176,10 +177,10 @@ def default_drawing(outcome: Outcome) -> Callable[[], Figure] | None:
     from resultant_reproduction.figures import comparison, forest
 
     cells = [cell for cell in outcome.cells if cell.paper is not None]
-    trained = [cell for cell in cells if cell.planned or cell.external]
     if outcome.draw is not None:
         return outcome.draw
-    if trained:
+    # Settings are neither trained nor external as a whole.
+    if any(c.planned for c in cells) or (cells and all(c.external for c in cells)):
         return lambda: comparison(cells)
     if outcome.changes:
         rows = [Change(f"{c.row}: {c.what}", "", c.paper, c.by_seed) for c in outcome.changes]
@@ -190,8 +191,8 @@ def default_drawing(outcome: Outcome) -> Callable[[], Figure] | None:
 COMPARED = (
     "Ours less the printed number, one panel per column of the table and one row per row, in the "
     "units of the column: dots are means over networks with their standard deviation, hollow dots "
-    "single networks, orange bars the printed standard deviation. Rows without numbers of ours "
-    "are left out."
+    "single networks, orange bars the printed standard deviation. In brackets: our networks. Rows "
+    "without numbers of ours are left out."
 )
 PRINTED = "The printed numbers; there are none of ours, because the data may not be shipped."
 FORESTED = (

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from resultant.training.config import TrainConfig
 from resultant_reproduction.evidence import Evidence, read_change, read_edit, read_path
+from resultant_reproduction.figures import intervals
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.headline import TITLES
 from resultant_reproduction.plan import PHOTO_ARMS, PHOTO_BOTH, stand_in
@@ -49,6 +50,10 @@ class Contrast(NamedTuple):
     readout: str
     printed: float | None
     ours: Estimate
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind}: {self.arm} less ProCo, {self.readout} [{self.ours.runs}]"
 
     @property
     def verdict(self) -> str:
@@ -132,11 +137,12 @@ def photographs(evidence: Evidence) -> Outcome:
     tested = {i: c.ours.p for i, c in enumerate(found) if c.kind == "ResNet-50" and c.ours.p}
     adjusted = dict(zip(tested, holm([*tested.values()]), strict=True))
     for i, c in enumerate(found):
-        row = f"{c.kind}: {c.arm} less ProCo, {c.readout} [{c.ours.runs}]"
         printed = "–" if c.printed is None else f"{c.printed:+.2f}"
         texts = (printed, c.ours.text(2), p_text(adjusted.get(i)), c.verdict)
         columns = ("ImageNet-LT, printed", "Tiny-ImageNet-LT, ours", "p, Holm", "direction")
-        cells += [Cell(row, column, None, text=t) for column, t in zip(columns, texts, strict=True)]
+        cells += [
+            Cell(c.title, column, None, text=t) for column, t in zip(columns, texts, strict=True)
+        ]
     frozen = [
         (f"{space}: {column}", text, "no run" if value is None else f"{value.text(4)} [{value.n}]")
         for space, column, text, values in frozen_rows(records)
@@ -162,4 +168,11 @@ def photographs(evidence: Evidence) -> Outcome:
         for kind, (config, arms, _) in KINDS.items()
         for arm, beta in arms
     }
-    return Outcome(cells, parts=parts, notes=[n for n in notes if n], sections=sections)
+    drawn = {"points": {c.title: (c.ours.mean, c.ours.low, c.ours.high) for c in found}}
+    return Outcome(
+        cells,
+        parts=parts,
+        notes=[n for n in notes if n],
+        sections=sections,
+        draw=(lambda: intervals(drawn)) if found else None,
+    )

@@ -32,7 +32,9 @@ def training_table(evidence: Evidence) -> Outcome:
     records = evidence.every
     judged = {
         (row, arm): headline.effect(records, arm, "native", (setting,), (space,))
-        for (row, (setting, space)), arm in product(NAMES.items(), EDITED)
+        for row, arm in product(dict.fromkeys(cell.row for cell in first.cells), EDITED)
+        if row in NAMES
+        for setting, space in (NAMES[row],)
     }
     cells = [_cell(evidence, cell, judged) for cell in first.cells]
     tested = [
@@ -66,8 +68,8 @@ def training_table(evidence: Evidence) -> Outcome:
         sections={"Test": about + markdown_table(tested, HEADINGS), "First round alone": alone},
         headline=_headline(evidence, effects),
         notes=[
-            "Probes of the last epoch. Δ is the difference of the two means. The second round "
-            "trained no intercept-preserving networks."
+            "Probes of the last epoch. Δ is the difference of the two means, with the networks of "
+            "both in brackets. The second round trained no intercept-preserving networks."
         ],
     )
 

@@ -46,7 +46,7 @@ def lines() -> list[dict[str, Any]]:
 def runs(rule: str, beta: float = 0.0, **settings: Any) -> Iterator[dict[str, Any]]:
     """Every record of a kind, with defaults for settings that older records lack."""
     for record in lines():
-        config = {"classifier_views": 2} | record["config"]
+        config = CONTROLLED | record["config"]
         family = settings.get("family", config["family"] if rule == "native" else "linear")
         wanted = {"family": family} | settings
         if (record["realization"], record["beta"]) == (rule, beta) and all(
