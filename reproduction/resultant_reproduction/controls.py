@@ -234,9 +234,3 @@ MAPS = {
     "c10-joint-uniform-complete": (UNIFORM, "joint"),
     "c10-joint-actual-complete": (FREQUENCY, "joint"),
 }
-
-
-def _plans(names: tuple[str, ...], objectives: Sequence[str] = OBJECTIVES) -> tuple[str, ...]:
-    """Plans of tables: native and beta = 0 under the frequency prior are in main and joint."""
-    others = {"contrastive": "main", "joint": "joint"} if set(names) & set(FREQUENCY) else {}
-    return (*(others[objective] for objective in objectives if others), "controls")

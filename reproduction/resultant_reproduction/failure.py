@@ -27,7 +27,6 @@ LOSSES = {"native": "2.2452", "temperature": "72.3403", "preserve": "2.1502", "a
 INTERCEPTS = {"native": "0.3888", "temperature": "79.1456"}
 # Predictions collapsed if fewer than these of 100 classes are among them.
 FEW = 10
-PREDICTIONS = "predictions"
 
 
 class Training(NamedTuple):
@@ -77,13 +76,6 @@ class Trainings(NamedTuple):
         kept = [(training, training.state) for training in self.edited if training.state]
         lost = [end for end in kept if self.lost(end[0])]
         return sorted(lost or kept, key=lambda end: end[0].kappa)
-
-    @property
-    def awaited(self) -> int:
-        """Number of trainings that lost a class, of seeds without any last state: a plan trains
-        these seeds again."""
-        kept = {training.seed for training in self.edited if training.state}
-        return sum(self.lost(t) for t in self.edited if t.seed not in kept)
 
     def changes(self) -> dict[str, Interval]:
         """Return the changes of long-tail probes from native to direct temperature, by space

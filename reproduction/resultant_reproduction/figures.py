@@ -189,7 +189,7 @@ def intervals(panels: Mapping[str, Mapping[str, Ends]], single: Iterable[str] = 
 
         charts.append(Chart(curves, title, paint=paint))
     height = 0.9 + 0.27 * len(next(iter(panels.values())))
-    return draw_charts(charts, width=3.0 + 3.0 / len(charts), height=height)
+    return draw_charts(charts, width=min(6.4, 9.6 / len(charts)), height=height)
 
 
 def comparison(cells: Sequence[Cell]) -> Figure:

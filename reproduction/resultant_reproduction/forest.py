@@ -28,7 +28,7 @@ def draw(panels: Panels) -> Figure:
     for ax, (letter, (title, effects)) in zip(
         axes[:, 0], zip("abc", panels.items(), strict=False), strict=True
     ):
-        _panel(ax, f"({letter}) {title}", effects)
+        _panel(ax, f"({letter}) {title}" if len(panels) > 1 else title, effects)
     axes[-1, 0].set_xlabel("percentage points", color=INK)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     legend = figure.legend(handles, labels, loc="outside lower right", ncols=2, frameon=False)

@@ -201,10 +201,15 @@ FORESTED = (
 )
 
 
+def _is_printed_alone(outcome: Outcome) -> bool:
+    """Test whether a table has printed numbers, and none of ours."""
+    return any(c.paper for c in outcome.cells) and not any(c.ours for c in outcome.cells)
+
+
 def _caption(entry: Entry, outcome: Outcome) -> str:
     usual = FORESTED
     if any(cell.paper for cell in outcome.cells):
-        usual = COMPARED if any(c.ours and c.paper for c in outcome.cells) else PRINTED
+        usual = PRINTED if _is_printed_alone(outcome) else COMPARED
     return " ".join(filter(None, (entry.caption or usual, outcome.caption)))
 
 
@@ -223,6 +228,7 @@ def make_page(artefact: Artefact, evidence: Evidence, pace: Pace, *, draw: bool 
         outcome=outcome,
         picture=drawing is not None,
         caption=_caption(entry, outcome),
+        whose="printed" if _is_printed_alone(outcome) else "ours",
         cells=markdown_table(rows, headings) if rows else "",
         printed=any(cell.paper for cell in outcome.cells),
         changes=markdown_table(change_rows(tested), CHANGE_HEADINGS) if tested else "",

@@ -29,7 +29,6 @@ RERUN, PARTLY, WAITING, EXTERNAL = (
     "not run yet",
     "needs data we may not ship",
 )
-STATUSES = (RERUN, PARTLY, WAITING, EXTERNAL)
 
 
 @cache

@@ -18,8 +18,8 @@ from resultant.training.evaluation import cifar_features
 from resultant.training.job import Job
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.failure import Training, Trainings
+from resultant_reproduction.jobs import last_states
 from resultant_reproduction.plan import PLANS, PlannedJob, controlled, missing
-from resultant_reproduction.run import last_states
 from tiny_cifar import tiny_cifar, tiny_config
 from training_records import record
 
