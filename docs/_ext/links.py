@@ -38,7 +38,8 @@ def _check(app: Sphinx, error: Exception | None) -> None:
     if error is not None or app.builder.name != "html":
         return
     root = Path(app.outdir)
-    pages = {path: _Page(path) for path in root.rglob("*.html") if "_static" not in path.parts}
+    paths = (root / f"{name}.html" for name in sorted(app.env.found_docs))
+    pages = {path: _Page(path) for path in paths}
     for path, page in pages.items():
         name = path.relative_to(root)
         for address in sorted(page.loads):
