@@ -55,6 +55,7 @@ html_js_files = ["site.js"] + [
 ]
 html_show_sourcelink = False
 html_use_index = False  # the search finds names
+html_show_search_summary = False  # summaries are fetched, which files on a disk do not allow
 
 # Formulas are MathML, which browsers draw themselves: no script, no network.
 html_math_renderer = "mathml"
