@@ -67,6 +67,7 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600  # on a busy machine
 nb_merge_streams = True
+nb_render_markdown_format = "myst"
 
 # Gallery
 sphinx_gallery_conf = {

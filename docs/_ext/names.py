@@ -57,6 +57,8 @@ def _number(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: li
     more = table.get(module, {}).get(short, [])
     labels = list(dict.fromkeys([*LABEL.findall("\n".join(lines)), *more]))
     lines[:] = [LABEL.sub(lambda match: PAPER[match[0]]["number"], text) for text in lines]
+    # An underscore at the end of a name would be a link.
+    lines[:] = [re.sub(r"^(\s*:ivar \w+)_:", r"\1\\_:", text) for text in lines]
     formulas = [PAPER[label] for label in labels if "formula" in PAPER[label]]
     for entry in formulas:
         lines += ["", f".. rubric:: {entry['number']} of the paper", "", ".. math::", ""]

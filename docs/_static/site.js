@@ -10,7 +10,8 @@ addEventListener("load", () => {
     box.append(image);
     const page = image.naturalHeight > image.naturalWidth;
     image.classList.toggle("page", page);
-    const smallest = Math.round(0.66 * image.naturalWidth);
-    image.style.width = page ? "100%" : `max(${smallest}px, min(100%, ${image.naturalWidth}px))`;
+    const whole = page || image.classList.contains("whole");
+    const smallest = Math.round((image.src.endsWith(".svg") ? 0.8 : 0.6) * image.naturalWidth);
+    image.style.width = `max(${whole ? 0 : smallest}px, min(100%, ${image.naturalWidth}px))`;
   }
 });
