@@ -1,15 +1,25 @@
 """The options of ``resultant verify`` and ``resultant reproduce``; importable without torch."""
 
+# Optional for a fast help, as in `resultant.cli.arguments`.
+# ruff: noqa: UP045
+
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Optional
 
 import tyro
 
-from resultant.cli.arguments import Data, Device, shown_default
+from resultant.cli.arguments import Data, Device, several, shown_default
 from resultant.training.config import RESULTS
+
+if TYPE_CHECKING:
+    Names = tuple[str, ...]
+    Integers = tuple[int, ...]
+    Paths = tuple[Path, ...]
+else:
+    Names, Integers, Paths = map(several, (str, int, Path))
 
 
 @dataclass(frozen=True)
@@ -24,7 +34,7 @@ class Verify:
 
     out: Path = Path("out/verify")
     """Folder for verify.json and the figures (PDF and PNG): new, or written by verify before."""
-    only: Annotated[tuple[str, ...], shown_default("NAME ...", "all")] = ()
+    only: Annotated[Names, shown_default("NAME ...", "all")] = ()
     """Names of the checks to run, as in the table."""
     figures: bool = True
     """Draw the figures."""
@@ -47,9 +57,7 @@ class Reproduce:
 
     RENAMED: ClassVar[dict[str, str]] = {"--beside": "--concurrent-jobs"}
 
-    what: tyro.conf.Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="[WHAT ...]")]] = (
-        "all",
-    )
+    what: tyro.conf.Positional[Annotated[Names, tyro.conf.arg(metavar="[WHAT ...]")]] = ("all",)
     """list, all, claims, names of tables and figures, or run and the name of a plan."""
     results: Path = RESULTS
     """Folder of your records, to which "run" appends; the default adds them to our records."""
@@ -57,9 +65,9 @@ class Reproduce:
     """Folder for the pages and their figures."""
     text: Path = Path("REPRODUCTION.md")
     """Markdown file that "all" writes."""
-    store: Annotated[tuple[str, ...], shown_default("NAME=PATH ...", "none")] = ()
+    store: Annotated[Names, shown_default("NAME=PATH ...", "none")] = ()
     """Feature stores of datasets that the package does not ship."""
-    records: Annotated[tuple[Path, ...], shown_default("PATH ...", "none")] = ()
+    records: Annotated[Paths, shown_default("PATH ...", "none")] = ()
     """records.jsonl of trainings on such datasets, and files written by probe --out."""
     data: Data = None
     """Folder of the datasets, for "run"."""
@@ -67,13 +75,13 @@ class Reproduce:
     """Folder for networks and checkpoints, for "run"."""
     device: Device = "auto"
     """Device for "run": auto, cpu, cuda or cuda:N."""
-    seeds: Annotated[tuple[int, ...], shown_default("INT ...", "all of the plan")] = ()
+    seeds: Annotated[Integers, shown_default("INT ...", "all of the plan")] = ()
     """Seeds to train, for "run"."""
-    jobs: Annotated[tuple[str, ...], shown_default("NAME ...", "all of the plan")] = ()
+    jobs: Annotated[Names, shown_default("NAME ...", "all of the plan")] = ()
     """Names of the jobs to train, for "run"."""
     concurrent_jobs: int = 0
     """Number of other jobs sharing the device, for "run"."""
-    minutes: Annotated[float | None, shown_default("FLOAT", "no limit")] = None
+    minutes: Annotated[Optional[float], shown_default("FLOAT", "no limit")] = None
     """Minutes after which "run" stops at a checkpoint; the same command continues from there."""
     dry_run: bool = False
     """Print what "run" would train and how long it would take."""

@@ -12,7 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, make_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Optional,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import tyro
 
@@ -64,11 +74,19 @@ OTHER_OPTIONS = (*OTHERS_ALONE, "architecture", "size")
 def _preset(config: TrainConfig) -> TrainConfig:
     """Return the settings of a preset, with an option in its help for each that it may change."""
     hidden = OTHER_OPTIONS if config.dataset in CIFAR else CIFAR_OPTIONS
-    types = get_type_hints(TrainConfig)
-    shown = [(name, Annotated[types[name], tyro.conf.Suppress]) for name in hidden]
-    fields_of = [(name, kind, field(default=getattr(config, name))) for name, kind in shown]
+    shown = {name: _quick(kind) for name, kind in get_type_hints(TrainConfig).items()}
+    shown |= {name: Annotated[shown[name], tyro.conf.Suppress] for name in hidden}
+    fields_of = [(name, kind, field(default=getattr(config, name))) for name, kind in shown.items()]
     preset = make_dataclass("Preset", fields_of, bases=(TrainConfig,), frozen=True, kw_only=True)
     return preset(**vars(config))
+
+
+def _quick(kind: Any) -> Any:
+    """Return a type whose default tyro checks without typeguard (see `resultant.cli.arguments`)."""
+    if get_origin(kind) is UnionType:
+        # None first: the check ends there.
+        return Union[None, *(k for k in get_args(kind) if k is not type(None))]
+    return several(get_args(kind)[0]) if get_origin(kind) is tuple else kind
 
 
 if TYPE_CHECKING:
