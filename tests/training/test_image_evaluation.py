@@ -100,7 +100,7 @@ def test_one_held_out_split_chooses_nothing(data: ImageSplits, tmp_path: Path) -
 
 
 def test_nothing_to_judge_on(data: ImageSplits, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="held-out images to evaluate on, got training images"):
+    with pytest.raises(ValueError, match="to evaluate on, got only training images"):
         evaluate_images(untrained(data, tmp_path), ImageSplits(data.train), PROBES)
 
 
