@@ -367,7 +367,7 @@ def test_features_of_other_rows(tmp_path: Path, capsys: Shown) -> None:
         write_store(tmp_path / f"{name}.safetensors", arrays)
     files = [str(tmp_path / f"{name}.safetensors") for name in "ab"]
     assert cli.main(["compare", *files, "--out", str(tmp_path / "out")]) == 0
-    assert "120 and 120 rows, not the same" in capsys.readouterr().out
+    assert "120 and 120 held-out rows, which are not known" in capsys.readouterr().out
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert results["better"] == "B"
     page = (tmp_path / "out" / "index.html").read_text()
