@@ -22,11 +22,8 @@ from resultant.classes.groups import GROUPS
 from resultant.classes.rule import REALIZATIONS
 from resultant.report.words import NAMES, Settings, settings
 
-# The most classes whose accuracies the page holds.
-CLASSES = 1000
-
-# Stands for an accuracy that does not exist in the counts of correct rows.
-UNKNOWN = 65535
+# Bytes of the accuracies of the classes on a page; of more classes it holds the first.
+BYTES = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +78,7 @@ def payload(sides: Sequence[Side], names: Sequence[str]) -> dict[str, Any]:
     at = start(sides)
     return {
         "rules": [NAMES[name] for name in REALIZATIONS],
-        "offered": [REALIZATIONS.index(r) for r in sides[0].realizations],
+        "offered": _offered(sides),
         "edited": [name not in ("native", "cosine") for name in REALIZATIONS],
         "start": {
             "rule": REALIZATIONS.index(at.realization),
@@ -93,8 +90,13 @@ def payload(sides: Sequence[Side], names: Sequence[str]) -> dict[str, Any]:
         "count": _counts(first),
         "group": _groups(first),
         "groups": [g for g in GROUPS if first.space.groups.get(g)],
-        "sides": [_side(side) for side in sides],
+        "sides": [_side(side, _offered(sides), BYTES // len(sides)) for side in sides],
     }
+
+
+def _offered(sides: Sequence[Side]) -> list[int]:
+    """Return the numbers of the realizations that every side has."""
+    return [i for i, r in enumerate(REALIZATIONS) if all(r in s.realizations for s in sides)]
 
 
 def start(sides: Sequence[Side]) -> Settings:
@@ -108,20 +110,21 @@ def start(sides: Sequence[Side]) -> Settings:
     return at._replace(**nearest)
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: Side, offered: Sequence[int], most: int) -> dict[str, Any]:
     grids, first = side.grids, side.grids[0]
-    shape = len(REALIZATIONS), len(grids), len(first.betas), len(first.gammas)
     points = [
-        grid.point(name, beta, gamma) if name in side.realizations else GridPoint(name, beta, gamma)
-        for name in REALIZATIONS
+        grid.point(REALIZATIONS[rule], beta, gamma)
+        for rule in offered
         for grid in grids
         for beta in first.betas
         for gamma in first.gammas
     ]
-    C = side.analysis.space.num_classes
-    kept = min(C, CLASSES)
     queries = first.queries
-    correct = torch.full((len(points), kept), UNKNOWN, dtype=torch.int64)
+    # The largest number stands for an accuracy that does not exist.
+    kind = np.dtype("u1" if int(queries.max()) < 255 else "<u2")
+    unknown = np.iinfo(kind).max
+    kept = min(len(queries), most // (len(points) * kind.itemsize))
+    correct = torch.full((len(points), kept), unknown, dtype=torch.int64)
     for i, point in enumerate(points):
         if point.per_class is not None:
             hits = (point.per_class * queries).nan_to_num().round().long()
@@ -129,28 +132,30 @@ def _side(side: Side) -> dict[str, Any]:
     present = [g for g in GROUPS if side.analysis.space.groups.get(g)]
     answer: dict[str, Any] = {
         "name": side.name,
-        "shape": shape,
         "taus": list(side.taus),
         "betas": list(first.betas),
         "gammas": list(first.gammas),
         "queries": queries[:kept].tolist(),
-        "correct": _encoded(correct.numpy().astype("<u2")),
-        "gain": _gain(side.analysis)[:kept],
+        "correct": _encoded(correct.numpy().astype(kind)),
+        "bytes": kind.itemsize,
+        "gain": _gain(side.analysis),
     }
     for name in ("accuracy", "balanced", "nll", "ece"):
         answer[name] = _floats([getattr(point, name) for point in points])
     for g in present:
         answer[g] = _floats([(point.groups or {}).get(g) for point in points])
     if side.arcs is not None:
-        answer["arcs"] = _arcs(side.arcs, side.analysis.space.tau)
+        answer["arcs"] = _arcs(side.arcs)
     return answer
 
 
-def _arcs(arcs: Arcs, tau: float) -> dict[str, Any]:
-    # float32 holds an angle to 1e-5 degrees or better unless two classes nearly coincide.
+def _arcs(arcs: Arcs) -> dict[str, Any]:
+    # Above the diagonal, row by row. float32 holds an angle to 1e-5 degrees or better unless two
+    # classes nearly coincide.
+    above = torch.triu_indices(len(arcs.cosine), len(arcs.cosine), 1)
     return {
         "classes": arcs.classes.tolist(),
-        "cosine": _encoded(arcs.cosine.numpy().astype("<f4")),
+        "cosine": _encoded(arcs.cosine[above[0], above[1]].numpy().astype("<f4")),
         "kappa": arcs.kappa.tolist(),
         "resultant": arcs.resultant.tolist(),
         "mean": arcs.mean_resultant,

@@ -8,10 +8,8 @@ import io
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from resultant._core.files import replacing
 from resultant._core.text import csv_cell
 from resultant.report.words import number, percent, points
 
@@ -106,10 +104,6 @@ class Table:
         rows = [["" if _is_missing(v) else csv_cell(v) for v in row] for row in self.rows]
         writer.writerows(rows)
         return text.getvalue().encode()
-
-    def write(self, path: Path) -> None:
-        with replacing(path) as temporary:
-            temporary.write_bytes(self.csv())
 
     def address(self, file: str) -> str:
         """Return the link of the page to the CSV: embedded in the page, or a file if large."""

@@ -20,24 +20,26 @@ class Arc {
     this.form.addEventListener("submit", (e) => e.preventDefault());
   }
 
+  // Cosine of two different classes, from those above the diagonal.
+  between(i, j) {
+    const [a, b] = i < j ? [i, j] : [j, i], K = this.classes.length;
+    return this.cosine[a * (2 * K - a - 1) / 2 + b - a - 1];
+  }
+
   // The pair of classes with the smallest angle.
   closest() {
     const K = this.classes.length;
     let best = [0, Math.min(1, K - 1)];
     for (let i = 0; i < K; i++)
-      for (let j = 0; j < i; j++)
-        if (this.cosine[i * K + j] > this.cosine[best[0] * K + best[1]]) best = [j, i];
+      for (let j = 0; j < i; j++) if (this.between(i, j) > this.between(...best)) best = [j, i];
     return best;
   }
 
   // The followed class and its nearest neighbour.
   near(c) {
-    const K = this.classes.length, i = this.classes.indexOf(c);
-    if (i < 0) return;
-    let nearest = i ? 0 : 1;
-    for (let j = 0; j < K; j++)
-      if (j !== i && this.cosine[i * K + j] > this.cosine[i * K + nearest]) nearest = j;
-    if (K > 1) this.choose([i, nearest]);
+    const i = this.classes.indexOf(c), others = [...this.classes.keys()].filter((j) => j !== i);
+    if (i < 0 || !others.length) return;
+    this.choose([i, others.reduce((a, b) => this.between(i, b) > this.between(i, a) ? b : a)]);
   }
 
   compare(first, second) {
@@ -98,7 +100,7 @@ class Arc {
   update(at) {
     const [i, j] = this.pair, K = this.classes.length, { names } = this.explorer.data;
     if (K < 2) return;
-    const theta = Math.acos(Math.max(-1, Math.min(1, this.cosine[i * K + j])));
+    const theta = Math.acos(Math.max(-1, Math.min(1, this.between(i, j))));
     const degrees = (x) => 180 * x / Math.PI, native = { ...at, rule: 0 };
     const angles = Array.from({ length: 201 }, (_, n) => theta * n / 200), x = angles.map(degrees);
     const chart = (mark) => `${this.explorer.group}-arc${this.suffix}-${mark}`;

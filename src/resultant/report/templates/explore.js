@@ -3,23 +3,23 @@ const decode = (text, Kind) => {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   return new Kind(bytes.buffer);
 };
-const UNKNOWN = 65535;
 const percent = (v) => Number.isNaN(v) ? "–" : `${(100 * v).toFixed(2)}\u00a0%`;
 const points = (v) => Number.isNaN(v) ? "–" : `${v >= 0 ? "+" : "−"}${Math.abs(100 * v).toFixed(2)}`;
 const plain = (v) => Number.isNaN(v) ? "–" : v.toFixed(3);
 
 class Side {
-  constructor(data, groups, number) {
-    Object.assign(this, data, { number });
+  constructor(data, { groups, offered, names }) {
+    Object.assign(this, data, { offered, number: names.length });
     this.measures = ["accuracy", "balanced", ...groups, "nll", "ece"];
     for (const name of this.measures) this[name] = decode(this[name], Float64Array);
-    this.correct = decode(this.correct, Uint16Array);
+    this.correct = decode(this.correct, this.bytes === 1 ? Uint8Array : Uint16Array);
+    this.unknown = this.bytes === 1 ? 255 : 65535;
     this.logs = this.taus.map(Math.log);
   }
 
   // Corners of the cell of the grid, with their weights; corners of weight zero are left out.
   corners({ rule, tau, beta, gamma }) {
-    const [, T, B, G] = this.shape;
+    const [T, B, G] = [this.taus, this.betas, this.gammas].map((nodes) => nodes.length);
     const place = (nodes, x) => {
       let i = 0;
       while (i < nodes.length - 2 && x >= nodes[i + 1]) i++;
@@ -31,7 +31,7 @@ class Side {
     for (const [t, v] of place(this.logs, Math.log(tau)))
       for (const [b, w] of place(this.betas, beta))
         for (const [g, u] of place(this.gammas, gamma))
-          found.push([((rule * T + t) * B + b) * G + g, v * w * u]);
+          found.push([((this.offered.indexOf(rule) * T + t) * B + b) * G + g, v * w * u]);
     return found;
   }
 
@@ -45,7 +45,7 @@ class Side {
     for (const [i, w] of this.corners(settings))
       for (let c = 0; c < C; c++) {
         const hits = this.correct[i * C + c];
-        sums[c] += hits === UNKNOWN ? NaN : w * hits;
+        sums[c] += hits === this.unknown ? NaN : w * hits;
       }
     // Pages of very many classes hold the accuracies of the first of them only.
     const every = new Array(this.number).fill(NaN);
@@ -57,7 +57,7 @@ class Side {
 class Explorer {
   constructor(group, data) {
     Object.assign(this, { group, data, followed: null });
-    this.sides = data.sides.map((side) => new Side(side, data.groups, data.names.length));
+    this.sides = data.sides.map((side) => new Side(side, data));
     this.form = document.querySelector(`form.explore[data-group="${CSS.escape(group)}"]`);
     this.table = document.querySelector(`[data-settings="${CSS.escape(group)}"]`);
     this.live = document.querySelector(`[data-live="${CSS.escape(group)}"]`);
