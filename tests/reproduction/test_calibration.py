@@ -32,7 +32,7 @@ def naive(space: FrozenSpace, rule: str) -> dict[str, float]:
     for i, label in enumerate(space.test_labels.tolist()):
         (judging if seen.get(label, 0) % 2 else fitting).append(i)
         seen[label] = seen.get(label, 0) + 1
-    s = scores(space, rule, 0.0, 0.0, space.test)
+    s = scores(space, rule, 0.0, 0.0, space.test[:])
     labels = space.test_labels.tolist()
 
     def entropy(i: int, scale: float) -> float:

@@ -62,8 +62,8 @@ def test_derivatives_in_kappa_and_tau_against_arb(p: int, dtype: torch.dtype) ->
     kappa[:10] = (1 + 10 ** rng.uniform(-6, 0, 10)) / tau[:10]
     inputs = [a.astype(np.float32).astype(np.float64) for a in (rho, kappa, tau)]
     points = list(zip(*inputs, strict=True))
-    truth = np.array([arb.score(*x, p)[2:] for x in points]).T
-    second = np.array([arb.hessian(*x, p) for x in points]).T
+    truth = np.array([arb.score(r, k, t, p)[2:] for r, k, t in points]).T
+    second = np.array([arb.hessian(r, k, t, p) for r, k, t in points]).T
     arguments = [torch.from_numpy(a).to(dtype).requires_grad_() for a in inputs]
     ours = torch.autograd.grad(vmf_score(*arguments, p).sum(), arguments[1:])  # type: ignore[call-arg]
     for value, true, row in zip(ours, truth, second[[[1, 3, 4], [2, 4, 5]]], strict=True):
