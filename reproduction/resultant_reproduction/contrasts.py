@@ -111,10 +111,11 @@ def sweep(evidence: Evidence) -> Outcome:
         return draw_charts(charts, width=3.6, height=3.2, legend=2)
 
     note = (
-        "Frozen: points over native with 95 % intervals, of the packaged network over queries and "
-        "of the records over networks, their number in brackets; a dash where fewer than two were "
-        "asked for that beta. Trained: mean ± standard deviation, seeds in brackets. Distinguished "
-        "is what Holm's correction at 5 % leaves, of the best over all pairs."
+        "Frozen: points over native with 95 % intervals, over queries for the packaged network and "
+        "over networks for the records, with their number in brackets; a dash means fewer than two "
+        "networks at that beta. Trained: mean ± standard deviation, seeds in brackets. A strength "
+        "is distinguished if its difference to the best passes Holm's correction at 5 %, over all "
+        "pairs."
     )
     trained = added(evidence, config, [b for b in BETAS if b != 1], "beta {beta:g} ")
     headline = f"{_best(evidence)} Trained at these strengths, less native: {seen_text(trained)}."

@@ -198,9 +198,9 @@ def estimators(evidence: Evidence) -> Outcome:
             state = "not all seeds yet" if some else "not run yet"
             notes.append(f"Trained, {name}: {state} (resultant reproduce run beyond).")
     note = (
-        "Encoder and Projection are of the packaged network. Held-out queries, temperature 0.1, "
-        "zero prior, beta 0; brackets are 95 % intervals of paired differences over queries, of "
-        "spreads over classes: of one network, not over seeds."
+        "Encoder and Projection are of the packaged network: held-out queries, temperature 0.1, "
+        "no prior, beta 0. Brackets are 95 % intervals, over queries for paired differences and "
+        "over classes for spreads; they say nothing of other seeds."
     )
     headline = _headline(evidence, left | crossed, changes)
     tested = [c for c in changes if c.differences]

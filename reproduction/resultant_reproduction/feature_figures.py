@@ -76,9 +76,9 @@ def _outcome(
 
 # fig:gain-discovery says "training-selected" of its pair, fig:main-boundaries "fixed".
 PAIR = (
-    "The pair is, of those that sec:boundary-selection takes from training geometry, the head and "
-    "tail classes of largest prototype cosine that have a unique boundary before and after; which "
-    "pair the paper draws is not printed."
+    "The drawn pair is the head and tail pair with the largest prototype cosine, among the pairs "
+    "that sec:boundary-selection chooses from training geometry and that have a unique boundary "
+    "before and after. The paper does not say which pair it draws."
 )
 
 
@@ -123,11 +123,12 @@ def main_boundaries(evidence: Evidence) -> Outcome:
     caption's numbers of four datasets."""
     recorded = _recorded_displacements(evidence)
     note = (
-        "The joint leading score at the same temperatures; pairs by sec:boundary-selection, of "
-        "CIFAR-10 all. We read the 0.119 degrees that the caption has for CIFAR-100 as the MAE of "
-        "that score; the 0.11986 of sec:root-solving is of the finite-dimensional linear mean. "
-        "The table is of the networks of the records, the figure of the packaged one and of the "
-        f"records that keep displacements: {_recorded_text(recorded)}."
+        "Displacements are predicted by the joint leading score at the same temperatures. Pairs "
+        "are chosen as in sec:boundary-selection; CIFAR-10 has all pairs. We read the 0.119 "
+        "degrees in the caption as the mean absolute error of that score on CIFAR-100; the 0.11986 "
+        "in sec:root-solving is the error of the finite-dimensional linear mean. The table shows "
+        "the networks of the records. The figure shows the packaged network and the records that "
+        f"keep displacements: {_recorded_text(recorded)}."
     )
     drawn = _outcome(
         evidence, lambda shown: draw_boundaries(shown, recorded), note, PAIR, counted=()
@@ -216,14 +217,14 @@ def _say_margins(a: Analysis) -> str:
 def finite_sample(evidence: Evidence) -> Outcome:
     """Return fig:finite-sample: small supports and self-inclusion on real features."""
     note = (
-        "sec:finite-sample-diagnostics names CIFAR-100 for (a), and no data set for (b): both are "
+        "sec:finite-sample-diagnostics names CIFAR-100 for (a) and no dataset for (b); both are "
         "of the packaged network."
     )
     history = (
-        "sec:support-fit-protocol has another replay, of which there is no number and no figure: "
-        "it leaves out, instead of the query, all that is stored of its identity. That is not "
-        "rerun, for the packaged store has one feature of each image, so that both are the same; "
-        "resultant.analysis.self_inclusion does it where identities repeat (`history`)."
+        "sec:support-fit-protocol describes another replay, without a number or a figure: it "
+        "leaves out everything that is stored about the identity of a query. We did not rerun it: "
+        "the packaged store has one feature per image, so that both replays are the same. Where "
+        "identities repeat, resultant.analysis.self_inclusion does it (`history`)."
     )
 
     def draw(shown: Shown) -> Figure:

@@ -26,16 +26,15 @@ OURS, PUBLIC, PLAIN = "CIFAR-100-LT", "ProCo's public recipe", "contrastive-only
 Changes = dict[tuple[float, float], Value]
 
 NOTE = (
-    "The realization of this figure is not stated; ours is direct temperature. "
+    "The paper does not state the realization of this figure; ours is direct temperature. "
     "sec:prior-dependent-frozen does not name the networks. Its numbers of ImageNet-LT are those "
-    "that tab:cross-backbone has of ResNet-50, the authors' checkpoint on the validation images, "
-    "which is what is read here; that of iNaturalist 2018 is taken to be of the authors' network "
-    "too, of which sec:inat-realization-protocol has 65.422 - 63.072 = +2.350. Of CIFAR-100-LT "
-    "neither recipe nor imbalance is stated: the others being of the authors' networks, the "
-    "printed numbers are compared with ProCo's public recipe at IF 100, of which lines and bars "
-    "are mean and standard deviation over seeds. The packaged network, dashed, is "
-    "contrastive-only as those of tab:frozen-vmf-realizations, which has 40.89 - 39.80 = +1.09 "
-    "at beta = 0 without a prior."
+    "of ResNet-50 in tab:cross-backbone: the authors' checkpoint on the validation images, which "
+    "we read too. We take the number of iNaturalist 2018 to be of the authors' network, for which "
+    "sec:inat-realization-protocol prints 65.422 - 63.072 = +2.350. For CIFAR-100-LT neither "
+    "recipe nor imbalance is stated. Because the other networks are the authors', we compare with "
+    "ProCo's public recipe at IF 100: lines and bars are means and standard deviations over "
+    "seeds. The packaged network (dashed) is contrastive-only, as those of "
+    "tab:frozen-vmf-realizations, which prints 40.89 - 39.80 = +1.09 at beta = 0 without a prior."
 )
 
 

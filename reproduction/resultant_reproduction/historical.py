@@ -171,20 +171,20 @@ def training_gain(evidence: Evidence) -> Outcome:
     }
     parts["projected increments"] = bool(planes)
     notes = [
-        f"In the table, numbers of epoch {config.epochs}; drawn is CIFAR-100 / 100. The paper "
-        "names that setting for its gains, and none for the errors and the figure, which are taken "
-        "to be of it too. Errors are of the gradients of all queries stacked, as drawn, or means "
-        "over queries: of gradients the paper does not say which, of increments it says mean; the "
-        "older records have the first alone. (b) Colours are of the intervention, line styles of "
-        "the state. (c) Tangent gradients of all queries are stacked to a vector; the paper does "
-        "not say which plane it takes, ours is the one through zero that is nearest to the exact "
-        "and leading increments of both interventions at the state that is named."
+        f"The table has the numbers of epoch {config.epochs}; the figure shows CIFAR-100 / 100. "
+        "The paper names this setting for its gains only; we take its errors and its figure to be "
+        "of the same setting. Errors are computed from the stacked gradients of all queries (as "
+        "drawn), or as means over queries. For gradients the paper does not say which; for "
+        "increments it says mean. Older records have only the first. (b) Colours are "
+        "interventions, line styles are training states. (c) The tangent gradients of all queries "
+        "are stacked to one vector. The paper does not say which plane it uses; ours is the plane "
+        "through zero nearest to the exact and leading increments of both interventions."
     ]
     if applied:
         seeds = seeds_of({name: applied.get(name) for name in POLICIES})
         notes.append(
-            f"(a), (b) Lines: {seeds}; of several seeds their mean, shaded from the least to the "
-            "largest."
+            f"(a), (b) Lines: {seeds}; means over seeds, shaded from the smallest to the largest "
+            "value."
         )
     for state, (seed, epoch, plane) in list(planes.items())[:1]:
         notes.append(
@@ -243,9 +243,9 @@ def common_readouts(evidence: Evidence) -> Outcome:
             changes.append(Change(readout, f"{name} - ProCo", None, differences))
     tested = [change for change in changes if change.differences]
     notes = [
-        "The paper does not say which images the probes are fitted on: ours are of both pools, "
-        "of the last epoch, in percent. Its figure is of CIFAR-100 / 100, and so are our changes; "
-        "the other settings are in the table alone."
+        "The paper does not say which images the probes are fitted on; ours are fitted on both "
+        "pools, at the last epoch, in percent. The figure and the tested changes are of CIFAR-100 "
+        "/ 100, as in the paper; the table has the other settings too."
     ]
     if tested:
         notes.append(

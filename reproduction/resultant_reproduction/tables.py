@@ -40,10 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Note of tables with more seeds than planned.
-LATER = (
-    "Of the packaged records those of more seeds than planned were added when numbers of the "
-    "others were known."
-)
+LATER = "Seeds beyond the planned ones were added after the numbers of the planned ones were known."
 
 
 class Entry(NamedTuple):
@@ -155,8 +152,8 @@ def joint_fc(evidence: Evidence) -> Outcome:
     """tab:joint-fc: the classifier of joint training, last epoch."""
     outcome = _realizations(evidence, "joint-fc", lambda _: "last.accuracy", objective="joint")
     note = (
-        "The paper's are printed without a spread, and taken to be single runs; ours are of the "
-        "last epoch, both views into the classifier."
+        "The paper prints no spread; we take its numbers to be single runs. Ours are of the last "
+        "epoch, and the classifier reads both views."
     )
     return replace(outcome, notes=[note], headline=_joint_headline(of_cifar(outcome)))
 

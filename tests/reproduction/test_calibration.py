@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 import pytest
+import torch
 
-from frozen_data import noisy_space, scores
+from frozen_data import features, scores
 from resultant.analysis import FrozenSpace
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction import Evidence, Records
@@ -74,7 +75,23 @@ def naive(space: FrozenSpace, rule: str) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def space() -> FrozenSpace:
-    return noisy_space(estimator="proco")
+    """Six classes, two of them small."""
+    counts = torch.tensor([60, 50, 40, 40, 9, 9])
+    test = features(torch.full((6,), 9), seed=1)
+    return FrozenSpace.fit(*features(counts), *test, dtype=torch.float64, estimator="proco")
+
+
+def test_a_class_without_concentration_has_no_temperature() -> None:
+    """Held-out rows of one class point away from it: rules with a temperature are left out."""
+    (x, y), (q, labels) = (
+        features(torch.tensor([30, 30, 30])),
+        features(torch.full((3,), 6), seed=1),
+    )
+    q = torch.where((labels == 1)[:, None], -q, q)
+    space = FrozenSpace.fit(x, y, q, labels, dtype=torch.float64, estimator="proco")
+    numbers = calibrate(space)
+    assert set(numbers["held-out"]["rules"]) == {"native", "angular", "cosine"}
+    assert "temperature" in numbers["proco"]["rules"]
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ def test_tables_say_where_seeds_were_added(seeds: int) -> None:
     kinds = [(r, s) for r in ("native", "angular") for s in range(seeds)]
     records = [probed(name, r, 0.0, s, 0.8 + 0.01 * s) for r, s in kinds]
     notes = ARTEFACTS[name].compute(Evidence(Records(records))).notes
-    begins = ["Of the packaged records those of more seeds than planned"] * (seeds > 1)
+    begins = ["Seeds beyond the planned ones were added"] * (seeds > 1)
     assert [note[: len(begin)] for note, begin in zip(notes, begins, strict=True)] == begins
     assert not ARTEFACTS[name].compute(Evidence(Records())).notes
 
