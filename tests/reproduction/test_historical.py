@@ -141,7 +141,8 @@ def test_both_measures_in_cells() -> None:
     assert cells[PROCO, increment] == "8.00 ± 0.00 [3]"
     assert cells[PROCO, f"{increment}, mean over queries"] == "5.25 ± 0.35 [2]"
     assert (
-        "of gradients the paper does not say which, of increments it says mean" in outcome.notes[0]
+        "For gradients the paper does not say which; for increments it says mean"
+        in outcome.notes[0]
     )
 
 
@@ -164,7 +165,7 @@ def test_other_settings_in_cells() -> None:
         assert cells[row, "error of the increased increment (%)"] == "9.00 ± 0.00 [2 of 3]"
     assert cells[PROCO, "leading gradient error (%)"] == "4.87 / no record"
     assert cells["CIFAR-10 / 100, ProCo", "leading gradient error (%)"] == "no record"
-    assert outcome.draw is None and "none for the errors and the figure" in outcome.notes[0]
+    assert outcome.draw is None and "names this setting for its gains only" in outcome.notes[0]
 
 
 def test_training_gain_of_some_seeds() -> None:
