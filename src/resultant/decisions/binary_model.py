@@ -199,7 +199,7 @@ class BinaryModel:
 
     @property
     def xi_0(self) -> float:
-        r"""Threshold :math:`\xi_0=-\delta/W`: the leading rule decides for h if n'z >= xi_0."""
+        r"""Threshold :math:`\xi_0=-\delta/W`; the leading rule decides for h if n'z >= xi_0."""
         return -self.delta / self.W
 
     @property
@@ -220,7 +220,10 @@ class BinaryModel:
 
     @property
     def variances(self) -> Pair:
-        r"""Limits :math:`\sigma^2_{\lambda_j}(w)` of nu Var(w'Z) (eq:projection-clt)."""
+        r"""Limits :math:`\sigma^2_{\lambda_j}(w)` of nu Var(w'Z).
+
+        See eq:projection-clt.
+        """
         lambdas = (self.lambda_h, self.lambda_t)
         parts = zip(lambdas, self.beta, self.alpha, strict=True)
         W = self.W
