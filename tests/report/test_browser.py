@@ -250,6 +250,19 @@ def test_search_and_keyboard(opened: Browser) -> None:
     opened.js("document.querySelector('#glossary > summary').focus()")
     opened.key("Enter", 13, "\r")
     assert opened.js("document.querySelector('#glossary').open")
+    # The tab key visits the controls in their order, and shows where it is.
+    opened.js("document.querySelector('form.explore').elements.rule.focus()")
+    visited = []
+    for _ in range(6):
+        opened.key("Tab", 9)
+        visited.append(opened.js("document.activeElement.name || document.activeElement.className"))
+        look = opened.js("getComputedStyle(document.activeElement).outlineStyle")
+        assert look != "none"
+    assert visited == ["term", "beta", "term", "tau", "term", "gamma"]
+    # Every row and every column of a table has a heading.
+    bare = opened.js("""[...document.querySelectorAll("table.sortable tr")]
+      .filter((row) => !row.querySelector("th[scope]")).length""")
+    assert bare == 0
     # Every control and every figure has a name.
     nameless = opened.js("""[...document.querySelectorAll("input, select, button, [role=img]")]
       .filter((e) => !(e.labels?.length || e.textContent.trim() || e.getAttribute("aria-label")))
