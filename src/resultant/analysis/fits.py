@@ -200,6 +200,12 @@ def _judge(space: FrozenSpace, components: Components, judging: Tensor) -> tuple
         rho = cosines(x, state.mu)
         scores = (on.of_classes(rule.at(rho)) for rule in rules)
         decided.append(torch.stack([s.max(1).indices for s in scores]).cpu())
+        if len(on.owner) == space.num_classes:
+            # One component per class: the own class alone is needed.
+            own = (x.double() * on.state.mu[y]).sum(1)
+            cosine.append(own.cpu())
+            density.append((floor[y] + on.state.kappa[y] * own).cpu())
+            continue
         rho = x.double() @ on.state.mu.T
         joint = torch.addcmul(floor, on.state.kappa, rho)
         density.append(on.of_classes(joint).gather(1, y[:, None])[:, 0].cpu())

@@ -12,10 +12,18 @@ from sklearn.model_selection import check_cv
 from resultant._core.validation import finite_number
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
-from resultant.classifiers.calibration import fit_scale
+from resultant.classifiers.base import Array, returned
+from resultant.classifiers.calibration import METHODS, calibrators, finite_scores
 from resultant.classifiers.choice import beyond
 from resultant.classifiers.fold_scores import Fold, FoldScores
-from resultant.classifiers.left_out import Part, fold_parts, left_out_parts, measure
+from resultant.classifiers.left_out import (
+    Part,
+    fold_parts,
+    left_out_parts,
+    measure,
+    point_scales,
+    point_scores,
+)
 from resultant.classifiers.rows import add_rows
 from resultant.classifiers.vmf import VMFScores
 
@@ -23,9 +31,6 @@ SCORINGS = ("neg_log_loss", "accuracy")
 
 # Realizations that ignore beta.
 WITHOUT_BETA = ("native", "cosine")
-
-# Rows times classes that fit the scale at most.
-SCALE_CELLS = 1 << 24
 
 
 class Grid(NamedTuple):
@@ -65,14 +70,19 @@ class VMFClassifierCV(VMFScores):
         extend: Add a value outside the edge of several temperatures, betas or priors while the
             best is at the edge: half or twice a temperature, 0.5 less or more of the others.
         device: Device of sums and scores, by default that of X (the CPU for NumPy).
+        calibration: Calibration of `predict_proba` on the rows left out. ``scale``: one factor of
+            the scores. Each point of the grid is scored with a factor of its own, as otherwise
+            points are compared by the size of their scores. ``sigmoid`` and ``isotonic``: in
+            addition scikit-learn's calibration of each class at the chosen point; predictions
+            are still those of the largest score. None: no factor, for scores as they are.
 
     Attributes:
         best_params_: Chosen parameters, with ``best_index_`` and ``best_score_``.
         scale_: Factor of the scores, fitted on the rows left out at the chosen parameters, with
             which `predict_proba` is calibrated.
-        cv_results_: For each point ``params``, ``param_*``, and ``mean_test_*``, ``std_test_*``,
-            ``rank_test_*`` and ``split*_test_*`` of both scorings; ``*_test_score`` is the chosen
-            scoring.
+        cv_results_: For each point ``params``, ``param_*``, its fitted ``scale``, and
+            ``mean_test_*``, ``std_test_*``, ``rank_test_*`` and ``split*_test_*`` of both
+            scorings; ``*_test_score`` is the chosen scoring.
         matters_: Comparisons of the best point with the best point that has one parameter at its
             reference (``realization``, ``beta``, ``temperature``, ``prior``), and with the point
             that has all parameters there (``all``). Each has the ``gain`` in the score with its
@@ -105,6 +115,7 @@ class VMFClassifierCV(VMFScores):
         balanced: bool = False,
         device: torch.device | str | None = None,
         extend: bool = True,
+        calibration: str | None = "scale",
     ) -> None:
         self.realization = realization
         self.beta = beta
@@ -116,6 +127,7 @@ class VMFClassifierCV(VMFScores):
         self.balanced = balanced
         self.device = device
         self.extend = extend
+        self.calibration = calibration
 
     def _chosen(self) -> dict[str, Any]:
         return self.best_params_
@@ -137,6 +149,9 @@ class VMFClassifierCV(VMFScores):
         grid = self._grid()
         if self.scoring not in SCORINGS:
             raise ValueError(f"expected scoring to be one of {SCORINGS}, got {self.scoring!r}")
+        if self.calibration not in (None, "scale", *METHODS):
+            rule = f"expected calibration to be None or one of {('scale', *METHODS)}"
+            raise ValueError(f"{rule}, got {self.calibration!r}")
         rows, index, w, classes = self._sample(X, y, sample_weight, least=2)
         statistics = ClassStatistics(len(classes), rows.shape[1], device=rows.device)
         add_rows(statistics, rows, index, w)
@@ -161,6 +176,7 @@ class VMFClassifierCV(VMFScores):
         weight = w / statistics.weight[index] if self.balanced else w
         weight = torch.where(w > 0, weight, 0.0).cpu().numpy()
         params: list[dict[str, Any]] = []
+        scales: list[float] = []
         folds: list[Fold] = []
         added: Grid | None = grid
         while added is not None:
@@ -170,18 +186,23 @@ class VMFClassifierCV(VMFScores):
                 for realization, beta in added.rules
                 for prior in added.priors
             ]
+            own = self._scales(parts(), weight[np.concatenate(tests)], float(w.sum()), added)
+            scales += own
             measured = [
-                Fold(*measure(part, *added), weight[test])
+                Fold(*measure(part, own, *added), weight[test])
                 for part, test in zip(parts(), tests, strict=True)
             ]
             both = zip(folds, measured, strict=True)
             folds = [fold.with_points(more) for fold, more in both] if folds else measured
-            self._choose_point(params, folds, loo)
+            self._choose_point(params, scales, folds, loo)
             added = self._beyond(grid) if self.extend else None
         self.unscored_ = int(sum(fold.absent.sum() for fold in folds))
         self._compare(params, folds, loo)
-        left_out = (part for fold in parts() for part in fold)
-        self.scale_ = self._fit_scale(left_out, weight[np.concatenate(tests)], float(w.sum()))
+        self.scale_ = scales[self.best_index_]
+        self.calibrators_ = None
+        if self.calibration in METHODS:
+            left_out = (part for fold in parts() for part in fold)
+            self.calibrators_ = self._calibrators(left_out, weight[np.concatenate(tests)])
         return self._finish(statistics, classes)
 
     def _beyond(self, grid: Grid) -> Grid | None:
@@ -213,23 +234,46 @@ class VMFClassifierCV(VMFScores):
             return grid._replace(rules=rules)
         return None
 
-    def _fit_scale(self, parts: Iterable[Part], weight: np.ndarray, number: float) -> float:
-        """Fit the scale of the chosen point on the rows left out, every k-th if there are many."""
-        chosen, kept, top = self.best_params_, [], 0
-        rule = [(chosen["realization"], chosen["beta"])]
+    def _scales(
+        self, parts: list[Iterator[Part]], weight: np.ndarray, number: float, grid: Grid
+    ) -> list[float]:
+        """Fit the scale of each point to the rows left out; 1 without calibration."""
+        if self.calibration is None:
+            return [1.0] * (len(grid.taus) * len(grid.rules) * len(grid.priors))
+        left_out = (part for fold in parts for part in fold)
+        return point_scales(left_out, torch.from_numpy(weight), number, *grid)
+
+    def _calibrators(self, parts: Iterable[Part], weight: np.ndarray) -> Any:
+        """Fit scikit-learn's calibration to the scores of the rows left out."""
+        best, kept, top = self.best_params_, [], 0
+        grid = [best["temperature"]], [(best["realization"], best["beta"])], [best["prior"]]
         for part in parts:
-            (s,) = part.realized(chosen["temperature"], rule)
-            s = s + (chosen["prior"] * part.log_prior).to(s.dtype)
-            s = s.masked_fill(~part.present, -torch.inf)
-            every = max(1, len(weight) * s.shape[1] // SCALE_CELLS)
-            w = torch.as_tensor(weight[top : top + len(s)], device=s.device)
-            known = (s.gather(1, part.y[:, None])[:, 0] > -torch.inf).nonzero()[::every, 0]
-            kept.append((s[known], part.y[known], w[known]))
-            top += len(s)
-        scores, labels, weights = (torch.cat(column) for column in zip(*kept, strict=True))
-        if not bool((weights > 0).any()):
-            return 1.0
-        return fit_scale(scores, labels, weights, number=number)
+            own = weight[top : top + len(part.y)]
+            top += len(part.y)
+            known = (~part.absent()).cpu() & torch.from_numpy(own > 0)
+            rows = known.nonzero().squeeze(1)
+            some = part.at(rows.to(part.y.device))
+            (s,) = point_scores(some, *grid)
+            scores = finite_scores(self.scale_ * s)
+            kept.append((scores, some.y.cpu().numpy(), own[rows.numpy()]))
+        scores, labels, weights = (np.concatenate(column) for column in zip(*kept, strict=True))
+        return calibrators(scores, labels, weights, str(self.calibration))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return calibrated probabilities [N, C]; see ``calibration``."""
+        fitted = getattr(self, "calibrators_", None)
+        if fitted is None:
+            return super().predict_proba(X)
+        scores = self._scores(X)
+        found = fitted.predict_proba(finite_scores(scores))
+        return returned(torch.as_tensor(found, dtype=scores.dtype, device=scores.device), X)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithms of `predict_proba` [N, C]."""
+        if getattr(self, "calibrators_", None) is None:
+            return super().predict_log_proba(X)
+        found = self.predict_proba(X)
+        return found.log() if isinstance(found, torch.Tensor) else np.log(found)
 
     def _grid(self) -> Grid:
         """Return the grid of the parameters."""
@@ -256,9 +300,11 @@ class VMFClassifierCV(VMFScores):
         ]
         return Grid(taus, rules, priors)
 
-    def _choose_point(self, params: list[dict[str, Any]], folds: list[Fold], loo: bool) -> None:
+    def _choose_point(
+        self, params: list[dict[str, Any]], scales: list[float], folds: list[Fold], loo: bool
+    ) -> None:
         """Set the results of all points, and the best of them."""
-        results: dict[str, Any] = {"params": params}
+        results: dict[str, Any] = {"params": params, "scale": np.array(scales)}
         for name in params[0]:
             results[f"param_{name}"] = np.array([point[name] for point in params])
         tables = {scoring: FoldScores.of(folds, scoring, loo) for scoring in SCORINGS}

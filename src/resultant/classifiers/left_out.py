@@ -8,9 +8,11 @@ temperature and each class temperature; every other point is arithmetic on these
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +24,7 @@ from resultant.classes.gain import Gains
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED
 from resultant.classes.statistics import ZERO_LENGTH, ClassStatistics
+from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.rows import add_rows, row_chunks
 from resultant.score.exact import exact_score
 from resultant.vmf.estimators import mean_resultant_at
@@ -31,6 +34,8 @@ KEPT = 12
 
 # Folds of a choice, and the rows that choose: rows times classes, but at least so many rows.
 FOLDS = 5
+# Rows times classes and points that fit scales at most.
+SCALE_CELLS = 1 << 26
 CHOICE_CELLS = 1 << 17
 CHOICE_ROWS = 1024
 
@@ -76,6 +81,15 @@ class Part:
         """Log prior [n, C] or [1, C], zero for classes without remaining rows."""
         share = self.weight / self.weight.sum(-1, keepdim=True)
         return self.by_row(torch.where(self.weight > 0, share, 1.0).log())
+
+    def at(self, rows: Tensor) -> Part:
+        """Return some of the rows [m]."""
+        kappa, weight, states = self.kappa, self.weight, self.states
+        if states is not None:
+            states = states[rows]
+        elif len(kappa) > 1:
+            kappa, weight = kappa[rows], weight[rows]
+        return Part(self.rho[rows], self.y[rows], kappa, weight, self.dim, states)
 
     def absent(self) -> Tensor:
         """Return the rows [n] whose class has no remaining rows."""
@@ -202,26 +216,77 @@ def sampled_folds(
     return part, w[chosen] * (counts / drawn.clamp_min(1))[y[chosen]]
 
 
+def point_scores(
+    part: Part, taus: list[float], rules: list[tuple[str, float]], priors: list[float]
+) -> Iterator[Tensor]:
+    """Yield the scores [n, C] of a part at the points of a grid, -inf for absent classes."""
+    for tau in taus:
+        for scores in part.realized(tau, rules):
+            for prior in priors:
+                s = scores + (prior * part.log_prior).to(scores.dtype) if prior else scores
+                yield s.masked_fill(~part.present, -torch.inf)
+
+
+def point_scales(
+    parts: Iterable[Part],
+    weight: Tensor,
+    number: float,
+    *grid: list[Any],
+    cells: int = SCALE_CELLS,
+) -> list[float]:
+    """Fit the scale of each point of a grid to rows left out, every k-th where there are many.
+
+    Args:
+        parts: The rows left out.
+        weight: Weights [M] of these rows.
+        number: Number of rows that the weights stand for.
+        *grid: Temperatures, rules and priors.
+        cells: The most scores of all points together.
+
+    Returns:
+        A scale per point, 1 for a point that cannot be realized or without rows.
+    """
+    points = math.prod(map(len, grid))
+    scores: list[list[Tensor]] = [[] for _ in range(points)]
+    labels, weights, top = [], [], 0
+    for part in parts:
+        C, own = part.rho.shape[1], weight[top : top + len(part.y)].to(part.y.device)
+        top += len(part.y)
+        known = (~part.absent() & (own > 0)).nonzero().squeeze(1)
+        rows = known[:: max(1, len(weight) * C * points // cells)]
+        if not len(rows):
+            continue
+        some = part.at(rows)
+        for kept, s in zip(scores, point_scores(some, *grid), strict=True):
+            kept.append(s)
+        labels.append(some.y)
+        weights.append(own[rows])
+    if not labels:
+        return [1.0] * points
+    y, w = torch.cat(labels), torch.cat(weights)
+    fitted = []
+    for kept in scores:
+        s = torch.cat(kept)
+        fitted.append(1.0 if s.isnan().any() else fit_scale(s, y, w, number=number))
+    return fitted
+
+
 def measure(
-    parts: Iterable[Part], taus: list[float], rules: list[tuple[str, float]], priors: list[float]
+    parts: Iterable[Part], scales: Sequence[float], *grid: list[Any]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Evaluate M rows left out at the G points of a grid.
+    """Evaluate M rows left out at the G points of a grid, whose scores have ``scales`` [G].
 
     Returns:
         Log-likelihoods [G, M], hits [G, M], and rows [M] whose class has no remaining rows.
     """
     results = []
     for part in parts:
-        own, absent = part.y[:, None], part.absent()
-        columns = []
-        for tau in taus:
-            for scores in part.realized(tau, rules):
-                for prior in priors:
-                    s = scores + (prior * part.log_prior).to(scores.dtype) if prior else scores
-                    s = s.masked_fill(~part.present, -torch.inf)
-                    logp = (s.gather(1, own)[:, 0] - s.logsumexp(-1)).double()
-                    hit = (s.argmax(-1) == part.y).double()
-                    columns.append(torch.stack([logp, torch.where(logp.isnan(), logp, hit)]))
-        results.append((torch.stack(columns, 1).cpu().numpy(), absent.cpu().numpy()))
+        own, columns = part.y[:, None], []
+        for scale, s in zip(scales, point_scores(part, *grid), strict=True):
+            hit = (s.argmax(-1) == part.y).double()
+            s = scale * s
+            logp = (s.gather(1, own)[:, 0] - s.logsumexp(-1)).double()
+            columns.append(torch.stack([logp, torch.where(logp.isnan(), logp, hit)]))
+        results.append((torch.stack(columns, 1).cpu().numpy(), part.absent().cpu().numpy()))
     values = np.concatenate([values for values, _ in results], -1)
     return values[0], values[1], np.concatenate([absent for _, absent in results])
