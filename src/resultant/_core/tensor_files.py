@@ -11,7 +11,6 @@ import io
 import json
 import math
 import os
-import zipfile
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -218,16 +217,3 @@ def read_at(file: io.FileIO, offset: int, buffer: memoryview) -> None:
             rule = f"expected {len(buffer):,} bytes at {offset:,} of {file.name}"
             raise ValueError(f"{rule}, got {done:,}: the file became shorter")
         done += number
-
-
-def require_stored_archive(path: Path) -> None:
-    """Raise a ValueError unless a file of `torch.save` is undamaged and nothing is compressed.
-
-    torch decompresses whatever an archive holds, and does not compare checksums.
-    """
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            if member.compress_type != zipfile.ZIP_STORED:
-                raise ValueError(f"a compressed member {member.filename!r}")
-        if (damaged := archive.testzip()) is not None:
-            raise ValueError(f"another checksum of {damaged!r}: it is damaged")

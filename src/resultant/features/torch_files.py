@@ -12,8 +12,9 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from resultant._core import chunks
-from resultant._core.tensor_files import DTYPES, require_stored_archive
+from resultant._core.tensor_files import DTYPES
 from resultant._core.text import one_line
+from resultant._core.torch_files import load_torch
 from resultant.features.numpy_files import BROKEN
 from resultant.features.rows import MappedRows, MemoryRows, NonNumericArray, Rows, SharedFile
 
@@ -34,10 +35,9 @@ def read_torch(path: Path) -> dict[str, Rows | NonNumericArray]:
     rule = f"expected {path} to be a whole .pt file of tensors"
     hint = "save a dictionary of tensors by torch.save"
     try:
-        require_stored_archive(path)
         # Not mapped: a mapped file that is truncated meanwhile would end the process.
         with FakeTensorMode() if path.stat().st_size > chunks.HELD_BYTES else nullcontext():
-            content = torch.load(path, map_location="cpu", weights_only=True)
+            content = load_torch(path)
     except FileNotFoundError:
         raise ValueError(f"{rule}, got no such file") from None
     except pickle.UnpicklingError:

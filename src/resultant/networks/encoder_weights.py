@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from resultant._core.files import require_input_file
-from resultant._core.tensor_files import load_tensors, require_stored_archive
+from resultant._core.tensor_files import load_tensors
+from resultant._core.torch_files import load_torch
 
 # Entries under which training programs store the weights.
 WRAPPERS = ("state_dict", "state_dict_ema", "model", "model_ema", "teacher", "encoder")
@@ -75,10 +74,7 @@ def read_weights(path: str) -> dict[str, Tensor]:
     try:
         if file.suffix == ".safetensors":
             return load_tensors(file)[0]
-        # Older files are no archives.
-        if zipfile.is_zipfile(file):
-            require_stored_archive(file)
-        content = torch.load(file, map_location="cpu", weights_only=True)
+        content = load_torch(file)
     except MemoryError:
         raise
     except Exception as error:

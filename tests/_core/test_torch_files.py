@@ -1,0 +1,69 @@
+"""Hostile files of torch.save that execute nothing, but take all time or memory."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from resultant._core.torch_files import load_torch
+
+
+def archive(path: Path, content: Any, data: bytes | None = None) -> Path:
+    """A file of torch.save with another pickle."""
+    torch.save(content, path)
+    if data is not None:
+        with zipfile.ZipFile(path) as old:
+            members = {name: old.read(name) for name in old.namelist()}
+        with zipfile.ZipFile(path, "w") as new:
+            for name, old_data in members.items():
+                new.writestr(name, data if name.endswith("data.pkl") else old_data)
+    return path
+
+
+def nested(depth: int) -> tuple[Any, ...]:
+    value: tuple[Any, ...] = ()
+    for _ in range(depth):
+        value = (value, value)
+    return value
+
+
+def test_what_torch_saves(tmp_path: Path) -> None:
+    x = torch.randn(3, 4)
+    state = OrderedDict(torch.nn.Linear(2, 3).state_dict())
+    content = {
+        "x": x,
+        "again": x,
+        "view": x[1:],
+        "labels": tuple(range(1000)),
+        "net": state,
+        "n": 2,
+    }
+    for kind in (True, False):
+        torch.save(content, tmp_path / "a.pt", _use_new_zipfile_serialization=kind)
+        found = load_torch(tmp_path / "a.pt")
+        assert torch.equal(found["x"], x) and torch.equal(found["view"], x[1:])
+        assert found["labels"] == content["labels"] and list(found["net"]) == list(state)
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        # Two to the power of forty parts, in two kilobytes.
+        (pickle.dumps([nested(40)], 2), "occurs twice"),
+        (b"\x80\x02cbuiltins\nbytearray\nq\x00J\xff\xff\xff\x7f\x85R.", "of any size"),
+        (b"\x80\x02h\x05.", "a broken pickle"),
+        (b"\x80\x02R.", "a broken pickle"),
+    ],
+)
+def test_hostile_pickles(data: bytes, match: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=match):
+        load_torch(archive(tmp_path / "a.pt", {}, data))
+    (tmp_path / "legacy.pt").write_bytes(data)
+    with pytest.raises(ValueError, match=match):
+        load_torch(tmp_path / "legacy.pt")
