@@ -33,8 +33,8 @@ KINDS: dict[str, Make] = {
     "soak": Soak,
 }
 # Of the short form: the number of trials, and a command that takes a moment.
-TRIALS = {"files": 50, "crashes": 16, "resources": 10, "numbers": 5, "soak": 6}
-QUICK = ("probe",)
+TRIALS = {"files": 40, "crashes": 9, "resources": 8, "numbers": 5, "soak": 4}
+QUICK = ("import-proco",)
 
 
 def main() -> int:
@@ -81,7 +81,7 @@ def main() -> int:
 
 def short_form(name: str, bench: commands.Bench) -> Kind:
     if name == "resources":
-        return Resources(bench, QUICK, programs=False)
+        return Resources(bench, QUICK, programs=False, together=3)
     return KINDS[name](bench) if name in ("files", "numbers") else KINDS[name](bench, QUICK)
 
 

@@ -41,6 +41,7 @@ LOADED = (
     *("bokeh.plotting", "matplotlib.figure", "sklearn.linear_model", "timm", *SHORT),
     *("resultant.report.analysis_page", "resultant.report.comparison_page"),
     *("resultant.training.image_evaluation", "resultant.cli.analyze", "resultant.cli.compare"),
+    *("resultant_reproduction.verify", "resultant_reproduction.artefacts"),
 )
 
 
@@ -86,6 +87,10 @@ COMMANDS = {
             "extract {inputs}/network.safetensors --data {inputs} --device cpu"
             " --out {out}/features.safetensors"
         )
+    ),
+    "verify": Command(_words("verify --only leading-gain --out {out}/verify")),
+    "reproduce": Command(
+        _words("reproduce table-01 --results {inputs}/results --out {out}/reproduce")
     ),
 }
 
@@ -146,6 +151,8 @@ def write_inputs(folder: Path) -> None:
         shutil.move(trained / name, folder / name)
     shutil.rmtree(folder / "made")
     torch.save({"a.weight": torch.ones(2, 3)}, folder / "weights.pth")
+    (folder / "results").mkdir()
+    shutil.copyfile(folder / "records.jsonl", folder / "results" / "records.jsonl")
 
 
 class Guard:
@@ -193,7 +200,8 @@ class Bench:
         return {
             str(path.relative_to(self.out)): content(path)
             for path in files
-            if path.name != ".in-use" and not any(map(is_temporary, path.parts))
+            if path.name != ".in-use"
+            and not any(map(is_temporary, path.relative_to(self.out).parts))
         }
 
     def leftovers(self) -> list[str]:

@@ -34,9 +34,15 @@ class Resources:
     """full disks, little memory, read-only folders, clocks, signals, neighbours, lost workers"""
 
     def __init__(
-        self, bench: Bench, names: tuple[str, ...] = tuple(COMMANDS), *, programs: bool = True
+        self,
+        bench: Bench,
+        names: tuple[str, ...] = tuple(COMMANDS),
+        *,
+        programs: bool = True,
+        together: int = 10,
     ) -> None:
         self.bench, self.commands, self.programs = bench, names, programs
+        self.together = together
         self.expected: dict[str, dict[str, str]] = {}
         self.seconds: dict[str, float] = {}
         self.writes: dict[str, int] = {}
@@ -67,7 +73,10 @@ class Resources:
         if self.programs:
             yield Trial("a rank of two dies", lambda: self.rank_dies(rng.uniform(0, 3)))
             yield Trial("a task of Ray dies", self.task_dies)
-        for name in set(TRAININGS).intersection(self.commands):
+            yield Trial("SIGTERM with Ray", self.ray_terminated)
+        if "train-images" in self.commands:
+            yield Trial("a process that decodes images dies", self.worker_dies)
+        for name in sorted(set(TRAININGS).intersection(self.commands)):
             for k in range(2):
                 yield self.diverged(name, k)
         for name, k in rng.sample(every, len(every)):
@@ -148,13 +157,13 @@ class Resources:
         return Trial(text, lambda: self.disturbed(name, statuses=statuses, start=start))
 
     def many(self, name: str, rng: random.Random) -> Trial:
-        return Trial(f"{name}: ten at once", lambda: self.ten(name))
+        return Trial(f"{name}: {self.together} at once", lambda: self.at_once(name))
 
-    def ten(self, name: str) -> str:
+    def at_once(self, name: str) -> str:
         self.bench.clear()
         children = []
-        for i in range(10):
-            folder = self.bench.scratch / f"ten-{i}"
+        for i in range(self.together):
+            folder = self.bench.scratch / f"one-{i}"
             folder.mkdir(exist_ok=True)
             child = os.fork()
             if child == 0:
@@ -174,8 +183,28 @@ class Resources:
             if status not in (0, 2) or TORN.search(errors):
                 return f"status {status}: {errors[-400:]}"
         if 0 not in statuses:
-            return f"none of ten succeeds: {ends[0][1][-300:]}"
+            return f"none of them succeeds: {ends[0][1][-300:]}"
         return self.again(name)
+
+    def worker_dies(self) -> str:
+        """Kill the process that decodes images, at its first image."""
+        from resultant.images import decoding, store
+
+        tasks, decode = store.tasks, decoding.Decoding.__getitems__
+
+        def die(self: decoding.Decoding, rows: list[int]) -> None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        def cure() -> None:
+            store.tasks = tasks
+            decoding.Decoding.__getitems__ = decode  # type: ignore[method-assign]
+
+        store.tasks = lambda dataset, rows, number, workers: tasks(dataset, rows, number, 1)
+        decoding.Decoding.__getitems__ = die  # type: ignore[method-assign,assignment]
+        try:
+            return self.disturbed("train-images", statuses={1}, cured=cure)
+        finally:
+            cure()
 
     def diverged(self, name: str, k: int) -> Trial:
         def run() -> str:
@@ -230,26 +259,35 @@ class Resources:
     def rank_dies(self, moment: float) -> str:
         """Kill one of two processes of torchrun; the other ends, and the same call resumes."""
         self.bench.clear()
+        status, errors = self.two_ranks()
+        if status:
+            return f"undisturbed, status {status}: {errors[-400:]}"
+        expected = self.bench.results()
+        self.bench.clear()
+        status, errors = self.two_ranks(moment)
+        said = [line for line in errors.splitlines() if "resultant: " in line]
+        # The launcher has a traceback of its own.
+        if status == 0 or len(said) > 1 or re.search(r'File ".*/resultant/', errors):
+            return f"status {status} after a rank was killed: {errors[-1500:]}"
+        status, errors = self.two_ranks()
+        if status:
+            return f"given again, status {status}: {errors[-400:]}"
+        return "" if self.bench.results() == expected else "given again, other results"
+
+    def two_ranks(self, moment: float | None = None) -> tuple[int, str]:
         words = COMMANDS["train-images"].arguments(self.bench.inputs, self.bench.out)
         program = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
         program += ["-m", "resultant", *words, "--epochs", "6"]
+        job = self.program(program)
+        if moment is not None:
+            self.kill_rank(job.pid, moment)
+        _, errors = job.communicate(timeout=600)
+        return job.returncode, errors
+
+    def program(self, words: list[str]) -> subprocess.Popen[str]:
         environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "OMP_NUM_THREADS": "1"}
-        outcomes = []
-        for attempt in range(2):
-            job = subprocess.Popen(
-                program,
-                env=environment,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            if attempt == 0:
-                self.kill_rank(job.pid, moment)
-            _, errors = job.communicate(timeout=300)
-            outcomes.append((job.returncode, errors))
-        if outcomes[0][0] == 0:
-            return f"status 0 though a rank was killed: {outcomes[0][1][-300:]}"
-        return f"given again: {outcomes[1][1][-400:]}" if outcomes[1][0] else ""
+        nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
+        return subprocess.Popen(words, env=environment, stdout=nothing, stderr=pipe, text=True)
 
     def kill_rank(self, launcher: int, moment: float) -> None:
         """Kill a process of the launcher some seconds after training has begun."""
@@ -263,47 +301,52 @@ class Resources:
             os.kill(int(children[-1]), signal.SIGKILL)
 
     def task_dies(self) -> str:
-        """Kill a worker of Ray; the analysis ends with a result or one message."""
+        """Kill two workers of Ray; the analysis ends with a result or one message."""
+        job, killed = self.on_ray(), 0
+        while job.poll() is None and killed < 2:
+            for worker in ray_workers(job.pid)[:1]:
+                with suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
+                    killed += 1
+            time.sleep(0.2)
+        return self.end_on_ray(job, {0, 1, 2})
+
+    def ray_terminated(self) -> str:
+        """Send SIGTERM while the workers of Ray work."""
+        job = self.on_ray()
+        while job.poll() is None and not ray_workers(job.pid):
+            time.sleep(0.2)
+        job.terminate()
+        return self.end_on_ray(job, {143})
+
+    def on_ray(self) -> subprocess.Popen[str]:
         import pyarrow.parquet as pq
 
         from torture.readers import feature_table
 
         self.bench.clear()
         pq.write_table(feature_table(), self.bench.scratch / "train-0.parquet")
-        program = [
-            sys.executable,
-            "-m",
-            "resultant",
-            "analyze",
-            str(self.bench.scratch / "*.parquet"),
-        ]
-        program += ["--engine", "ray", "--out", str(self.bench.out / "report")]
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "OMP_NUM_THREADS": "1"}
-        job = subprocess.Popen(
-            program, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        killed = 0
-        while job.poll() is None and killed < 2:
-            for line in subprocess.run(
-                ["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True
-            ).stdout.splitlines():
-                number, _, text = line.strip().partition(" ")
-                if (
-                    text.startswith("ray::")
-                    and "IDLE" not in text
-                    and descends(int(number), job.pid)
-                ):
-                    with suppress(ProcessLookupError):
-                        os.kill(int(number), signal.SIGKILL)
-                        killed += 1
-                        break
-            time.sleep(0.2)
-        _, errors = job.communicate(timeout=300)
-        if job.returncode == 0:
-            return ""
-        lines = [line for line in errors.splitlines() if line.startswith("resultant: ")]
+        words = ["analyze", str(self.bench.scratch / "*.parquet"), "--engine", "ray"]
+        words += ["--out", str(self.bench.out / "report")]
+        return self.program([sys.executable, "-m", "resultant", *words])
+
+    def end_on_ray(self, job: subprocess.Popen[str], statuses: set[int]) -> str:
+        _, errors = job.communicate(timeout=600)
+        said = [line for line in errors.splitlines() if line.startswith("resultant: ")]
+        right = job.returncode in statuses and len(said) == bool(job.returncode)
         torn = TORN.search(errors)
-        return "" if len(lines) == 1 and not torn else f"status {job.returncode}: {errors[-500:]}"
+        return "" if right and not torn else f"status {job.returncode}: {errors[-800:]}"
+
+
+def ray_workers(ancestor: int) -> list[int]:
+    """Return the workers of Ray below a process that have work."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            name = (folder / "cmdline").read_text()
+            if name.startswith("ray::") and "IDLE" not in name:
+                found.append(int(folder.name))
+    return [process for process in found if descends(process, ancestor)]
 
 
 def descends(process: int, ancestor: int) -> bool:

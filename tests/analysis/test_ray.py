@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -284,6 +285,18 @@ def test_splits_in_names_of_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_ray_does_not_take_sigterm(monkeypatch: Any) -> None:
+    """Ray ends the process with a stack of C++ instead of the line of the command."""
+    fake = Mock()
+    fake.is_initialized.return_value = False
+    fake.init.side_effect = lambda **_: signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    monkeypatch.setattr(ray_engine, "_ray", lambda: fake)
+    before = signal.getsignal(signal.SIGTERM)
+    with ray_engine.cluster():
+        assert signal.getsignal(signal.SIGTERM) is before
+    assert fake.shutdown.called
+
+
 def test_without_ray(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with (

@@ -300,8 +300,9 @@ def test_refuses_options(
         assert len(shown.splitlines()) == 1
         assert re.search(message, shown), shown
         assert not list(tmp_path.iterdir())
-    assert cli.main(["analyze", both[0]]) == 2
-    assert "expected features, got a network" in capsys.readouterr().err
+    for engine in ("local", "ray"):
+        assert cli.main(["analyze", both[0], "--engine", engine]) == 2
+        assert "expected features, got a network" in capsys.readouterr().err
     words = ["analyze", "z/*.parquet", "--engine", "ray", "--device", "cuda"]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert cli.main(words) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import sys
 import zipfile
 from pathlib import Path
@@ -148,8 +149,12 @@ def test_nothing_needed_is_overwritten(tmp_path: Path, capsys: Shown) -> None:
     # Given again, the conversion is done already.
     capsys.readouterr()
     before = out.read_bytes()
+    # A process was killed after the file had its name.
+    left_over = out.parent / f".{out.name}.{platform.node()}-{2**22 + 1}-abc.tmp"
+    left_over.mkdir()
     assert cli.main(["import-proco", str(source), str(out)]) == 0
     assert capsys.readouterr().out == f"already converted: {out}\n" and out.read_bytes() == before
+    assert list(out.parent.iterdir()) == [out]
 
 
 @pytest.mark.slow

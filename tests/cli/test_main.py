@@ -249,6 +249,11 @@ class TestErrors:
             (BrokenPipeError(errno.EPIPE, "Broken pipe"), 1, "Broken pipe\n"),
             (ModuleNotFoundError("no", name="timm.x"), 2, "expected timm: pip install resultant[v"),
             (ModuleNotFoundError("no", name="ray"), 2, "expected ray: pip install resultant[ray]"),
+            (
+                RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. "),
+                1,
+                "expected all processes that decode images to live, got one that was killed",
+            ),
             (KeyboardInterrupt(), 130, "interrupted\n"),
             (TerminatedError("saved after epoch 3/9"), 143, "terminated: saved after epoch 3/9\n"),
         ],

@@ -122,6 +122,15 @@ def message_of(error: BaseException) -> str:
     return shortened(one_line(message))
 
 
+def lost_process(error: BaseException) -> str | None:
+    """Return one line on a process that decodes images and was killed; None for another error."""
+    if "DataLoader worker" not in str(error):
+        return None
+    got = "got one that was killed, perhaps for lack of memory"
+    remedy = "give the same command again, or fewer --workers"
+    return f"expected all processes that decode images to live, {got}; {remedy}"
+
+
 def memory_shortage(error: BaseException) -> str | None:
     """Return one line on an allocation that failed, with its size; None for another error.
 

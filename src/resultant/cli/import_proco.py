@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 
+from resultant._core.files import remove_leftovers, sync
 from resultant.cli.arguments import require_output_file
 from resultant.training.config import CIFAR
 
@@ -37,6 +38,9 @@ def import_proco(options: ImportProco) -> None:
     if out.suffix != ".safetensors":
         raise ValueError(f"expected a name that ends in .safetensors, got {out}")
     if is_converted(options.path, out):
+        # Of a process that was killed after the file had its name.
+        remove_leftovers(out)
+        sync(out.parent)
         open_console().print(f"already converted: {out}", highlight=False, soft_wrap=True)
         return
     require_output_file(out, options.path)

@@ -118,10 +118,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             complain(f"{message_of(error)}{where}")
         return FAILED
     except (MemoryError, RuntimeError) as error:
-        shortage = _console.memory_shortage(error)
-        if shortage is None:
+        failure = _console.lost_process(error) or _console.memory_shortage(error)
+        if failure is None:
             raise
-        complain(shortage)
+        complain(failure)
         return FAILED
     except KeyboardInterrupt:
         complain("interrupted", at_once=True)
