@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from importlib.metadata import distributions, version
 
-from benchmarks import HERE, ROOT, accuracy, growth, render, speed, today
+from benchmarks import HERE, ROOT, accuracy, calls, growth, render, speed, today
 from resultant._core.files import write_text
 
 
@@ -29,19 +29,22 @@ def installed(name: str) -> bool:
     return any(True for _ in distributions(name=name))
 
 
-def measure() -> dict[str, object]:
+PARTS = {
+    "accuracy": lambda: {"accuracy": accuracy.run()},
+    "speed": lambda: {"speed": speed.run()},
+    "calls": lambda: {"calls": calls.run()},
+    "growth": growth.run,
+}
+
+
+def setting() -> dict[str, object]:
     packages = ("torch", "scipy", "mpmath", "jax", "tensorflow-probability")
     versions = ", ".join(f"{name} {version(name)}" for name in packages if installed(name))
     return {
-        "setting": {
-            "queries": speed.QUERIES,
-            "classes": speed.CLASSES,
-            "environment": f"{processor()}, {versions}.",
-            "date": today(),
-        },
-        "accuracy": accuracy.run(),
-        "speed": speed.run(),
-        **growth.run(),
+        "queries": speed.QUERIES,
+        "classes": speed.CLASSES,
+        "environment": f"{processor()}, {versions}.",
+        "date": today(),
     }
 
 
@@ -50,8 +53,17 @@ def main() -> None:
     parser.add_argument(
         "--render", action="store_true", help="render the tables from the files without measuring"
     )
-    if not parser.parse_args().render:
-        write_text(HERE / "results.json", json.dumps(measure(), indent=1) + "\n")
+    parser.add_argument(
+        "--part", action="append", choices=PARTS, help="measure a part alone; may be repeated"
+    )
+    options = parser.parse_args()
+    if not options.render:
+        path = HERE / "results.json"
+        # A part keeps the machine and the day of the others.
+        results = json.loads(path.read_text()) if options.part else {"setting": setting()}
+        for part in options.part or PARTS:
+            results |= PARTS[part]()
+        write_text(path, json.dumps(results, indent=1) + "\n")
     for path, text in render.documents(ROOT).items():
         write_text(ROOT / path, text)
         print(path)
