@@ -196,7 +196,7 @@ TERMS = (
         "accuracy, points",
         "The percentage of the held-out rows that get their true class. Differences of percentages "
         "are in points: from 40 % to 42 % are two points.",
-        ("percentage points", "points"),
+        ("percentage points",),
     ),
     Term(
         "balanced",
