@@ -11,7 +11,7 @@ addEventListener("load", () => {
     const page = image.naturalHeight > image.naturalWidth;
     image.classList.toggle("page", page);
     const whole = page || image.classList.contains("whole");
-    const smallest = Math.round((image.src.endsWith(".svg") ? 0.8 : 0.6) * image.naturalWidth);
+    const smallest = Math.round(Math.min(0.6 * image.naturalWidth, 1.5 * box.clientWidth));
     image.style.width = `max(${whole ? 0 : smallest}px, min(100%, ${image.naturalWidth}px))`;
   }
 });
