@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from resultant._core import tensor_files
+from resultant._core.tensor_files import CHECKSUMS, KEY, load_tensors, metadata_of
 
 ABOUT: dict[str, Any] = {"epoch": 3, "runs": [{"seed": 0, "beta": 0.5}], "name": "é"}
 
@@ -83,3 +85,35 @@ def test_a_flipped_bit_is_noticed(path: Path) -> None:
             tensor_files.load(path)
     path.write_bytes(whole)
     assert tensor_files.load(path)[1] == ABOUT
+
+
+def written(path: Path, header: object, data: bytes = b"") -> Path:
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return path
+
+
+A, B = ({"dtype": "U8", "shape": [2], "data_offsets": [i, i + 2]} for i in (0, 2))
+
+
+@pytest.mark.parametrize(
+    ("header", "data", "match"),
+    [
+        ([1], b"", "a header that is no JSON object"),
+        ({"__metadata__": {"a": 1}}, b"", "metadata that are not texts by name"),
+        ({"a": A, "b": A}, b"1234", "tensors that overlap or leave a gap before 'b'"),
+        ({"b": B}, b"1234", "tensors that overlap or leave a gap before 'b'"),
+        ({"a": A | {"dtype": "Q7"}}, b"12", "the dtype 'Q7'"),
+        ({"a": A, "__metadata__": {CHECKSUMS: "[]"}}, b"12", "checksums that are not numbers"),
+        ({"a": A, "__metadata__": {CHECKSUMS: '{"a": 1}'}}, b"12", "another checksum of 'a'"),
+    ],
+)
+def test_headers_that_contradict(tmp_path: Path, header: object, data: bytes, match: str) -> None:
+    path = written(tmp_path / "a.safetensors", header, data)
+    with pytest.raises(ValueError, match=f"expected a whole safetensors file, got .*{match}"):
+        load_tensors(path)
+
+
+def test_metadata_of_other_files() -> None:
+    assert metadata_of({}) is None and metadata_of({KEY: "{"}) is None
+    assert metadata_of({KEY: "[1]"}) is None and metadata_of({KEY: '{"a": 1}'}) == {"a": 1}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from resultant.features import FeatureStore
+from resultant.features import FeatureStore, anndata_files
 
 h5py = pytest.importorskip("h5py")
 
@@ -97,3 +97,53 @@ def test_missing_reader_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(ValueError, match=r"expected h5py .* pip install resultant\[anndata\]"):
         FeatureStore.open(path)
+
+
+def shortened(file: Any) -> None:
+    del file["X/data"]
+    file["X/data"] = np.ones(10, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: f["X/indptr"].__setitem__(1, 100), "sparse matrix that do not ascend"),
+        (shortened, "too few values of a sparse matrix"),
+        (lambda f: f["X/indices"].__setitem__(0, 99), "columns of a sparse matrix out of range"),
+        (lambda f: f["X"].attrs.__setitem__("shape", (3, 7)), r"a sparse matrix \(3, 7\) with"),
+        (lambda f: f["obs/cell_type/codes"].__setitem__(0, 9), "a missing category in"),
+    ],
+)
+def test_contradictions_are_refused(tmp_path: Path, damage: Any, message: str) -> None:
+    path = write(tmp_path / "a.h5ad", sparse=True)
+    with h5py.File(path, "a") as file:
+        damage(file)
+    with pytest.raises(ValueError, match=rf"a\.h5ad .* got: .*{message}"):
+        FeatureStore.open(path).rows("train/X").read(0, 30)
+
+
+def test_what_is_no_feature_is_passed_over(tmp_path: Path) -> None:
+    """Cubes, matrices by columns and tables without codes; categories may be numbers."""
+    path = write(tmp_path / "a.h5ad", pairs=np.ones((30, 2)), complex=np.ones(30, complex))
+    with h5py.File(path, "a") as file:
+        file["obsm/cube"] = np.ones((30, 2, 2))
+        file["obsm/columns/data"] = np.ones(3)
+        file["obsm/columns"].attrs["encoding-type"] = "csc_matrix"
+        file["obs/table/a"] = np.ones(30)
+        file["obs/halves/codes"], file["obs/halves/categories"] = np.full(30, 0.5), np.ones(2)
+        file["obs/year/codes"], file["obs/year/categories"] = Y, np.array([2001, 2004, 2002])
+    store = FeatureStore.open(path, labels="year")
+    assert set(store.features) == {"train/X", "train/X_pca"}
+    assert store["train/labels"].tolist() == np.array([2001, 2004, 2002])[Y].tolist()
+    with h5py.File(path, "a") as file:
+        del file["obsm"]
+    assert FeatureStore.open(path, labels="cell_type").features == ("train/X",)
+
+
+def test_no_file_and_too_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.h5ad")
+    monkeypatch.setattr(anndata_files, "MAX_WIDTH", 5)
+    with pytest.raises(ValueError, match="7 columns in '/X'"):
+        FeatureStore.open(path)
+    with pytest.raises(ValueError, match="got no such file"):
+        anndata_files.read_anndata(tmp_path / "b.h5ad")

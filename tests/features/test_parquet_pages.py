@@ -11,7 +11,7 @@ import pytest
 
 from embedding_files import write_parquet
 from resultant._core import chunks
-from resultant.features.parquet_pages import Compact, read_columns, read_pages
+from resultant.features.parquet_pages import Column, Compact, read_columns, read_pages
 from resultant.features.store import FeatureStore
 
 pa = pytest.importorskip("pyarrow")
@@ -119,3 +119,39 @@ def test_labels_that_share_beginnings(tmp_path: Path, monkeypatch: Any) -> None:
 def test_broken_metadata(data: bytes, match: str) -> None:
     with pytest.raises(ValueError, match=match):
         Compact(data).structure({})
+
+
+def test_maps_and_far_fields_are_passed_over() -> None:
+    """A map of numbers to bytes, an empty map, and a field whose number is written out."""
+    #                field 1: a map of two; field 2: an empty map; field 300: the number 7; the end
+    data = b"\x1b\x02\x58\x02\x01a\x04\x02bc" + b"\x1b\x00" + b"\x05\xd8\x04\x0e" + b"\x00"
+    assert Compact(data).structure({300: {}}) == {300: 7}
+
+
+@pytest.mark.parametrize(
+    ("column", "match"),
+    [
+        (Column(5, 1, 0, 10), "a column at bytes 0 to 10 of 100"),
+        (Column(5, 1, 90, 20), "a column at bytes 90 to 110 of 100"),
+        (Column(-5, 1, 10, 20), "a column at bytes 10 to 30"),
+        (Column(5, 1, 10, 0), "0 values in the pages of a column of 5"),
+        (Column(5, 1, 10, 20), "a page without its sizes"),
+    ],
+)
+def test_broken_columns(column: Column, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        read_pages(pa.BufferReader(bytes(100)), column)
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        (b"PAR1", "no footer"),
+        (b"PAR1\x00\x04\x00\x00\x00PARE", "no footer without encryption"),
+        (b"PAR1\x15\x15\x01\x00\x00\x00PAR1", "a broken footer"),
+        (b"PAR1\x00\x01\x00\x00\x00PAR1", "a footer that contradicts itself"),
+    ],
+)
+def test_broken_footers(data: bytes, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        read_columns(pa.BufferReader(data), 1, 1)
