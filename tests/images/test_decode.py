@@ -137,3 +137,11 @@ def test_random_damage_gives_an_image_or_one_line() -> None:
             except ImageError as error:
                 text = str(error)
             assert text == "RGB" or "\n" not in text
+
+
+def test_small_files_of_many_pixels_are_refused() -> None:
+    """Forty-eight megapixels of one colour."""
+    file = io.BytesIO()
+    Image.new("L", (8000, 6000)).save(file, "PNG", compress_level=1)
+    with pytest.raises(ImageError, match=r"a\.png .* decodes to 144,000,000 bytes or more"):
+        decode(file.getvalue(), "a.png")

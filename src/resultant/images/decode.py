@@ -51,6 +51,8 @@ def decode(data: bytes, name: str) -> Image:
     """
     from PIL import Image, UnidentifiedImageError
 
+    from resultant._core import chunks
+
     _silence()
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
@@ -58,6 +60,8 @@ def decode(data: bytes, name: str) -> Image:
             if width * height > MAX_PIXELS:
                 rule = f"expected {name} to have at most {MAX_PIXELS:,} pixels"
                 raise ImageError(f"{rule}, got {width:,} x {height:,}")
+            # A WebP of a few bytes can declare all of them.
+            chunks.require_decoded(3 * width * height, len(data))
             frames = getattr(image, "n_frames", 1)
             if frames > 1 and image.format != SEVERAL_PICTURES:
                 raise ImageError(f"expected {name} to be a still image, got {frames} frames")
