@@ -78,7 +78,7 @@ def functions() -> list[Row]:
     x, r = rng.uniform(0, 50, 100), rng.uniform(0, 1, 100)
     x_torch, r_torch = torch.from_numpy(x), torch.from_numpy(r)
     mu, at = np.array([1.0, 0, 0]), np.array([0.6, 0.8, 0])
-    law, peer = VonMisesFisher(torch.from_numpy(mu), 2.0), stats.vonmises_fisher(mu, 2.0)
+    law, peer = VonMisesFisher(torch.from_numpy(mu), 2.0), stats.vonmises_fisher(mu, 2)
     at_torch = torch.from_numpy(at)
     return [
         row("R, 100 elements", 100.0, lambda: bessel_ratio(0.5, x_torch), None),
@@ -111,7 +111,7 @@ def elements(dtype: torch.dtype) -> list[Row]:
         measured = row(
             f"p = {p}, {name}, each of a million",
             bar,
-            lambda inputs=inputs, p=p: vmf_score_and_slope(*inputs, p),
+            lambda a=inputs, p=p: vmf_score_and_slope(a[0], a[1], a[2], p),
             lambda kt=kt, p=p: special.ive(p / 2 - 1, kt),
         )
         measured["ours"] /= LARGE

@@ -49,13 +49,13 @@ def test_points_are_compared_with_a_scale_of_their_own() -> None:
 
         def loss(scale: float, own: np.ndarray = own) -> float:
             rows = scale * own
-            rows = logsumexp(rows, axis=1)[:, None] - rows
+            rows = logsumexp(rows, axis=1, keepdims=True) - rows
             # Each row counts for all classes a little, as one row more would.
             share = 1 / (len(y) + 1)
             return float(((1 - share) * rows[np.arange(len(y)), y] + share * rows.mean(1)).mean())
 
         scale = results["scale"][g]
-        best = minimize_scalar(loss, bracket=(scale / 2, scale * 2))
+        best: Any = minimize_scalar(loss, bracket=(scale / 2, scale * 2))
         assert loss(scale) == pytest.approx(best.fun, rel=1e-4)
         p = softmax(scale * own, axis=1)
         folds = [log_loss(y[test], p[test]) for _, test in cv.split(X, y)]
@@ -72,7 +72,8 @@ def test_calibration_of_scikit_learn(method: str, classes: int) -> None:
     one: dict[str, Any] = {"realization": "angular", "beta": 0.0, "temperature": 0.1, "prior": 1.0}
     ours = VMFClassifierCV(**one, cv=3, calibration=method).fit(X, y)
     model = VMFClassifier(**one, scale=ours.scale_)
-    theirs = CalibratedClassifierCV(model, method=method, cv=3, ensemble=False).fit(X, y)
+    theirs = CalibratedClassifierCV(model, method=method, cv=3, ensemble=False)  # type: ignore[arg-type]
+    theirs.fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(Q), theirs.predict_proba(Q), atol=1e-9)
     assert (ours.predict(Q) == model.fit(X, y).predict(Q)).all()
     again = pickle.loads(pickle.dumps(ours))

@@ -67,7 +67,7 @@ def _require_harmless(file: Any) -> None:
                 if memo[argument] > MAX_SHARED:
                     raise ValueError(f"a tuple of {memo[argument]:,} parts that occurs twice")
                 stack.append(memo[argument])
-            elif code.name == "GLOBAL" and "bytearray" in argument:
+            elif code.name == "GLOBAL" and "bytearray" in str(argument):
                 raise ValueError("a bytearray, which could be of any size")
             else:
                 before = code.stack_before
