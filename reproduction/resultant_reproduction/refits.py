@@ -68,7 +68,7 @@ def leave_out(space: FrozenSpace, most: int = MOST_ROWS, seed: int = 0) -> LeftO
     moved = scores.included - scores.left_out
     before = decide(_of_training(space, rows), [Policy(rule) for rule in BOTH])
     parts = left_out_parts(x, y, torch.ones_like(moved), space.statistics, space.estimator)
-    hits = measure(parts, [space.tau], [(rule, 0.0) for rule in BOTH], [0.0])[1]
+    hits = measure(parts, [1.0] * len(BOTH), [space.tau], [(rule, 0.0) for rule in BOTH], [0.0])[1]
     included = {rule: before.right(Policy(rule)) for rule in BOTH}
     left = {rule: torch.from_numpy(h) > 0 for rule, h in zip(BOTH, hits, strict=True)}
     return LeftOut(

@@ -61,7 +61,10 @@ def test_named_identities_pair_the_rows(tmp_path: Path, capsys: Shown) -> None:
             arrays |= {n: a[::-1] for n, a in arrays.items() if n.startswith("test/")}
         np.savez(tmp_path / f"{name}.npz", allow_pickle=False, **arrays)
     words = [str(tmp_path / "a.npz"), str(tmp_path / "b.npz"), "--features", "projection"]
-    for more, rows in (([], "not the same"), (["--identities", "image"], "the same of 120 rows")):
+    for more, rows in (
+        ([], "not known to be the same"),
+        (["--identities", "image"], "the same 120 held-out rows"),
+    ):
         out = ["--out", str(tmp_path / "out")]
         assert cli.main(["compare", *words, *more, *out]) == 0, capsys.readouterr().err
         assert rows in capsys.readouterr().out

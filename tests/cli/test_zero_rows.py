@@ -73,7 +73,7 @@ def test_left_out(capsys: Shown) -> None:
     assert untimed(one) == untimed(other)
     assert reports[path]["features"]["projection"]["space"]["fitting"] == sum(COUNTS) - 3
     assert cli.main(["compare", path, path, "--drop-zero-rows", "--out", "c"]) == 0
-    assert "correct on the same of 119 rows" in capsys.readouterr().out
+    assert "the same 119 held-out rows" in capsys.readouterr().out
     assert len(json.loads(Path("c", "results.json").read_text())["notes"]) == 4
 
 

@@ -5,7 +5,7 @@ Names load on first use: scikit-learn takes a second, and `resultant.analysis` n
 modules that do without scikit-learn (`choice`, `left_out`, `components`, `calibration`).
 
 `vmf` and `cross_validated` are the classifiers, on `base`, with `fold_scores`, `scale` and
-`saving`; `mixture` is the mixture, fitted by `em`; `references` are the classifiers of
+`saving`; `calibrators` are those of scikit-learn; `mixture` is the mixture, fitted by `em`; `references` are the classifiers of
 scikit-learn that the advice compares with.
 """
 

@@ -13,7 +13,7 @@ from resultant._core.validation import finite_number
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.base import Array, returned
-from resultant.classifiers.calibration import METHODS, calibrators, finite_scores
+from resultant.classifiers.calibrators import METHODS, calibrators, finite_scores
 from resultant.classifiers.choice import beyond
 from resultant.classifiers.fold_scores import Fold, FoldScores
 from resultant.classifiers.left_out import (
@@ -99,8 +99,8 @@ class VMFClassifierCV(VMFScores):
         >>> from resultant import VMFClassifierCV
         >>> X = [[1.0, 0.1], [2.0, 0.0], [1.0, -0.3], [0.1, 1.0], [0.0, 3.0], [0.5, 1.0]]
         >>> chosen = VMFClassifierCV(temperature=(0.1, 1.0), cv="loo").fit(X, [0, 0, 0, 1, 1, 1])
-        >>> chosen.best_params_["temperature"]
-        0.1
+        >>> chosen.predict([[3.0, 0.5]])
+        array([0])
     """
 
     def __init__(
