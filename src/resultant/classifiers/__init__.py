@@ -5,8 +5,8 @@ Names load on first use: scikit-learn takes a second, and `resultant.analysis` n
 modules that do without scikit-learn (`choice`, `left_out`, `components`, `calibration`).
 
 `vmf` and `cross_validated` are the classifiers, on `base`, with `fold_scores`, `scale` and
-`saving`; `calibrators` are those of scikit-learn; `mixture` is the mixture, fitted by `em`; `references` are the classifiers of
-scikit-learn that the advice compares with.
+`saving`; `calibrators` are scikit-learn's calibrations; `mixture` is the mixture, fitted by `em`;
+`references` are the classifiers of scikit-learn that the advice compares with.
 """
 
 from typing import TYPE_CHECKING
