@@ -49,7 +49,7 @@ def test_points_are_compared_with_a_scale_of_their_own() -> None:
 
         def loss(scale: float, own: np.ndarray = own) -> float:
             rows = scale * own
-            rows = logsumexp(rows, axis=1, keepdims=True) - rows
+            rows = np.asarray(logsumexp(rows, axis=1, keepdims=True)) - rows
             # Each row counts for all classes a little, as one row more would.
             share = 1 / (len(y) + 1)
             return float(((1 - share) * rows[np.arange(len(y)), y] + share * rows.mean(1)).mean())
