@@ -120,17 +120,22 @@ def build(case: Case, source: ImageSource, store: ImageStore, seed: int = 0) -> 
     return stack
 
 
-def epoch_of(stacks: list[Stack], epoch: int, steps: int | None = None) -> float:
-    """Train an epoch, or its first steps; return the seconds."""
-    began = time.perf_counter()
-    for stack in stacks:
-        stack.start_epoch(epoch)
-        stack.batches.load(stack.batches.draw(epoch))
-    with streams.side_by_side(stacks):
-        for _ in range(steps or stacks[0].batches.steps):
-            streams.step(stacks)
-    torch.cuda.synchronize()
-    return time.perf_counter() - began
+def train_epochs(stacks: list[Stack], first: int, number: int) -> list[float]:
+    """Train epochs as `resultant.training.loop` does; return the seconds of each."""
+    times = [time.perf_counter()]
+    drawn = [stack.batches.draw(first) for stack in stacks]
+    for epoch in range(first, first + number):
+        for stack, batches in zip(stacks, drawn, strict=True):
+            stack.start_epoch(epoch)
+            stack.batches.load(batches)
+        with streams.side_by_side(stacks):
+            for _ in range(stacks[0].batches.steps):
+                streams.step(stacks)
+        # The device is still working.
+        drawn = [stack.batches.draw(epoch + 1) for stack in stacks]
+        torch.cuda.synchronize()
+        times.append(time.perf_counter())
+    return np.diff(times).tolist()
 
 
 def resident(stack: Stack, steps: int) -> float:
@@ -183,10 +188,9 @@ def measure(case: Case, source: ImageSource, folder: Path) -> dict[str, Any]:
     still = resident(stack, min(steps, 30))
     decoding = seconds(lambda: open_here(folder / "alone").fill())
     shutil.rmtree(folder / "alone")
-    first = opening + epoch_of([stack], 0)
-    later = [epoch_of([stack], epoch) / steps for epoch in range(1, 1 + EPOCHS)]
+    first, *later = train_epochs([stack], 0, 1 + EPOCHS)
     still = min(still, resident(stack, min(steps, 30)))
-    step = sum(later) / len(later)
+    first, step = first + opening, sum(later) / len(later) / steps
     beside = torch.cuda.memory_reserved() - network - store.bytes
     allowed = max(decoding, steps * still)
     result = {
@@ -204,6 +208,7 @@ def measure(case: Case, source: ImageSource, folder: Path) -> dict[str, Any]:
         "first_epoch_ratio": round(allowed / first, 3),
         "network_gb": round(network / 1e9, 2),
         "beside_gb": round(beside / 1e9, 2),
+        "epoch_seconds": [round(a, 3) for a in later],
         "capture_seconds": round(capture, 1),
     }
     print(json.dumps(result), flush=True)
@@ -215,9 +220,8 @@ def side_by_side(case: Case, source: ImageSource, folder: Path) -> dict[str, Any
     store = open_store(source, folder, case.size * 256 // 224, device=DEVICE)
     stacks = [build(case, source, store, seed) for seed in range(2)]
     streams.capture(stacks, 0)
-    epoch_of(stacks, 0)
-    both = min(epoch_of(stacks, epoch) for epoch in (1, 2))
-    apart = 2 * min(epoch_of(stacks[:1], epoch) for epoch in (3, 4))
+    both = min(train_epochs(stacks, 0, 3)[1:])
+    apart = 2 * min(train_epochs(stacks[:1], 3, 2))
     result = {"case": case.name, "both": round(both, 3), "apart": round(apart, 3)}
     print(json.dumps(result), flush=True)
     return result

@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ def test_images_are_decoded_and_reduced_once(tmp_path: Path, workers: int) -> No
     store.wait(torch.arange(40))
     for i in range(40):
         assert np.array_equal(pixels_of(store, i), expected(images, i))
+    store.close()
     # Opened again, nothing is decoded and nothing is noted.
     for path in images.paths:
         os.unlink(path)
@@ -107,7 +109,31 @@ def test_pixels_are_on_the_disk_before_they_count(
     monkeypatch.setattr(os, "fsync", lambda a: events.append("pixels") or fsync(a))
     monkeypatch.setattr(tensor_files, "save", lambda *a: events.append("done") or save(*a))
     store.wait(torch.arange(4))
+    store.close()
     assert events[:2] == ["pixels", "done"]
+
+
+def test_images_are_used_while_they_are_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow disk delays neither the images nor an error: `close` waits for both."""
+    images, slow = source(tmp_path / "files", 4), threading.Event()
+    store = open_store(images, tmp_path / "s", SHORT, workers=0)
+    monkeypatch.setattr(stores, "sync", lambda path: slow.wait())
+    store.wait(torch.arange(4))
+    assert not (store.folder / stores.DONE).exists()
+    slow.set()
+    store.close()
+    assert (store.folder / stores.DONE).exists()
+
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    other = open_store(images, tmp_path / "s", SHORT - 1, workers=0)
+    monkeypatch.setattr(stores, "sync", full)
+    other.wait(torch.arange(4))
+    with pytest.raises(OSError, match=r"No space left on device: '.*pixels\.bin'"):
+        other.close()
 
 
 @pytest.mark.parametrize("spoil", ["lost pixels", "cut pixels", "broken record", "other record"])

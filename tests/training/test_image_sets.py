@@ -24,6 +24,7 @@ from listed import (
 from programs import run_program
 from resultant._core import distributed
 from resultant._core.tensor_files import load
+from resultant.cli.main import main
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.published import PUBLISHED
 from resultant.images.source import ImageSplits
@@ -257,6 +258,11 @@ def test_two_processes(data: ImageSplits, root: Path, tmp_path: Path) -> None:
     (line,) = (tmp_path / "records.jsonl").read_text().splitlines()
     record = json.loads(line)
     assert record["run"] == RUN.name and record["train_images"] == sum(SIZES["train"])
+    # The processes share the images of the evaluation; one process has the same results.
+    assert main(call) == 0
+    (line,) = (tmp_path / "records.jsonl").read_text().splitlines()
+    for name in ("classifier", "probes", "frozen"):
+        assert json.loads(line)[name] == record[name]
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from resultant._core import distributed
 from resultant.images.augment import normalize
 from resultant.images.evaluation_view import EvaluationView
 from resultant.images.photo_views import classification_view, contrastive_view
-from resultant.images.residency import MappedPixels, StreamedPixels, choose
+from resultant.images.residency import MappedPixels, ResidentPixels, StreamedPixels, choose
 from resultant.images.store import ImageStore, open_store
 from resultant.training.photo_batches import EvaluationViews, PhotoBatches, ahead
 
@@ -81,6 +81,13 @@ def test_processes_share_a_batch(store: ImageStore, monkeypatch: pytest.MonkeyPa
         assert torch.equal(torch.cat([share[1] for share in shares], 1), labels)
 
 
+def test_views_do_not_depend_on_the_size_of_a_plan(store: ImageStore) -> None:
+    whole, parts = batches(store), batches(store)
+    parts.planned = 1
+    assert whole.planned >= whole.steps > 1
+    assert equal(epoch_of(whole, 2), epoch_of(parts, 2))
+
+
 def test_images_are_decoded_as_they_are_needed(tmp_path: Path) -> None:
     images = source(tmp_path / "files", 60)
     fresh = open_store(images, tmp_path / "store", 20, workers=0)
@@ -101,10 +108,17 @@ def test_notes_tell_the_memory(store: ImageStore) -> None:
     assert notes == [f"decoded images: {store.bytes / 1e9:.3g} GB on the disk"]
 
 
-def test_streamed_pixels_are_those_of_the_file(store: ImageStore) -> None:
-    mapped, streamed = MappedPixels(store), StreamedPixels(store, CPU, 5, pinned=False)
-    for slot, rows in enumerate((torch.tensor([3, 20, 4]), torch.tensor([9, 3, 25, 0, 7]))):
-        (a, starts), (b, others) = (place.place(rows, slot) for place in (mapped, streamed))
+@pytest.mark.parametrize("kind", ["streamed", "resident", "resident later"])
+def test_placed_pixels_are_those_of_the_file(tmp_path: Path, kind: str) -> None:
+    store = open_store(source(tmp_path / "files", 26), tmp_path / "store", 20, workers=0)
+    if kind == "resident later":
+        store.fill()
+    mapped = MappedPixels(store)
+    streamed = StreamedPixels(store, CPU, 5, pinned=False)
+    placed = streamed if kind == "streamed" else ResidentPixels(store, CPU, 5)
+    batches_of_rows = [[3, 20, 4], [9, 3, 25, 0, 7], [7, 24, 24], [3, 0]]
+    for slot, rows in enumerate(map(torch.tensor, batches_of_rows)):
+        (a, starts), (b, others) = (place.place(rows, slot % 3) for place in (mapped, placed))
         for row, start, other in zip(rows.tolist(), starts.tolist(), others.tolist(), strict=True):
             length = int(3 * store.sizes[row].prod())
             assert torch.equal(a[start : start + length], b[other : other + length])

@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -54,6 +55,20 @@ def numbers(n: int) -> list[int]:
 def _host_group(world: dist.ProcessGroup | None) -> Any:
     """Return a group of the same processes that exchanges tensors of the CPU."""
     return world if "cpu:" in dist.get_backend_config(world) else dist.new_group(backend="gloo")
+
+
+def wait_for_all() -> None:
+    """Wait until every process is here, for as long as the slowest takes.
+
+    Other exchanges fail after ten minutes, in which one process may still be evaluating.
+    """
+    if world_size() > 1:
+        dist.barrier(group=_patient_group(dist.group.WORLD))
+
+
+@cache
+def _patient_group(_: dist.ProcessGroup | None) -> Any:
+    return dist.new_group(backend="gloo", timeout=timedelta(days=365))
 
 
 def gather(a: Tensor, sizes: list[int]) -> Tensor:
@@ -107,7 +122,8 @@ def processes(device: torch.device) -> Iterator[torch.device]:
     # Not after an error: the other processes may be waiting, and torchrun ends them. A thread of
     # gloo that releases a tensor while Python exits aborts the process: the barrier lets such
     # threads finish, and they end with the group, which an uncollected network would keep alive.
-    dist.barrier()
+    wait_for_all()
     _host_group.cache_clear()
+    _patient_group.cache_clear()
     gc.collect()
     dist.destroy_process_group()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, make_dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -266,7 +266,7 @@ def _train_images(
     from resultant._core import distributed
     from resultant.cli.progress import EpochProgress
     from resultant.training.evaluation import base_records
-    from resultant.training.image_evaluation import evaluate_images
+    from resultant.training.image_evaluation import evaluate_images, image_features
     from resultant.training.image_sets import train_images
 
     title, quiet = f"{job.config.dataset} {job.runs[0].name}", distributed.rank() > 0
@@ -280,12 +280,16 @@ def _train_images(
             note=None if quiet else partial(log.print, highlight=False, soft_wrap=True),
         )
     yield base_records(trained, len(data.train))
-    if not options.evaluate or quiet or data.judge is None:
+    if not options.evaluate or data.judge is None:
         return
-    if not log.is_terminal:
+    if not log.is_terminal and not quiet:
         log.print(f"{title}: probes and frozen rules", highlight=False)
-    with log.status("probes and frozen rules"):
-        yield evaluate_images(trained, data, workers=options.workers)
+    with nullcontext() if quiet else log.status("probes and frozen rules"):
+        # Every process computes its share of the features; the first one fits the probes.
+        features = image_features(trained, data, options.workers)
+        if not quiet:
+            yield evaluate_images(trained, data, features=features)
+        distributed.wait_for_all()
 
 
 @contextmanager

@@ -40,6 +40,11 @@ class Rendering:
         """Bytes of the buffers on the device."""
         return 0 if self.kernel is None else self.kernel.bytes
 
+    @property
+    def plan_bytes(self) -> int:
+        """Bytes of the plan of a view with two taps per pixel and axis."""
+        return 32 * self.size
+
     def plan(self, parameters: Tensor) -> tuple[Tensor, ...]:
         """Prepare parameters [n, 33] of views, on the CPU, for calls; each tensor is [n, ...]."""
         if self.kernel is None:

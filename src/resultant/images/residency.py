@@ -44,27 +44,57 @@ class MappedPixels:
 
 
 class ResidentPixels:
-    """All images on the device; an image is copied when it is first used."""
+    """All images on the device, in the order of their first use.
 
-    def __init__(self, store: ImageStore, device: torch.device) -> None:
+    Args:
+        store: The images.
+        device: Device of the views.
+        number: Most images of a batch.
+    """
+
+    def __init__(self, store: ImageStore, device: torch.device, number: int) -> None:
         self.store = store
         self.pixels = torch.empty(store.bytes, dtype=torch.uint8, device=device)
-        self.present = torch.zeros(len(store), dtype=torch.bool)
+        # First byte of each image on the device, -1 for images that are not there; and their end.
+        self.starts, self.end = torch.full((len(store),), -1), 0
+        # The images of a batch in one piece: many small copies take longer.
+        shape, pinned = (SLOTS, _most_bytes(store, number)), device.type == "cuda"
+        self.staged = torch.empty(shape, dtype=torch.uint8, pin_memory=pinned)
+        self.copied: list[torch.cuda.Event | None] = [None] * SLOTS
 
     def place(self, rows: Tensor, slot: int) -> tuple[Tensor, Tensor]:
-        missing = rows[~self.present[rows]]
+        missing = rows[self.starts[rows] < 0].unique()
         if len(missing):
             self.store.wait(missing)
-            ranges = _ranges(self.store, missing)
-            if self.store.complete:
-                # All images at once: many small copies take longer.
-                missing = torch.arange(len(self.present))
-                end, step = self.store.bytes, COPIED_BYTES
-                ranges = [[top, min(top + step, end)] for top in range(0, end, step)]
-            for start, end in ranges:
-                self.pixels[start:end].copy_(self.store.pixels[start:end], non_blocking=True)
-            self.present[missing] = True
-        return self.pixels, self.store.offsets[rows]
+            if self.end or not self.store.complete:
+                self._copy(missing, slot)
+            else:
+                self._copy_all()
+        return self.pixels, self.starts[rows]
+
+    def _copy(self, rows: Tensor, slot: int) -> None:
+        """Append images to those on the device."""
+        event = self.copied[slot]
+        if event is not None:
+            event.synchronize()
+        host, source, starts, at = self.staged[slot].numpy(), self.store.pixels.numpy(), [], 0
+        for start, end in _ranges(self.store, rows):
+            host[at : at + end - start] = source[start:end]
+            starts.append(self.end + at)
+            at += end - start
+        self.starts[rows] = torch.tensor(starts)
+        self.pixels[self.end : self.end + at].copy_(self.staged[slot, :at], non_blocking=True)
+        self.end += at
+        if self.pixels.is_cuda:
+            self.copied[slot] = event = torch.cuda.Event()
+            event.record()
+
+    def _copy_all(self) -> None:
+        """Copy the file from its beginning to its end, as a slow disk is read fast."""
+        for top in range(0, self.store.bytes, COPIED_BYTES):
+            part = slice(top, min(top + COPIED_BYTES, self.store.bytes))
+            self.pixels[part].copy_(self.store.pixels[part], non_blocking=True)
+        self.starts, self.end = self.store.offsets[:-1], self.store.bytes
 
 
 class StreamedPixels:
@@ -78,9 +108,9 @@ class StreamedPixels:
     """
 
     def __init__(self, store: ImageStore, device: torch.device, number: int, pinned: bool) -> None:
-        self.store, lengths = store, store.offsets.diff()
-        largest = int(lengths.topk(min(number, len(lengths))).values.sum())
-        self.buffers = torch.empty(SLOTS, largest, dtype=torch.uint8, device=device)
+        self.store = store
+        shape = (SLOTS, _most_bytes(store, number))
+        self.buffers = torch.empty(shape, dtype=torch.uint8, device=device)
         self.host = store.pixels
         self.present = torch.ones(len(store), dtype=torch.bool)
         if pinned:
@@ -106,6 +136,12 @@ def _ranges(store: ImageStore, rows: Tensor) -> list[list[int]]:
     return torch.stack((store.offsets[rows], store.offsets[rows + 1]), 1).tolist()
 
 
+def _most_bytes(store: ImageStore, number: int) -> int:
+    """Return the most bytes of a batch of ``number`` images."""
+    lengths = store.offsets.diff()
+    return int(lengths.topk(min(number, len(lengths))).values.sum())
+
+
 def choose(
     store: ImageStore, device: torch.device, number: int, kind: str = "auto"
 ) -> tuple[Placement, str]:
@@ -123,18 +159,24 @@ def choose(
     if device.type != "cuda":
         return MappedPixels(store), f"decoded images: {gigabytes(store.bytes)} on the disk"
     if kind == "auto":
-        # Memory that the allocator has cached is given back first.
-        torch.cuda.empty_cache()
-        free = torch.cuda.mem_get_info(device)[0]
-        fits = store.bytes + MARGIN < free
+        fits = _fits(store.bytes, device)
         kind = "gpu" if fits else "pinned" if 2 * store.bytes < memory() else "disk"
     size = gigabytes(store.bytes)
     if kind == "gpu":
-        return ResidentPixels(store, device), f"decoded images: {size} on the GPU"
+        return ResidentPixels(store, device, number), f"decoded images: {size} on the GPU"
     streamed = StreamedPixels(store, device, number, kind == "pinned")
     location = "in pinned memory" if kind == "pinned" else "on the disk"
     buffers = gigabytes(streamed.buffers.numel())
     return streamed, f"decoded images: {size} {location}, {buffers} of batches on the GPU"
+
+
+def _fits(number: int, device: torch.device) -> bool:
+    """Return True if a GPU has memory for a store of ``number`` bytes."""
+    if number + MARGIN < torch.cuda.mem_get_info(device)[0]:
+        return True
+    # Memory that the allocator has cached is given back.
+    torch.cuda.empty_cache()
+    return number + MARGIN < torch.cuda.mem_get_info(device)[0]
 
 
 def memory() -> int:

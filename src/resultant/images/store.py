@@ -17,6 +17,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,7 @@ class ImageStore:
         self.done = self._recorded()
         self._fresh, self._written = 0, time.monotonic()
         self._tasks: Iterator[Any] | None = None
+        self._recording: Future[None] | None = None
         _reserve(pixels, self.bytes)
         mapped = np.memmap(pixels, dtype=np.uint8, mode="r+", shape=(max(self.bytes, 1),))
         self.pixels = torch.from_numpy(mapped)
@@ -151,7 +153,8 @@ class ImageStore:
             if time.monotonic() - self._written > RECORD_SECONDS:
                 self._record()
         if self._fresh and self.complete:
-            self.close()
+            self._tasks = None
+            self._record()
 
     def fill(self, progress: OnImages | None = None) -> None:
         """Decode all images; other processes of the machine may do the same at the same time."""
@@ -164,10 +167,11 @@ class ImageStore:
             self.close()
 
     def close(self) -> None:
-        """Stop decoding and record the decoded images."""
+        """Stop decoding; return when the decoded images are recorded."""
         self._tasks = None
         if self._fresh:
             self._record()
+        self._finish_record()
 
     def _recorded(self) -> Tensor:
         """Return the images that are recorded as decoded."""
@@ -180,10 +184,28 @@ class ImageStore:
         return done if done.shape == none.shape and done.dtype == none.dtype else none
 
     def _record(self) -> None:
-        """Write the pixels to the disk, then the list of the decoded images."""
-        sync(self.folder / PIXELS)
-        tensor_files.save(self.folder / DONE, {"done": self.done}, {})
+        """Write the pixels to the disk, then the list of the decoded images, in a thread.
+
+        The disk may take seconds, in which the images are already used.
+        """
+        self._finish_record()
+        done = self.done.clone()
+
+        def write() -> None:
+            sync(self.folder / PIXELS)
+            # Other processes of a job decode and record their share of the images.
+            tensor_files.save(self.folder / DONE, {"done": done | self._recorded()}, {})
+
+        pool = ThreadPoolExecutor(1)
+        self._recording = pool.submit(write)
+        pool.shutdown(wait=False)
         self._fresh, self._written = 0, time.monotonic()
+
+    def _finish_record(self) -> None:
+        """Wait for the last record; raise its error."""
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.result()
 
 
 def open_store(

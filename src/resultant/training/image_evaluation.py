@@ -6,6 +6,7 @@ learning rate of the probes and one frozen rule; the test split judges what was 
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,8 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from resultant._core import distributed
 from resultant.classes.groups import group_masks
-from resultant.images.source import ImageSource, ImageSplits, SelectedImages
+from resultant.images.source import ImageSource, ImageSplits, SelectedImages, select
+from resultant.images.store import cores
 from resultant.training.config import ProbeConfig
 from resultant.training.evaluation import base_records, frozen_predictions
 from resultant.training.image_sets import accuracies, recipe_view
@@ -61,7 +64,7 @@ class ImageFeatures(NamedTuple):
 def image_features(
     trained: Trained, data: ImageSplits, workers: int | None = None
 ) -> ImageFeatures:
-    """Compute the features of the network of a job.
+    """Compute the features of the network of a job; under torchrun every process computes a share.
 
     Raises:
         DivergedError: If features are not finite.
@@ -71,6 +74,8 @@ def image_features(
     if data.judge is None:
         raise ValueError("expected held-out images to evaluate on, got only training images")
     (stack,) = trained.stacks
+    # Since its last forward pass each process has added its share of a batch to the moments.
+    distributed.broadcast_from_rank0(*stack.network.buffers())
     balanced = None
     if data.balanced is not None and isinstance(data.train, SelectedImages):
         # The subset is computed once, with the others.
@@ -145,7 +150,14 @@ def evaluate_images(
 
 
 def _features(stack: Stack, source: ImageSource, workers: int | None) -> SplitFeatures:
-    config, device = stack.config, stack.device
+    config, device, labels = stack.config, stack.device, source.labels
+    # Image i belongs to process i modulo their number; few images are computed by all.
+    number = distributed.world_size() if len(source) >= distributed.world_size() else 1
+    shares = [torch.arange(rank, len(source), number) for rank in range(number)]
+    if number > 1:
+        source = select(source, shares[distributed.rank()])
+        local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        workers = cores() // local if workers is None else workers
     parts: dict[str, list[Tensor]] = {space: [] for space in SPACES}
     predictions: list[Tensor] = []
     view = recipe_view(config.size)
@@ -155,13 +167,20 @@ def _features(stack: Stack, source: ImageSource, workers: int | None) -> SplitFe
             chunks.append(getattr(outputs, space)[0])
         if outputs.logits is not None:
             predictions.append(outputs.logits[0].argmax(-1))
-    spaces = {space: torch.cat(chunks) for space, chunks in parts.items()}
+
+    def joined(chunks: list[Tensor]) -> Tensor:
+        if number == 1:
+            return torch.cat(chunks)
+        own = distributed.gather(torch.cat(chunks), list(map(len, shares)))
+        return torch.empty_like(own).index_copy_(0, torch.cat(shares).to(device), own)
+
+    spaces = {space: joined(chunks) for space, chunks in parts.items()}
     for x in spaces.values():
         require_finite(x, stack.runs[0], "after training")
     if main_encoder(config.dataset) == "unit":
         spaces["encoder"] = F.normalize(spaces["encoder"], dim=-1)
-    decided = torch.cat(predictions) if predictions else None
-    return SplitFeatures(spaces, torch.from_numpy(source.labels).to(device), decided)
+    decided = joined(predictions) if predictions else None
+    return SplitFeatures(spaces, torch.from_numpy(labels).to(device), decided)
 
 
 def _probe(

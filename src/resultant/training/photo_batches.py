@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import distributed
+from resultant._core import chunks, distributed
 from resultant.images.photo_views import PhotoView, evaluation_parameters
 from resultant.images.rendering import Rendering
 from resultant.images.residency import SLOTS, Placement, choose
@@ -25,7 +25,7 @@ from resultant.training.config import Channels
 
 # Images per forward pass of an evaluation.
 EVALUATED = 256
-# Steps whose views are drawn at a time.
+# Steps whose views are drawn at a time; another number draws other views.
 DRAWN_STEPS = 8
 
 
@@ -81,8 +81,13 @@ class PhotoBatches:
         self.steps = len(store) // batch_size
         number, size = len(views) * self.images, views[0].size
         self.rendering = Rendering(number, size, *channels, device)
+        self.planned = chunks.rows_per_chunk(number * self.rendering.plan_bytes, chunks.PLAN_BYTES)
+        # One stream for all epochs: every stream has its own share of the allocator's memory.
+        # Small copies and kernels go before the large kernels of the step.
+        cuda = device.type == "cuda"
+        self.stream = torch.cuda.Stream(device, priority=-1) if cuda else None
         # The buffer that the step reads, and on a GPU one for every batch that is made ahead.
-        shape = (1 + SLOTS * (device.type == "cuda"), number, size, size, 3)
+        shape = (1 + SLOTS * cuda, number, size, size, 3)
         self.buffers = torch.empty(shape, dtype=dtype, device=device).permute(0, 1, 4, 2, 3)
         self.labels = torch.zeros(1, self.images, dtype=torch.int64, device=device)
         self.placement: Placement | None = None
@@ -99,10 +104,14 @@ class PhotoBatches:
         return self.store.source.digest()
 
     def draw(self, epoch: int) -> list[Tensor]:
-        """Draw the order [steps, batch] of an epoch; the views are drawn from the state then."""
+        """Draw the order [steps, batch] of an epoch, its first views, and the state for the others.
+
+        The loop draws while the device is busy with the epoch before.
+        """
         order, generator = epoch_order(len(self.store), self.seed, epoch)
         order = order[: self.steps * self.batch_size].view(self.steps, -1)
-        return [order, generator.get_state()]
+        first = self._views(order[:DRAWN_STEPS], generator)
+        return [order, first, generator.get_state()]
 
     def load(self, drawn: list[Tensor]) -> None:
         if self.placement is None:
@@ -112,9 +121,9 @@ class PhotoBatches:
                 self.note(text + views * (self.device.type == "cuda"))
         # An epoch that was not finished ends before the next one uses its buffers.
         self.prepared = iter(())
-        order, state = drawn
+        order, first, state = drawn
         self.store.start(order.flatten())
-        batches = self._prepare(order, torch.Generator().set_state(state))
+        batches = self._prepare(order, first, torch.Generator().set_state(state))
         # The device reads ahead; on the CPU a thread would only take a core from the network.
         self.prepared = ahead(batches) if self.device.type == "cuda" else batches
 
@@ -148,39 +157,51 @@ class PhotoBatches:
         self.prepared = iter(())
         self.store.close()
 
-    def _prepare(self, order: Tensor, generator: torch.Generator) -> Iterator[Prepared]:
+    def _views(self, order: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw the views of steps [steps, batch]; return the parameters of this process.
+
+        Every process draws the views of all, and takes its share.
+        """
+        sizes = self.store.sizes[order].flatten(0, 1)
+        drawn = [view.draw(sizes, generator).unflatten(0, order.shape) for view in self.kinds]
+        return torch.cat([a[:, self.share] for a in drawn], 1)
+
+    def _planned(
+        self, order: Tensor, first: Tensor, generator: torch.Generator
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor, tuple[Tensor, ...]]]:
+        """Yield the images of each step, and on the device their sizes, labels and views."""
+        for top in range(0, len(order), DRAWN_STEPS):
+            some = order[top : top + DRAWN_STEPS]
+            parameters = self._views(some, generator) if top else first
+            parts = parameters.split(self.planned), some[:, self.share].split(self.planned)
+            for part, rows in zip(*parts, strict=True):
+                with torch.cuda.stream(self.stream):
+                    plan = self.rendering.plan(part.flatten(0, 1))
+                    sizes = self.store.sizes[rows].repeat(1, len(self.kinds), 1)
+                    sizes, labels = self._moved(sizes, self.all_labels[rows])
+                plan = [a.unflatten(0, part.shape[:2]) for a in plan]
+                for k in range(len(rows)):
+                    yield rows[k], sizes[k], labels[k], tuple(a[k] for a in plan)
+
+    def _prepare(
+        self, order: Tensor, first: Tensor, generator: torch.Generator
+    ) -> Iterator[Prepared]:
         """Make the batches of an epoch, on a stream of its own on a GPU."""
-        cuda, number = self.device.type == "cuda", len(self.kinds)
-        # Small copies and kernels go before the large kernels of the step.
-        stream = torch.cuda.Stream(self.device, priority=-1) if cuda else None
-        step = 0
-        for some in order.split(DRAWN_STEPS):
-            # Every process draws the views of all, and takes its share.
-            sizes = self.store.sizes[some]
-            drawn = [view.draw(sizes.flatten(0, 1), generator) for view in self.kinds]
-            shares = [a.unflatten(0, some.shape)[:, self.share] for a in drawn]
-            rows, sizes = some[:, self.share], sizes[:, self.share]
-            with torch.cuda.stream(stream):
-                plan = self.rendering.plan(torch.cat(shares, 1).flatten(0, 1))
-                sizes, labels = self._moved(sizes.repeat(1, number, 1), self.all_labels[rows])
-            for k in range(len(some)):
-                slot, event = step % SLOTS, self.taken[step % SLOTS]
-                if event is not None:
-                    # The host is at most `SLOTS` batches ahead of the device.
-                    event.synchronize()
-                views = self.buffers[1 + slot if cuda else 0]
-                assert self.placement is not None
-                with torch.cuda.stream(stream):
-                    pixels, offsets = self.placement.place(rows[k], slot)
-                    (offsets,) = self._moved(offsets.repeat(number))
-                    part = slice(k * len(views), (k + 1) * len(views))
-                    own = tuple(a[part] for a in plan)
-                    self.rendering(pixels, offsets, sizes[k], own, views)
-                    ready = torch.cuda.Event() if cuda else None
-                    if ready is not None:
-                        ready.record()
-                yield Prepared(slot, views, labels[k], ready)
-                step += 1
+        assert self.placement is not None
+        for step, (rows, sizes, labels, plan) in enumerate(self._planned(order, first, generator)):
+            slot, event = step % SLOTS, self.taken[step % SLOTS]
+            if event is not None:
+                # The host is at most `SLOTS` batches ahead of the device.
+                event.synchronize()
+            views = self.buffers[0 if self.stream is None else 1 + slot]
+            with torch.cuda.stream(self.stream):
+                pixels, offsets = self.placement.place(rows, slot)
+                (offsets,) = self._moved(offsets.repeat(len(self.kinds)))
+                self.rendering(pixels, offsets, sizes, plan, views)
+                ready = None if self.stream is None else torch.cuda.Event()
+                if ready is not None:
+                    ready.record()
+            yield Prepared(slot, views, labels, ready)
         # Images of the last, incomplete batch, so that decoding ends with the first epoch.
         self.store.wait(torch.arange(len(self.store)))
 
