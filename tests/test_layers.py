@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -65,6 +66,14 @@ def test_floors_are_the_folders() -> None:
         "__main__.py",
         "_version.py",
     }
+
+
+def test_each_folder_names_its_modules() -> None:
+    """The docstring of a folder is its map."""
+    for path in MODULES:
+        text = ast.get_docstring(ast.parse((path.parent / "__init__.py").read_text())) or ""
+        if not path.stem.startswith("_"):
+            assert re.search(rf"`{path.stem}[`.]", text), f"expected {path.stem} in {path.parent}"
 
 
 def test_import_is_light() -> None:

@@ -1,10 +1,11 @@
 """Questions about frozen features, each a function that returns a plain result.
 
-`FrozenSpace.fit` fits the classes of a feature space, `load_space` the features of a store. Each
-question is a function of a space; `analyze_space` asks all of them. The module `ray` does the same
-on a cluster.
+`FrozenSpace.fit` in `space` fits the classes of a feature space, `load_space` in `loading` the
+features of a store. Each question is a function of a space and has a module: `gains`, `intercepts`,
+`decisions`, `fits`, `goodness`, `finite_sample`, `pairs`, `typical` and `cosine`. `analyze_space`
+in `run` asks all of them, `ray` on a cluster; answers are plain dataclasses (`result`).
 
-The advice is made by `advising`: `choice` selects settings on rows that do not judge, `mixtures`
+The `advice` is made by `advising`: `choice` selects settings on rows that do not judge, `mixtures`
 and `references` are further classifiers, `judging` measures all of them on held-out rows,
 `cautions` warns, `headline` and `snippet` are its text and its code. `metrics` and `sampling` serve
 the questions, `response` and `arcs` the sliders of a page.

@@ -1,9 +1,10 @@
 """Feature files of every kind as rows with labels.
 
-`FeatureStore.open` reads .safetensors, .npy, .npz, .parquet, .csv, .pt, .arrow and .h5ad files and
-folders of shards; large arrays stay on disk. `match_rows` finds the rows that two stores share. The
-module `prepare` makes a store ready for analysis, `partition` opens Parquet files for workers, and
-`packaged_file` is the feature file that the package ships.
+`FeatureStore.open` in `store` reads .safetensors, .npy, .npz, .parquet, .csv, .pt, .arrow and .h5ad
+files and folders of shards; large arrays stay on disk. `identities` are the names of rows;
+`match_rows` finds those that two stores share. The module `prepare` makes a store ready for
+analysis, `partition` opens Parquet files for workers, and `packaged` is the feature file that the
+package ships.
 
 `readers` finds the reader of a file by its `naming`: `numpy_files`, `parquet` (with
 `parquet_pages`), `csv_files`, `arrow_files`, `anndata_files` and `torch_files` give arrays as

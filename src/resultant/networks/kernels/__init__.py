@@ -1,1 +1,1 @@
-"""Fused GPU kernels of the networks, in Triton and CUDA."""
+"""Fused GPU kernels of the networks: `conv` in CUDA, `norm` and `inference` in Triton."""
