@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from programs import run_interpreted
-from resultant._core.device import device_of
+from resultant._core.device import device_of, full_precision
 
 # Every launcher once, and no launch outside the guard.
 CHECK = f"""
@@ -78,6 +79,15 @@ def launch_all(device: str) -> list[torch.Tensor]:
 @pytest.mark.slow
 def test_every_launch_is_guarded() -> None:
     run_interpreted(CHECK)
+
+
+def test_full_precision_of_older_versions_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    matmul, cudnn = SimpleNamespace(allow_tf32=True), SimpleNamespace(allow_tf32=True)
+    monkeypatch.setattr(torch.backends.cuda, "matmul", matmul)
+    monkeypatch.setattr(torch.backends, "cudnn", cudnn)
+    with full_precision(torch.device("cpu")):
+        assert not matmul.allow_tf32 and not cudnn.allow_tf32
+    assert matmul.allow_tf32 and cudnn.allow_tf32
 
 
 @pytest.mark.parametrize(("of", "guarded"), [(-1, False), (0, False), (1, True)])

@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from resultant._core import files
 from resultant._core.files import (
+    clean_folder,
+    read_bytes,
     remove_leftovers,
     replacing,
     replacing_folder,
@@ -116,6 +119,14 @@ def test_others_files_are_kept(tmp_path: Path) -> None:
     remove_leftovers(tmp_path / "a")
     assert sorted(os.listdir(tmp_path)) == sorted(names)
     remove_leftovers(tmp_path / "nowhere" / "a")
+
+
+def test_files_that_are_being_written_are_kept(tmp_path: Path) -> None:
+    with replacing(tmp_path / "a") as temporary:
+        temporary.write_text("whole")
+        clean_folder(tmp_path)
+        remove_leftovers(tmp_path / "a")
+    assert (tmp_path / "a").read_text() == "whole"
 
 
 def test_leftovers_of_other_machines_are_removed_after_a_day(tmp_path: Path) -> None:
@@ -222,6 +233,14 @@ def test_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="no space"):
         write_text(path, "three\n")
     assert path.read_text() == "two\n" and os.listdir(path.parent) == ["a.txt"]
+
+
+def test_text_beyond_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_text("four")
+    assert read_bytes(tmp_path / "a") == b"four"
+    monkeypatch.setattr(files, "MAX_TEXT", 3)
+    with pytest.raises(ValueError, match="expected a file of at most 3 bytes of text, got 4 in"):
+        read_bytes(tmp_path / "a")
 
 
 def test_a_folder_takes_its_place_whole(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
+import resultant
 from resultant import bessel_ratio
 from resultant._core import validation
 from resultant._core.versions import versions
@@ -74,6 +76,23 @@ def test_values_are_checked_on_the_cpu_or_on_request() -> None:
     assert validation.should_validate(None, cpu, 1.0)
     assert not validation.should_validate(None, cpu, other)
     assert validation.should_validate(True, other) and not validation.should_validate(False, cpu)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a: resultant.bessel_ratio(3.0, a),
+        lambda a: resultant.ratio_approximation(3.0, a),
+        lambda a: resultant.ratio_bound(a),
+        lambda a: resultant.concentration(8, a, n=a),
+        lambda a: resultant.mean_resultant(8, a),
+        lambda a: resultant.projection_variance(a, a, a),
+        lambda a: resultant.rate_function(a, a, a),
+    ],
+)
+def test_values_on_other_devices_are_not_read(call: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    result = call(torch.ones(3, device="meta"))
+    assert result.is_meta and result.shape == (3,)
 
 
 def test_values_are_checked_inside_transforms() -> None:

@@ -51,6 +51,13 @@ def test_missing_operators_are_declared() -> None:
     assert out.split() == ["nms(", "qnms", "json", "False"]
 
 
+def test_without_torchvision_nothing_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vision, "_declared", [])
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    vision.declare_operators()
+    assert vision._declared == []
+
+
 def test_other_misfits_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(name: str) -> Any:
         raise ImportError("cannot import\nname x from torch")

@@ -82,7 +82,29 @@ def test_classes_of_the_test_only_are_named(tmp_path: Path) -> None:
     result = opened(tmp_path, X=X[known], y=NAMES[Y[known]], X_test=Z, y_test=NAMES[T])
     with pytest.raises(ValueError, match=r"got class 1 \('dog'\) at row 1; --skip-unknown-classes"):
         prepare(result)
+    other = opened(tmp_path, X=X[known], y=Y[known], X_test=Z[T == 3], y_test=T[T == 3])
+    with pytest.raises(ValueError, match=r"in test of .* of classes that train has, got none"):
+        prepare(other, skip_unknown=True)
     kept = prepare(result, skip_unknown=True)
     assert len(kept.store["test/labels"]) == int((T != 3).sum())
     number = int((T == 3).sum())
     assert any(n.startswith(f"{number} row") and "left out of test" in n for n in kept.notes)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "match"),
+    [
+        ({"X_val": X, "y_val": Y, "X_test": Z, "y_test": T}, "expected a split train in .* got"),
+        ({"train/a": X, "train/y": Y, "test/b": Z, "test/y": T}, "features of one name in train"),
+        ({"X_train": X[:, :1], "y_train": Y, "X_test": Z[:, :1], "y_test": T}, "of dimension 2 or"),
+    ],
+)
+def test_splits_that_do_not_fit(arrays: dict[str, np.ndarray], match: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=match):
+        prepare(opened(tmp_path, **arrays))
+
+
+def test_features_of_train_only_are_left_out(tmp_path: Path) -> None:
+    arrays = {"train/a": X, "train/b": X, "train/y": Y, "test/a": Z, "test/y": T}
+    prepared = prepare(opened(tmp_path, **arrays))
+    assert prepared.features == ("a",) and any("b" in note.split() for note in prepared.notes)

@@ -28,6 +28,8 @@ def test_held_out_rows_per_class(tmp_path: Path) -> None:
     assert not torch.equal(other["test/z"], result["test/z"])
     with pytest.raises(ValueError, match="to have one split"):
         held_out(result)
+    with pytest.raises(ValueError, match=r"expected a share in \(0, 1\), got 1.5"):
+        held_out(whole, 1.5)
     # The error names a number that works.
     two = FeatureStore("memory", {"train/z": x[:12].clone(), "train/labels": torch.arange(12) // 2})
     for share, least in ((0.2, 3), (0.1, 6)):

@@ -232,3 +232,10 @@ def test_damaged_arrow_files_are_errors_or_values(tmp_path: Path, seed: int) -> 
     except ValueError as error:
         said = str(error)
     assert "\n" not in said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_empty_tables_are_refused(kind: str, tmp_path: Path) -> None:
+    path = write_kind(tmp_path / f"a{kind}", wide().slice(0, 0))
+    with pytest.raises(ValueError, match="no rows"):
+        FeatureStore.open(path)

@@ -12,8 +12,10 @@ import pytest
 import torch
 
 from resultant._core import chunks
-from resultant.features import FeatureStore
+from resultant.features import FeatureStore, torch_files
+from resultant.features.prepare import prepare
 from resultant.features.rows import MappedRows
+from resultant.features.torch_files import read_torch
 
 Z = torch.randn(30, 5, generator=torch.Generator().manual_seed(0))
 Y = (torch.arange(30) % 3).to(torch.int32)
@@ -110,3 +112,33 @@ def test_large_tensors_stay_in_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     os.truncate(path, 500)
     with pytest.raises(ValueError, match=r"a\.pt, got \d+: the file became shorter"):
         rows[3:7]
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ([Z, Y, Y], "got list; save a dictionary of tensors"),
+        ({"epoch": 7, "path": [1, "a"]}, "got 0 tensors; save a dictionary of tensors"),
+        ({"a": Z, "b": Z, "labels": Y}, "got 3 tensors; save a dictionary of tensors"),
+        (Z, r"train/labels in .* got train/features"),
+    ],
+)
+def test_other_contents_are_refused(
+    content: Any, match: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch_files, "MOST", 2)
+    torch.save(content, tmp_path / "a.pt")
+    with pytest.raises(ValueError, match=match):
+        prepare(FeatureStore.open(tmp_path / "a.pt"))
+    with pytest.raises(ValueError, match=r"b\.pt to be a whole \.pt file of tensors, got no such"):
+        read_torch(tmp_path / "b.pt")
+
+
+def test_large_tensors_in_another_order_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.save({"z": Z.T.contiguous().T, "labels": Y}, tmp_path / "a.pt")
+    assert torch.equal(FeatureStore.open(tmp_path / "a.pt")["train/z"], Z)
+    monkeypatch.setattr(chunks, "HELD_BYTES", 100)
+    with pytest.raises(ValueError, match="large tensor that is not contiguous"):
+        FeatureStore.open(tmp_path / "a.pt")

@@ -35,15 +35,8 @@ TOOLTIP = (
 
 
 @pytest.fixture
-def opened(browser: Browser, folder: Path) -> Browser:
-    """The page in a wide window."""
-    browser.open(folder / "index.html")
-    return browser
-
-
-@pytest.fixture
 def kept(browser: Browser, folder: Path) -> Browser:
-    """The page as the test before left it, for tests that set all that they read."""
+    """The page in a wide window as the test before left it: tests set all that they read."""
     page = folder / "index.html"
     if browser.js("location.href + innerWidth") != f"{page.as_uri()}1280":
         browser.open(page)
@@ -186,10 +179,10 @@ def test_scores_on_the_arc_are_exact(
     assert torch.allclose(torch.tensor(found, dtype=torch.float64), expected, atol=1e-6)
 
 
-def test_certificate_on_the_arc(opened: Browser, space: FrozenSpace, side: Side) -> None:
-    settings(opened, "angular", 2, 0.0, 0.0)
-    opened.js("document.querySelector('[id$=-pairs]').open = true")
-    opened.js(f"{EXPLORER}.pairs[0].choose([1, 4])")
+def test_certificate_on_the_arc(kept: Browser, space: FrozenSpace, side: Side) -> None:
+    settings(kept, "angular", 2, 0.0, 0.0)
+    kept.js("document.querySelector('[id$=-pairs]').open = true")
+    kept.js(f"{EXPLORER}.pairs[0].choose([1, 4])")
     mu = space.state.mu
     theta = (mu[1] @ mu[4]).acos()
     t = theta * torch.linspace(0, 1, 201, dtype=torch.float64)[:, None]
@@ -198,106 +191,106 @@ def test_certificate_on_the_arc(opened: Browser, space: FrozenSpace, side: Side)
     only[[1, 4]] = 0
     c = certificate(z, space.state, side.taus[2], offset=only)
     for name, expected in (("margin", c.margin), ("residual", c.residual_range)):
-        found = opened.js(f"figures.source('{GROUP}-arc-certificate-{name}').data.y")
+        found = kept.js(f"figures.source('{GROUP}-arc-certificate-{name}').data.y")
         assert torch.allclose(torch.tensor(found, dtype=torch.float64), expected, atol=1e-5)
-    share = opened.js(f"{EXPLORER}.pairs[0].result.sure")
+    share = kept.js(f"{EXPLORER}.pairs[0].result.sure")
     assert share == pytest.approx(c.coverage, abs=2 / 201)
 
 
-def test_hover_tells_the_class_and_click_follows_it(opened: Browser, side: Side) -> None:
+def test_hover_tells_the_class_and_click_follows_it(kept: Browser, side: Side) -> None:
     gains = side.analysis.gains
     assert gains is not None
-    at = place(opened, "gains", 4)
-    opened.mouse(at["x"], at["y"])
-    opened.wait(f"{TOOLTIP}.includes('five')")
-    text = opened.js(TOOLTIP)
+    at = place(kept, "gains", 4)
+    kept.mouse(at["x"], at["y"])
+    kept.wait(f"{TOOLTIP}.includes('five')")
+    text = kept.js(TOOLTIP)
     number = re.search(r"gain:?\s*([\d.]+)", text)
     assert number is not None and float(number[1]) == pytest.approx(float(gains.gain[4]), abs=1e-4)
-    opened.mouse(at["x"], at["y"], click=True)
-    opened.wait(f"{EXPLORER}.followed === 4")
+    kept.mouse(at["x"], at["y"], click=True)
+    kept.wait(f"{EXPLORER}.followed === 4")
     rings = """Object.values(figures.drawn).flatMap((o) => o.rings).filter((r) =>
       r.kind === "class").map((r) => r.ring.data.name.join())"""
-    assert set(opened.js(rings)) == {"five"}
-    told = opened.js("document.querySelector('.followed').textContent")
+    assert set(kept.js(rings)) == {"five"}
+    told = kept.js("document.querySelector('.followed').textContent")
     assert told.startswith(f"five: {int(gains.count[4])} training rows")
     rows = "[...document.querySelectorAll('.followed-row')].map((r) => r.cells[0].textContent)"
-    assert "five" in opened.js(rows)
+    assert "five" in kept.js(rows)
     # A section that is unfolded later follows the class too.
-    opened.js("document.querySelector('[id$=-fit]').open = true")
-    opened.wait(f"figures.source('{GROUP}-self-inclusion-followed')?.data.name.join() === 'five'")
-    opened.js("[...document.querySelectorAll('.followed button')].at(-1).click()")
-    assert opened.js(f"{EXPLORER}.followed") is None
-    assert set(opened.js(rings)) == {""}
+    kept.js("document.querySelector('[id$=-fit]').open = true")
+    kept.wait(f"figures.source('{GROUP}-self-inclusion-followed')?.data.name.join() === 'five'")
+    kept.js("[...document.querySelectorAll('.followed button')].at(-1).click()")
+    assert kept.js(f"{EXPLORER}.followed") is None
+    assert set(kept.js(rings)) == {""}
 
 
-def test_search_and_keyboard(opened: Browser) -> None:
+def test_search_and_keyboard(kept: Browser) -> None:
     """Everything can be reached without a mouse."""
-    opened.js("document.querySelector('form.explore').elements.follow.focus()")
-    opened.type("quo")
-    opened.key("Enter", 13, "\r")
-    assert opened.js(f"{EXPLORER}.followed") == NAMES.index('"quoted"')
-    first = opened.js("document.querySelector('form.pair').elements.first.value")
+    kept.js("document.querySelector('form.explore').elements.follow.focus()")
+    kept.type("quo")
+    kept.key("Enter", 13, "\r")
+    assert kept.js(f"{EXPLORER}.followed") == NAMES.index('"quoted"')
+    first = kept.js("document.querySelector('form.pair').elements.first.value")
     assert first == '"quoted"'
-    before = opened.js("document.querySelector('.live').textContent")
-    opened.js("document.querySelector('form.explore').elements.beta.focus()")
-    opened.key("Home", 36)
-    assert opened.js("document.querySelector('form.explore').elements.beta.value") == "0"
-    opened.key("ArrowRight", 39)
+    before = kept.js("document.querySelector('.live').textContent")
+    kept.js("document.querySelector('form.explore').elements.beta.focus()")
+    kept.key("Home", 36)
+    assert kept.js("document.querySelector('form.explore').elements.beta.value") == "0"
+    kept.key("ArrowRight", 39)
     value = "document.querySelector('form.explore').elements.beta.getAttribute('aria-valuetext')"
-    assert opened.js(value) == "0.01"
-    opened.key("End", 35)
-    assert opened.js("document.querySelector('.live').textContent") != before
-    opened.js("document.querySelector('#glossary > summary').focus()")
-    opened.key("Enter", 13, "\r")
-    assert opened.js("document.querySelector('#glossary').open")
+    assert kept.js(value) == "0.01"
+    kept.key("End", 35)
+    assert kept.js("document.querySelector('.live').textContent") != before
+    kept.js("document.querySelector('#glossary > summary').focus()")
+    kept.key("Enter", 13, "\r")
+    assert kept.js("document.querySelector('#glossary').open")
     # The tab key visits the controls in their order, and shows where it is.
-    opened.js("document.querySelector('form.explore').elements.rule.focus()")
+    kept.js("document.querySelector('form.explore').elements.rule.focus()")
     visited = []
     for _ in range(6):
-        opened.key("Tab", 9)
-        visited.append(opened.js("document.activeElement.name || document.activeElement.className"))
-        look = opened.js("getComputedStyle(document.activeElement).outlineStyle")
+        kept.key("Tab", 9)
+        visited.append(kept.js("document.activeElement.name || document.activeElement.className"))
+        look = kept.js("getComputedStyle(document.activeElement).outlineStyle")
         assert look != "none"
     assert visited == ["term", "beta", "term", "tau", "term", "gamma"]
     # Every row and every column of a table has a heading.
-    bare = opened.js("""[...document.querySelectorAll("table.sortable tr")]
+    bare = kept.js("""[...document.querySelectorAll("table.sortable tr")]
       .filter((row) => !row.querySelector("th[scope]")).length""")
     assert bare == 0
     # Every control and every figure has a name.
-    nameless = opened.js("""[...document.querySelectorAll("input, select, button, [role=img]")]
+    nameless = kept.js("""[...document.querySelectorAll("input, select, button, [role=img]")]
       .filter((e) => !(e.labels?.length || e.textContent.trim() || e.getAttribute("aria-label")))
       .length""")
     assert nameless == 0
 
 
-def test_terms_explain_themselves(opened: Browser) -> None:
+def test_terms_explain_themselves(kept: Browser) -> None:
     """The card of a term follows the focus and the mouse, and Escape closes it."""
     link = "document.querySelector('.answer a.term')"
-    opened.js(f"{link}.focus()")
-    assert not opened.js("document.getElementById('card').hidden")
-    words = opened.js("document.getElementById('card').textContent")
-    assert words and opened.js(f"{link}.getAttribute('aria-describedby')") == "card"
-    opened.key("Escape", 27)
-    assert opened.js("document.getElementById('card').hidden")
-    box = opened.js(f"{link}.getBoundingClientRect().toJSON()")
-    opened.mouse(box["x"] + 2, box["y"] + 5)
-    assert opened.js("document.getElementById('card').textContent") == words
+    kept.js(f"{link}.focus()")
+    assert not kept.js("document.getElementById('card').hidden")
+    words = kept.js("document.getElementById('card').textContent")
+    assert words and kept.js(f"{link}.getAttribute('aria-describedby')") == "card"
+    kept.key("Escape", 27)
+    assert kept.js("document.getElementById('card').hidden")
+    box = kept.js(f"{link}.getBoundingClientRect().toJSON()")
+    kept.mouse(box["x"] + 2, box["y"] + 5)
+    assert kept.js("document.getElementById('card').textContent") == words
     for name in ("gain", "realization", "beta", "certificate"):
-        assert opened.js(f"!!document.querySelector('#term-{name} svg[role=img]')")
+        assert kept.js(f"!!document.querySelector('#term-{name} svg[role=img]')")
 
 
-def test_numbers_of_a_figure_are_a_table(opened: Browser, side: Side) -> None:
+def test_numbers_of_a_figure_are_a_table(kept: Browser, side: Side) -> None:
     assert side.analysis.gains is not None
-    opened.js(f"document.querySelector('[data-plot={GROUP}-gains]').open = true")
-    opened.wait(f"document.querySelector('[data-plot={GROUP}-gains] td')")
-    rows = opened.js(f"""[...document.querySelectorAll("[data-plot={GROUP}-gains] table")].at(-1)
+    kept.js(f"document.querySelector('[data-plot={GROUP}-gains]').open = true")
+    kept.wait(f"document.querySelector('[data-plot={GROUP}-gains] td')")
+    rows = kept.js(f"""[...document.querySelectorAll("[data-plot={GROUP}-gains] table")].at(-1)
       .innerText""")
     assert all(name in rows for name in ("five", "six"))
     assert f"{float(side.analysis.gains.gain[0]):.5g}" in rows
 
 
-def test_headings_sort_tables(opened: Browser) -> None:
-    wrong = opened.js("""(() => { const wrong = [];
+def test_headings_sort_tables(kept: Browser) -> None:
+    wrong = kept.js("""(() => { const wrong = [];
       for (const table of document.querySelectorAll("table.sortable")) {
         [...table.tHead.rows[0].cells].forEach((head, i) => {
           for (const order of [-1, 1]) {
@@ -314,11 +307,12 @@ def test_headings_sort_tables(opened: Browser) -> None:
     assert wrong == []
 
 
-def test_the_snippet_is_copied(opened: Browser, side: Side) -> None:
-    opened.send("Browser.grantPermissions", permissions=["clipboardReadWrite"])
-    opened.js("document.querySelector('button.copy').click()")
-    opened.wait("document.querySelector('button.copy').textContent !== 'Copy'")
-    copied = opened.js("navigator.clipboard.readText().catch(() => getSelection().toString())")
+def test_the_snippet_is_copied(browser: Browser, folder: Path, side: Side) -> None:
+    browser.open(folder / "index.html")
+    browser.send("Browser.grantPermissions", permissions=["clipboardReadWrite"])
+    browser.js("document.querySelector('button.copy').click()")
+    browser.wait("document.querySelector('button.copy').textContent !== 'Copy'")
+    copied = browser.js("navigator.clipboard.readText().catch(() => getSelection().toString())")
     assert side.analysis.advice is not None
     assert copied.strip() == side.analysis.advice.snippet.strip()
 

@@ -41,6 +41,8 @@ def read_csv(
         schema = _reader(path, None).schema
         if all(_is_number(name) for name in schema.names):
             raise ValueError(f"numbers in the first line: {', '.join(schema.names[:3])}, ...")
+        if all(pa.types.is_null(kind) for kind in schema.types):
+            raise ValueError("no rows")
         if len(schema.names) > MAX_WIDTH:
             raise ValueError(f"{len(schema.names):,} columns")
         chosen = choose(schema, features, labels, identities)
@@ -68,8 +70,6 @@ def read_csv(
             number += batch.num_rows
             if number * width > chunks.HELD_BYTES:
                 kept = None
-        if not number:
-            raise ValueError("no rows")
         vectors: dict[str, Rows] = {
             n: CsvRows(path, n, (number, rows.shape[1]), rows.dtype, rows.columns, types)
             if kept is None
