@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from resultant._core.text import csv_cell, file_name, one_line, printable, script_json, shortened
+from resultant._core.text import (
+    csv_cell,
+    data_size,
+    file_name,
+    one_line,
+    printable,
+    script_json,
+    shortened,
+)
 
 
 def test_a_line_steers_no_terminal() -> None:
     assert one_line("a\x1b]0;b\x07\r\nc\x9b31m") == "a ]0;b c 31m"
     assert printable("out\x1b[2J/a") == "out [2J/a"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 B"), (999, "999 B"), (999_600, "1 MB"), (85_536, "85.5 kB"), (2 * 10**15, "2e+03 TB")],
+)
+def test_sizes_have_a_unit(number: int, text: str) -> None:
+    assert data_size(number) == text
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1+1", "-1+1", "@sum", "\t=1", " =1"])

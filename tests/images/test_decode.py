@@ -99,7 +99,7 @@ def test_truncated_images_are_refused(kind: str) -> None:
 
 @pytest.mark.parametrize(("width", "height"), [(16_000, 9_000), (100_000, 100_000)])
 def test_decompression_bombs_are_refused_unread(width: int, height: int) -> None:
-    with pytest.raises(ImageError, match=r"expected c to have at most 134,217,728 pixels"):
+    with pytest.raises(ImageError, match=r"expected c to have at most 134,217,728 pixels, got"):
         decode(png(width, height), "c")
 
 

@@ -183,7 +183,7 @@ def test_image_without_a_size_is_named(tmp_path: Path) -> None:
 def test_disk_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage: Callable[..., Any] = lambda path: shutil._ntuple_diskusage(10**6, 10**6, 50_000)  # noqa: E731
     monkeypatch.setattr(shutil, "disk_usage", usage)
-    rule = r"^expected 6.14e-05 GB of disk for 40 images decoded to .*, got 5e-05 GB free; give"
+    rule = r"^expected 61.4 kB of disk for 40 images decoded to .*, got 50 kB free; give"
     with pytest.raises(ValueError, match=rule):
         open_store(source(tmp_path / "files"), tmp_path / "s", SHORT, workers=0)
 

@@ -105,7 +105,7 @@ def test_notes_tell_the_memory(store: ImageStore) -> None:
     made = batches(store, note=notes.append)
     epoch_of(made, 0)
     epoch_of(made, 1)
-    assert notes == [f"decoded images: {store.bytes / 1e9:.3g} GB on the disk"]
+    assert notes == [f"decoded images: {store.bytes / 1e3:.3g} kB on the disk"]
 
 
 @pytest.mark.parametrize("kind", ["streamed", "resident", "resident later"])

@@ -39,8 +39,8 @@ ENCODED_BYTES = 1 << 26
 # JPEG files that a GPU decodes at a time, some 300 MB of pixels; pixels that are copied to it.
 JPEG_BYTES = 1 << 24
 COPIED_BYTES = 1 << 28
-# Plans of views, with some ten times as many bytes of temporaries.
-PLAN_BYTES = 1 << 24
+# Plans of views on a GPU, with their temporaries.
+PLAN_BYTES = 1 << 27
 # Rows of one task of a cluster, and of all samples on its driver.
 TASK_BYTES = 1 << 28
 SAMPLE_BYTES = 1 << 32

@@ -23,6 +23,19 @@ def counted(n: int, one: str, several: str) -> str:
     return f"{n:,} {one if n == 1 else several}"
 
 
+def data_size(number: int) -> str:
+    """Return a number of bytes with its unit.
+
+    Example:
+        >>> data_size(85_536), data_size(1_609_000_000)
+        ('85.5 kB', '1.61 GB')
+    """
+    size, units = float(number), ["TB", "GB", "MB", "kB", "B"]
+    while size >= 999.5 and len(units) > 1:
+        size, _ = size / 1000, units.pop()
+    return f"{size:.3g} {units[-1]}"
+
+
 def listed(items: Iterable[str], limit: int = 8) -> str:
     """The first items separated by commas, and the number of the others."""
     items = list(items)

@@ -72,7 +72,8 @@ def decode(data: bytes, name: str) -> Image:
         got = "no known format" if data else "an empty file"
         raise ImageError(f"expected {name} to be a whole image, got {got}") from None
     except Image.DecompressionBombError:
-        raise ImageError(f"expected {name} to have at most {MAX_PIXELS:,} pixels") from None
+        rule = f"expected {name} to have at most {MAX_PIXELS:,} pixels"
+        raise ImageError(f"{rule}, got more than Pillow opens") from None
     except Exception as error:
         # The decoders of Pillow raise almost any error on broken bytes.
         why = " ".join(str(error).split()) or type(error).__name__

@@ -42,8 +42,8 @@ class Rendering:
 
     @property
     def plan_bytes(self) -> int:
-        """Bytes of the plan of a view with two taps per pixel and axis."""
-        return 32 * self.size
+        """Bytes of the plan of a view of a few taps, with its temporaries."""
+        return 320 * self.size
 
     def plan(self, parameters: Tensor) -> tuple[Tensor, ...]:
         """Prepare parameters [n, 33] of views, on the CPU, for calls; each tensor is [n, ...]."""

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from resultant._core.chunks import COPIED_BYTES
-from resultant.images.store import ImageStore, gigabytes
+from resultant._core.text import data_size
+from resultant.images.store import ImageStore
 
 # Bytes of GPU memory that a store on the device leaves to tests and to the allocator.
 MARGIN = 4 << 30
@@ -157,16 +158,16 @@ def choose(
         The placement, and a sentence on it.
     """
     if device.type != "cuda":
-        return MappedPixels(store), f"decoded images: {gigabytes(store.bytes)} on the disk"
+        return MappedPixels(store), f"decoded images: {data_size(store.bytes)} on the disk"
     if kind == "auto":
         fits = _fits(store.bytes, device)
         kind = "gpu" if fits else "pinned" if 2 * store.bytes < memory() else "disk"
-    size = gigabytes(store.bytes)
+    size = data_size(store.bytes)
     if kind == "gpu":
         return ResidentPixels(store, device, number), f"decoded images: {size} on the GPU"
     streamed = StreamedPixels(store, device, number, kind == "pinned")
     location = "in pinned memory" if kind == "pinned" else "on the disk"
-    buffers = gigabytes(streamed.buffers.numel())
+    buffers = data_size(streamed.buffers.numel())
     return streamed, f"decoded images: {size} {location}, {buffers} of batches on the GPU"
 
 

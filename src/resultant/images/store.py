@@ -29,7 +29,7 @@ from torch import Tensor
 
 from resultant._core import tensor_files, validation
 from resultant._core.files import clean_folder, make_folder, sync
-from resultant._core.text import counted
+from resultant._core.text import counted, data_size
 from resultant.images.decoding import TASK_IMAGES, Decoding, read_sizes, reading_order, tasks
 from resultant.images.jpeg_decoding import (
     LEAST_PIXELS,
@@ -259,11 +259,11 @@ def _require_space(path: Path, sizes: Tensor, note: Callable[[str], object] | No
     needed, free = 3 * int(sizes.long().prod(1).sum()), shutil.disk_usage(path).free
     images = counted(len(sizes), "image", "images")
     if needed > free:
-        rule = f"expected {gigabytes(needed)} of disk for {images} decoded to {path}"
+        rule = f"expected {data_size(needed)} of disk for {images} decoded to {path}"
         remedy = "give --store a folder on a larger disk"
-        raise ValueError(f"{rule}, got {gigabytes(free)} free; {remedy}")
+        raise ValueError(f"{rule}, got {data_size(free)} free; {remedy}")
     if note is not None:
-        note(f"{images} are decoded to {path}: {gigabytes(needed)}, {gigabytes(free)} free")
+        note(f"{images} are decoded to {path}: {data_size(needed)}, {data_size(free)} free")
 
 
 def delete_stores(folder: str | os.PathLike[str]) -> None:
@@ -274,11 +274,6 @@ def delete_stores(folder: str | os.PathLike[str]) -> None:
             shutil.rmtree(path)
     with suppress(OSError):
         folder.rmdir()
-
-
-def gigabytes(number: int) -> str:
-    """Return a number of bytes as text, in GB."""
-    return f"{number / 1e9:.3g} GB"
 
 
 def cores() -> int:

@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks, distributed
+from resultant._core.text import data_size
 from resultant.images.photo_views import PhotoView, evaluation_parameters
 from resultant.images.rendering import Rendering
 from resultant.images.residency import SLOTS, Placement, choose
-from resultant.images.store import ImageStore, gigabytes
+from resultant.images.store import ImageStore
 from resultant.training.batches import mixed
 from resultant.training.config import Channels
 
@@ -81,7 +82,8 @@ class PhotoBatches:
         self.steps = len(store) // batch_size
         number, size = len(views) * self.images, views[0].size
         self.rendering = Rendering(number, size, *channels, device)
-        self.planned = chunks.rows_per_chunk(number * self.rendering.plan_bytes, chunks.PLAN_BYTES)
+        step_bytes = number * self.rendering.plan_bytes
+        self.planned = min(DRAWN_STEPS, chunks.rows_per_chunk(step_bytes, chunks.PLAN_BYTES))
         # One stream for all epochs: every stream has its own share of the allocator's memory.
         # Small copies and kernels go before the large kernels of the step.
         cuda = device.type == "cuda"
@@ -96,7 +98,7 @@ class PhotoBatches:
 
     @property
     def bytes(self) -> int:
-        """Bytes on the device in addition to the decoded images."""
+        """Bytes of the buffers on the device."""
         return self.rendering.bytes + self.buffers.numel() * self.buffers.element_size()
 
     def digest(self) -> str:
@@ -117,7 +119,8 @@ class PhotoBatches:
         if self.placement is None:
             self.placement, text = choose(self.store, self.device, self.images, self.residency)
             if self.note is not None:
-                views = f", {gigabytes(self.bytes)} of views"
+                plans = self.planned * self.buffers.shape[1] * self.rendering.plan_bytes
+                views = f", {data_size(self.bytes + plans)} of views"
                 self.note(text + views * (self.device.type == "cuda"))
         # An epoch that was not finished ends before the next one uses its buffers.
         self.prepared = iter(())
