@@ -11,12 +11,14 @@ from typing import Any
 
 import flint
 import numpy as np
+import torch
 from flint import arb as ball
 
 from benchmarks import peers
 from benchmarks.peers import Array
 from benchmarks.search import climb
 from reference import arb
+from resultant import vmf_score
 
 DIMENSIONS = (3, 17, 128, 1024, 2048, 65536)
 SEED = 20
@@ -88,6 +90,60 @@ def close_scores(coordinates: Array, p: int) -> tuple[Array, Array]:
     inputs = arguments(coordinates)
     q, slope = peers.ours_both(*inputs, p)
     return q, np.maximum(abs(q), abs(inputs[0] * slope))
+
+
+# The place of each derivative in `arb.score`, and of its own derivatives in `arb.hessian`.
+DERIVATIVES = {"dq/dkappa": (2, [1, 3, 4]), "dq/dtau": (3, [2, 4, 5])}
+
+
+def true_derivative(coordinates: Array, p: int, name: str) -> tuple[Array, Array]:
+    """Return the derivative by Arb, and the size that its error is relative to: its own, and that
+    of its change under a change of rho, kappa and tau by their own sizes."""
+    inputs = arguments(coordinates)
+    place, row = DERIVATIVES[name]
+    points = list(zip(*inputs, strict=True))
+    value = np.array([arb.score(*x, p)[place] for x in points])
+    second = np.array([arb.hessian(*x, p) for x in points]).T[row]
+    return value, abs(value) + abs(np.array(inputs) * second).sum(0)
+
+
+def close_derivative(coordinates: Array, p: int, name: str) -> tuple[Array, Array]:
+    """Return `true_derivative` by our float64, which is exact to float32."""
+    x = [torch.from_numpy(a).requires_grad_() for a in arguments(coordinates)]
+    (value,) = torch.autograd.grad(
+        vmf_score(x[0], x[1], x[2], p).sum(), x[DERIVATIVES[name][0] - 1], create_graph=True
+    )
+    second = torch.autograd.grad(value.sum(), x)
+    change = sum((a * b).abs() for a, b in zip(x, second, strict=True))
+    return value.detach().numpy(), (value.abs() + change).detach().numpy()
+
+
+def our_derivative(coordinates: Array, p: int, name: str, dtype: torch.dtype) -> Array:
+    x = [torch.from_numpy(a).to(dtype).requires_grad_() for a in arguments(coordinates)]
+    total = vmf_score(x[0], x[1], x[2], p).sum()
+    (value,) = torch.autograd.grad(total, x[DERIVATIVES[name][0] - 1])
+    return value.double().numpy()
+
+
+def derivative_errors() -> Iterator[dict[str, Any]]:
+    """Measure the largest errors of our derivatives in kappa and tau over the wide range."""
+    for p in DIMENSIONS:
+        for name in DERIVATIVES:
+            progress(f"{name}, p = {p}")
+            double, fast = (
+                lambda c, p=p, name=name, dtype=dtype: our_derivative(c, p, name, dtype)
+                for dtype in peers.OURS.values()
+            )
+            searches = [
+                (double, lambda c, p=p, name=name: true_derivative(c, p, name), True),
+                (fast, lambda c, p=p, name=name: close_derivative(c, p, name), False),
+            ]
+            found = searched(wide_box(p), p, np.random.default_rng([SEED, p]), searches)
+            truth, size = true_derivative(found, p, name)
+            for method, values in zip(peers.OURS, (double(found), fast(found)), strict=True):
+                error = abs(values - truth) / size
+                row = {"what": name, "method": method, "p": p}
+                yield row | summary(error, np.isfinite(values))
 
 
 def summary(error: Array, finite: Array) -> dict[str, float | None]:
@@ -235,4 +291,4 @@ def progress(text: str) -> None:
 
 def run() -> list[dict[str, Any]]:
     rows = [row for box in BOXES for row in score_errors(box)]
-    return [*rows, *ratio_errors(), *inverse_errors()]
+    return [*rows, *derivative_errors(), *ratio_errors(), *inverse_errors()]

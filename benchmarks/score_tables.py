@@ -55,6 +55,20 @@ def kappa_table(rows: Sequence[Row]) -> str:
     return table(["largest relative error of kappa from R", *columns], body)
 
 
+def derivative_table(rows: Sequence[Row]) -> str:
+    spans = {"p = 3 and 17": (3, 17), "128 to 2048": (128, 2048), "65536": (65536, 65536)}
+    columns = {
+        f"{what}, {name}": (what, *span)
+        for what in ("dq/dkappa", "dq/dtau")
+        for name, span in spans.items()
+    }
+    body = (
+        [name, *(cell(select(rows, what, name, *span)) for what, *span in columns.values())]
+        for name in methods(rows, "dq/dkappa")
+    )
+    return table(["largest error of a derivative", *columns], body)
+
+
 def by_dimension(rows: Sequence[Row], what: str) -> str:
     dimensions = list(dict.fromkeys(r["p"] for r in rows if r["what"] == what))
     body = (
@@ -111,6 +125,11 @@ kappa = 1e-6 to 1e6, 1/tau = .01 to 1000, rho in [-1, 1] with both ends; in trai
 to 10 p, tau = 0.1. Errors of R are relative, over kappa = 1e-6 to 1e6. The other
 scores subtract two values of log I. The ProCo recurrence is our implementation of it."""
 
+DERIVATIVE_NOTE = """\
+Any input as above, by the same search. Errors are relative to the derivative and to its change
+under a change of rho, kappa and tau by their own sizes, which is what a rounding of the inputs
+costs."""
+
 KAPPA_NOTE = """\
 kappa = 1e-4 to 1e6, by the same search; R is the nearest float64; the reference is the kappa of
 that float64."""
@@ -132,7 +151,8 @@ entropy."""
 def summary(results: Row, gpu: Row) -> str:
     """Render the errors over ranges of dimensions, and the speed."""
     rows = results["accuracy"]
-    parts = [accuracy_table(rows), ACCURACY_NOTE, kappa_table(rows), KAPPA_NOTE]
+    parts = [accuracy_table(rows), ACCURACY_NOTE, derivative_table(rows), DERIVATIVE_NOTE]
+    parts += [kappa_table(rows), KAPPA_NOTE]
     parts += [speed_table(results["speed"]), SPEED_NOTE.format(**results["setting"])]
     parts += [calls_table(results["calls"]), CALLS_NOTE]
     return "\n\n".join([*parts, gpu_table(gpu)])

@@ -38,6 +38,10 @@ Z = torch.nn.functional.normalize(torch.arange(1.0, 9.0, dtype=torch.float64).vi
 STATE = ClassState(torch.eye(4, dtype=torch.float64), 10 * torch.rand(4).double(), torch.ones(4))
 
 
+def turned(x: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(Z[:, :3] * x, dim=1) @ torch.eye(3, 4).double()
+
+
 def law(x: Tensor) -> VonMisesFisher:
     return VonMisesFisher(Z[0], 5 * x)
 
@@ -61,7 +65,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "ambient_gradient": lambda x: ambient_gradient(Z[0], Z[1], 9 * x, x),
     "tangent_gradient": lambda x: tangent_gradient(Z[0], Z[1], 9 * x, x),
     "target_gain": lambda x: target_gain(x, 0.5, "power"),
-    "class_scores": lambda x: class_scores(Z + 0 * x.sum(), STATE, 0.5, "angular"),
+    "class_scores": lambda x: class_scores(turned(x), STATE, 0.5, "angular"),
     "log_prob": lambda x: law(x).log_prob(Z[1]),
     "entropy": lambda x: law(x).entropy(),
     "mean": lambda x: law(x).mean,

@@ -45,7 +45,7 @@ def test_score_against_arb(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("p", [3, 16, 128, 1024])
 @pytest.mark.parametrize(
-    "shape", [(1, 1), (3, 5), (256, 100), (600, 1000), (7, 8142), (100_003, 1)]
+    "shape", [(1, 1), (3, 5), (256, 100), (600, 1000), (2100, 4099), (7, 8142), (100_003, 1)]
 )
 def test_kernel_equals_the_torch_path(p: int, shape: tuple[int, int], dtype: torch.dtype) -> None:
     rho, kappa, tau = classes(*shape, p, dtype)
@@ -56,6 +56,19 @@ def test_kernel_equals_the_torch_path(p: int, shape: tuple[int, int], dtype: tor
     assert ((slope / slope_torch - 1).abs() <= PRECISION[dtype]).all()
     alone = resultant.vmf_score(rho, kappa, tau, p)
     assert ((alone - q).abs() <= PRECISION[dtype] * scale).all()
+
+
+def test_classes_of_any_tilt_in_many_rows() -> None:
+    """Polynomials where they suffice, the exact form elsewhere, and NaN for NaN."""
+    rho, kappa, _ = classes(1100, 1000, 128, torch.float64)
+    tau = torch.logspace(-3, 1, 1000, device="cuda", dtype=torch.float64)
+    rho[7, 11], rho[7, 900] = torch.nan, torch.nan
+    q, slope = resultant.vmf_score_and_slope(rho, kappa, tau, 128)
+    q_torch, slope_torch = ExactScorer(kappa, tau, 128)(rho, True)
+    assert torch.equal(q.isnan(), rho.isnan()) and torch.equal(slope.isnan(), rho.isnan())
+    scale = torch.maximum(q_torch.abs(), (rho * slope_torch).abs())
+    assert ((q - q_torch).abs() <= 1e-14 * scale)[~rho.isnan()].all()
+    assert ((slope / slope_torch - 1).abs() <= 1e-14)[~rho.isnan()].all()
 
 
 def test_more_cosines_than_32_bits_number() -> None:

@@ -32,16 +32,20 @@ def degree_for(kappa: Tensor, tau: Tensor, p: int, dtype: torch.dtype) -> int | 
     b = float(((nu * nu + kappa * kappa + t * t) / (2 * kappa * t)).min())
     if not b > 1:
         return None
-    digits = -math.log(torch.finfo(dtype).eps / 1024)
-    degree = math.ceil(digits / math.acosh(b))
+    degree = math.ceil(precision(dtype) / math.acosh(b))
     return max(degree, 2) if degree <= MAX_DEGREE else None
+
+
+def precision(dtype: torch.dtype) -> float:
+    """Return the logarithm by which the terms of a series have to fall, with a margin."""
+    return -math.log(torch.finfo(dtype).eps / 1024)
 
 
 class ScorePolynomial:
     """Polynomials built from the exact scores in float64 and evaluated in the dtype of rho."""
 
     def __init__(self, exact: Scorer, classes: int, degree: int, dtype: torch.dtype) -> None:
-        nodes, to_chebyshev, to_powers = _transforms(degree)
+        nodes, to_chebyshev, to_powers = transforms(degree)
         q0, _ = exact(torch.zeros(1, classes, dtype=torch.float64), False)
         _, slopes = exact(nodes.unsqueeze(1).expand(-1, classes), True)
         # In two steps: the product of the two matrices is ill-conditioned.
@@ -56,7 +60,7 @@ class ScorePolynomial:
 
 
 @cache
-def _transforms(degree: int) -> tuple[Tensor, Tensor, Tensor]:
+def transforms(degree: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return the Chebyshev nodes and the matrices from values at the nodes to Chebyshev
     coefficients, and from these to powers of rho."""
     n = degree + 1

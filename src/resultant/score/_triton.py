@@ -1,207 +1,41 @@
 """Score on a GPU: one Triton kernel that reads rho and writes q, or q and its slope.
 
-The formulas are those of `resultant.special.differences.Lower`. A program owns a block of classes,
-keeps their terms in registers, and walks down its rows; each element of rho is read once.
+A program owns a block of classes, keeps their terms in registers, and walks down its rows; each
+element of rho is read once. Many rows are scored by polynomials in rho (`_triton_polynomial`),
+which take less time than the memory.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
 # pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
-# pyright: reportOperatorIssue=false, reportOptionalMemberAccess=false
-# pyright: reportRedeclaration=false, reportPossiblyUnboundVariable=false
+# pyright: reportOperatorIssue=false, reportPossiblyUnboundVariable=false
 # Triton's language is Python only in its syntax.
 
 from __future__ import annotations
 
-import os
-from functools import cache
-from typing import Any
-
-import numpy as np
 import torch
 import triton
 import triton.language as tl
-from numpy.polynomial import Chebyshev, Polynomial
 from torch import Tensor
-from triton.language.extra import libdevice
 
 from resultant._core.device import device_of
-from resultant.special.debye import expansion
+from resultant.score._triton_polynomial import (
+    DEGREE,
+    LEAST,
+    evaluate_polynomial,
+    fit,
+    load_polynomial,
+)
+from resultant.score.kernel import constants, difference, tilt
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-
-# Largest number of classes in a block, and rows per program.
-BLOCK = 128
-ROWS = 4
-WARPS = 1
+# Largest number of classes in a block, rows per program, and its warps; then those of polynomials,
+# with the rows of one tile.
+BLOCK, ROWS, WARPS = 128, 4, 1
+MANY_BLOCK, MANY_ROWS, MANY_WARPS, TILE = 128, 64, 4, 4
 # Blocks of rows in a launch, the limit of CUDA along the second axis.
 LAUNCH = 65535
-# Number of columns whose indices, padded to blocks, fit int32.
+# Number of columns whose indices, padded to blocks, fit int32; and of those of MANY_ROWS rows.
 NARROW = 2**31 - BLOCK
-
-
-@triton.jit
-def _horner(COEFFICIENTS: tl.constexpr, u):
-    total = tl.full(u.shape, COEFFICIENTS[len(COEFFICIENTS) - 1], u.dtype)
-    for i in tl.static_range(len(COEFFICIENTS) - 2, -1, -1):
-        total = total * u + COEFFICIENTS[i]
-    return total
-
-
-@triton.jit
-def _divided_difference(COEFFICIENTS: tl.constexpr, u0, u1):
-    partial = tl.full(u0.shape, COEFFICIENTS[len(COEFFICIENTS) - 1], u0.dtype)
-    total = partial
-    for i in tl.static_range(len(COEFFICIENTS) - 2, 0, -1):
-        partial = partial * u0 + COEFFICIENTS[i]
-        total = total * u1 + partial
-    return total
-
-
-# log(1 + f) = f + f^2 P(f) on [-1/4, 1/2], to float32.
-LOG1P = tuple(
-    float(c)
-    for c in Chebyshev.interpolate(
-        lambda f: (np.log1p(f) - f) / (f * f), 8, domain=[-0.25, 0.5]
-    ).convert(kind=Polynomial)
-)
-
-
-@triton.jit
-def _log1p_single(x, P: tl.constexpr):
-    """log(1 + x) for float32: the exponent k of 1 + x, and a polynomial in (1 + x)/2^k - 1."""
-    k = (((1 + x).to(tl.int32, bitcast=True) - 0x3F400000) >> 23) << 23
-    f = (x.to(tl.int32, bitcast=True) - k).to(tl.float32, bitcast=True)
-    f += 0.25 * (0x40800000 - k).to(tl.float32, bitcast=True) - 1
-    return f + f * f * _horner(P, f) + k.to(tl.float32) * 8.262958294867817e-08  # log(2) / 2^23
-
-
-if INTERPRETED:  # libdevice and inline assembly are device code
-
-    @triton.jit
-    def _log1p_double(x):
-        u = 1 + x
-        return tl.where(u == 1, x, tl.log(u) * (x / tl.where(u == 1, 1.0, u - 1)))
-
-    @triton.jit
-    def _reciprocal(x):
-        return 1 / x
-
-    @triton.jit
-    def _roots(x):
-        s = tl.sqrt(x)
-        return s, 1 / s
-else:
-
-    @triton.jit
-    def _log1p_double(x):
-        return libdevice.log1p(x)
-
-    # For float32 one approximate instruction and one step of Newton.
-
-    @triton.jit
-    def _reciprocal(x):
-        if x.dtype == tl.float32:
-            r = tl.inline_asm_elementwise(
-                "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, is_pure=True, pack=1
-            )
-            return r + r * (1 - x * r)
-        else:
-            return 1 / x
-
-    @triton.jit
-    def _roots(x):
-        if x.dtype == tl.float32:
-            w = tl.inline_asm_elementwise(
-                "rsqrt.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, is_pure=True, pack=1
-            )
-            s = x * w
-            return s + 0.5 * w * (x - s * s), w
-        else:
-            s = tl.sqrt(x)
-            return s, 1 / s
-
-
-@triton.jit
-def _log1p(x, P: tl.constexpr, SMALL: tl.constexpr):
-    if x.dtype != tl.float32:
-        return _log1p_double(x)
-    elif SMALL:
-        return x + x * x * _horner(P, x)
-    else:
-        return _log1p_single(x, P)
-
-
-@triton.jit
-def _log1p_minus(x, P: tl.constexpr, SMALL: tl.constexpr):
-    """log(1 + x) - x."""
-    if (x.dtype == tl.float32) and SMALL:
-        return x * x * _horner(P, x)
-    else:
-        return _log1p(x, P, SMALL) - x
-
-
-@triton.jit
-def _difference(
-    rho,
-    twice,
-    least,
-    square,
-    y0,
-    s0,
-    w0,
-    g0,
-    A: tl.constexpr,
-    STEPS: tl.constexpr,
-    LOG: tl.constexpr,
-    HALF: tl.constexpr,
-    P: tl.constexpr,
-    RATIO: tl.constexpr,
-    SMALL: tl.constexpr,
-):
-    """q, and r at the tilted end if RATIO; SMALL promises -1/4 <= ds/s0 <= 1/2."""
-    rho = tl.minimum(tl.maximum(rho, -1.0), 1.0)
-    y1 = least + twice * (1 + rho)
-    h = square + twice * rho
-    s1, w1 = _roots(y1 + A * A)
-    u0 = A * w0
-    u1 = A * w1
-    sum0 = s0 + s1
-    sum1 = s1 + A
-    both = _reciprocal(sum0 * sum1)
-    ds = h * (sum1 * both)
-    ds += (sum1 * both) * tl.fma(-ds, sum0, h)  # the rounding of the quotient, in full
-    # The other terms first, so that the largest is rounded into the result once.
-    small = 0.5 * _log1p(ds * w0, P, SMALL) + ds * u1 * w0 * _divided_difference(LOG, u0, u1)
-    # ds - A log(1 + x) with x = ds g0, in two parts: a factor A would scale an underflow of x.
-    q = ds * (s0 * g0) - (A * _log1p_minus(ds * g0, P, SMALL) + small)
-    r1 = q
-    if RATIO or len(STEPS) > 0:
-        g1 = sum0 * both
-        r1 = g1 - _horner(HALF, u1) * w1 * w1
-    if len(STEPS) > 0:
-        half = _horner(HALF, u0)
-        r0 = g0 - half * w0 * w0
-        de = -u0 * ds * w1 * _divided_difference(HALF, u0, u1)
-        dr = w1 * w1 * (half * h * w0 * w0 - de) - ds * g0 * g1
-        excess = tl.zeros_like(q)
-        product = tl.full(q.shape, 1.0, q.dtype)
-        logs = tl.zeros_like(q)
-        for j in tl.static_range(len(STEPS)):
-            f0 = STEPS[j] + y0 * r0
-            df = h * r1 + y0 * dr
-            r0 = 1 / f0
-            r1 = 1 / (STEPS[j] + y1 * r1)
-            growth = -df * r1
-            dr = growth * r0
-            excess = excess + growth + excess * growth
-            product = product * (f0 * r1)
-            if j % 4 == 3:
-                logs += tl.log(product)
-                product = tl.full(q.shape, 1.0, q.dtype)
-        near = tl.abs(excess) < 0.5
-        far = logs + tl.log(product)
-        q -= tl.where(near, _log1p(tl.where(near, excess, 0.0), P, False), far)
-    return q, r1
+MANY_NARROW = 2**24
 
 
 @triton.jit
@@ -234,7 +68,7 @@ def _walk(
         # One comparison: some interpreters do not accept an "and" of two masks as a mask.
         here = tl.where(i < left, column, columns) < columns
         rho = tl.load(rho_at, mask=here, other=0.0)
-        q, r1 = _difference(
+        q, r1 = difference(
             rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, SLOPE, SMALL
         )
         tl.store(q_at, q, mask=here)
@@ -246,20 +80,29 @@ def _walk(
 
 
 @triton.jit
-def _tilt(kappa, tau, A: tl.constexpr):
-    """Terms of the classes in `_difference`, the factor of the slope, and whether the tilt changes
-    s so little that SMALL holds."""
-    # t + t_rest is 1/tau to twice the precision.
-    t = 1 / tau
-    t_rest = tl.fma(-tau, t, tl.full(tau.shape, 1.0, tau.dtype)) * t
-    twice = 2 * tl.fma(kappa, t, kappa * t_rest)
-    apart = (kappa - t) - t_rest
-    least, square, y0, scale = apart * apart, t * t, kappa * kappa, 0.5 * twice
-    s0, w0 = _roots(y0 + A * A)
-    g0 = 1 / (s0 + A)
-    lower, upper = 0.5625 * (y0 + A * A), 2.25 * (y0 + A * A)
-    steady = (y0 + square + twice + A * A <= upper) & (least + A * A >= lower)
-    return twice, least, square, y0, s0, w0, g0, scale, steady
+def _walk_polynomial(
+    rho_at,
+    q_at,
+    slope_at,
+    left,
+    column,
+    columns,
+    coefficients,
+    COUNT: tl.constexpr,
+    SLOPE: tl.constexpr,
+    ROWS: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """Score up to ROWS rows, TILE at once: all of a tile is requested before any is used."""
+    row = tl.arange(0, TILE)[:, None]
+    for top in range(0, ROWS, TILE):
+        here = tl.where(row + top < left, column[None, :], columns) < columns
+        at = (row + top) * columns
+        rho = tl.load(rho_at[None, :] + at, mask=here, other=0.0)
+        q, slope = evaluate_polynomial(coefficients, rho, COUNT, SLOPE)
+        tl.store(q_at[None, :] + at, q, mask=here)
+        if SLOPE:
+            tl.store(slope_at[None, :] + at, slope, mask=here)
 
 
 @triton.jit
@@ -267,12 +110,14 @@ def _score_rows(
     rho_at,
     kappa_at,
     tau_at,
+    polynomial_at,
     q_at,
     slope_at,
     rows,
     columns,
     kappa_step,
     tau_step,
+    COUNT: tl.constexpr,
     A: tl.constexpr,
     STEPS: tl.constexpr,
     LOG: tl.constexpr,
@@ -281,8 +126,10 @@ def _score_rows(
     SLOPE: tl.constexpr,
     WIDE: tl.constexpr,
     ROWS: tl.constexpr,
+    TILE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
+    """Score a block; by polynomials of COUNT coefficients, if not zero, where these suffice."""
     block = tl.program_id(0)
     if WIDE:
         # With one kappa and tau all rho form one row, whose indices may exceed 32 bits.
@@ -293,12 +140,21 @@ def _score_rows(
     kappa = tl.load(kappa_at + column * kappa_step, mask=inside, other=1.0)
     tau = tl.load(tau_at + column * tau_step, mask=inside, other=1.0)
 
-    twice, least, square, y0, s0, w0, g0, scale, steady = _tilt(kappa, tau, A)
-
     rho_at += first * columns + column
     q_at += first * columns + column
     slope_at += first * columns + column
     left = rows - first
+    if COUNT > 0:
+        polynomial_at += column
+        flags = tl.load(polynomial_at + COUNT * columns, mask=inside, other=1.0)
+        if tl.min(flags) > 0:
+            coefficients = load_polynomial(polynomial_at, columns, inside, COUNT)
+            _walk_polynomial(
+                rho_at, q_at, slope_at, left, column, columns, coefficients,
+                COUNT, SLOPE, ROWS, TILE,
+            )  # fmt: skip
+            return
+    twice, least, square, y0, s0, w0, g0, scale, steady = tilt(kappa, tau, A)
     # The tilt usually changes s little; its logarithms then need no exponent.
     if tl.min(steady.to(tl.int32)) == 1:
         _walk(
@@ -312,18 +168,6 @@ def _score_rows(
         )  # fmt: skip
 
 
-@cache
-def _constants(p: int, dtype: torch.dtype) -> dict[str, Any]:
-    e = expansion(p / 2 - 1, dtype)
-    return {
-        "A": e.order,
-        "STEPS": tuple(e.steps()),
-        "LOG": e.coefficients,
-        "HALF": (0.5, *e.weighted(1)[1:]),
-        "P": LOG1P,
-    }
-
-
 def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, Tensor]:
     """Compute q and, if ``slope``, its slope (else an empty tensor) of rho [rows, classes] for
     kappa and tau, each [classes] or [1]."""
@@ -335,28 +179,34 @@ def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple
     q = torch.empty_like(rho)
     slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
     if q.numel():
-        down = min(ROWS, triton.next_power_of_2(rows))
-        block = min(BLOCK, triton.next_power_of_2(columns))
         classes = kappa.contiguous(), tau.contiguous()
-        steps = [int(a.numel() > 1) for a in classes]
+        degree = DEGREE[rho.dtype]
+        many = rho.numel() >= LEAST[rho.dtype] and rows > 4 * degree and columns < MANY_NARROW
+        most, deep, warps = (MANY_BLOCK, MANY_ROWS, MANY_WARPS) if many else (BLOCK, ROWS, WARPS)
+        down = min(deep, triton.next_power_of_2(rows))
+        block = min(most, triton.next_power_of_2(columns))
         with device_of(rho):
+            polynomials = fit(*classes, p, rho.dtype) if many else q
             for top in range(0, rows, LAUNCH * down):
                 part = slice(top, top + LAUNCH * down)
                 height = len(rho[part])
                 _score_rows[triton.cdiv(columns, block), triton.cdiv(height, down)](
                     rho[part],
                     *classes,
+                    polynomials,
                     q[part],
                     slopes[part],
                     height,
                     columns,
-                    *steps,
-                    **_constants(p, rho.dtype),
+                    *(int(a.numel() > 1) for a in classes),
+                    COUNT=degree + 2 if many else 0,
+                    **constants(p, rho.dtype),
                     SLOPE=slope,
                     WIDE=columns > NARROW,
                     ROWS=down,
+                    TILE=TILE,
                     BLOCK=block,
-                    num_warps=WARPS,
+                    num_warps=warps,
                 )
     if q.shape == shape:
         return q, slopes

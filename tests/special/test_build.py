@@ -1,0 +1,81 @@
+"""The wheel without a C compiler."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+import resultant
+
+ROOT = Path(__file__).parents[2]
+
+
+def results() -> list[float]:
+    """Return values of all functions that the kernel computes."""
+    x = torch.tensor([0.3, 2.0, 9.0], dtype=torch.float64)
+    law = resultant.VonMisesFisher(torch.eye(3, dtype=torch.float64)[0], 2.0)
+    tau = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
+    score = resultant.vmf_score(x / 9, x, tau, 17)
+    values = [
+        score.detach(),
+        *torch.autograd.grad(score.sum(), tau),
+        *resultant.vmf_score_and_slope(x / 9, x, 0.1, 3),
+        resultant.bessel_ratio(0.5, x),
+        resultant.bessel_ratio_inverse(0.5, x / 10),
+        resultant.bessel_ratio_integral(0.5, x / 2, x),
+        resultant.log_bessel_i(0.5, x),
+        law.log_prob(torch.eye(3, dtype=torch.float64)),
+        law.entropy(),
+    ]
+    return torch.cat([a.reshape(-1) for a in values]).tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", ["/bin/false", "/no/such/compiler"])
+def test_wheel_without_a_compiler(compiler: str, tmp_path: Path) -> None:
+    """The wheel is built, says that it lacks the kernel, and computes the same in torch alone."""
+    pytest.importorskip("hatchling")
+    source, wheels, site = (tmp_path / name for name in ("source", "wheels", "site"))
+    source.mkdir()
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    # A library from an earlier build must not get into the wheel.
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    built = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)],
+        cwd=source,
+        env=os.environ | {"CC": compiler},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "resultant is built without its compiled kernel" in built.stderr
+    (wheel,) = wheels.glob("resultant-*-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert not [name for name in archive.namelist() if "_kernel" in name]
+        archive.extractall(site)
+    if compiler != "/bin/false":
+        return
+    program = (
+        f"import runpy; module = runpy.run_path({__file__!r}); import resultant\n"
+        "from resultant.special import compiled\n"
+        "assert compiled._library is None\n"
+        "print(resultant.__file__, *module['results']())"
+    )
+    path, *values = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(site)},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert path.startswith(str(site))
+    assert [float(x) for x in values] == pytest.approx(results(), rel=1e-13)
