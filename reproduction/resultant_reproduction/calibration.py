@@ -33,6 +33,7 @@ from resultant.classifiers.components import AUTO, Components, fit_components
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.figures import intervals
+from resultant_reproduction.other_losses import PROCO, TITLES
 from resultant_reproduction.records import Records, packaged_results
 from resultant_reproduction.spec import Cell, Outcome
 from resultant_reproduction.stats import Interval, over_queries, over_seeds
@@ -49,6 +50,8 @@ FITS = {
     "held-out": "held-out kappa",
     "components": "mixture per class",
 }
+DATASETS = {"cifar10": "CIFAR-10-LT", "cifar100": "CIFAR-100-LT"}
+LOSSES = {"proco": PROCO, **TITLES}
 EDIT, BEFORE = "angular", "native"
 BINS = 15
 # The gain story survives a fit with at least these shares of its spread and rank correlation.
@@ -200,18 +203,24 @@ def places(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, 
     found: dict[str, list[Mapping[str, Any]]] = {
         f"CIFAR-100-LT, packaged, {space}": [own] for space, own in stored().items()
     }
-    for record in records:
-        for space, own in record.get("calibration", {}).items():
-            found.setdefault(f"{title(record)}, {space}", []).append(own)
+    own = [r for r in records if "calibration" in r]
+    for record in sorted(own, key=lambda r: (r["config"]["dataset"], r["config"]["dim"])):
+        # Without a contrastive part the projection is not trained.
+        spaces = SPACES if record["config"].get("contrastive_weight", 1.0) else SPACES[:1]
+        for space in spaces:
+            found.setdefault(f"{title(record)}, {space}", []).append(record["calibration"][space])
     return found
 
 
 def title(record: Mapping[str, Any]) -> str:
-    """Name the kind of a network by its settings."""
+    """Name the kind of a network: data set, network unless a ResNet-32, loss, and dimension."""
     config = record["config"]
-    loss = config.get("contrastive", "proco")
-    loss = "cross-entropy" if config.get("contrastive_weight", 1.0) == 0 else loss
-    words = (config["dataset"], config["architecture"], config["objective"], loss)
+    alone = not config.get("contrastive_weight", 1.0)
+    loss = LOSSES["cross-entropy" if alone else config.get("contrastive", "proco")]
+    joint = config["objective"] == "joint" and not alone
+    words = [DATASETS.get(config["dataset"], config["dataset"]), loss + ", joint" * joint]
+    if config["architecture"] != "resnet32":
+        words.insert(1, config["architecture"])
     return f"{', '.join(words)}, p = {config['dim']}"
 
 
@@ -320,13 +329,16 @@ def calibration(evidence: Evidence) -> Outcome:
 
 
 def _draw(rows: Sequence[Row]) -> Figure:
-    """Both changes, one row per fit and place."""
-    labels = {"points": "accuracy, points", "nats": "cross-entropy"}
+    """Change of accuracy: one panel per fit, one row per place."""
+    names = [f"{row.place} [{row.networks}]" for row in rows]
     panels = {
-        f"Pure Angular less native, {label}": {row.title: row.changes[key] for row in rows}
-        for key, label in labels.items()
+        f"{fit}, points": {
+            n: row.changes["points"] for n, row in zip(names, rows, strict=True) if row.fit == key
+        }
+        for key, fit in FITS.items()
     }
-    return intervals(panels, [row.title for row in rows if row.networks == 1])
+    single = [name for name, row in zip(names, rows, strict=True) if row.networks == 1]
+    return intervals(panels, single)
 
 
 def main(path: Path) -> None:

@@ -106,12 +106,14 @@ def dimension(evidence: Evidence) -> Outcome:
         f"networks; fewer than {LEAST_DIMENSIONS} dimensions leave them open. The theory bounds "
         "the errors at a fixed ratio of kappa to nu, which learned features need not keep."
     )
-    headline = "; ".join(f"{title.partition(' (')[0]} {s.verdict}" for title, s in slopes.items())
+    headline = "; ".join(
+        f"{title.partition(' (')[0]} {s.slope:.2f}, {s.verdict}" for title, s in slopes.items()
+    )
     return Outcome(
         cells,
         parts={f"p = {p}": p in networks for p in DIMENSIONS},
         notes=[note],
-        headline=f"Slope -1 in 1 / nu: {headline}." if slopes else "",
+        headline=f"Slope against nu on a log scale, theory -1: {headline}." if slopes else "",
         draw=(lambda: _draw(networks, slopes)) if slopes else None,
     )
 

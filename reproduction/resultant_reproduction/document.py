@@ -12,6 +12,7 @@ from typing import Any
 
 from resultant._core import files
 from resultant_reproduction import calibration, catalog, forest, headline
+from resultant_reproduction.artefacts import ARTEFACTS
 from resultant_reproduction.claims import HEADINGS, Claim, claims, facts
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.formats import p_text
@@ -66,6 +67,7 @@ def contents(
         "verdicts": Counter(claim.judgement.verdict for claim in judged.values()),
         "words": VERDICTS,
         "fact": facts(evidence),
+        "beyond": beyond(evidence),
         "scaled": {row.title: row for row in calibration.packaged_rows()},
         "pages": folder.as_posix(),
         "scoreboard": (scoreboard(judged, folder), SCOREBOARD),
@@ -97,6 +99,15 @@ def contents(
     texts |= {pages / f"{name}.md": render(f"{name}.md", **values) for name in PAGES}
     texts[pages / "headline.json"] = json.dumps(numbers(judged), indent=2) + "\n"
     return {path: own.rstrip("\n") + "\n" for path, own in texts.items()}
+
+
+def beyond(evidence: Evidence) -> dict[str, tuple[str, str]]:
+    """Titles and answers of the questions of the second round that have one, by name."""
+    asked = {name: ARTEFACTS[name] for name in ("dimension", "losses", "calibration", "stand-in")}
+    answers = {
+        name: (own.entry.title, own.compute(evidence).headline) for name, own in asked.items()
+    }
+    return {name: own for name, own in answers.items() if own[1]}
 
 
 def scoreboard(judged: Mapping[str, Claim], folder: Path) -> list[tuple[str, ...]]:

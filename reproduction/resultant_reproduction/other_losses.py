@@ -117,7 +117,7 @@ def losses(evidence: Evidence) -> Outcome:
         cells,
         parts={title: title in found for title in TITLES.values()},
         notes=[note],
-        headline=f"The spread of gains: {spread}. The effect of equal gains: {effect}."
+        headline=f"The spread of gains is {spread}. The effect of equal gains is {effect}."
         if complete
         else "",
         draw=(lambda: intervals(drawn)) if len(found) > 1 else None,

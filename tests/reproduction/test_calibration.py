@@ -19,6 +19,7 @@ from resultant_reproduction.calibration import (
     combined,
     halves,
     judge,
+    places,
     rows_of,
     stored,
     survives,
@@ -144,6 +145,19 @@ def test_networks_of_records(numbers: dict[str, dict[str, Any]]) -> None:
     assert rows[0].title == "place: ProCo's kappa [3]"
     # Equal networks have no spread.
     assert rows[0].changes["points"][0] == pytest.approx(numbers["proco"]["points"][0])
+
+
+def test_names_of_networks(numbers: dict[str, dict[str, Any]]) -> None:
+    """The projection of networks without a contrastive part is not trained, and is left out."""
+    config = {"dataset": "cifar100", "architecture": "resnet32", "objective": "joint", "dim": 128}
+    own = {"calibration": {"encoder": numbers, "projection": numbers}}
+    alone = {"config": {**config, "contrastive_weight": 0.0}, **own}
+    supcon = {"config": {**config, "contrastive": "supcon"}, **own}
+    assert [*places([alone, supcon])][-3:] == [
+        "CIFAR-100-LT, cross-entropy, p = 128, encoder",
+        "CIFAR-100-LT, SupCon, joint, p = 128, encoder",
+        "CIFAR-100-LT, SupCon, joint, p = 128, projection",
+    ]
 
 
 @pytest.mark.slow

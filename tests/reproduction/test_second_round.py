@@ -196,7 +196,7 @@ def test_verdicts_of_other_losses(cv: float, effect: float, spread: str, shared:
         for seed in range(3)
     ]
     outcome = losses(Evidence(Records(records)))
-    assert f"The spread of gains: {spread}. The effect of equal gains: {shared}." in (
+    assert f"The spread of gains is {spread}. The effect of equal gains is {shared}." in (
         outcome.headline
     )
     rows = dict.fromkeys(c.row for c in outcome.cells)
