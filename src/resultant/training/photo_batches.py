@@ -118,6 +118,9 @@ class PhotoBatches:
     def load(self, drawn: list[Tensor]) -> None:
         if self.placement is None:
             self.placement, text = choose(self.store, self.device, self.images, self.residency)
+            if self.stream is not None:
+                # Memory of the buffers may have been in use on the current stream.
+                self.stream.wait_stream(torch.cuda.current_stream())
             if self.note is not None:
                 plans = self.planned * self.buffers.shape[1] * self.rendering.plan_bytes
                 views = f", {data_size(self.bytes + plans)} of views"
