@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import struct
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
@@ -57,6 +58,8 @@ def test_what_torch_saves(tmp_path: Path) -> None:
         # Two to the power of forty parts, in two kilobytes.
         (pickle.dumps([nested(40)], 2), "occurs twice"),
         (b"\x80\x02cbuiltins\nbytearray\nq\x00J\xff\xff\xff\x7f\x85R.", "of any size"),
+        (b"\x80\x02ctorch\nTensor\nq\x00J\xff\xff\xff\x7f\x85R.", "of any size"),
+        (b"\x80\x02ctorch.storage\nUntypedStorage\nJ\xff\xff\xff\x7f\x85R.", "of any size"),
         (b"\x80\x02h\x05.", "a broken pickle"),
         (b"\x80\x02R.", "a broken pickle"),
     ],
@@ -67,3 +70,17 @@ def test_hostile_pickles(data: bytes, match: str, tmp_path: Path) -> None:
     (tmp_path / "legacy.pt").write_bytes(data)
     with pytest.raises(ValueError, match=match):
         load_torch(tmp_path / "legacy.pt")
+
+
+@pytest.mark.parametrize("number", [4, 1 << 30, -1])
+def test_declared_lengths_of_storages(number: int, tmp_path: Path) -> None:
+    """Some versions of torch read what lies in memory behind the three numbers of the file."""
+    path = archive(tmp_path / "a.pt", torch.ones(3))
+    with zipfile.ZipFile(path) as file:
+        data = file.read(next(n for n in file.namelist() if n.endswith("data.pkl")))
+    # The length of the storage, 3, follows its device.
+    place = data.index(b"cpu") + 3
+    assert data[place : place + 4] == b"q\x04K\x03"
+    data = data[: place + 2] + b"J" + struct.pack("<i", number) + data[place + 4 :]
+    with pytest.raises(ValueError, match="bytes of the storage '0' in 12"):
+        load_torch(archive(path, torch.ones(3), data))

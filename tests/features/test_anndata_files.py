@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from resultant._core import chunks
 from resultant.features import FeatureStore, anndata_files
+from torture import KEPT
 
 h5py = pytest.importorskip("h5py")
 
@@ -147,3 +150,43 @@ def test_no_file_and_too_many_columns(tmp_path: Path, monkeypatch: pytest.Monkey
         FeatureStore.open(path)
     with pytest.raises(ValueError, match="got no such file"):
         anndata_files.read_anndata(tmp_path / "b.h5ad")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the limits are those of Linux")
+def test_a_file_that_the_library_never_returns_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of the torture; the next file is read by a new program."""
+    monkeypatch.setattr(anndata_files, "SECONDS", 1)
+    with pytest.raises(ValueError, match="got: over 1 s of work of the HDF5 library"):
+        FeatureStore.open(KEPT / "h5ad" / "535c43d5" / "a.h5ad")
+    assert anndata_files._program.process is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limits are those of Linux")
+def test_memory_of_the_program_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.h5ad")
+    with h5py.File(path, "a") as file:
+        file.create_dataset("obs/large", (1 << 25,), "i1", chunks=(1 << 25,), compression="gzip")
+    monkeypatch.setattr(chunks, "decoded_limit", lambda size: 1 << 20)
+    with pytest.raises(ValueError, match=r"got: .*(allocate|memory)"):
+        FeatureStore.open(path)
+
+
+def test_a_program_that_dies_is_an_error(tmp_path: Path) -> None:
+    store = FeatureStore.open(write(tmp_path / "a.h5ad"))
+    assert anndata_files._program.process is not None
+    anndata_files._program.process.kill()
+    with pytest.raises(ValueError, match="got: the end of the HDF5 library with status -9"):
+        store.rows("train/X").read(0, 3)
+    np.testing.assert_array_equal(store.rows("train/X").read(0, 3).numpy(), X[:3])
+
+
+def test_forked_processes_have_programs_of_their_own(tmp_path: Path) -> None:
+    store = FeatureStore.open(write(tmp_path / "a.h5ad"))
+    mine = anndata_files._program.process
+    assert mine is not None and mine.stdin is not None
+    anndata_files._program.forget()
+    np.testing.assert_array_equal(store.rows("train/X").read(0, 30).numpy(), X)
+    assert anndata_files._program.process is not mine
+    mine.stdin.close()
+    assert os.waitpid(mine.pid, 0)[1] == 0

@@ -7,9 +7,11 @@ digits where a matrix product of another height is rounded differently.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 # Temporaries of a score per thread, such that they stay in the cache of a CPU.
 CACHE_BYTES = 1 << 18
@@ -55,13 +57,18 @@ def matrix_bytes(device: torch.device) -> int:
     return SCORE_BYTES if device.type == "cpu" else DEVICE_BYTES
 
 
+def decoded_limit(stored: int) -> int:
+    """Return the most bytes that ``stored`` bytes of a file may decode to."""
+    return DECODED_BYTES + DECODED_RATIO * stored
+
+
 def require_decoded(decoded: int, stored: int) -> None:
     """Raise a ValueError if ``stored`` bytes of a file would decode to far more bytes.
 
     With this bound, reading a file takes at most 64 MiB and 64 times its size of memory, besides
     its labels and one chunk of its rows.
     """
-    limit = DECODED_BYTES + DECODED_RATIO * stored
+    limit = decoded_limit(stored)
     if decoded > limit:
         got = f"{decoded:,} bytes or more from a file of {stored:,}"
         raise ValueError(f"content that decodes to {got}, beyond the limit of {limit:,}")

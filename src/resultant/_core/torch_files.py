@@ -1,16 +1,19 @@
 """Files of `torch.save` from outside, loaded without executing anything and with bounds.
 
 ``torch.load(weights_only=True)`` executes no code, but inflates compressed members, ignores
-checksums, makes a ``bytearray`` of any size, and hashes tuples of tuples for ever. Files are
-looked through first.
+checksums, makes a ``bytearray`` or a tensor of any size, and hashes tuples of tuples for ever; some
+versions read beyond the end of a storage that is shorter than declared. Files are looked through
+first.
 """
 
 from __future__ import annotations
 
 import pickletools
+import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -22,6 +25,15 @@ LEGACY_PICKLES = 5
 # Instructions that put a value in the memo, take one from there, and make a value of others.
 PUT, GET = ("PUT", "BINPUT", "LONG_BINPUT"), ("GET", "BINGET", "LONG_BINGET")
 JOIN = ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "REDUCE", "NEWOBJ", "BUILD", "BINPERSID")
+# Names that make an object of any size; tensors that are stored as they are need none of them.
+SIZED = re.compile(r"bytearray|Tensor|(Untyped|Typed)Storage")
+
+
+class _Value(NamedTuple):
+    """A value of a pickle: the number of its parts, and the text, number, name or tuple."""
+
+    size: int
+    content: Any = None
 
 
 def load_torch(path: Path) -> Any:
@@ -33,14 +45,17 @@ def load_torch(path: Path) -> Any:
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             _require_stored(archive)
-            for name in archive.namelist():
+            sizes = {member.filename: member.file_size for member in archive.infolist()}
+            for name in sizes:
                 if name.endswith("data.pkl"):
+                    folder = name.removesuffix("data.pkl")
                     with archive.open(name) as file:
-                        _require_harmless(file)
+                        _require_harmless(file, lambda key, at=folder: sizes[f"{at}data/{key}"])
     else:
+        length = path.stat().st_size
         with path.open("rb") as file:
             for _ in range(LEGACY_PICKLES):
-                _require_harmless(file)
+                _require_harmless(file, lambda key: length)
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
@@ -52,11 +67,16 @@ def _require_stored(archive: zipfile.ZipFile) -> None:
         raise ValueError(f"another checksum of {damaged!r}: it is damaged")
 
 
-def _require_harmless(file: Any) -> None:
-    """Follow the sizes of the values of a pickle; raise if it takes far more time than bytes."""
-    stack: list[int] = []
+def _require_harmless(file: Any, room: Callable[[str], int]) -> None:
+    """Follow a pickle; raise if it takes far more time or memory than bytes.
+
+    Args:
+        file: The pickle.
+        room: Returns the bytes of a storage by its key.
+    """
+    stack: list[_Value] = []
     marks: list[int] = []
-    memo: dict[Any, int] = {}
+    memo: dict[Any, _Value] = {}
     try:
         for code, argument, _ in pickletools.genops(file):
             if code.name == "MARK":
@@ -64,12 +84,12 @@ def _require_harmless(file: Any) -> None:
             elif code.name in PUT:
                 memo[argument] = stack[-1]
             elif code.name in GET:
-                if memo[argument] > MAX_SHARED:
-                    raise ValueError(f"a tuple of {memo[argument]:,} parts that occurs twice")
+                if memo[argument].size > MAX_SHARED:
+                    raise ValueError(f"a tuple of {memo[argument].size:,} parts that occurs twice")
                 stack.append(memo[argument])
-            elif code.name == "GLOBAL" and "bytearray" in str(argument):
-                raise ValueError("a bytearray, which could be of any size")
             else:
+                if code.name == "GLOBAL" and SIZED.search(str(argument)):
+                    raise ValueError(f"{argument!r:.80}, which could be of any size")
                 before = code.stack_before
                 if pickletools.markobject in before:
                     start = marks.pop() - before.index(pickletools.markobject)
@@ -77,7 +97,24 @@ def _require_harmless(file: Any) -> None:
                     start = len(stack) - len(before)
                 if start < 0:
                     raise ValueError("a broken pickle")
-                size = 1 + sum(stack[start:]) if code.name in JOIN else 1
-                stack[start:] = [size] * len(code.stack_after)
-    except (LookupError, TypeError):
+                parts = stack[start:]
+                if code.name == "BINPERSID":
+                    _require_room(parts[0].content, room)
+                if code.name in JOIN:
+                    content = tuple(part.content for part in parts)
+                    value = _Value(1 + sum(part.size for part in parts), content)
+                else:
+                    value = _Value(1, argument)
+                stack[start:] = [value] * len(code.stack_after)
+    except (LookupError, TypeError, AttributeError):
         raise ValueError("a broken pickle") from None
+
+
+def _require_room(identity: tuple[Any, ...], room: Callable[[str], int]) -> None:
+    """Raise unless a storage ("storage", type, key, location, length) fits its bytes."""
+    _, kind, key, _, length = identity[:5]
+    _, _, name = kind.partition(" ")
+    # A type such as FloatStorage; those of other modules are of other devices.
+    size = length * torch.storage._storage_type_to_dtype_map()[name].itemsize
+    if not 0 <= size <= room(key):
+        raise ValueError(f"{size:,} bytes of the storage {key!r:.80} in {room(key):,}")

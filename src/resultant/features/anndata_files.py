@@ -1,15 +1,21 @@
-"""Features in AnnData files (.h5ad), read by h5py: X and obsm are features, obs has the labels.
+"""Features in AnnData files (.h5ad): X and obsm are features, obs has the labels.
 
-Nothing outside of the file is read: links to other files are refused. The declared sizes are
-compared with the size of the file before anything is read.
+The HDF5 library may not return from a damaged file, or crash. Files are therefore read by a program
+of their own (`anndata_program`), whose time and memory the system limits; one program serves all
+files of this process.
 """
 
 from __future__ import annotations
 
-import math
+import atexit
+import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +28,12 @@ from resultant._core.text import one_line
 from resultant.features.columns import MAX_WIDTH
 from resultant.features.rows import MemoryRows, NonNumericArray, Rows
 
+# Seconds of work for one request, and bytes of a file for one second more.
+SECONDS, BYTES_PER_SECOND = 10, 1 << 24
+# Seconds that a program has to end by itself.
+ENDING = 1.0
+PROGRAM = Path(__file__).with_name("anndata_program.py")
+
 
 def read_anndata(path: Path) -> dict[str, Rows | NonNumericArray]:
     """Open X, the arrays of obsm and the columns of obs by name.
@@ -31,165 +43,155 @@ def read_anndata(path: Path) -> dict[str, Rows | NonNumericArray]:
     Raises:
         ValueError: h5py is missing, or the file is broken or reads another file.
     """
+    if find_spec("h5py") is None:
+        raise ValueError("expected h5py to read .h5ad: pip install resultant[anndata]")
     arrays: dict[str, Rows | NonNumericArray] = {}
-    with _file(path) as file:
-        size = os.path.getsize(path)
-        obs = _get(file, "obs")
-        index = _text(obs.attrs.get("_index", "_index"))
-        for name in obs:
-            column = _column(_get(obs, name), size)
-            if column is not None:
-                arrays["identities" if name == index else name] = column
-        for group, names in ((file, ["X"] if "X" in file else []), ("obsm", None)):
-            if isinstance(group, str):
-                if group not in file:
-                    continue
-                group = _get(file, group)
-                names = list(group)
-            for name in names or ():
-                rows = _vectors(path, _get(group, name), size)
-                if rows is not None:
-                    arrays[name] = rows
+    for about, values in _program.ask(path):
+        name, shape = about["name"], tuple(about["shape"])
+        if values is None:
+            arrays[name] = H5Rows(path, about)
+        elif "words" in about:
+            pair = about["words"], torch.from_numpy(values)
+            arrays[name] = NonNumericArray(shape, "strings", lambda pair=pair: pair)
+        else:
+            arrays[name] = MemoryRows(_tensor(path, values))
     return arrays
 
 
 class H5Rows(Rows):
-    """Rows of a dataset."""
+    """Rows of a dataset, or of a sparse matrix that is made dense piece by piece."""
 
-    def __init__(
-        self, path: Path, name: str, shape: tuple[int, ...], layout: np.dtype[Any]
-    ) -> None:
-        self.path, self.name, self.shape, self.layout = path, name, shape, layout
-        self.dtype = torch.from_numpy(np.empty(0, layout)).dtype
-
-    def read(self, start: int, stop: int) -> Tensor:
-        with _file(self.path) as file:
-            values = file[self.name][start:stop]
-        return torch.from_numpy(np.ascontiguousarray(values, self.layout))
-
-
-class CsrRows(H5Rows):
-    """Rows of a sparse matrix in compressed rows, made dense piece by piece."""
+    def __init__(self, path: Path, about: dict[str, Any]) -> None:
+        self.path, self.shape = path, tuple(about["shape"])
+        self.layout = np.dtype(about["dtype"])
+        self.place = {"member": about["member"], "columns": about.get("columns", 0)}
+        self.dtype = _tensor(path, np.empty(0, self.layout)).dtype
 
     def read(self, start: int, stop: int) -> Tensor:
-        with _file(self.path) as file:
-            group = file[self.name]
-            ends = group["indptr"][start : stop + 1].astype(np.int64)
-            if len(ends) != stop - start + 1 or (np.diff(ends) < 0).any() or ends[0] < 0:
-                raise ValueError("rows of a sparse matrix that do not ascend")
-            values = group["data"][ends[0] : ends[-1]]
-            columns = group["indices"][ends[0] : ends[-1]].astype(np.int64)
-            if len(values) != ends[-1] - ends[0] or len(columns) != len(values):
-                raise ValueError("too few values of a sparse matrix")
-            if len(columns) and not 0 <= columns.min() <= columns.max() < self.shape[1]:
-                raise ValueError("columns of a sparse matrix out of range")
-        dense = np.zeros((stop - start, self.shape[1]), self.layout)
-        np.add.at(dense, (np.repeat(np.arange(stop - start), np.diff(ends)), columns), values)
-        return torch.from_numpy(dense)
+        shape = stop - start, *self.shape[1:]
+        rows = np.empty(shape, self.layout)
+        _program.ask(self.path, rows, start=start, stop=stop, **self.place)
+        return torch.from_numpy(rows)
 
 
-@contextmanager
-def _file(path: Path) -> Iterator[Any]:
-    """Open a file and turn every error over it into a ValueError with the path."""
+def _tensor(path: Path, values: np.ndarray) -> Tensor:
     try:
-        import h5py
-    except ImportError:
-        raise ValueError("expected h5py to read .h5ad: pip install resultant[anndata]") from None
-    rule = f"expected {path} to be a whole AnnData file"
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except FileNotFoundError:
-        raise ValueError(f"{rule}, got no such file") from None
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError, MemoryError) as error:
-        raise ValueError(f"{rule}, got: {one_line(error)}") from None
+        return torch.from_numpy(values)
+    except TypeError as error:
+        raise ValueError(f"{_rule(path)}, got: {one_line(error)}") from None
 
 
-def _get(group: Any, name: str) -> Any:
-    """Return a member that lies in the file itself."""
-    import h5py
-
-    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-        raise ValueError(f"a link to another place for {name!r}")
-    member = group[name]
-    if isinstance(member, h5py.Dataset) and (member.is_virtual or member.external):
-        raise ValueError(f"data of another file for {name!r}")
-    return member
+def _rule(path: Path) -> str:
+    return f"expected {path} to be a whole AnnData file"
 
 
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+class _Program:
+    """The program that reads AnnData files, started with the first request."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        # Threads of a caller share the program.
+        self.lock = threading.Lock()
+
+    def ask(
+        self, path: Path, into: np.ndarray | None = None, **call: Any
+    ) -> list[tuple[dict[str, Any], np.ndarray | None]]:
+        """Send a request; return the arrays of the answer, which fill ``into`` if it is given.
+
+        Raises:
+            ValueError: The file is missing or broken, or the program has reached a limit.
+        """
+        if not path.exists():
+            raise ValueError(f"{_rule(path)}, got no such file")
+        size = path.stat().st_size
+        seconds = SECONDS + size // BYTES_PER_SECOND
+        memory = 2 * chunks.decoded_limit(size) + 2 * (0 if into is None else into.nbytes)
+        # A relative path holds where this process is now.
+        call.update(path=os.path.abspath(path), width=MAX_WIDTH)
+        request = json.dumps({"seconds": seconds, "memory": memory, "call": call})
+        with self.lock:
+            process = self._started()
+            assert process.stdin is not None and process.stdout is not None
+            arrays = []
+            try:
+                process.stdin.write(request.encode() + b"\n")
+                process.stdin.flush()
+                answer = json.loads(process.stdout.readline())
+                for about in answer.get("arrays", ()):
+                    values = _room(about) if into is None else into
+                    if values is not None:
+                        _fill(values, process.stdout)
+                    arrays.append((about, values))
+            except (OSError, EOFError, json.JSONDecodeError):
+                status = self.close()
+                got = f"the end of the HDF5 library with status {status}"
+                if status == -getattr(signal, "SIGXCPU", 0):
+                    got = f"over {seconds} s of work of the HDF5 library"
+                answer = {"error": f"{got}: it is damaged"}
+            except BaseException:
+                # Interrupted: the rest of an answer must not be taken for the next one.
+                self.close()
+                raise
+        if "error" in answer:
+            raise ValueError(f"{_rule(path)}, got: {one_line(answer['error'])}")
+        return arrays
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self.process is None:
+            # By path, since the folder of the program imports torch; nothing is written.
+            code = f"import sys, runpy; sys.path[:] = {sys.path!r}; "
+            code += f"runpy.run_path({str(PROGRAM)!r}, run_name='__main__')"
+            self.process = subprocess.Popen(
+                [sys.executable, "-B", "-c", code],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                # Threads of linear algebra reserve memory; an interrupt of the terminal ends this
+                # process, which ends the other.
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+                start_new_session=True,
+            )
+        return self.process
+
+    def close(self) -> int:
+        """End the program, also in the middle of a request; return its status."""
+        process, self.process = self.process, None
+        if process is None:
+            return 0
+        assert process.stdin is not None and process.stdout is not None
+        # A program that has reached a limit has ended, or does so now.
+        with suppress(OSError):
+            process.stdin.close()
+        try:
+            process.wait(ENDING)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        process.stdout.close()
+        return process.wait()
+
+    def forget(self) -> None:
+        """Leave the program to the process that this one was forked from."""
+        if self.process is not None:
+            # Not its parent: nothing to wait for.
+            self.process.returncode = 0
+        self.process, self.lock = None, threading.Lock()
 
 
-def _require_size(dataset: Any, stored: int) -> None:
-    numbers = max(math.prod(dataset.shape), math.prod(dataset.chunks or (0,)))
-    chunks.require_decoded(numbers * max(1, dataset.dtype.itemsize), stored)
+def _room(about: dict[str, Any]) -> np.ndarray | None:
+    return None if "member" in about else np.empty(about["shape"], about["dtype"])
 
 
-def _vectors(path: Path, member: Any, size: int) -> Rows | None:
-    """The rows of a dataset [N, d] of numbers or of a sparse matrix, or None."""
-    import h5py
-
-    if isinstance(member, h5py.Dataset):
-        _require_size(member, size)
-        if len(member.shape) != 2 or member.dtype.kind not in "fiu":
-            return None
-        if member.shape[1] > MAX_WIDTH:
-            raise ValueError(f"{member.shape[1]:,} columns in {member.name!r}")
-        return H5Rows(path, str(member.name), member.shape, member.dtype.newbyteorder("="))
-    kind = _text(member.attrs.get("encoding-type", member.attrs.get("h5sparse_format", "")))
-    if not kind.startswith("csr"):
-        return None
-    parts = [_get(member, name) for name in ("data", "indices", "indptr")]
-    for part in parts:
-        _require_size(part, size)
-    shape = tuple(int(n) for n in member.attrs.get("shape", member.attrs.get("h5sparse_shape")))
-    if len(shape) != 2 or parts[2].shape != (shape[0] + 1,) or not 1 <= shape[1] <= MAX_WIDTH:
-        raise ValueError(f"a sparse matrix {shape} with {parts[2].shape} rows")
-    return CsrRows(path, member.name, shape, parts[0].dtype.newbyteorder("="))
+def _fill(values: np.ndarray, source: Any) -> None:
+    """Read the bytes of an array from the pipe."""
+    rest = values.reshape(-1).view(np.uint8).data
+    while rest:
+        count = source.readinto(rest)
+        if not count:
+            raise EOFError
+        rest = rest[count:]
 
 
-def _column(member: Any, size: int) -> Rows | NonNumericArray | None:
-    """A column of obs: numbers, strings or categories."""
-    import h5py
-
-    if isinstance(member, h5py.Group):
-        if "codes" not in member or "categories" not in member:
-            return None
-        codes, categories = _get(member, "codes"), _column(_get(member, "categories"), size)
-        _require_size(codes, size)
-        if codes.dtype.kind not in "iu" or len(codes.shape) != 1 or categories is None:
-            return None
-        index = torch.from_numpy(codes[:].astype(np.int64))
-        number = categories.shape[0]
-        if len(index) and not 0 <= int(index.min()) <= int(index.max()) < number:
-            raise ValueError(f"a missing category in {member.name!r}")
-        if isinstance(categories, Rows):
-            return MemoryRows(categories.read(0, number)[index])
-        assert categories.read is not None
-        words, order = categories.read()
-        return NonNumericArray((len(index),), "categories", lambda: (words, order[index]))
-    _require_size(member, size)
-    if len(member.shape) != 1:
-        return None
-    if member.dtype.kind in "fiub":
-        return MemoryRows(torch.from_numpy(member[:].astype(member.dtype.newbyteorder("="))))
-    if h5py.check_string_dtype(member.dtype) is None:
-        return None
-    words, codes = _strings(member.asstr(errors="replace"), len(member), size)
-    return NonNumericArray(member.shape, "strings", lambda: (words, codes))
-
-
-def _strings(words: Any, number: int, size: int) -> tuple[list[str], Tensor]:
-    """The distinct strings of a dataset, and the index of each row [N] among them.
-
-    Every row may refer to one long string, so that few rows are read at a time.
-    """
-    height = max(chunks.DECODED_RATIO, chunks.DECODED_BYTES // size)
-    numbers: dict[str, int] = {}
-    codes = [
-        numbers.setdefault(word, len(numbers))
-        for top in range(0, number, height)
-        for word in words[top : top + height].tolist()
-    ]
-    return list(numbers), torch.tensor(codes, dtype=torch.int64)
+_program = _Program()
+atexit.register(_program.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_program.forget)
