@@ -37,7 +37,8 @@ TIMES = re.compile(
 # Imported once, before children are forked: for the short form, and for everything.
 SHORT = (
     *("torch._dynamo", "pyarrow.parquet", "pyarrow.csv", "h5py", "shallow"),
-    *("resultant.training.cifar", "resultant.training.proco_checkpoint"),
+    *("resultant.features.prepare", "resultant.images.opening", "resultant.training.loading"),
+    *("resultant.training.cifar", "resultant.training.proco_checkpoint", "encodings.cp437"),
     *(f"resultant.cli.{name}" for name in ("train", "extract", "probe")),
 )
 LOADED = (
@@ -102,6 +103,7 @@ def warm(modules: Sequence[str] = LOADED) -> None:
     """Do the imports once, and let the commands do less work."""
     torch.set_num_threads(1)
     declare_operators()
+    Image.init()
     for module in modules:
         importlib.import_module(module)
     from resultant import analysis
@@ -171,8 +173,10 @@ class Guard:
     def __call__(self, call: Call) -> int:
         if call.paths and all(f"{path}/".startswith(self.folders) for path in call.paths):
             return 0
-        # The program that reads AnnData files.
-        if call.name in PROGRAMS and call.paths == (PYTHON,):
+        # The program that reads AnnData files; h5py asks uname for the processor.
+        if call.name in PROGRAMS and (
+            call.paths == (PYTHON,) or os.path.basename(call.paths[0]) == "uname"
+        ):
             return 0
         # oneDNN names its code for profilers.
         if call.name in SYNCS or all(re.fullmatch(r"/tmp/perf-\d+\.map", p) for p in call.paths):

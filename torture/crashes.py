@@ -105,6 +105,7 @@ class Crashes:
             yield Trial(
                 f"{name}: {text}{' over earlier results' * over}",
                 lambda n=name, f=faults, o=over: self.crash(n, f, over=o),
+                len(faults),
             )
 
     def restart(self, state: Path) -> str:

@@ -11,6 +11,7 @@ import hashlib
 import random
 import re
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ SECONDS = 20.0
 # Memory that reading a file may take beyond the size of the file, and per byte of the file.
 MEMORY, PER_BYTE = 256 << 20, 64
 LINE = 2100
+# Mutations that one child reads, and the line after each.
+BATCH, END = 16, "END OF FILE "
 
 
 class Files:
@@ -46,46 +49,70 @@ class Files:
             yield Trial(f"kept {path}", lambda n=name, p=path: self.broken(self.read(n, p), p))
         for name in self.readers:
             yield Trial(f"{name}, unchanged", lambda n=name: self.valid(n))
-        number = 0
         while True:
             for name in self.readers:
-                number += 1
-                seed = rng.getrandbits(48)
-                whole = number % 50 == 0 and READERS[name].read is features
-                arguments = name, seed, whole
-                yield Trial(f"{name}, mutation {seed}", lambda a=arguments: self.mutated(*a))
+                seeds = [rng.getrandbits(48) for _ in range(BATCH)]
+                text = f"{name}, mutations {seeds[0]} and {BATCH - 1} more"
+                yield Trial(text, lambda n=name, s=seeds: self.mutated(n, s), BATCH)
+            name = rng.choice([name for name in self.readers if READERS[name].read is features])
+            seed = rng.getrandbits(48)
+            text = f"{name} by analyze, mutation {seed}"
+            yield Trial(text, lambda n=name, s=seed: self.one_mutated(n, s, whole=True))
 
     def valid(self, name: str) -> str:
         path = self.fresh(name)
         end = self.read(name, path)
         return self.broken(end, path) or (end.errors if end.status else "")
 
-    def mutated(self, name: str, seed: int, whole: bool) -> str:
-        rng, path = random.Random(seed), self.fresh(name)
-        inside = [path, *path.parent.glob("*_labels.npy")]
+    def mutated(self, name: str, seeds: list[int]) -> str:
+        """Read several files in one child, and each in a child of its own if one is suspicious."""
+        self.clear()
+        paths = []
+        for seed in seeds:
+            folder = self.folder / str(seed)
+            folder.mkdir()
+            paths.append(self.mutation(name, seed, folder)[0])
+        ends = read(READERS[name].read, paths, self.bench.scratch)
+        if len(ends) == len(paths) and not any(map(self.broken, ends, paths)):
+            return ""
+        return "; ".join(filter(None, (self.one_mutated(name, seed) for seed in seeds)))
+
+    def mutation(self, name: str, seed: int, folder: Path) -> tuple[Path, Path, str]:
+        """Write a mutated input; return it, the changed file, and what took its place, if any."""
+        rng = random.Random(seed)
+        path = READERS[name].write(folder, self.bench.inputs)
+        inside = [path, *folder.glob("*_labels.npy")]
         if path.is_dir():
             inside = sorted(p for p in path.rglob("*") if p.is_file())
         target = rng.choice(inside)
         how = replace_file(target, rng) if rng.random() < 0.03 else ""
         if not how:
             target.write_bytes(mutate(target.read_bytes(), rng))
+        return path, target, how
+
+    def one_mutated(self, name: str, seed: int, *, whole: bool = False) -> str:
+        self.clear()
+        path, target, how = self.mutation(name, seed, self.folder)
         end = self.analyzed(path) if whole else self.read(name, path)
         failure = self.broken(end, path)
         if not failure or (sign := signature(name, failure)) in self.known:
             return ""
         self.known.add(sign)
         if how:
-            return f"{how} in the place of the file: {failure}"
+            return f"mutation {seed}, {how} in the place of the file: {failure}"
         self.minimise(name, path, target, sign)
-        return f"{failure} (kept as {keep(name, path, sign)})"
+        return f"mutation {seed}: {failure} (kept as {keep(name, path, sign)})"
 
-    def fresh(self, name: str) -> Path:
+    def clear(self) -> None:
         shutil.rmtree(self.folder)
         self.folder.mkdir()
+
+    def fresh(self, name: str) -> Path:
+        self.clear()
         return READERS[name].write(self.folder, self.bench.inputs)
 
     def read(self, name: str, path: Path) -> Outcome:
-        return read(READERS[name].read, path, self.bench.scratch)
+        return read(READERS[name].read, [path], self.bench.scratch)[0]
 
     def analyzed(self, path: Path) -> Outcome:
         """Read a file by the command."""
@@ -119,15 +146,32 @@ class Files:
         target.write_bytes(data)
 
 
-def read(reader: Callable[[Path], object], path: Path, scratch: Path) -> Outcome:
-    """Read a file in a child that may not write, as a command would: errors become one line."""
+def read(reader: Callable[[Path], object], paths: list[Path], scratch: Path) -> list[Outcome]:
+    """Read files in a child that may not write, as a command would: errors become one line.
+
+    A child that dies has fewer outcomes than files, and the last is its own.
+    """
     guard = Guard()
 
     def command() -> int:
-        cli.run = lambda arguments: int(reader(path) is not None and 0)
-        return cli.main([])
+        status = 0
+        for path in paths:
+            cli.run = lambda arguments, path=path: int(reader(path) is not None and 0)
+            status = cli.main([])
+            sys.stderr.write(f"{END}{status}\n")
+        return status
 
-    return with_refused(run(command, scratch, guard, seconds=SECONDS, memory=4 << 30), guard)
+    end = run(command, scratch, guard, seconds=SECONDS, memory=4 << 30)
+    *parts, rest = re.split(rf"{END}(\d+)\n", end.errors)
+    outcomes = [
+        end._replace(errors=errors, status=int(status), timed_out=False)
+        for errors, status in zip(parts[::2], parts[1::2], strict=True)
+    ]
+    if len(outcomes) < len(paths):
+        outcomes.append(end._replace(errors=rest))
+    else:
+        outcomes[-1] = end._replace(errors=outcomes[-1].errors + rest)
+    return [with_refused(outcome, guard) for outcome in outcomes]
 
 
 def with_refused(end: Outcome, guard: Guard) -> Outcome:
