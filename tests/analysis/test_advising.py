@@ -12,6 +12,7 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+from frozen_data import C, features
 from resultant.analysis import Advice, FrozenSpace, advise, load_space
 from resultant.analysis.headline import headline
 from resultant.analysis.references import BUDGETS
@@ -19,6 +20,8 @@ from resultant.analysis.result import UnansweredError
 from resultant.analysis.snippet import Source, reference_snippet, store_code
 from resultant.features import FeatureStore, write_store
 from resultant.features.prepare import prepare
+
+SPLITS, KEYS = ("train", "val", "test"), ("z", "labels")
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +84,34 @@ def test_snippets_give_the_reported_numbers(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_calibration_of_scikit_learn(method: str, tmp_path: Path, monkeypatch, capsys) -> None:
+    """Log-loss and calibration error of the advised rule are those of the snippet's classifier."""
+    splits = {name: features(torch.full((C,), 12), seed=i) for i, name in enumerate(SPLITS)}
+    arrays = {f"{n}/{k}": a for n, pair in splits.items() for k, a in zip(KEYS, pair, strict=True)}
+    path = tmp_path / "z.safetensors"
+    write_store(path, arrays)
+    prepared = prepare(FeatureStore.open(path))
+    source = Source(store_code(str(path)), "z", "test", "mle", val="val")
+    space = load_space(prepared.store, "z", val="val")
+    options = {"references": "none", "temperature": 0.05, "calibration": method}
+    advice, _ = advise(space, source=source, **options)
+    row = advice.row(advice.advised)
+    assert f"its {method} calibration takes" in advice.headline[1]
+    monkeypatch.chdir(tmp_path)
+    exec(advice.snippet, names := {})
+    assert capsys.readouterr().out.strip() == f"{row.accuracy:.2%}"
+    p, y = names["classifier"].predict_proba(names["Xq"]).double(), names["yq"]
+    own = p.gather(1, y[:, None]).clamp_min(2**-52)
+    assert row.after.nll == pytest.approx(float(-own.log().mean()), rel=1e-3)
+    decided = names["classifier"].decision_function(names["Xq"]).argmax(1)
+    hit, confidence = (decided == y).double(), p.gather(1, decided[:, None])[:, 0]
+    bins = (15 * confidence).ceil().clamp_min(1)
+    gaps = [float((hit - confidence)[bins == b].sum().abs()) for b in range(1, 16)]
+    assert row.after.ece == pytest.approx(sum(gaps) / len(y), abs=1e-2)
+
+
+@pytest.mark.slow
 def test_without_references(small: FrozenSpace) -> None:
     advice, space = advise(small, references="none", temperature=0.05)
     assert advice.verdict == "alone" and "no reference was run" in advice.headline[0]
@@ -104,6 +135,7 @@ def test_headline_calls_ties_ties(small: FrozenSpace) -> None:
     near = Difference(0.001, -0.002, 0.004, "equivalent")
     far = Difference(-0.05, -0.06, -0.04, "worse")
     options = {"metric": "accuracy", "margin": 0.005, "judged": 100, "chosen_on": "rows"}
+    options["whom"] = "Against kNN, it gains"
     for change, lead, verdict, words in (
         (near, near, "tie", "A tie: "),
         (far, far, "vmf", "is better than every reference"),
@@ -112,3 +144,20 @@ def test_headline_calls_ties_ties(small: FrozenSpace) -> None:
         other = replace(row, key="knn", name="kNN", kind="reference", difference=change)
         result, sentences = headline((row, other), row, row, other, lead, **options)
         assert result == verdict and words in sentences[0] and len(sentences) == 3
+        assert sentences[2].startswith("Against kNN, it gains; vMF")
+
+
+def test_a_scale_that_worsens_the_log_loss_is_said(small: FrozenSpace) -> None:
+    advice, _ = advise(small, references="none", temperature=0.1)
+    row = advice.row(advice.advised)
+    options = {
+        "metric": "accuracy",
+        "margin": 0.005,
+        "judged": 100,
+        "chosen_on": "rows",
+        "whom": "",
+    }
+    for change, said in ((-0.1, False), (0.1, True)):
+        own = replace(row, after=replace(row.after, nll=row.before.nll + change))
+        _, sentences = headline((own,), own, own, None, None, **options)
+        assert ("which is worse" in sentences[1]) == said

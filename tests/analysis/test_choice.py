@@ -95,7 +95,8 @@ def test_rows_that_are_not_fitted_choose() -> None:
 @pytest.mark.slow
 def test_given_temperature_is_kept(small: FrozenSpace) -> None:
     rows = choosing_rows(small, "balanced")
-    choices, _, _ = choose_settings(small, rows, remaining_sums(small, rows), temperature=0.07)
+    part = choosing_part(small, rows, remaining_sums(small, rows))
+    choices, _, _ = choose_settings(small, rows, part, temperature=0.07)
     assert {choice.point.temperature for choice in choices.values()} == {0.07}
 
 
@@ -103,9 +104,10 @@ def test_given_temperature_is_kept(small: FrozenSpace) -> None:
 def test_choice_is_the_best_of_a_fine_grid(small: FrozenSpace) -> None:
     """No point of a grid about the choice is better by more than the least improvement."""
     rows = choosing_rows(small, "balanced")
-    choices, best, _ = choose_settings(small, rows, remaining_sums(small, rows))
+    part = choosing_part(small, rows, remaining_sums(small, rows))
+    choices, best, _ = choose_settings(small, rows, part)
     assert best.point.realization in choices
-    search = Search(choosing_part(small, rows, remaining_sums(small, rows)), rows.weights)
+    search = Search(part, rows.weights)
     for name, choice in choices.items():
         p = choice.point
         for tau in (p.temperature / 2, p.temperature * 2):

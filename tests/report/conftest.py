@@ -66,6 +66,7 @@ def advice() -> Advice:
         ),
         chosen_on="five folds of the training rows",
         chosen_rows=100,
+        nearest=0.8,
         judged_rows=120,
         warnings=(Caution("duplicates", "3 rows are in both splits; remove them."),),
         left_out="",

@@ -120,6 +120,8 @@ class Advice(Result):
         table: All rules, those of vMF first.
         chosen_on: The rows that chose the settings, in a few words.
         chosen_rows: Number of these rows.
+        nearest: Accuracy of the nearest class direction on these rows, by the metric: among several
+            features those with the largest have the headline.
         judged_rows: Number of held-out rows.
         warnings: Warnings about the data.
         left_out: A sentence about references that are too large, or "".
@@ -137,6 +139,7 @@ class Advice(Result):
     table: tuple[RuleRow, ...]
     chosen_on: str
     chosen_rows: int
+    nearest: float
     judged_rows: int
     warnings: tuple[Caution, ...]
     left_out: str

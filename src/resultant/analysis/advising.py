@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import Tensor
 
@@ -12,13 +13,13 @@ from resultant.analysis.advice import RULE_NAMES, Advice, RuleRow
 from resultant.analysis.cautions import cautions, seen_before
 from resultant.analysis.choice import (
     ChoosingRows,
-    FoldSums,
-    Remaining,
+    Evidence,
     choose_settings,
     choosing_rows,
+    gather_evidence,
     metric_of,
-    remaining_sums,
 )
+from resultant.analysis.gainers import gainers
 from resultant.analysis.headline import headline
 from resultant.analysis.judging import (
     Batch,
@@ -37,7 +38,8 @@ from resultant.analysis.snippet import Source, reference_snippet, vmf_snippet
 from resultant.analysis.space import FrozenSpace, Progress, Vectors
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
-from resultant.classifiers.choice import Choice
+from resultant.classifiers.calibrators import METHODS, fit_calibrators
+from resultant.classifiers.choice import Choice, Search
 
 MARGIN = 0.005
 
@@ -81,7 +83,7 @@ class Settled:
 
     Attributes:
         plan: The rows that chose and judged.
-        remaining: Sums of the training rows without each fold.
+        evidence: The rows that chose, against classes without them.
         key: Key of the preferred rule.
         accuracy: Its accuracy on the rows that chose, weighted by the metric.
         judgements: The rules on the held-out rows.
@@ -89,7 +91,7 @@ class Settled:
     """
 
     plan: Plan
-    remaining: Remaining
+    evidence: Evidence
     key: str
     accuracy: float
     judgements: list[Judgement]
@@ -114,9 +116,10 @@ def settle(
     *,
     temperature: float | None = None,
     plan: Plan,
+    evidence: Evidence | None = None,
     progress: Progress | None = None,
-    fold_sums: FoldSums | None = None,
     mixtures: bool = True,
+    calibration: str = "scale",
 ) -> Settled:
     """Choose the settings of the vMF rules of a space, and judge the rules; see `advise`.
 
@@ -124,29 +127,31 @@ def settle(
         space: The classes, the rows that choose and the held-out rows.
         temperature: A temperature that is given rather than chosen.
         plan: The rows that choose and judge.
+        evidence: The result of `gather_evidence`, if already there.
         progress: Called with the name of the step and the fraction that is done.
-        fold_sums: The function that sums rows by fold, such as that of a cluster.
         mixtures: Also try a mixture per class, where rows are few.
+        calibration: Calibration of the vMF rules: ``scale``, ``sigmoid`` or ``isotonic``.
     """
     started = time.perf_counter()
     rows = plan.rows
-    remaining = remaining_sums(space, rows, progress, fold_sums)
+    if evidence is None:
+        evidence = gather_evidence(space, rows, progress)
     try:
-        choices, chosen, present = choose_settings(
-            space, rows, remaining, temperature=temperature, progress=progress
+        choices, chosen, search = choose_settings(
+            space, rows, evidence.part, temperature=temperature, progress=progress
         )
     except ValueError as error:
         raise UnansweredError(str(error)) from None
-    rules = [_vmf_rule(space, choice) for choice in choices.values()]
+    rules = [_vmf_rule(space, choice, search, calibration) for choice in choices.values()]
     key, accuracy = chosen.point.realization, chosen.accuracy
-    mixture = choose_mixture(space, rows, temperature) if mixtures else None
+    mixture = choose_mixture(space, rows, temperature, calibration) if mixtures else None
     if mixture is not None:
         rules.append(mixture.rule)
-        if _mixture_is_better(mixture, chosen, rows, present):
+        if _mixture_is_better(mixture, chosen, rows, ~evidence.part.absent()):
             key, accuracy = mixture.rule.key, mixture.accuracy
     seconds = time.perf_counter() - started
     judgements = judge(space, rules, plan.judged, progress)
-    return Settled(plan, remaining, key, accuracy, judgements, seconds)
+    return Settled(plan, evidence, key, accuracy, judgements, seconds)
 
 
 def _mixture_is_better(
@@ -168,11 +173,13 @@ def advise(
     *,
     references: str = "fast",
     temperature: float | None = None,
+    calibration: str = "scale",
     settled: Settled | None = None,
     fitted: References | None = None,
     hashes: Callable[[Vectors], Tensor] | None = None,
     margin: float = MARGIN,
     source: Source | None = None,
+    names: Sequence[str] | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[Advice, FrozenSpace]:
@@ -185,11 +192,14 @@ def advise(
         space: The classes, the rows that choose and the held-out rows.
         references: Classifiers of scikit-learn to compare with: ``none``, ``fast`` or ``all``.
         temperature: A temperature that is given rather than chosen.
+        calibration: Calibration of the vMF rules: ``scale``, or in addition scikit-learn's
+            ``sigmoid`` or ``isotonic`` of each class. References have a scale.
         settled: The result of `settle`, if already there.
         fitted: The references, if already fitted or on the way.
         hashes: The function that hashes all rows, such as that of a cluster.
         margin: Differences of accuracy below this fraction are ties.
         source: Code that opens the features, for the snippet.
+        names: Names of the classes, for the sentences.
         seed: Seed of all draws.
         progress: Called with the name of the step and the fraction that is done.
 
@@ -209,14 +219,20 @@ def advise(
     started = time.perf_counter()
     if settled is None:
         planned = plan(space, None if references == "all" else JUDGED, seed)
-        settled = settle(space, temperature=temperature, plan=planned, progress=progress)
+        settled = settle(
+            space,
+            temperature=temperature,
+            plan=planned,
+            progress=progress,
+            calibration=calibration,
+        )
     value, metric, rows, judged = (
         *(settled.value, settled.plan.metric, settled.plan.rows, settled.plan.judged),
     )
     before = time.perf_counter()
     if fitted is None:
         fitted = References(space, rows, references, judged)
-    others = fitted.rules(settled.remaining)
+    others = fitted.rules(settled.evidence.remaining)
     reference_seconds = time.perf_counter() - before
     if progress is not None:
         progress("references", 1.0)
@@ -229,9 +245,8 @@ def advise(
     advised = next(row for row in table if row.key == key)
     best_vmf = max((row for row in table if row.kind == "vmf"), key=value)
     best_reference = max((r for r in table if r.kind == "reference"), key=value, default=None)
-    lead = None
+    lead, right = None, {j.row.key: j.prediction == labels for j in judgements}
     if best_reference is not None:
-        right = {j.row.key: j.prediction == labels for j in judgements}
         lead = difference(
             right[best_reference.key],
             right[best_vmf.key],
@@ -239,6 +254,10 @@ def advise(
             margin,
             len(table) - 1,
         )
+    # Without references, the nearest class direction is the plain alternative.
+    plain = "native" if key == "cosine" else "cosine"
+    other = best_reference or next(row for row in table if row.key in (plain, key))
+    change = gainers(space, labels, right[key], right[other.key], margin, names)
     verdict, sentences = headline(
         table,
         advised,
@@ -249,8 +268,10 @@ def advise(
         margin=margin,
         judged=len(labels),
         chosen_on=rows.described,
+        whom=f"Against {other.name}, {advised.name} {change}",
     )
-    warnings = cautions(space, hashes) + seen_before(settled.accuracy, value(advised), rows.split)
+    warnings = cautions(space, settled.evidence, rows.weights, hashes=hashes, names=names)
+    warnings += seen_before(settled.accuracy, value(advised), rows.split)
     snippet = reference = ""
     if source is not None:
         snippet = vmf_snippet(advised, source)
@@ -267,6 +288,7 @@ def advise(
         table=table,
         chosen_on=rows.described,
         chosen_rows=len(rows.index),
+        nearest=settled.evidence.nearest,
         judged_rows=len(labels),
         warnings=warnings,
         left_out=fitted.left_out,
@@ -281,7 +303,7 @@ def advise(
     return advice, settled.at(space)
 
 
-def _vmf_rule(space: FrozenSpace, choice: Choice) -> FinishedRule:
+def _vmf_rule(space: FrozenSpace, choice: Choice, search: Search, calibration: str) -> FinishedRule:
     p = choice.point
     offset = space.offset(p.prior)
     rule = Rule(p.temperature, p.realization, p.beta, offset=offset)
@@ -291,8 +313,14 @@ def _vmf_rule(space: FrozenSpace, choice: Choice) -> FinishedRule:
         return realization.at(batch.rho)
 
     fitted = len(space.train) if space.fitting is None else int(space.fitting.sum())
-    settings = {"temperature": p.temperature, "beta": p.beta, "prior": p.prior}
+    settings: dict[str, Any] = {"temperature": p.temperature, "beta": p.beta, "prior": p.prior}
+    calibrators = None
+    if calibration in METHODS:
+        settings["calibration"] = calibration
+        s = choice.scale * search.scores(p)
+        calibrators = fit_calibrators(s, search.part.y, search.weights, calibration)
     return FinishedRule(
         *(p.realization, RULE_NAMES[p.realization], "vmf", settings, choice.scale, scores),
         *(space.fit_seconds, fitted),
+        calibrators=calibrators,
     )

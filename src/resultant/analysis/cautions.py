@@ -2,40 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant._core.text import counted
+from resultant._core.text import counted, one_line, shown
 from resultant.analysis.advice import Caution
+from resultant.analysis.choice import Evidence
 from resultant.analysis.judging import FEW_ROWS
 from resultant.analysis.space import FrozenSpace, Vectors
 
 # Held-out rows of a class below which its accuracy means little.
 FEW_PER_CLASS = 3
 
-# Share of one class, and length of the mean direction, above which a warning is due.
+# A class dominates with more than this share of the held-out rows, and this many times the rows of
+# the average other class: of two classes one has 80 %, of five or more classes one has half.
 DOMINANT = 0.5
-UNCENTERED = 0.5
+TIMES = 4
+
+# Rise of accuracy by centring, and its standard errors, from which a warning is due.
+CENTERED = 0.005
+ERRORS = 2
 
 # Fraction by which rows that choose are more accurate than held-out rows, if they were seen before.
 SEEN = 0.1
 
 
 def cautions(
-    space: FrozenSpace, hashes: Callable[[Vectors], Tensor] | None = None
+    space: FrozenSpace,
+    evidence: Evidence,
+    weights: Tensor,
+    *,
+    hashes: Callable[[Vectors], Tensor] | None = None,
+    names: Sequence[str] | None = None,
 ) -> tuple[Caution, ...]:
-    """Check the rows of a space; ``hashes`` gives those of all rows, such as on a cluster.
+    """Check the rows of a space.
+
+    Args:
+        space: The classes and the held-out rows.
+        evidence: The rows that choose, against classes without them.
+        weights: Weights [M] of these rows.
+        hashes: The function that hashes all rows, such as that of a cluster.
+        names: Names of the classes.
 
     Returns:
         A warning per check that found something: duplicates, few rows, two classes, a dominating
-        class, features that are not centred, and sorted labels.
+        class, features that are better centred, and sorted labels.
     """
-    checks = (_few_rows, _few_classes, _dominant, _uncentered, _sorted)
-    found = [*_duplicates(space, hashes or row_hashes)]
-    return (*found, *(caution for check in checks for caution in check(space)))
+    checks = (
+        *(_duplicates(space, hashes or row_hashes), _few_rows(space), _few_classes(space)),
+        *(_dominant(space, names), _uncentered(evidence, weights), _sorted(space)),
+    )
+    return tuple(caution for check in checks for caution in check)
 
 
 def _duplicates(space: FrozenSpace, hashes: Callable[[Vectors], Tensor]) -> Iterator[Caution]:
@@ -92,25 +112,56 @@ def _few_classes(space: FrozenSpace) -> Iterator[Caution]:
         )
 
 
-def _dominant(space: FrozenSpace) -> Iterator[Caution]:
+def _dominant(space: FrozenSpace, names: Sequence[str] | None) -> Iterator[Caution]:
     counts = torch.bincount(space.test_labels, minlength=space.num_classes)
-    share = float(counts.max() / counts.sum())
-    if share > DOMINANT:
+    most, others = int(counts.max()), int(counts.sum() - counts.max())
+    share = most / (most + others)
+    if share > DOMINANT and most * (space.num_classes - 1) >= TIMES * others:
         c, percent = int(counts.argmax()), f"{100 * share:.1f} %"
-        text = f"Class {c} has {percent} of the held-out rows: to predict it always is {percent}"
+        name = str(c) if names is None else shown(one_line(names[c]))
+        text = f"Class {name} has {percent} of the held-out rows: to predict it always is {percent}"
         yield Caution("dominant", f"{text} accurate. Read the balanced accuracy.")
 
 
-def _uncentered(space: FrozenSpace) -> Iterator[Caution]:
-    total = space.statistics.total.sum(0) / space.statistics.weight.sum()
-    length = float(total.norm())
-    if length > UNCENTERED:
-        text = f"The features are not centred: their mean direction has length {length:.2f} of 1"
+def _uncentered(evidence: Evidence, weights: Tensor) -> Iterator[Caution]:
+    """Warn if the nearest class direction is more accurate for rows minus their mean."""
+    d = _centered_hits(evidence) - evidence.hits.double()
+    gain = float(d @ weights)
+    error = float((weights * (d - gain)).square().sum().sqrt())
+    if gain >= CENTERED and gain > ERRORS * error:
         yield Caution(
             "uncentered",
-            f"{text}, so all cosines are close to one another. Try the features minus their mean "
-            "over the training rows.",
+            "The features are not centred: on the rows that choose, class directions of rows minus "
+            f"their mean are {100 * gain:.1f} points more accurate. Subtract the mean of the "
+            "training rows from all features.",
         )
+
+
+def _centered_hits(evidence: Evidence) -> Tensor:
+    """Rows [M] that choose and have the nearest class direction after the mean is subtracted.
+
+    The mean is that of the remaining unit rows, a sum of class means: cosines with the classes are
+    enough, and no row is read.
+    """
+    part = evidence.part
+    hit = torch.zeros(len(part.y), dtype=torch.float64)
+    for fold, statistics in enumerate(evidence.remaining):
+        at = (
+            torch.arange(len(hit))
+            if part.states is None
+            else (part.states.cpu() == fold).nonzero()[:, 0]
+        )
+        weight = statistics.weight.double()
+        means = statistics.total.double() / weight.clamp_min(1e-300)[:, None]
+        mean = statistics.total.double().sum(0) / weight.sum()
+        length = (means - mean).norm(dim=1)
+        # x . mean_c of the rows, from their cosines with the directions of the classes.
+        inner = part.rho[at.to(part.rho.device)].cpu().double() * means.norm(dim=1)
+        with_mean = inner @ (weight / weight.sum())
+        scores = (inner - with_mean[:, None] - means @ mean + mean @ mean) / length
+        scores = scores.masked_fill(~((weight > 0) & (length > 0)), -torch.inf)
+        hit[at] = (scores.argmax(1) == part.y[at.to(part.y.device)].cpu()).double()
+    return hit
 
 
 def _sorted(space: FrozenSpace) -> Iterator[Caution]:

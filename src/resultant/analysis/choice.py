@@ -196,30 +196,60 @@ def choosing_part(space: FrozenSpace, rows: ChoosingRows, remaining: Remaining) 
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The rows that choose, against classes without them.
+
+    Attributes:
+        remaining: Sums of `remaining_sums`.
+        part: Cosines of `choosing_part`.
+        hits: Rows [M] bool whose nearest class direction is that of their class.
+        nearest: Their share, weighted by the metric: among several features it chooses those of
+            the headline.
+    """
+
+    remaining: Remaining
+    part: Part
+    hits: Tensor
+    nearest: float
+
+
+def gather_evidence(
+    space: FrozenSpace,
+    rows: ChoosingRows,
+    progress: Progress | None = None,
+    fold_sums: FoldSums | None = None,
+) -> Evidence:
+    """Score the rows that choose against classes without them; arguments of `remaining_sums`."""
+    remaining = remaining_sums(space, rows, progress, fold_sums)
+    part = choosing_part(space, rows, remaining)
+    hits = (part.rho.masked_fill(~part.present, -torch.inf).argmax(1) == part.y).cpu()
+    return Evidence(remaining, part, hits, float(hits.double() @ rows.weights))
+
+
 def choose_settings(
     space: FrozenSpace,
     rows: ChoosingRows,
-    remaining: Remaining,
+    part: Part,
     *,
     temperature: float | None = None,
     progress: Progress | None = None,
-) -> tuple[dict[str, Choice], Choice, Tensor]:
+) -> tuple[dict[str, Choice], Choice, Search]:
     """Choose temperature, beta and prior of each realization, and the realization.
 
     Args:
         space: The classes.
         rows: The rows that choose.
-        remaining: Sums of `remaining_sums`.
+        part: Cosines of `choosing_part`.
         temperature: A temperature that is given rather than chosen.
         progress: Called with the name of the step and the fraction that is done.
 
     Returns:
-        The choices by realization, the preferred one of them, and the choosing rows [M] bool whose
-        class has other rows.
+        The choices by realization, the preferred one of them, and the search, whose rows are the
+        choosing rows whose class has other rows.
     """
-    part = choosing_part(space, rows, remaining)
     search = Search(part, rows.weights.to(space.device))
     fixed = {} if temperature is None else {"temperature": temperature}
     report = None if progress is None else partial(progress, "choice")
     choices = choose(search, fixed, report)
-    return choices, preferred(choices, search.weights), ~part.absent()
+    return choices, preferred(choices, search.weights), search

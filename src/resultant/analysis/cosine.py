@@ -11,7 +11,6 @@ from resultant._core import chunks
 from resultant.analysis.result import Result, UnansweredError
 from resultant.analysis.sampling import sample_rows
 from resultant.analysis.space import FrozenSpace, Progress
-from resultant.classes.cosines import cosines
 from resultant.classes.realization import realize, realized
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
@@ -248,12 +247,3 @@ def compare_gradients(
         linear_error=errors[0],
         joint_error=errors[1] if len(errors) > 1 else None,
     )
-
-
-@torch.no_grad()
-def cosine_accuracy(space: FrozenSpace, rows: Tensor | None = None) -> float:
-    """Accuracy of the nearest class direction on held-out ``rows`` [n], by default all."""
-    mu, hits = space.state.mu.to(space.device, torch.float32), 0
-    for _, z, y in space.queries(rows, dtype=torch.float32):
-        hits += int((cosines(z, mu).max(1).indices == y).sum())
-    return hits / (len(space.test) if rows is None else len(rows))

@@ -48,6 +48,7 @@ def headline(
     margin: float,
     judged: int,
     chosen_on: str,
+    whom: str,
 ) -> tuple[str, tuple[str, str, str]]:
     """Return the verdict and the three sentences.
 
@@ -61,6 +62,7 @@ def headline(
         margin: Differences below are ties.
         judged: Number of held-out rows.
         chosen_on: The rows that chose.
+        whom: The groups and classes that gain or lose by the advised rule.
     """
 
     def value(row: RuleRow) -> str:
@@ -76,13 +78,16 @@ def headline(
         d = best_vmf.difference
         if not d.tied and best_vmf.key != advised.key:
             use += f"; on the held-out rows {best_vmf.name} has {interval(d)} over this choice"
+    before, after = advised.before.nll, advised.after.nll
     calibrated = (
-        f"its fitted scale {advised.settings['scale']:.3g} takes the log-loss of its probabilities "
-        f"from {advised.before.nll:.3f} to {advised.after.nll:.3f}"
+        f"its {_calibration(advised)} takes the log-loss of its probabilities "
+        f"from {before:.3f} to {after:.3f}"
     )
+    if after > before:
+        calibrated += ", which is worse: the rows that chose are unlike the held-out rows"
     if best_reference is None:
         found = f"{advised.name} has {value(advised)} {word} on {rows}; no reference was run."
-        return "alone", (found, f"{use}; {calibrated}.", f"vMF rules buy {buys}.")
+        return "alone", (found, f"{use}; {calibrated}.", f"{whom}; vMF rules buy {buys}.")
     assert lead is not None
     against = f"{best_reference.name} {value(best_reference)}"
     if lead.verdict == "better":
@@ -95,7 +100,7 @@ def headline(
             f"{use[0].lower()}{use[1:]}; {calibrated}."
         )
         cost = f"{advised.fit_seconds:.2g} s of fit against {best_reference.fit_seconds:.2g} s"
-        return "reference", (found, do, f"vMF still buys {buys} ({cost}).")
+        return "reference", (found, do, f"{whom}; vMF still buys {buys} ({cost}).")
     ahead = [r for r in table if r.kind == "reference" and r.difference is not None]
     above = [r.name for r in ahead if r.difference and r.difference.verdict == "better"]
     tied = [r.name for r in ahead if r.difference and r.difference.tied]
@@ -121,4 +126,11 @@ def headline(
             f"{rows}, {interval(behind)} over {against}."
         )
         verdict = "vmf"
-    return verdict, (found, f"{use}; {calibrated}.", f"vMF rules also buy {buys}.")
+    return verdict, (found, f"{use}; {calibrated}.", f"{whom}; vMF rules also buy {buys}.")
+
+
+def _calibration(row: RuleRow) -> str:
+    """The calibration of a rule in words."""
+    scale = f"fitted scale {row.settings['scale']:.3g}"
+    method = row.settings.get("calibration")
+    return scale if method is None else f"{method} calibration"

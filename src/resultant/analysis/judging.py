@@ -21,6 +21,7 @@ from resultant.analysis.metrics import (
 )
 from resultant.analysis.space import FrozenSpace, Progress
 from resultant.classes.cosines import cosines
+from resultant.classifiers.calibrators import Calibrators
 
 # Rows below which calibration errors are not computed.
 FEW_ROWS = 30
@@ -49,6 +50,7 @@ class FinishedRule:
         rows: Fitted rows.
         note: A sentence about the fit, or "".
         predict_seconds: Seconds that the scores took already.
+        calibrators: Scikit-learn's calibration of the scores with their scale, or None.
     """
 
     key: str
@@ -61,6 +63,7 @@ class FinishedRule:
     rows: int
     note: str = ""
     predict_seconds: float = 0.0
+    calibrators: Calibrators | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +106,7 @@ def judge(
             s = rule.scores(Batch(at, z, rho))
             seconds[number] += time.perf_counter() - started
             seconds[number] += shared if rule.kind == "vmf" else 0.0
-            columns[number][:, at] = _measures(s, y, rule.scale).cpu()
+            columns[number][:, at] = _measures(s, y, rule).cpu()
         if progress is not None:
             progress("judge", at.stop / N)
     return [
@@ -112,15 +115,20 @@ def judge(
     ]
 
 
-def _measures(s: Tensor, y: Tensor, scale: float) -> Tensor:
-    """Predictions, cross-entropies and confidences [5, n] without and with the scale."""
+def _measures(s: Tensor, y: Tensor, rule: FinishedRule) -> Tensor:
+    """Predictions, cross-entropies and confidences [5, n] without and with the calibration."""
     best = s.max(1)
+    p = None if rule.calibrators is None else rule.calibrators.predict_proba(rule.scale * s)
     d = s.sub_(best.values[:, None])
     own = d.gather(1, y[:, None])[:, 0]
     measures = [best.indices.double()]
-    for factor in (1.0, scale):
+    for factor in (1.0, rule.scale) if p is None else (1.0,):
         total = (factor * d).exp_().sum(1)
         measures += [total.log().double() - factor * own.double(), 1 / total.double()]
+    if p is not None:
+        # An isotonic probability may be zero; as in scikit-learn it counts as the least above.
+        own, top = (p.double().gather(1, at[:, None])[:, 0] for at in (y, best.indices))
+        measures += [-own.clamp_min(torch.finfo(own.dtype).eps).log(), top]
     return torch.stack(measures)
 
 
@@ -190,8 +198,9 @@ def difference(
 ) -> Difference:
     """Compare correct predictions ``after`` [N] bool with those ``before`` [N] bool.
 
-    The interval is normal, from the variance of the paired differences, and holds for all
-    ``comparisons`` together at 95 % (Bonferroni).
+    The interval is normal and holds for all ``comparisons`` together at 95 % (Bonferroni). The
+    variance of the paired differences has one more row that each rule alone predicts correctly
+    (Agresti and Min): without a difference among ten rows, rules are undecided, not equivalent.
 
     Args:
         after: Correct predictions of one rule.
@@ -208,7 +217,8 @@ def difference(
     d = after.double() - before.double()
     gain = float(d @ weights)
     quantile = float(torch.special.ndtri(torch.tensor(1 - SIGNIFICANCE / 2 / comparisons).double()))
-    reach = quantile * math.sqrt(float((weights * (d - gain)).square().sum()))
+    variance = (weights * (d - gain)).square().sum() + 2 * weights.square().mean()
+    reach = quantile * math.sqrt(float(variance))
     low, high = max(-1.0, gain - reach), min(1.0, gain + reach)
     verdict = "undecided"
     if abs(gain) >= margin and not low <= 0 <= high:

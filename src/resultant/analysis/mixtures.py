@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from resultant.analysis.space import FrozenSpace, unit
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.classifiers.calibration import fit_scale, log_losses
+from resultant.classifiers.calibrators import METHODS, fit_calibrators
 from resultant.classifiers.choice import AXES
 from resultant.classifiers.components import Components, fit_components
 
@@ -44,7 +46,10 @@ class MixtureChoice:
 
 
 def choose_mixture(
-    space: FrozenSpace, rows: ChoosingRows, temperature: float | None = None
+    space: FrozenSpace,
+    rows: ChoosingRows,
+    temperature: float | None = None,
+    calibration: str = "scale",
 ) -> MixtureChoice | None:
     """Choose the number of components and the temperature; None where rows are many or few.
 
@@ -63,7 +68,7 @@ def choose_mixture(
     index = rows.index[chosen]
     query, own = unit(source[index], rows.split, index).to(space.dtype), rows.labels[chosen]
     weights = rows.weights[chosen] / rows.weights[chosen].sum()
-    best: tuple[float, int, float, float, Tensor, float] | None = None
+    best: tuple[float, int, float, float, Tensor, Tensor] | None = None
     for number in NUMBERS:
         components = _fit(space, pool, number)
         for tau in AXES["temperature"] if temperature is None else (temperature,):
@@ -72,10 +77,13 @@ def choose_mixture(
             losses = log_losses(s, own, scale)
             loss = float(losses @ weights)
             if best is None or loss < best[0]:
-                hits = float((s.argmax(1) == own).double() @ weights)
-                best = loss, number, tau, scale, losses, hits
+                best = loss, number, tau, scale, losses, s
     assert best is not None
-    _, number, tau, scale, losses, accuracy = best
+    _, number, tau, scale, losses, s = best
+    accuracy = float((s.argmax(1) == own).double() @ weights)
+    calibrators = None
+    if calibration in METHODS:
+        calibrators = fit_calibrators(scale * s, own, weights, calibration)
     started = time.perf_counter()
     components = _fit(space, fitted, number)
     seconds = time.perf_counter() - started
@@ -83,8 +91,11 @@ def choose_mixture(
     def scores(batch: Batch) -> Tensor:
         return _scores(space, components, tau, batch.z.cpu()).to(batch.z)
 
-    settings = {"temperature": tau, "beta": 1.0, "prior": 0.0, "components": number}
-    rule = FinishedRule(KEY, NAME, "vmf", settings, scale, scores, seconds, len(fitted))
+    settings: dict[str, Any] = {"temperature": tau, "beta": 1.0, "prior": 0.0, "components": number}
+    if calibrators is not None:
+        settings["calibration"] = calibration
+    fit = scale, scores, seconds, len(fitted)
+    rule = FinishedRule(KEY, NAME, "vmf", settings, *fit, calibrators=calibrators)
     return MixtureChoice(rule, chosen, losses, accuracy)
 
 

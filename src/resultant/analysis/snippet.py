@@ -17,6 +17,7 @@ class Source:
         test: Name of the split that judges.
         estimator: Estimator of kappa.
         fit_fraction: Fraction of training rows that are fitted, or None.
+        val: Name of the split that chooses, or None.
     """
 
     opened: str
@@ -24,6 +25,20 @@ class Source:
     test: str
     estimator: str
     fit_fraction: float | None = None
+    val: str | None = None
+
+    @property
+    def apart(self) -> str:
+        """Lines that define the rows that are kept apart and choose, "" if there are none."""
+        if self.val is not None:
+            return f"Xv, yv = {self.arrays(self.val)}\n"
+        if self.fit_fraction is None:
+            return ""
+        return f"Xv, yv = (a[~fitted] for a in ({self.arrays('train')}))\n"
+
+    def arrays(self, split: str) -> str:
+        """Return the features and the labels of a split, in code."""
+        return f"store[{f'{split}/{self.feature}'!r}], store[{f'{split}/labels'!r}]"
 
 
 def store_code(
@@ -70,19 +85,24 @@ def vmf_snippet(row: RuleRow, source: Source) -> str:
     }
     if "components" in s:
         settings["components"] = s["components"]
+    method, calibrate = s.get("calibration"), ""
+    if method is not None and source.apart:
+        calibrate = f"{source.apart}classifier.calibrate(Xv, yv, {method!r})\n"
+    elif method is not None:
+        settings["calibration"] = method
     arguments = "".join(f"    {name}={value!r},\n" for name, value in settings.items())
     return (
         "from resultant import VMFClassifier\n"
         f"{source.opened}\n{_arrays(source)}"
         f"classifier = VMFClassifier(\n{arguments}).fit(X, y)\n"
+        f"{calibrate}"
         'classifier.save("classifier.safetensors")  # VMFClassifier.load reads it\n'
         f"{_printed(source, 'classifier.score', row)}"
     )
 
 
 def _arrays(source: Source) -> str:
-    train = f"store[{f'train/{source.feature}'!r}], store['train/labels']"
-    lines = f"X, y = {train}\n"
+    lines = f"X, y = {source.arrays('train')}\n"
     if source.fit_fraction is not None:
         lines = (
             "from resultant.analysis.sampling import split\n"
@@ -91,8 +111,7 @@ def _arrays(source: Source) -> str:
             f"fitted = split(y, identities, {source.fit_fraction!r}, 0)\n"
             "X, y = X[fitted], y[fitted]\n"
         )
-    test = f"store[{f'{source.test}/{source.feature}'!r}], store[{f'{source.test}/labels'!r}]"
-    return f"{lines}Xq, yq = {test}\n"
+    return f"{lines}Xq, yq = {source.arrays(source.test)}\n"
 
 
 def _printed(source: Source, score: str, row: RuleRow) -> str:

@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from resultant.classes.rule import REALIZATIONS, TEMPERED
 from resultant.classifiers.calibration import fit_scale, log_losses
-from resultant.classifiers.left_out import Part
+from resultant.classifiers.left_out import Part, point_scores
 
 # Start values of each axis, the step beyond an edge, and the limits. Beta = 1 is native.
 AXES = {
@@ -96,12 +95,13 @@ class Search:
             self._choices[point] = self._evaluate(point, start)
         return self._choices[point]
 
+    def scores(self, point: Point) -> Tensor:
+        """Compute the scores [M, C] of the rows at a point, NaN for a class without temperature."""
+        rules = [(point.realization, point.beta)]
+        return next(point_scores(self.part, [point.temperature], rules, [point.prior]))
+
     def _evaluate(self, point: Point, start: float | None) -> Choice | None:
-        part, y = self.part, self.part.y
-        (s,) = part.realized(point.temperature, [(point.realization, point.beta)])
-        if point.prior:
-            s = s + (point.prior * part.log_prior).to(s.dtype)
-        s = s.masked_fill(~part.present, -torch.inf)
+        s, y = self.scores(point), self.part.y
         if s.isnan().any():
             return None
         scale = fit_scale(s, y, self.weights, start=start)

@@ -12,8 +12,7 @@ from sklearn.model_selection import check_cv
 from resultant._core.validation import finite_number
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
-from resultant.classifiers.base import Array, returned
-from resultant.classifiers.calibrators import METHODS, calibrators, finite_scores
+from resultant.classifiers.calibrators import METHODS, Calibrators, fit_calibrators
 from resultant.classifiers.choice import beyond
 from resultant.classifiers.fold_scores import Fold, FoldScores
 from resultant.classifiers.left_out import (
@@ -243,7 +242,7 @@ class VMFClassifierCV(VMFScores):
         left_out = (part for fold in parts for part in fold)
         return point_scales(left_out, torch.from_numpy(weight), number, *grid)
 
-    def _calibrators(self, parts: Iterable[Part], weight: np.ndarray) -> Any:
+    def _calibrators(self, parts: Iterable[Part], weight: np.ndarray) -> Calibrators:
         """Fit scikit-learn's calibration to the scores of the rows left out."""
         best, kept, top = self.best_params_, [], 0
         grid = [best["temperature"]], [(best["realization"], best["beta"])], [best["prior"]]
@@ -254,26 +253,9 @@ class VMFClassifierCV(VMFScores):
             rows = known.nonzero().squeeze(1)
             some = part.at(rows.to(part.y.device))
             (s,) = point_scores(some, *grid)
-            scores = finite_scores(self.scale_ * s)
-            kept.append((scores, some.y.cpu().numpy(), own[rows.numpy()]))
-        scores, labels, weights = (np.concatenate(column) for column in zip(*kept, strict=True))
-        return calibrators(scores, labels, weights, str(self.calibration))
-
-    def predict_proba(self, X: Any) -> Array:
-        """Return calibrated probabilities [N, C]; see ``calibration``."""
-        fitted = getattr(self, "calibrators_", None)
-        if fitted is None:
-            return super().predict_proba(X)
-        scores = self._scores(X)
-        found = fitted.predict_proba(finite_scores(scores))
-        return returned(torch.as_tensor(found, dtype=scores.dtype, device=scores.device), X)
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithms of `predict_proba` [N, C]."""
-        if getattr(self, "calibrators_", None) is None:
-            return super().predict_log_proba(X)
-        found = self.predict_proba(X)
-        return found.log() if isinstance(found, torch.Tensor) else np.log(found)
+            kept.append((self.scale_ * s, some.y, torch.from_numpy(own[rows.numpy()])))
+        scores, labels, weights = (torch.cat(column) for column in zip(*kept, strict=True))
+        return fit_calibrators(scores, labels, weights, str(self.calibration))
 
     def _grid(self) -> Grid:
         """Return the grid of the parameters."""

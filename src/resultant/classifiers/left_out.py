@@ -167,6 +167,15 @@ def left_out_parts(
         )
 
 
+def shuffled_ranks(y: Tensor, C: int) -> Tensor:
+    """Number the rows [N] of each of C classes in a random order that is always the same."""
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)).to(y.device)
+    order = order[y[order].argsort(stable=True)]
+    counts, rank = torch.bincount(y, minlength=C), torch.empty_like(y)
+    rank[order] = torch.arange(len(y), device=y.device) - (counts.cumsum(0) - counts)[y[order]]
+    return rank
+
+
 def sampled_folds(
     X: Tensor, y: Tensor, w: Tensor, statistics: ClassStatistics, estimator: str
 ) -> tuple[Part, Tensor]:
@@ -183,11 +192,7 @@ def sampled_folds(
         The sample in `FOLDS` stratified folds, and the weights [M] of its rows.
     """
     C = statistics.num_classes
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)).to(y.device)
-    order = order[y[order].argsort(stable=True)]
-    counts = torch.bincount(y, minlength=C)
-    rank = torch.empty_like(y)
-    rank[order] = torch.arange(len(y), device=y.device) - (counts.cumsum(0) - counts)[y[order]]
+    rank, counts = shuffled_ranks(y, C), torch.bincount(y, minlength=C)
     # Small classes start in different folds, so that the folds have about one size.
     fold = (rank + y) % FOLDS
     share = max(CHOICE_ROWS, CHOICE_CELLS // C) / len(y)

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from resultant._core.tensor_files import load, save
 from resultant.classes.statistics import ClassStatistics
+from resultant.classifiers.calibrators import Calibrators
 from resultant.classifiers.components import Components
 
 FORMAT = "resultant.classifier 1"
@@ -29,7 +30,11 @@ def save_classifier(classifier: Any, path: Path) -> None:
     """Write a fitted classifier; see `IncrementalClassifier.save`."""
     statistics = classifier.statistics_
     parameters = {k: v for k, v in classifier.get_params(deep=False).items() if k != "device"}
-    chosen = {name: getattr(classifier, name) for name in CHOSEN if hasattr(classifier, name)}
+    chosen = {name: getattr(classifier, name, None) for name in CHOSEN}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    calibrators = getattr(classifier, "calibrators_", None)
+    if calibrators is not None:
+        chosen["calibrators_"] = calibrators.method
     labels = classifier.classes_
     if labels.dtype.kind not in "biufU" and not all(isinstance(a, str) for a in labels):
         raise ValueError(f"expected labels of strings or numbers, got {labels.dtype}")
@@ -47,6 +52,7 @@ def save_classifier(classifier: Any, path: Path) -> None:
         raise ValueError(f"expected parameters of plain values, got: {error}") from None
     components = getattr(classifier, "components_", None)
     more = {} if components is None else components.tensors()
+    more |= {} if calibrators is None else calibrators.tensors()
     save(path, {name: getattr(statistics, name) for name in SUMS} | more, about)
 
 
@@ -68,6 +74,9 @@ def load_classifier(
     classifier: Any = kind(**about["parameters"], device=device)  # type: ignore[call-arg]
     for name, value in about["chosen"].items():
         setattr(classifier, name, value)
+    if "calibrators_" in about["chosen"]:
+        method, classes = about["chosen"]["calibrators_"], statistics.num_classes
+        classifier.calibrators_ = Calibrators.of(tensors, method, classes)
     if "owner" in tensors:
         classifier.components_ = Components.of(tensors, statistics.device)
     classifier.n_features_in_ = statistics.dim

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import torch
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from resultant._core.arrays import directions
@@ -22,9 +23,11 @@ from resultant.classifiers.base import (
     require_temperatures,
     returned,
 )
-from resultant.classifiers.choice import Search
+from resultant.classifiers.calibration import fit_scale
+from resultant.classifiers.calibrators import METHODS, Calibrators, fit_calibrators
+from resultant.classifiers.choice import Point, Search
 from resultant.classifiers.components import Components, fit_components, require_components
-from resultant.classifiers.left_out import sampled_folds
+from resultant.classifiers.left_out import FOLDS, sampled_folds, shuffled_ranks
 from resultant.classifiers.rows import row_chunks
 from resultant.score.limits import require_comparable
 from resultant.vmf.estimators import log_normalizer_at
@@ -32,6 +35,21 @@ from resultant.vmf.estimators import log_normalizer_at
 
 class VMFScores(DirectionClassifier):
     """Classifier by the vMF scores of `class_scores`."""
+
+    calibrators_: Calibrators | None = None
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return calibrated probabilities [N, C]: the softmax of the scores with prior and scale,
+        or the values of scikit-learn's calibration, if fitted."""
+        if self.calibrators_ is None:
+            return super().predict_proba(X)
+        return returned(self.calibrators_.predict_proba(self._scores(X)), X)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithms of `predict_proba` [N, C]."""
+        if self.calibrators_ is None:
+            return super().predict_log_proba(X)
+        return returned(self.calibrators_.predict_proba(self._scores(X)).log(), X)
 
     def _chosen(self) -> dict[str, Any]:
         """Return temperature, realization, beta and prior."""
@@ -78,6 +96,12 @@ class VMFScores(DirectionClassifier):
         return returned(density.to(queries.device), X)
 
 
+def _require_calibration(method: Any, *others: None) -> None:
+    allowed = (*others, "scale", *METHODS)
+    if method not in allowed:
+        raise ValueError(f"expected calibration to be one of {allowed}, got {method!r}")
+
+
 def _has_one_component(classifier: Any) -> bool:
     if require_components(classifier.components) == 1:
         return True
@@ -108,15 +132,22 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
         prior: Strength :math:`\gamma` of the class prior; 0 for a uniform prior.
         device: Device of sums and scores, by default that of X (the CPU for NumPy).
         scale: Factor of the scores that calibrates `predict_proba`; predictions do not depend on
-            it. ``temperature="auto"`` fits its own.
+            it. ``temperature="auto"``, ``calibration`` and `calibrate` fit their own.
         components: Number of components per class, which share one concentration; or ``auto``, up
             to 8 of the lowest BIC for each class. BIC needs one fit per number and gives one
             component to a class of few rows. More than one needs `fit`: sums of a stream, as in
             `partial_fit`, do not hold components.
+        calibration: Calibration of `predict_proba` that `fit` makes by five-fold cross-validation,
+            on a sample of the rows where there are many; with several components on a fifth of the
+            rows, which another fit scores. ``scale``: one factor of the scores. ``sigmoid`` and
+            ``isotonic``: in addition scikit-learn's calibration of each class;
+            predictions are still those of the largest score. None: ``scale`` as given. `calibrate`
+            does the same on rows that were kept apart.
 
     Attributes:
         temperature_: Chosen temperature, for ``temperature="auto"``.
-        scale_: Fitted factor of the scores, for ``temperature="auto"``.
+        scale_: Fitted factor of the scores, for ``temperature="auto"``, ``calibration`` and
+            `calibrate`.
         components_: With ``components`` other than 1, the fitted components: ``state``, ``owner``
             (indices of the classes that have weight), ``log_weight`` and ``number`` per class.
 
@@ -132,6 +163,7 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
     """
 
     components_: Components | None = None
+    scale_: float | None = None
 
     def __init__(
         self,
@@ -143,6 +175,7 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
         device: torch.device | str | None = None,
         scale: float = 1.0,
         components: int | str = 1,
+        calibration: str | None = None,
     ) -> None:
         self.temperature = temperature
         self.realization = realization
@@ -152,6 +185,7 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
         self.device = device
         self.scale = scale
         self.components = components
+        self.calibration = calibration
 
     def _chosen(self) -> dict[str, Any]:
         names = ("temperature", "realization", "beta", "prior")
@@ -163,29 +197,94 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
         return isinstance(self.temperature, str) and self.temperature == AUTO
 
     def _scale(self) -> float:
-        return self.scale_ if self._auto else super()._scale()
+        return super()._scale() if self.scale_ is None else self.scale_
 
     def _choose(self, X: Tensor, y: Tensor, w: Tensor, statistics: ClassStatistics) -> None:
+        _require_calibration(self.calibration, None)
+        self.scale_ = self.calibrators_ = None
         self._fit_components(X, y, w, statistics)
-        if not self._auto:
+        if not self._auto and self.calibration is None:
             return
         if self.components_ is not None:
-            rule = "expected a number for temperature with several components"
-            raise ValueError(f"{rule}, got 'auto', which is chosen for one component per class")
-        part, weights = sampled_folds(X, y, w, statistics, self.estimator)
-        fixed = {"beta": finite_number("beta", self.beta)}
-        fixed["prior"] = finite_number("prior", self.prior)
-        choice = Search(part, weights).best(self.realization, fixed)
+            if self._auto:
+                rule = "expected a number for temperature with several components"
+                raise ValueError(f"{rule}, got 'auto', which is chosen for one component per class")
+            self._calibrate_components(X, y, w, statistics.num_classes)
+            return
+        search = Search(*sampled_folds(X, y, w, statistics, self.estimator))
+        fixed = {name: finite_number(name, getattr(self, name)) for name in ("beta", "prior")}
+        if self._auto:
+            choice = search.best(self.realization, fixed)
+        else:
+            choice = search.at(Point(self.realization, float(self.temperature), **fixed))
         if choice is None:
             raise ValueError("expected a rule that some temperature realizes, got none")
-        self.temperature_, self.scale_ = choice.point.temperature, choice.scale
+        if self._auto:
+            self.temperature_ = choice.point.temperature
+        self.scale_ = choice.scale
+        if self.calibration in METHODS:
+            scores = choice.scale * search.scores(choice.point)
+            method = str(self.calibration)
+            self.calibrators_ = fit_calibrators(scores, search.part.y, search.weights, method)
+
+    def _calibrate_components(self, X: Tensor, y: Tensor, w: Tensor, C: int) -> None:
+        """Calibrate on the fifth row of each five of a class, scored by a fit to the others."""
+        apart = shuffled_ranks(y, C) % FOLDS == FOLDS - 1
+        if not apart.any():
+            raise ValueError(
+                f"expected a class of {FOLDS} rows or more for a calibration, got none"
+            )
+        other = VMFClassifier(**{**self.get_params(), "calibration": None})
+        other.fit(X[~apart], y[~apart], w[~apart])
+        other.calibrate(X[apart], y[apart], str(self.calibration), w[apart])
+        self.scale_, self.calibrators_ = other.scale_, other.calibrators_
+
+    def calibrate(self, X: Any, y: Any, method: str = "scale", sample_weight: Any = None) -> Self:
+        """Calibrate `predict_proba` on rows that were not fitted, such as a validation split.
+
+        Args:
+            X: Rows [N, p].
+            y: Labels [N] among those of the fit.
+            method: ``scale``, ``sigmoid`` or ``isotonic``; see ``calibration``.
+            sample_weight: Weights [N] >= 0, one per row by default.
+
+        Returns:
+            This classifier; its predictions are the same.
+
+        Raises:
+            ValueError: For another method, for other labels, and for ``sigmoid`` and ``isotonic``
+                without a row of each class.
+
+        Example:
+            >>> from resultant import VMFClassifier
+            >>> X, y = [[1.0, 0.1], [2.0, 0.0], [0.1, 1.0], [0.0, 3.0]], ["a", "a", "b", "b"]
+            >>> classifier = VMFClassifier().fit(X, y)
+            >>> new = [[1.0, 0.9], [0.9, 1.0], [0.4, 0.5]]
+            >>> classifier.calibrate(new, ["a", "b", "a"]).scale_ < 1
+            True
+        """
+        _require_calibration(method)
+        check_is_fitted(self, "statistics_")
+        _, index, w, _ = self._sample(X, y, sample_weight, classes=self.classes_, reset=False)
+        self.scale_, self.calibrators_ = 1.0, None
+        scores = self._scores(X).to(index.device)
+        self.scale_ = fit_scale(scores, index, w)
+        if method in METHODS:
+            self.calibrators_ = fit_calibrators(self.scale_ * scores, index, w, method)
+        return self
 
     @available_if(_has_one_component)
     def partial_fit(  # type: ignore[override]
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Add rows to the rows of earlier calls; the first call names all ``classes``."""
-        self.components_ = None
+        """Add rows to the rows of earlier calls; the first call names all ``classes``.
+
+        What `calibrate` fitted to other rows is dropped.
+        """
+        if self.calibration is not None:
+            got = f"calibration={self.calibration!r}"
+            raise ValueError(f"expected calibration=None in partial_fit, got {got}; use fit")
+        self.components_ = self.scale_ = self.calibrators_ = None
         return super().partial_fit(X, y, classes, sample_weight)
 
     def _fit_components(

@@ -14,7 +14,7 @@ import torch
 from resultant.analysis import Advice, Analysis, FrozenSpace, advise, analyze_space, load_space
 from resultant.analysis import ray as ray_engine
 from resultant.analysis.advising import JUDGED, Plan, Settled, plan, settle
-from resultant.analysis.cosine import cosine_accuracy
+from resultant.analysis.choice import Evidence, gather_evidence
 from resultant.analysis.decisions import BETAS, GAMMAS
 from resultant.analysis.references import Calls, References
 from resultant.analysis.result import UnansweredError
@@ -43,6 +43,7 @@ def analyze_store(
     device: torch.device | str = "cpu",
     fit_fraction: float | None = None,
     references: str = "none",
+    calibration: str = "scale",
     calls: Calls | None = None,
     opened: str | None = None,
     mixtures: bool = True,
@@ -60,6 +61,7 @@ def analyze_store(
         device: Device of the computation.
         fit_fraction: Fraction of the training rows that are fitted.
         references: References of the advice, "none", "fast" or "all".
+        calibration: Calibration of the vMF rules, "scale", "sigmoid" or "isotonic".
         calls: Calls that fit the references, such as those of another process.
         opened: Code that opens the store, for the snippet of the advice.
         mixtures: Also try a mixture per class, where rows are few.
@@ -91,10 +93,12 @@ def analyze_store(
             plans[name] = plan(space, ray_engine.judging_rows(space) if on_ray else most)
         except UnansweredError as error:
             unanswered[name] = str(error)
-    # Fast references are fitted to the features of the best class directions alone.
-    compared = list(plans)
+    # Fast references are fitted to the features of the best class directions alone; the rows that
+    # choose say which.
+    compared, evidence = list(plans), dict[str, Evidence]()
     if references == "fast" and not on_ray and len(plans) > 1:
-        compared = [max(plans, key=lambda n: cosine_accuracy(spaces[n], plans[n].judged))]
+        evidence = {n: gather_evidence(spaces[n], plans[n].rows, steps[n]) for n in plans}
+        compared = [max(plans, key=lambda name: evidence[name].nearest)]
     pending: dict[str, References] = {}
     for name in compared:
         if on_ray:
@@ -110,14 +114,18 @@ def analyze_store(
         """Choose the settings of the vMF rules; return the space at the chosen temperature."""
         if name not in plans:
             return spaces[name]
+        if on_ray:
+            rows, sums = plans[name].rows, ray_engine.fold_sums
+            evidence[name] = gather_evidence(spaces[name], rows, steps[name], sums)
         try:
             settled[name] = settle(
                 spaces[name],
                 temperature=temperature,
                 plan=plans[name],
+                evidence=evidence.get(name),
                 progress=steps[name],
                 mixtures=mixtures and not on_ray,
-                fold_sums=ray_engine.fold_sums if on_ray else None,
+                calibration=calibration,
             )
         except UnansweredError as error:
             unanswered[name] = str(error)
@@ -130,11 +138,17 @@ def analyze_store(
             return None
         source = None
         if opened is not None:
-            source = Source(opened, name, prepared.test, spaces[name].estimator, fit_fraction)
+            splits = prepared.test, spaces[name].estimator, fit_fraction, prepared.val
+            source = Source(opened, name, *splits)
         own = pending.get(name) or References(spaces[name], plans[name].rows, "none")
         hashes = ray_engine.row_hashes if on_ray else None
         advice, _ = advise(
-            spaces[name], settled=settled[name], fitted=own, hashes=hashes, source=source
+            spaces[name],
+            settled=settled[name],
+            fitted=own,
+            hashes=hashes,
+            source=source,
+            names=prepared.names,
         )
         report(name, "references", 1.0)
         return advice

@@ -123,6 +123,7 @@ def _analyze(options: Analyze, calls: Calls | None) -> None:
             device=device,
             fit_fraction=options.fit_fraction,
             references=options.references,
+            calibration=options.calibration,
             calls=calls,
             opened=options.code(options.path, skip_unknown=options.skip_unknown_classes),
             first=print_first,

@@ -107,6 +107,7 @@ def _compare(options: Compare, calls: Calls | None) -> None:
                 estimator=options.estimator,
                 device=device,
                 references=options.references,
+                calibration=options.calibration,
                 # Both sides are decided again by rules of the grid, which has no mixtures.
                 mixtures=False,
                 calls=calls,

@@ -41,6 +41,8 @@ class FeatureOptions:
     """Temperature tau of the scores; without it, rows that do not judge choose one."""
     references: Literal["none", "fast", "all"] = "fast"
     """Classifiers of scikit-learn to compare with; fast fits some of them to a sample of rows."""
+    calibration: Literal["scale", "sigmoid", "isotonic"] = "scale"
+    """Calibration of probabilities: a factor of the scores, then scikit-learn's per class."""
     estimator: Estimator = "mle"
     """Estimator of the concentrations kappa from the lengths of the class means."""
     drop_zero_rows: bool = False

@@ -13,15 +13,15 @@ HEADINGS = ("found", "do", "worth")
 
 
 def foremost(analyses: Mapping[str, Analysis]) -> str:
-    """Return the features that are compared with references, and whose advised rule is best."""
+    """Return the features whose nearest class directions are best on the rows that choose.
+
+    Held-out rows have no say. Features that are compared with references come first: fast
+    references are fitted to the best features alone.
+    """
 
     def quality(name: str) -> tuple[bool, float]:
-        a = analyses[name]
-        if (advice := a.advice) is not None:
-            row = advice.row(advice.advised)
-            value = row.balanced if advice.metric == "balanced" else row.accuracy
-            return advice.verdict != "alone", value
-        return False, -1.0
+        advice = analyses[name].advice
+        return (False, -1.0) if advice is None else (advice.verdict != "alone", advice.nearest)
 
     return max(analyses, key=quality)
 
@@ -63,7 +63,9 @@ def _features(analyses: Mapping[str, Analysis], chosen: str, where: str) -> str:
     s = analyses[chosen].space
     spaces = ", ".join(f"{name} of {a.space.dim} dimensions" for name, a in analyses.items())
     if len(analyses) > 1:
-        spaces += f" (advice for {chosen}; --features NAME selects one)"
+        advice = analyses[chosen].advice
+        why = "" if advice is None else f", the best class directions by {advice.chosen_on}"
+        spaces += f" (advice for {chosen}{why}; --features NAME selects one)"
     apart = f"{s.calibration:,} for calibration, " if s.calibration else ""
     rows = f"{counted(s.fitting, 'row', 'rows')} fitted, {apart}{s.held_out:,} held out"
     return f"{where}: {s.num_classes:,} classes, {rows}; {spaces}"

@@ -64,7 +64,7 @@ def rules(a: Analysis) -> Table | None:
         f"highlighted, the best has a star. The difference is in points of {of} to the advised "
         f"rule; below {100 * advice.margin:g} points it is a tie, and undecided if its interval "
         "reaches beyond. Log-loss and calibration error are as the rule gives them, and with its "
-        f"fitted scale (scaled). {advice.left_out}",
+        f"fitted scale, or with the calibration of its settings (scaled). {advice.left_out}",
         "tab:frozen-vmf",
         columns,
         rows,

@@ -1,0 +1,37 @@
+"""The features of a store: which of them the headline is about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from resultant.cli._store import analyze_store
+from resultant.features.prepare import prepare
+from resultant.features.store import FeatureStore, write_store
+from resultant.report.summary import foremost
+from small_features import small_features
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("references", ["none", "fast"])
+def test_held_out_rows_do_not_choose_the_features(references: str, tmp_path: Path) -> None:
+    """Of two features, one has the better training rows and the other the better held-out rows."""
+    arrays = small_features(dim=8, noise=0.6, names=("encoder", "projection"))
+    generator = torch.Generator().manual_seed(1)
+    noise = {n: torch.randn(z.shape, generator=generator) for n, z in arrays.items() if z.dim() > 1}
+    arrays["train/projection"] += 0.6 * noise["train/projection"]
+    arrays["test/encoder"] = noise["test/encoder"]
+    write_store(tmp_path / "z.safetensors", arrays)
+    prepared = prepare(FeatureStore.open(tmp_path / "z.safetensors"))
+    results = analyze_store(
+        prepared, (), lambda *_: None, temperature=0.1, estimator="mle", references=references
+    )
+    advice = {name: a.advice for name, (_, a) in results.items()}
+    encoder, projection = advice["encoder"], advice["projection"]
+    assert encoder is not None and projection is not None
+    assert encoder.nearest > projection.nearest + 0.1
+    assert encoder.row("cosine").accuracy < projection.row("cosine").accuracy - 0.1
+    assert (encoder.verdict != "alone") == (references == "fast") and projection.verdict == "alone"
+    assert foremost({name: a for name, (_, a) in results.items()}) == "encoder"
