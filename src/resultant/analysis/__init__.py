@@ -7,8 +7,8 @@ in `run` asks all of them, `ray` on a cluster; answers are plain dataclasses (`r
 
 The `advice` is made by `advising`: `choice` selects settings on rows that do not judge, `mixtures`
 and `references` are further classifiers, `judging` measures all of them on held-out rows,
-`cautions` warns, `headline`, `gainers` and `snippet` are its text and its code. `metrics` and `sampling` serve
-the questions, `response` and `arcs` the sliders of a page.
+`cautions` warns, `headline`, `gainers` and `snippet` are its text and its code. `metrics` and
+`sampling` serve the questions, `response` and `arcs` the sliders of a page.
 """
 
 from resultant.analysis.advice import Advice, Caution, Difference, Probabilities, RuleRow

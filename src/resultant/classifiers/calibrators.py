@@ -106,15 +106,15 @@ def fit_calibrators(
     options: dict[str, Any] = {"method": method, "cv": KFold(2), "ensemble": False}
     model = CalibratedClassifierCV(Scores(), **options)
     model.fit(_finite(scores), y, sample_weight=w)
-    (fitted,) = model.calibrated_classifiers_
+    fitted: Any = model.calibrated_classifiers_[0]
     functions: list[Any] = fitted.calibrators
     if method == "sigmoid":
         pairs = [([f.a_], [f.b_]) for f in functions]
     else:
         pairs = [(f.X_thresholds_, f.y_thresholds_) for f in functions]
     number = np.array([len(x) for x, _ in pairs])
-    points = (np.concatenate(a).astype(np.float64) for a in zip(*pairs, strict=True))
-    return Calibrators(method, C, *points, number)
+    x, values = (np.concatenate(a).astype(np.float64) for a in zip(*pairs, strict=True))
+    return Calibrators(method, C, x, values, number)
 
 
 def _finite(scores: Tensor) -> np.ndarray:
