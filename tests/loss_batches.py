@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+
+from resultant.losses import ProCoBank
 
 C, P, N, TAU = 6, 16, 24, 0.1
 COUNTS = torch.tensor([50.0, 20.0, 10.0, 6.0, 3.0, 1.0])
@@ -34,3 +37,8 @@ def cancelling(*lead: int) -> tuple[Tensor, Tensor]:
     y[:2] = 2
     z[..., 1, :] = -z[..., 0, :]
     return z, y
+
+
+def wrong_length(bank: ProCoBank, row: int) -> None:
+    """Note a vector of zeros in a row of the bank, as a kernel does; -1 is a row elsewhere."""
+    bank.off_length.host.fill_((row << 32) + int(np.float32(1).view(np.int32)))

@@ -59,6 +59,17 @@ def test_imports_only_floors_above(path: Path) -> None:
             assert not private, f"{own} imports {'.'.join(name)}, private to {name[0]}"
 
 
+def test_private_names_stay_in_the_package() -> None:
+    root = SOURCE.parents[1]
+    folders = [root / name for name in ("reproduction", "benchmarks", "examples", "docs")]
+    outside = [path for folder in folders for path in folder.rglob("*.py")]
+    assert outside
+    for path in outside:
+        for name in imports(path):
+            private = [part for part in name[1:] if part.startswith("_")]
+            assert not private, f"{path.relative_to(root)} imports {'.'.join(name)}"
+
+
 def test_floors_are_the_folders() -> None:
     assert {path.relative_to(SOURCE).parts[0] for path in MODULES} == set(FLOORS)
     assert {path.name for path in SOURCE.glob("*.py")} == {

@@ -21,6 +21,7 @@ from resultant.analysis import FrozenSpace
 from resultant.analysis.metrics import rank_correlation
 from resultant.analysis.sampling import rank_in_class
 from resultant.classes.finite_sample import held_out_state
+from resultant.classes.gain import angular_gain
 from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classes.statistics import ClassState
@@ -88,10 +89,7 @@ def _fitted(space: FrozenSpace, name: str, fitting: Tensor) -> ClassState | Comp
 
 def gains(fit: ClassState | Components, tau: float) -> Tensor:
     """Gains [C] of a fit; of a mixture the weighted means of its components."""
-    if isinstance(fit, ClassState):
-        return fit.resultant / tau
-    weighted = fit.log_weight.exp() * fit.state.resultant / tau
-    return torch.zeros(len(fit.number), dtype=weighted.dtype).index_add(0, fit.owner, weighted)
+    return angular_gain(fit, tau) if isinstance(fit, ClassState) else fit.gain(tau)
 
 
 def _scores(space: FrozenSpace, fit: ClassState | Components, rule: str, rows: Tensor) -> Tensor:

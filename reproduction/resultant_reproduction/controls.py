@@ -8,13 +8,13 @@ from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from resultant.report import style
+from resultant.report.charts import COLOURS
 from resultant.training.config import TrainConfig
 from resultant_reproduction.courses import Course, seeds_of
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.figures import Chart, course, draw_charts, heat_maps
 from resultant_reproduction.formats import SIGNIFICANCE, network_counts, span
-from resultant_reproduction.plan import controlled, planned_seeds
+from resultant_reproduction.plan import RULES, controlled, planned_seeds
 from resultant_reproduction.records import probe_path
 from resultant_reproduction.spec import (
     Cell,
@@ -38,12 +38,6 @@ TABLES = tuple(name for name in load("printed/tables") if name.startswith("c10-"
 UNIFORM = tuple(name for name in TABLES if name.endswith("u"))
 FREQUENCY = tuple(name for name in TABLES if name.endswith("f"))
 
-REALIZATION = {
-    "ProCo": "native",
-    "Temperature": "temperature",
-    "Intercept-preserving": "preserve",
-    "Pure Angular": "angular",
-}
 OBJECTIVES = ("contrastive", "joint")
 COLUMNS = (
     ("contrastive", "E", probe_path("encoder", "balanced")),
@@ -52,16 +46,9 @@ COLUMNS = (
     ("joint", "P", probe_path("projection", "balanced")),
     ("joint", "FC", "last.accuracy"),
 )
-# Colours of reports by realization.
-COLOURS = {
-    "native": style.GREY,
-    "temperature": style.ORANGE,
-    "preserve": style.GREEN,
-    "angular": style.BLUE,
-}
 POLICIES = {
     "native": ("native", 0.0),
-    **{f"{name} {beta:g}": (name, beta) for name in list(COLOURS)[1:] for beta in (0.0, 0.5)},
+    **{f"{name} {beta:g}": (name, beta) for name in RULES[1:] for beta in (0.0, 0.5)},
 }
 
 
@@ -72,11 +59,17 @@ def control_config(name: str, objective: str) -> TrainConfig:
     return controlled("cifar10", float(imbalance[2:]), objective=objective, prior=gamma)
 
 
+def printed_realizations(name: str) -> dict[str, str]:
+    """Realizations by their titles in a table, which prints them in order."""
+    titles = dict.fromkeys(title for title, *_ in printed_rows(name))
+    return dict(zip(titles, RULES, strict=True))
+
+
 def compare_controls(name: str, evidence: Evidence) -> tuple[list[Cell], list[Change]]:
     """Cells of a table, and every policy less ProCo."""
-    entries = []
+    entries, realizations = [], printed_realizations(name)
     for title, beta, *texts in printed_rows(name):
-        realization = REALIZATION[title]
+        realization = realizations[title]
         row = title if realization == "native" else f"{title} {beta}"
         for (objective, column, path), text in zip(COLUMNS, texts, strict=True):
             kind = (control_config(name, objective), realization, float(beta))

@@ -6,6 +6,7 @@ import io
 import math
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -125,15 +126,14 @@ def test_fused_kernels(estimator: str, leave_out: bool, monkeypatch: pytest.Monk
     z, y = batch(2)
     expected = plain.update(z, y)
 
-    def enter(z: Tensor, rows: Tensor, old: Tensor, new: Tensor, *_: object) -> None:
-        samples = torch.cat([z.double(), torch.ones(len(z), 1)], -1)
+    def enter(z: Tensor, rows: Tensor, old: Tensor, new: Tensor, *rest: Any) -> None:
+        samples = torch.cat([z[rest[-1]].double(), torch.ones(len(rows), 1)], -1)
         for a in (old, new):
             a.index_add_(0, rows, samples)
 
-    def mean(sums: Tensor, mu: Tensor, R: Tensor, kappa: Tensor | None = None) -> None:
-        _means.write_mean(sums, mu, R)
-        if kappa is not None:
-            kappa.copy_(plain.kappa(R))
+    def mean(sums: Tensor, mu: Tensor, R: Tensor, kappa: Tensor, view: int) -> None:
+        _means.write_mean(sums, mu[view], R[view])
+        kappa[view] = plain.kappa(R[view])
 
     kernels = SimpleNamespace(enter=enter, mean=mean)
     monkeypatch.setattr(bank, "bank_kernels", lambda a: kernels)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from loss_batches import COUNTS, TAU, C, P, batch, cancelling
+from loss_batches import COUNTS, TAU, C, P, batch, cancelling, wrong_length
 from loss_batches import seeded as seeded
 from resultant._core import validation
 from resultant.classes.realization import class_scores
@@ -236,15 +236,17 @@ def test_check_ignores_batches_that_are_not_finite(monkeypatch: pytest.MonkeyPat
 def test_lengths_that_are_noticed_later() -> None:
     """As on a GPU, which writes a wrong length: the next step or `check` raises, once."""
     loss = ProCoLoss(C, P)
-    message = r"unit vectors z in all steps so far, got a length that is 1 away from one \(a vector"
+    message = r"in all steps so far, got a length that is 1 away from one in class 2 \(a vector"
     for late in (lambda: loss(*batch()), loss.check):
-        loss.bank.off_length.host.fill_(1.0)
+        wrong_length(loss.bank, 2)
         with pytest.raises(validation.DivergedError, match=message):
             late()
         loss.check()
-    loss.bank.off_length.host.fill_(1.0)
+    wrong_length(loss.bank, -1)
     copy.deepcopy(loss).check()
     pickle.loads(pickle.dumps(loss)).check()
+    with pytest.raises(validation.DivergedError, match=r"1 away from one \(a vector"):
+        loss.check()
 
 
 @pytest.mark.gpu
@@ -259,6 +261,8 @@ def test_zero_rows_on_a_device(cuda_graph: bool) -> None:
     loss(zeros.requires_grad_(), y)
     torch.cuda.set_sync_debug_mode("default")
     torch.cuda.synchronize()
-    with pytest.raises(validation.DivergedError, match="a length that is 1 away from one"):
+    with pytest.raises(
+        validation.DivergedError, match=f"a length that is 1 away from one in class {int(y[3])} "
+    ):
         loss(z, y)
     loss(z, y)

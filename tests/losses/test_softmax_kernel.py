@@ -13,7 +13,7 @@ from loss_batches import COUNTS, C, batch
 from programs import run_interpreted
 from resultant._core import chunks
 from resultant.classes.realization import Terms
-from resultant.losses import ProCoLoss, _streamed
+from resultant.losses import ProCoLoss, _fused_step, _streamed
 from resultant.losses._fused_step import fused_loss
 from resultant.losses._means import mean
 from resultant.losses._partial_softmax import Columns, FusedSoftmax, PartialSoftmax
@@ -21,6 +21,8 @@ from resultant.losses._streamed import streamed_loss
 
 CHECK = "from losses import test_softmax_kernel; test_softmax_kernel.check('cpu')"
 V, Q = 2, 3
+# Realizations of edited gains, and one of them in float64.
+EDITED, LAST = ("temperature", "preserve", "angular", "cosine"), ("preserve", torch.float64)
 
 # Terms of native, tempered and preserving, angular, and cosine scores of K classes.
 TERMS = {
@@ -47,6 +49,7 @@ def check(device: str) -> None:
         check_finish(device, "preserve", 20, 64, torch.float64, 2e-12)
         check_finish(device, "native", 1, 3, torch.float32, 6e-5)
         check_steps(device)
+        check_terms(device)
 
 
 def problem(name: str, K: int, p: int) -> tuple[Tensor, Tensor, Columns]:
@@ -155,6 +158,34 @@ def check_steps(device: str) -> None:
     torch.testing.assert_close(got, second, rtol=0, atol=1e-4 * float(second.detach().abs().max()))
     with pytest.raises(RuntimeError, match="expected first derivatives only"):
         torch.autograd.grad(other, z, create_graph=True)
+
+
+def check_terms(device: str) -> None:
+    """Terms of edited scores, and the least gains, against those of torch."""
+    from resultant.losses import _terms_kernel
+
+    kappa = torch.linspace(1.0, 90.0, V * C, dtype=torch.float64).view(V, C).to(device)
+    for name, dtype, p in (*((name, torch.float32, 64) for name in EDITED), (*LAST, 5)):
+        loss = ProCoLoss(C, p, 0.1, name, 0.7).to(device)
+        expected = loss.terms(kappa.to(dtype), loss.noted_gains(kappa, dtype))
+        noted = loss.least_target.clone()
+        loss.least_target.fill_(math.inf)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_terms_kernel, "BLOCK", 4)
+            got = _fused_step.edited(loss, kappa, dtype)
+        for a, b in zip(got, expected, strict=True):
+            assert (a is None) == (b is None)
+            if a is not None and b is not None:
+                assert a.dtype == dtype
+                bar = 16 * torch.finfo(dtype).eps
+                torch.testing.assert_close(a, b, rtol=bar, atol=bar * float(b.abs().max()))
+        torch.testing.assert_close(loss.least_target, noted, rtol=1e-14, atol=0)
+    # A class without a gain has no temperature.
+    loss = ProCoLoss(C, 64, 0.1, "temperature").to(device)
+    kappa[1, 2] = 0
+    star = _fused_step.edited(loss, kappa, torch.float32).tau
+    assert star is not None and star.isnan().nonzero().tolist() == [[1, 2]]
+    assert loss.least_target[2] == 0 and (loss.least_target > 0).sum() == C - 1
 
 
 @pytest.mark.slow

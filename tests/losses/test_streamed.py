@@ -120,8 +120,9 @@ def test_equals_stored_scores(
 @pytest.mark.parametrize("realization", REALIZATIONS)
 @pytest.mark.parametrize("step", [streamed_loss, fused_loss])
 def test_fused_steps(step: Any, realization: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_ins = {_partial_softmax.KERNELS: KERNELS}
     for module in (_partial_softmax, _fused_step):
-        monkeypatch.setattr(module, "kernel_module", lambda name: KERNELS)
+        monkeypatch.setattr(module, "kernel_module", stand_ins.get)
     monkeypatch.setattr(_streamed, "partial_softmax", _partial_softmax.FusedSoftmax)
     monkeypatch.setattr(chunks, "SCORE_BYTES", 600)
     plain, other = (ProCoLoss(C, 64, TAU, realization, 0.3, COUNTS) for _ in range(2))

@@ -39,7 +39,7 @@ def check_mean(device: str) -> None:
             # The neighbours of the output stay untouched.
             mu = torch.full((3, 2, 3, p), 9.0, dtype=dtype, device=device)
             R = torch.full((3, 2, 3), 9.0, dtype=torch.float64, device=device)
-            mean(sums.to(device), mu[1], R[1])
+            mean(sums.to(device), mu, R, view=1)
             assert (mu[::2] == 9).all() and (R[::2] == 9).all()
             torch.testing.assert_close(mu[1].cpu().double(), expected_mu, rtol=bar, atol=0)
             torch.testing.assert_close(R[1].cpu(), expected_R, rtol=1e-14, atol=0)
@@ -51,7 +51,7 @@ def check_mean(device: str) -> None:
 
 
 def check_enter(device: str) -> None:
-    """Samples of two runs enter as in torch; a wrong length is written for its run."""
+    """Samples enter as in torch; a wrong length is written with its row."""
     from resultant.losses._triton import MEAN_BLOCK, enter, mean
 
     generator = torch.Generator().manual_seed(0)
@@ -64,18 +64,19 @@ def check_enter(device: str) -> None:
         ones[:, :-1] = z
         expected = [a.index_add(0, rows[:4], ones[:4]) for a in (old, new)]
         got = old.to(device), new.to(device)
-        host = torch.zeros(2, pin_memory=device == "cuda")
-        enter(z.to(device), rows.to(device), *got, host, 0.05)
+        host = torch.zeros(1, dtype=torch.int64, pin_memory=device == "cuda")
+        views = torch.stack([torch.zeros_like(z), z]).to(device)
+        enter(views, rows.to(device), *got, host, 0.05, view=1)
         if device == "cuda":
             torch.cuda.synchronize()
         for a, b in zip(got, expected, strict=True):
             torch.testing.assert_close(a.cpu(), b, rtol=1e-14, atol=1e-14)
-        assert (host == 0).all()
-        z[4] = 0
+        assert host == 0
+        z[2] = 0
         enter(z.to(device), rows.to(device), *got, host, 0.05)
         if device == "cuda":
             torch.cuda.synchronize()
-        assert host.tolist() == [0, 1]
+        assert host == (3 << 32) + 0x3F800000  # the row, and the bits of 1 in float32
     sums = torch.tensor([[3.0, 0, 0, 4], [0, 0, 5, 5], [0, 0, 0, 2], [math.nan, 0, 0, 1]])
     sums, mu = sums.double().to(device), torch.empty(4, 3, device=device)
     R, kappa = (torch.empty(4, dtype=torch.float64, device=device) for _ in range(2))

@@ -308,8 +308,9 @@ def test_every_trained_cell_is_planned() -> None:
         for run in job.runs
     }
     asked = [
-        (controls.control_config(name, objective), controls.REALIZATION[title], float(beta))
+        (controls.control_config(name, objective), rules[title], float(beta))
         for name in controls.TABLES
+        for rules in [controls.printed_realizations(name)]
         for title, beta, *_ in printed_rows(name)
         for objective in ("contrastive", "joint")
     ]

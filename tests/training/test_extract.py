@@ -80,7 +80,7 @@ def test_a_run_loaded_from_its_file(
     assert (loaded.config, loaded.run) == (stack.config, RUNS[index])
     assert loaded.num_classes == 4 and not loaded.network.training
     for name in ("old", "new"):
-        assert torch.equal(loaded.banks[name], getattr(stack.proco.bank, name)[index])
+        assert torch.equal(loaded.banks[name], stack.proco.bank.sums(bank=name)[index])
     assert isinstance(stack.network, StackedResNet32)
     assert isinstance(loaded.network, StackedResNet32)
     both = outputs(stack.network, data.test_images, torch.float32)

@@ -76,7 +76,7 @@ def test_metrics_against_scipy(tmp_path: Path) -> None:
     for run, stack, index in trained.networks():
         row = trained.metrics[run.name]
         assert row == next(r for r in rows if r["epoch"] == 2 and r["run"] == run.name)
-        sums = stack.proco.bank.old[index].numpy()
+        sums = stack.proco.bank.sums()[index].numpy()
         mean = sums[:, :-1] / sums[:, -1:]
         R = np.linalg.norm(mean, axis=1)
         kappa = np.minimum(p * R / (1 - R**2), 1e5)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from loss_batches import COUNTS, TAU, C, P, batch, cancelling
+from loss_batches import COUNTS, TAU, C, P, batch, cancelling, wrong_length
 from loss_batches import seeded as seeded
 from resultant._core import validation
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
@@ -247,6 +247,6 @@ def test_compile_on_device() -> None:
 
 def test_lengths_name_their_run() -> None:
     loss = stacked(("native", "angular"))
-    loss.bank.off_length.host[1] = 1.0
-    with pytest.raises(ValueError, match="1 away from one of run 1"):
+    wrong_length(loss.bank, C + 2)
+    with pytest.raises(ValueError, match="1 away from one in run 1 class 2 "):
         loss.check()

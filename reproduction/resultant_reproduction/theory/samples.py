@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from resultant.classes.cosines import cosines
 from resultant.classes.finite_sample import (
     cross_fit_temperature,
     expected_square_resultant,
@@ -127,7 +128,7 @@ def cross_fitting(samples: int = 2000, r_max: float = 10.0) -> Check:
         for k, held in enumerate(fit.states):
             rows = z[fold == k]
             q = class_scores(rows, held, fit.temperature[k])
-            gap = max(gap, float((q - A_ref / tau * rows @ state.mu.T).abs().max()))
+            gap = max(gap, float((q - A_ref / tau * cosines(rows, state.mu)).abs().max()))
         gaps.append(gap)
     falls = all(b < a / 2 for a, b in itertools.pairwise(gaps))
     return Check(

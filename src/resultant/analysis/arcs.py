@@ -17,6 +17,7 @@ from torch import Tensor
 from resultant.analysis.result import Result
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.cosines import cosines
+from resultant.classes.gain import mean_and_targets
 from resultant.special.bessel import bessel_ratio
 from resultant.special.differences import phi_step
 
@@ -82,7 +83,7 @@ def arcs(
     A = state.resultant[chosen]
     mean = state.resultant.mean()
     # The temperature of a class is below that of the space where its gain is to rise.
-    targets = [mean + beta * (A - mean) for beta in betas]
+    targets = [mean_and_targets(state.resultant, beta, "linear")[1][chosen] for beta in betas]
     falls = [_least((A / g)[(A > 0) & (g > 0)]) for g in targets]
     scale, most = max(1.0, nu), float(kappa.max()) + 1 / (min(taus) * min(1.0, *falls))
     step = math.asinh(most / scale) / (NODES - 2)

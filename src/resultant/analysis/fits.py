@@ -206,7 +206,7 @@ def _judge(space: FrozenSpace, components: Components, judging: Tensor) -> tuple
             cosine.append(own.cpu())
             density.append((floor[y] + on.state.kappa[y] * own).cpu())
             continue
-        rho = x.double() @ on.state.mu.T
+        rho = cosines(x.double(), on.state.mu)
         joint = torch.addcmul(floor, on.state.kappa, rho)
         density.append(on.of_classes(joint).gather(1, y[:, None])[:, 0].cpu())
         own = rho.masked_fill(on.owner != y[:, None], -torch.inf)
@@ -223,9 +223,7 @@ def _row(
     judging: Tensor,
 ) -> FitRow:
     labels = space.test_labels[judging]
-    weighted = components.log_weight.exp() * components.state.resultant / space.tau
-    gains = torch.zeros(space.num_classes, dtype=torch.float64)
-    gains.index_add_(0, components.owner, weighted)
+    gains = components.gain(space.tau)
     decisions = []
     for r, realization in enumerate(REALIZATIONS):
         before, after = base[0][r] == labels, result[0][r] == labels

@@ -11,8 +11,9 @@ from resultant.analysis.metrics import rank_correlation
 from resultant.analysis.result import Result
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.finite_sample import unbiased_square_resultant
+from resultant.classes.gain import gain_at
 from resultant.classes.statistics import MAX_KAPPA, capped_concentration
-from resultant.vmf.estimators import OF_LENGTH, mean_resultant_at
+from resultant.vmf.estimators import OF_LENGTH
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +100,7 @@ def _corrected(space: FrozenSpace) -> Tensor:
     estimator = space.estimator if space.estimator in OF_LENGTH else "mle"
     kappa = capped_concentration(space.dim, U.clamp_min(0).sqrt(), estimator)
     g = torch.full_like(space.gain, torch.nan)
-    g[several] = mean_resultant_at(space.dim, kappa) / space.tau
+    g[several] = gain_at(space.dim, kappa, space.tau)
     return g
 
 

@@ -18,6 +18,7 @@ from resultant._core.validation import COMPUTE_DTYPE, Number
 from resultant.classes.rule import require_target
 from resultant.classes.statistics import ClassState
 from resultant.score.limits import require_temperature, temperature_range
+from resultant.vmf.estimators import mean_resultant_at
 
 # Number of classes that an error names.
 NAMED = 5
@@ -141,16 +142,23 @@ class Gains(NamedTuple):
     target: Tensor
 
 
+def gain_at(p: int, kappa: Tensor, tau: Number) -> Tensor:
+    """Compute the gains of concentrations, in their dtype."""
+    return mean_resultant_at(p, kappa) / tau
+
+
 def class_gains(A: Tensor, tau: Tensor, beta: float, family: str) -> Gains:
     """Compute gains and target gains of mean resultant lengths A [..., C]."""
     g = A / tau
     return Gains(g, *mean_and_targets(g, beta, family))
 
 
-def mean_and_targets(g: Tensor, beta: float | Tensor, family: str) -> tuple[Tensor, Tensor]:
+def mean_and_targets(
+    g: Tensor, beta: float | Tensor, family: str, mean: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Compute the mean [..., 1] and the targets of gains g [..., C]; beta is a number or [..., 1]
-    in the dtype of g."""
-    mean = g.mean(-1, keepdim=True)
+    in the dtype of g. A given ``mean`` is that of some of the classes."""
+    mean = g.mean(-1, keepdim=True) if mean is None else mean
     if family == "linear":
         # Exact at both ends.
         return mean, torch.lerp(mean.expand_as(g), g, beta)

@@ -20,6 +20,7 @@ from resultant.classes.gain import (
     Gains,
     class_gains,
     class_temperature,
+    gain_at,
     require_class_temperatures,
     require_gains,
 )
@@ -148,7 +149,7 @@ class Realization:
         r"""Compute the linear-mean coefficients [C]: :math:`A_c/\tau_c` plus the added slope."""
         gain = torch.zeros_like(self.kappa)
         if self.tau is not None:
-            gain = mean_resultant_at(self.mu.shape[1], self.kappa) / self.tau
+            gain = gain_at(self.mu.shape[1], self.kappa, self.tau)
         return gain if self.slope is None else gain + self.slope
 
     def linear(self) -> Realization:

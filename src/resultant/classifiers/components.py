@@ -17,6 +17,7 @@ from torch import Tensor
 
 from resultant._core import chunks
 from resultant._core.validation import integer
+from resultant.classes.gain import angular_gain
 from resultant.classes.statistics import ClassState
 from resultant.classifiers.em import EM, Fit, GroupedRows, fit_mixtures, seed_directions
 
@@ -55,6 +56,11 @@ class Components:
         names = ("mu", "kappa", "size", "owner", "log_weight", "number")
         mu, kappa, size, *rest = (tensors[name].to(device) for name in names)
         return Components(ClassState(mu, kappa, size), *rest)
+
+    def gain(self, tau: float) -> Tensor:
+        """Compute the gains [C]: the means of the gains of the components of each class."""
+        share = self.log_weight.exp() * angular_gain(self.state, tau, validate_args=False)
+        return share.new_zeros(len(self.number)).index_add(0, self.owner, share)
 
     def of_classes(self, scores: Tensor) -> Tensor:
         """Sum the components: log-sum-exp of scores [N, M] over each class, [N, C]."""

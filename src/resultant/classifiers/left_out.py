@@ -20,7 +20,7 @@ from torch import Tensor
 
 from resultant._core.arrays import directions
 from resultant.classes.cosines import cosines
-from resultant.classes.gain import Gains
+from resultant.classes.gain import Gains, mean_and_targets
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED
 from resultant.classes.statistics import ZERO_LENGTH, ClassStatistics
@@ -104,7 +104,7 @@ class Part:
         g, kappa, base = self.resultant / tau, self.kappa.to(dtype), self.rho.new_full((), tau)
         mean = torch.where(present, g, 0.0).sum(-1, keepdim=True) / present.sum(-1, keepdim=True)
         for realization, beta in rules:
-            gains = Gains(g, mean, torch.lerp(mean.expand_as(g), g, beta))
+            gains = Gains(g, *mean_and_targets(g, beta, "linear", mean))
             star, *added = terms(realization, kappa, base, gains, self.dim)
             key = tau, beta if realization in TEMPERED else None
             if star is not None and key not in self.exact:

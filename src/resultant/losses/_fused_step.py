@@ -12,10 +12,13 @@ import torch
 from torch import Tensor
 
 from resultant._core.device import kernel_module
+from resultant.classes.realization import Terms
 from resultant.losses._partial_softmax import KERNELS
 from resultant.losses._views import by_view
 from resultant.losses._with_gradient import with_gradient
-from resultant.losses.contrastive import ContrastiveLoss
+from resultant.losses.contrastive import VANISHING, ContrastiveLoss
+
+EDITED = "resultant.losses._terms_kernel"
 
 
 def fuses(loss: ContrastiveLoss, z: Tensor) -> bool:
@@ -39,12 +42,32 @@ def fused_loss(loss: ContrastiveLoss, z: Tensor, y: Tensor) -> Tensor:
     # Entered only where needed: the context takes the host as long as a kernel.
     autocast = torch.is_autocast_enabled(device)
     with torch.no_grad(), torch.autocast(device, enabled=False) if autocast else nullcontext():
-        snapshot = loss.snapshot(z, y)
-        rho = by_view(z.detach(), ()) @ snapshot.mu.mT
+        views = by_view(z.detach())
+        snapshot = loss.snapshot(views, y)
+        # Not a product of any shapes, which takes the host three times as long.
+        rho = torch.bmm(views, snapshot.mu.mT)
         kappa = loss.bank.concentrations(snapshot)
-        gains = loss.noted_gains(kappa, z.dtype)
-        terms = loss.terms(kappa if gains is None else kappa.to(z.dtype), gains)
+        terms = _terms(loss, kappa, z.dtype)
         entropies = softmax.finish(rho, kappa, terms, loss.log_prior, loss.bank.dim, y)
-        gradient = (rho @ snapshot.mu).view(z.shape)
+        gradient = torch.bmm(rho, snapshot.mu).view(z.shape)
         value = entropies.mean()
     return with_gradient(z, value, gradient, lambda z: loss.entropy(z, y, snapshot))
+
+
+def _terms(loss: ContrastiveLoss, kappa: Tensor, dtype: torch.dtype) -> Terms:
+    """Return the terms of scores in ``dtype`` of classes [V, C], and note gains for `check`."""
+    if not loss.has_gains:
+        return loss.terms(kappa, None)
+    if loss.family == "linear" and kernel_module(EDITED) is not None:
+        return edited(loss, kappa, dtype)
+    return loss.terms(kappa.to(dtype), loss.noted_gains(kappa, dtype))
+
+
+def edited(loss: ContrastiveLoss, kappa: Tensor, dtype: torch.dtype) -> Terms:
+    """Return the terms of edited scores by two kernels in the place of thirty."""
+    kernels = kernel_module(EDITED)
+    assert kernels is not None
+    taus = loss.tau(kappa), loss.tau(kappa, dtype)
+    return kernels.edited_terms(
+        *(loss.realization, kappa, taus, loss.beta, loss.least_target, loss.bank.dim, VANISHING)
+    )

@@ -8,43 +8,43 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
-
-from resultant._core.validation import DivergedError
 
 # Distance of a length from one that is more than rounding in half precision.
 LENGTH_TOLERANCE = 0.05
 
 
 class OffLength:
-    """Distance from one of a wrong length, one per run. Copies begin without."""
+    """A wrong length: its distance from one, and the row of its class. Copies begin without."""
 
-    def __init__(self, runs: int) -> None:
-        self.runs = runs
+    def __init__(self) -> None:
         self._host: Tensor | None = None
 
     @property
     def host(self) -> Tensor:
-        """Distances [runs] in memory that a GPU can write; zero unless a length was wrong."""
+        """Memory [1] that a GPU can write; zero unless a length was wrong.
+
+        One number, so that both parts are written at once: the row times 2^32, plus the bits of the
+        distance in float32.
+        """
         if self._host is None:
-            self._host = torch.zeros(self.runs, pin_memory=torch.cuda.is_available())
+            pinned = torch.cuda.is_available()
+            self._host = torch.zeros(1, dtype=torch.int64, pin_memory=pinned)
         return self._host
 
-    def require(self) -> None:
-        """Raise if a step that the device has finished had a wrong length."""
-        if self._host is None or not float(self._host.max()):
-            return
-        run = f" of run {int(self._host.argmax())}" if self.runs > 1 else ""
-        got = f"a length that is {float(self._host.max()):.3g} away from one{run}"
+    def take(self) -> tuple[float, int] | None:
+        """Return distance and row of a wrong length that the device has met, and forget them."""
+        # Read through NumPy, as every step does: operations of torch take the host longer.
+        if self._host is None or not (packed := int(self._host.numpy()[0])):
+            return None
         self._host.zero_()
-        raise DivergedError(
-            f"expected unit vectors z in all steps so far, got {got} (a vector of zeros has no "
-            "direction; normalize after casting to float32)"
-        )
+        row, bits = divmod(packed, 1 << 32)
+        return float(np.uint32(bits).view(np.float32)), row
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OffLength:
-        return OffLength(self.runs)
+        return OffLength()
 
-    def __reduce__(self) -> tuple[type[OffLength], tuple[int]]:
-        return OffLength, (self.runs,)
+    def __reduce__(self) -> tuple[type[OffLength], tuple[()]]:
+        return OffLength, ()

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks, distributed
+from resultant._core.compilation import untraced
 from resultant.classes.gain import Gains
 from resultant.losses._means import lengths, mean
 from resultant.losses._partial_softmax import Columns, PartialSoftmax, partial_softmax
@@ -35,11 +36,11 @@ def streams(bank: ProCoBank, z: Tensor) -> bool:
     return number * z.element_size() > chunks.matrix_bytes(z.device)
 
 
-@torch.compiler.disable()
+@untraced
 def streamed_loss(loss: ContrastiveLoss, z: Tensor, y: Tensor) -> Tensor:
     """Return the loss [] of z [N, p] or [V, N, p], in the dtype to compute in, and labels y [N]."""
     with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
-        entropies, gradient = _Step(loss, by_view(z.detach(), ()), y).result()
+        entropies, gradient = _Step(loss, by_view(z.detach()), y).result()
         gradient = (gradient / entropies.numel()).view(z.shape)
     return with_gradient(z, entropies.mean(), gradient)
 
@@ -49,7 +50,6 @@ class _Step:
 
     def __init__(self, loss: ContrastiveLoss, z: Tensor, y: Tensor) -> None:
         bank = loss.bank
-        assert isinstance(bank, ProCoBank)
         self.loss, self.bank, self.z = loss, bank, z
         self.labels, self.here = y, slice(None)
         views = z
@@ -63,7 +63,10 @@ class _Step:
         self.rows, self.inside = bank.rows(self.labels), bank.inside(self.labels)
         if loss.training:
             samples, rows = bank.samples(views, self.labels)
-            seen = [bank.enter(view, rows)[self.rows] for view in samples]
+            seen = []
+            for view in range(len(samples)):
+                bank.enter(samples, rows, view)
+                seen.append(bank.old[self.rows])
             self.batch = torch.stack(seen)
         else:
             self.batch = bank.old[self.rows].expand(len(views), -1, -1)
@@ -87,7 +90,8 @@ class _Step:
         rest = offset.index_fill(0, self.slots, -math.inf)
         columns = Columns(kappa, loss.terms(kappa, gains), rest[:-1])
         part = partial_softmax(z, loss.score_and_slope, columns.terms)
-        for classes in _chunks(held, z):
+        bytes_per_class = z.numel() // z.shape[-1] * z.element_size()
+        for classes in chunks.row_slices(held, bytes_per_class, chunks.matrix_bytes(z.device)):
             part.absorb(bank.old[classes], columns.at(classes))
         self._absorb_batch(part, columns, offset)
         if bank.shard_classes:
@@ -146,10 +150,3 @@ class _Step:
         once = offset[self.slots].masked_fill(first != number, -math.inf)
         batch = columns.at(self.rows)._replace(offset=once)
         part.absorb_views(self.mu, batch, first[self.queries])
-
-
-def _chunks(number: int, z: Tensor) -> list[slice]:
-    """Return slices of classes whose cosines with queries z [V, Q, p] fit the budget."""
-    bytes_per_class = z.numel() // z.shape[-1] * z.element_size()
-    height = max(1, chunks.matrix_bytes(z.device) // max(1, bytes_per_class))
-    return [slice(left, min(left + height, number)) for left in range(0, number, height)]

@@ -20,13 +20,14 @@ MEAN_BLOCK, MEAN_WARP = 2048, 256
 ENTROPY_BLOCK, ENTROPY_WARP = 4096, 512
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["view"])
 def _mean_rows(
-    sums, mu, R, kappa,
+    sums, mu, R, kappa, view,
     p: tl.constexpr, BLOCK: tl.constexpr, ZERO: tl.constexpr, MOST: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     sums += row * (p + 1)
+    row += view.to(tl.int64) * tl.num_programs(0)
     mu += row * p
     first = tl.arange(0, BLOCK)
     held = tl.load(sums + first, mask=first < p, other=0.0)
@@ -48,28 +49,29 @@ def _mean_rows(
     mean_length = tl.where(cancelled, 0.0, mean_length)
     tl.store(R + row, mean_length)
     if MOST > 0:
-        # As `Banks.kappa`; NaN stays NaN.
+        # As `ProCoBank.kappa`; NaN stays NaN.
         mean_length = tl.where(mean_length > 1, 1.0, mean_length)
         k = p * mean_length / ((1 - mean_length) * (1 + mean_length))
         tl.store(kappa + row, tl.where(k > MOST, MOST, k))
 
 
-def mean(sums: Tensor, mu: Tensor, R: Tensor, kappa: Tensor | None = None) -> None:
+def mean(sums: Tensor, mu: Tensor, R: Tensor, kappa: Tensor | None = None, view: int = 0) -> None:
     """Write directions ``mu`` [..., p] and lengths ``R`` [...] of the means of ``sums``.
 
     ``sums`` [..., p + 1] holds float64 sums and, last, counts. All tensors are contiguous; R is
     float64 and mu has any floating dtype. ``kappa`` [...] float64 gets the concentrations of the
-    estimator ``proco``.
+    estimator ``proco``. The results of several views [V, ...] are written one ``view`` at a time.
     """
-    if R.numel():
+    if rows := sums.numel() // sums.shape[-1]:
         block = min(MEAN_BLOCK, triton.next_power_of_2(mu.shape[-1]))
         warps = max(1, block // MEAN_WARP)
         with device_of(sums):
-            _mean_rows[(R.numel(),)](
+            _mean_rows[(rows,)](
                 sums,
                 mu,
                 R,
                 R if kappa is None else kappa,
+                view,
                 p=mu.shape[-1],
                 BLOCK=block,
                 ZERO=ZERO_LENGTH,
@@ -78,16 +80,16 @@ def mean(sums: Tensor, mu: Tensor, R: Tensor, kappa: Tensor | None = None) -> No
             )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["view"])
 def _enter_rows(
-    z, rows, old, new, off, number, per_run, p: tl.constexpr, BLOCK: tl.constexpr,
-    TOLERANCE: tl.constexpr,
+    z, rows, old, new, off, number, view,
+    p: tl.constexpr, BLOCK: tl.constexpr, TOLERANCE: tl.constexpr,
 ):  # fmt: skip
     sample = tl.program_id(0).to(tl.int64)
     row = tl.load(rows + sample)
     # One comparison: some interpreters do not accept an "and" of two masks as a mask.
     held = tl.where(row < 0, number, row) < number
-    z += sample * p
+    z += (view.to(tl.int64) * tl.num_programs(0) + sample) * p
     place = tl.where(held, row, 0) * (p + 1)
     first = tl.arange(0, BLOCK)
     squares = tl.zeros([BLOCK], tl.float64)
@@ -101,28 +103,30 @@ def _enter_rows(
     tl.atomic_add(old + place + p, 1.0, mask=held, sem="relaxed")
     tl.atomic_add(new + place + p, 1.0, mask=held, sem="relaxed")
     distance = tl.abs(tl.sqrt(tl.sum(squares)) - 1)
-    tl.store(off + sample // per_run, distance.to(tl.float32), mask=distance > TOLERANCE)
+    bits = distance.to(tl.float32).to(tl.int32, bitcast=True).to(tl.int64)
+    tl.store(off, row * 4294967296 + bits, mask=distance > TOLERANCE)
 
 
-def enter(z: Tensor, rows: Tensor, old: Tensor, new: Tensor, off: Tensor, tolerance: float) -> None:
-    """Add vectors z [M, p] and counts to ``rows`` [M] of the banks [C, p + 1]; other rows than
-    those of the banks add nothing.
+def enter(
+    z: Tensor, rows: Tensor, old: Tensor, new: Tensor, off: Tensor, tolerance: float, view: int = 0
+) -> None:
+    """Add the vectors of a ``view`` of contiguous z [V, M, p] and counts to ``rows`` [M] of the
+    banks [C, p + 1]; other rows than those of the banks add nothing.
 
-    ``off`` [runs] gets the distance of a length from one that exceeds the tolerance, if any of the
-    run does. It may be pinned memory of the host.
+    ``off`` [1] gets the row and the distance from one of a length that exceeds the tolerance, if
+    any does, as `OffLength.host` describes. It may be pinned memory of the host.
     """
-    z = z.contiguous()
-    p = z.shape[1]
+    p = z.shape[-1]
     block = min(MEAN_BLOCK, triton.next_power_of_2(p))
     with device_of(z):
-        _enter_rows[(len(z),)](
+        _enter_rows[(len(rows),)](
             z,
             rows.contiguous(),
             old,
             new,
             off,
             len(old),
-            max(1, len(z) // off.numel()),
+            view,
             p=p,
             BLOCK=block,
             TOLERANCE=tolerance,

@@ -19,13 +19,14 @@ import torch
 from torch import Tensor, nn
 
 from resultant._core import distributed, validation
-from resultant._core.arrays import require_features, shape_of
+from resultant._core.arrays import require_features, require_labels, shape_of
+from resultant._core.compilation import untraced
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.statistics import ClassState, ClassStatistics, capped_concentration
 from resultant.losses._means import bank_kernels, mean, write_mean
 from resultant.losses._off_length import LENGTH_TOLERANCE, OffLength
 from resultant.losses._shards import rows_of, sharded, shares
-from resultant.losses._views import by_view, require_view_labels
+from resultant.losses._views import by_view
 from resultant.vmf.estimators import OF_LENGTH
 
 START_LENGTH = 0.9
@@ -50,12 +51,12 @@ class Snapshot(NamedTuple):
     """The bank ``old`` as seen by each of V views.
 
     Attributes:
-        mu: Directions [V, *lead, C, p].
-        R: Mean lengths [V, *lead, C].
-        own_mu: With ``leave_out``, directions [V, *lead, N, p] of the class of each query without
-            the query.
-        own_R: With ``leave_out``, mean lengths [V, *lead, N] of these classes.
-        kappa: Concentrations [V, *lead, C], where they have been computed with the rest.
+        mu: Directions [V, C, p].
+        R: Mean lengths [V, C].
+        own_mu: With ``leave_out``, directions [V, N, p] of the class of each query without the
+            query.
+        own_R: With ``leave_out``, mean lengths [V, N] of these classes.
+        kappa: Concentrations [V, C], where they have been computed with the rest.
     """
 
     mu: Tensor
@@ -65,12 +66,35 @@ class Snapshot(NamedTuple):
     kappa: Tensor | None = None
 
 
-class Banks(WideModule):
-    """The banks ``old`` and ``new`` [*lead, C, p + 1] of sums and, last, counts.
+class ProCoBank(WideModule):
+    r"""Running class statistics of ProCo: the banks ``old`` and ``new`` of controlled training.
 
-    ``lead`` is () for one loss and (R,) for R runs trained together. ``seeds`` has one seed per
-    pair of banks. With ``shard_classes`` the banks hold the rows of ``classes``, the share of this
-    process, and ``shares`` are those of all processes.
+    ``old`` holds the previous epoch and the current one so far, ``new`` only the current epoch.
+    Both are buffers [C, p + 1] of sums and, last, counts, and part of ``state_dict``. Under
+    torch.distributed the samples of all ranks, however many each has, enter the banks of every
+    rank.
+
+    Args:
+        num_classes: Number of classes C.
+        dim: Dimension p of the unit vectors.
+        estimator: Estimator of kappa from R: ``proco`` is :math:`pR/(1-R^2)`, at most 1e5; ``mle``
+            and ``banerjee`` are those of `concentration`.
+        leave_out: Take each query out of its own class before it is scored.
+        seed: Seed >= 0 of the random starts. Seed and epoch fix the starts on all devices and
+            ranks.
+        shard_classes: Hold a share of the classes in each process; see `ProCoLoss`. `state` and
+            `statistics` are then those of ``classes``, the share of this process.
+
+    Raises:
+        ValueError: For an unknown estimator, or sizes or a seed out of range.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ProCoBank
+        >>> bank = ProCoBank(3, 4)
+        >>> views = bank.update(torch.eye(4)[:2], torch.tensor([0, 2]))
+        >>> bank.state().count.tolist()
+        [1, 0, 1]
     """
 
     old: Tensor
@@ -81,11 +105,10 @@ class Banks(WideModule):
         self,
         num_classes: int,
         dim: int,
-        estimator: str,
-        leave_out: bool,
-        lead: tuple[int, ...],
-        seeds: tuple[int, ...],
         *,
+        estimator: str = "proco",
+        leave_out: bool = False,
+        seed: int = 0,
         shard_classes: bool = False,
     ) -> None:
         super().__init__()
@@ -93,16 +116,16 @@ class Banks(WideModule):
             raise ValueError(f"expected estimator to be one of {OF_LENGTH}, got {estimator!r}")
         self.num_classes = validation.integer("num_classes", num_classes, 1)
         self.dim = validation.dimension(dim)
-        self.estimator, self.leave_out, self.lead = estimator, leave_out, lead
-        self.seeds = tuple(validation.integer("seed", seed, 0) for seed in seeds)
+        self.estimator, self.leave_out = estimator, leave_out
+        self.seed = validation.integer("seed", seed, 0)
         self.shares = shares(self.num_classes) if shard_classes else [range(self.num_classes)]
         self.classes = self.shares[distributed.rank() if shard_classes else 0]
         self.shard_classes = shard_classes
-        shape = (*lead, len(self.classes), self.dim + 1)
         for name in ("old", "new"):
-            self.register_buffer(name, torch.empty(shape, dtype=torch.float64))
+            sums = torch.empty(len(self.classes), self.dim + 1, dtype=torch.float64)
+            self.register_buffer(name, sums)
         self.register_buffer("epoch", torch.zeros((), dtype=torch.int64))
-        self.off_length = OffLength(max(1, len(seeds)))
+        self.off_length = OffLength()
         self.reset()
 
     def extra_repr(self) -> str:
@@ -124,29 +147,10 @@ class Banks(WideModule):
         self._start(self.new, 1)
 
     def _start(self, bank: Tensor, which: int) -> None:
-        epoch = int(self.epoch)
-        bank[..., -1] = START_WEIGHT
-        for run, seed in zip(bank.view(-1, *bank.shape[-2:]), self.seeds, strict=True):
-            mixed = np.random.SeedSequence([seed, epoch, which]).generate_state(1, np.uint64)
-            generator = torch.Generator().manual_seed(int(mixed[0] >> np.uint64(1)))
-            # All classes are drawn, and those held here are kept. The last draw takes the rest: one
-            # of fewer than 16 numbers would not continue the sequence.
-            *lefts, end = *range(0, self.num_classes - START_ROWS + 1, START_ROWS), self.num_classes
-            lefts = lefts or [0]
-            for left, right in zip(lefts, [*lefts[1:], end], strict=True):
-                u = torch.randn(right - left, self.dim, generator=generator)
-                first, last = max(left, self.classes.start), min(right, self.classes.stop)
-                if first < last:
-                    u = u[first - left : last - left].double()
-                    u = START_WEIGHT * START_LENGTH * u / u.norm(dim=-1, keepdim=True)
-                    held = slice(first - self.classes.start, last - self.classes.start)
-                    run[held, :-1] = u.to(bank.device)
+        write_starts(bank, self.classes, self.num_classes, (self.seed, int(self.epoch), which))
 
     def rows(self, y: Tensor) -> Tensor:
-        """Return the row of each sample in the banks flattened to [rows, p + 1].
-
-        Samples of classes that another process holds have the row 0.
-        """
+        """Return the row of each sample in the banks; 0 if another process holds its class."""
         inside = self.inside(y)
         return y if inside is None else torch.where(inside, y - self.classes.start, 0)
 
@@ -160,8 +164,8 @@ class Banks(WideModule):
         """Add the views of a batch in turn to both banks.
 
         Args:
-            z: Unit vectors [*lead, N, p] or [V, *lead, N, p], as accepted by `require_batch`.
-            y: Labels [N] or [*lead, N] of every view.
+            z: Unit vectors [N, p] or [V, N, p], as accepted by `require_batch`.
+            y: Labels [N] of every view.
 
         Returns:
             For each view, ``old`` with this view and the views before it. Nothing waits for the
@@ -170,30 +174,31 @@ class Banks(WideModule):
         views, all_y, here = self.collect(z, y)
         samples, rows = self.samples(views, all_y)
         dtype = COMPUTE_DTYPE[z.dtype]
-        mu = z.new_empty(len(views), *self.old.shape[:-1], self.dim, dtype=dtype)
+        mu = z.new_empty(len(views), len(self.old), self.dim, dtype=dtype)
         R = self.old.new_empty(mu.shape[:-1])
         kernels = bank_kernels(self.old) if self.estimator == "proco" else None
         kappa = None if kernels is None else torch.empty_like(R)
-        own, queries, own_rows = None, views[..., here, :], self.rows(y)
+        queries, own = views, None
         if self.leave_out:
+            queries = views[:, here]
             own = z.new_empty(queries.shape, dtype=dtype), R.new_empty(queries.shape[:-1])
         for v in range(len(views)):
-            old = self.enter(samples[v], rows)
-            if kernels is not None and kappa is not None:
-                kernels.mean(self.old, mu[v], R[v], kappa[v])
+            self.enter(samples, rows, v)
+            if kernels is not None:
+                kernels.mean(self.old, mu, R, kappa, v)
             else:
                 write_mean(self.old, mu[v], R[v])
             if own is not None:
-                self.write_without(queries[v], old[own_rows], own[0][v], own[1][v])
+                self.write_without(queries[v], self.old[self.rows(y)], own[0][v], own[1][v])
         return Snapshot(mu, R, *(own or (None, None)), kappa=kappa)
 
     def collect(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor, slice]:
-        """Return views [V, *lead, N, p] and labels of all ranks, and the place of these queries
-        among them.
+        """Return views [V, N, p] and labels of all ranks, and the place of these queries among
+        them.
 
         Ranks exchange their samples, however many each has: sums of all classes would be far more.
         """
-        views = by_view(z.detach(), self.lead)
+        views = by_view(z.detach() if z.requires_grad else z)
         if distributed.world_size() == 1:
             return views, y, slice(None)
         return _over_ranks(views, y)
@@ -206,23 +211,21 @@ class Banks(WideModule):
         """
         if bank_kernels(views) is not None:
             inside, rows = self.inside(y), self.rows(y)
-            return views.flatten(1, -2), rows if inside is None else rows.where(inside, -1)
+            return views.contiguous(), rows if inside is None else rows.where(inside, -1)
         samples = views.new_ones(*views.shape[:-1], self.dim + 1, dtype=torch.float64)
         samples[..., :-1] = views
-        samples = samples.flatten(1, -2)
         if (inside := self.inside(y)) is not None:
             samples.masked_fill_(~inside.unsqueeze(-1), 0.0)
         return samples, self.rows(y)
 
-    def enter(self, samples: Tensor, rows: Tensor) -> Tensor:
-        """Add `samples` of a view to rows [M] of both banks; return ``old`` as [rows, p + 1]."""
-        new, old = (bank.view(-1, self.dim + 1) for bank in (self.new, self.old))
+    def enter(self, samples: Tensor, rows: Tensor, view: int) -> None:
+        """Add the `samples` of one view to rows [M] of both banks."""
         if (kernels := bank_kernels(samples)) is not None:
-            kernels.enter(samples, rows, old, new, self.off_length.host, LENGTH_TOLERANCE)
-            return old
-        for bank in (new, old):
-            bank.index_add_(0, rows, samples)
-        return old
+            host = self.off_length.host
+            kernels.enter(samples, rows, self.old, self.new, host, LENGTH_TOLERANCE, view)
+            return
+        for bank in (self.new, self.old):
+            bank.index_add_(0, rows, samples[view])
 
     def write_without(self, z: Tensor, own: Tensor, mu: Tensor, R: Tensor) -> None:
         """Write directions and mean lengths of the classes ``own`` of the queries, each without its
@@ -231,7 +234,6 @@ class Banks(WideModule):
         A class that is empty without the query gets the length of the random start, and a direction
         orthogonal to every query (zero), as a random one nearly is.
         """
-        own = own.view(*z.shape[:-1], self.dim + 1)
         rest = torch.cat([own[..., :-1] - z, own[..., -1:] - 1], -1)
         write_mean(rest, mu, R)
         empty = rest[..., -1] < 0.5
@@ -283,66 +285,32 @@ class Banks(WideModule):
         self.require(z)
         if not z.shape[-2]:
             raise ValueError("expected a batch of one sample or more, got an empty batch: skip it")
-        require_view_labels(y, z.shape[-2], self.num_classes, self.lead, self.old.device)
+        require_labels(y, z.shape[-2], self.num_classes, self.old.device, None)
 
     def require(self, z: Tensor) -> None:
-        """Raise unless ``z`` holds unit vectors [*lead, N, p] or [V, *lead, N, p]."""
-        rank = len(self.lead) + 2
-        if (
-            not isinstance(z, Tensor)
-            or z.dim() not in (rank, rank + 1)
-            or z.shape[-1] != self.dim
-            or z.shape[-rank:-2] != self.lead
-        ):
-            shape = "".join(f"{n}, " for n in self.lead) + f"N, {self.dim}"
+        """Raise unless ``z`` holds unit vectors [N, p] or [V, N, p]."""
+        if not isinstance(z, Tensor) or z.dim() not in (2, 3) or z.shape[-1] != self.dim:
+            shape = f"N, {self.dim}"
             raise ValueError(f"expected z [{shape}] or [V, {shape}], got {shape_of(z)}")
-        require_features(z.reshape(-1, self.dim), self.dim, self.old.device, None)
+        flat = z if z.dim() == 2 else z.detach().flatten(0, 1)
+        require_features(flat, self.dim, self.old.device, None)
 
-
-class ProCoBank(Banks):
-    r"""Running class statistics of ProCo: the banks ``old`` and ``new`` of controlled training.
-
-    ``old`` holds the previous epoch and the current one so far, ``new`` only the current epoch.
-    Both are buffers [C, p + 1] of sums and, last, counts, and part of ``state_dict``. Under
-    torch.distributed the samples of all ranks, however many each has, enter the banks of every
-    rank.
-
-    Args:
-        num_classes: Number of classes C.
-        dim: Dimension p of the unit vectors.
-        estimator: Estimator of kappa from R: ``proco`` is :math:`pR/(1-R^2)`, at most 1e5; ``mle``
-            and ``banerjee`` are those of `concentration`.
-        leave_out: Take each query out of its own class before it is scored.
-        seed: Seed >= 0 of the random starts. Seed and epoch fix the starts on all devices and
-            ranks.
-        shard_classes: Hold a share of the classes in each process; see `ProCoLoss`. `state` and
-            `statistics` are then those of ``classes``, the share of this process.
-
-    Raises:
-        ValueError: For an unknown estimator, or sizes or a seed out of range.
-
-    Example:
-        >>> import torch
-        >>> from resultant import ProCoBank
-        >>> bank = ProCoBank(3, 4)
-        >>> views = bank.update(torch.eye(4)[:2], torch.tensor([0, 2]))
-        >>> bank.state().count.tolist()
-        [1, 0, 1]
-    """
-
-    def __init__(
-        self,
-        num_classes: int,
-        dim: int,
-        *,
-        estimator: str = "proco",
-        leave_out: bool = False,
-        seed: int = 0,
-        shard_classes: bool = False,
-    ) -> None:
-        super().__init__(
-            *(num_classes, dim, estimator, leave_out, (), (seed,)), shard_classes=shard_classes
+    def require_lengths(self) -> None:
+        """Raise if a step that the device has finished had a vector of another length than one."""
+        if (wrong := self.off_length.take()) is None:
+            return
+        distance, row = wrong
+        # A row below zero is of a class that another process holds.
+        name = f" in {self.class_name(self.classes.start + row)}" if row >= 0 else ""
+        raise validation.DivergedError(
+            f"expected unit vectors z in all steps so far, got a length that is {distance:.3g} "
+            f"away from one{name} (a vector of zeros has no direction; normalize after casting to "
+            "float32)"
         )
+
+    def class_name(self, c: int) -> str:
+        """Name a class in an error."""
+        return f"class {c}"
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -387,11 +355,38 @@ class ProCoBank(Banks):
         return self.statistics_of(self.named(bank))
 
 
-@torch.compiler.disable()
+@untraced
 def _over_ranks(views: Tensor, y: Tensor) -> tuple[Tensor, Tensor, slice]:
-    """Join views [V, ..., N, p] and labels [..., N] of all ranks along N."""
-    sizes = distributed.numbers(views.shape[-2])
-    views = distributed.gather(views.movedim(-2, 0), sizes).movedim(0, -2)
-    y = distributed.gather(y.movedim(-1, 0), sizes).movedim(0, -1)
+    """Join views [V, N, p] and labels [N] of all ranks."""
+    sizes = distributed.numbers(len(y))
+    views = distributed.gather(views.movedim(1, 0), sizes).movedim(0, 1)
+    y = distributed.gather(y, sizes)
     first = sum(sizes[: distributed.rank()])
     return views, y, slice(first, first + sizes[distributed.rank()])
+
+
+def write_starts(
+    rows: Tensor, classes: range, num_classes: int, entropy: tuple[int, int, int]
+) -> None:
+    """Write the random starts of ``classes`` into rows [K, p + 1] of a bank.
+
+    Args:
+        rows: Sums and counts to write.
+        classes: Classes of the rows.
+        num_classes: Number of all classes. All are drawn, so that any share of them is the same.
+        entropy: Seed, epoch and bank, which fix the starts.
+    """
+    rows[:, -1] = START_WEIGHT
+    mixed = np.random.SeedSequence(entropy).generate_state(1, np.uint64)
+    generator = torch.Generator().manual_seed(int(mixed[0] >> np.uint64(1)))
+    # The last draw takes the rest: one of fewer than 16 numbers would not continue the sequence.
+    *lefts, end = *range(0, num_classes - START_ROWS + 1, START_ROWS), num_classes
+    lefts = lefts or [0]
+    for left, right in zip(lefts, [*lefts[1:], end], strict=True):
+        u = torch.randn(right - left, rows.shape[1] - 1, generator=generator)
+        first, last = max(left, classes.start), min(right, classes.stop)
+        if first < last:
+            u = u[first - left : last - left].double()
+            u = START_WEIGHT * START_LENGTH * u / u.norm(dim=-1, keepdim=True)
+            held = slice(first - classes.start, last - classes.start)
+            rows[held, :-1] = u.to(rows.device)

@@ -1,10 +1,13 @@
-"""Contrastive losses against running von Mises-Fisher classes: the part shared by one run and by a
-stack of runs."""
+"""Cross-entropy of queries against running von Mises-Fisher classes, step by step.
+
+Here is the ProCo loss as the paper writes it. `resultant.losses.proco` chooses faster ways to the
+same numbers, and the trainer gives it further axes.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -12,12 +15,12 @@ from torch import Tensor
 from resultant._core import validation
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.gain import NAMED, Gains, comparable, mean_and_targets
-from resultant.classes.realization import Terms
+from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.losses._cross_entropy import cross_entropy
-from resultant.losses._prior import log_prior_of, require_counted
 from resultant.losses._views import by_view, compute_dtype, labels_by_view
-from resultant.losses.bank import Banks, Snapshot, WideModule
+from resultant.losses.bank import ProCoBank, Snapshot, WideModule
+from resultant.losses.prior import require_counted
 from resultant.score.exact import exact_score, exact_score_and_slope
 from resultant.score.limits import require_comparable
 
@@ -26,11 +29,12 @@ VANISHING = 2.0**40
 
 
 class ContrastiveLoss(WideModule):
-    """Contrastive loss against running classes, for one run or for a stack of runs.
+    """Contrastive loss against running classes, ``loss(z, y)``; see `ProCoLoss`.
 
-    All tensors of classes are [..., *lead, C] with the leading shape of ``bank``. `ProCoLoss` is
-    the loss of one run; a subclass defines `terms`, the scores under its realization. ``rules`` has
-    one rule per run, all of one temperature and one family.
+    Args:
+        bank: Statistics of the classes.
+        rule: Temperature, realization, beta and family of the scores.
+        log_prior: Offsets [C] of the scores.
     """
 
     beta: Tensor
@@ -39,27 +43,16 @@ class ContrastiveLoss(WideModule):
     zero: Tensor
     vanishing: Tensor
 
-    def __init__(
-        self,
-        bank: Banks,
-        rules: Sequence[Rule],
-        class_counts: Tensor | Sequence[float] | None,
-        prior: float,
-    ) -> None:
+    def __init__(self, bank: ProCoBank, rule: Rule, log_prior: Tensor) -> None:
         super().__init__()
-        self.bank, self._family = bank, rules[0].family
-        self._temperature = _temperature(rules[0].tau)
-        self.has_gains = any(rule.realization != "native" for rule in rules)
-        self.has_temperatures = any(rule.realization in TEMPERED for rule in rules)
-        C = bank.num_classes
-        log_prior = log_prior_of(torch.ones(C) if class_counts is None else class_counts, prior)
-        if len(log_prior) != C:
-            raise ValueError(f"expected class_counts [{C}], one per class, got {len(log_prior)}")
-        beta = torch.tensor([rule.beta for rule in rules], dtype=torch.float64)
+        self.bank, self._realization, self._family = bank, rule.realization, rule.family
+        self._temperature = _temperature(rule.tau)
+        self.has_gains = rule.realization != "native"
+        self.has_temperatures = rule.realization in TEMPERED
         for name, a in {
             "log_prior": log_prior,
-            "beta": beta.view(*bank.lead, 1),
-            "least_target": torch.full((*bank.lead, C), math.inf, dtype=torch.float64),
+            "beta": torch.tensor([rule.beta], dtype=torch.float64),
+            "least_target": torch.full_like(log_prior, math.inf),
             # On the device beforehand: a number would be filled in at every call. With an axis:
             # numbers without one are traced twice by torch.compile.
             "zero": torch.zeros(1, dtype=torch.float64),
@@ -77,9 +70,18 @@ class ContrastiveLoss(WideModule):
         self._temperature = _temperature(value)
 
     @property
+    def realization(self) -> str:
+        """Name of the realization."""
+        return self._realization
+
+    @property
     def family(self) -> str:
         """Family of the target gains."""
         return self._family
+
+    def tau(self, like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """Return the temperature as a tensor [] on the device of another tensor."""
+        return _number(self.temperature, dtype or like.dtype, like.device)
 
     def start_epoch(self) -> None:
         """Begin an epoch: copy the bank ``new`` to ``old`` and restart ``new``."""
@@ -98,7 +100,7 @@ class ContrastiveLoss(WideModule):
         self.bank.require_batch(z, y)
         require_counted(y, self.log_prior)
         if not torch.compiler.is_compiling():
-            self.bank.off_length.require()
+            self.bank.require_lengths()
 
     def stored(self, z: Tensor, y: Tensor) -> Tensor:
         """Return the loss of a batch that has been checked, from scores stored as a whole."""
@@ -109,26 +111,28 @@ class ContrastiveLoss(WideModule):
         return self.bank.add(z, y) if self.training else self.bank.snapshot(COMPUTE_DTYPE[z.dtype])
 
     def entropy(self, z: Tensor, y: Tensor, snapshot: Snapshot) -> Tensor:
-        """Return the mean cross-entropy [*lead] of a batch, differentiable in z to any order."""
+        """Return the mean cross-entropy [] of a batch, differentiable in z to any order."""
+        views = by_view(z)
+        return self.mean_entropy(views, labels_by_view(y, len(views)), snapshot)
+
+    def mean_entropy(self, z: Tensor, labels: Tensor, snapshot: Snapshot) -> Tensor:
+        """Average the cross-entropies of z [V, ..., N, p] at labels [N, V, ...] over N and V."""
         with torch.autocast(z.device.type, enabled=False):
-            views = by_view(compute_dtype(z), self.bank.lead)
-            labels = labels_by_view(y, len(views), self.bank.lead)
-            scores = self._scores(views, snapshot, labels)
+            scores = self.realized(z, snapshot, labels)
             return cross_entropy(scores, self.log_prior, labels).mean((0, 1))
 
     def scores(self, z: Tensor) -> Tensor:
         """Score queries against the bank ``old`` as it is, without prior and without an update.
 
         Args:
-            z: Unit vectors [*lead, N, p] or, for V views, [V, *lead, N, p].
+            z: Unit vectors [N, p] or, for V views, [V, N, p].
 
         Returns:
-            The scores [*lead, N, C] or [V, *lead, N, C].
+            The scores [N, C] or [V, N, C].
         """
         self.bank.require(z)
         with torch.autocast(z.device.type, enabled=False):
-            views = by_view(compute_dtype(z), self.bank.lead)
-            scores = self._scores(views, self.bank.snapshot(views.dtype))
+            scores = self.realized(by_view(z), self.bank.snapshot(COMPUTE_DTYPE[z.dtype]))
             return scores.movedim(0, -2).reshape(*z.shape[:-1], scores.shape[-1])
 
     def check(self) -> None:
@@ -137,17 +141,16 @@ class ContrastiveLoss(WideModule):
         least = self.least_target.clone()
         self.least_target.fill_(math.inf)
         self.require_temperatures(least)
-        self.bank.off_length.require()
+        self.bank.require_lengths()
 
-    def terms(self, kappa: Tensor, gains: Gains | None) -> Terms:
-        """Return the terms of the scores of classes [..., C], in the dtype of ``kappa``."""
-        raise NotImplementedError
+    def realized(self, z: Tensor, snapshot: Snapshot, labels: Tensor | None = None) -> Tensor:
+        """Return the realized scores [N, V, ..., C] of z [V, ..., N, p] against the classes that
+        each view sees.
 
-    def _scores(self, z: Tensor, snapshot: Snapshot, labels: Tensor | None = None) -> Tensor:
-        """Return the realized scores [N, V, *lead, C] of z [V, *lead, N, p].
-
-        The queries come first, so that the classes of all runs are the columns of one score.
+        The queries come first, so that the classes of all views are the columns of one score. With
+        ``labels`` [N, V, ...] the class of a query is without the query, if the snapshot has it so.
         """
+        z = compute_dtype(z)
         rho = (z @ snapshot.mu.mT).movedim(-2, 0)
         kappa = self.bank.concentrations(snapshot)
         gains = self.noted_gains(kappa, z.dtype)
@@ -191,9 +194,14 @@ class ContrastiveLoss(WideModule):
         _, slope = exact_score_and_slope(self.zero, kappa, self.vanishing, self.bank.dim)
         return slope * (VANISHING / self.temperature)
 
-    @torch.no_grad()
+    def terms(self, kappa: Tensor, gains: Gains | None) -> Terms:
+        """Return the terms of the scores of classes [..., C], in the dtype of ``kappa``."""
+        tau = self.tau(kappa)
+        star, *added = terms(self.realization, kappa, tau, gains, self.bank.dim, self.zero)
+        return Terms(star, *(a if a is None else a.to(kappa.dtype) for a in added))
+
     def noted_gains(self, kappa: Tensor, dtype: torch.dtype) -> Gains | None:
-        """Return gains and targets of kappa [V, *lead, C], if a realization uses them, and note
+        """Return gains and targets of kappa [V, ..., C], if the realization uses them, and note
         them for `check`. Targets depend on the classes of all shards."""
         if not self.has_gains:
             return None
@@ -205,12 +213,11 @@ class ContrastiveLoss(WideModule):
         here = slice(self.bank.classes.start, self.bank.classes.stop)
         return Gains(gains.g[..., here], gains.mean, gains.target[..., here])
 
-    @torch.no_grad()
     def note(self, dtype: torch.dtype, gains: Gains | None, labels: Tensor | None = None) -> None:
         """Keep the least gain or target per class for `check`, and check it now on the CPU.
 
-        ``gains`` are [V, *lead, C] or, with ``labels`` [N, V, *lead], those of the own classes of
-        queries [N, V, *lead, 1].
+        ``gains`` are [V, ..., C] or, with ``labels`` [N, V, ...], those of the own classes of
+        queries [N, V, ..., 1].
         """
         if gains is None or not self.has_temperatures:
             return
@@ -232,15 +239,16 @@ class ContrastiveLoss(WideModule):
         return torch.where(in_reach | ~(least > 0), least, -math.inf)
 
     def require_temperatures(self, least: Tensor) -> None:
-        """Raise unless the least gains [*lead, C] of classes with temperatures are > 0."""
+        """Raise unless the least gains of all classes with temperatures are > 0."""
+        least = least.flatten()
         bad = ~(least > 0)
         if not bad.any():
             return
         named = []
-        for *run, c in bad.nonzero()[:NAMED].tolist():
-            gain = float(least[(*run, c)])
+        for c in bad.nonzero().flatten()[:NAMED].tolist():
+            gain = float(least[c])
             got = f"{gain:.4g}" if math.isfinite(gain) else "no temperature in reach"
-            named.append(f"{f'run {run[0]} ' if run else ''}class {c} ({got})")
+            named.append(f"{self.bank.class_name(c)} ({got})")
         more = ", ..." if int(bad.sum()) > NAMED else ""
         rule = "expected target gains > 0 and gains > 0 for class temperatures in reach"
         got = f"{int(bad.sum())} of {bad.numel()} not: {', '.join(named)}{more}"
@@ -251,3 +259,17 @@ def _temperature(value: object) -> float:
     tau = validation.finite_number("temperature", value)
     require_comparable("temperature", tau, torch.float32)
     return tau
+
+
+def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return a number as a tensor [], filled in once, and again inside every graph."""
+    if torch.compiler.is_compiling() or (
+        device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    ):
+        return torch.full((), value, dtype=dtype, device=device)
+    return _kept_number(value, dtype, device)
+
+
+@lru_cache(maxsize=64)
+def _kept_number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.full((), value, dtype=dtype, device=device)

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.arrays import shape_of
+from resultant._core.arrays import require_labels, shape_of
 from resultant.losses._cross_entropy import cross_entropy
-from resultant.losses._prior import log_prior_of, require_counted
-from resultant.losses._views import by_view, compute_dtype, labels_by_view, require_view_labels
+from resultant.losses._views import by_view, compute_dtype, labels_by_view
 from resultant.losses.bank import WideModule
+from resultant.losses.prior import log_prior_of, require_counted
 
 
 class LogitAdjustedCrossEntropy(WideModule):
@@ -39,28 +39,24 @@ class LogitAdjustedCrossEntropy(WideModule):
 
     log_prior: Tensor
 
-    # Leading shape of the logits; a stack of R runs has (R,).
-    lead: tuple[int, ...] = ()
-
     def __init__(self, class_counts: Tensor | Sequence[float], prior: float = 1.0) -> None:
         super().__init__()
         self.register_buffer("log_prior", log_prior_of(class_counts, prior), persistent=False)
 
     def forward(self, logits: Tensor, y: Tensor) -> Tensor:
-        rank, C = len(self.lead) + 2, self.log_prior.shape[-1]
-        if (
-            not isinstance(logits, Tensor)
-            or logits.dim() not in (rank, rank + 1)
-            or logits.shape[-rank:-2] != self.lead
-            or logits.shape[-1] != C
-        ):
-            shape = "".join(f"{n}, " for n in self.lead) + f"N, {C}"
-            raise ValueError(f"expected logits [{shape}] or [V, {shape}], got {shape_of(logits)}")
+        C = self.log_prior.shape[-1]
+        if not isinstance(logits, Tensor) or logits.dim() not in (2, 3) or logits.shape[-1] != C:
+            got = shape_of(logits)
+            raise ValueError(f"expected logits [N, {C}] or [V, N, {C}], got {got}")
         if logits.dtype not in validation.COMPUTE_DTYPE:
             raise ValueError(f"expected logits of a floating dtype, got {logits.dtype}")
-        require_view_labels(y, logits.shape[-2], C, self.lead, logits.device)
+        require_labels(y, logits.shape[-2], C, logits.device, None)
         require_counted(y, self.log_prior)
+        views = by_view(logits)
+        return self.mean_entropy(views, labels_by_view(y, len(views)))
+
+    def mean_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Average the cross-entropies of logits [V, ..., N, C] at labels [N, V, ...] over N, V."""
         with torch.autocast(logits.device.type, enabled=False):
-            views = by_view(compute_dtype(logits), self.lead).movedim(-2, 0)
-            labels = labels_by_view(y, views.shape[1], self.lead)
-            return cross_entropy(views, self.log_prior, labels).mean((0, 1))
+            scores = compute_dtype(logits).movedim(-2, 0)
+            return cross_entropy(scores, self.log_prior, labels).mean((0, 1))

@@ -9,15 +9,11 @@ and logarithms are float32 or wider, also under autocast; nothing in a step wait
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant.classes.gain import Gains
-from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.losses._cuda_graph import Replay, replays
@@ -26,6 +22,7 @@ from resultant.losses._streamed import streamed_loss, streams
 from resultant.losses._views import compute_dtype
 from resultant.losses.bank import ProCoBank, WideModule
 from resultant.losses.contrastive import ContrastiveLoss
+from resultant.losses.prior import log_prior_of
 
 
 class ProCoLoss(ContrastiveLoss):
@@ -105,8 +102,6 @@ class ProCoLoss(ContrastiveLoss):
         True
     """
 
-    bank: ProCoBank
-
     def __init__(
         self,
         num_classes: int,
@@ -133,14 +128,8 @@ class ProCoLoss(ContrastiveLoss):
             shard_classes=shard_classes,
         )
         rule = Rule(temperature, realization, validation.finite_number("beta", beta), family)
-        super().__init__(bank, (rule,), class_counts, prior)
-        self._realization = realization
+        super().__init__(bank, rule, log_prior_of(class_counts, prior, bank.num_classes))
         self.replay = Replay() if cuda_graph else None
-
-    @property
-    def realization(self) -> str:
-        """Name of the realization."""
-        return self._realization
 
     def extra_repr(self) -> str:
         settings = f"temperature={self.temperature}, realization={self.realization!r}"
@@ -154,7 +143,7 @@ class ProCoLoss(ContrastiveLoss):
         if self.replay is None or not replays(z, y):
             return self.step(z, y)
         bank = self.bank
-        bank.off_length.require()
+        bank.require_lengths()
         state = (bank.old, bank.new, self.least_target)
         settings = (self.training, self.temperature, self.family, bank.estimator, bank.leave_out)
         # In the computing dtype: a gradient scaled for half precision is rounded after the scaling.
@@ -169,28 +158,8 @@ class ProCoLoss(ContrastiveLoss):
             return streamed_loss(self, compute_dtype(z), y)
         return fused_loss(self, compute_dtype(z), y) if fuses(self, z) else self.stored(z, y)
 
-    @torch.no_grad()
-    def terms(self, kappa: Tensor, gains: Gains | None) -> Terms:
-        tau = _number(self.temperature, kappa.dtype, kappa.device)
-        star, *added = terms(self.realization, kappa, tau, gains, self.bank.dim, self.zero)
-        return Terms(star, *(a if a is None else a.to(kappa.dtype) for a in added))
-
     def _apply(self, fn: Any, recurse: bool = True) -> WideModule:
         if self.replay is not None:
             # Graphs read the buffers at their old addresses.
             self.replay = Replay()
         return super()._apply(fn, recurse)
-
-
-def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return a number as a tensor [], filled in once, and again inside every graph."""
-    if torch.compiler.is_compiling() or (
-        device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-    ):
-        return torch.full((), value, dtype=dtype, device=device)
-    return _kept_number(value, dtype, device)
-
-
-@lru_cache(maxsize=64)
-def _kept_number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.full((), value, dtype=dtype, device=device)

@@ -205,9 +205,9 @@ def save_run(
     weights = stack.network.state_dict()
     if isinstance(stack.network, StackedResNet32):
         weights = {name: a[index] for name, a in weights.items()}
-    banks = {f"bank.{name}": getattr(stack.proco.bank, name)[index] for name in ("old", "new")}
-    classes = stack.proco.bank.num_classes
-    facts = {"config": asdict(config), "run": asdict(run), "num_classes": classes}
+    bank = stack.proco.bank
+    banks = {f"bank.{name}": bank.sums(bank=name)[index] for name in ("old", "new")}
+    facts = {"config": asdict(config), "run": asdict(run), "num_classes": bank.per_run}
     facts["class_names"] = list(class_names)
     tensor_files.save(path, weights | banks, facts)
 

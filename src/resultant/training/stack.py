@@ -158,7 +158,7 @@ class Stack:
         if self.graph is None:
             self.step()
         else:
-            self.proco.bank.off_length.require()
+            self.proco.bank.require_lengths()
             self.graph.replay()
 
     def capture(self) -> None:
@@ -198,8 +198,9 @@ class Stack:
             named |= {f"loss.{name}": a for name, a in self.supervised.state_dict().items()}
         for name, p in self._parameters():
             named[f"momentum.{name}"] = self.optimizer.state[p]["momentum_buffer"]
-        named |= {f"proco.{name}": a for name, a in self.proco.state_dict().items()}
-        return named
+        bank = self.proco.bank
+        named |= {f"proco.bank.{name}": bank.sums(bank=name) for name in ("old", "new")}
+        return named | {"proco.bank.epoch": bank.epoch}
 
     def _parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Yield the trained parameters and their names."""

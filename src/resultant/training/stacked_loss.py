@@ -13,13 +13,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from resultant._core import validation
+from resultant._core.arrays import require_features, require_labels, shape_of
+from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.gain import Gains
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.classes.statistics import ClassState, ClassStatistics
-from resultant.losses.bank import Banks
+from resultant.losses.bank import ProCoBank, Snapshot, write_starts
 from resultant.losses.contrastive import ContrastiveLoss
 from resultant.losses.logit_adjusted import LogitAdjustedCrossEntropy
+from resultant.losses.prior import log_prior_of, require_counted
 
 # Roles of realizations in a score; temperature and preserve share their temperature.
 ROLES = {
@@ -30,10 +34,18 @@ ROLES = {
 }
 
 
-class StackedProCoBank(Banks):
-    """Banks ``old`` and ``new`` [R, C, p + 1] of R runs, with one seed per run."""
+class StackedProCoBank(ProCoBank):
+    """Statistics of R runs: a bank of R C classes, in which run r has the classes from r C on.
 
-    offset: Tensor
+    Args:
+        num_classes: Number of classes C of each run.
+        dim: Dimension p of the unit vectors.
+        seeds: Seed of the random starts of each run.
+        estimator: Estimator of kappa.
+        leave_out: Take each query out of its own class before it is scored.
+    """
+
+    first: Tensor
 
     def __init__(
         self,
@@ -44,20 +56,50 @@ class StackedProCoBank(Banks):
         estimator: str = "proco",
         leave_out: bool = False,
     ) -> None:
-        super().__init__(num_classes, dim, estimator, leave_out, (len(seeds),), tuple(seeds))
-        offset = torch.arange(len(seeds)).unsqueeze(-1) * self.num_classes
-        self.register_buffer("offset", offset, persistent=False)
+        # Before the banks, which begin with starts of these seeds.
+        self.seeds = tuple(validation.integer("seed", seed, 0) for seed in seeds)
+        self.runs, self.per_run = len(seeds), validation.integer("num_classes", num_classes, 1)
+        total = self.runs * self.per_run
+        super().__init__(total, dim, estimator=estimator, leave_out=leave_out)
+        first = torch.arange(0, total, self.per_run).unsqueeze(-1)
+        self.register_buffer("first", first, persistent=False)
 
-    def rows(self, y: Tensor) -> Tensor:
-        return (y + self.offset).reshape(-1)
+    def _start(self, bank: Tensor, which: int) -> None:
+        for rows, seed in zip(self._by_run(bank, 0), self.seeds, strict=True):
+            entropy = seed, int(self.epoch), which
+            write_starts(rows, range(self.per_run), self.per_run, entropy)
+
+    def add(self, z: Tensor, y: Tensor) -> Snapshot:
+        """Add views z [V, R, N, p] with labels y [N] or [R, N]; see `ProCoBank.add`.
+
+        Returns:
+            The snapshot with an axis of runs behind that of the views.
+        """
+        return self._snapshot_by_run(super().add(z.flatten(1, 2), (y + self.first).flatten()))
+
+    def snapshot(self, dtype: torch.dtype = torch.float32) -> Snapshot:
+        return self._snapshot_by_run(super().snapshot(dtype))
+
+    def sums(self, *, bank: str = "old") -> Tensor:
+        """Return sums and counts [R, C, p + 1] of bank ``old`` or ``new``, without a copy."""
+        return self._by_run(self.named(bank), 0)
 
     def state(self, run: int, *, bank: str = "old") -> ClassState:
         """Return the classes of one run, of bank ``old`` or ``new``, in float64."""
-        return self.state_of(self.named(bank)[run])
+        return self.state_of(self.sums(bank=bank)[run])
 
     def statistics(self, run: int, *, bank: str = "old") -> ClassStatistics:
         """Return a copy of the sums of one run."""
-        return self.statistics_of(self.named(bank)[run])
+        return self.statistics_of(self.sums(bank=bank)[run])
+
+    def class_name(self, c: int) -> str:
+        return "run {} class {}".format(*divmod(c, self.per_run))
+
+    def _by_run(self, a: Tensor, axis: int) -> Tensor:
+        return a.unflatten(axis, (self.runs, -1))
+
+    def _snapshot_by_run(self, snapshot: Snapshot) -> Snapshot:
+        return Snapshot(*(a if a is None else self._by_run(a, 1) for a in snapshot))
 
 
 class StackedProCoLoss(ContrastiveLoss):
@@ -99,8 +141,12 @@ class StackedProCoLoss(ContrastiveLoss):
         if len(shared := {(rule.tau, rule.family) for rule in rules}) > 1:
             raise ValueError(f"expected one temperature and family of all runs, got {shared}")
         bank = StackedProCoBank(num_classes, dim, seeds, estimator=estimator, leave_out=leave_out)
-        super().__init__(bank, rules, class_counts, prior)
+        super().__init__(bank, rules[0], log_prior_of(class_counts, prior, num_classes))
         self.realizations = tuple(rule.realization for rule in rules)
+        self.has_gains = any(name != "native" for name in self.realizations)
+        self.has_temperatures = any(name in TEMPERED for name in self.realizations)
+        self.beta = torch.tensor([[rule.beta] for rule in rules], dtype=torch.float64)
+        self.least_target = self.least_target.repeat(len(rules), 1)
         # A role of all runs or of none has no mask.
         self.in_all: dict[str, bool] = {}
         for role, names in ROLES.items():
@@ -112,6 +158,25 @@ class StackedProCoLoss(ContrastiveLoss):
     def extra_repr(self) -> str:
         settings = f"temperature={self.temperature}, realizations={self.realizations}"
         return f"{settings}, betas={self.beta.squeeze(-1).tolist()}"
+
+    def forward(self, z: Tensor, y: Tensor) -> Tensor:
+        """Return the losses [R] of z [R, N, p] or [V, R, N, p] and labels y [N] or [R, N]."""
+        views = self._views(z)
+        if not z.shape[-2]:
+            raise ValueError("expected a batch of one sample or more, got an empty batch: skip it")
+        _require_labels(y, *z.shape[-3:-1], self.bank.per_run, z.device)
+        require_counted(y, self.log_prior)
+        if not torch.compiler.is_compiling():
+            self.bank.require_lengths()
+        labels = _labels_by_view(y, *views.shape[:3])
+        return self.mean_entropy(views, labels, self.snapshot(views, y))
+
+    def scores(self, z: Tensor) -> Tensor:
+        """Return the scores [R, N, C] or [V, R, N, C] of z against the bank ``old`` as it is."""
+        views = self._views(z)
+        with torch.autocast(z.device.type, enabled=False):
+            scores = self.realized(views, self.bank.snapshot(COMPUTE_DTYPE[z.dtype]))
+            return scores.movedim(0, -2).reshape(*z.shape[:-1], scores.shape[-1])
 
     def state(self, run: int) -> ClassState:
         """Return the classes that one run is scored against, of the bank ``old``."""
@@ -142,6 +207,15 @@ class StackedProCoLoss(ContrastiveLoss):
     def require_temperatures(self, least: Tensor) -> None:
         super().require_temperatures(self._where("tempered", least, math.inf))
 
+    def _views(self, z: Tensor) -> Tensor:
+        """Return unit vectors z [R, N, p] or [V, R, N, p] as [V, R, N, p]; raise for other z."""
+        runs, dim = self.bank.runs, self.bank.dim
+        _require_runs("z", z, runs, dim)
+        # Once here: products and banks would copy the views of a network again.
+        z = z.contiguous()
+        require_features(z.view(-1, dim), dim, self.log_prior.device, None)
+        return z if z.dim() == 4 else z.unsqueeze(0)
+
     def _has(self, role: str) -> bool:
         return self.in_all[role] or getattr(self, role) is not None
 
@@ -158,4 +232,33 @@ class StackedLogitAdjustedCrossEntropy(LogitAdjustedCrossEntropy):
         self, class_counts: Tensor | Sequence[float], prior: float = 1.0, *, runs: int
     ) -> None:
         super().__init__(class_counts, prior)
-        self.lead = (runs,)
+        self.runs = runs
+
+    def forward(self, logits: Tensor, y: Tensor) -> Tensor:
+        C = len(self.log_prior)
+        _require_runs("logits", logits, self.runs, C)
+        _require_labels(y, *logits.shape[-3:-1], C, logits.device)
+        require_counted(y, self.log_prior)
+        views = logits if logits.dim() == 4 else logits.unsqueeze(0)
+        return self.mean_entropy(views, _labels_by_view(y, *views.shape[:3]))
+
+
+def _require_runs(name: str, a: Tensor, runs: int, width: int) -> None:
+    """Raise unless ``a`` is [R, N, width] or [V, R, N, width]."""
+    if a.dim() not in (3, 4) or a.shape[-3] != runs or a.shape[-1] != width:
+        shape = f"{runs}, N, {width}"
+        raise ValueError(f"expected {name} [{shape}] or [V, {shape}], got {shape_of(a)}")
+
+
+def _require_labels(y: Tensor, runs: int, n: int, num_classes: int, device: torch.device) -> None:
+    """Raise unless ``y`` [N] or [R, N] holds labels."""
+    # Compared one by one: under torch.compile sizes may be symbols, which `in` does not find.
+    if y.shape != (n,) and y.shape != (runs, n):
+        rule = f"expected y [{n}] or {[runs, n]}, one per row of z"
+        raise ValueError(f"{rule}, got {shape_of(y)}")
+    require_labels(y.reshape(-1), y.numel(), num_classes, device, None)
+
+
+def _labels_by_view(y: Tensor, views: int, runs: int, n: int) -> Tensor:
+    """Expand labels ``y`` [N] or [R, N] to [N, V, R]."""
+    return y.expand(views, runs, n).movedim(-1, 0)

@@ -11,11 +11,21 @@ from resultant._core import validation
 from resultant._core.arrays import shape_of
 
 
-def log_prior_of(counts: Tensor | Sequence[float], prior: float) -> Tensor:
-    r"""Return :math:`\gamma\log\pi_c` [C] in float64; zero for gamma = 0 and any counts."""
+def log_prior_of(
+    counts: Tensor | Sequence[float] | None, prior: float, num_classes: int | None = None
+) -> Tensor:
+    r"""Return :math:`\gamma\log\pi_c` [C] in float64; zero for gamma = 0 and any counts.
+
+    Without counts the ``num_classes`` classes have equal shares.
+    """
+    if counts is None:
+        assert num_classes is not None
+        counts = torch.ones(num_classes)
     n = torch.as_tensor(counts, dtype=torch.float64).detach().cpu()
     if n.dim() != 1 or not len(n):
         raise ValueError(f"expected class_counts [C] of one class or more, got {shape_of(n)}")
+    if num_classes not in (None, len(n)):
+        raise ValueError(f"expected class_counts [{num_classes}], one per class, got {len(n)}")
     validation.require_in_range("class_counts", n, 0.0, rule=">= 0 and finite")
     validation.require_in_range(
         "the sum of class_counts", n.sum(), 0.0, rule="> 0 and finite", open_low=True
