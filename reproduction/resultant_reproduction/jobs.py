@@ -218,7 +218,7 @@ def last_states(
             train, test = (x.cpu() for x in features.subset("projection", i))
             space = FrozenSpace(
                 *("projection", train, labels, test, queries, None, None),
-                *(stack.proco.bank.statistics(index).to("cpu"), config.temperature),
+                *(stack.proco.bank.run_statistics(index).to("cpu"), config.temperature),
                 *(config.estimator, torch.float64),
             )
             states[run.name] = summarize_state(space, config.prior)

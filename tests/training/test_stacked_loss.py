@@ -72,7 +72,7 @@ def test_runs_are_separate_losses(
             torch.testing.assert_close(grad[:, i], expected_grad, rtol=1e-10, atol=1e-13)
             torch.testing.assert_close(scores[i], one.scores(z[0, i]))
             torch.testing.assert_close(stack.state(i).kappa, one.state().kappa)
-            total = stack.bank.statistics(i, bank="new").total
+            total = stack.bank.run_statistics(i, bank="new").total
             torch.testing.assert_close(total, one.bank.statistics(bank="new").total)
             one.start_epoch()
         stack.start_epoch()

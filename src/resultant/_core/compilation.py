@@ -22,7 +22,7 @@ def untraced(function: Callable[P, T]) -> Callable[P, T]:
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         if torch.compiler.is_compiling():
-            return torch.compiler.disable(function)(*args, **kwargs)
+            return torch.compiler.disable(function)(*args, **kwargs)  # type: ignore[call-arg]
         return function(*args, **kwargs)
 
     return call

@@ -84,11 +84,11 @@ class StackedProCoBank(ProCoBank):
         """Return sums and counts [R, C, p + 1] of bank ``old`` or ``new``, without a copy."""
         return self._by_run(self.named(bank), 0)
 
-    def state(self, run: int, *, bank: str = "old") -> ClassState:
+    def run_state(self, run: int, *, bank: str = "old") -> ClassState:
         """Return the classes of one run, of bank ``old`` or ``new``, in float64."""
         return self.state_of(self.sums(bank=bank)[run])
 
-    def statistics(self, run: int, *, bank: str = "old") -> ClassStatistics:
+    def run_statistics(self, run: int, *, bank: str = "old") -> ClassStatistics:
         """Return a copy of the sums of one run."""
         return self.statistics_of(self.sums(bank=bank)[run])
 
@@ -99,7 +99,9 @@ class StackedProCoBank(ProCoBank):
         return a.unflatten(axis, (self.runs, -1))
 
     def _snapshot_by_run(self, snapshot: Snapshot) -> Snapshot:
-        return Snapshot(*(a if a is None else self._by_run(a, 1) for a in snapshot))
+        mu, R, *rest = snapshot
+        others = (None if a is None else self._by_run(a, 1) for a in rest)
+        return Snapshot(self._by_run(mu, 1), self._by_run(R, 1), *others)
 
 
 class StackedProCoLoss(ContrastiveLoss):
@@ -164,12 +166,11 @@ class StackedProCoLoss(ContrastiveLoss):
         views = self._views(z)
         if not z.shape[-2]:
             raise ValueError("expected a batch of one sample or more, got an empty batch: skip it")
-        _require_labels(y, *z.shape[-3:-1], self.bank.per_run, z.device)
+        _require_labels(y, self.bank.runs, z.shape[-2], self.bank.per_run, z.device)
         require_counted(y, self.log_prior)
         if not torch.compiler.is_compiling():
             self.bank.require_lengths()
-        labels = _labels_by_view(y, *views.shape[:3])
-        return self.mean_entropy(views, labels, self.snapshot(views, y))
+        return self.mean_entropy(views, _labels_by_view(y, views), self.snapshot(views, y))
 
     def scores(self, z: Tensor) -> Tensor:
         """Return the scores [R, N, C] or [V, R, N, C] of z against the bank ``old`` as it is."""
@@ -180,7 +181,7 @@ class StackedProCoLoss(ContrastiveLoss):
 
     def state(self, run: int) -> ClassState:
         """Return the classes that one run is scored against, of the bank ``old``."""
-        return self.bank.state(run)
+        return self.bank.run_state(run)
 
     def exact(self, rho: Tensor, kappa: Tensor, tau: Tensor) -> Tensor:
         q = super().exact(rho, kappa, tau)
@@ -237,10 +238,10 @@ class StackedLogitAdjustedCrossEntropy(LogitAdjustedCrossEntropy):
     def forward(self, logits: Tensor, y: Tensor) -> Tensor:
         C = len(self.log_prior)
         _require_runs("logits", logits, self.runs, C)
-        _require_labels(y, *logits.shape[-3:-1], C, logits.device)
+        _require_labels(y, self.runs, logits.shape[-2], C, logits.device)
         require_counted(y, self.log_prior)
         views = logits if logits.dim() == 4 else logits.unsqueeze(0)
-        return self.mean_entropy(views, _labels_by_view(y, *views.shape[:3]))
+        return self.mean_entropy(views, _labels_by_view(y, views))
 
 
 def _require_runs(name: str, a: Tensor, runs: int, width: int) -> None:
@@ -259,6 +260,6 @@ def _require_labels(y: Tensor, runs: int, n: int, num_classes: int, device: torc
     require_labels(y.reshape(-1), y.numel(), num_classes, device, None)
 
 
-def _labels_by_view(y: Tensor, views: int, runs: int, n: int) -> Tensor:
-    """Expand labels ``y`` [N] or [R, N] to [N, V, R]."""
-    return y.expand(views, runs, n).movedim(-1, 0)
+def _labels_by_view(y: Tensor, views: Tensor) -> Tensor:
+    """Expand labels ``y`` [N] or [R, N] of views [V, R, N, k] to [N, V, R]."""
+    return y.expand(views.shape[:-1]).movedim(-1, 0)
