@@ -28,7 +28,8 @@ OPTIONS = (
 
 
 def build(target: Path) -> bool:
-    """Compile the kernel to ``target``; return False, with a message, if that fails."""
+    """Compile the kernel to ``target``; if that fails, remove it and return False, with a
+    message."""
     compiler = shlex.split(os.environ.get("CC", "")) or [shutil.which("cc") or "gcc"]
     sources = [str(FOLDER / f"_kernel_{name}.c") for name in ("f64", "f32")]
     # `special/compiled.py` computes the same, and does not load a library of other sources.
@@ -43,6 +44,8 @@ def build(target: Path) -> bool:
         reason = getattr(error, "stderr", None) or error
         print(f"resultant is built without its compiled kernel: {reason}", file=sys.stderr)
         temporary.unlink(missing_ok=True)
+        # A library of an earlier build must not get into a wheel for any platform.
+        target.unlink(missing_ok=True)
         return False
     return True
 
