@@ -92,36 +92,34 @@ def close_scores(coordinates: Array, p: int) -> tuple[Array, Array]:
     return q, np.maximum(abs(q), abs(inputs[0] * slope))
 
 
-# The place of each derivative in `arb.score`, and of its own derivatives in `arb.hessian`.
-DERIVATIVES = {"dq/dkappa": (2, [1, 3, 4]), "dq/dtau": (3, [2, 4, 5])}
-
-
-def true_derivative(coordinates: Array, p: int, name: str) -> tuple[Array, Array]:
-    """Return the derivative by Arb, and the size that its error is relative to: its own, and that
-    of its change under a change of rho, kappa and tau by their own sizes."""
-    inputs = arguments(coordinates)
-    place, row = DERIVATIVES[name]
-    points = list(zip(*inputs, strict=True))
-    value = np.array([arb.score(*x, p)[place] for x in points])
-    second = np.array([arb.hessian(*x, p) for x in points]).T[row]
-    return value, abs(value) + abs(np.array(inputs) * second).sum(0)
+# The argument of each derivative.
+DERIVATIVES = {"dq/dkappa": 1, "dq/dtau": 2}
 
 
 def close_derivative(coordinates: Array, p: int, name: str) -> tuple[Array, Array]:
-    """Return `true_derivative` by our float64, which is exact to float32."""
+    """Return the derivative by our float64, which is exact to float32, and the size that its error
+    is relative to: its own, and that of its change under a change of rho, kappa and tau by their
+    own sizes."""
     x = [torch.from_numpy(a).requires_grad_() for a in arguments(coordinates)]
-    (value,) = torch.autograd.grad(
-        vmf_score(x[0], x[1], x[2], p).sum(), x[DERIVATIVES[name][0] - 1], create_graph=True
-    )
+    total = vmf_score(x[0], x[1], x[2], p).sum()
+    (value,) = torch.autograd.grad(total, x[DERIVATIVES[name]], create_graph=True)
     second = torch.autograd.grad(value.sum(), x)
-    change = sum((a * b).abs() for a, b in zip(x, second, strict=True))
-    return value.detach().numpy(), (value.abs() + change).detach().numpy()
+    with torch.no_grad():
+        change = torch.stack([(a * b).abs() for a, b in zip(x, second, strict=True)]).sum(0)
+        return value.numpy(), (value.abs() + change).numpy()
+
+
+def true_derivative(coordinates: Array, p: int, name: str) -> tuple[Array, Array]:
+    """Return the derivative by Arb, and the size of `close_derivative`."""
+    points = zip(*arguments(coordinates), strict=True)
+    value = np.array([arb.score(*x, p)[1 + DERIVATIVES[name]] for x in points])
+    return value, close_derivative(coordinates, p, name)[1]
 
 
 def our_derivative(coordinates: Array, p: int, name: str, dtype: torch.dtype) -> Array:
     x = [torch.from_numpy(a).to(dtype).requires_grad_() for a in arguments(coordinates)]
     total = vmf_score(x[0], x[1], x[2], p).sum()
-    (value,) = torch.autograd.grad(total, x[DERIVATIVES[name][0] - 1])
+    (value,) = torch.autograd.grad(total, x[DERIVATIVES[name]])
     return value.double().numpy()
 
 
