@@ -69,6 +69,7 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
+	git ls-files '*.md' | xargs $(BIN)/codespell -D docs/words.txt
 	$(BIN)/pyright
 
 format: install

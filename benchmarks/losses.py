@@ -4,7 +4,7 @@ benchmarks/losses.json.
 python -m benchmarks.losses
 
 The direct way is the method of the ProCo authors for two views, without their host
-synchronisations: N x C x p differences for the norms, and a Bessel function by backward
+synchronizations: N x C x p differences for the norms, and a Bessel function by backward
 recurrence from twice the order, one kernel per step. The matrix products of the loss are also
 timed by themselves, and the time of each kernel is listed for the largest size. Without a CUDA
 device only the agreement of both ways is checked on a small problem."""

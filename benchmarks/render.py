@@ -130,7 +130,7 @@ def loss_bar(losses: Row) -> Iterator[list[str]]:
         yield [
             f"a step of the loss, {size}, {losses['device']}",
             f"{called}, {rest}",
-            f"the authors' code: {theirs}{memory}; without its host synchronisations: {same}",
+            f"the authors' code: {theirs}{memory}; without its host synchronizations: {same}",
         ]
 
 

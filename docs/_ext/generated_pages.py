@@ -25,10 +25,19 @@ ROOMS = {
     "losses": "Losses",
     "classifiers": "Classifiers",
 }
-# Public names of other folders, which load on their own.
+# Public names of other folders, which load on their own, and why some have no formula.
 MODULES = {
-    "features": ("Feature files", "resultant.features"),
-    "analysis": ("Analysis of frozen features", "resultant.analysis"),
+    "features": (
+        "Feature files",
+        "resultant.features",
+        "These names read and write files. They compute nothing, so they have no formula.",
+    ),
+    "analysis": (
+        "Analysis of frozen features",
+        "resultant.analysis",
+        "Each function answers one question and returns a plain result. `load_space` and "
+        "`analyze_space` have no formula of their own: they read features, and ask all questions.",
+    ),
 }
 # Classes that are made by hand, not only returned.
 ROOTS = ("FrozenSpace", "FeatureStore", "Policy")
@@ -39,6 +48,10 @@ TRAINING = (
     "resultant.training.job.Job",
     "resultant.training.cifar.train_cifar",
     "resultant.training.image_sets.train_images",
+)
+TRAINING_INTRODUCTION = (
+    "These names open images, hold settings and run the training. The mathematics is that of the "
+    "loss: see `ProCoLoss` for its formulas."
 )
 COMMANDS = (
     "analyze",
@@ -64,20 +77,21 @@ def _write(app: Sphinx) -> None:
     for room in ROOMS:
         paths = [f"resultant.{name}" for name in getattr(resultant, room).__all__]
         _replace(folder / f"{room}.rst", _room(ROOMS[room], paths))
-    for room, (title, module) in MODULES.items():
-        _replace(folder / f"{room}.rst", _module(title, importlib.import_module(module)))
-    _replace(folder / "training.rst", _room("Images and training", TRAINING))
+    for room, (title, module, text) in MODULES.items():
+        _replace(folder / f"{room}.rst", _module(title, importlib.import_module(module), text))
+    training = _room("Images and training", TRAINING, TRAINING_INTRODUCTION)
+    _replace(folder / "training.rst", training)
     _replace(folder / "commands.md", _commands())
 
 
-def _room(title: str, paths: Iterable[str]) -> str:
-    text = [title, "=" * len(title), ""]
+def _room(title: str, paths: Iterable[str], introduction: str = "") -> str:
+    text = [title, "=" * len(title), "", introduction, ""]
     for path in paths:
         text += _section(path)
     return "\n".join(text)
 
 
-def _module(title: str, module: ModuleType) -> str:
+def _module(title: str, module: ModuleType, introduction: str) -> str:
     """Return the page of a module; results stand below the function that returns them."""
     names = [name for name in module.__all__ if not name.isupper()]
     values = {name: getattr(module, name) for name in names}
@@ -88,7 +102,7 @@ def _module(title: str, module: ModuleType) -> str:
     for name in sorted(names, key=lambda name: len(reached[name])):
         for result in reached[name]:
             owner.setdefault(result, name)
-    text = [title, "=" * len(title), ""]
+    text = [title, "=" * len(title), "", introduction, ""]
     for name in sorted(names, key=lambda name: (name not in classes, name)):
         if name not in owner:
             text += _section(f"{module.__name__}.{name}")

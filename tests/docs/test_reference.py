@@ -19,12 +19,14 @@ PAPER = tomllib.loads((PRINTED / "paper.toml").read_text())
 EQUATIONS = tomllib.loads((ROOT / "docs" / "equations.toml").read_text())
 ANALYSIS = EQUATIONS.pop("analysis")
 NAMES = [name for name in resultant.__all__ if name != "__version__"]
-# Analysis names that compute nothing themselves: they load, or ask all questions.
+# Analysis names that compute nothing themselves, as their page says.
 PLAIN = {"analyze_space", "load_space"}
+ROOTS = {"FrozenSpace", "Policy"}
 QUESTIONS = [
     name
     for name in resultant.analysis.__all__
-    if inspect.isfunction(getattr(resultant.analysis, name)) and name not in PLAIN
+    if (inspect.isfunction(getattr(resultant.analysis, name)) or name in ROOTS)
+    and name not in PLAIN
 ]
 
 
