@@ -13,7 +13,7 @@ NOTE = """\
 ResNet-50 with all views of a batch: random crops, colours and RandAugment, made on the GPU. The
 resident batch is the same step, compiled and in a CUDA graph, on one batch that stays on the GPU.
 The ratio of the first epoch is to the slower of decoding alone and training alone. "Other" is the
-GPU memory apart from the network and the decoded images. Each row is one run. The run of the JPEG files
+GPU memory without the network and the decoded images. Each row is one run. That of the JPEG files
 is of an earlier loop; a later reading of their first epoch was lower (0.43).
 {device}, torch {torch}."""
 SIDE_NOTE = """\
