@@ -2,7 +2,7 @@
 Low temperature leaves the expansion
 ====================================
 
-The expansion holds while one over the temperature is small beside the dimension. Beyond, its error grows
+The expansion holds while one over the temperature is small compared with the dimension. Beyond, its error grows
 without bound, while the free-energy form stays close to the exact score.
 """
 

@@ -1,7 +1,13 @@
-// Pictures keep letters of a readable size: on a small screen they scroll inside a box.
+// Pictures and tables keep letters of a readable size: on a small screen they scroll inside a box.
 "use strict";
 
 addEventListener("load", () => {
+  // Words and intervals in cells keep a width; the table scrolls.
+  for (const cell of document.querySelectorAll("article table.docutils td")) {
+    const { length } = cell.textContent;
+    cell.classList.toggle("words", length > 40);
+    cell.classList.toggle("interval", length <= 40 && /[±[]/.test(cell.textContent));
+  }
   for (const image of document.querySelectorAll("article img")) {
     if (image.closest(".sphx-glr-thumbcontainer, .movable") || !image.naturalWidth) continue;
     const box = document.createElement("div");
