@@ -118,6 +118,8 @@ def processes(device: torch.device) -> Iterator[torch.device]:
     # Sizes of batches are exchanged on the host, also where tensors travel between devices.
     backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
     dist.init_process_group(backend, device_id=device if cuda else None)
+    # While no process waits yet.
+    _patient_group(dist.group.WORLD)
     yield device
     # Not after an error: the other processes may be waiting, and torchrun ends them. A thread of
     # gloo that releases a tensor while Python exits aborts the process: the barrier lets such
