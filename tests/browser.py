@@ -81,7 +81,7 @@ class Browser:
         self.send("Emulation.setEmulatedMedia", features=[theme])
         self.send("Page.navigate", url=path.as_uri())
         self.wait("document.readyState === 'complete'")
-        self.wait("!document.getElementById('plots') || document.body.dataset.ready")
+        self.wait("!document.getElementById('data') || document.body.dataset.ready")
 
     def js(self, expression: str) -> Any:
         """Evaluate JavaScript in the page; promises are awaited."""

@@ -10,7 +10,6 @@ from resultant._core.text import (
     file_name,
     one_line,
     printable,
-    script_json,
     shortened,
 )
 
@@ -42,10 +41,6 @@ def test_a_long_message_keeps_its_ends() -> None:
     text = "begin " + "x" * 10**6 + " end"
     assert len(shortened(text)) == 2000
     assert shortened(text).startswith("begin x") and shortened(text).endswith("x end")
-
-
-def test_json_closes_no_script() -> None:
-    assert script_json({"a": "</script>\u2028"}) == '{"a":"\\u003c/script>\\u2028"}'
 
 
 def test_file_names_are_short_and_plain() -> None:

@@ -54,8 +54,8 @@ class Links(HTMLParser):
 def test_page_is_well_formed_and_needs_no_other_file(folder: Path) -> None:
     text = (folder / "index.html").read_text()
     links = Links(text)
-    # Two of numbers, that of Bokeh and our own.
-    assert not links.open and links.scripts == 4
+    # The numbers, Bokeh and our own.
+    assert not links.open and links.scripts == 3
     assert len(links.ids) == len(set(links.ids))
     assert "Content-Security-Policy" in text and "@import" not in text
     for url in links.urls:

@@ -1,13 +1,11 @@
 """Text of others in messages: names and errors for a terminal, a table, a page and a file name.
 
 A name from a file may hold anything. `one_line` and `visible` serve the terminal, `csv_cell` tables
-for spreadsheets, `script_json` data inside a page, and `file_name` names of files; the templates of
-pages escape by themselves.
+for spreadsheets, and `file_name` names of files; the templates of pages escape by themselves.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable
@@ -90,12 +88,6 @@ def csv_cell(value: object) -> object:
     except ValueError:
         return f"'{value}"
     return value
-
-
-def script_json(value: object) -> str:
-    """JSON that is safe inside an HTML script."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def file_name(name: str) -> str:

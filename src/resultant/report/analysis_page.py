@@ -11,7 +11,7 @@ from resultant.analysis.fits import FITS
 from resultant.classes.groups import GROUPS
 from resultant.report import decision_figures, explorer_figures, theory_figures
 from resultant.report.charts import Chart, kept
-from resultant.report.explorer import Side, payload, rows_of
+from resultant.report.explorer import Side, choice_of, rows_of
 from resultant.report.page import Page, Section
 from resultant.report.plots import ClassColumns
 from resultant.report.summary import foremost, headline, summary
@@ -53,9 +53,10 @@ def analysis_page(
         side = sides.get(name, Side(a))
         title = f"{name}: " if name != first else ""
         sections += _sections(slug, title, side, names, unfolded=name == first)
-    advice = analyses[first].advice
+    advice, s = analyses[first].advice, analyses[first].space
     return Page(
-        title=f"{where}: angular gain of {analyses[first].space.num_classes:,} classes",
+        title=f"{where}: {s.num_classes:,} classes, {s.fitting:,} training and {s.held_out:,} "
+        "held-out rows",
         facts=summary(analyses, where, names),
         sections=sections,
         notes=[*notes, *(n for name in ordered for n in _notes(name, analyses[name], names))],
@@ -128,7 +129,7 @@ def _sections(
             else "",
             explorer_figures.charts([side]) if moves else (),
             open=True,
-            explorer=payload([side], names) if moves else None,
+            sides=[side] if moves else (),
         ),
         section(
             "gains",
@@ -142,7 +143,8 @@ def _sections(
             "pairs",
             "Between two classes",
             "An edit of the gains moves the boundaries between classes. Choose two classes and see "
-            "their scores on the arc from one to the other; the sliders above apply here too.",
+            "their scores on the arc from one to the other; the sliders above apply here too."
+            + choice_of(side),
             (
                 *(explorer_figures.arc_charts(side) if side.arcs is not None else ()),
                 *(theory_figures.boundaries(a), theory_figures.typical(a)),
@@ -174,15 +176,14 @@ def _sections(
     return [s for s in sections if s is not None]
 
 
-def class_columns(a: Analysis, names: Sequence[str]) -> ClassColumns | None:
+def class_columns(a: Analysis, names: Sequence[str]) -> ClassColumns:
     """Return the numbers that figures show for a class; the page fills those of the sliders."""
-    if a.gains is None:
-        return None
-    g = a.gains
-    columns: dict[str, Sequence[Any]] = {"training rows": g.count.tolist()}
-    if g.group is not None:
-        columns["group"] = [GROUPS[i] for i in g.group.tolist()]
-    columns["gain"] = g.gain.tolist()
+    columns: dict[str, Sequence[Any]] = {}
+    if (g := a.gains) is not None:
+        columns["training rows"] = g.count.tolist()
+        if g.group is not None:
+            columns["group"] = [GROUPS[i] for i in g.group.tolist()]
+        columns["gain"] = g.gain.tolist()
     if a.grid is not None:
         columns["held-out rows"] = a.grid.queries.tolist()
         # The sliders fill these.

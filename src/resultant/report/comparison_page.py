@@ -17,7 +17,7 @@ from resultant.classes.rule import EDITED
 from resultant.report import decision_figures, explorer_figures
 from resultant.report.analysis_page import class_columns, footer, slugs, snippets
 from resultant.report.charts import Axis, Chart, Points, kept
-from resultant.report.explorer import Side, payload, rows_of
+from resultant.report.explorer import Side, choice_of, rows_of
 from resultant.report.page import Page, Section
 from resultant.report.plots import ClassColumns
 from resultant.report.table import Column, Table
@@ -252,7 +252,7 @@ def _sections(
                 f"its name, to follow it through all figures. {rows_of(pair)}",
                 explorer_figures.charts(pair),
                 open=unfolded,
-                explorer=payload(pair, names),
+                sides=pair,
                 **common,
             )
         )
@@ -262,7 +262,7 @@ def _sections(
                 f"{slug}-pairs",
                 f"{title}Between two classes",
                 "Choose two classes and see their scores on the arc from one to the other, in A "
-                "and in B; the sliders above apply here too.",
+                "and in B; the sliders above apply here too." + choice_of(pair[0]),
                 [chart for side in pair for chart in explorer_figures.arc_charts(side)],
                 open=False,
                 arcs=True,
@@ -272,11 +272,10 @@ def _sections(
     return sections
 
 
-def _columns(both: Pair, names: Sequence[str]) -> ClassColumns | None:
+def _columns(both: Pair, names: Sequence[str]) -> ClassColumns:
     """Return the numbers that figures show for a class; the sliders fill the accuracies."""
-    if (columns := class_columns(both[0], names)) is None or both[1].gains is None:
-        return None
-    own = {k: v for k, v in columns.columns.items() if k in ("training rows", "group")}
+    columns = class_columns(both[0], names).columns
+    own = {k: v for k, v in columns.items() if k in ("training rows", "group")}
     gains = {
         f"gain in {s}": a.gains.gain.tolist() for s, a in zip(SIDES, both, strict=True) if a.gains
     }

@@ -1,18 +1,19 @@
 """The numbers behind the sliders of a page.
 
 The numbers are those of `resultant.analysis.response` at the points of a grid of temperature, beta
-and prior; the page interpolates between these points.
+and prior; the page interpolates between these points. All are plain JSON, which the page holds
+compressed.
 """
 
 from __future__ import annotations
 
-import base64
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
+from torch import Tensor
 
 from resultant._core.text import counted
 from resultant.analysis import Analysis, GridPoint, RealizationGrid
@@ -20,10 +21,16 @@ from resultant.analysis.arcs import Arcs
 from resultant.analysis.response import Response
 from resultant.classes.groups import GROUPS
 from resultant.classes.rule import REALIZATIONS
+from resultant.report.glossary import find_term
 from resultant.report.words import NAMES, Settings, settings
 
-# Bytes of the accuracies of the classes on a page; of more classes it holds the first.
-BYTES = 1_000_000
+# Measures of the sliders, as `GridPoint` and the page call them; those of groups lie between.
+MEASURES = {
+    "accuracy": "accuracy",
+    "balanced": "balanced accuracy",
+    "nll": "log-loss",
+    "ece": "calibration error",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,23 +67,29 @@ class Side:
     @property
     def grid(self) -> RealizationGrid:
         """The grid at the temperature of the analysis."""
-        return self.grids[int(np.argmin([abs(t - self.analysis.space.tau) for t in self.taus]))]
+        own = self.analysis.space.tau
+        return min(zip(self.taus, self.grids, strict=True), key=lambda at: abs(at[0] - own))[1]
 
     def point(self, at: Settings) -> GridPoint:
         """The point of the grid at some settings; cosine and native take any beta."""
         return self.grid.point(at.realization, at.beta, at.prior)
 
 
-def payload(sides: Sequence[Side], names: Sequence[str]) -> dict[str, Any]:
+def payload(sides: Sequence[Side], kept: Tensor) -> dict[str, Any]:
     """Return the numbers of the sliders as JSON types.
 
     Args:
         sides: One side, or the two of a comparison.
-        names: Names of the classes [C].
+        kept: True for the classes [C] whose numbers the page holds.
     """
-    first = sides[0].analysis
     at = start(sides)
+    groups = [g for g in GROUPS if sides[0].analysis.space.groups.get(g)]
+    first, second, *others = MEASURES
+    measures = {n: MEASURES.get(n, n) for n in (first, second, *groups, *others)}
     return {
+        "advised": not _without_sliders(sides[0].analysis),
+        "measures": measures,
+        "terms": {text: find_term(text) for text in (*measures.values(), *NAMES.values())},
         "rules": [NAMES[name] for name in REALIZATIONS],
         "offered": _offered(sides),
         "edited": [name not in ("native", "cosine") for name in REALIZATIONS],
@@ -86,11 +99,8 @@ def payload(sides: Sequence[Side], names: Sequence[str]) -> dict[str, Any]:
             "beta": at.beta,
             "gamma": at.prior,
         },
-        "names": list(names),
-        "count": _counts(first),
-        "group": _groups(first),
-        "groups": [g for g in GROUPS if first.space.groups.get(g)],
-        "sides": [_side(side, _offered(sides), BYTES // len(sides)) for side in sides],
+        "groups": groups,
+        "sides": [_side(side, _offered(sides), kept) for side in sides],
     }
 
 
@@ -110,7 +120,7 @@ def start(sides: Sequence[Side]) -> Settings:
     return at._replace(**nearest)
 
 
-def _side(side: Side, offered: Sequence[int], most: int) -> dict[str, Any]:
+def _side(side: Side, offered: Sequence[int], kept: Tensor) -> dict[str, Any]:
     grids, first = side.grids, side.grids[0]
     points = [
         grid.point(REALIZATIONS[rule], beta, gamma)
@@ -120,83 +130,80 @@ def _side(side: Side, offered: Sequence[int], most: int) -> dict[str, Any]:
         for gamma in first.gammas
     ]
     queries = first.queries
-    # The largest number stands for an accuracy that does not exist.
-    kind = np.dtype("u1" if int(queries.max()) < 255 else "<u2")
-    unknown = np.iinfo(kind).max
-    kept = min(len(queries), most // (len(points) * kind.itemsize))
-    correct = torch.full((len(points), kept), unknown, dtype=torch.int64)
+    # By class: neighbouring points are nearly equal, and compress well.
+    correct = torch.full((len(queries), len(points)), -1)
     for i, point in enumerate(points):
         if point.per_class is not None:
-            hits = (point.per_class * queries).nan_to_num().round().long()
-            correct[i] = hits[:kept]
-    present = [g for g in GROUPS if side.analysis.space.groups.get(g)]
+            correct[:, i] = (point.per_class * queries).nan_to_num().round().long()
+    shown = kept.tolist()
     answer: dict[str, Any] = {
         "name": side.name,
         "taus": list(side.taus),
         "betas": list(first.betas),
         "gammas": list(first.gammas),
-        "queries": queries[:kept].tolist(),
-        "correct": _encoded(correct.numpy().astype(kind)),
-        "bytes": kind.itemsize,
-        "gain": _gain(side.analysis),
+        "queries": [n if k else 0 for n, k in zip(queries.tolist(), shown, strict=True)],
+        "correct": [c if k else [] for c, k in zip(correct.tolist(), shown, strict=True)],
     }
-    for name in ("accuracy", "balanced", "nll", "ece"):
-        answer[name] = _floats([getattr(point, name) for point in points])
-    for g in present:
-        answer[g] = _floats([(point.groups or {}).get(g) for point in points])
+    for name in MEASURES:
+        answer[name] = [_finite(getattr(point, name)) for point in points]
+    for g in GROUPS:
+        if side.analysis.space.groups.get(g):
+            answer[g] = [_finite((point.groups or {}).get(g)) for point in points]
     if side.arcs is not None:
-        answer["arcs"] = _arcs(side.arcs)
+        answer["arcs"] = _arcs(side.arcs, kept)
     return answer
 
 
-def _arcs(arcs: Arcs) -> dict[str, Any]:
-    # Above the diagonal, row by row. float32 holds an angle to 1e-5 degrees or better unless two
-    # classes nearly coincide.
-    above = torch.triu_indices(len(arcs.cosine), len(arcs.cosine), 1)
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value
+
+
+def _arcs(arcs: Arcs, kept: Tensor) -> dict[str, Any]:
+    own = kept[arcs.classes].nonzero()[:, 0]
+    # Above the diagonal, row by row. Eight decimals hold an angle to 1e-5 degrees or better unless
+    # two classes nearly coincide.
+    above = torch.triu_indices(len(own), len(own), 1)
+    cosine = arcs.cosine[own[above[0]], own[above[1]]]
     return {
-        "classes": arcs.classes.tolist(),
-        "cosine": _encoded(arcs.cosine[above[0], above[1]].numpy().astype("<f4")),
-        "kappa": arcs.kappa.tolist(),
-        "resultant": arcs.resultant.tolist(),
+        "classes": arcs.classes[own].tolist(),
+        "cosine": cosine.round(decimals=8).tolist(),
+        "kappa": arcs.kappa[own].tolist(),
+        "resultant": arcs.resultant[own].tolist(),
         "mean": arcs.mean_resultant,
-        "prior": arcs.log_prior.tolist(),
+        "prior": arcs.log_prior[own].tolist(),
         "scale": arcs.scale,
         "step": arcs.step,
-        "phi": _floats(arcs.phi.tolist()),
-        "slope": _floats(arcs.slope.tolist()),
+        "phi": arcs.phi.tolist(),
+        "slope": arcs.slope.tolist(),
     }
 
 
-def _gain(a: Analysis) -> list[float]:
-    return [] if a.gains is None else a.gains.gain.tolist()
+def _without_sliders(a: Analysis) -> str:
+    """Return the name of the advised rule if the sliders do not move it: a mixture."""
+    return (
+        "" if a.advice is None or a.advice.advised in NAMES else a.advice.row(a.advice.advised).name
+    )
 
 
-def _counts(a: Analysis) -> list[int]:
-    return [] if a.gains is None else a.gains.count.tolist()
-
-
-def _groups(a: Analysis) -> list[str]:
-    if a.gains is None or a.gains.group is None:
-        return []
-    return [GROUPS[g] for g in a.gains.group.tolist()]
-
-
-def _floats(values: Sequence[float | None]) -> str:
-    return _encoded(np.array([np.nan if v is None else v for v in values], dtype="<f8"))
-
-
-def _encoded(values: np.ndarray[Any, Any]) -> str:
-    """Return the bytes of numbers in base64."""
-    return base64.b64encode(values.tobytes()).decode()
+def choice_of(side: Side) -> str:
+    """Return a sentence about the classes that can be compared in pairs; "" if all can."""
+    number = 0 if side.arcs is None else len(side.arcs.classes)
+    if number in (0, side.analysis.space.num_classes):
+        return ""
+    return f" The {number:,} classes with the most held-out rows can be chosen."
 
 
 def rows_of(sides: Sequence[Side]) -> str:
     """Return a sentence about the held-out rows that the sliders count."""
-    response = sides[0].response
+    response, advised = sides[0].response, _without_sliders(sides[0].analysis)
+    other = f" The advised {advised} has no sliders: those here have one distribution per class."
     if response is None or response.rows == response.held_out:
         number = sides[0].analysis.space.held_out
-        return f"Counted on all {counted(number, 'held-out row', 'held-out rows')}."
-    return (
-        f"Counted on a random {response.rows:,} of {response.held_out:,} held-out rows, the same "
-        "number from each class as far as possible; other numbers of the page are from all rows."
-    )
+        text = f"Counted on all {counted(number, 'held-out row', 'held-out rows')}."
+    else:
+        text = (
+            f"Counted on a random {response.rows:,} of {response.held_out:,} held-out rows, the "
+            "same number from each class as far as possible; other numbers of the page are from "
+            "all rows."
+        )
+    return text + (other if advised else "")

@@ -35,6 +35,13 @@ class Term:
 
 TERMS = (
     Term(
+        "rule",
+        "rule",
+        "A way to predict the class of a row. Native takes the scores as they are; other rules "
+        "change the gains first, or use the cosines alone.",
+        ("rules",),
+    ),
+    Term(
         "row",
         "training row, held-out row",
         "A row is one example: its features and its class. Training rows fit the classes; held-out "
@@ -47,7 +54,7 @@ TERMS = (
         "Features are scaled to length one, so that a row is a direction. The cosine between a row "
         "and the mean direction of a class (its prototype) is 1 if they are equal, and 0 if they "
         "are at a right angle.",
-        ("prototypes", "prototype", "mean direction", "direction of a class"),
+        ("prototypes", "prototype", "mean direction", "direction of a class", "cosines", "cosine"),
     ),
     Term(
         "vmf",
@@ -69,6 +76,12 @@ TERMS = (
             "concentrations",
             "concentration",
         ),
+    ),
+    Term(
+        "arc",
+        "arc",
+        "The shortest way on the sphere from the direction of one class to that of another, in "
+        "degrees.",
     ),
     Term(
         "score",
@@ -147,7 +160,7 @@ TERMS = (
         "intercept",
         "intercept",
         "The score of a class at cosine zero. A class with a higher intercept has a head start.",
-        ("intercepts",),
+        ("intercepts", "drift of the intercept"),
     ),
     Term(
         "prior",
@@ -155,7 +168,7 @@ TERMS = (
         "Adds γ times the logarithm of the share of each class in the training rows to the "
         "scores. γ = 1 expects the same shares as in training, γ = 0 expects nothing, γ = -1 "
         "favours rare classes.",
-        ("log prior", "priors"),
+        ("log prior", "priors", "prior", "gamma", "γ"),
     ),
     Term(
         "scale",
@@ -183,20 +196,23 @@ TERMS = (
         "A proof for one row that two rules predict the same class. Pure Angular at β = 0 is the "
         "cosine rule plus a small rest per class; where the margin is larger than the range of "
         "that rest, the rest cannot change the winner.",
-        ("certificates", "certified", "residual range"),
+        ("certificates", "certificate", "certified", "residual range"),
     ),
     Term(
         "groups",
         "head, medium and tail",
         "Groups of classes by their training rows: head classes have many, tail classes few.",
-        ("head, medium and tail", "head classes", "tail classes", "tail", "medium"),
+        (
+            *("head, medium and tail", "head classes", "medium classes", "tail classes"),
+            *("head", "medium", "tail", "groups", "group"),
+        ),
     ),
     Term(
         "accuracy",
         "accuracy, points",
         "The percentage of the held-out rows that get their true class. Differences of percentages "
         "are in points: from 40 % to 42 % are two points.",
-        ("percentage points",),
+        ("percentage points", "points", "accuracy", "accuracies"),
     ),
     Term(
         "balanced",
@@ -226,7 +242,10 @@ TERMS = (
         "Another sample of held-out rows would give a number within the interval about 19 times "
         "out of 20. Two rules tie if their difference is smaller than the margin of equivalence "
         "(equivalent), or if it could be zero (undecided).",
-        ("95 % interval", "95\u00a0% interval", "ties", "tie", "equivalent", "undecided"),
+        (
+            *("95 % interval", "95\u00a0% interval", "ties", "tie", "equivalent", "undecided"),
+            "verdict",
+        ),
     ),
     Term(
         "p-value",
@@ -255,6 +274,34 @@ TERMS = (
         "Several vMF distributions for each class instead of one, for classes with several kinds "
         "of rows. They are fitted by several passes over the rows.",
         ("mixture of vMF", "mixtures", "mixture", "components"),
+    ),
+    Term(
+        "time",
+        "fit time, predict time",
+        "Seconds to fit the classes to the training rows once, without the choice of settings, and "
+        "seconds to predict all held-out rows.",
+        ("fit time", "predict time"),
+    ),
+    Term(
+        "estimator",
+        "fit of the concentrations",
+        "The concentration of a class can be fitted by maximum likelihood, with a correction for "
+        "the bias of few rows, or from rows that were left out of the fit (leave-one-out, "
+        "held-out).",
+        ("fits of the classes", "leave-one-out", "maximum likelihood"),
+    ),
+    Term(
+        "typical-margin",
+        "typical margin",
+        "The margin between two classes that a row at the usual angle from its own class has. "
+        "Below zero the usual row is given to the other class.",
+        ("typical margins",),
+    ),
+    Term(
+        "distribution-function",
+        "distribution function",
+        "The fraction of rows that a fitted class expects at a smaller cosine than the cosine that "
+        "is seen. If the fit is right, all fractions from 0 to 1 are equally common.",
     ),
     Term(
         "curvature",
@@ -286,13 +333,20 @@ def _pattern() -> tuple[re.Pattern[str], dict[str, str]]:
     for term in TERMS:
         for word in (term.name, *term.aliases):
             slugs[escape(word).lower()] = term.slug
+    # With a capital it is the rule.
+    slugs |= {"cosine": "direction", "Cosine": "cosine-rule"}
     longest = sorted(slugs, key=len, reverse=True)
     words = "|".join(map(re.escape, longest))
     return re.compile(rf"(?<![\w-])({words})(?![\w-])", re.IGNORECASE), slugs
 
 
-def link_terms(text: str) -> str:
+def link_terms(text: str, *, links: bool = True) -> str:
     """Return a text as HTML with its terms linked to the glossary, each term once.
+
+    Args:
+        text: Plain text.
+        links: Within buttons and summaries, which cannot have links, False marks the terms alone;
+            the mouse and the focus show their cards too.
 
     Example:
         >>> link_terms("a high gain & more gain")
@@ -302,10 +356,24 @@ def link_terms(text: str) -> str:
     seen: set[str] = set()
 
     def link(match: re.Match[str]) -> str:
-        slug = slugs[match[0].lower()]
+        slug = slugs.get(match[0]) or slugs[match[0].lower()]
         if slug in seen:
             return match[0]
         seen.add(slug)
+        if not links:
+            return f'<span class="term" data-term="term-{slug}">{match[0]}</span>'
         return f'<a class="term" href="#term-{slug}">{match[0]}</a>'
 
     return pattern.sub(link, escape(text))
+
+
+def find_term(text: str) -> str | None:
+    """Return the anchor of the first term of a text.
+
+    Example:
+        >>> find_term("mean gain"), find_term("nothing")
+        ('term-gain', None)
+    """
+    pattern, slugs = _pattern()
+    match = pattern.search(escape(text))
+    return None if match is None else f"term-{slugs.get(match[0]) or slugs[match[0].lower()]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import importlib.resources
 import importlib.util
@@ -13,18 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from resultant._core.files import require_writable_folder
-from resultant._core.text import script_json
 from resultant.report import style
 from resultant.report.charts import Chart
+from resultant.report.explorer import Side, payload
 from resultant.report.glossary import TERMS, link_terms
 from resultant.report.paper import printed
 from resultant.report.plots import ClassColumns, Plots, javascript
-from resultant.report.table import SHOWN, Table
+from resultant.report.table import ALL_EMBEDDED, EMBEDDED, SHOWN, Table
 
 RESULTS = "results.json"
 # All files and folders of a report.
 PARTS = {RESULTS, "index.html", "figures", "tables"}
 NEEDED = ("bokeh", "jinja2")
+# Bytes of a page.
+LARGEST = 5_000_000
 # The page alone needs the first script, the figures of Bokeh all of them.
 SCRIPTS = ("page.js", "figures.js", "explore.js", "arc.js")
 # Entries of a legend by shape.
@@ -55,7 +58,7 @@ class Section:
         group: Name that sections with the same classes share, and the beginning of the names of
             their files; by default ``name``.
         classes: Numbers of the classes, for figures that show classes.
-        explorer: Numbers of the sliders of the group, in the section that shows the sliders.
+        sides: Features that the sliders of the group move, in the section that shows the sliders.
         arcs: Show the choice of two classes.
     """
 
@@ -67,7 +70,7 @@ class Section:
     open: bool = True
     group: str = ""
     classes: ClassColumns | None = None
-    explorer: Mapping[str, Any] | None = None
+    sides: Sequence[Side] = ()
     arcs: bool = False
 
     @property
@@ -146,11 +149,10 @@ def write_page(
         progress: Called with "figures" and the fraction of them that is written.
         figure_files: Also write each figure as PDF and PNG, and link the PDF from the page.
     """
-    plots, files = Plots(), set()
+    files = set()
     total, done = sum(len(s.drawings) for s in page.sections), 0
     for section in page.sections:
         for drawing in section.drawings:
-            plots.add(section.name, section.key, drawing, section.classes)
             # Figures that only the page fills have no file.
             if figure_files and not drawing.missing():
                 style.save(drawing.figure(), folder / "figures" / f"{section.key}-{drawing.name}")
@@ -165,31 +167,40 @@ def write_page(
     # Without an indent, which takes ten times as long.
     text = json.dumps(page.results, allow_nan=False) + "\n"
     (folder / RESULTS).write_text(text, encoding="utf-8")
-    html = render(page, plots, files)
-    (folder / "index.html").write_text(html, encoding="utf-8")
+    (folder / "index.html").write_text(render(page, files), encoding="utf-8")
 
 
-def render(
-    page: Page,
-    plots: Plots | None = None,
-    files: Collection[tuple[str, str]] = (),
-) -> str:
-    """Return the page as HTML.
+def render(page: Page, files: Collection[tuple[str, str]] = ()) -> str:
+    """Return the page as HTML of at most `LARGEST` bytes.
+
+    A page that would be larger holds the numbers of fewer classes, and fewer rows of its tables.
 
     Args:
         page: The contents.
-        plots: Interactive figures.
         files: Sections and names of the figures that have a PDF file.
 
     Example:
         >>> "<h1>Gains</h1>" in render(Page("Gains", [], []))
         True
     """
+    most = max([len(s.classes.names) for s in page.sections if s.classes is not None], default=1)
+    shown = SHOWN
+    while len((html := _render(page, files, most, shown)).encode()) > LARGEST and most > 1:
+        most, shown = most // 2, max(10, shown // 2)
+    return html
+
+
+def _render(page: Page, files: Collection[tuple[str, str]], most: int, shown: int) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    plots = Plots() if plots is None else plots
-    explorers = {s.key: s.explorer for s in page.sections if s.explorer is not None}
+    tables = sum(len(section.tables) for section in page.sections)
+    plots, explorers = Plots(most), {}
+    for section in page.sections:
+        for drawing in section.drawings:
+            plots.add(section.name, section.key, drawing, section.classes)
+        if section.sides and section.classes is not None:
+            explorers[section.key] = payload(section.sides, section.classes.kept(most))
     with importlib.resources.as_file(
         importlib.resources.files("resultant.report") / "templates"
     ) as folder:
@@ -202,7 +213,9 @@ def render(
             undefined=StrictUndefined,
             trim_blocks=True,
         )
-        environment.filters["terms"] = lambda text: Markup(link_terms(text))
+        environment.filters["terms"] = lambda text, links=True: Markup(
+            link_terms(text, links=links)
+        )
         environment.filters["printed"] = printed
         js = "\n".join(scripts if len(plots) else scripts[:1])
         bokeh = javascript() if len(plots) else ""
@@ -213,14 +226,22 @@ def render(
             bokeh=Markup(bokeh),
             script_hashes=[script_hash(js), *([script_hash(bokeh)] if bokeh else [])],
             plots=plots,
-            document=Markup(script_json(plots.document())),
-            explorers=Markup(script_json(explorers)),
-            shown=SHOWN,
+            data=_packed({**plots.document(), "explorers": explorers}) if len(plots) else "",
+            explorers=explorers,
+            most=most,
+            shown=shown,
+            embedded=min(EMBEDDED, ALL_EMBEDDED // max(1, tables)),
             files=files,
             swatch=lambda shape, colour: Markup(SWATCHES[shape].format(colour=colour)),
             glossary=TERMS,
             pictures={term.slug: Markup(term.picture) for term in TERMS},
         )
+
+
+def _packed(value: object) -> str:
+    """Return JSON, compressed, as text."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
 def script_hash(script: str) -> str:

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from resultant.classes.groups import GROUPS
@@ -23,6 +25,9 @@ from resultant.report.charts import GROUP_COLOURS, GROUP_SHAPES, Bars, Chart, Le
 
 # The most points of one mark on a page.
 POINTS = 2000
+
+# Characters of the name of a class, and of all names, on a page.
+NAME, NAMES = 80, 1_500_000
 
 # Scripts of Bokeh: the core, and the functions to make figures.
 BOKEH = ("bokeh.min.js", "bokeh-api.min.js")
@@ -40,11 +45,27 @@ class ClassColumns:
     names: Sequence[str]
     columns: Mapping[str, Sequence[Any]]
 
+    def kept(self, most: int) -> Tensor:
+        """Return True for the classes [C] whose numbers a page holds: at most ``most``, evenly
+        chosen in the order of their training rows."""
+        number = len(self.names)
+        if most >= number:
+            return torch.ones(number, dtype=torch.bool)
+        order = torch.tensor(self.columns.get("training rows", range(number))).argsort(stable=True)
+        chosen = torch.zeros(number, dtype=torch.bool)
+        chosen[order[torch.linspace(0, number - 1, most).round().long()]] = True
+        return chosen
+
 
 class Plots:
-    """The interactive figures of a page, by section."""
+    """The interactive figures of a page, by section.
 
-    def __init__(self) -> None:
+    Args:
+        most: The most classes whose numbers the page holds.
+    """
+
+    def __init__(self, most: int = sys.maxsize) -> None:
+        self.most = most
         self._sections: dict[str, list[dict[str, Any]]] = {}
         self._classes: dict[str, dict[str, Any]] = {}
         self._names: set[str] = set()
@@ -64,9 +85,12 @@ class Plots:
             chart: The chart.
             classes: Numbers of the classes.
         """
+        kept = None if classes is None else classes.kept(self.most)
         if classes is not None and group not in self._classes:
-            columns = {name: _numbers(values) for name, values in classes.columns.items()}
-            self._classes[group] = {"name": list(classes.names), **columns}
+            columns = {name: _numbers(values, kept) for name, values in classes.columns.items()}
+            length = min(NAME, NAMES // max(1, len(classes.names)))
+            names = [name if len(name) <= length else f"{name[:length]}…" for name in classes.names]
+            self._classes[group] = {"name": names, **columns}
         name = f"{group}-{chart.name}"
         self._names.add(name)
         self._sections.setdefault(section, []).append(
@@ -76,7 +100,7 @@ class Plots:
                 "x": {**asdict(chart.x), "ticks": chart.ticks("x")},
                 "y": {**asdict(chart.y), "ticks": chart.ticks("y")},
                 "diagonal": chart.diagonal,
-                "marks": [_mark(mark) for mark in chart.marks],
+                "marks": [_mark(mark, kept) for mark in chart.marks],
             }
         )
 
@@ -96,24 +120,26 @@ def javascript() -> str:
     return text.replace("</script", "<\\/script").replace("//# sourceMappingURL", "//")
 
 
-def _mark(mark: Mark) -> dict[str, Any]:
+def _mark(mark: Mark, kept: Tensor | None) -> dict[str, Any]:
     if isinstance(mark, Level):
         return {"type": "level", **asdict(mark)}
     if isinstance(mark, Points):
-        return _points(mark)
+        return _points(mark, kept if mark.kind == "class" else None)
     kind = "bars" if isinstance(mark, Bars) else "line"
     values = {name: getattr(mark, name) for name in mark.__dataclass_fields__}
     y = values.pop("height", None) if kind == "bars" else values["y"]
     return {"type": kind, **values, "x": _numbers(mark.x), "y": _numbers(y)}
 
 
-def _points(mark: Points) -> dict[str, Any]:
-    # Classes are never left out: they are followed by their number.
+def _points(mark: Points, kept: Tensor | None) -> dict[str, Any]:
+    if kept is not None and mark.members is not None:
+        kept = kept[mark.members]
+    # Classes keep their places: they are followed by their number.
     step = 1 if mark.kind == "class" else max(1, math.ceil(len(mark.x) / POINTS))
     answer: dict[str, Any] = {
         "type": "points",
-        "x": _numbers(mark.x[::step]),
-        "y": _numbers(mark.y[::step]),
+        "x": _numbers(mark.x[::step], kept),
+        "y": _numbers(mark.y[::step], kept),
         "label": mark.label,
         "colour": mark.colour,
         "shape": "circle",
@@ -131,9 +157,12 @@ def _points(mark: Points) -> dict[str, Any]:
     return answer
 
 
-def _numbers(values: Sequence[Any] | Tensor) -> list[Any]:
-    """Return values as JSON: None for a number that is not finite, seven digits of others."""
-    plain = values.double().tolist() if isinstance(values, Tensor) else values
+def _numbers(values: Sequence[Any] | Tensor, kept: Tensor | None = None) -> list[Any]:
+    """Return values as JSON: None for a number that is not finite or not kept, seven digits of
+    others."""
+    plain = values.double().tolist() if isinstance(values, Tensor) else list(values)
+    if kept is not None:
+        plain = [v if k else None for v, k in zip(plain, kept.tolist(), strict=True)]
     return [
         (float(f"{v:.7g}") if math.isfinite(v) else None) if isinstance(v, float) else v
         for v in plain

@@ -16,8 +16,8 @@ from resultant.report.words import number, percent, points
 # Rows that the page shows; the CSV file has all rows.
 SHOWN = 200
 
-# Largest CSV file, in bytes, that is embedded in the page.
-EMBEDDED = 64_000
+# Bytes of the largest CSV file, and of all, that are embedded in the page.
+EMBEDDED, ALL_EMBEDDED = 64_000, 400_000
 
 
 @dataclass(frozen=True)
@@ -78,22 +78,30 @@ class Table:
     rows: list[tuple[Any, ...]]
     marked: Mapping[int, str] = field(default_factory=dict)
 
-    def shown(self) -> list[list[Cell]]:
-        """Return the first rows as cells, without those of small columns."""
-        rows = []
-        for row in self.rows[:SHOWN]:
-            cells = [(c, _cell(c, value)) for c, value in zip(self.columns, row, strict=True)]
-            first, *others = (cell for c, cell in cells if not c.small)
-            small = "; ".join(cell.text for c, cell in cells if c.small and cell.key)
-            rows.append([first._replace(small=small), *others])
+    def shown(self, most: int = SHOWN) -> list[list[Cell]]:
+        """Return the first rows as cells of the columns of `heads`."""
+        rows, wide = [], self._wide()
+        small = [i for i, column in enumerate(self.columns) if column.small]
+        for row in self.rows[:most]:
+            cells = [_cell(c, value) for c, value in zip(self.columns, row, strict=True)]
+            first, *others = (cells[i] for i in wide)
+            print_ = "; ".join(cells[i].text for i in small if cells[i].key)
+            rows.append([first._replace(small=print_), *others])
         return rows
+
+    def _wide(self) -> list[int]:
+        """Return the columns of the page: neither small nor, from the second on, without values."""
+        return [
+            i
+            for i, column in enumerate(self.columns)
+            if not column.small and (not i or any(not _is_missing(row[i]) for row in self.rows))
+        ]
 
     def heads(self) -> list[tuple[Column, bool]]:
         """Return the columns that have a heading, each with True if it holds numbers."""
         return [
-            (column, any(isinstance(row[i], int | float) for row in self.rows))
-            for i, column in enumerate(self.columns)
-            if not column.small
+            (self.columns[i], any(isinstance(row[i], int | float) for row in self.rows))
+            for i in self._wide()
         ]
 
     def csv(self) -> bytes:
@@ -105,10 +113,11 @@ class Table:
         writer.writerows(rows)
         return text.getvalue().encode()
 
-    def address(self, file: str) -> str:
-        """Return the link of the page to the CSV: embedded in the page, or a file if large."""
+    def address(self, file: str, most: int = EMBEDDED) -> str:
+        """Return the link of the page to the CSV: embedded in the page, or a file if it has more
+        than ``most`` bytes."""
         content = self.csv()
-        if len(content) > EMBEDDED:
+        if len(content) > most:
             return file
         return f"data:text/csv;charset=utf-8;base64,{base64.b64encode(content).decode()}"
 

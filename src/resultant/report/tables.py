@@ -52,7 +52,7 @@ def rules(a: Analysis) -> Table | None:
         *(share(g) for g in groups),
         *(Column("log-loss", plain), Column("log-loss, scaled", plain)),
         *(share("calibration error"), share("calibration error, scaled")),
-        *(Column("fit", seconds, "s"), Column("predict", seconds, "s")),
+        *(Column("fit time", seconds, "s"), Column("predict time", seconds, "s")),
         *(Column("settings", small=True), *((Column("note", small=True),) if notes else ())),
     )
     of = "balanced accuracy" if advice.metric == "balanced" else "accuracy"

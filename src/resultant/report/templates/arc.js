@@ -2,18 +2,16 @@
 class Arc {
   constructor(explorer, side) {
     Object.assign(this, { explorer, side, ...side.arcs });
-    this.cosine = decode(this.cosine, Float32Array);
-    this.phi = decode(this.phi, Float64Array);
-    this.slope = decode(this.slope, Float64Array);
     this.suffix = side.name ? `-${side.name.toLowerCase()}` : "";
     this.form = document.querySelector(`form.pair[data-group="${CSS.escape(explorer.group)}"]`);
     this.pair = this.closest();
-    const { elements } = this.form, { names } = explorer.data;
+    const { elements } = this.form, { names } = explorer;
     for (const [i, name] of ["first", "second"].entries()) {
       elements[name].addEventListener("change", () => {
         const c = this.classes.findIndex((k) => names[k] === elements[name].value);
-        if (c >= 0 && c !== this.pair[1 - i]) this.choose(this.pair.with(i, c));
-        else this.choose(this.pair);
+        const { value } = elements[name];
+        this.choose(c >= 0 && c !== this.pair[1 - i] ? this.pair.with(i, c) : this.pair);
+        if (c < 0) elements.sentence.value = `“${value}” is not one of the ${this.classes.length} classes to choose from. ${elements.sentence.value}`;
       });
     }
     elements.swap.addEventListener("click", () => this.choose([this.pair[1], this.pair[0]]));
@@ -98,7 +96,7 @@ class Arc {
   }
 
   update(at) {
-    const [i, j] = this.pair, K = this.classes.length, { names } = this.explorer.data;
+    const [i, j] = this.pair, K = this.classes.length, { names } = this.explorer;
     if (K < 2) return;
     const theta = Math.acos(Math.max(-1, Math.min(1, this.between(i, j))));
     const degrees = (x) => 180 * x / Math.PI, native = { ...at, rule: 0 };
@@ -166,9 +164,8 @@ class Arc {
 // Opens the figures, then the sliders.
 const explorers = {};
 (async () => {
-  figures.read();
-  const texts = JSON.parse(document.getElementById("explorers").textContent);
-  for (const [group, data] of Object.entries(texts)) explorers[group] = new Explorer(group, data);
+  await figures.read();
+  for (const [group, data] of Object.entries(figures.explorers)) explorers[group] = new Explorer(group, data);
   figures.listeners.push((what, group, value) => {
     const explorer = explorers[group];
     if (!explorer) return;

@@ -1,19 +1,12 @@
 // Sliders: numbers of a grid of rule, temperature, beta and prior, interpolated between its points.
-const decode = (text, Kind) => {
-  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  return new Kind(bytes.buffer);
-};
 const percent = (v) => Number.isNaN(v) ? "–" : `${(100 * v).toFixed(2)}\u00a0%`;
 const points = (v) => Number.isNaN(v) ? "–" : `${v >= 0 ? "+" : "−"}${Math.abs(100 * v).toFixed(2)}`;
 const plain = (v) => Number.isNaN(v) ? "–" : v.toFixed(3);
 
 class Side {
-  constructor(data, { groups, offered, names }) {
-    Object.assign(this, data, { offered, number: names.length });
-    this.measures = ["accuracy", "balanced", ...groups, "nll", "ece"];
-    for (const name of this.measures) this[name] = decode(this[name], Float64Array);
-    this.correct = decode(this.correct, this.bytes === 1 ? Uint8Array : Uint16Array);
-    this.unknown = this.bytes === 1 ? 255 : 65535;
+  constructor(data, { measures, offered }) {
+    Object.assign(this, data, { offered });
+    for (const name of Object.keys(measures)) this[name] = known(this[name]);
     this.logs = this.taus.map(Math.log);
   }
 
@@ -39,30 +32,30 @@ class Side {
     return this.corners(settings).reduce((sum, [i, w]) => sum + w * this[name][i], 0);
   }
 
-  // Accuracies of the classes, NaN for a class without held-out rows.
+  // Accuracies of the classes, NaN for a class without held-out rows on this page.
   classes(settings) {
-    const C = this.queries.length, sums = new Float64Array(C);
-    for (const [i, w] of this.corners(settings))
-      for (let c = 0; c < C; c++) {
-        const hits = this.correct[i * C + c];
-        sums[c] += hits === this.unknown ? NaN : w * hits;
-      }
-    // Pages of very many classes hold the accuracies of the first of them only.
-    const every = new Array(this.number).fill(NaN);
-    sums.forEach((hits, c) => { if (this.queries[c]) every[c] = hits / this.queries[c]; });
-    return every;
+    const corners = this.corners(settings);
+    return this.queries.map((n, c) => {
+      if (!n) return NaN;
+      let hits = 0;
+      for (const [i, w] of corners) hits += this.correct[c][i] < 0 ? NaN : w * this.correct[c][i];
+      return hits / n;
+    });
   }
 }
 
 class Explorer {
   constructor(group, data) {
-    Object.assign(this, { group, data, followed: null });
+    Object.assign(this, { group, data, followed: null, classes: figures.classes[group] });
+    this.names = this.classes.name;
     this.sides = data.sides.map((side) => new Side(side, data));
     this.form = document.querySelector(`form.explore[data-group="${CSS.escape(group)}"]`);
     this.table = document.querySelector(`[data-settings="${CSS.escape(group)}"]`);
     this.live = document.querySelector(`[data-live="${CSS.escape(group)}"]`);
     this.card = document.querySelector(`[data-followed="${CSS.escape(group)}"]`);
     this.pairs = this.sides.filter((side) => side.arcs).map((side) => new Arc(this, side));
+    const names = document.getElementById(`${group}-names`);
+    names.append(...this.names.map((value) => Object.assign(document.createElement("option"), { value })));
     this.prepare();
     this.reset();
     this.agree();
@@ -85,7 +78,7 @@ class Explorer {
     const search = elements.follow;
     search.addEventListener("change", () => this.search(search.value));
     search.addEventListener("input", () => {
-      if (this.data.names.includes(search.value) || !search.value) this.search(search.value);
+      if (this.names.includes(search.value) || !search.value) this.search(search.value);
     });
     search.addEventListener("keydown", (e) => {
       if (e.key === "Enter") this.search(search.value, true);
@@ -111,7 +104,7 @@ class Explorer {
   }
 
   search(text, first = false) {
-    const { names } = this.data, wanted = text.trim().toLowerCase();
+    const { names } = this, wanted = text.trim().toLowerCase();
     if (!wanted) return this.follow(null);
     let c = names.findIndex((name) => name.toLowerCase() === wanted);
     if (c < 0 && first) c = names.findIndex((name) => name.toLowerCase().includes(wanted));
@@ -121,7 +114,7 @@ class Explorer {
   follow(c) {
     this.followed = c;
     figures.follow(this.group, c);
-    this.form.elements.follow.value = c === null ? "" : this.data.names[c];
+    this.form.elements.follow.value = c === null ? "" : this.names[c];
     if (c !== null) this.pairs[0]?.near(c);
     this.agree();
     this.tell();
@@ -142,6 +135,8 @@ class Explorer {
       elements[`${name}-value`].value = value;
       elements[name].setAttribute("aria-valuetext", value);
     }
+    const rule = this.data.rules[at.rule], meaning = this.form.querySelector(".meaning");
+    Object.assign(meaning, { hash: this.data.terms[rule], ariaLabel: `Meaning of ${rule}` });
     this.now = this.sides.map((side) => side.classes(at));
     this.before = this.sides.map((side) => side.classes(native));
     this.write(at, native);
@@ -152,16 +147,21 @@ class Explorer {
     figures.refresh();
   }
 
+  // A text, linked to the glossary if it is a term.
+  explained(text) {
+    const slug = this.data.terms[text];
+    return slug ? Object.assign(document.createElement("a"), { className: "term", href: `#${slug}`, textContent: text }) : text;
+  }
+
   // The table of numbers, and one sentence for those who listen.
   write(at, native) {
     const rule = this.data.rules[at.rule], several = this.sides.length > 1;
-    const words = { nll: "log-loss", ece: "calibration error", balanced: "balanced accuracy" };
     const heads = several ? ["A", "B", "B − A"] : at.rule === 0 ? [rule] : ["Native", rule, "change"];
     const row = (parent, cells, kind) => {
       const tr = document.createElement("tr");
       cells.forEach((text, i) => {
         const cell = document.createElement(i && kind === "td" ? "td" : "th");
-        cell.textContent = text;
+        cell.append(this.explained(text));
         cell.scope = kind === "td" ? "row" : "col";
         if (i) cell.className = "n";
         tr.append(cell);
@@ -171,13 +171,13 @@ class Explorer {
     this.table.tHead.replaceChildren();
     this.table.tBodies[0].replaceChildren();
     row(this.table.tHead, ["", ...heads], "th");
-    for (const name of this.sides[0].measures) {
+    for (const [name, words] of Object.entries(this.data.measures)) {
       const show = name === "nll" ? plain : percent;
       const [first, second = first] = this.sides;
       const old = first.at(name, several ? at : native), now = second.at(name, at);
       const change = name === "nll" ? `${now >= old ? "+" : "−"}${plain(Math.abs(now - old))}` : points(now - old);
       const cells = [show(old), show(now), Number.isNaN(now - old) ? "–" : change];
-      row(this.table.tBodies[0], [words[name] ?? name, ...cells.slice(0, heads.length)], "td");
+      row(this.table.tBodies[0], [words, ...cells.slice(0, heads.length)], "td");
     }
     const [now] = this.now, [before] = this.before;
     const up = now.filter((v, c) => v > before[c] + 1e-12).length;
@@ -192,6 +192,8 @@ class Explorer {
         : `, ${change} points from Native; ${up} classes rise and ${down} fall.`);
     const classes = document.getElementById(`plot-${this.group}-classes`);
     classes.closest("figure").hidden = !several && at.rule === 0;
+    const grid = classes.closest(".figures"), shown = [...grid.children].filter((e) => !e.hidden).length;
+    grid.classList.toggle("even", shown % 3 === 1);
   }
 
   draw(at, native) {
@@ -230,14 +232,16 @@ class Explorer {
 
   // A sentence about the class that is followed.
   tell() {
-    const c = this.followed, { names, count, group } = this.data;
+    const c = this.followed, { classes } = this, count = classes["training rows"]?.[c];
     if (c === null) return this.card.replaceChildren();
-    const kind = group.length ? ` (${group[c]})` : "";
-    const parts = [`${names[c]}: ${count[c].toLocaleString("en")} training rows${kind}`];
+    const kind = classes.group?.[c] ? ` (${classes.group[c]})` : "";
+    const rows = count === undefined ? "" : count === null ? ": not among the classes of this page; results.json has its numbers" : `: ${count.toLocaleString("en")} training rows${kind}`;
+    const parts = [`${this.names[c]}${rows}`];
     this.sides.forEach((side, i) => {
       const label = side.name ? `${side.name}: ` : "";
-      if (side.gain.length > c) parts.push(`${label}gain ${side.gain[c].toFixed(2)}`);
-      if (c < this.now[i].length) parts.push(`${label}accuracy ${percent(this.before[i][c])} with Native, ${percent(this.now[i][c])} at these settings`);
+      const gain = classes[side.name ? `gain in ${side.name}` : "gain"]?.[c];
+      if (Number.isFinite(gain)) parts.push(`${label}gain ${gain.toFixed(2)}`);
+      if (!Number.isNaN(this.now[i][c])) parts.push(`${label}accuracy ${percent(this.before[i][c])} with Native, ${percent(this.now[i][c])} at these settings`);
     });
     this.card.replaceChildren(`${parts.join("; ")}. `);
     const stop = document.createElement("button");

@@ -6,7 +6,12 @@ const known = (values) => values.map((v) => v ?? NaN);
 const figures = {
   sections: {}, classes: {}, drawn: {}, listeners: [],
 
-  read() { Object.assign(this, JSON.parse(document.getElementById("plots").textContent)); },
+  // The numbers of the page are compressed JSON.
+  async read() {
+    const bytes = Uint8Array.from(atob(document.getElementById("data").textContent), (c) => c.charCodeAt(0));
+    const text = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    Object.assign(this, await new Response(text).json());
+  },
 
   async open() {
     for (const section of $$("details.section")) {
@@ -146,7 +151,8 @@ const figures = {
       table.append(cell("caption", title));
       const head = table.createTHead().insertRow(), body = table.createTBody();
       for (const [heading] of columns) head.append(Object.assign(cell("th", heading), { scope: "col" }));
-      const rows = Math.min(data[columns[0][1]].length, 1000);
+      const all = data[columns[0][1]].length, rows = Math.min(all, 1000);
+      if (all > rows) table.caption.append(`: the first ${rows.toLocaleString("en")} of ${all.toLocaleString("en")}`);
       for (let i = 0; i < rows; i++) {
         const row = body.insertRow();
         columns.forEach(([, column], j) => {

@@ -65,7 +65,7 @@ const hide = () => {
   owner = null;
 };
 const show = (link) => {
-  const entry = document.getElementById(link.hash.slice(1));
+  const entry = document.getElementById(link.dataset.term ?? link.hash.slice(1));
   if (!entry) return;
   clearTimeout(leaving);
   owner?.removeAttribute("aria-describedby");
@@ -78,11 +78,13 @@ const show = (link) => {
   const below = box.bottom + size.height + 12 < innerHeight || box.top < size.height + 12;
   card.style.left = `${left + scrollX}px`;
   card.style.top = `${(below ? box.bottom + 6 : box.top - size.height - 6) + scrollY}px`;
-  link.setAttribute("aria-describedby", "card");
-  owner = link;
+  owner = link.closest("button") ?? link;
+  owner.setAttribute("aria-describedby", "card");
 };
 const later = () => { leaving = setTimeout(hide, 250); };
-const term = (event) => event.target instanceof Element ? event.target.closest("a.term") : null;
+// A heading that sorts shows its first term when it has the focus.
+const term = ({ target }) => !(target instanceof Element) ? null
+  : target.closest(".term") ?? (target.matches("th button") ? target.querySelector(".term") : null);
 addEventListener("mouseover", (e) => { const link = term(e); if (link) show(link); });
 addEventListener("mouseout", (e) => { if (term(e)) later(); });
 addEventListener("focusin", (e) => { const link = term(e); if (link) show(link); });
