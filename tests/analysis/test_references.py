@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +14,16 @@ from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from resultant.analysis import FrozenSpace
 from resultant.analysis.choice import choosing_rows, remaining_sums
 from resultant.analysis.judging import Batch, FinishedRule
-from resultant.analysis.references import BUDGETS, NAMES, Budget, References, stratified
+from resultant.analysis.references import (
+    BUDGETS,
+    NAMES,
+    Budget,
+    References,
+    reference_samples,
+    reference_task,
+    stratified,
+)
+from resultant.classifiers.references import fit_references
 
 
 def reference_rules(space: FrozenSpace, metric: str, level: str = "fast") -> list[FinishedRule]:
@@ -41,7 +52,8 @@ def data(space: FrozenSpace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def test_all_references_are_there(fitted: dict[str, FinishedRule], small: FrozenSpace) -> None:
     assert list(fitted) == list(NAMES)
-    assert all(rule.rows == len(small.train) and not rule.note for rule in fitted.values())
+    assert all(rule.rows == len(small.train) for rule in fitted.values())
+    assert not any("sample" in rule.note for rule in fitted.values())
     assert reference_rules(small, "balanced", "none") == []
     with pytest.raises(ValueError, match="expected references among"):
         reference_rules(small, "balanced", "some")
@@ -67,6 +79,31 @@ def test_scores_are_those_of_scikit_learn(
     equal = q @ lda.coef_.T + lda.intercept_ - np.log(lda.priors_)
     result = decided(fitted["lda-equal"], q).argmax(1).numpy()
     assert (result == equal.argmax(1)).mean() > 0.99
+
+
+@pytest.mark.slow
+def test_cost_is_the_best_of_cold_fits(small: FrozenSpace) -> None:
+    """C of the path of warm starts has about the least loss of converged fits from zero."""
+    rows = choosing_rows(small, "balanced")
+    samples = reference_samples(small, rows, "fast", None)
+    task = reference_task(small, rows, samples, "fast")
+    x, y, chooser = task.trial("logistic-balanced")
+    losses = {}
+    for cost in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0):
+        model = LogisticRegression(C=cost, class_weight="balanced", tol=1e-7, max_iter=500)
+        losses[cost] = chooser.loss(np.asarray(model.fit(x, y).decision_function(chooser.query)))[0]
+    scaled = len(x) / len(task.fitted("logistic-balanced")[0])
+    found = {r.key: r for r in fit_references(task)}["logistic-balanced"].settings["C"] / scaled
+    near = min(losses, key=lambda cost: abs(np.log(cost / found)))
+    assert losses[near] < min(losses.values()) * 1.005
+
+
+def test_a_solver_that_was_stopped_is_said(
+    small: FrozenSpace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BUDGETS, "fast", replace(BUDGETS["fast"], iterations=3))
+    rules = {rule.key: rule.note for rule in reference_rules(small, "balanced")}
+    assert "stopped after 3 iterations" in rules["logistic"] and rules["lda"] == ""
 
 
 def test_two_classes(small: FrozenSpace) -> None:

@@ -230,13 +230,16 @@ class References:
 
     def _finished(self, r: Reference) -> FinishedRule:
         total = int(self.space.statistics.count.sum())
-        sampled = f"Fitted to a stratified sample of {r.rows:,} of {total:,} rows."
+        notes = [f"Fitted to a stratified sample of {r.rows:,} of {total:,} rows."]
+        notes = notes if r.rows < total else []
+        if r.stopped:
+            notes.append(f"The solver was stopped after {r.stopped} iterations.")
         scores = _nearest(r.near, self.space.num_classes)
         if r.weight is not None and r.bias is not None:
             scores = _linear(torch.from_numpy(r.weight), torch.from_numpy(r.bias))
         return FinishedRule(
             *(r.key, NAMES[r.key], "reference", r.settings, r.scale, scores, r.seconds, r.rows),
-            "" if r.rows == total else sampled,
+            " ".join(notes),
             r.predict_seconds,
         )
 
