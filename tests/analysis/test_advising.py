@@ -117,6 +117,7 @@ def test_without_references(small: FrozenSpace) -> None:
     assert advice.verdict == "alone" and "no reference was run" in advice.headline[0]
     assert {row.kind for row in advice.table} == {"vmf"}
     assert space.tau == 0.05 and advice.snippet == ""
+    assert advice.headline[2].startswith(f"Against Cosine, {advice.row(advice.advised).name} ")
     assert advice.judged_rows == len(small.test)
 
 
@@ -145,6 +146,14 @@ def test_headline_calls_ties_ties(small: FrozenSpace) -> None:
         result, sentences = headline((row, other), row, row, other, lead, **options)
         assert result == verdict and words in sentences[0] and len(sentences) == 3
         assert sentences[2].startswith("Against kNN, it gains; vMF")
+    several = [
+        replace(other, key=k, name=n, difference=near) for k, n in (("a", "LDA, x"), ("b", "B"))
+    ]
+    _, (found, *_) = headline((row, *several), row, row, several[0], near, **options)
+    assert "(with all 2 references)" in found
+    worse = replace(several[1], key="c", difference=far)
+    _, (found, *_) = headline((row, *several, worse), row, row, several[0], near, **options)
+    assert "(with LDA, x; B)" in found
 
 
 def test_a_scale_that_worsens_the_log_loss_is_said(small: FrozenSpace) -> None:
@@ -157,7 +166,7 @@ def test_a_scale_that_worsens_the_log_loss_is_said(small: FrozenSpace) -> None:
         "chosen_on": "rows",
         "whom": "",
     }
-    for change, said in ((-0.1, False), (0.1, True)):
+    for change, said in ((-0.1, False), (0.001, False), (0.1, True)):
         own = replace(row, after=replace(row.after, nll=row.before.nll + change))
         _, sentences = headline((own,), own, own, None, None, **options)
         assert ("which is worse" in sentences[1]) == said

@@ -76,7 +76,7 @@ def test_support_of_equal_rows_has_no_error() -> None:
     assert result.sizes == (5, 10), "three classes of 30 rows allow for 15 at most"
     for values in (result.error, result.bias, result.corrected_error, result.direction_degrees):
         torch.testing.assert_close(values, torch.zeros_like(values), atol=1e-6, rtol=0)
-    with pytest.raises(ValueError, match="expected two classes of 4 rows or more"):
+    with pytest.raises(ValueError, match="expected two classes of 4 training rows or more"):
         support_curve(FrozenSpace.fit(x[::15], y[::15], x, y), (5, 2))
 
 

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 
 from resultant import CosinePrototypeClassifier, VMFClassifier
 from resultant.classifiers.calibration import fit_scale, log_losses
-from resultant.classifiers.choice import LIMITS, Point, Search
+from resultant.classifiers.choice import LIMITS, Choice, Point, Search
 from resultant.classifiers.left_out import Part
 
 
@@ -51,6 +51,25 @@ def test_scale_is_finite_for_separated_rows_and_absent_classes() -> None:
     keep = torch.arange(30) % 3 < 2
     assert 0.5 < fit_scale(s[keep], (torch.arange(30) % 3)[keep]) < 10
     assert fit_scale(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])) == 1.0
+
+
+def test_separable_rows_do_not_move_the_temperature() -> None:
+    """Their loss falls with the temperature for ever, by nothing that matters."""
+
+    class Separable(Search):
+        size = 1e-3
+
+        def _evaluate(self, point: Point, start: float | None) -> Choice:
+            return Choice(point, 1.0, self.size * point.temperature, torch.zeros(60), 1.0)
+
+    y, one = torch.arange(60) % 3, torch.ones(1, 3).double()
+    part = Part(torch.eye(3).double()[y], y, one, one, 16)
+    for size, temperature in ((1e-3, 0.1), (1.0, LIMITS["temperature"][0])):
+        search = Separable(part, torch.ones(60).double())
+        search.size = size
+        choice = search.best("native")
+        assert choice is not None
+        assert temperature <= choice.point.temperature < 8 * temperature
 
 
 def test_losses_are_those_of_scikit_learn() -> None:
@@ -122,6 +141,7 @@ def test_automatic_temperature_calibrates(digits: tuple[np.ndarray, np.ndarray])
     fixed = VMFClassifier(0.1, "native").fit(X[:300], y[:300])
     losses = [log_loss(y[300:], c.predict_proba(X[300:])) for c in (auto, fixed)]
     assert losses[0] < 0.5 * losses[1]
+    assert auto.scale_ is not None
     same = VMFClassifier(auto.temperature_, "native", scale=auto.scale_).fit(X[:300], y[:300])
     np.testing.assert_allclose(same.predict_proba(X), auto.predict_proba(X), rtol=1e-12)
     with pytest.raises(ValueError, match="expected a number as temperature in partial_fit"):

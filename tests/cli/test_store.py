@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from resultant.cli._analysis import held_out_notes
 from resultant.cli._store import analyze_store
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore, write_store
@@ -34,4 +35,10 @@ def test_held_out_rows_do_not_choose_the_features(references: str, tmp_path: Pat
     assert encoder.nearest > projection.nearest + 0.1
     assert encoder.row("cosine").accuracy < projection.row("cosine").accuracy - 0.1
     assert (encoder.verdict != "alone") == (references == "fast") and projection.verdict == "alone"
-    assert foremost({name: a for name, (_, a) in results.items()}) == "encoder"
+    analyses = {name: a for name, (_, a) in results.items()}
+    assert foremost(analyses) == "encoder"
+    (note,) = held_out_notes(analyses, "encoder")
+    assert note.startswith(
+        "The rows that choose prefer encoder, but on the held-out rows projection"
+    )
+    assert held_out_notes(analyses, "projection") == []

@@ -256,7 +256,7 @@ def advise(
         )
     # Without references, the nearest class direction is the plain alternative.
     plain = "native" if key == "cosine" else "cosine"
-    other = best_reference or next(row for row in table if row.key in (plain, key))
+    other = best_reference or next((row for row in table if row.key == plain), advised)
     change = gainers(space, labels, right[key], right[other.key], margin, names)
     verdict, sentences = headline(
         table,

@@ -121,12 +121,13 @@ def support_curve(
     sizes = tuple(sorted(sizes))
     if not sizes or sizes[0] < 2 or draws < 1:
         raise ValueError(f"expected sizes >= 2 and draws >= 1, got {sizes} and {draws}")
+    least = sizes[0]
     while sizes and int((space.counts >= 2 * sizes[-1]).sum()) < 2:
         sizes = sizes[:-1]
     if not sizes:
         most = int(space.counts.sort().values[-2:][0])
-        rule = "expected two classes of 4 rows or more at the least"
-        raise UnansweredError(f"{rule}, got {most} rows")
+        rule = f"expected two classes of {2 * least} training rows or more"
+        raise UnansweredError(f"{rule}, got {most} in the second largest class")
     generator = torch.Generator().manual_seed(seed)
     classes = (space.counts >= 2 * sizes[-1]).nonzero().squeeze(1)
     classes = classes[torch.randperm(len(classes), generator=generator)[:MOST_CLASSES]]

@@ -13,6 +13,10 @@ BUYS = (
 )
 
 
+# A rise of the log-loss by this many nats, or this share, is called worse.
+WORSE = 0.01
+
+
 def percent(fraction: float) -> str:
     """Return a fraction in percent, with a space that does not break."""
     return f"{100 * fraction:.2f}\u00a0%"
@@ -83,7 +87,7 @@ def headline(
         f"its {_calibration(advised)} takes the log-loss of its probabilities "
         f"from {before:.3f} to {after:.3f}"
     )
-    if after > before:
+    if after - before > WORSE * max(1, before):
         calibrated += ", which is worse: the rows that chose are unlike the held-out rows"
     if best_reference is None:
         found = f"{advised.name} has {value(advised)} {word} on {rows}; no reference was run."
@@ -111,10 +115,12 @@ def headline(
         )
         verdict = "tie"
     elif tied:
+        all_tie = f"all {len(tied)} references"
+        with_whom = all_tie if len(tied) == len(ahead) > 1 else listed(tied, 4, "; ")
         found = (
             f"A tie: {rule_text(advised)} has {value(advised)} {word} on {rows}, the best reference"
             f" {against}; differences below {100 * margin:g} points, or within their intervals, "
-            f"are ties (with {listed(tied, 4)})."
+            f"are ties (with {with_whom})."
         )
         verdict = "tie"
     else:

@@ -37,7 +37,8 @@ SEARCHED = ("native", "cosine", "angular", *TEMPERED)
 # Among equal losses the first is taken: native changes nothing, angular changes least.
 PREFERENCE = ("native", "angular", "cosine", "preserve", "temperature")
 
-# Least relative improvement of the loss that moves a point; smaller ones are noise.
+# Least improvement of the loss that moves a point, in nats and relative; smaller ones are noise. Of
+# separable classes the loss falls for ever, by less and less, as the temperature does.
 LEAST = 1e-3
 
 
@@ -185,7 +186,9 @@ class Search:
         other = self.at(origin._replace(**{name: value}), start)
         if other is None:
             return best
-        return other if best is None or other.loss < best.loss * (1 - LEAST) else best
+        if best is None or other.loss < best.loss - LEAST * max(1.0, best.loss):
+            return other
+        return best
 
 
 def beyond(name: str, value: float, low: bool) -> float | None:

@@ -277,9 +277,11 @@ def _logistic(task: Task) -> list[Reference]:
         final.fit(full_x, full_y)
         common, fitted = (time.perf_counter() - started, len(full_x)), linear(final)
         steps = int(np.max(final.n_iter_))
-        stopped = {"stopped": steps if steps >= task.iterations else 0}
+        stopped = steps if steps >= task.iterations else 0
         references.append(
-            Reference(key, {"C": penalty}, scale, *common, fitted.weight, fitted.bias, **stopped)
+            Reference(
+                key, {"C": penalty}, scale, *common, fitted.weight, fitted.bias, stopped=stopped
+            )
         )
         if key == "logistic":
             tried = ((e, linear(model, e)(chooser.query)) for e in EXPONENTS)
@@ -288,7 +290,7 @@ def _logistic(task: Task) -> list[Reference]:
             references.append(
                 Reference(
                     *("tau-normalized", chosen, scale, *common, fitted.weight, fitted.bias),
-                    **stopped,
+                    stopped=stopped,
                 )
             )
     return references

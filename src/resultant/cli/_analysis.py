@@ -77,6 +77,28 @@ def page_sides(
     return sides
 
 
+def held_out_notes(analyses: Mapping[str, Analysis], chosen: str) -> list[str]:
+    """Return a note per features whose advised rule is better on the held-out rows than that of the
+    chosen features: held-out rows judge, they do not choose."""
+    first, notes = analyses[chosen].advice, []
+    for name, analysis in analyses.items():
+        advice = analysis.advice
+        if first is None or advice is None or name == chosen:
+            continue
+        word = "balanced accuracy" if first.metric == "balanced" else "accuracy"
+        values = [
+            row.balanced if first.metric == "balanced" else row.accuracy
+            for row in (advice.row(advice.advised), first.row(first.advised))
+        ]
+        if values[0] - values[1] >= first.margin:
+            own, other = (f"{100 * value:.2f} %" for value in values)
+            notes.append(
+                f"The rows that choose prefer {chosen}, but on the held-out rows {name} has {own} "
+                f"{word} against {other}: give a split val of unseen rows, or --features {name}."
+            )
+    return notes
+
+
 def provenance(prepared: Prepared, device: torch.device) -> dict[str, Any]:
     """Return the source, the metadata and the versions for results.json."""
     return {

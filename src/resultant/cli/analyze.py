@@ -68,6 +68,7 @@ def _analyze(options: Analyze, calls: Calls | None) -> None:
     from resultant.analysis.response import Response
     from resultant.cli._analysis import (
         explore,
+        held_out_notes,
         page_sides,
         print_facts,
         print_rest,
@@ -133,7 +134,7 @@ def _analyze(options: Analyze, calls: Calls | None) -> None:
             analyses,
             where,
             prepared.names,
-            prepared.notes,
+            (*prepared.notes, *held_out_notes(analyses, foremost(analyses))),
             provenance(prepared, device),
             page_sides(results, moved),
         )
