@@ -153,7 +153,11 @@ def test_headline_calls_ties_ties(small: FrozenSpace) -> None:
     assert "(with all 2 references)" in found
     worse = replace(several[1], key="c", difference=far)
     _, (found, *_) = headline((row, *several, worse), row, row, several[0], near, **options)
-    assert "(with LDA, x; B)" in found
+    assert found.endswith("(with LDA, x; B).")
+    less = [replace(r, note="Fitted to a stratified sample of 2 of 9 rows.") for r in several]
+    for table in ((row, *less), (row, *less, worse)):
+        _, (found, *_) = headline(table, row, row, less[0], near, **options)
+        assert found.endswith("(LDA, x; B were fitted to a sample of the rows).")
 
 
 def test_a_scale_that_worsens_the_log_loss_is_said(small: FrozenSpace) -> None:

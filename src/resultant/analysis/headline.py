@@ -93,11 +93,17 @@ def headline(
         found = f"{advised.name} has {value(advised)} {word} on {rows}; no reference was run."
         return "alone", (found, f"{use}; {calibrated}.", f"{whom}; vMF rules buy {buys}.")
     assert lead is not None
+    fewer = [r for r in table if r.kind == "reference" and "sample of" in r.note]
+    sampled = ""
+    if fewer:
+        hint = "; --references all fits more" if "--references all" in fewer[0].note else ""
+        fitted = f"{'were' if fewer[1:] else 'was'} fitted to a sample of the rows{hint}"
+        sampled = f" ({listed([r.name for r in fewer], 4, '; ')} {fitted})"
     against = f"{best_reference.name} {value(best_reference)}"
     if lead.verdict == "better":
         found = (
             f"{best_reference.name} is better than every vMF rule: {value(best_reference)} {word} "
-            f"on {rows}, {interval(lead)} over {best_vmf.name} ({value(best_vmf)})."
+            f"on {rows}, {interval(lead)} over {best_vmf.name} ({value(best_vmf)}){sampled}."
         )
         do = (
             f"For accuracy alone use {best_reference.name}; among vMF rules "
@@ -111,7 +117,7 @@ def headline(
     if above:
         found = (
             f"{against} {word} on {rows} is above {rule_text(advised)} ({value(advised)}) but not "
-            f"above {best_vmf.name} ({value(best_vmf)}; {interval(lead)})."
+            f"above {best_vmf.name} ({value(best_vmf)}; {interval(lead)}){sampled}."
         )
         verdict = "tie"
     elif tied:
@@ -120,7 +126,7 @@ def headline(
         found = (
             f"A tie: {rule_text(advised)} has {value(advised)} {word} on {rows}, the best reference"
             f" {against}; differences below {100 * margin:g} points, or within their intervals, "
-            f"are ties (with {with_whom})."
+            f"are ties (with {with_whom}){sampled}."
         )
         verdict = "tie"
     else:
@@ -129,7 +135,7 @@ def headline(
         behind = Difference(-d.gain, -d.high, -d.low, "better")
         found = (
             f"{rule_text(advised)} is better than every reference: {value(advised)} {word} on "
-            f"{rows}, {interval(behind)} over {against}."
+            f"{rows}, {interval(behind)} over {against}{sampled}."
         )
         verdict = "vmf"
     return verdict, (found, f"{use}; {calibrated}.", f"{whom}; vMF rules also buy {buys}.")

@@ -62,7 +62,7 @@ class Budget:
 
 
 BUDGETS = {
-    "fast": Budget(1.2e6, 2e5, (4e3, 5e10), 2e8, 5e7, 40),
+    "fast": Budget(1.2e6, 2e5, (4e3, 2e10), 2e8, 5e7, 40),
     "all": Budget(1e9, 2e6, (1e6, 1e14), 4e9, 1e9, 1000),
 }
 
@@ -230,7 +230,8 @@ class References:
 
     def _finished(self, r: Reference) -> FinishedRule:
         total = int(self.space.statistics.count.sum())
-        notes = [f"Fitted to a stratified sample of {r.rows:,} of {total:,} rows."]
+        hint = "; --references all fits more" if self.level == "fast" else ""
+        notes = [f"Fitted to a stratified sample of {r.rows:,} of {total:,} rows{hint}."]
         notes = notes if r.rows < total else []
         if r.stopped:
             notes.append(f"The solver was stopped after {r.stopped} iterations.")

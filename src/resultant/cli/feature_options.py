@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -87,5 +88,7 @@ def reference_calls(references: str) -> Iterator[Calls | None]:
     if references == "none":
         yield None
         return
+    # Threads of either process that wait must leave the cores to the other.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     with calls(FIT, MODULES) as background:
         yield background
