@@ -34,11 +34,11 @@ def data_size(number: int) -> str:
     return f"{size:.3g} {units[-1]}"
 
 
-def listed(items: Iterable[str], limit: int = 8, separator: str = ", ") -> str:
-    """The first items with separators between them, and the number of the others."""
+def listed(items: Iterable[str], limit: int = 8) -> str:
+    """The first items separated by commas, and the number of the others."""
     items = list(items)
     rest = f" and {len(items) - limit} more" if len(items) > limit else ""
-    return separator.join(items[:limit]) + rest
+    return ", ".join(items[:limit]) + rest
 
 
 def shown(name: str) -> str:

@@ -8,8 +8,8 @@ from resultant._core.text import listed
 from resultant.analysis.advice import Difference, RuleRow
 
 BUYS = (
-    "one pass over the rows, statistics that merge across machines and grow with a stream, "
-    "certificates of decisions, and no solver to tune"
+    "one pass over the rows, statistics that merge and grow with a stream, certificates of "
+    "decisions, and no solver to tune"
 )
 
 
@@ -98,7 +98,7 @@ def headline(
     if fewer:
         hint = "; --references all fits more" if "--references all" in fewer[0].note else ""
         fitted = f"{'were' if fewer[1:] else 'was'} fitted to a sample of the rows{hint}"
-        sampled = f" ({listed([r.name for r in fewer], 4, '; ')} {fitted})"
+        sampled = f" ({listed((r.name for r in fewer), 4)} {fitted})"
     against = f"{best_reference.name} {value(best_reference)}"
     if lead.verdict == "better":
         found = (
@@ -112,8 +112,8 @@ def headline(
         cost = f"{advised.fit_seconds:.2g} s of fit against {best_reference.fit_seconds:.2g} s"
         return "reference", (found, do, f"{whom}; vMF still buys {buys} ({cost}).")
     ahead = [r for r in table if r.kind == "reference" and r.difference is not None]
-    above = [r.name for r in ahead if r.difference and r.difference.verdict == "better"]
-    tied = [r.name for r in ahead if r.difference and r.difference.tied]
+    above = any(r.difference and r.difference.verdict == "better" for r in ahead)
+    tied = any(r.difference and r.difference.tied for r in ahead)
     if above:
         found = (
             f"{against} {word} on {rows} is above {rule_text(advised)} ({value(advised)}) but not "
@@ -121,12 +121,10 @@ def headline(
         )
         verdict = "tie"
     elif tied:
-        all_tie = f"all {len(tied)} references"
-        with_whom = all_tie if len(tied) == len(ahead) > 1 else listed(tied, 4, "; ")
         found = (
             f"A tie: {rule_text(advised)} has {value(advised)} {word} on {rows}, the best reference"
             f" {against}; differences below {100 * margin:g} points, or within their intervals, "
-            f"are ties (with {with_whom}){sampled}."
+            f"are ties{sampled}."
         )
         verdict = "tie"
     else:

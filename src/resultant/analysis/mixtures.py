@@ -19,7 +19,7 @@ from resultant.classifiers.calibrators import METHODS, fit_calibrators
 from resultant.classifiers.choice import AXES
 from resultant.classifiers.components import Components, fit_components
 
-KEY, NAME = "mixture", "Native, mixture per class"
+KEY, NAME = "mixture", "Native mixture"
 
 # Rows times dimension up to which mixtures are fitted.
 ENTRIES = 200_000

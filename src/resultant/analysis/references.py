@@ -28,11 +28,11 @@ REFERENCES = ("none", "fast", "all")
 
 NAMES = {
     "logistic": "Logistic regression",
-    "logistic-balanced": "Logistic regression, balanced",
-    "tau-normalized": "Linear probe, tau-normalized",
-    "lda": "LDA, empirical prior",
-    "lda-equal": "LDA, equal prior",
-    "knn": "kNN, cosine",
+    "logistic-balanced": "Balanced logistic regression",
+    "tau-normalized": "Tau-normalized linear probe",
+    "lda": "LDA with empirical prior",
+    "lda-equal": "LDA with equal prior",
+    "knn": "kNN by cosine",
     "centroid": "Nearest centroid",
 }
 
