@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +137,7 @@ def test_evaluation_views_of_some_rows(store: ImageStore) -> None:
 
 
 def test_errors_of_the_thread_are_raised() -> None:
-    def failing() -> Iterator[Any]:
+    def failing() -> Generator[Any]:
         yield 1
         raise OSError("disk full")
 
@@ -150,11 +150,11 @@ def test_errors_of_the_thread_are_raised() -> None:
 def test_thread_ends_with_its_reader() -> None:
     before = threading.active_count()
 
-    def endless() -> Iterator[Any]:
+    def endless() -> Generator[Any]:
         while True:
             yield 1
 
-    made = ahead(endless())
-    assert next(made) == 1 and threading.active_count() == before + 1
-    made.close()  # type: ignore[attr-defined]
+    made = ahead(ahead(endless()))
+    assert next(made) == 1 and threading.active_count() == before + 2
+    made.close()
     assert threading.active_count() == before

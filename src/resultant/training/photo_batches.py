@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,6 +28,8 @@ from resultant.training.config import Channels
 EVALUATED = 256
 # Steps whose views are drawn at a time; another number draws other views.
 DRAWN_STEPS = 8
+
+T = TypeVar("T")
 
 
 class Prepared(NamedTuple):
@@ -130,8 +132,7 @@ class PhotoBatches:
         order, first, state = drawn
         self.store.start(order.flatten())
         batches = self._prepare(order, first, torch.Generator().set_state(state))
-        # The device reads ahead; on the CPU a thread would only take a core from the network.
-        self.prepared = ahead(batches) if self.device.type == "cuda" else batches
+        self.prepared = self._ahead(batches)
 
     def rehearse(self, epoch: int) -> None:
         """Fill the buffers with noise, for steps that warm up before the images are there.
@@ -176,9 +177,10 @@ class PhotoBatches:
         self, order: Tensor, first: Tensor, generator: torch.Generator
     ) -> Iterator[tuple[Tensor, Tensor, Tensor, tuple[Tensor, ...]]]:
         """Yield the images of each step, and on the device their sizes, labels and views."""
-        for top in range(0, len(order), DRAWN_STEPS):
-            some = order[top : top + DRAWN_STEPS]
-            parameters = self._views(some, generator) if top else first
+        groups = order.split(DRAWN_STEPS)
+        drawn = (self._views(some, generator) if k else first for k, some in enumerate(groups))
+        # A step does not wait while the views of the next steps are drawn.
+        for some, parameters in zip(groups, self._ahead(drawn), strict=True):
             parts = parameters.split(self.planned), some[:, self.share].split(self.planned)
             for part, rows in zip(*parts, strict=True):
                 with torch.cuda.stream(self.stream):
@@ -191,7 +193,7 @@ class PhotoBatches:
 
     def _prepare(
         self, order: Tensor, first: Tensor, generator: torch.Generator
-    ) -> Iterator[Prepared]:
+    ) -> Generator[Prepared]:
         """Make the batches of an epoch, on a stream of its own on a GPU."""
         assert self.placement is not None
         for step, (rows, sizes, labels, plan) in enumerate(self._planned(order, first, generator)):
@@ -210,6 +212,10 @@ class PhotoBatches:
             yield Prepared(slot, views, labels, ready)
         # Images of the last, incomplete batch, so that decoding ends with the first epoch.
         self.store.wait(torch.arange(len(self.store)))
+
+    def _ahead(self, items: Generator[T]) -> Generator[T]:
+        """Prepare for a device ahead; on the CPU a thread only takes a core from the network."""
+        return items if self.stream is None else ahead(items)
 
     def _moved(self, *tensors: Tensor) -> list[Tensor]:
         if self.device.type != "cuda":
@@ -278,12 +284,12 @@ class EvaluationViews:
         self.store.close()
 
 
-def ahead(batches: Iterator[Prepared]) -> Iterator[Prepared]:
-    """Prepare batches in a thread, one ahead; errors of the thread are raised here."""
-    ready: queue.Queue[Prepared | BaseException | None] = queue.Queue(1)
+def ahead(items: Generator[T]) -> Generator[T]:
+    """Make items in a thread, one ahead; errors of the thread are raised here."""
+    ready: queue.Queue[T | BaseException | None] = queue.Queue(1)
     stopped = threading.Event()
 
-    def put(item: Prepared | BaseException | None) -> None:
+    def put(item: T | BaseException | None) -> None:
         while not stopped.is_set():
             try:
                 return ready.put(item, timeout=0.1)
@@ -293,13 +299,16 @@ def ahead(batches: Iterator[Prepared]) -> Iterator[Prepared]:
 
     def run() -> None:
         try:
-            for batch in batches:
-                put(batch)
+            for item in items:
+                put(item)
                 if stopped.is_set():
-                    return
+                    break
             put(None)
         except BaseException as error:
             put(error)
+        finally:
+            # Ends threads that items are made in.
+            items.close()
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
