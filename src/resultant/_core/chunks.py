@@ -38,9 +38,13 @@ INFLATED_BYTES = 1 << 22
 TEXT_BYTES = 1 << 24
 # Encoded images of a file that every process of a decoder keeps in memory.
 ENCODED_BYTES = 1 << 26
+# Decoded images that are worth another process of a decoder.
+WORKER_BYTES = 1 << 25
 # JPEG files that a GPU decodes at a time, some 300 MB of pixels; pixels that are copied to it.
 JPEG_BYTES = 1 << 24
 COPIED_BYTES = 1 << 28
+# GPU memory that images on the device leave to tests and to the allocator.
+MARGIN_BYTES = 4 << 30
 # Plans of views on a GPU, with their temporaries.
 PLAN_BYTES = 1 << 27
 # Rows of one task of a cluster, and of all samples on its driver.

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import bootstrap, rankdata
 
+from resultant._core import chunks
+
 RESAMPLES = 1000
 
 # Groups of folds at most; each group is judged by the choice of the others. With many small groups
@@ -112,7 +114,7 @@ class FoldScores:
             vectorized=True,
             method="percentile",
             n_resamples=RESAMPLES,
-            batch=max(1, (1 << 22) // len(difference)),
+            batch=chunks.rows_per_chunk(8 * len(difference), chunks.MATRIX_BYTES),
             rng=0,
         ).confidence_interval
         return float(interval.low), float(interval.high)

@@ -12,12 +12,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from resultant._core.chunks import COPIED_BYTES
+from resultant._core.chunks import COPIED_BYTES, MARGIN_BYTES
 from resultant._core.text import data_size
 from resultant.images.store import ImageStore
 
-# Bytes of GPU memory that a store on the device leaves to tests and to the allocator.
-MARGIN = 4 << 30
 # Batches of a streamed store on the device: one in use, one ready, one in preparation.
 SLOTS = 3
 
@@ -173,11 +171,11 @@ def choose(
 
 def _fits(number: int, device: torch.device) -> bool:
     """Return True if a GPU has memory for a store of ``number`` bytes."""
-    if number + MARGIN < torch.cuda.mem_get_info(device)[0]:
+    if number + MARGIN_BYTES < torch.cuda.mem_get_info(device)[0]:
         return True
     # Memory that the allocator has cached is given back.
     torch.cuda.empty_cache()
-    return number + MARGIN < torch.cuda.mem_get_info(device)[0]
+    return number + MARGIN_BYTES < torch.cuda.mem_get_info(device)[0]
 
 
 def memory() -> int:

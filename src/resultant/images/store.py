@@ -28,6 +28,7 @@ from filelock import FileLock
 from torch import Tensor
 
 from resultant._core import tensor_files, validation
+from resultant._core.chunks import WORKER_BYTES
 from resultant._core.files import clean_folder, make_folder, sync
 from resultant._core.text import counted, data_size
 from resultant.images.decoding import TASK_IMAGES, Decoding, read_sizes, reading_order, tasks
@@ -43,8 +44,6 @@ from resultant.images.source import ImageSource
 # Part of the name of a store; a new number makes new stores.
 FORMAT = 1
 PIXELS, INDEX, DONE, LOCK = "pixels.bin", "index.safetensors", "done.safetensors", ".lock"
-# Decoded bytes that are worth another process.
-WORKER_BYTES = 1 << 25
 # Seconds between two records of the decoded images.
 RECORD_SECONDS = 20.0
 
