@@ -310,6 +310,7 @@ def test_real_features() -> None:
         ({"realization": "polar"}, "expected realization to be one of .*got 'polar'"),
         ({"beta": math.nan}, "expected beta to be a finite number, got nan"),
         ({"estimator": "map"}, "expected estimator to be one of .*got 'map'"),
+        ({"estimator": "map", "components": 2}, "expected estimator to be one of .*got 'map'"),
         ({"prior": "uniform"}, "expected prior to be a finite number, got 'uniform'"),
     ],
 )

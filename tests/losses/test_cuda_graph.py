@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 from contextlib import nullcontext
 
 import pytest
@@ -202,3 +204,27 @@ def test_changed_settings_take_effect(device: str) -> None:
         torch.testing.assert_close(replayed(z, y), plain(z, y), rtol=1e-6, atol=0)
     with torch.inference_mode():
         torch.testing.assert_close(replayed(z, y), plain(z, y), rtol=1e-6, atol=0)
+
+
+FIRST = """
+import torch
+from resultant import ProCoLoss
+
+z = torch.nn.functional.normalize(torch.randn(8, 32, device="cuda"), dim=-1).requires_grad_()
+y = torch.randint(7, (8,), device="cuda")
+for cuda_graph in (False, True):
+    loss = ProCoLoss(7, 32, realization="angular", cuda_graph=cuda_graph).cuda()
+    (gradient,) = torch.autograd.grad(loss(z, y), z)
+graph = torch.cuda.CUDAGraph()
+loss.replay = None
+with torch.cuda.graph(graph):
+    (gradient,) = torch.autograd.grad(loss(z, y), z)
+graph.replay()
+assert gradient.isfinite().all()
+"""
+
+
+@pytest.mark.gpu
+def test_graphs_in_a_process_without_other_products() -> None:
+    """No backward pass has used cuBLAS before the capture."""
+    subprocess.run([sys.executable, "-c", FIRST], check=True, timeout=120)

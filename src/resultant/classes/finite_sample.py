@@ -31,7 +31,7 @@ from resultant.classes.statistics import (
 )
 from resultant.score.exact import exact_score
 from resultant.score.limits import require_temperature
-from resultant.vmf.estimators import OF_LENGTH, unbiased_square
+from resultant.vmf.estimators import OF_LENGTH, require_estimator, unbiased_square
 
 
 def expected_square_resultant(A: Number, n: Number) -> Tensor:
@@ -337,8 +337,7 @@ def cross_fit_temperature(
     if not 0 < r_min <= r_max < math.inf:
         got = f"r_min = {r_min} and r_max = {r_max}"
         raise ValueError(f"expected 0 < r_min <= r_max, both finite, got {got}")
-    if estimator not in OF_LENGTH:
-        raise ValueError(f"expected estimator to be one of {OF_LENGTH}, got {estimator!r}")
+    require_estimator(estimator, OF_LENGTH)
     if not 0 < A_ref <= 1:
         raise ValueError(f"expected A_ref in (0, 1], got {A_ref}")
     whole = folds[0].to(folds[0].device)

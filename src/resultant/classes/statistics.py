@@ -20,7 +20,7 @@ from resultant._core.arrays import normalized, require_features, require_labels,
 from resultant._core.chunks import feature_slices
 from resultant._core.tensor_files import load_tensors, write_tensors
 from resultant.score.limits import LARGEST_KAPPA
-from resultant.vmf.estimators import concentration_at, mean_resultant_at
+from resultant.vmf.estimators import concentration_at, mean_resultant_at, require_estimator
 
 # The cap of the authors' code, in place of the infinite concentration of equal samples.
 MAX_KAPPA = 1e5
@@ -300,7 +300,11 @@ class ClassStatistics:
 
         Returns:
             The fitted state.
+
+        Raises:
+            ValueError: For an unknown estimator.
         """
+        require_estimator(estimator)
         mu, kappa = _fit(self.total, self.weight, estimator)
         return ClassState(mu, kappa, self.count.clone(), validate_args=False)
 
@@ -329,6 +333,7 @@ class ClassStatistics:
         Raises:
             ValueError: If an argument does not fit, or a query has a class without samples.
         """
+        require_estimator(estimator)
         w = self.require_queries(z, y, weights, validate_args)
         mu, kappa = z.new_empty(z.shape, dtype=torch.float64), z.new_empty(len(z)).double()
         for rows in feature_slices(z):

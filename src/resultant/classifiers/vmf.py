@@ -30,7 +30,7 @@ from resultant.classifiers.components import Components, fit_components, require
 from resultant.classifiers.left_out import FOLDS, sampled_folds, shuffled_ranks
 from resultant.classifiers.rows import row_chunks
 from resultant.score.limits import require_comparable
-from resultant.vmf.estimators import log_normalizer_at
+from resultant.vmf.estimators import log_normalizer_at, require_estimator
 
 
 class VMFScores(DirectionClassifier):
@@ -292,6 +292,7 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
     ) -> None:
         number, self.components_ = require_components(self.components), None
         if number != 1:
+            require_estimator(self.estimator)
             present = statistics.weight > 0
             # Numbers of the classes among those that have weight.
             own = (present.cumsum(0) - 1)[index]

@@ -7,6 +7,7 @@ cosines to cross-entropies and to their gradient.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -37,6 +38,7 @@ def fuses(loss: ContrastiveLoss, z: Tensor) -> bool:
 
 def fused_loss(loss: ContrastiveLoss, z: Tensor, y: Tensor) -> Tensor:
     """Return the loss [] of z [N, p] or [V, N, p], in the dtype to compute in, and labels y [N]."""
+    _create_handles(z.device)
     softmax, device = kernel_module(KERNELS), z.device.type
     assert softmax is not None
     # Entered only where needed: the context takes the host as long as a kernel.
@@ -52,6 +54,18 @@ def fused_loss(loss: ContrastiveLoss, z: Tensor, y: Tensor) -> Tensor:
         gradient = torch.bmm(rho, snapshot.mu).view(z.shape)
         value = entropies.mean()
     return with_gradient(z, value, gradient, lambda z: loss.entropy(z, y, snapshot))
+
+
+@cache
+def _create_handles(device: torch.device) -> None:
+    """Create the handles of libraries for products in backward passes, which have their own thread.
+
+    The backward pass of a fused step has no product, but that of a step in a CUDA graph has: a
+    capture after fused steps would create the handles, and fail.
+    """
+    with torch.enable_grad():
+        a = torch.ones(1, 1, device=device, requires_grad=True)
+        torch.autograd.grad((a @ a).sum(), a)
 
 
 def _terms(loss: ContrastiveLoss, kappa: Tensor, dtype: torch.dtype) -> Terms:

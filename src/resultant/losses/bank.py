@@ -27,7 +27,7 @@ from resultant.losses._means import bank_kernels, mean, write_mean
 from resultant.losses._off_length import LENGTH_TOLERANCE, OffLength
 from resultant.losses._shards import rows_of, sharded, shares
 from resultant.losses._views import by_view
-from resultant.vmf.estimators import OF_LENGTH
+from resultant.vmf.estimators import OF_LENGTH, require_estimator
 
 START_LENGTH = 0.9
 START_WEIGHT = 1e-30
@@ -112,8 +112,7 @@ class ProCoBank(WideModule):
         shard_classes: bool = False,
     ) -> None:
         super().__init__()
-        if estimator not in OF_LENGTH:
-            raise ValueError(f"expected estimator to be one of {OF_LENGTH}, got {estimator!r}")
+        require_estimator(estimator, OF_LENGTH)
         self.num_classes = validation.integer("num_classes", num_classes, 1)
         self.dim = validation.dimension(dim)
         self.estimator, self.leave_out = estimator, leave_out

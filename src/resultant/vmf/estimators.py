@@ -119,11 +119,20 @@ def concentration(
         13.3
     """
     p, R, dtype = _arguments(p, validate_args, 1.0, R=R)
+    require_estimator(estimator)
+    if estimator in OF_SAMPLE and n is None:
+        raise ValueError(f"expected n, the number of vectors, for {estimator!r}, got None")
     if n is not None:
         n = torch.as_tensor(n, dtype=R.dtype, device=R.device)
         if validation.should_validate(validate_args, n):
             validation.require_in_range("n", n, 1.0, rule=">= 1 and finite")
     return concentration_at(p, R, estimator, n).to(dtype)
+
+
+def require_estimator(estimator: str, among: tuple[str, ...] = ESTIMATORS) -> None:
+    """Raise unless the name is that of an estimator."""
+    if estimator not in among:
+        raise ValueError(f"expected estimator to be one of {among}, got {estimator!r}")
 
 
 def log_normalizer_at(p: int, kappa: Tensor) -> Tensor:
@@ -137,12 +146,9 @@ def mean_resultant_at(p: int, kappa: Tensor) -> Tensor:
 
 
 def concentration_at(p: int, R: Tensor, estimator: str, n: Tensor | None = None) -> Tensor:
-    """Compute `concentration`; only the name of the estimator and the presence of n are checked."""
-    if estimator not in ESTIMATORS:
-        raise ValueError(f"expected estimator to be one of {ESTIMATORS}, got {estimator!r}")
+    """Compute `concentration`."""
     if estimator in OF_SAMPLE:
-        if n is None:
-            raise ValueError(f"expected n, the number of vectors, for {estimator!r}, got None")
+        assert n is not None
         R = corrected_length(R, n, estimator)
     if estimator in ("mle", *OF_SAMPLE):
         return ratio_inverse(p / 2 - 1, R)
