@@ -172,7 +172,7 @@ def check_terms(device: str) -> None:
         loss.least_target.fill_(math.inf)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(_terms_kernel, "BLOCK", 4)
-            got = _fused_step.edited(loss, kappa, dtype)
+            got = _fused_step.fused_terms(loss, kappa, dtype)
         for a, b in zip(got, expected, strict=True):
             assert (a is None) == (b is None)
             if a is not None and b is not None:
@@ -183,7 +183,7 @@ def check_terms(device: str) -> None:
     # A class without a gain has no temperature.
     loss = ProCoLoss(C, 64, 0.1, "temperature").to(device)
     kappa[1, 2] = 0
-    star = _fused_step.edited(loss, kappa, torch.float32).tau
+    star = _fused_step.fused_terms(loss, kappa, torch.float32).tau
     assert star is not None and star.isnan().nonzero().tolist() == [[1, 2]]
     assert loss.least_target[2] == 0 and (loss.least_target > 0).sum() == C - 1
 

@@ -49,7 +49,7 @@ def fused_loss(loss: ContrastiveLoss, z: Tensor, y: Tensor) -> Tensor:
         # Not a product of any shapes, which takes the host three times as long.
         rho = torch.bmm(views, snapshot.mu.mT)
         kappa = loss.bank.concentrations(snapshot)
-        terms = _terms(loss, kappa, z.dtype)
+        terms = fused_terms(loss, kappa, z.dtype)
         entropies = softmax.finish(rho, kappa, terms, loss.log_prior, loss.bank.dim, y)
         gradient = torch.bmm(rho, snapshot.mu).view(z.shape)
         value = entropies.mean()
@@ -68,19 +68,13 @@ def _create_handles(device: torch.device) -> None:
         torch.autograd.grad((a @ a).sum(), a)
 
 
-def _terms(loss: ContrastiveLoss, kappa: Tensor, dtype: torch.dtype) -> Terms:
+def fused_terms(loss: ContrastiveLoss, kappa: Tensor, dtype: torch.dtype) -> Terms:
     """Return the terms of scores in ``dtype`` of classes [V, C], and note gains for `check`."""
     if not loss.has_gains:
         return loss.terms(kappa, None)
-    if loss.family == "linear" and kernel_module(EDITED) is not None:
-        return edited(loss, kappa, dtype)
-    return loss.terms(kappa.to(dtype), loss.noted_gains(kappa, dtype))
-
-
-def edited(loss: ContrastiveLoss, kappa: Tensor, dtype: torch.dtype) -> Terms:
-    """Return the terms of edited scores by two kernels in the place of thirty."""
     kernels = kernel_module(EDITED)
-    assert kernels is not None
+    if loss.family != "linear" or kernels is None:
+        return loss.terms(kappa.to(dtype), loss.noted_gains(kappa, dtype))
     taus = loss.tau(kappa), loss.tau(kappa, dtype)
     return kernels.edited_terms(
         *(loss.realization, kappa, taus, loss.beta, loss.least_target, loss.bank.dim, VANISHING)

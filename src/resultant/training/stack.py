@@ -79,9 +79,7 @@ class Stack:
         self.classification: StackedLogitAdjustedCrossEntropy | None = None
         if joint:
             prior = config.prior if config.classifier_prior is None else config.classifier_prior
-            self.classification = StackedLogitAdjustedCrossEntropy(
-                counts, prior, runs=len(runs)
-            ).to(device)
+            self.classification = StackedLogitAdjustedCrossEntropy(counts, prior).to(device)
         parameters = [p for _, p in self._parameters()]
         self.optimizer = torch.optim.SGD(
             parameters,

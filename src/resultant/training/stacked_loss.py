@@ -1,8 +1,8 @@
 """Losses of several runs trained together: one axis of runs, one sequence of kernels.
 
-The loss of R runs takes z [R, N, p] or, for V views, [V, R, N, p] and labels y [N] or [R, N], and
-returns the losses [R]. The classes of all runs are the columns of one score, so that a step of R
-runs launches as many kernels as a step of one.
+The loss of R runs takes V views z [V, R, N, p] and labels y [N] or [R, N], and returns the losses
+[R]. The classes of all runs are the columns of one score, so that a step of R runs launches as many
+kernels as a step of one. The trainer makes the batches: they are not checked again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.arrays import require_features, require_labels, shape_of
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.gain import Gains
 from resultant.classes.realization import Terms, terms
@@ -23,7 +22,7 @@ from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.losses.bank import ProCoBank, Snapshot, write_starts
 from resultant.losses.contrastive import ContrastiveLoss
 from resultant.losses.logit_adjusted import LogitAdjustedCrossEntropy
-from resultant.losses.prior import log_prior_of, require_counted
+from resultant.losses.prior import log_prior_of
 
 # Roles of realizations in a score; temperature and preserve share their temperature.
 ROLES = {
@@ -162,22 +161,17 @@ class StackedProCoLoss(ContrastiveLoss):
         return f"{settings}, betas={self.beta.squeeze(-1).tolist()}"
 
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
-        """Return the losses [R] of z [R, N, p] or [V, R, N, p] and labels y [N] or [R, N]."""
-        views = self._views(z)
-        if not z.shape[-2]:
-            raise ValueError("expected a batch of one sample or more, got an empty batch: skip it")
-        _require_labels(y, self.bank.runs, z.shape[-2], self.bank.per_run, z.device)
-        require_counted(y, self.log_prior)
+        """Return the losses [R] of unit vectors z [V, R, N, p] and labels y [N] or [R, N]."""
         if not torch.compiler.is_compiling():
             self.bank.require_lengths()
-        return self.mean_entropy(views, _labels_by_view(y, views), self.snapshot(views, y))
+        # Once here: products and banks would copy the views of a network again.
+        z = z.contiguous()
+        return self.mean_entropy(z, _labels_by_view(y, z), self.snapshot(z, y))
 
     def scores(self, z: Tensor) -> Tensor:
-        """Return the scores [R, N, C] or [V, R, N, C] of z against the bank ``old`` as it is."""
-        views = self._views(z)
+        """Return the scores [V, R, N, C] of z [V, R, N, p] against the bank ``old`` as it is."""
         with torch.autocast(z.device.type, enabled=False):
-            scores = self.realized(views, self.bank.snapshot(COMPUTE_DTYPE[z.dtype]))
-            return scores.movedim(0, -2).reshape(*z.shape[:-1], scores.shape[-1])
+            return self.realized(z, self.bank.snapshot(COMPUTE_DTYPE[z.dtype])).movedim(0, -2)
 
     def state(self, run: int) -> ClassState:
         """Return the classes that one run is scored against, of the bank ``old``."""
@@ -208,15 +202,6 @@ class StackedProCoLoss(ContrastiveLoss):
     def require_temperatures(self, least: Tensor) -> None:
         super().require_temperatures(self._where("tempered", least, math.inf))
 
-    def _views(self, z: Tensor) -> Tensor:
-        """Return unit vectors z [R, N, p] or [V, R, N, p] as [V, R, N, p]; raise for other z."""
-        runs, dim = self.bank.runs, self.bank.dim
-        _require_runs("z", z, runs, dim)
-        # Once here: products and banks would copy the views of a network again.
-        z = z.contiguous()
-        require_features(z.view(-1, dim), dim, self.log_prior.device, None)
-        return z if z.dim() == 4 else z.unsqueeze(0)
-
     def _has(self, role: str) -> bool:
         return self.in_all[role] or getattr(self, role) is not None
 
@@ -227,37 +212,10 @@ class StackedProCoLoss(ContrastiveLoss):
 
 
 class StackedLogitAdjustedCrossEntropy(LogitAdjustedCrossEntropy):
-    """Logit-adjusted cross-entropies [R] of logits [R, N, C] or, for V views, [V, R, N, C]."""
-
-    def __init__(
-        self, class_counts: Tensor | Sequence[float], prior: float = 1.0, *, runs: int
-    ) -> None:
-        super().__init__(class_counts, prior)
-        self.runs = runs
+    """Logit-adjusted cross-entropies [R] of logits [V, R, N, C] and labels [N] or [R, N]."""
 
     def forward(self, logits: Tensor, y: Tensor) -> Tensor:
-        C = len(self.log_prior)
-        _require_runs("logits", logits, self.runs, C)
-        _require_labels(y, self.runs, logits.shape[-2], C, logits.device)
-        require_counted(y, self.log_prior)
-        views = logits if logits.dim() == 4 else logits.unsqueeze(0)
-        return self.mean_entropy(views, _labels_by_view(y, views))
-
-
-def _require_runs(name: str, a: Tensor, runs: int, width: int) -> None:
-    """Raise unless ``a`` is [R, N, width] or [V, R, N, width]."""
-    if a.dim() not in (3, 4) or a.shape[-3] != runs or a.shape[-1] != width:
-        shape = f"{runs}, N, {width}"
-        raise ValueError(f"expected {name} [{shape}] or [V, {shape}], got {shape_of(a)}")
-
-
-def _require_labels(y: Tensor, runs: int, n: int, num_classes: int, device: torch.device) -> None:
-    """Raise unless ``y`` [N] or [R, N] holds labels."""
-    # Compared one by one: under torch.compile sizes may be symbols, which `in` does not find.
-    if y.shape != (n,) and y.shape != (runs, n):
-        rule = f"expected y [{n}] or {[runs, n]}, one per row of z"
-        raise ValueError(f"{rule}, got {shape_of(y)}")
-    require_labels(y.reshape(-1), y.numel(), num_classes, device, None)
+        return self.mean_entropy(logits, _labels_by_view(y, logits))
 
 
 def _labels_by_view(y: Tensor, views: Tensor) -> Tensor:
