@@ -52,15 +52,15 @@ demo: $(LIBRARY)
 	$(BIN)/resultant analyze
 
 # Compiled tests are kept, whatever the environment says: compiling takes half of the start.
-# Each process begins with a part of the rooms, so that most fixtures are made once. A third process
-# uses the time in which slow tests wait; the others do not wait, and its start would cost more.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist worksteal -q
+# Each of two processes begins with half of the rooms, so that most fixtures are made once; a third
+# costs a start and its fixtures.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist worksteal -q -n 2
 
 test: install
-	$(PYTEST) -n 3
+	$(PYTEST)
 
 test-fast: install
-	$(PYTEST) -n 2 -m 'not slow'
+	$(PYTEST) -m 'not slow'
 
 torture: install
 	$(BIN)/python -m torture $(if $(HOURS),--hours $(HOURS))

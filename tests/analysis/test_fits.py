@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from resultant.analysis import FrozenSpace
 from resultant.analysis.fits import FITS, REALIZATIONS, compare_fits
+from resultant.analysis.result import UnansweredError
 from resultant.classes.finite_sample import held_out_state
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassState
@@ -96,3 +99,9 @@ def test_plain_result_and_words(small: FrozenSpace) -> None:
     assert plain["rows"][1]["name"] == "corrected" and plain["sentence"].endswith(".")
     with pytest.raises(ValueError, match=f"expected fits among {', '.join(FITS)}, got"):
         compare_fits(small, ["bayes"])
+
+
+def test_too_few_held_out_rows(small: FrozenSpace) -> None:
+    one = replace(small, test=small.test[:1], test_labels=small.test_labels[:1])
+    with pytest.raises(UnansweredError, match="two held-out rows of some class, got none"):
+        compare_fits(one)

@@ -43,10 +43,14 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports of a few questions without references, for tests of everything else."""
     questions = ("gains", "grid", "cosine", "gradients")
+    finished: Future[None] = Future()
+    finished.set_result(None)
     monkeypatch.setattr("resultant.analysis.QUESTIONS", questions)
+    monkeypatch.setattr("resultant.cli._analysis.BETAS", (0.0, 1.0))
+    monkeypatch.setattr("resultant.cli._analysis.PRIORS", (0.0,))
     monkeypatch.setattr("resultant.analysis.references.References.rules", lambda *_: [])
-    monkeypatch.setattr("resultant._core.background.Background.submit", lambda *_: Future())
-    monkeypatch.setattr("resultant._core.background.Foreground.submit", lambda *_: Future())
+    monkeypatch.setattr("resultant._core.background.Background.submit", lambda *_: finished)
+    monkeypatch.setattr("resultant._core.background.Foreground.submit", lambda *_: finished)
 
 
 @pytest.fixture(scope="session")

@@ -141,13 +141,16 @@ def test_version(capsys: Shown) -> None:
     assert capsys.readouterr().out == f"{resultant.__version__}\n"
 
 
-def test_unknown_command(capsys: Shown) -> None:
+def test_unknown_command(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli.main(["dance"]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("resultant: expected a command, one of analyze, ")
     assert shown.endswith("got 'dance'\n") and shown.count("\n") == 1
     assert cli.main(["analyse"]) == 2
     assert capsys.readouterr().err.endswith("got 'analyse'; analyze?\n")
+    monkeypatch.setattr(cli, "plugins", dict)
+    assert cli.main(["verify"]) == 2
+    assert capsys.readouterr().err.endswith("of the paper: pip install ./reproduction\n")
 
 
 @pytest.mark.parametrize("value", ["no_such_module:COMMAND", "resultant.cli.main:NO_COMMAND"])

@@ -217,3 +217,15 @@ def test_complex_features_are_refused(tmp_path: Path) -> None:
         ValueError, match=re.escape(f"{rule}, got train/z (torch.complex64 [4, 3])")
     ):
         FeatureStore.open(tmp_path / "a.npz")
+
+
+def test_other_members_and_longer_headers(tmp_path: Path) -> None:
+    """Of an .npz of another program."""
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("README.txt", "features")
+        for name, array in (("x", X), ("y", Y)):
+            with archive.open(f"{name}.npy", "w") as file:
+                np.lib.format.write_array(file, array, version=(2, 0))
+    store = FeatureStore.open(tmp_path / "a.npz")
+    assert torch.equal(store["train/x"], torch.from_numpy(X))
+    assert store["train/labels"].tolist() == Y.tolist()

@@ -239,3 +239,35 @@ def test_empty_tables_are_refused(kind: str, tmp_path: Path) -> None:
     path = write_kind(tmp_path / f"a{kind}", wide().slice(0, 0))
     with pytest.raises(ValueError, match="no rows"):
         FeatureStore.open(path)
+
+
+def test_arrow_files_without_an_end_are_refused(tmp_path: Path) -> None:
+    path, table = tmp_path / "a.arrow", pa.table({"z": list(X), "y": Y})
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(ValueError, match="whole Arrow file of features, got: no end"):
+        FeatureStore.open(path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "match"),
+    [
+        ({"z": [[]] * 40, "y": Y}, "0 numbers in the first row of 'z'"),
+        ({"z": list(X), "y": [[1]] * 40}, "labels 'y' of list<.*, not integers or strings"),
+    ],
+)
+def test_arrow_columns_that_do_not_fit(columns: Any, match: str, tmp_path: Path) -> None:
+    columns = {
+        n: pa.array(a, pa.list_(pa.float32())) if n == "z" else a for n, a in columns.items()
+    }
+    path = write_kind(tmp_path / "a.arrow", pa.table(columns))
+    with pytest.raises(ValueError, match=match):
+        FeatureStore.open(path, features="z", labels="y")
+
+
+@pytest.mark.parametrize("kind", [".parquet", ".arrow"])
+def test_dictionaries_of_integers_are_labels(kind: str, tmp_path: Path) -> None:
+    labels = pa.array(Y + 3).dictionary_encode()
+    path = write_kind(tmp_path / f"a{kind}", pa.table({"z": list(X), "label": labels}))
+    assert FeatureStore.open(path)["train/labels"].tolist() == (Y + 3).tolist()

@@ -63,6 +63,7 @@ COMMANDS = {
 }
 # Entry points of other distributions, such as the reproduction of the paper.
 GROUP = "resultant.commands"
+REPRODUCTION = ("verify", "reproduce")
 
 NEEDED = ("tyro", "rich")
 # The extra of the package that installs a module.
@@ -145,6 +146,8 @@ def run(arguments: Sequence[str]) -> int:
     names = [*COMMANDS, *(plugins() if name not in COMMANDS else ())]
     if name not in names and not name.startswith(COMPLETION):
         close = "".join(f"; {match}?" for match in get_close_matches(name, names, 1))
+        if name in REPRODUCTION:
+            close = "; it comes with the reproduction of the paper: pip install ./reproduction"
         rule = f"expected a command, one of {', '.join(names)}"
         return say(complaint=f"resultant: {rule}, got {name!r}{close}\n")
     missing = [module for module in NEEDED if importlib.util.find_spec(module) is None]
