@@ -59,11 +59,13 @@ def main() -> None:
     options = parser.parse_args()
     if not options.render:
         path = HERE / "results.json"
-        # A part keeps the machine and the day of the others.
-        results = json.loads(path.read_text()) if options.part else {"setting": setting()}
+        measured = {} if options.part else {"setting": setting()}
         for part in options.part or PARTS:
-            results |= PARTS[part]()
-        write_text(path, json.dumps(results, indent=1) + "\n")
+            measured |= PARTS[part]()
+        # A part keeps the machine and the day of the others, which another process may have
+        # measured meanwhile.
+        results = json.loads(path.read_text()) if options.part else {}
+        write_text(path, json.dumps(results | measured, indent=1) + "\n")
     for path, text in render.documents(ROOT).items():
         write_text(ROOT / path, text)
         print(path)

@@ -43,8 +43,8 @@ for p in (128, 1024):
     exact, _ = ExactScorer(kappa.double(), tau.double(), p)(rho.double(), False)
     assert (score(rho, kappa, tau, p, False)[0] - exact).abs().max() <= 3e-6
 # many rows: polynomials in rho, and a block of classes that they do not suffice for
-rows, columns = 81, 150
-_triton.MANY_BLOCK = 128
+rows, columns = 90, 150
+_triton.MANY = {d: (4, 4, 6, None) for d in _triton.MANY}  # three programs down the rows
 for p, dtype, bar in ((128, torch.float32, 2e-6), (64, torch.float64, 1e-14)):
     rho = torch.rand(rows, columns, dtype=torch.float64).to(dtype) * 2 - 1
     rho[0], rho[1], rho[2] = -1, 1, 0
@@ -69,9 +69,8 @@ for p, dtype, bar in ((128, torch.float32, 2e-6), (64, torch.float64, 1e-14)):
 # more rows than one launch takes
 rho, kappa, tau = torch.rand(9, 30) * 2 - 1, torch.rand(30) * 50, torch.full((1,), 0.1)
 whole = score(rho, kappa, tau, 64, True)
-_triton.LAUNCH = 2
+_triton.FEW = {d: (4, 1, 2, None) for d in _triton.FEW}
 assert all(torch.equal(a, b) for a, b in zip(score(rho, kappa, tau, 64, True), whole))
-_triton.LAUNCH = 65535
 # numbers of columns in 64 bits, of many classes and of one
 for classes in (kappa, kappa[:1]):
     _triton.NARROW = 2**31

@@ -27,13 +27,14 @@ from resultant.score._triton_polynomial import (
 )
 from resultant.score.kernel import constants, difference, tilt
 
-# Largest number of classes in a block, rows per program, and its warps; then those of polynomials,
-# with the rows of one tile.
-BLOCK, ROWS, WARPS = 128, 4, 1
-MANY_BLOCK, MANY_ROWS, MANY_WARPS, TILE = 128, 64, 4, 4
-# Blocks of rows in a launch, the limit of CUDA along the second axis.
-LAUNCH = 65535
-# Number of columns whose indices, padded to blocks, fit int32; and of those of MANY_ROWS rows.
+# Largest number of classes in a block.
+BLOCK = 128
+# Rows of a tile, warps, and the largest number of programs down the rows, which CUDA limits; for
+# polynomials the number of all programs, those that an H200 holds at once with so many registers.
+FEW = {torch.float32: (4, 1, 65535, None), torch.float64: (16, 4, 65535, None)}
+MANY = {torch.float32: (4, 4, 2112, 32), torch.float64: (4, 4, 792, 80)}
+AHEAD = False
+# Number of columns whose indices, padded to blocks, fit int32; and of those of a tile.
 NARROW = 2**31 - BLOCK
 MANY_NARROW = 2**24
 
@@ -84,25 +85,37 @@ def _walk_polynomial(
     rho_at,
     q_at,
     slope_at,
-    left,
+    rows,
     column,
     columns,
     coefficients,
     COUNT: tl.constexpr,
     SLOPE: tl.constexpr,
     ROWS: tl.constexpr,
-    TILE: tl.constexpr,
+    AHEAD: tl.constexpr,
 ):
-    """Score up to ROWS rows, TILE at once: all of a tile is requested before any is used."""
-    row = tl.arange(0, TILE)[:, None]
-    for top in range(0, ROWS, TILE):
-        here = tl.where(row + top < left, column[None, :], columns) < columns
-        at = (row + top) * columns
-        rho = tl.load(rho_at[None, :] + at, mask=here, other=0.0)
+    """Score the tiles of this program; AHEAD requests a tile before the last one is stored."""
+    row = tl.arange(0, ROWS)[:, None]
+    first = tl.program_id(1) * ROWS
+    step = tl.num_programs(1) * ROWS
+    at = first.to(tl.int64) * columns + row * columns + column[None, :]
+    move = step.to(tl.int64) * columns
+    if AHEAD:
+        here = tl.where(row + first < rows, column[None, :], columns) < columns
+        following = tl.load(rho_at + at, mask=here, other=0.0)
+    for top in range(first, rows, step):
+        here = tl.where(row + top < rows, column[None, :], columns) < columns
+        if AHEAD:
+            rho = following
+            there = tl.where(row + top + step < rows, column[None, :], columns) < columns
+            following = tl.load(rho_at + at + move, mask=there, other=0.0)
+        else:
+            rho = tl.load(rho_at + at, mask=here, other=0.0)
         q, slope = evaluate_polynomial(coefficients, rho, COUNT, SLOPE)
-        tl.store(q_at[None, :] + at, q, mask=here)
+        tl.store(q_at + at, q, mask=here)
         if SLOPE:
-            tl.store(slope_at[None, :] + at, slope, mask=here)
+            tl.store(slope_at + at, slope, mask=here)
+        at += move
 
 
 @triton.jit
@@ -125,54 +138,60 @@ def _score_rows(
     P: tl.constexpr,
     SLOPE: tl.constexpr,
     WIDE: tl.constexpr,
+    ONCE: tl.constexpr,
+    AHEAD: tl.constexpr,
     ROWS: tl.constexpr,
-    TILE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Score a block; by polynomials of COUNT coefficients, if not zero, where these suffice."""
+    """Score a block of columns: tiles of ROWS rows, as many apart as there are programs, so that the
+    programs work on neighbouring rows at any time.
+
+    Polynomials of COUNT coefficients are used, if COUNT is not zero, where they suffice.
+    """
     block = tl.program_id(0)
     if WIDE:
         # With one kappa and tau all rho form one row, whose indices may exceed 32 bits.
         block = block.to(tl.int64)
     column = block * BLOCK + tl.arange(0, BLOCK)
-    first = tl.program_id(1).to(tl.int64) * ROWS
     inside = column < columns
-    kappa = tl.load(kappa_at + column * kappa_step, mask=inside, other=1.0)
-    tau = tl.load(tau_at + column * tau_step, mask=inside, other=1.0)
-
-    rho_at += first * columns + column
-    q_at += first * columns + column
-    slope_at += first * columns + column
-    left = rows - first
     if COUNT > 0:
         polynomial_at += column
         flags = tl.load(polynomial_at + COUNT * columns, mask=inside, other=1.0)
         if tl.min(flags) > 0:
             coefficients = load_polynomial(polynomial_at, columns, inside, COUNT)
             _walk_polynomial(
-                rho_at, q_at, slope_at, left, column, columns, coefficients,
-                COUNT, SLOPE, ROWS, TILE,
+                rho_at, q_at, slope_at, rows, column, columns, coefficients,
+                COUNT, SLOPE, ROWS, AHEAD,
             )  # fmt: skip
             return
+    kappa = tl.load(kappa_at + column * kappa_step, mask=inside, other=1.0)
+    tau = tl.load(tau_at + column * tau_step, mask=inside, other=1.0)
     twice, least, square, y0, s0, w0, g0, scale, steady = tilt(kappa, tau, A)
     # The tilt usually changes s little; its logarithms then need no exponent.
-    if tl.min(steady.to(tl.int32)) == 1:
-        _walk(
-            rho_at, q_at, slope_at, left, column, columns, twice, least, square, y0, s0, w0, g0,
-            scale, A, STEPS, LOG, HALF, P, SLOPE, True, ROWS,
-        )  # fmt: skip
-    else:
-        _walk(
-            rho_at, q_at, slope_at, left, column, columns, twice, least, square, y0, s0, w0, g0,
-            scale, A, STEPS, LOG, HALF, P, SLOPE, False, ROWS,
-        )  # fmt: skip
+    small = tl.min(steady.to(tl.int32)) == 1
+    width = tl.full((), 0, tl.int64) + columns
+    first, end, step = tl.program_id(1) * ROWS, rows, tl.num_programs(1) * ROWS
+    if ONCE:
+        end, step = first + 1, 1
+    for top in range(first, end, step):
+        at = top * width + column
+        if small:
+            _walk(
+                rho_at + at, q_at + at, slope_at + at, rows - top, column, columns, twice, least,
+                square, y0, s0, w0, g0, scale, A, STEPS, LOG, HALF, P, SLOPE, True, ROWS,
+            )  # fmt: skip
+        else:
+            _walk(
+                rho_at + at, q_at + at, slope_at + at, rows - top, column, columns, twice, least,
+                square, y0, s0, w0, g0, scale, A, STEPS, LOG, HALF, P, SLOPE, False, ROWS,
+            )  # fmt: skip
 
 
 def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, Tensor]:
     """Compute q and, if ``slope``, its slope (else an empty tensor) of rho [rows, classes] for
     kappa and tau, each [classes] or [1]."""
     rho = rho.contiguous()
-    shape = rho.shape
+    shape, dtype = rho.shape, rho.dtype
     if kappa.numel() == tau.numel() == 1:
         rho = rho.reshape(1, -1)
     rows, columns = rho.shape
@@ -180,34 +199,35 @@ def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple
     slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
     if q.numel():
         classes = kappa.contiguous(), tau.contiguous()
-        degree = DEGREE[rho.dtype]
-        many = rho.numel() >= LEAST[rho.dtype] and rows > 4 * degree and columns < MANY_NARROW
-        most, deep, warps = (MANY_BLOCK, MANY_ROWS, MANY_WARPS) if many else (BLOCK, ROWS, WARPS)
-        down = min(deep, triton.next_power_of_2(rows))
-        block = min(most, triton.next_power_of_2(columns))
+        count = DEGREE[dtype] + 2
+        many = rho.numel() >= LEAST[dtype] and rows > 4 * count and columns < MANY_NARROW
+        deep, warps, most, registers = (MANY if many else FEW)[dtype]
+        deep = min(deep, triton.next_power_of_2(rows))
+        block = min(BLOCK, triton.next_power_of_2(columns))
+        wide = triton.cdiv(columns, block)
+        tiles = triton.cdiv(rows, deep)
+        high = min(tiles, max(1, most // wide) if many else most)
         with device_of(rho):
-            polynomials = fit(*classes, p, rho.dtype) if many else q
-            for top in range(0, rows, LAUNCH * down):
-                part = slice(top, top + LAUNCH * down)
-                height = len(rho[part])
-                _score_rows[triton.cdiv(columns, block), triton.cdiv(height, down)](
-                    rho[part],
-                    *classes,
-                    polynomials,
-                    q[part],
-                    slopes[part],
-                    height,
-                    columns,
-                    *(int(a.numel() > 1) for a in classes),
-                    COUNT=degree + 2 if many else 0,
-                    **constants(p, rho.dtype),
-                    SLOPE=slope,
-                    WIDE=columns > NARROW,
-                    ROWS=down,
-                    TILE=TILE,
-                    BLOCK=block,
-                    num_warps=warps,
-                )
+            _score_rows[wide, high](
+                rho,
+                *classes,
+                fit(*classes, p, dtype) if many else q,
+                q,
+                slopes,
+                rows,
+                columns,
+                *(int(a.numel() > 1) for a in classes),
+                COUNT=count if many else 0,
+                **constants(p, dtype),
+                SLOPE=slope,
+                WIDE=columns > NARROW,
+                ONCE=tiles == high,
+                AHEAD=AHEAD,
+                ROWS=deep,
+                BLOCK=block,
+                num_warps=warps,
+                maxnreg=registers,
+            )
     if q.shape == shape:
         return q, slopes
     return q.reshape(shape), slopes.reshape(shape) if slope else slopes
