@@ -32,11 +32,11 @@ BLOCK = 128
 # Rows of a tile, warps, and the largest number of programs down the rows, which CUDA limits; for
 # polynomials the number of all programs, those that an H200 holds at once with so many registers.
 FEW = {torch.float32: (4, 1, 65535, None), torch.float64: (16, 4, 65535, None)}
-MANY = {torch.float32: (4, 4, 2112, 32), torch.float64: (4, 4, 792, 80)}
+MANY = {torch.float32: (4, 4, 2112, 32), torch.float64: (4, 4, 660, None)}
 AHEAD = False
-# Number of columns whose indices, padded to blocks, fit int32; and of those of a tile.
+# Number of columns whose indices, padded to blocks, fit int32; and of elements, with a tile more.
 NARROW = 2**31 - BLOCK
-MANY_NARROW = 2**24
+MANY_NARROW = 2**30
 
 
 @triton.jit
@@ -98,24 +98,24 @@ def _walk_polynomial(
     row = tl.arange(0, ROWS)[:, None]
     first = tl.program_id(1) * ROWS
     step = tl.num_programs(1) * ROWS
-    at = first.to(tl.int64) * columns + row * columns + column[None, :]
-    move = step.to(tl.int64) * columns
     if AHEAD:
         here = tl.where(row + first < rows, column[None, :], columns) < columns
-        following = tl.load(rho_at + at, mask=here, other=0.0)
+        following = tl.load(
+            rho_at + (row + first) * columns + column[None, :], mask=here, other=0.0
+        )
     for top in range(first, rows, step):
         here = tl.where(row + top < rows, column[None, :], columns) < columns
+        at = (row + top) * columns + column[None, :]
         if AHEAD:
             rho = following
             there = tl.where(row + top + step < rows, column[None, :], columns) < columns
-            following = tl.load(rho_at + at + move, mask=there, other=0.0)
+            following = tl.load(rho_at + (at + step * columns), mask=there, other=0.0)
         else:
             rho = tl.load(rho_at + at, mask=here, other=0.0)
         q, slope = evaluate_polynomial(coefficients, rho, COUNT, SLOPE)
         tl.store(q_at + at, q, mask=here)
         if SLOPE:
             tl.store(slope_at + at, slope, mask=here)
-        at += move
 
 
 @triton.jit
@@ -143,8 +143,8 @@ def _score_rows(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Score a block of columns: tiles of ROWS rows, as many apart as there are programs, so that the
-    programs work on neighbouring rows at any time.
+    """Score a block of columns, in tiles of ROWS rows that are as many tiles apart as there are
+    programs down the rows: at any time the programs work on neighbouring rows.
 
     Polynomials of COUNT coefficients are used, if COUNT is not zero, where they suffice.
     """
@@ -200,7 +200,7 @@ def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple
     if q.numel():
         classes = kappa.contiguous(), tau.contiguous()
         count = DEGREE[dtype] + 2
-        many = rho.numel() >= LEAST[dtype] and rows > 4 * count and columns < MANY_NARROW
+        many = LEAST[dtype] <= rho.numel() < MANY_NARROW and rows > 4 * count
         deep, warps, most, registers = (MANY if many else FEW)[dtype]
         deep = min(deep, triton.next_power_of_2(rows))
         block = min(BLOCK, triton.next_power_of_2(columns))
