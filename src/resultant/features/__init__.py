@@ -7,9 +7,9 @@ analysis, `partition` opens Parquet files for workers, and `packaged` is the fea
 package ships.
 
 `readers` finds the reader of a file by its `naming`: `numpy_files`, `parquet` (with
-`parquet_pages`), `csv_files`, `arrow_files`, `anndata_files` and `torch_files` give arrays as
-`rows`; `columns`, `selection` and `labels` choose features and labels among them, and `schema`
-checks them. `subsets` are stores with some rows of another.
+`parquet_pages`), `csv_files`, `arrow_files`, `anndata_files` (with `anndata_program`) and
+`torch_files` give arrays as `rows`; `columns`, `selection` and `labels` choose features and labels
+among them, and `schema` checks them. `subsets` are stores with some rows of another.
 """
 
 from resultant.features.identities import RowMatch, match_rows
