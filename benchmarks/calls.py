@@ -33,6 +33,7 @@ Work = Callable[[], Any]
 
 def least(work: Work, seconds: float = 0.02) -> float:
     """Return the least processor time of a call in us, over turns of many calls."""
+    work()  # the first call makes tables
     start = time.process_time()
     work()
     repeats = max(1, int(seconds / max(time.process_time() - start, 1e-6)))

@@ -79,7 +79,7 @@ def score_bar(accuracy: Sequence[Row]) -> list[str]:
     peers = {"TFP": "TFP on JAX", "scipy": "scipy ive", "ProCo": "ProCo recurrence"}
     others = "; ".join(told(*pair) for pair in peers.items() if pair[1] in rows)
     return [
-        f"largest relative error of a score, {p:,} dimensions",
+        f"largest relative error of a score by an adversarial search, {p:,} dimensions",
         told("", "resultant, float64").strip(),
         others,
     ]

@@ -10,6 +10,7 @@ import torch
 from hypothesis import settings
 
 from resultant._core.vision import declare_operators
+from resultant.special import compiled
 from shallow import stacked_resnet
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -27,6 +28,17 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 def all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """ResNet-32 with all its blocks."""
     monkeypatch.setattr(stacked_resnet, "BLOCKS", 5)
+
+
+@pytest.fixture(params=["kernel", "torch"])
+def with_and_without_kernel(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiled kernel for CPUs, then the functions in torch."""
+    if request.param == "torch":
+        monkeypatch.setattr(compiled, "_library", None)
+    elif compiled._library is None:
+        pytest.skip("the kernel is not built")
 
 
 def pytest_collection_finish() -> None:

@@ -154,6 +154,7 @@ def test_scores_that_overflow_are_not_certified() -> None:
         assert not certificate(z.to(dtype), state, 0.1, offset=offset).certified.any()
 
 
+@pytest.mark.usefixtures("with_and_without_kernel")
 def test_scores_that_are_not_finite_are_not_certified() -> None:
     """A concentration beyond the range of float32 makes scores of float32 queries NaN."""
     # Scores in three dimensions have a closed form, which is finite.

@@ -249,6 +249,7 @@ def test_up_to_the_limits(p: int, dtype: torch.dtype) -> None:
         assert ((q - exact).abs() <= 6e-7 * size + torch.finfo(dtype).tiny).all()
 
 
+@pytest.mark.usefixtures("with_and_without_kernel")
 @pytest.mark.parametrize(
     ("dtype", "rho", "kappa", "tau", "p"),
     [

@@ -48,6 +48,7 @@ def changes(inputs: list[np.ndarray], p: int) -> np.ndarray:
     return total
 
 
+@pytest.mark.usefixtures("with_and_without_kernel")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("rho", "kappa", "tau", "p"),
@@ -61,6 +62,7 @@ def test_derivative_in_kappa_at_a_right_angle(
     assert abs(derivatives(inputs, p)[0][1, 0] / truth - 1) <= 32 * torch.finfo(dtype).eps
 
 
+@pytest.mark.usefixtures("with_and_without_kernel")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_hessian_is_symmetric(dtype: torch.dtype) -> None:
     """Two derivatives in either order, at points where they differed by their own size."""
@@ -72,6 +74,7 @@ def test_hessian_is_symmetric(dtype: torch.dtype) -> None:
         assert (hessian == hessian.swapaxes(0, 1)).all(), p
 
 
+@pytest.mark.usefixtures("with_and_without_kernel")
 def test_hessian_where_two_orders_differed() -> None:
     inputs = [torch.tensor([a]) for a in (1e-6, 1e-3, 1e-4)]
     truth = symmetric(np.array([arb.hessian(*(float(a) for a in inputs), 28)]).T)

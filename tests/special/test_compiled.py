@@ -25,13 +25,7 @@ from resultant.special import compiled
 built = pytest.mark.skipif(compiled._library is None, reason="the kernel is not built")
 
 
-@pytest.fixture(params=[pytest.param("kernel", marks=built), "torch"])
-def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "torch":
-        monkeypatch.setattr(compiled, "_library", None)
-
-
-@pytest.mark.usefixtures("path")
+@pytest.mark.usefixtures("with_and_without_kernel")
 @pytest.mark.parametrize("p", [2, 3, 17, 61, 64, 1024])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_score_against_arb(p: int, dtype: torch.dtype) -> None:
@@ -50,7 +44,7 @@ def test_score_against_arb(p: int, dtype: torch.dtype) -> None:
     assert (abs(slope - truth[1]) <= 12 * eps * abs(truth[1])).all()
 
 
-@pytest.mark.usefixtures("path")
+@pytest.mark.usefixtures("with_and_without_kernel")
 @pytest.mark.parametrize("p", [2, 3, 17, 61, 1024])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_derivatives_in_kappa_and_tau_against_arb(p: int, dtype: torch.dtype) -> None:
@@ -92,7 +86,7 @@ def test_backward_agrees(
     torch.testing.assert_close(with_kernel, gradients(), rtol=bar, atol=100 * bar)
 
 
-@pytest.mark.usefixtures("path")
+@pytest.mark.usefixtures("with_and_without_kernel")
 def test_gradients_under_vmap() -> None:
     rho, kappa = torch.rand(6, 4).double() * 2 - 1, torch.rand(4).double() * 50
     tau = torch.tensor(0.2).double()

@@ -31,6 +31,7 @@ def log_debye(nu: float, x: float) -> float:
         return float(log + mpmath.log(series))
 
 
+@pytest.mark.usefixtures("with_and_without_kernel")
 @pytest.mark.parametrize("nu", [2e5, 6.6e7, 1e12])
 def test_near_its_zero(nu: float) -> None:
     """log I passes zero near x = 0.66 nu, where terms of the size of nu cancel."""
@@ -42,6 +43,7 @@ def test_near_its_zero(nu: float) -> None:
             assert error <= 1e-14 * max(1, abs(truth)), (nu, x)
 
 
+@pytest.mark.usefixtures("with_and_without_kernel")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_large_orders_of_a_tensor(dtype: torch.dtype) -> None:
     """An order plus a small number may be rounded to another order."""

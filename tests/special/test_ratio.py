@@ -30,6 +30,7 @@ def test_inverse_of_the_complement(nu: float) -> None:
             assert abs(back / x - 1) <= 1e-14 * max(1, (nu + 1) / x), (nu, x)
 
 
+@pytest.mark.usefixtures("with_and_without_kernel")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_inverse_of_a_tiny_complement(dtype: torch.dtype) -> None:
     """1 - R = (nu + 1/2)/x for a large x, also where squares of x overflow."""

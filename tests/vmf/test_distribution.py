@@ -271,6 +271,7 @@ class TestFit:
             exactly, rel=1e-3, abs=0
         )
 
+    @pytest.mark.usefixtures("with_and_without_kernel")
     @pytest.mark.parametrize("kappa", [1.0, 1e4, 1e12, 1e14, 1e20])
     def test_large_concentrations(self, kappa: float) -> None:
         """Against the fit of the same vectors in Arb: R rounds to one, 1 - R does not."""
