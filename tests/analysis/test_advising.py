@@ -47,7 +47,7 @@ def test_a_mixture_is_advised_where_classes_have_several_modes(
     """kNN and logistic regression are far better than one vMF per digit; a mixture is not worse."""
     advice, _ = digits
     assert advice.advised == "mixture" and advice.best == "knn" and advice.verdict == "tie"
-    assert advice.headline[0].startswith("A tie: Native mixture (temperature")
+    assert advice.headline[0].startswith("Undecided: Native mixture (temperature")
     assert advice.row("logistic").accuracy > 0.95 > 0.92 > advice.row("native").accuracy
     assert advice.row("mixture").accuracy > 0.95
     assert "chosen by the first fold of 5-fold" in advice.headline[1]
@@ -139,6 +139,7 @@ def test_headline_calls_ties_ties(small: FrozenSpace) -> None:
     options["whom"] = "Against kNN, it gains"
     for change, lead, verdict, words in (
         (near, near, "tie", "A tie: "),
+        (replace(near, gain=0.02, high=0.05, verdict="undecided"), near, "tie", "Undecided: "),
         (far, far, "vmf", "is better than every reference"),
         (replace(near, gain=0.05, verdict="better"),) * 2 + ("reference", "better than every vMF"),
     ):
@@ -149,9 +150,8 @@ def test_headline_calls_ties_ties(small: FrozenSpace) -> None:
     note = "Fitted to a stratified sample of 2 of 9 rows."
     less = [replace(row, key=n, name=n, kind="reference", difference=near, note=note) for n in "AB"]
     for table, words in (
-        ((row, *less), "are ties (A, B were fitted to a sample of the rows)."),
-        ((row, less[0]), "are ties (A was fitted to a sample of the rows)."),
-        ((row, replace(less[0], note="")), "within their intervals, are ties."),
+        ((row, *less), "less than 0.5 points apart (A, B were fitted to a sample of the rows)."),
+        ((row, less[0]), "less than 0.5 points apart (A was fitted to a sample of the rows)."),
     ):
         _, (found, *_) = headline(table, row, row, less[0], near, **options)
         assert found.endswith(words)

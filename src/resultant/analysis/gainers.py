@@ -85,7 +85,9 @@ def _groups(
         kind = "ties" if d.tied else "gains" if d.gain > 0 else "loses"
         size = "" if d.tied else f"{100 * abs(d.gain):.1f} points "
         texts.setdefault(kind, []).append(f"{size}in {space.group_names[g]}")
-    if len(texts.get("ties", ())) == len(asked) > 1:
+    if len(asked) < 2:
+        return ""
+    if len(texts.get("ties", ())) == len(asked):
         return "ties in all shot groups"
     kinds = [kind for kind in ("gains", "loses", "ties") if kind in texts]
     words = [f"{kind} {' and '.join(texts[kind])}" for kind in kinds]

@@ -121,11 +121,14 @@ def headline(
         )
         verdict = "tie"
     elif tied:
-        found = (
-            f"A tie: {rule_text(advised)} has {value(advised)} {word} on {rows}, the best reference"
-            f" {against}; differences below {100 * margin:g} points, or within their intervals, "
-            f"are ties{sampled}."
-        )
+        d = best_reference.difference
+        assert d is not None
+        both = f"{rule_text(advised)} has {value(advised)} {word} on {rows}, the best reference"
+        both = f"{both} {against}, {interval(d)}"
+        if d.verdict == "equivalent":
+            found = f"A tie: {both}, less than {100 * margin:g} points apart{sampled}."
+        else:
+            found = f"Undecided: {both}, which these rows cannot tell from a tie{sampled}."
         verdict = "tie"
     else:
         d = best_reference.difference
