@@ -53,6 +53,15 @@ def test_no_groups_of_an_analysis() -> None:
     assert a.grid.point("native").groups == {}
 
 
+def test_one_group_is_no_group() -> None:
+    """Two classes of 130 and 300 rows are both head."""
+    y = (torch.arange(430) >= 130).long()
+    z = torch.eye(2)[y] + 0.1
+    assert FrozenSpace.fit(z, y, z[:4], y[:4]).group_names == ()
+    few = FrozenSpace.fit(z[100:], y[100:], z[:4], y[:4])
+    assert few.group_names == ("head", "medium", "tail")
+
+
 def test_ranks_of_about_one_size_are_no_groups() -> None:
     """Ten classes are grouped by rank; other numbers of classes by their rows."""
     near = [146, 145, 144, 143, 142, 141, 140, 139, 139, 146]

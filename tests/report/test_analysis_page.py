@@ -144,7 +144,7 @@ def test_figures_that_show_nothing_are_left_out_with_a_sentence(analysis: Analys
     text = "\n".join(section.text for section in page.sections)
     left_out = r"The figure “Agreement with a cosine classifier” is left out: all values are zero\."
     assert re.search(left_out, text)
-    assert "The figure “Gains of the classes” is left out: there are only 2 points." in text
+    assert "The figure “Gains of the classes” is left out: it would show 2 marks only." in text
 
 
 def test_other_features_are_folded(analysis: Analysis) -> None:

@@ -26,6 +26,7 @@ from small_features import NAMES
 
 pytestmark = pytest.mark.slow
 
+PAPER = {"width": 718, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
 GROUP = "pro-jection"
 EXPLORER = f"explorers['{GROUP}']"
 # Text of what appears beside the mouse.
@@ -330,7 +331,16 @@ def test_on_paper_everything_is_unfolded_and_drawn(browser: Browser, folder: Pat
         !!svg?.innerHTML.includes("#1a1c20"), !!svg?.innerHTML.includes("#e8eaed")];
     })""")
     assert len(plots) > 10 and {tuple(found) for _, *found in plots} == {(True,) * 4 + (False,)}
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    # A4 has 794 pixels, less the margins; Chromium shrinks by two at the most.
+    browser.send("Emulation.setDeviceMetricsOverride", **PAPER)
+    assert browser.js("document.documentElement.scrollWidth") <= 718
     browser.js("dispatchEvent(new Event('afterprint'))")
+    browser.send(
+        "Emulation.setEmulatedMedia",
+        media="",
+        features=[{"name": "prefers-color-scheme", "value": "dark"}],
+    )
     assert browser.js("document.querySelectorAll('.plot > svg').length") == 0
     assert browser.js(axis) == "#e8eaed"
     pdf = base64.b64decode(browser.send("Page.printToPDF")["data"])

@@ -77,8 +77,6 @@ def test_bins_of_few_rows_are_not_drawn(count: list[int], marks: int, analysis: 
     assert sum(len(curve.x) for curve in curves) == marks
     hidden = sum(n for n in count if n < 20)
     assert f"at most {hidden:,} rows in 3 bins" in chart.sentence
-    assert ("a single mark" in chart.sentence) == (marks == 1)
-    assert ("no curve" in chart.sentence) == (marks == 0)
     assert bool(chart.missing()) == (marks < 2)
 
 
@@ -86,8 +84,8 @@ def test_bins_of_few_rows_are_not_drawn(count: list[int], marks: int, analysis: 
     ("marks", "why"),
     [
         ((), "there is no value to draw"),
-        ((Level(0), Points(torch.tensor([1.0, 2]), torch.tensor([1.0, 2]))), "only 2 points"),
-        ((Points(torch.ones(1), torch.ones(1)),), "a single point"),
+        ((Level(0), Points(torch.tensor([1.0, 2]), torch.tensor([1.0, 2]))), "2 marks only"),
+        ((Points(torch.ones(1), torch.ones(1)),), "a single mark"),
         ((Line([1.0], [2.0]),), "a single mark"),
         ((Bars([0, 1], [0, 0], 1),), "all values are zero"),
         ((Bars([0, 1], [0, 1], 1),), ""),

@@ -56,7 +56,8 @@ class SpaceSummary(Result):
         fitting: Number of fitted rows.
         calibration: Number of training rows that are not fitted.
         held_out: Number of queries.
-        groups: Number of classes per shot group, empty if all classes are of about one size.
+        groups: Number of classes per shot group, empty if all classes are of about one size or in
+            one group.
         single: The classes with one fitted row, whose kappa is the cap.
     """
 
@@ -242,8 +243,9 @@ class FrozenSpace:
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """Names of the shot groups; none if all classes are of about one size."""
-        return () if one_size(self.counts) else GROUPS
+        """Names of the shot groups; none if all classes are of about one size or in one group."""
+        alone = len(self.groups.unique()) < 2
+        return () if alone or one_size(self.counts) else GROUPS
 
     def group_means(self, values: Tensor) -> dict[str, float | None]:
         """Means of ``values`` [C] per shot group without NaN; None for an empty group."""

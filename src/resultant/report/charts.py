@@ -29,6 +29,7 @@ GROUP_SHAPES: dict[str, str] = dict(zip(GROUPS, ("circle", "square", "triangle")
 
 # Fewer values do not make a figure.
 FEWEST_POINTS = 3
+SINGLE = "it would show a single mark"
 
 
 @dataclass(frozen=True)
@@ -175,9 +176,9 @@ class Chart:
         if points and len(points) == len(values):
             drawn = max(numbers)
             if drawn < FEWEST_POINTS:
-                return f"there are only {drawn} points" if drawn > 1 else "there is a single point"
+                return f"it would show {drawn} marks only" if drawn > 1 else SINGLE
         if any(isinstance(m, Line) for m in values) and max(numbers) < 2:
-            return "a single mark is left"
+            return SINGLE
         if all(isinstance(m, Bars) for m in values) and not any(bool(y.any()) for y in shown):
             return "all values are zero"
         return ""

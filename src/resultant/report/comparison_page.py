@@ -145,7 +145,7 @@ def comparison_page(
         },
     }
     return Page(
-        f"A = {wheres[0]}, B = {wheres[1]}",
+        f"Comparison: A = {wheres[0]}, B = {wheres[1]}",
         facts,
         sections,
         notes,
@@ -192,8 +192,8 @@ def _worth(pair: tuple[Side, Side], used: Sequence[Policy]) -> str:
     assert a.per_class is not None and b.per_class is not None
     change = b.per_class - a.per_class
     up, down = int((change > 0).sum()), int((change < 0).sum())
-    text = f"From A to B {counted(up, 'class rises', 'classes rise')} and "
-    text += f"{counted(down, 'falls', 'fall')}"
+    rise = counted(up, "class is", "classes are") if up else "No class is"
+    text = f"{rise} more accurate in B, {f'{down:,}' if down else 'none'} in A"
     groups = [
         f"{g} {points(after - before)}"
         for g in GROUPS

@@ -92,9 +92,7 @@ def sparse_bins(points: Iterable[GridPoint | None]) -> str:
     counts = [p.reliability.count for p in points if p is not None and p.reliability is not None]
     hidden = max(int(n[n < FEWEST].sum()) for n in counts)
     text = f"Bins with fewer than {FEWEST} rows are not drawn: at most "
-    text += f"{counted(hidden, 'row', 'rows')} in {len(counts[0])} bins"
-    left = max(int((n >= FEWEST).sum()) for n in counts)
-    return text + {0: "; no curve is left.", 1: "; a single mark is left."}.get(left, ".")
+    return f"{text}{counted(hidden, 'row', 'rows')} in {len(counts[0])} bins."
 
 
 def _classes(x, y, group, hollow: bool = False) -> Points:

@@ -14,7 +14,7 @@ NAMES = RULE_NAMES
 NATIVE_IN_PAPER = f"{NAMES['native']} is the paper's Original vMF."
 
 MISSING = "–"
-ONE_SIZE = "no groups, because the classes have about the same size"
+ONE_SIZE = "no groups, because the classes have about the same size or are all in one group"
 
 
 def percent(fraction: float | None, digits: int = 2) -> str:
