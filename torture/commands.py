@@ -30,9 +30,7 @@ PYTHON = os.path.join(
     os.path.realpath(os.path.dirname(sys.executable)), os.path.basename(sys.executable)
 )
 # Times, versions and names of folders: two runs of a command differ in them.
-TIMES = re.compile(
-    r"seconds|(fit|predict) s$|time|date|created|beside|versions|store$|where|command"
-)
+TIMES = re.compile(r"seconds|time|date|created|beside|versions|store$|where|command")
 
 # Imported once, before children are forked: for the short form, and for everything.
 SHORT = (
@@ -69,7 +67,12 @@ COMMANDS = {
             "analyze {inputs}/a.safetensors --references none --temperature 0.1 --out {out}/report"
         )
     ),
-    "compare": Command(_words("compare {inputs}/a.safetensors {inputs}/b.npz --out {out}/report")),
+    "compare": Command(
+        _words(
+            "compare {inputs}/a.safetensors {inputs}/b.npz --references none --temperature 0.1"
+            " --out {out}/report"
+        )
+    ),
     "probe": Command(
         _words("probe {inputs}/a.safetensors --device cpu --epochs 2 --out {out}/probes.json")
     ),
@@ -107,11 +110,13 @@ def warm(modules: Sequence[str] = LOADED) -> None:
     for module in modules:
         importlib.import_module(module)
     from resultant import analysis
+    from resultant.analysis import response
     from resultant.features import anndata_files
 
     anndata_files.SECONDS = 3
 
-    # Fewer questions and blocks; the files are the same.
+    # Fewer questions and temperatures; the files are the same.
+    response.STEPS = (1.0,)
     analysis.QUESTIONS = ("gains", "grid", "cosine", "gradients")
 
 
@@ -248,7 +253,8 @@ def content(path: Path) -> str:
         return f"{text} {digest.hexdigest()}"
     if path.suffix == ".csv":
         rows = list(csv.reader(path.read_text().splitlines()))
-        kept = [i for i, name in enumerate(rows[0]) if not TIMES.search(name)]
+        times = ("fit", "predict")
+        kept = [i for i, n in enumerate(rows[0]) if not TIMES.search(n) and n not in times]
         return "\n".join(",".join(row[i] for i in kept if i < len(row)) for row in rows)
     # A page holds the date.
     return "" if path.suffix == ".html" else hashlib.sha256(path.read_bytes()).hexdigest()

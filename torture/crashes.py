@@ -38,6 +38,7 @@ class Crashes:
         self.states = bench.scratch / "states"
         self.expected: dict[str, dict[str, str]] = {}
         self.points: dict[str, int] = {}
+        self.seconds: dict[str, float] = {}
         # States of the disk that differ: command, text and number of crash points.
         self.crashed: dict[Path, tuple[str, str, int]] = {}
 
@@ -64,6 +65,7 @@ class Crashes:
         if end.status:
             raise RuntimeError(f"expected {name} to work without a crash, got: {end.errors}")
         self.expected[name], self.points[name] = self.bench.results(), k
+        self.seconds[name] = end.seconds
         for failure in (LOST, KEPT):
             self.keep(name, failure, END, disk, known)
         disk.close()
@@ -90,12 +92,13 @@ class Crashes:
         return any(path.startswith(str(self.bench.out)) for path in call.paths)
 
     def trials(self, rng: random.Random) -> Iterator[Trial]:
-        """All states once, then kills at random."""
+        """All states once, then kills at random, of quick commands more often."""
         for state in rng.sample(list(self.crashed), len(self.crashed)):
             name, text, number = self.crashed[state]
             yield Trial(f"{name}: {text}", lambda s=state: self.restart(s), number)
+        weights = [1 / self.seconds[name] for name in self.commands]
         while True:
-            name = rng.choice(self.commands)
+            (name,) = rng.choices(self.commands, weights)
             number = self.points[name]
             faults = [
                 (rng.choice(FAILURES), rng.randrange(number)) for _ in range(rng.randint(1, 3))

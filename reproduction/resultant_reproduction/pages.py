@@ -268,7 +268,6 @@ def write_pages(
 ) -> None:
     """Write the pages of artefacts and the index; ``report`` gets the title of each in turn."""
     pace, statuses = Pace.of(evidence.records), {}
-    folder.mkdir(parents=True, exist_ok=True)
     for name, artefact in artefacts.items():
         report(artefact.entry.title)
         outcome = artefact.compute(evidence)

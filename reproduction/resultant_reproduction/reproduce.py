@@ -66,7 +66,6 @@ def _show(options: Reproduce) -> None:
             document.write(options.text, options.out, evidence)
         console.print(str(options.text), highlight=False)
     else:
-        options.out.mkdir(parents=True, exist_ok=True)
         for name in names:
             page = make_page(ARTEFACTS[name], evidence, Pace.of(evidence.records))
             console.print(page.text, markup=False, highlight=False, soft_wrap=True)

@@ -46,7 +46,6 @@ def verify(options: Verify) -> int:
     if options.figures:
         style.require()
     require_output(out)
-    out.mkdir(parents=True, exist_ok=True)
     results = run(names, out if options.figures else None, open_console(stderr=True))
     write(results, out / RESULTS)
     console = open_console()

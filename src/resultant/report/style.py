@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resultant._core.files import replacing
+from resultant._core.files import make_folder, replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -137,7 +137,7 @@ def save(
         formats: Suffixes.
     """
     stem = Path(stem)
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(stem.parent)
     written = []
     for suffix in formats:
         path = stem.with_name(f"{stem.name}.{suffix}")
