@@ -18,9 +18,11 @@ from resultant import (
     VMFClassifier,
     VMFClassifierCV,
     class_scores,
+    decompose,
     realize,
     target_temperature,
     vmf_score,
+    vmf_score_slope,
 )
 from resultant._core import validation
 from resultant.analysis import Policy, decide
@@ -190,3 +192,18 @@ def test_cosine_takes_one_temperature(temperature: Any) -> None:
     x, y = np.eye(4)[[0, 1, 2, 3]], np.arange(4)
     with pytest.raises(ValueError, match="expected temperature to be a finite number, got"):
         CosinePrototypeClassifier(temperature).fit(x, y).predict(x)
+
+
+@pytest.mark.parametrize(
+    ("kappa", "t", "p"), [(233.3, 170.0, 3), (2326.73, 6199.5, 2), (500, 400, 9)]
+)
+def test_parts_add_up_where_the_tilt_shortens(kappa: float, t: float, p: int) -> None:
+    """From a long kappa mu to a short kappa mu + t z, and so do their slopes."""
+    rho = torch.linspace(-1, -0.8, 8001, dtype=torch.float64, requires_grad=True)
+    value, slope = (f(rho, kappa, 1 / t, p) for f in (vmf_score, vmf_score_slope))
+    parts = decompose(rho, kappa, 1 / t, p)
+    (along,) = torch.autograd.grad(parts.remainder.sum(), rho)
+    sizes = sum(a.abs() for a in (*parts, value, slope))
+    whole = parts.intercept + parts.gain * rho + parts.remainder
+    assert ((whole - value).abs() <= 5e-15 * sizes).all()
+    assert ((parts.gain + along - slope).abs() <= 5e-15 * (parts.gain + along.abs() + slope)).all()

@@ -1,4 +1,4 @@
-"""The inverse of the ratio from the complement."""
+"""The inverse of the ratio from the complement, and the ratio near one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from flint import arb as ball
 from torch.autograd import gradcheck
 
-from resultant import bessel_ratio_inverse
+from resultant import bessel_ratio, bessel_ratio_inverse
 from resultant.special.ratio import complement
 
 
@@ -58,3 +58,10 @@ def test_one_of_two_arguments() -> None:
         bessel_ratio_inverse(0.5)
     with pytest.raises(ValueError, match="expected complement between 0 and 1, got 2"):
         bessel_ratio_inverse(0.5, complement=2.0)
+
+
+@pytest.mark.parametrize("nu", [0.0, 0.0058, 0.5, 1.0])
+def test_the_ratio_does_not_exceed_one(nu: float) -> None:
+    x = torch.logspace(10, 300, 20_000, dtype=torch.float64)
+    for order in (nu, torch.tensor(nu, dtype=torch.float64)):
+        assert (bessel_ratio(order, x) <= 1).all()

@@ -88,6 +88,8 @@ EXPORT void EXPORTED(ratio)(const T *expansion, const T *direct_expansion, const
                 EACH result[i] = 1 / (step + y[i] * result[i]);
             }
             EACH result[i] *= at[i];
+            /* Near one rounding exceeds one. */
+            EACH result[i] = result[i] > 1 ? 1 : result[i] < -1 ? -1 : result[i];
         } else {
             Slopes slopes;
             slopes_at(&slopes, &e, &direct, at);

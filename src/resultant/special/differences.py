@@ -108,8 +108,10 @@ def inner_ratio_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Te
     dr = _dr(e, p0, p1, h, half_plus)
     r0 = r_at(half_plus, p0)
     r1 = r0 + dr
+    lower = torch.minimum(y0, y1)
     for step in e.steps():
-        df = h * r1 + y0 * dr
+        # y1 r1 - y0 r0; errors of dr times the larger y would grow with every step.
+        df = h * torch.where(h < 0, r0, r1) + lower * dr
         r0, r1 = (step + y0 * r0).reciprocal(), (step + y1 * r1).reciprocal()
         dr = -df * r0 * r1
     return dr
@@ -200,8 +202,12 @@ def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Ten
     correction: list[Number] = [0.0, 0.0, 0.5, *e.weighted(1)[1:]]
     bend, tangent = second_divided_difference(correction, p0.u, p1.u)
     ddr = (ds * p0.g) ** 2 * (p1.g + 0.5 * p0.w) - (du * du * bend + tangent * miss) / (a * a)
+    lower = torch.minimum(y0, y1)
     for step in e.steps():
-        rise0, df, ddf = 2 * r0 + y0 * d0, h * r1 + y0 * dr, h * dr + y0 * ddr
+        # First and second differences of y r, as in `inner_ratio_difference`.
+        df = h * torch.where(h < 0, r0, r1) + lower * dr
+        ddf = h * torch.where(h < 0, 0.5 * h * d0, dr) + lower * ddr
+        rise0 = 2 * r0 + y0 * d0
         r0, r1 = (step + y0 * r0).reciprocal(), (step + y1 * r1).reciprocal()
         dr = -df * r0 * r1
         d0 = -r0 * r0 * rise0
