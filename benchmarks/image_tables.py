@@ -13,8 +13,7 @@ NOTE = """\
 ResNet-50 with all views of a batch: random crops, colours and RandAugment, made on the GPU. The
 resident batch is the same step, compiled and in a CUDA graph, on one batch that stays on the GPU.
 The ratio of the first epoch is to the slower of decoding alone and training alone. "Other" is the
-GPU memory without the network and the decoded images. Each row is one run. That of the JPEG files
-is of an earlier loop; a later reading of their first epoch was lower (0.43).
+GPU memory without the network and the decoded images. Each row is one run.
 {device}, torch {torch}."""
 SIDE_NOTE = """\
 Two runs side by side, on streams of their own, take {both:.2f} s per epoch of {case}; one after the
@@ -55,7 +54,7 @@ def report(images: Row) -> str:
             amount(row["decoding_images_per_second"]),
             f"{row['first_epoch_ratio']:.2f}",
             amount(row["network_gb"]),
-            "not measured" if row["beside_gb"] is None else amount(row["beside_gb"]),
+            amount(row["beside_gb"]),
         ]
         for row in images["rows"]
     ]

@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from benchmarks import parser, today
 from resultant._core.files import write_text
@@ -53,15 +52,10 @@ class Case:
     name: str
     size: int
     batch: int
-    max_pool: bool = True
     views: int = 3
 
 
-CASES = (
-    Case("JPEG files", 224, 256),
-    Case("Tiny-ImageNet-LT", 64, 256),
-    Case("Tiny-ImageNet-LT, no max pool", 64, 256, max_pool=False),
-)
+CASES = Case("JPEG files", 224, 256), Case("Tiny-ImageNet-LT", 64, 256)
 
 
 def photograph(seed: int) -> bytes:
@@ -115,10 +109,7 @@ def build(case: Case, source: ImageSource, store: ImageStore, seed: int = 0) -> 
         *(torch.bfloat16, DEVICE),
         note=print,
     )
-    stack = Stack(config, (Run(seed=seed),), batches, torch.bincount(labels), DEVICE)
-    if not case.max_pool:
-        stack.network.encoder.maxpool = nn.Identity()  # type: ignore[union-attr]
-    return stack
+    return Stack(config, (Run(seed=seed),), batches, torch.bincount(labels), DEVICE)
 
 
 def train_epochs(stacks: list[Stack], first: int, number: int) -> list[float]:

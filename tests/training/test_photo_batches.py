@@ -81,6 +81,15 @@ def test_processes_share_a_batch(store: ImageStore, monkeypatch: pytest.MonkeyPa
         assert torch.equal(torch.cat([share[1] for share in shares], 1), labels)
 
 
+def test_epochs_that_a_thread_draws_are_the_same(store: ImageStore) -> None:
+    made, expected = batches(store), batches(store)
+    made.stream = object()  # type: ignore[assignment]
+    for epoch in (0, 1, 4, 5):
+        for a, b in zip(made.draw(epoch), expected.draw(epoch), strict=True):
+            assert torch.equal(a, b)
+    assert made.drawn.keys() == {6}
+
+
 def test_views_do_not_depend_on_the_size_of_a_plan(store: ImageStore) -> None:
     whole, parts = batches(store), batches(store)
     parts.planned = 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -96,6 +97,7 @@ class PhotoBatches:
         self.labels = torch.zeros(1, self.images, dtype=torch.int64, device=device)
         self.placement: Placement | None = None
         self.prepared: Iterator[Prepared] = iter(())
+        self.drawn: dict[int, Future[list[Tensor]]] = {}
         self.taken: list[torch.cuda.Event | None] = [None] * SLOTS
 
     @property
@@ -110,8 +112,17 @@ class PhotoBatches:
     def draw(self, epoch: int) -> list[Tensor]:
         """Draw the order [steps, batch] of an epoch, its first views, and the state for the others.
 
-        The loop draws while the device is busy with the epoch before.
+        On a GPU the next epoch is drawn meanwhile, by a thread: the GPU never waits for a draw.
         """
+        if self.stream is None:
+            return self._draw(epoch)
+        pool = ThreadPoolExecutor(1)
+        drawn = self.drawn.get(epoch) or pool.submit(self._draw, epoch)
+        self.drawn = {epoch + 1: pool.submit(self._draw, epoch + 1)}
+        pool.shutdown(wait=False)
+        return drawn.result()
+
+    def _draw(self, epoch: int) -> list[Tensor]:
         order, generator = epoch_order(len(self.store), self.seed, epoch)
         order = order[: self.steps * self.batch_size].view(self.steps, -1)
         first = self._views(order[:DRAWN_STEPS], generator)
