@@ -234,7 +234,8 @@ def main() -> None:
             print(*alone, sep="\n", flush=True)
     N, C, p = SIZES[-1]
     largest = kernels(step(exact(C, p), *problem(N, C, p, "cuda")))
-    print(f"2 x {N} x {C}, p = {p}, native:\n{table(largest)}", flush=True)
+    largest_size = f"2 x {N} x {C}, p = {p}, native"
+    print(f"{largest_size}:\n{table(largest)}", flush=True)
     z, y = problem(256, 10, 128, "cuda", (RUNS,))
     mixed = ("native", "temperature", "preserve", "angular") * (RUNS // 4)
     for names in (("native",) * RUNS, ("angular",) * RUNS, mixed):
@@ -250,7 +251,7 @@ def main() -> None:
         "date": today(),
         "agreement": agreement("cuda"),
         "rows": rows,
-        "kernels": {"what": f"2 x {N} x {C}, p = {p}, native", "rows": largest},
+        "kernels": {"what": largest_size, "rows": largest},
     }
     write_text(out, json.dumps(result, indent=1) + "\n")
 
