@@ -1,8 +1,8 @@
 """Score on a GPU: one Triton kernel that reads rho and writes q, or q and its slope.
 
 A program owns a block of classes, keeps their terms in registers, and walks down its rows; each
-element of rho is read once. Many rows are scored by polynomials in rho (`_triton_polynomial`),
-which take less time than the memory.
+element of rho is read once. In float64 many rows are scored by polynomials in rho
+(`_triton_polynomial`), which take half the time; in float32 the exact form is faster.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
@@ -19,10 +19,10 @@ from torch import Tensor
 
 from resultant._core.device import device_of
 from resultant.score._triton_polynomial import (
-    DEGREE,
-    LEAST,
+    COUNT,
     evaluate_polynomial,
     fit,
+    has_polynomials,
     load_polynomial,
 )
 from resultant.score.kernel import constants, difference, tilt
@@ -30,13 +30,11 @@ from resultant.score.kernel import constants, difference, tilt
 # Largest number of classes in a block.
 BLOCK = 128
 # Rows of a tile, warps, and the largest number of programs down the rows, which CUDA limits; for
-# polynomials the number of all programs, those that an H200 holds at once with so many registers.
-FEW = {torch.float32: (4, 1, 65535, None), torch.float64: (16, 4, 65535, None)}
-MANY = {torch.float32: (4, 4, 2112, 32), torch.float64: (4, 4, 660, None)}
-AHEAD = False
-# Number of columns whose indices, padded to blocks, fit int32; and of elements, with a tile more.
+# polynomials the number of all programs: those that an H200 holds at once.
+FEW = {torch.float32: (4, 1, 65535), torch.float64: (16, 4, 65535)}
+MANY = (4, 4, 660)
+# Number of columns whose indices, padded to blocks, fit int32.
 NARROW = 2**31 - BLOCK
-MANY_NARROW = 2**30
 
 
 @triton.jit
@@ -92,26 +90,15 @@ def _walk_polynomial(
     COUNT: tl.constexpr,
     SLOPE: tl.constexpr,
     ROWS: tl.constexpr,
-    AHEAD: tl.constexpr,
 ):
-    """Score the tiles of this program; AHEAD requests a tile before the last one is stored."""
+    """Score the tiles of this program."""
     row = tl.arange(0, ROWS)[:, None]
     first = tl.program_id(1) * ROWS
     step = tl.num_programs(1) * ROWS
-    if AHEAD:
-        here = tl.where(row + first < rows, column[None, :], columns) < columns
-        following = tl.load(
-            rho_at + (row + first) * columns + column[None, :], mask=here, other=0.0
-        )
     for top in range(first, rows, step):
         here = tl.where(row + top < rows, column[None, :], columns) < columns
         at = (row + top) * columns + column[None, :]
-        if AHEAD:
-            rho = following
-            there = tl.where(row + top + step < rows, column[None, :], columns) < columns
-            following = tl.load(rho_at + (at + step * columns), mask=there, other=0.0)
-        else:
-            rho = tl.load(rho_at + at, mask=here, other=0.0)
+        rho = tl.load(rho_at + at, mask=here, other=0.0)
         q, slope = evaluate_polynomial(coefficients, rho, COUNT, SLOPE)
         tl.store(q_at + at, q, mask=here)
         if SLOPE:
@@ -139,7 +126,6 @@ def _score_rows(
     SLOPE: tl.constexpr,
     WIDE: tl.constexpr,
     ONCE: tl.constexpr,
-    AHEAD: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -161,7 +147,7 @@ def _score_rows(
             coefficients = load_polynomial(polynomial_at, columns, inside, COUNT)
             _walk_polynomial(
                 rho_at, q_at, slope_at, rows, column, columns, coefficients,
-                COUNT, SLOPE, ROWS, AHEAD,
+                COUNT, SLOPE, ROWS,
             )  # fmt: skip
             return
     kappa = tl.load(kappa_at + column * kappa_step, mask=inside, other=1.0)
@@ -199,9 +185,8 @@ def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple
     slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
     if q.numel():
         classes = kappa.contiguous(), tau.contiguous()
-        count = DEGREE[dtype] + 2
-        many = LEAST[dtype] <= rho.numel() < MANY_NARROW and rows > 4 * count
-        deep, warps, most, registers = (MANY if many else FEW)[dtype]
+        many = has_polynomials(rho)
+        deep, warps, most = MANY if many else FEW[dtype]
         deep = min(deep, triton.next_power_of_2(rows))
         block = min(BLOCK, triton.next_power_of_2(columns))
         wide = triton.cdiv(columns, block)
@@ -211,22 +196,20 @@ def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple
             _score_rows[wide, high](
                 rho,
                 *classes,
-                fit(*classes, p, dtype) if many else q,
+                fit(*classes, p) if many else q,
                 q,
                 slopes,
                 rows,
                 columns,
                 *(int(a.numel() > 1) for a in classes),
-                COUNT=count if many else 0,
+                COUNT=COUNT if many else 0,
                 **constants(p, dtype),
                 SLOPE=slope,
                 WIDE=columns > NARROW,
                 ONCE=tiles == high,
-                AHEAD=AHEAD,
                 ROWS=deep,
                 BLOCK=block,
                 num_warps=warps,
-                maxnreg=registers,
             )
     if q.shape == shape:
         return q, slopes

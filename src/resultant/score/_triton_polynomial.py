@@ -1,4 +1,4 @@
-r"""The score as one polynomial in rho per class, in Triton's language.
+r"""The score in float64 as one polynomial in rho per class, in Triton's language.
 
 The method is that of `_polynomial`. The degree is fixed, since the values of kappa and tau are on
 the device; the classes that it does not suffice for are marked, and scored by the exact form.
@@ -22,10 +22,13 @@ from torch import Tensor
 from resultant.score._polynomial import precision, transforms
 from resultant.score.kernel import clamp, constants, difference, tilt
 
-# Degree of the slope: enough where (nu^2 + kappa^2 + t^2)/(2 kappa t) is at least about four.
-DEGREE = {torch.float32: 11, torch.float64: 20}
-# Elements from which the polynomials are faster, and rows per element of a polynomial.
-LEAST = {torch.float32: 2**23, torch.float64: 2**19}
+# Degree of the slope: enough where (nu^2 + kappa^2 + t^2)/(2 kappa t) is at least about four; and
+# the number of coefficients of the score.
+DEGREE = 20
+COUNT = DEGREE + 2
+# Elements from which polynomials are faster, and beyond which their indices, with a tile more,
+# might not fit int32.
+LEAST, MOST = 2**19, 2**30
 # Classes and warps of a program.
 BLOCK, WARPS = 32, 4
 
@@ -53,8 +56,8 @@ def _fit(
     """Write the coefficients of the score for each class, and one or zero: whether they suffice."""
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = column < classes
-    kappa = tl.load(kappa_at + column * kappa_step, mask=inside, other=1.0).to(tl.float64)
-    tau = tl.load(tau_at + column * tau_step, mask=inside, other=1.0).to(tl.float64)
+    kappa = tl.load(kappa_at + column * kappa_step, mask=inside, other=1.0)
+    tau = tl.load(tau_at + column * tau_step, mask=inside, other=1.0)
     twice, least, square, y0, s0, w0, g0, scale, _ = tilt(kappa[None, :], tau[None, :], A)
     slot = tl.arange(0, SLOTS)
     rho = tl.load(table_at + slot)[:, None]
@@ -72,9 +75,9 @@ def _fit(
     power = tl.where(slot == NODES, 0, slot + 1)[:, None]
     here = tl.where(slot[:, None] <= NODES, column[None, :], classes) < classes
     to = out_at + power * classes + column[None, :]
-    tl.store(to, powers.to(out_at.dtype.element_ty), mask=here)
+    tl.store(to, powers, mask=here)
     enough = ORDER * ORDER + y0 + square >= LEAST * twice
-    flag = tl.where(enough, 1.0, 0.0).to(out_at.dtype.element_ty)
+    flag = tl.where(enough, 1.0, 0.0)
     flag_at = out_at + (NODES + 1) * classes + column[None, :]
     tl.store(flag_at, flag, mask=inside[None, :])
 
@@ -103,25 +106,30 @@ def evaluate_polynomial(coefficients, rho, COUNT: tl.constexpr, SLOPE: tl.conste
 
 
 @cache
-def _table(degree: int, device: torch.device) -> Tensor:
+def _table(device: torch.device) -> Tensor:
     """The nodes, and per Chebyshev polynomial its row of the transform of slopes at the nodes, and
     its share of the powers of rho in the score; rows are padded."""
-    nodes, to_chebyshev, to_powers = transforms(degree)
-    counts = torch.arange(1, degree + 2, dtype=torch.float64).unsqueeze(1)
-    rows = torch.stack([to_chebyshev, (to_powers / counts).T], 1).reshape(-1, degree + 1)
+    nodes, to_chebyshev, to_powers = transforms(DEGREE)
+    counts = torch.arange(1, COUNT, dtype=torch.float64).unsqueeze(1)
+    rows = torch.stack([to_chebyshev, (to_powers / counts).T], 1).reshape(-1, DEGREE + 1)
     rows = torch.cat([nodes.unsqueeze(0), rows])
-    padded = torch.nn.functional.pad(rows, (0, triton.next_power_of_2(degree + 2) - degree - 1))
+    padded = torch.nn.functional.pad(rows, (0, triton.next_power_of_2(COUNT) - DEGREE - 1))
     if device.type == "cuda":  # a copy that does not wait for the device
         padded = padded.pin_memory()
     return padded.to(device, non_blocking=True)
 
 
-def fit(kappa: Tensor, tau: Tensor, p: int, dtype: torch.dtype) -> Tensor:
-    """Fit the polynomials of classes, kappa and tau each [classes] or [1]: rows of coefficients of
-    1, rho, rho^2, ..., and a last row that is one where the polynomial is exact to ``dtype``."""
-    degree, classes = DEGREE[dtype], max(kappa.numel(), tau.numel())
-    table = _table(degree, kappa.device)
-    out = kappa.new_empty(degree + 3, classes)
+def has_polynomials(rho: Tensor) -> bool:
+    """Return True if rho [rows, classes] is scored faster by polynomials."""
+    return rho.dtype == torch.float64 and LEAST <= rho.numel() < MOST and len(rho) > 4 * COUNT
+
+
+def fit(kappa: Tensor, tau: Tensor, p: int) -> Tensor:
+    """Fit the polynomials of classes, kappa and tau each [classes] or [1]: COUNT rows, the
+    coefficients of 1, rho, rho^2, ..., and a row that is one where a polynomial suffices."""
+    classes = max(kappa.numel(), tau.numel())
+    table = _table(kappa.device)
+    out = kappa.new_empty(COUNT + 1, classes)
     _fit[(triton.cdiv(classes, BLOCK),)](
         kappa,
         tau,
@@ -131,9 +139,9 @@ def fit(kappa: Tensor, tau: Tensor, p: int, dtype: torch.dtype) -> Tensor:
         int(kappa.numel() > 1),
         int(tau.numel() > 1),
         ORDER=p / 2 - 1,
-        LEAST=math.cosh(precision(dtype) / degree),
+        LEAST=math.cosh(precision(torch.float64) / DEGREE),
         **constants(p, torch.float64),
-        NODES=degree + 1,
+        NODES=DEGREE + 1,
         SLOTS=table.shape[1],
         BLOCK=BLOCK,
         num_warps=WARPS,
