@@ -104,7 +104,7 @@ def fit_calibrators(
         raise ValueError(f"{rule}, got none of class {missing[0]}; use 'scale'")
     # The model is the same in all folds, so that any folds do.
     options: dict[str, Any] = {"method": method, "cv": KFold(2), "ensemble": False}
-    model = CalibratedClassifierCV(Scores(), **options)
+    model: Any = CalibratedClassifierCV(Scores(), **options)
     model.fit(_finite(scores), y, sample_weight=w)
     fitted: Any = model.calibrated_classifiers_[0]
     functions: list[Any] = fitted.calibrators
