@@ -106,8 +106,8 @@ def fit_calibrators(
     options: dict[str, Any] = {"method": method, "cv": KFold(2), "ensemble": False}
     model: Any = CalibratedClassifierCV(Scores(), **options)
     model.fit(_finite(scores), y, sample_weight=w)
-    fitted: Any = model.calibrated_classifiers_[0]
-    functions: list[Any] = fitted.calibrators
+    fitted: list[Any] = list(model.calibrated_classifiers_)
+    functions: list[Any] = fitted[0].calibrators
     if method == "sigmoid":
         pairs = [([f.a_], [f.b_]) for f in functions]
     else:
