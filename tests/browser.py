@@ -48,6 +48,8 @@ class Browser:
         self._socket = self._run(self._connect)
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
+        # Elements take the focus although the window is behind others.
+        self.send("Emulation.setFocusEmulationEnabled", enabled=True)
 
     def close(self) -> None:
         self._process.terminate()

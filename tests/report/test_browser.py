@@ -280,6 +280,21 @@ def test_terms_explain_themselves(kept: Browser) -> None:
         assert kept.js(f"!!document.querySelector('#term-{name} svg[role=img]')")
 
 
+def test_heads_of_tables_and_rules_have_their_cards(kept: Browser) -> None:
+    """On focus, and for the rule beside the list of rules."""
+    card = "document.getElementById('card')"
+    head = "[...document.querySelectorAll('th button')].find((e) => e.textContent.includes('log-'))"
+    kept.js(f"{head}.focus()")
+    assert kept.js(f"!{card}.hidden && {card}.textContent").startswith("log-loss")
+    assert kept.js(f"{head}.getAttribute('aria-describedby')") == "card"
+    settings(kept, "preserve", 2, 0.5, 0.0)
+    kept.js("document.querySelector('.meaning').focus()")
+    assert kept.js(f"{card}.textContent").startswith("Intercept-Preserving")
+    assert kept.js("document.querySelector('.meaning').ariaLabel").endswith("-Preserving")
+    kept.js("document.querySelector('.settings a.term').focus()")
+    assert kept.js(f"{card}.textContent").startswith("Native")
+
+
 def test_numbers_of_a_figure_are_a_table(kept: Browser, side: Side) -> None:
     assert side.analysis.gains is not None
     kept.js(f"document.querySelector('[data-plot={GROUP}-gains]').open = true")

@@ -77,6 +77,8 @@ def test_beyond_the_size_some_classes_are_left_out_and_the_page_says_so(
     path = tmp_path / "index.html"
     assert path.stat().st_size <= 2_000_000
     browser.open(path)
+    # Figures of folded sections are still drawn, which writes the sentences again.
+    browser.wait("document.body.dataset.ready === 'all'")
     said = browser.js("document.querySelector('.cut').textContent")
     assert "have 500 of the 2,000 classes" in said
     held = browser.js("explorers.z.sides[0].queries.map((n) => n > 0)")
