@@ -257,6 +257,11 @@ class TestErrors:
                 1,
                 "expected all processes that decode images to live, got one that was killed",
             ),
+            (
+                RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer [::1]:4"),
+                1,
+                "expected all processes of the job to live, got one that was lost",
+            ),
             (KeyboardInterrupt(), 130, "interrupted\n"),
             (TerminatedError("saved after epoch 3/9"), 143, "terminated: saved after epoch 3/9\n"),
         ],

@@ -123,7 +123,11 @@ def message_of(error: BaseException) -> str:
 
 
 def lost_process(error: BaseException) -> str | None:
-    """Return one line on a process that decodes images and was killed; None for another error."""
+    """Return one line on a process that was killed: one that decodes images, or another rank of
+    the job; None for another error."""
+    if re.search(r"Connection (closed|reset) by (remote )?peer|remote process exited", str(error)):
+        got = "got one that was lost; give the same command again"
+        return f"expected all processes of the job to live, {got}"
     if "DataLoader worker" not in str(error):
         return None
     got = "got one that was killed, perhaps for lack of memory"
