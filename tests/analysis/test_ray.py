@@ -18,6 +18,7 @@ import torch
 
 from frozen_data import COUNTS, PER_CLASS, P, features
 from resultant._core import chunks
+from resultant._core.termination import TerminatedError
 from resultant.analysis import QUESTIONS, FrozenSpace, analyze_space, load_space
 from resultant.analysis import ray as ray_engine
 from resultant.analysis.decisions import decide, grid_policies
@@ -295,6 +296,10 @@ def test_ray_does_not_take_sigterm(monkeypatch: Any) -> None:
     with ray_engine.cluster():
         assert signal.getsignal(signal.SIGTERM) is before
     assert fake.shutdown.called
+    # While Ray starts, its own handler ends the process.
+    fake.init.side_effect = SystemExit(15)
+    with pytest.raises(TerminatedError), ray_engine.cluster():
+        pass
 
 
 def test_without_ray(monkeypatch: Any) -> None:

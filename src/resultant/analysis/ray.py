@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
+from resultant._core.termination import TerminatedError
 from resultant.analysis import cautions
 from resultant.analysis.advising import JUDGED, Plan
 from resultant.analysis.cosine import CosineAgreement, collect_agreement, compare_queries
@@ -73,6 +74,9 @@ def cluster() -> Iterator[None]:
             # Ray would end the process by itself, without a message.
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, handler)
+        except SystemExit:
+            # SIGTERM while Ray starts and has a handler of its own.
+            raise TerminatedError from None
         except ConnectionError as error:
             rule = f"expected a Ray cluster at RAY_ADDRESS={address}"
             raise ValueError(f"{rule}, got: {error}") from None
