@@ -291,3 +291,9 @@ def test_compiles_whole() -> None:
 def test_errors(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_joint_expansion_under_vmap() -> None:
+    rho, kappa = torch.rand(4, 3).double(), torch.rand(4, 3).double() * 50
+    mapped = torch.func.vmap(lambda r, k: joint_expansion(r, k, 0.1, 128))(rho, kappa)
+    torch.testing.assert_close(mapped, joint_expansion(rho, kappa, 0.1, 128))

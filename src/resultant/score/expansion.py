@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
+from resultant._core.autograd import is_transformed
 from resultant._core.validation import Number
 from resultant.score._arguments import validated_arguments
 from resultant.score.ratio_expansion import ratio_terms
@@ -103,7 +104,7 @@ def joint_expansion(
     """
     order = _order(order, 2)
     (rho, kappa, tau), nu, dtype = _joint_arguments(rho, kappa, tau, p, validate_args)
-    if validation.should_validate(validate_args, rho, kappa, tau):
+    if validation.should_validate(validate_args, rho, kappa, tau) and not is_transformed():
         inside = in_range(kappa.detach(), tau.detach(), p)
         if not bool(inside.all()):
             warnings.warn(
