@@ -37,7 +37,7 @@ def test_last_state(tmp_path: Path, prior: float) -> None:
     job = PlannedJob("tiny", config, runs, ended=("temperature",))
     (result,) = last_states(features, trained, job).items()
     assert result[0] == runs[1].name
-    bank = trained.stacks[0].proco.bank.old[1]
+    bank = trained.stacks[0].proco.bank.sums()[1]
     R = bank[:, :-1].norm(dim=1) / bank[:, -1]
     mu, kappa = F.normalize(bank[:, :-1], dim=1), 8 * R / (1 - R * R)
     A = bessel_ratio(torch.tensor(3.0, dtype=torch.float64), kappa)

@@ -107,7 +107,7 @@ def inputs(stack: Stack, place: int) -> tuple[Tensor, ...]:
     assert isinstance(stack.network, StackedResNet32) and len(members) == 29
     y = DATA.train_labels[members]
     z = outputs(stack.network, DATA.train_images[members], torch.float32).projection[place].double()
-    sums = stack.proco.bank.old[place].double()
+    sums = stack.proco.bank.sums()[place].double()
     mean = sums[:, :-1] / sums[:, -1:]
     R = mean.norm(dim=1)
     kappa = 8 * R / (1 - R**2)
