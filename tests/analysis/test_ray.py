@@ -42,6 +42,8 @@ def workers() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        # By default Ray's workers give way to other processes: the other tests would starve them.
+        patch.setenv("RAY_worker_niceness", "0")
         patch.delenv("RAY_ADDRESS", raising=False)
         quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
         # A new one, even if another runs on this machine.
