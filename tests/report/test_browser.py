@@ -357,7 +357,8 @@ def test_on_paper_everything_is_unfolded_and_drawn(browser: Browser, folder: Pat
         features=[{"name": "prefers-color-scheme", "value": "dark"}],
     )
     assert browser.js("document.querySelectorAll('.plot > svg').length") == 0
-    assert browser.js(axis) == "#e8eaed"
+    # Chromium tells the page of the scheme a moment later.
+    browser.wait(f"{axis} === '#e8eaed'")
     pdf = base64.b64decode(browser.send("Page.printToPDF")["data"])
     assert pdf.startswith(b"%PDF") and len(re.findall(rb"/Type /Page\b(?!s)", pdf)) > 3
     assert browser.errors == []
