@@ -47,7 +47,8 @@ def main() -> int:
     duration.add_argument("--short", action="store_true", help="a few trials of each")
     duration.add_argument("--trials", type=int, help="of every kind, instead of a time")
     parser.add_argument("--seed", type=int, help="of all choices; random by default")
-    parser.add_argument("--log", type=Path, help="folder for the use of memory over time")
+    parser.add_argument("--part", default="0/1", help="I/N: this process, of N with other parts")
+    parser.add_argument("--log", type=Path, help="folder for all trials and the use of memory")
     options = parser.parse_args()
     if unknown := set(options.kinds) - set(KINDS):
         parser.error(f"expected kinds among {', '.join(KINDS)}, got {', '.join(sorted(unknown))}")
@@ -57,7 +58,8 @@ def main() -> int:
         options.log.mkdir(parents=True, exist_ok=True)
     chosen = options.kinds or list(KINDS)
     minutes = 60 * options.hours if options.hours else options.minutes
-    seed = int(time.time()) if options.seed is None else options.seed
+    part, parts = map(int, options.part.split("/"))
+    seed = part + (int(time.time()) if options.seed is None else options.seed)
     say = partial(print, flush=True)
     length = f"{options.trials:,} trials" if options.trials else f"{minutes:g} minutes"
     length = "short form" if options.short else length
@@ -69,11 +71,12 @@ def main() -> int:
         inputs.mkdir()
         commands.write_inputs(inputs)
         for name in chosen:
-            bench = commands.Bench(Path(folder, name), inputs, options.log)
+            bench = commands.Bench(Path(folder, name), inputs, options.log, (part, parts))
             kind = short_form(name, bench) if options.short else KINDS[name](bench)
             seconds = float("inf") if options.trials else 60 * minutes / len(chosen)
             trials = TRIALS[name] if options.short else options.trials or float("inf")
-            tally = torment(name, kind, seed, seconds=seconds, trials=trials, say=say)
+            log = options.log and options.log / f"{name}-{seed}.log"
+            tally = torment(name, kind, seed, seconds=seconds, trials=trials, say=say, log=log)
             say(tally.line())
             tallies.append(tally)
     return int(any(tally.failures for tally in tallies))

@@ -193,11 +193,19 @@ class Guard:
 class Bench:
     """Inputs and a folder for outputs, where a command runs again and again."""
 
-    def __init__(self, folder: Path, inputs: Path, log: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, inputs: Path, log: Path | None = None, part: tuple[int, int] = (0, 1)
+    ) -> None:
         self.inputs, self.out, self.log = inputs, folder / "out", log or folder
+        self.part = part
         self.scratch, self.temporary = folder / "scratch", folder / "tmp"
         for path in (self.out, self.scratch, self.temporary):
             path.mkdir(parents=True)
+
+    def shared(self, every: list[Any]) -> list[Any]:
+        """Return the part of this process of what several do once."""
+        first, step = self.part
+        return every[first::step]
 
     def clear(self) -> None:
         for folder in (self.out, self.temporary):

@@ -93,7 +93,8 @@ class Crashes:
 
     def trials(self, rng: random.Random) -> Iterator[Trial]:
         """All states once, then kills at random, of quick commands more often."""
-        for state in rng.sample(list(self.crashed), len(self.crashed)):
+        states = self.bench.shared(list(self.crashed))
+        for state in rng.sample(states, len(states)):
             name, text, number = self.crashed[state]
             yield Trial(f"{name}: {text}", lambda s=state: self.restart(s), number)
         weights = [1 / self.seconds[name] for name in self.commands]

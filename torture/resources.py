@@ -64,22 +64,23 @@ class Resources:
             self.writes[name] = number
 
     def trials(self, rng: random.Random) -> Iterator[Trial]:
-        """A full disk at every write first, then everything at random."""
+        """Every fault of every command once, a full disk at every write, then all at random."""
         every = [(name, k) for name in self.commands for k in range(self.writes[name])]
         faults = (self.memory, self.read_only, self.clock, self.stopped, self.ended, self.many)
-        for name in self.commands:
-            for fault in faults:
-                yield fault(name, rng)
+        once = [fault(name, rng) for name in self.commands for fault in faults]
         if self.programs:
-            yield Trial("a rank of two dies", lambda: self.rank_dies(rng.uniform(0, 3)))
-            yield Trial("a task of Ray dies", self.task_dies)
-            yield Trial("SIGTERM with Ray", self.ray_terminated)
+            once += [
+                Trial("a rank of two dies", lambda: self.rank_dies(rng.uniform(0, 3))),
+                Trial("a task of Ray dies", self.task_dies),
+                Trial("SIGTERM with Ray", self.ray_terminated),
+            ]
         if "train-images" in self.commands:
-            yield Trial("a process that decodes images dies", self.worker_dies)
-        for name in sorted(set(TRAININGS).intersection(self.commands)):
-            for k in range(2):
-                yield self.diverged(name, k)
-        for name, k in rng.sample(every, len(every)):
+            once.append(Trial("a process that decodes images dies", self.worker_dies))
+        trainings = sorted(set(TRAININGS).intersection(self.commands))
+        once += [self.diverged(name, k) for name in trainings for k in range(2)]
+        yield from self.bench.shared(once)
+        writes = self.bench.shared(every)
+        for name, k in rng.sample(writes, len(writes)):
             yield self.full(name, k)
         while True:
             yield rng.choice(faults)(rng.choice(self.commands), rng)

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 
@@ -52,6 +53,7 @@ def torment(
     seconds: float = float("inf"),
     trials: float = float("inf"),
     say: Callable[[str], None] = lambda text: None,
+    log: Path | None = None,
 ) -> Tally:
     """Run the trials of a kind until the time or their number is reached.
 
@@ -62,6 +64,7 @@ def torment(
         seconds: Time after which no trial begins.
         trials: Number of trials.
         say: Called with every failure.
+        log: File that gets a line per trial: number of trials, seconds, text, failure.
     """
     begun, tally = time.monotonic(), Tally(name, seed)
     kind.prepare()
@@ -69,6 +72,9 @@ def torment(
         failure = trial.run()
         tally.count += trial.number
         tally.seconds = time.monotonic() - begun
+        if log:
+            with log.open("a") as file:
+                file.write(f"{trial.number}\t{tally.seconds:.1f}\t{trial.text}\t{failure!r}\n")
         if failure:
             tally.failures.append(f"{trial.text}: {failure}")
             say(f"FAILED {name} trial {number} of seed {seed}: {tally.failures[-1]}")
