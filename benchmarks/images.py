@@ -41,7 +41,7 @@ CHANNELS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 # Number, width and height of the synthetic photographs, and their classes.
 PHOTOGRAPHS, WIDTH, HEIGHT, CLASSES = 8192, 500, 375, 1000
 # Epochs after the first whose mean time is told.
-EPOCHS = 5
+EPOCHS = 12
 DEVICE = torch.device("cuda")
 
 

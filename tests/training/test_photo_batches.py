@@ -123,8 +123,8 @@ def test_placed_pixels_are_those_of_the_file(tmp_path: Path, kind: str) -> None:
     if kind == "resident later":
         store.fill()
     mapped = MappedPixels(store)
-    streamed = StreamedPixels(store, CPU, 5, pinned=False)
-    placed = streamed if kind == "streamed" else ResidentPixels(store, CPU, 5)
+    streamed = StreamedPixels(store, CPU, 5, 3, pinned=False)
+    placed = streamed if kind == "streamed" else ResidentPixels(store, CPU, 5, 3)
     batches_of_rows = [[3, 20, 4], [9, 3, 25, 0, 7], [7, 24, 24], [3, 0]]
     for slot, rows in enumerate(map(torch.tensor, batches_of_rows)):
         (a, starts), (b, others) = (place.place(rows, slot % 3) for place in (mapped, placed))

@@ -47,6 +47,8 @@ COPIED_BYTES = 1 << 28
 MARGIN_BYTES = 4 << 30
 # Plans of views on a GPU, with their temporaries.
 PLAN_BYTES = 1 << 27
+# Views that are made ahead of a GPU.
+AHEAD_BYTES = 1 << 28
 # Rows of one task of a cluster, and of all samples on its driver.
 TASK_BYTES = 1 << 28
 SAMPLE_BYTES = 1 << 32

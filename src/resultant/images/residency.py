@@ -16,9 +16,6 @@ from resultant._core.chunks import COPIED_BYTES, MARGIN_BYTES
 from resultant._core.text import data_size
 from resultant.images.store import ImageStore
 
-# Batches of a streamed store on the device: one in use, one ready, one in preparation.
-SLOTS = 3
-
 
 class Placement(Protocol):
     """Pixels of batches on the device."""
@@ -49,17 +46,18 @@ class ResidentPixels:
         store: The images.
         device: Device of the views.
         number: Most images of a batch.
+        slots: Batches that may be copied at a time.
     """
 
-    def __init__(self, store: ImageStore, device: torch.device, number: int) -> None:
+    def __init__(self, store: ImageStore, device: torch.device, number: int, slots: int) -> None:
         self.store = store
         self.pixels = torch.empty(store.bytes, dtype=torch.uint8, device=device)
         # First byte of each image on the device, -1 for images that are not there; and their end.
         self.starts, self.end = torch.full((len(store),), -1), 0
         # The images of a batch in one piece: many small copies take longer.
-        shape, pinned = (SLOTS, _most_bytes(store, number)), device.type == "cuda"
+        shape, pinned = (slots, _most_bytes(store, number)), device.type == "cuda"
         self.staged = torch.empty(shape, dtype=torch.uint8, pin_memory=pinned)
-        self.copied: list[torch.cuda.Event | None] = [None] * SLOTS
+        self.copied: list[torch.cuda.Event | None] = [None] * slots
 
     def place(self, rows: Tensor, slot: int) -> tuple[Tensor, Tensor]:
         missing = rows[self.starts[rows] < 0].unique()
@@ -103,12 +101,15 @@ class StreamedPixels:
         store: The images.
         device: Device of the views.
         number: Most images of a batch.
+        slots: Batches on the device.
         pinned: Keep the images in pinned memory.
     """
 
-    def __init__(self, store: ImageStore, device: torch.device, number: int, pinned: bool) -> None:
+    def __init__(
+        self, store: ImageStore, device: torch.device, number: int, slots: int, pinned: bool
+    ) -> None:
         self.store = store
-        shape = (SLOTS, _most_bytes(store, number))
+        shape = (slots, _most_bytes(store, number))
         self.buffers = torch.empty(shape, dtype=torch.uint8, device=device)
         self.host = store.pixels
         self.present = torch.ones(len(store), dtype=torch.bool)
@@ -142,7 +143,7 @@ def _most_bytes(store: ImageStore, number: int) -> int:
 
 
 def choose(
-    store: ImageStore, device: torch.device, number: int, kind: str = "auto"
+    store: ImageStore, device: torch.device, number: int, slots: int = 1, kind: str = "auto"
 ) -> tuple[Placement, str]:
     """Place the images of a store.
 
@@ -150,6 +151,7 @@ def choose(
         store: The images.
         device: Device of the views.
         number: Most images of a batch.
+        slots: Batches in use or in preparation at a time.
         kind: ``gpu``, ``pinned`` or ``disk``; ``auto`` for the first that fits.
 
     Returns:
@@ -162,8 +164,8 @@ def choose(
         kind = "gpu" if fits else "pinned" if 2 * store.bytes < memory() else "disk"
     size = data_size(store.bytes)
     if kind == "gpu":
-        return ResidentPixels(store, device, number), f"decoded images: {size} on the GPU"
-    streamed = StreamedPixels(store, device, number, kind == "pinned")
+        return ResidentPixels(store, device, number, slots), f"decoded images: {size} on the GPU"
+    streamed = StreamedPixels(store, device, number, slots, kind == "pinned")
     location = "in pinned memory" if kind == "pinned" else "on the disk"
     buffers = data_size(streamed.buffers.numel())
     return streamed, f"decoded images: {size} {location}, {buffers} of batches on the GPU"

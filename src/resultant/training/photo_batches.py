@@ -20,7 +20,7 @@ from resultant._core import chunks, distributed
 from resultant._core.text import data_size
 from resultant.images.photo_views import PhotoView, evaluation_parameters
 from resultant.images.rendering import Rendering
-from resultant.images.residency import SLOTS, Placement, choose
+from resultant.images.residency import Placement, choose
 from resultant.images.store import ImageStore
 from resultant.training.batches import mixed
 from resultant.training.config import Channels
@@ -29,6 +29,8 @@ from resultant.training.config import Channels
 EVALUATED = 256
 # Steps whose views are drawn at a time; another number draws other views.
 DRAWN_STEPS = 8
+# The fewest and the most batches that are made ahead of the GPU.
+LEAST_AHEAD, MOST_AHEAD = 3, 16
 
 T = TypeVar("T")
 
@@ -91,14 +93,19 @@ class PhotoBatches:
         # Small copies and kernels go before the large kernels of the step.
         cuda = device.type == "cuda"
         self.stream = torch.cuda.Stream(device, priority=-1) if cuda else None
+        # Steps on small images are short: with more of them ahead, the GPU does not wait when the
+        # host pauses for a tenth of a second.
+        batch_bytes = 3 * number * size**2 * dtype.itemsize
+        fitting = chunks.rows_per_chunk(batch_bytes, chunks.AHEAD_BYTES)
+        self.slots = max(LEAST_AHEAD, min(MOST_AHEAD, fitting)) if cuda else 1
         # The buffer that the step reads, and on a GPU one for every batch that is made ahead.
-        shape = (1 + SLOTS * cuda, number, size, size, 3)
+        shape = (1 + self.slots * cuda, number, size, size, 3)
         self.buffers = torch.empty(shape, dtype=dtype, device=device).permute(0, 1, 4, 2, 3)
         self.labels = torch.zeros(1, self.images, dtype=torch.int64, device=device)
         self.placement: Placement | None = None
         self.prepared: Iterator[Prepared] = iter(())
         self.drawn: dict[int, Future[list[Tensor]]] = {}
-        self.taken: list[torch.cuda.Event | None] = [None] * SLOTS
+        self.taken: list[torch.cuda.Event | None] = [None] * self.slots
 
     @property
     def bytes(self) -> int:
@@ -130,7 +137,9 @@ class PhotoBatches:
 
     def load(self, drawn: list[Tensor]) -> None:
         if self.placement is None:
-            self.placement, text = choose(self.store, self.device, self.images, self.residency)
+            self.placement, text = choose(
+                self.store, self.device, self.images, self.slots, self.residency
+            )
             if self.stream is not None:
                 # Memory of the buffers may have been in use on the current stream.
                 self.stream.wait_stream(torch.cuda.current_stream())
@@ -208,9 +217,10 @@ class PhotoBatches:
         """Make the batches of an epoch, on a stream of its own on a GPU."""
         assert self.placement is not None
         for step, (rows, sizes, labels, plan) in enumerate(self._planned(order, first, generator)):
-            slot, event = step % SLOTS, self.taken[step % SLOTS]
+            slot = step % self.slots
+            event = self.taken[slot]
             if event is not None:
-                # The host is at most `SLOTS` batches ahead of the device.
+                # The host is at most ``slots`` batches ahead of the device.
                 event.synchronize()
             views = self.buffers[0 if self.stream is None else 1 + slot]
             with torch.cuda.stream(self.stream):
