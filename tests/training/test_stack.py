@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plain_resnet import PlainResNet32
+from resultant._core.validation import DivergedError
 from resultant.images.longtail import long_tail_indices
 from resultant.losses.proco import ProCoLoss
 from resultant.losses.supervised import BalancedContrastiveLoss, SupConLoss
@@ -337,3 +338,22 @@ def test_captured_step(monkeypatch: pytest.MonkeyPatch) -> None:
     assert on_gpu.graph is not None
     torch.testing.assert_close(totals[0], totals[1], rtol=1e-4, atol=0)
     torch.testing.assert_close(totals[0], totals[2], rtol=1e-3, atol=0)
+
+
+@pytest.mark.gpu
+def test_a_zero_projection_in_a_graph_ends_the_epoch() -> None:
+    """The step after it raises, not the end of the epoch."""
+    stack = stacked(
+        tiny_config(), [Run("native"), Run("angular", 0.5)], device=torch.device("cuda")
+    )
+    stack.batches.load(stack.batches.draw(0))
+    stack.capture()
+    stack.start_epoch(0)
+    stack.batches.load(stack.batches.draw(0))
+    with torch.no_grad():
+        for weight in stack.network.projector.parameters():
+            weight.zero_()
+    stack.replay()
+    torch.cuda.synchronize()
+    with pytest.raises(DivergedError, match="got a length that is 1 away from one in run "):
+        stack.replay()
