@@ -144,6 +144,8 @@ def run_photographs(
         planned.runs,
         out,
         checkpoint_every=checkpoint_every,
+        # The record has the classifier of the last epoch.
+        test_every=planned.config.epochs,
         concurrent_jobs=concurrent_jobs,
     )
     trained = train_images(
