@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from resultant._core.vision import vision_module
 from resultant.networks.encoder_weights import load_encoder
+from resultant.networks.hub import cache_alone, hub_host, reachable
 from resultant.networks.outputs import Outputs
 
 
@@ -69,18 +71,29 @@ def timm_encoder(
     if configuration.fixed_input_size and size not in (0, configuration.input_size[-1]):
         # Transformers have a position per patch; timm resizes pretrained positions.
         options["img_size"] = size
-    try:
-        encoder = timm.create_model(architecture, pretrained=pretrained, num_classes=0, **options)
-    except Exception as error:
-        if not pretrained:
-            raise
-        # The hub, the web and the cache each have their own errors.
-        why = " ".join(str(error).split())[:200]
-        rule = f"expected the pretrained weights of {architecture}, fetched by timm"
-        raise ValueError(f"{rule}, got: {why}; without a network, give a file of weights") from None
+    options["num_classes"] = 0
+    if pretrained:
+        encoder = _pretrained(timm, architecture, options)
+    else:
+        encoder = timm.create_model(architecture, **options)
     if weights is not None:
         load_encoder(encoder, weights, architecture, configuration.classifier or "")
     return encoder
+
+
+def _pretrained(timm: Any, architecture: str, options: dict[str, Any]) -> nn.Module:
+    """Build an encoder with the weights that timm fetches, or those in the cache of the hub."""
+    connected = reachable(hub_host())
+    try:
+        with nullcontext() if connected else cache_alone():
+            return timm.create_model(architecture, pretrained=True, **options)
+    except Exception as error:
+        # The hub, the web and the cache each have their own errors.
+        rule = f"expected the pretrained weights of {architecture}, fetched by timm"
+        got = f": {' '.join(str(error).split())[:200]}"
+        if not connected:
+            got = f" no answer from {hub_host()} and no weights in its cache"
+        raise ValueError(f"{rule}, got{got}; without a network, give a file of weights") from None
 
 
 def feature_width(encoder: nn.Module) -> int:
