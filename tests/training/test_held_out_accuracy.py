@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,8 +23,10 @@ from training.listed_training import root as root
 
 
 def held_out(data: ImageSplits, settings: TrainConfig, folder: Path) -> HeldOutAccuracy:
-    opened = partial(open_store, folder=folder, short_side=36, workers=0)
-    return HeldOutAccuracy(data, settings, torch.device("cpu"), opened)
+    source = data.chooser or data.judge
+    assert source is not None
+    store = open_store(source, folder, 36, workers=0)
+    return HeldOutAccuracy(data, settings, torch.device("cpu"), store)
 
 
 def test_moments_are_those_of_the_first_process(

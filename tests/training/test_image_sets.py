@@ -25,6 +25,8 @@ from programs import run_program
 from resultant._core import distributed
 from resultant._core.tensor_files import load
 from resultant.cli.main import main
+from resultant.images.decode import ImageError
+from resultant.images.files import FileImages, file_facts
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.published import PUBLISHED
 from resultant.images.source import ImageSplits
@@ -185,7 +187,7 @@ def test_gpu(
     want = expected(settings, data, 1)
     assert [line["loss"] for line in lines] == pytest.approx(want.losses, rel=1e-3)
     place = {"pinned": "in pinned memory", "disk": "on the disk"}.get(residency, "on the GPU")
-    assert len(notes) == 3 and place in notes[1]
+    assert len(notes) == 3 and place in notes[2]
 
 
 # Two processes of a job, as torchrun starts and ends them: first interrupted after an epoch, then
@@ -286,6 +288,19 @@ def test_resumes_to_the_same_bits(data: ImageSplits, tmp_path: Path) -> None:
     assert a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
     # Without a classifier nothing is tested.
     assert "accuracy" not in (tmp_path / "a" / "metrics.jsonl").read_text()
+
+
+def test_broken_held_out_image_is_found_before_the_training(
+    data: ImageSplits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, whole = tmp_path / "cut.png", data.train.bytes_at(0)
+    assert whole is not None
+    path.write_bytes(whole[: len(whole) // 2])
+    labels = np.zeros(1, dtype=np.int64)
+    test = FileImages([str(path)], labels, data.class_names, file_facts([str(path)]))
+    monkeypatch.setattr("resultant.training.image_sets.Stack", pytest.fail)
+    with pytest.raises(ImageError, match=r"cut\.png to be a whole image"):
+        train_images(Job(config(), (RUN,), tmp_path), replace(data, test=test), workers=0)
 
 
 def test_long_tailed_subset(root: Path) -> None:

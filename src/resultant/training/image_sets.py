@@ -24,7 +24,7 @@ from resultant.images.evaluation_view import EvaluationView
 from resultant.images.opening import Location, long_tail, open_images
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.published import PUBLISHED, open_published
-from resultant.images.source import ImageSource, ImageSplits
+from resultant.images.source import ImageSplits
 from resultant.images.store import ImageStore, open_store
 from resultant.networks.timm_encoder import model_settings, timm_encoder
 from resultant.training.config import RECIPE_CHANNELS, TrainConfig
@@ -160,6 +160,10 @@ def train_images(
         device=device,
         note=note,
     )
+    # Before the training, which a broken held-out image would otherwise end.
+    held_out = [open_images_of(source) for source in data.held_out_splits.values()]
+    for images in held_out:
+        images.fill()
     decoded = open_images_of(data.train)
     if distributed.distributed():
         decoded.fill()
@@ -181,8 +185,9 @@ def train_images(
     )
     stack = Stack(config, job.runs, batches, data.counts, device)
     hooks = []
-    if config.objective == "joint" and data.judge is not None:
-        test = HeldOutAccuracy(data, config, device, open_images_of)
+    if config.objective == "joint" and held_out:
+        # Those of val, if there are any.
+        test = HeldOutAccuracy(data, config, device, held_out[0])
         hooks.append(HeldOutTest(test, job.test_every, config.epochs))
     try:
         with device_of(stack.total):
@@ -194,14 +199,13 @@ def train_images(
 class HeldOutAccuracy:
     """Test of the classifier on held-out images; every process computes its share.
 
-    If a split chooses settings, its images are used, and the other split judges after the training.
     A call returns the `accuracies` of logits without prior, in the groups of `group_masks`.
 
     Args:
         data: Training and held-out images.
         config: Settings of the run.
         device: Device of the network.
-        open_images_of: Function that opens the store of a source.
+        store: Decoded images of the split.
     """
 
     def __init__(
@@ -209,14 +213,12 @@ class HeldOutAccuracy:
         data: ImageSplits,
         config: TrainConfig,
         device: torch.device,
-        open_images_of: Callable[[ImageSource], ImageStore],
+        store: ImageStore,
     ) -> None:
-        source = data.chooser or data.judge
-        assert source is not None
-        self.source, self.config, self.device, self.open = source, config, device, open_images_of
+        self.store, self.config, self.device = store, config, device
         self.classes, self.groups = data.num_classes, group_masks(data.counts)
-        self.rows = torch.arange(distributed.rank(), len(source), distributed.world_size())
-        self.labels = torch.from_numpy(np.asarray(source.labels, dtype=np.int64)).to(device)
+        self.rows = torch.arange(distributed.rank(), len(store), distributed.world_size())
+        self.labels = torch.from_numpy(np.asarray(store.source.labels, dtype=np.int64)).to(device)
         self.views: EvaluationViews | None = None
 
     @torch.no_grad()
@@ -225,7 +227,7 @@ class HeldOutAccuracy:
             view = recipe_view(self.config.size)
             dtype = getattr(torch, self.config.precision)
             self.views = EvaluationViews(
-                *(self.open(self.source), view.size, view.short_side, self.config.channels),
+                *(self.store, view.size, view.short_side, self.config.channels),
                 *(dtype, self.device),
             )
         # DDP sends the running moments of the first process before every forward pass; since the
