@@ -14,10 +14,11 @@ from resultant.analysis.choice import (
     choose_settings,
     choosing_part,
     choosing_rows,
+    foremost_features,
     metric_of,
     remaining_sums,
 )
-from resultant.classifiers.choice import Point, Search
+from resultant.classifiers.choice import MARGIN, Point, Search, choose, departures, simplified
 
 
 def test_metric_follows_the_class_counts_of_the_held_out_rows(small: FrozenSpace) -> None:
@@ -96,21 +97,33 @@ def test_rows_that_are_not_fitted_choose() -> None:
 def test_given_temperature_is_kept(small: FrozenSpace) -> None:
     rows = choosing_rows(small, "balanced")
     part = choosing_part(small, rows, remaining_sums(small, rows))
-    choices, _, _ = choose_settings(small, rows, part, temperature=0.07)
+    choices, *_ = choose_settings(small, rows, part, temperature=0.07)
     assert {choice.point.temperature for choice in choices.values()} == {0.07}
 
 
 @pytest.mark.slow
-def test_choice_is_the_best_of_a_fine_grid(small: FrozenSpace) -> None:
+def test_choice_is_the_plainest_tie_with_the_best_of_a_fine_grid(small: FrozenSpace) -> None:
     """No point of a grid about the choice is better by more than the least improvement."""
     rows = choosing_rows(small, "balanced")
-    part = choosing_part(small, rows, remaining_sums(small, rows))
-    choices, best, _ = choose_settings(small, rows, part)
-    assert best.point.realization in choices
-    search = Search(part, rows.weights)
+    search = Search(choosing_part(small, rows, remaining_sums(small, rows)), rows.weights)
+    choices = choose(search)
     for name, choice in choices.items():
         p = choice.point
         for tau in (p.temperature / 2, p.temperature * 2):
             for prior in (p.prior - 0.5, p.prior, p.prior + 0.5):
                 other = search.at(p._replace(temperature=tau, prior=prior))
                 assert other is None or other.loss >= choice.loss * (1 - 0.02), name
+    plain, advised, best = simplified(search, choices)
+    assert best.loss == min(choice.loss for choice in choices.values())
+    assert plain[advised.point.realization] is advised
+    assert advised.accuracy >= best.accuracy - MARGIN
+    for name, choice in plain.items():
+        assert choice.point.realization == name
+        assert departures(choice.point) <= departures(choices[name].point)
+
+
+def test_training_rows_do_not_choose_a_projection() -> None:
+    nearest = {"encoder": 0.5, "projection": 0.7, "other": 0.6}
+    assert foremost_features(nearest, "train") == "other"
+    assert foremost_features(nearest, "val") == "projection"
+    assert foremost_features({"projection": 0.7}, "train") == "projection"

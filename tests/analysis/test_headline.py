@@ -19,7 +19,7 @@ def test_another_rule_is_better_than_the_advised_one(small: FrozenSpace) -> None
     better = Difference(0.05, 0.04, 0.06, "better")
     cosine = replace(row, key="cosine", name="Cosine", difference=better)
     knn = replace(row, key="knn", name="kNN", kind="reference", difference=better)
-    options = {"metric": "accuracy", "margin": 0.005, "judged": 100, "chosen_on": "", "whom": ""}
+    options = {"metric": "accuracy", "margin": 0.005, "judged": 100, "how": "", "whom": ""}
     near = Difference(0.001, -0.002, 0.004, "equivalent")
     result, sentences = headline((row, cosine, knn), row, cosine, knn, near, **options)
     assert result == "tie" and "but not above Cosine" in sentences[0]

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 
 from resultant import CosinePrototypeClassifier, VMFClassifier
 from resultant.classifiers.calibration import fit_scale, log_losses
-from resultant.classifiers.choice import LIMITS, Choice, Point, Search
+from resultant.classifiers.choice import LIMITS, Choice, Point, Search, departures, simplified
 from resultant.classifiers.left_out import Part
 
 
@@ -122,6 +122,57 @@ def test_search_extends_the_grid_beyond_its_edge(monkeypatch: pytest.MonkeyPatch
     assert 0.00045 <= best.point.temperature <= 0.0018 and best.point.prior in (1.5, 2.0)
     low, high = LIMITS["temperature"]
     assert low <= best.point.temperature <= high
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "loss", "advised"),
+    [
+        (0.8, 1.0, "native"),
+        (0.796, 1.009, "native"),
+        # Worse by more than the margins: the next plainest point.
+        (0.79, 1.0, "cosine"),
+        (0.8, 1.02, "cosine"),
+    ],
+)
+def test_the_plainest_tie_is_advised(accuracy: float, loss: float, advised: str) -> None:
+    search = Search(part(), torch.ones(60, dtype=torch.float64))
+    values = {
+        Point("native", 0.1, 1.0, 0.0): (accuracy, loss),
+        Point("native", 0.005, 1.0, 0.0): (0.8, 1.0),
+        Point("cosine", 0.1, 0.0, 0.0): (0.8, 1.0),
+        Point("angular", 0.005, 0.5, -1.5): (0.8, 1.0 - 1e-9),
+    }
+    for point, (hits, mean) in values.items():
+        losses = torch.full((60,), mean, dtype=torch.float64)
+        search._choices[point] = Choice(point, 1.0, mean, losses, hits)
+    choices = {p.realization: choice for p, choice in search._choices.items() if choice}
+    plain, choice, best = simplified(search, choices)
+    assert choice.point.realization == advised and best.point.realization == "angular"
+    assert plain["angular"] is best
+
+
+def test_plainness_is_counted_in_steps_of_the_search() -> None:
+    order = [
+        Point("native", 0.1, 1.0, 0.0),
+        Point("native", 0.1, 1.0, 1.0),
+        Point("angular", 0.1, 0.0, 1.0),
+        Point("angular", 0.05, 0.5, 0.0),
+        Point("angular", 0.005, 0.5, -1.5),
+    ]
+    assert sorted(order, key=departures) == order
+    assert departures(order[0]) == 0 and departures(Point("cosine", 0.1, 0.0, 0.0)) == 1
+
+
+def test_differences_within_two_standard_errors_are_ties() -> None:
+    search = Search(part(), torch.ones(60, dtype=torch.float64))
+    best, plain = Point("angular", 0.1, 0.0, 0.0), Point("native", 0.1, 1.0, 0.0)
+    worse = torch.arange(60).double() - 29.5
+    for shift, expected in ((0.0, plain), (4.4, plain), (4.6, best)):
+        # The standard error of the mean of these differences is 2.24.
+        for point, losses in ((best, torch.zeros(60).double()), (plain, worse + shift)):
+            search._choices[point] = Choice(point, 1.0, float(losses.mean()), losses, 0.8)
+        first = search._choices[best]
+        assert first is not None and search.plainest(first).point == expected
 
 
 def test_a_class_without_other_rows_is_left_out() -> None:

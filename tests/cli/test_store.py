@@ -38,7 +38,5 @@ def test_held_out_rows_do_not_choose_the_features(references: str, tmp_path: Pat
     analyses = {name: a for name, (_, a) in results.items()}
     assert foremost(analyses) == "encoder"
     (note,) = held_out_notes(analyses, "encoder")
-    assert note.startswith(
-        "The rows that choose prefer encoder, but on the held-out rows projection"
-    )
+    assert note.startswith("The advice is for encoder, but on the held-out rows projection has ")
     assert held_out_notes(analyses, "projection") == []

@@ -65,6 +65,7 @@ def advice() -> Advice:
             ),
         ),
         chosen_on="five folds of the training rows",
+        split="train",
         chosen_rows=100,
         nearest=0.8,
         judged_rows=120,

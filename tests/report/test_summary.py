@@ -34,6 +34,26 @@ def test_better_features_are_advised(analysis: Analysis, advice: Advice) -> None
     assert "--features" not in dict(summary({"a": a}, "file", NAMES))["features"]
 
 
+def test_references_that_were_fitted_to_a_sample_are_named(
+    analysis: Analysis, advice: Advice
+) -> None:
+    note = "Fitted to a stratified sample of 2 of 9 rows; --references all fits more."
+    row = replace(advice.table[-1], note=note)
+    for names, were in ((("A",), "A was"), (("A", "B"), "A, B were")):
+        table = (*advice.table[:-1], *(replace(row, name=name) for name in names))
+        a = replace(analysis, advice=replace(advice, table=table, left_out="LDA is left out."))
+        facts = dict(summary({"z": a}, "file", NAMES))
+        expected = "fitted to a sample of the rows; --references all fits more. LDA is left out."
+        assert facts["references"] == f"{were} {expected}"
+
+
+def test_a_projection_is_not_chosen_by_training_rows(analysis: Analysis, advice: Advice) -> None:
+    b, a = (replace(advice, nearest=x) for x in (advice.nearest + 0.1, advice.nearest))
+    both = {n: replace(analysis, advice=x) for n, x in (("projection", b), ("encoder", a))}
+    features = dict(summary(both, "file", NAMES))["features"]
+    assert "(advice for encoder; the loss was trained on projection, so training" in features
+
+
 def test_a_rank_correlation_of_two_classes_is_not_shown(analysis: Analysis) -> None:
     g = analysis.gains
     assert g is not None

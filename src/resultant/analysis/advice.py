@@ -119,9 +119,10 @@ class Advice(Result):
         margin: Differences below this fraction are ties.
         table: All rules, those of vMF first.
         chosen_on: The rows that chose the settings, in a few words.
+        split: Their split: "val", "calibration" (training rows that are not fitted) or "train".
         chosen_rows: Number of these rows.
         nearest: Accuracy of the nearest class direction on these rows, by the metric: among several
-            features those with the largest have the headline.
+            features it chooses those of the headline.
         judged_rows: Number of held-out rows.
         warnings: Warnings about the data.
         left_out: A sentence about references that are too large, or "".
@@ -138,6 +139,7 @@ class Advice(Result):
     margin: float
     table: tuple[RuleRow, ...]
     chosen_on: str
+    split: str
     chosen_rows: int
     nearest: float
     judged_rows: int

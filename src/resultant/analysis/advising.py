@@ -39,9 +39,7 @@ from resultant.analysis.space import FrozenSpace, Progress, Vectors
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.classifiers.calibrators import METHODS, fit_calibrators
-from resultant.classifiers.choice import Choice, Search
-
-MARGIN = 0.005
+from resultant.classifiers.choice import MARGIN, Choice, Search
 
 # Held-out rows that judge at most with fast references.
 JUDGED = 50_000
@@ -84,7 +82,8 @@ class Settled:
     Attributes:
         plan: The rows that chose and judged.
         evidence: The rows that chose, against classes without them.
-        key: Key of the preferred rule.
+        key: Key of the advised rule.
+        how: The way it was chosen, in words.
         accuracy: Its accuracy on the rows that chose, weighted by the metric.
         judgements: The rules on the held-out rows.
         seconds: Seconds of the choice.
@@ -93,6 +92,7 @@ class Settled:
     plan: Plan
     evidence: Evidence
     key: str
+    how: str
     accuracy: float
     judgements: list[Judgement]
     seconds: float
@@ -103,11 +103,11 @@ class Settled:
 
     @property
     def row(self) -> RuleRow:
-        """The preferred rule on the held-out rows."""
+        """The advised rule on the held-out rows."""
         return next(j.row for j in self.judgements if j.row.key == self.key)
 
     def at(self, space: FrozenSpace) -> FrozenSpace:
-        """Return the space at the temperature of the preferred rule."""
+        """Return the space at the temperature of the advised rule."""
         return replace(space, tau=self.row.settings["temperature"])
 
 
@@ -137,21 +137,27 @@ def settle(
     if evidence is None:
         evidence = gather_evidence(space, rows, progress)
     try:
-        choices, chosen, search = choose_settings(
+        choices, chosen, best, search = choose_settings(
             space, rows, evidence.part, temperature=temperature, progress=progress
         )
     except ValueError as error:
         raise UnansweredError(str(error)) from None
     rules = [_vmf_rule(space, choice, search, calibration) for choice in choices.values()]
     key, accuracy = chosen.point.realization, chosen.accuracy
+    how = f"the best by {rows.described}"
+    if chosen.point != best.point:
+        how = f"the plainest rule within {100 * MARGIN:g} points of {how}"
     mixture = choose_mixture(space, rows, temperature, calibration) if mixtures else None
     if mixture is not None:
         rules.append(mixture.rule)
         if _mixture_is_better(mixture, chosen, rows, ~evidence.part.absent()):
             key, accuracy = mixture.rule.key, mixture.accuracy
+            how = f"the best by the first fold of {rows.described}"
+            if rows.folds is None:
+                how = f"the best by {rows.described}"
     seconds = time.perf_counter() - started
     judgements = judge(space, rules, plan.judged, progress)
-    return Settled(plan, evidence, key, accuracy, judgements, seconds)
+    return Settled(plan, evidence, key, how, accuracy, judgements, seconds)
 
 
 def _mixture_is_better(
@@ -267,7 +273,7 @@ def advise(
         metric=metric,
         margin=margin,
         judged=len(labels),
-        chosen_on=rows.described,
+        how=settled.how,
         whom=f"Against {other.name}, {advised.name} {change}",
     )
     warnings = cautions(space, settled.evidence, rows.weights, hashes=hashes, names=names)
@@ -287,6 +293,7 @@ def advise(
         margin=margin,
         table=table,
         chosen_on=rows.described,
+        split=rows.split,
         chosen_rows=len(rows.index),
         nearest=settled.evidence.nearest,
         judged_rows=len(labels),

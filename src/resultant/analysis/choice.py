@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,8 +14,11 @@ from resultant.analysis.sampling import owners, rank_in_class
 from resultant.analysis.space import FrozenSpace, Progress, unit, unit_chunks
 from resultant.classes.cosines import cosines
 from resultant.classes.statistics import ClassStatistics
-from resultant.classifiers.choice import Choice, Search, choose, preferred
+from resultant.classifiers.choice import Choice, Search, choose, simplified
 from resultant.classifiers.left_out import CHOICE_CELLS, CHOICE_ROWS, FOLDS, Part
+
+# Features that `resultant extract` takes from the layer that the loss is computed on.
+PROJECTION = "projection"
 
 # Sums of the training rows without each fold, or of all fitted rows.
 Remaining = list[ClassStatistics]
@@ -58,6 +61,20 @@ class ChoosingRows:
             return f"{FOLDS}-fold cross-validation on {part} training rows"
         name = "rows of the split val" if self.split == "val" else "training rows kept apart"
         return f"{part} {name}"
+
+
+def foremost_features(nearest: Mapping[str, float], split: str) -> str:
+    """Return the features of the headline: those of the best class directions.
+
+    Training rows have no say about a projection, which the loss has fitted to them: it is chosen
+    by a split val alone.
+
+    Args:
+        nearest: Accuracies of the nearest class direction on the rows that choose, by features.
+        split: The split of these rows.
+    """
+    names = [name for name in nearest if split == "val" or name != PROJECTION]
+    return max(names or nearest, key=lambda name: nearest[name])
 
 
 def metric_of(space: FrozenSpace) -> str:
@@ -234,7 +251,7 @@ def choose_settings(
     *,
     temperature: float | None = None,
     progress: Progress | None = None,
-) -> tuple[dict[str, Choice], Choice, Search]:
+) -> tuple[dict[str, Choice], Choice, Choice, Search]:
     """Choose temperature, beta and prior of each realization, and the realization.
 
     Args:
@@ -245,11 +262,10 @@ def choose_settings(
         progress: Called with the name of the step and the fraction that is done.
 
     Returns:
-        The choices by realization, the preferred one of them, and the search, whose rows are the
-        choosing rows whose class has other rows.
+        The plainest choices by realization, the advised one of them, the best choice of all, and
+        the search, whose rows are the choosing rows whose class has other rows.
     """
     search = Search(part, rows.weights.to(space.device))
     fixed = {} if temperature is None else {"temperature": temperature}
     report = None if progress is None else partial(progress, "choice")
-    choices = choose(search, fixed, report)
-    return choices, preferred(choices, search.weights), search
+    return *simplified(search, choose(search, fixed, report)), search

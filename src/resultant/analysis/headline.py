@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from resultant._core.text import listed
 from resultant.analysis.advice import Difference, RuleRow
+from resultant.classifiers.choice import LOSS_MARGIN
 
 BUYS = (
     "one pass over the rows, statistics that merge and grow with a stream, certificates of "
     "decisions, and no solver to tune"
 )
-
-
-# A rise of the log-loss by this many nats, or this share, is called worse.
-WORSE = 0.01
 
 
 def percent(fraction: float) -> str:
@@ -51,7 +47,7 @@ def headline(
     metric: str,
     margin: float,
     judged: int,
-    chosen_on: str,
+    how: str,
     whom: str,
 ) -> tuple[str, tuple[str, str, str]]:
     """Return the verdict and the three sentences.
@@ -65,7 +61,7 @@ def headline(
         metric: "accuracy" or "balanced".
         margin: Differences below are ties.
         judged: Number of held-out rows.
-        chosen_on: The rows that chose.
+        how: The way the advised rule was chosen.
         whom: The groups and classes that gain or lose by the advised rule.
     """
 
@@ -75,7 +71,7 @@ def headline(
     word = "accuracy" if metric == "accuracy" else "balanced accuracy"
     rows = f"{judged:,} held-out rows"
     mixed, buys = advised.key == "mixture", BUYS
-    use = f"Use {rule_text(advised)}, chosen by {'the first fold of ' * mixed}{chosen_on}"
+    use = f"Use {rule_text(advised)}, {how}"
     if mixed:
         buys = f"{BUYS}, with one distribution per class; a mixture takes several passes"
     if advised.difference is None and best_vmf.difference is not None:
@@ -87,23 +83,17 @@ def headline(
         f"its {_calibration(advised)} takes the log-loss of its probabilities "
         f"from {before:.3f} to {after:.3f}"
     )
-    if after - before > WORSE * max(1, before):
+    if after - before > LOSS_MARGIN * max(1, before):
         calibrated += ", which is worse: the rows that chose are unlike the held-out rows"
     if best_reference is None:
         found = f"{advised.name} has {value(advised)} {word} on {rows}; no reference was run."
         return "alone", (found, f"{use}; {calibrated}.", f"{whom}; vMF rules buy {buys}.")
     assert lead is not None
-    fewer = [r for r in table if r.kind == "reference" and "sample of" in r.note]
-    sampled = ""
-    if fewer:
-        hint = "; --references all fits more" if "--references all" in fewer[0].note else ""
-        fitted = f"{'were' if fewer[1:] else 'was'} fitted to a sample of the rows{hint}"
-        sampled = f" ({listed((r.name for r in fewer), 4)} {fitted})"
     against = f"{best_reference.name} {value(best_reference)}"
     if lead.verdict == "better":
         found = (
             f"{best_reference.name} is better than every vMF rule: {value(best_reference)} {word} "
-            f"on {rows}, {interval(lead)} over {best_vmf.name} ({value(best_vmf)}){sampled}."
+            f"on {rows}, {interval(lead)} over {best_vmf.name} ({value(best_vmf)})."
         )
         do = (
             f"For accuracy alone use {best_reference.name}; among vMF rules "
@@ -117,7 +107,7 @@ def headline(
     if above:
         found = (
             f"{against} {word} on {rows} is above {rule_text(advised)} ({value(advised)}) but not "
-            f"above {best_vmf.name} ({value(best_vmf)}; {interval(lead)}){sampled}."
+            f"above {best_vmf.name} ({value(best_vmf)}; {interval(lead)})."
         )
         verdict = "tie"
     elif tied:
@@ -126,9 +116,9 @@ def headline(
         both = f"{rule_text(advised)} has {value(advised)} {word} on {rows}, the best reference"
         both = f"{both} {against}, {interval(d)}"
         if d.verdict == "equivalent":
-            found = f"A tie: {both}, less than {100 * margin:g} points apart{sampled}."
+            found = f"A tie: {both}, less than {100 * margin:g} points apart."
         else:
-            found = f"Undecided: {both}, which these rows cannot tell from a tie{sampled}."
+            found = f"Undecided: {both}, which these rows cannot tell from a tie."
         verdict = "tie"
     else:
         d = best_reference.difference
@@ -136,7 +126,7 @@ def headline(
         behind = Difference(-d.gain, -d.high, -d.low, "better")
         found = (
             f"{rule_text(advised)} is better than every reference: {value(advised)} {word} on "
-            f"{rows}, {interval(behind)} over {against}{sampled}."
+            f"{rows}, {interval(behind)} over {against}."
         )
         verdict = "vmf"
     return verdict, (found, f"{use}; {calibrated}.", f"{whom}; vMF rules also buy {buys}.")

@@ -3,7 +3,8 @@ r"""Choice of temperature, beta and prior of each realization on rows that are n
 The loss of a point is the mean cross-entropy after the scale of the scores is fitted
 (`resultant.classifiers.calibration.fit_scale`): without a scale of its own, an edit of the gains
 and the mean gain would be confounded. The search goes along one axis at a time, from the best point
-so far, and extends an axis beyond its edge while the edge is best.
+so far, and extends an axis beyond its edge while the edge is best. Of the points that tie with the
+best, the plainest is taken (`simplified`).
 """
 
 from __future__ import annotations
@@ -34,8 +35,14 @@ FIXED_BETA = {"native": 1.0, "cosine": 0.0}
 # The order of the search: class temperatures start from the choice of angular.
 SEARCHED = ("native", "cosine", "angular", *TEMPERED)
 
-# Among equal losses the first is taken: native changes nothing, angular changes least.
+# Among equally plain points the first is taken: native changes nothing, angular changes least.
 PREFERENCE = ("native", "angular", "cosine", "preserve", "temperature")
+
+# A point ties with the best if its accuracy is within this fraction, and its loss within as many
+# nats (also relative) or standard errors of the paired difference.
+MARGIN = 0.005
+LOSS_MARGIN = 0.01
+ERRORS = 2
 
 # Least improvement of the loss that moves a point, in nats and relative; smaller ones are noise. Of
 # separable classes the loss falls for ever, by less and less, as the temperature does.
@@ -95,6 +102,30 @@ class Search:
         if point not in self._choices:
             self._choices[point] = self._evaluate(point, start)
         return self._choices[point]
+
+    def plainest(self, best: Choice, realization: str | None = None) -> Choice:
+        """Return the plainest of all evaluated points that tie with the best, by `departures`.
+
+        Args:
+            best: The best point.
+            realization: Realization of the point, by default any.
+        """
+        least, most = best.accuracy - MARGIN, LOSS_MARGIN * max(1.0, best.loss)
+
+        def ties(choice: Choice) -> bool:
+            if choice.accuracy < least or realization not in (None, choice.point.realization):
+                return False
+            difference = choice.losses - best.losses
+            mean = float(difference @ self.weights)
+            error = math.sqrt(float((self.weights * (difference - mean)).square().sum()))
+            return mean <= max(most, ERRORS * error)
+
+        evaluated = (choice for choice in self._choices.values() if choice is not None)
+        return min(
+            filter(ties, evaluated),
+            key=lambda c: (departures(c.point), PREFERENCE.index(c.point.realization), c.loss),
+            default=best,
+        )
 
     def scores(self, point: Point) -> Tensor:
         """Compute the scores [M, C] of the rows at a point, NaN for a class without temperature."""
@@ -210,8 +241,10 @@ def choose(
     choices: dict[str, Choice] = {}
     for number, name in enumerate(SEARCHED):
         # Class temperatures change the slopes as angular does, to first order.
-        start = choices.get("angular") if name in TEMPERED else None
-        choice = search.best(name, fixed, start and start.point)
+        near = None
+        if name in TEMPERED and "angular" in choices:
+            near = search.plainest(choices["angular"], "angular").point
+        choice = search.best(name, fixed, near)
         if choice is not None:
             choices[name] = choice
         if progress is not None:
@@ -219,15 +252,30 @@ def choose(
     return {name: choices[name] for name in REALIZATIONS if name in choices}
 
 
-def preferred(choices: Mapping[str, Choice], weights: Tensor) -> Choice:
-    """Return the choice of the smallest loss; within one standard error of the paired difference,
-    the first in `PREFERENCE`."""
+def departures(point: Point) -> float:
+    """Count the steps from the plainest rule: native at temperature .1 without prior.
+
+    Steps are those of the search: a factor of two of the temperature, .5 of beta and prior. Another
+    realization is one step, from which beta counts, and so is the empirical prior.
+
+    Example:
+        >>> departures(Point("angular", 0.05, 0.0, 1.0))
+        3.0
+    """
+    steps = abs(math.log2(point.temperature / AXES["temperature"][1]))
+    steps += min(abs(point.prior) / STEP, 1 + abs(point.prior - 1) / STEP)
+    return steps + (0 if point.realization == "native" else 1 + abs(point.beta) / STEP)
+
+
+def simplified(
+    search: Search, choices: Mapping[str, Choice]
+) -> tuple[dict[str, Choice], Choice, Choice]:
+    """Return the plainest ties with the choice of each realization, the plainest tie with the best
+    choice, and the best choice.
+
+    Settings that the rows cannot tell apart are noise; the plainest are easier to follow.
+    """
+    plain = {name: search.plainest(choice, name) for name, choice in choices.items()}
     best = min(choices.values(), key=lambda choice: choice.loss)
-    for name in PREFERENCE:
-        if name in choices:
-            difference = choices[name].losses - best.losses
-            mean = float(difference @ weights)
-            error = math.sqrt(float((weights * (difference - mean)).square().sum()))
-            if mean <= error:
-                return choices[name]
-    return best
+    advised = search.plainest(best)
+    return plain | {advised.point.realization: advised}, advised, best

@@ -93,8 +93,8 @@ def held_out_notes(analyses: Mapping[str, Analysis], chosen: str) -> list[str]:
         if values[0] - values[1] >= first.margin:
             own, other = (f"{100 * value:.2f} %" for value in values)
             notes.append(
-                f"The rows that choose prefer {chosen}, but on the held-out rows {name} has {own} "
-                f"{word} against {other}: give a split val of unseen rows, or --features {name}."
+                f"The advice is for {chosen}, but on the held-out rows {name} has {own} {word} "
+                f"against {other}: give a split val of unseen rows, or --features {name}."
             )
     return notes
 

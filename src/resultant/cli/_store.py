@@ -14,7 +14,7 @@ import torch
 from resultant.analysis import Advice, Analysis, FrozenSpace, advise, analyze_space, load_space
 from resultant.analysis import ray as ray_engine
 from resultant.analysis.advising import JUDGED, Plan, Settled, plan, settle
-from resultant.analysis.choice import Evidence, gather_evidence
+from resultant.analysis.choice import Evidence, foremost_features, gather_evidence
 from resultant.analysis.decisions import BETAS, GAMMAS
 from resultant.analysis.references import Calls, References
 from resultant.analysis.result import UnansweredError
@@ -98,7 +98,8 @@ def analyze_store(
     compared, evidence = list(plans), dict[str, Evidence]()
     if references == "fast" and not on_ray and len(plans) > 1:
         evidence = {n: gather_evidence(spaces[n], plans[n].rows, steps[n]) for n in plans}
-        compared = [max(plans, key=lambda name: evidence[name].nearest)]
+        split = next(iter(plans.values())).rows.split
+        compared = [foremost_features({n: e.nearest for n, e in evidence.items()}, split)]
     pending: dict[str, References] = {}
     for name in compared:
         if on_ray:
@@ -215,7 +216,7 @@ def _with_advice(analysis: Analysis, advice: Advice | None, reason: str | None) 
 
 
 def _grid(settled: Settled | None) -> dict[str, Any]:
-    """Return beta and gamma of a grid that has the preferred rule."""
+    """Return beta and gamma of a grid that has the advised rule."""
     if settled is None:
         return {}
     s = settled.row.settings

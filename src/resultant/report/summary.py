@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from resultant._core.text import counted
-from resultant.analysis import Analysis, GainDistribution
+from resultant._core.text import counted, listed
+from resultant.analysis import Advice, Analysis, GainDistribution
+from resultant.analysis.choice import PROJECTION, foremost_features
 from resultant.report.words import percent
 
 # Headings of the three sentences of an advice.
@@ -13,17 +14,17 @@ HEADINGS = ("found", "do", "worth")
 
 
 def foremost(analyses: Mapping[str, Analysis]) -> str:
-    """Return the features whose nearest class directions are best on the rows that choose.
+    """Return the features of the headline, by `foremost_features`; held-out rows have no say.
 
-    Held-out rows have no say. Features that are compared with references come first: fast
-    references are fitted to the best features alone.
+    Features that are compared with references come first: fast references are fitted to the
+    features of the headline alone.
     """
-
-    def quality(name: str) -> tuple[bool, float]:
-        advice = analyses[name].advice
-        return (False, -1.0) if advice is None else (advice.verdict != "alone", advice.nearest)
-
-    return max(analyses, key=quality)
+    advice = {name: a.advice for name, a in analyses.items() if a.advice is not None}
+    compared = {n: a for n, a in advice.items() if a.verdict != "alone"} or advice
+    if not compared:
+        return next(iter(analyses))
+    split = next(iter(compared.values())).split
+    return foremost_features({n: a.nearest for n, a in compared.items()}, split)
 
 
 def headline(a: Analysis) -> list[tuple[str, str]]:
@@ -49,6 +50,8 @@ def summary(
     if a.advice is None:
         reason = (a.notes or {}).get("advice", "not asked")
         facts = [("use", f"no advice: {reason}")]
+    elif text := _references(a.advice):
+        facts.append(("references", text))
     facts.append(("features", _features(analyses, chosen, where)))
     if a.gains is not None:
         facts.append(("angular gain", f"{_gains(a.gains)}, at temperature {a.space.tau:g}"))
@@ -59,12 +62,25 @@ def summary(
     return [*facts, *(("warning", warning.text) for warning in warnings)]
 
 
+def _references(advice: Advice) -> str:
+    """Return a sentence about references that were fitted to fewer rows or left out, or ""."""
+    fewer = [row for row in advice.table if row.kind == "reference" and "sample of" in row.note]
+    if not fewer:
+        return advice.left_out
+    names = listed((row.name for row in fewer), len(fewer))
+    hint = "; --references all fits more" if "--references all" in fewer[0].note else ""
+    were = "were" if fewer[1:] else "was"
+    return f"{names} {were} fitted to a sample of the rows{hint}. {advice.left_out}".strip()
+
+
 def _features(analyses: Mapping[str, Analysis], chosen: str, where: str) -> str:
     s = analyses[chosen].space
     spaces = ", ".join(f"{name} of {a.space.dim} dimensions" for name, a in analyses.items())
     if len(analyses) > 1:
         advice = analyses[chosen].advice
         why = "" if advice is None else f", the best class directions by {advice.chosen_on}"
+        if advice is not None and advice.split != "val" and chosen != PROJECTION in analyses:
+            why = f"; the loss was trained on {PROJECTION}, so training rows cannot judge it"
         spaces += f" (advice for {chosen}{why}; --features NAME selects one)"
     apart = f"{s.calibration:,} for calibration, " if s.calibration else ""
     rows = f"{counted(s.fitting, 'row', 'rows')} fitted, {apart}{s.held_out:,} held out"
