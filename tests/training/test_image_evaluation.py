@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,15 +15,18 @@ from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import FeatureStore
 from resultant.images.indexable import open_indexable
 from resultant.images.opening import open_images
+from resultant.images.photo_views import contrastive_view
 from resultant.images.source import ImageSplits
+from resultant.images.store import open_store
 from resultant.training.checkpoints import save_run
 from resultant.training.config import ProbeConfig, Run, preset
 from resultant.training.evaluation import frozen_accuracy
 from resultant.training.extract import extract
 from resultant.training.image_evaluation import RATES, evaluate_images
-from resultant.training.image_sets import train_images
+from resultant.training.image_sets import recipe_view, train_images
 from resultant.training.job import Job, Trained
 from resultant.training.loading import load_network
+from resultant.training.photo_batches import PhotoBatches
 from resultant.training.probe import linear_probes
 from resultant.training.stack import Stack
 
@@ -35,9 +37,12 @@ PROBES = ProbeConfig(epochs=3, batch_size=8)
 
 def untrained(data: ImageSplits, out: Path) -> Trained:
     config = preset("images", mean=(0.5,) * 3, std=(0.5,) * 3, **SMALL)
-    stack = Stack(
-        config, (Run(),), cast(Any, SimpleNamespace(digest=data.train.digest)), data.counts, CPU
+    store = open_store(data.train, out / "store", recipe_view(32).short_side, workers=0)
+    batches = PhotoBatches(
+        *(store, torch.from_numpy(data.train.labels), [contrastive_view(32)] * 2, 0, 4),
+        *(config.channels, torch.float32, CPU),
     )
+    stack = Stack(config, (Run(),), batches, data.counts, CPU)
     return Trained(Job(config, stack.runs, out), [stack], {}, 1.0, 0.0, 0)
 
 

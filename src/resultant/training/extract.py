@@ -26,7 +26,7 @@ from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.networks.timm_encoder import EncoderNetwork, model_settings
 from resultant.training.config import CIFAR, TrainConfig
 from resultant.training.image_sets import accuracies, open_dataset, recipe_view, resolved
-from resultant.training.inference import CHUNK_IMAGES, image_outputs, outputs
+from resultant.training.inference import CHUNK_IMAGES, image_outputs, outputs, source_views
 from resultant.training.loading import LoadedNetwork, load_network
 
 FEATURES = ("encoder", "projection")
@@ -292,8 +292,8 @@ def _outputs(
         for chunk in images.split(CHUNK_IMAGES):
             yield outputs(network, chunk.to(device), torch.float32)
         return
-    view = view_of(loaded)
-    yield from image_outputs(network, images, view, config.channels, device, workers=workers)
+    views = source_views(images, view_of(loaded), config.channels, device, workers=workers)
+    yield from image_outputs(network, views, device)
 
 
 def _fill(

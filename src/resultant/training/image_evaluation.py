@@ -7,7 +7,9 @@ learning rate of the probes and one frozen rule; the test split judges what was 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -17,12 +19,13 @@ from torch import Tensor
 from resultant._core import distributed
 from resultant.classes.groups import group_masks
 from resultant.images.source import ImageSource, ImageSplits, SelectedImages, select
-from resultant.images.store import cores
+from resultant.images.store import cores, open_store
 from resultant.training.config import ProbeConfig
 from resultant.training.evaluation import base_records, frozen_predictions
 from resultant.training.image_sets import accuracies, recipe_view
-from resultant.training.inference import image_outputs
+from resultant.training.inference import image_outputs, source_views
 from resultant.training.job import Trained
+from resultant.training.photo_batches import EVALUATED, EvaluationViews, PhotoBatches
 from resultant.training.probe import linear_probes, main_encoder
 from resultant.training.stack import Stack, require_finite
 
@@ -78,13 +81,13 @@ def image_features(
     distributed.broadcast_from_rank0(*stack.network.buffers())
     balanced = None
     if data.balanced is not None and isinstance(data.train, SelectedImages):
-        # The subset is computed once, with the others.
-        balanced = _features(stack, data.balanced, workers)
+        # The subset is computed once, with the others, which no store holds.
+        balanced = _features(stack, data.balanced, partial(_read, stack, data.balanced, workers))
         train = balanced.rows(torch.from_numpy(data.train.rows))
     else:
-        train = _features(stack, data.train, workers)
-    judge = _features(stack, data.judge, workers)
-    chooser = None if data.chooser is None else _features(stack, data.chooser, workers)
+        train = _stored(stack, data.train, workers)
+    judge = _stored(stack, data.judge, workers)
+    chooser = None if data.chooser is None else _stored(stack, data.chooser, workers)
     return ImageFeatures(train, judge, chooser, balanced)
 
 
@@ -149,20 +152,43 @@ def evaluate_images(
     return [record]
 
 
-def _features(stack: Stack, source: ImageSource, workers: int | None) -> SplitFeatures:
-    config, device, labels = stack.config, stack.device, source.labels
+def _stored(stack: Stack, source: ImageSource, workers: int | None) -> SplitFeatures:
+    """Compute the features of images that are decoded already, in the store of the training."""
+    batches, config = stack.batches, stack.config
+    assert isinstance(batches, PhotoBatches)
+    view, store, placement = recipe_view(config.size), batches.store, batches.placement
+    number = EVALUATED if placement is None else min(EVALUATED, batches.images)
+    if source is not store.source:
+        options: dict[str, Any] = {"workers": workers, "device": stack.device}
+        store = open_store(source, store.folder.parent, view.short_side, **options)
+        placement, number = None, EVALUATED
+    views = EvaluationViews(
+        *(store, view.size, view.short_side, config.channels, torch.float32, stack.device),
+        *(placement, number),
+    )
+    return _features(stack, source, lambda rows: (x for x, _ in views(rows)))
+
+
+def _read(stack: Stack, source: ImageSource, workers: int | None, rows: Tensor) -> Iterator[Tensor]:
+    """Yield the views of some images, decoded by workers."""
+    if distributed.distributed() and workers is None:
+        workers = cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    config = stack.config
+    view, channels = recipe_view(config.size), config.channels
+    return source_views(select(source, rows), view, channels, stack.device, workers=workers)
+
+
+def _features(
+    stack: Stack, source: ImageSource, views: Callable[[Tensor], Iterator[Tensor]]
+) -> SplitFeatures:
+    """Compute the features of a source from the views [N, 3, S, S] of its images ``rows``."""
+    device, labels = stack.device, source.labels
     # Image i belongs to process i modulo their number; few images are computed by all.
     number = distributed.world_size() if len(source) >= distributed.world_size() else 1
     shares = [torch.arange(rank, len(source), number) for rank in range(number)]
-    if number > 1:
-        source = select(source, shares[distributed.rank()])
-        local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-        workers = cores() // local if workers is None else workers
     parts: dict[str, list[Tensor]] = {space: [] for space in SPACES}
     predictions: list[Tensor] = []
-    view = recipe_view(config.size)
-    batches = image_outputs(stack.network, source, view, config.channels, device, workers=workers)
-    for outputs in batches:
+    for outputs in image_outputs(stack.network, views(shares[distributed.rank() % number]), device):
         for space, chunks in parts.items():
             chunks.append(getattr(outputs, space)[0])
         if outputs.logits is not None:
@@ -177,7 +203,7 @@ def _features(stack: Stack, source: ImageSource, workers: int | None) -> SplitFe
     spaces = {space: joined(chunks) for space, chunks in parts.items()}
     for x in spaces.values():
         require_finite(x, stack.runs[0], "after training")
-    if main_encoder(config.dataset) == "unit":
+    if main_encoder(stack.config.dataset) == "unit":
         spaces["encoder"] = F.normalize(spaces["encoder"], dim=-1)
     decided = joined(predictions) if predictions else None
     return SplitFeatures(spaces, torch.from_numpy(labels).to(device), decided)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -48,7 +48,16 @@ def outputs(network: StackedResNet32, images: Tensor, dtype: torch.dtype) -> Out
 
 @torch.no_grad()
 def image_outputs(
-    network: nn.Module,
+    network: nn.Module, views: Iterable[Tensor], device: torch.device
+) -> Generator[Outputs]:
+    """Yield the outputs of a network on normalized ``views`` [N, 3, S, S], in float32."""
+    with evaluating(network), full_precision(device):
+        for x in views:
+            # Not the compiled network: an evaluation would compile it again.
+            yield network.forward(x)
+
+
+def source_views(
     source: ImageSource,
     view: EvaluationView,
     channels: tuple[Channels, Channels],
@@ -56,23 +65,20 @@ def image_outputs(
     *,
     batch_size: int = BATCH_IMAGES,
     workers: int | None = None,
-) -> Generator[Outputs]:
-    """Yield the outputs of a network on all images of a source in their order, in float32.
+) -> Iterator[Tensor]:
+    """Yield normalized views [N, 3, S, S] of all images of a source in their order.
 
     Args:
-        network: The network, on the device.
         source: The images.
         view: Resizing and cropping.
         channels: Mean and standard deviation of the channels.
-        device: Device of the network.
-        batch_size: Images per forward pass.
+        device: Device of the views.
+        batch_size: Images per batch.
         workers: Processes that decode; by default one per core.
 
     Raises:
         ImageError: If an image is broken.
     """
-    with evaluating(network), full_precision(device):
-        for views in evaluation_batches(source, view, batch_size, workers):
-            x = normalize(views.to(device, non_blocking=True), *channels)
-            # Not the compiled network: an evaluation would compile it again.
-            yield network.forward(x.contiguous(memory_format=torch.channels_last))
+    for views in evaluation_batches(source, view, batch_size, workers):
+        x = normalize(views.to(device, non_blocking=True), *channels)
+        yield x.contiguous(memory_format=torch.channels_last)

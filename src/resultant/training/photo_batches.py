@@ -270,6 +270,8 @@ class EvaluationViews:
         channels: Mean and standard deviation per channel, in [0, 1].
         dtype: Type of the views.
         device: Device of the views.
+        placement: Place of the decoded images; None for a new one.
+        number: Most images of a forward pass; at most those of a batch of ``placement``.
     """
 
     def __init__(
@@ -280,11 +282,13 @@ class EvaluationViews:
         channels: tuple[Channels, Channels],
         dtype: torch.dtype,
         device: torch.device,
+        placement: Placement | None = None,
+        number: int = EVALUATED,
     ) -> None:
         self.store, self.short_side, self.device = store, short_side, device
-        self.placement, _ = choose(store, device, EVALUATED)
-        self.rendering = Rendering(EVALUATED, size, *channels, device)
-        shape = (EVALUATED, size, size, 3)
+        self.placement = placement or choose(store, device, number)[0]
+        self.rendering = Rendering(number, size, *channels, device)
+        shape = (number, size, size, 3)
         self.buffer = torch.empty(shape, dtype=dtype, device=device).permute(0, 3, 1, 2)
 
     def __call__(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -293,7 +297,7 @@ class EvaluationViews:
         The next views overwrite them.
         """
         self.store.start(rows)
-        for chunk in rows.split(EVALUATED):
+        for chunk in rows.split(len(self.buffer)):
             pixels, offsets = self.placement.place(chunk, 0)
             sizes, views = self.store.sizes[chunk], self.buffer[: len(chunk)]
             plan = self.rendering.plan(
