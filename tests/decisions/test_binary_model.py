@@ -99,7 +99,7 @@ def test_exact_rule_against_full_draws(p: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(models, st.sampled_from([3, 5, 24, 200]))
 def test_errors_of_the_exact_rule_against_counts(model: BinaryModel, p: int) -> None:
     torch.manual_seed(7)

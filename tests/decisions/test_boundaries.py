@@ -95,7 +95,7 @@ def test_roots_are_those_of_brent(realization: str, prior: bool) -> None:
 
 @pytest.mark.slow
 @given(st.floats(0.01, 3.13), st.floats(0.05, 20.0), st.floats(0.05, 20.0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_closed_form_of_linear_scores(theta: float, g_a: float, g_b: float) -> None:
     """g_a cos u = g_b cos(theta - u) is tan u = (g_a - g_b cos theta) / (g_b sin theta)."""
     u = math.atan2(g_a - g_b * math.cos(theta), g_b * math.sin(theta))
@@ -117,7 +117,7 @@ def test_closed_form_of_linear_scores(theta: float, g_a: float, g_b: float) -> N
     st.floats(-1.0, 2.0),
     st.floats(0.02, 1.0),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_quick_roots_equal_exhaustive_roots(
     seed: int, realization: str, p: int, beta: float, tau: float
 ) -> None:

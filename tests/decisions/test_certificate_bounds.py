@@ -114,7 +114,7 @@ def test_differences_are_those_of_autograd(prior: bool) -> None:
 
 @pytest.mark.slow
 @given(cases(), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_bounds_hold(case: Case, centered: bool) -> None:
     """Up to the rounding of probabilities and of the lengths of directions."""
     arguments = (case.z, case.y, case.state, case.tau)

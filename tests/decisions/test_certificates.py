@@ -34,7 +34,7 @@ EQUAL = Rule(0.1, "temperature")
 
 @pytest.mark.slow
 @given(cases(), st.sampled_from([None, 11]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_certified_queries_agree_as_computed(case: Case, chunk: int | None) -> None:
     c = certificate(case.z, case.state, case.tau, offset=case.offset, chunk=chunk)
     assert c.slack > 0

@@ -60,7 +60,7 @@ def test_margin_changes_are_the_brute_ones(
 
 @pytest.mark.slow
 @given(cases(least_kappa=0.1), st.sampled_from(REALIZATIONS[1:]), st.floats(0, 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=70, deadline=None)
 def test_certified_changes_have_their_sign_as_computed(
     case: Case, realization: str, beta: float
 ) -> None:

@@ -164,7 +164,7 @@ class TestDivergence:
         assert_mean(p.log_prob(x) - q.log_prob(x), kl_divergence(p, q))
 
     @pytest.mark.slow
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=200, deadline=None)
     @given(
         p=st.sampled_from(DIMENSIONS[:-1]),
         kappa=st.floats(1e-3, 1e6),

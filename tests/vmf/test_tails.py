@@ -148,7 +148,7 @@ def test_a_linear_bound_is_a_projection(p: int, c: float) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.integers(3, 200), st.floats(-0.99, 0.99), st.floats(0, 3), st.floats(-1, 1), st.floats(0, 9)
 )
