@@ -276,7 +276,7 @@ NP = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x8
         (b"c_codecs\nencode\n(N}U\x07__new__Nstb.", "got: "),
         (b"cnumpy\ndtype\n}b.", "got: "),
         (b"cnumpy.core.multiarray\n_reconstruct\n}U\x05valueK\x01sb.", "got: "),
-        (b"(" * 30_000 + b"t" * 30_000 + b".", "got tuple"),
+        (b"(" * 100_000 + b"t" * 100_000 + b".", "got tuple"),
         (b"].", "got list"),
         (python2({"labels": [0]}), "got no array"),
         (python2({"data": np.zeros((2, 5), np.uint8)}), r"got \(2, 5\)"),

@@ -20,14 +20,43 @@ def _certified(compute: Callable[[], list[arb]], bits: int = 53 + 40) -> list[fl
     raise ArithmeticError("Arb did not reach the accuracy asked for")
 
 
+class _Series:
+    """0F1(nu + 1 + i; y/4) for i = 0, 1, ..., each computed once, and what follows from them."""
+
+    def __init__(self, nu: arb, y: arb) -> None:
+        self.nu, self.y = nu, y
+        self.values: dict[int, arb] = {}
+
+    def value(self, i: int) -> arb:
+        if i not in self.values:
+            order = self.nu + i
+            value = (self.y / 4).hypgeom_0f1(order + 1)
+            if value.rel_accuracy_bits() < 0 and self.y > 0:
+                # Arb takes an expansion for large arguments where it does not serve.
+                x = self.y.sqrt()
+                value = x.bessel_i(order) * ((order + 1).lgamma() - order * (x / 2).log()).exp()
+            self.values[i] = value
+        return self.values[i]
+
+    def phi(self) -> arb:
+        """log of 0F1(nu + 1; y/4) = Gamma(nu + 1) (2/x)^nu I_nu(x), y = x^2."""
+        return self.value(0).log()
+
+    def r(self, i: int = 0) -> arb:
+        """R(x)/x of the order nu + i: 0F1(nu + 2; y/4) / (0F1(nu + 1; y/4) 2 (nu + 1)) for 0."""
+        return self.value(i + 1) / (self.value(i) * (2 * (self.nu + i) + 2))
+
+    def slope(self) -> arb:
+        """2 dr/dy."""
+        return self.r() * (self.r(1) - self.r())
+
+
 def _phi(nu: arb, y: arb) -> arb:
-    """log of 0F1(nu + 1; y/4) = Gamma(nu + 1) (2/x)^nu I_nu(x), y = x^2."""
-    return (y / 4).hypgeom_0f1(nu + 1).log()
+    return _Series(nu, y).phi()
 
 
 def _r(nu: arb, y: arb) -> arb:
-    """R_nu(x)/x = 0F1(nu + 2; y/4) / (0F1(nu + 1; y/4) 2 (nu + 1))."""
-    return (y / 4).hypgeom_0f1(nu + 2) / ((y / 4).hypgeom_0f1(nu + 1) * (2 * nu + 2))
+    return _Series(nu, y).r()
 
 
 def bessel(nu: float, x: float) -> tuple[float, float, float, float]:
@@ -35,10 +64,11 @@ def bessel(nu: float, x: float) -> tuple[float, float, float, float]:
 
     def compute() -> list[arb]:
         n, v = arb(nu), arb(x)
-        ratio = v * _r(n, v * v)
-        slope = 1 - ratio * ratio - (2 * n + 1) * _r(n, v * v)
+        series = _Series(n, v * v)
+        ratio = v * series.r()
+        slope = 1 - ratio * ratio - (2 * n + 1) * series.r()
         second = -2 * ratio * slope - (2 * n + 1) * (slope / v - ratio / v**2) if x else arb(0)
-        log = _phi(n, v * v) + n * (v / 2).log() - (n + 1).lgamma() if x else arb(0)
+        log = series.phi() + n * (v / 2).log() - (n + 1).lgamma() if x else arb(0)
         return [log, ratio, slope, second]
 
     a, b, c, d = _certified(compute)
@@ -63,11 +93,12 @@ def score(rho: float, kappa: float, tau: float, p: int) -> tuple[float, float, f
         y0, y1 = k * k, (k - t) ** 2 + 2 * k * t * (1 + c)
         if c == -1:
             y1 = (k - t) ** 2
-        r1 = _r(n, y1)
+        before, after = _Series(n, y0), _Series(n, y1)
+        r1 = after.r()
         return [
-            _phi(n, y1) - _phi(n, y0),
+            after.phi() - before.phi(),
             k * t * r1,
-            (k + t * c) * r1 - k * _r(n, y0),
+            (k + t * c) * r1 - k * before.r(),
             -t * t * (t + k * c) * r1,
         ]
 
@@ -84,16 +115,13 @@ def hessian(rho: float, kappa: float, tau: float, p: int) -> list[float]:
         if c == -1:
             y1 = (k - t) ** 2
 
-        def slope(y: arb) -> arb:
-            """2 dr/dy."""
-            return _r(n, y) * (_r(n + 1, y) - _r(n, y))
-
-        r, d, along, towards = _r(n, y1), slope(y1), k + t * c, t + k * c
+        before, after = _Series(n, y0), _Series(n, y1)
+        r, d, along, towards = after.r(), after.slope(), k + t * c, t + k * c
         return [
             (k * t) ** 2 * d,
             t * (r + k * along * d),
             -t * t * k * (r + t * towards * d),
-            r + along**2 * d - _r(n, y0) - y0 * slope(y0),
+            r + along**2 * d - before.r() - y0 * before.slope(),
             -t * t * (c * r + along * towards * d),
             t**4 * (r + towards**2 * d) + 2 * t**3 * towards * r,
         ]
@@ -108,8 +136,9 @@ def remainder(rho: float, kappa: float, tau: float, p: int) -> tuple[float, floa
     def compute() -> list[arb]:
         n, c, k, t = arb(p) / 2 - 1, arb(rho), arb(kappa), 1 / arb(tau)
         middle, y1 = k * k + t * t, k * k + t * t + 2 * k * t * c
-        change = k * t * c * (_r(n, middle) - _r(n, k * k))
-        bend = _phi(n, y1) - _phi(n, middle) - k * t * c * _r(n, middle)
+        centre = _Series(n, middle)
+        change = k * t * c * (centre.r() - _r(n, k * k))
+        bend = _phi(n, y1) - centre.phi() - k * t * c * centre.r()
         return [change + bend, abs(change) + abs(bend)]
 
     value, size = _certified(compute)

@@ -107,8 +107,8 @@ def test_the_logarithm_at_order_zero(dtype: torch.dtype) -> None:
 
 @pytest.mark.slow
 def test_the_zero_of_the_logarithm() -> None:
-    """log I_nu passes zero where its terms are of the size of nu. The table has larger orders."""
-    for nu in (40.0, 1023.0, 4095.0):
+    """log I_nu passes zero where its terms are of the size of nu."""
+    for nu in (40.0, 1023.0, 32767.0):
         root = 0.6627434193491816 * nu + math.log(2 * math.pi * 1.2 * nu) / 2 / 1.81
         for x in (root, root + 0.5, root - 0.25, 0.6627434193491816 * nu):
             log = arb.bessel(nu, x)[0]

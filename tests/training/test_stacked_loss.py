@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -35,8 +36,7 @@ def stacked(
 @pytest.mark.parametrize(
     ("names", "own_labels", "leave_out"),
     [
-        (REALIZATIONS, False, False),
-        (REALIZATIONS, True, True),
+        *((REALIZATIONS, *both) for both in product((False, True), repeat=2)),
         (("native",) * 2, False, True),
         (("cosine",) * 2, False, False),
         (("temperature", "native"), True, False),

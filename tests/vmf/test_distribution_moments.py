@@ -111,7 +111,7 @@ class TestMoments:
     @pytest.mark.slow
     def test_entropy_and_divergence_derivatives(self) -> None:
         loc, other = direction(5), direction(5)
-        kappas = (double(2.0, 30.0).requires_grad_(), double(2.0, 3.0).requires_grad_())
+        kappas = double(0.5, 2.0, 30.0).requires_grad_(), double(0.7, 2.0, 3.0).requires_grad_()
 
         def both(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
             d = VonMisesFisher(loc, a)

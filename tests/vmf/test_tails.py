@@ -139,7 +139,7 @@ def linear(a: float, x: float, p: int, kappa: float, c: float) -> tuple[float, f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("p", [3, 4, 16, 128, 65536])
+@pytest.mark.parametrize("p", [3, 4, 5, 16, 128, 4096, 65536])
 @pytest.mark.parametrize("c", [0.8, 0.0, -0.7])
 def test_a_linear_bound_is_a_projection(p: int, c: float) -> None:
     for a, x, lam in ((0.9, 0.0, 1.0), (0.5, 0.3, 2.0), (1.5, -0.6, 0.2), (0.0, -0.5, 3.0)):
