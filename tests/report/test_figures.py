@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from resultant.analysis import Analysis
-from resultant.analysis.decisions import Reliability
+from resultant.analysis.grid import Reliability
 from resultant.report import decision_figures
 from resultant.report.chart_files import draw
 from resultant.report.charts import Axis, Bars, Chart, Level, Line, Points

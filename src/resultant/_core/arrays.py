@@ -109,6 +109,18 @@ def directions(z: Tensor) -> tuple[Tensor, Tensor]:
     return x / _or_one(length), length.squeeze(-1)
 
 
+def largest(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the largest values [N] of rows [N, C] and their indices, as ``a.max(1)`` does.
+
+    NumPy finds the index in a third of the time on a CPU.
+    """
+    if a.device.type != "cpu" or a.requires_grad:
+        values, index = a.max(1)
+        return values, index
+    index = torch.from_numpy(a.numpy().argmax(1))
+    return a.gather(1, index.unsqueeze(1)).squeeze(1), index
+
+
 def _lengths(x: Tensor) -> Tensor:
     return x.square().sum(-1, keepdim=True).sqrt()
 

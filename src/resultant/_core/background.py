@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from resultant._core.preload import preload
+
 
 class Background:
     """Calls of one function, one after the other, in a second process that loads its modules first.
@@ -20,13 +22,17 @@ class Background:
     Args:
         target: The function as ``module:name``; its module must be importable.
         modules: Modules that the process loads before the first call.
+        without: Packages that these modules can do without.
     """
 
-    def __init__(self, target: str, modules: Sequence[str] = ()) -> None:
+    def __init__(
+        self, target: str, modules: Sequence[str] = (), without: Sequence[str] = ()
+    ) -> None:
         self.target, self.closed = target, False
+        arguments = target, tuple(modules), tuple(without)
         code = (
             f"import sys; sys.path[:] = {sys.path!r}; "
-            f"from resultant._core.background import serve; serve({target!r}, {tuple(modules)!r})"
+            f"from resultant._core.background import serve; serve(*{arguments!r})"
         )
         # A session of its own: an interrupt of the terminal reaches only this process, which ends
         # the other.
@@ -79,26 +85,28 @@ class Foreground:
 
 
 @contextmanager
-def calls(target: str, modules: Sequence[str] = ()) -> Iterator[Background | Foreground]:
-    """Call a function in the background within a context, or here if its modules are loaded."""
+def calls(
+    target: str, modules: Sequence[str] = (), without: Sequence[str] = ()
+) -> Iterator[Background | Foreground]:
+    """Call a function in the background within a context, or here if its modules are loaded;
+    arguments of `Background`."""
     if all(module in sys.modules for module in modules):
         yield Foreground(target)
         return
-    background = Background(target, modules)
+    background = Background(target, modules, without)
     try:
         yield background
     finally:
         background.close()
 
 
-def serve(target: str, modules: Sequence[str]) -> None:
+def serve(target: str, modules: Sequence[str], without: Sequence[str]) -> None:
     """Answer the calls of a `Background` until its pipe is closed."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     # Output of a library must not get between the results.
     sys.stdout = sys.stderr
+    preload(modules, without)
     function = _load(target)
-    for module in modules:
-        import_module(module)
     while True:
         try:
             argument = pickle.load(source)

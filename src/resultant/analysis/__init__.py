@@ -2,8 +2,9 @@
 
 `FrozenSpace.fit` in `space` fits the classes of a feature space, `load_space` in `loading` the
 features of a store. Each question is a function of a space and has a module: `gains`, `intercepts`,
-`decisions`, `fits`, `goodness`, `finite_sample`, `pairs`, `typical` and `cosine`. `analyze_space`
-in `run` asks all of them, `ray` on a cluster; answers are plain dataclasses (`result`).
+`grid` of `decisions`, `fits`, `goodness`, `finite_sample`, `pairs`, `typical` and `cosine`.
+`analyze_space` in `run` asks all of them, `ray` on a cluster; answers are plain dataclasses
+(`result`).
 
 The `advice` is made by `advising`: `choice` selects settings on rows that do not judge, `mixtures`
 and `references` are further classifiers, `judging` measures all of them on held-out rows,
@@ -19,15 +20,7 @@ from resultant.analysis.cosine import (
     compare_gradients,
     cosine_agreement,
 )
-from resultant.analysis.decisions import (
-    Decisions,
-    GridPoint,
-    Policy,
-    RealizationGrid,
-    Reliability,
-    decide,
-    realization_grid,
-)
+from resultant.analysis.decisions import Decisions, Policy, decide
 from resultant.analysis.finite_sample import (
     SelfInclusion,
     SupportCurve,
@@ -37,6 +30,7 @@ from resultant.analysis.finite_sample import (
 from resultant.analysis.fits import FitComparison, compare_fits
 from resultant.analysis.gains import GainDistribution, gain_distribution
 from resultant.analysis.goodness import GoodnessOfFit, goodness_of_fit
+from resultant.analysis.grid import GridPoint, RealizationGrid, Reliability, realization_grid
 from resultant.analysis.intercepts import (
     FocusClass,
     InterceptDrift,

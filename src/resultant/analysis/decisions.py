@@ -1,5 +1,4 @@
-r"""Decisions of every realization on the same held-out queries, and their quality
-(tab:frozen-vmf-realizations, sec:prior-dependent-frozen, tab:cross-backbone)."""
+"""Decisions of every realization on the same held-out queries."""
 
 from __future__ import annotations
 
@@ -11,8 +10,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant.analysis.metrics import calibration_error, class_means, confidence_bins
-from resultant.analysis.result import Result
+from resultant._core.arrays import largest
 from resultant.analysis.space import FrozenSpace, Progress
 from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization, realize
@@ -90,71 +88,6 @@ class Decisions:
         return part
 
 
-@dataclass(frozen=True, eq=False)
-class Reliability(Result):
-    """``count``, mean ``confidence`` and ``accuracy`` [15] in equal bins of the largest
-    probability; NaN in an empty bin."""
-
-    count: Tensor
-    confidence: Tensor
-    accuracy: Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class GridPoint(Result):
-    """One policy on all held-out queries.
-
-    Attributes:
-        undefined: Classes without a temperature (target gain or resultant not positive); all
-            values are None then.
-        accuracy: Fraction of correct predictions.
-        balanced: Mean of ``per_class``.
-        groups: Mean of ``per_class`` per shot group.
-        per_class: Accuracy per class [C], NaN for a class without queries.
-        nll: Mean cross-entropy in nats.
-        ece: Expected calibration error of 15 bins.
-        change: Accuracy minus that of native at the same gamma.
-        agreement: Fraction of predictions equal to those of cosine at the same gamma.
-    """
-
-    realization: str
-    beta: float
-    gamma: float
-    undefined: tuple[int, ...] = ()
-    accuracy: float | None = None
-    balanced: float | None = None
-    groups: dict[str, float | None] | None = None
-    per_class: Tensor | None = None
-    nll: float | None = None
-    ece: float | None = None
-    reliability: Reliability | None = None
-    change: float | None = None
-    agreement: float | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class RealizationGrid(Result):
-    """The realizations at every beta and gamma.
-
-    Native (beta = 1) and cosine (beta = 0) appear once per gamma. ``queries`` [C] are the held-out
-    queries per class.
-    """
-
-    betas: tuple[float, ...]
-    gammas: tuple[float, ...]
-    queries: Tensor
-    points: tuple[GridPoint, ...]
-
-    def point(self, realization: str, beta: float = 0.0, gamma: float = 0.0) -> GridPoint:
-        """The point of a policy; native and cosine take any beta."""
-        policy = Policy(realization, beta, gamma).canonical
-        for point in self.points:
-            if (point.realization, point.beta, point.gamma) == policy:
-                return point
-        rule = f"expected a point of betas {self.betas} and gammas {self.gammas}"
-        raise KeyError(f"{rule}, got {realization!r} at beta = {beta:g}, gamma = {gamma:g}")
-
-
 def grid_policies(
     betas: Iterable[float] = BETAS, gammas: Iterable[float] = GAMMAS
 ) -> tuple[Policy, ...]:
@@ -193,13 +126,20 @@ class Scorer:
         by realizations that differ in the prior alone."""
         families: dict[object, dict[object, list[tuple[int, Realization]]]] = {}
         for number, policy in enumerate(self.policies):
-            rule = realize(space.state, policy.rule(space), dtype=self.dtype)
-            # The directions are the largest part and the same in all realizations.
-            rule = replace(rule, mu=rule.mu.new_empty(0, self.dim)).to(self.device)
-            name = policy.realization
-            tau = policy.beta if name in TEMPERED else name == "cosine"
-            family = families.setdefault((type(tau), tau), {})
-            family.setdefault((name, policy.beta), []).append((number, rule))
+            name, beta, gamma = policy
+            tau = beta if name in TEMPERED else name == "cosine"
+            priors = families.setdefault((type(tau), tau), {}).setdefault((name, beta), [])
+            known = priors[0][1] if priors else None
+            if known is not None and name != "preserve":
+                # The prior is the only shift.
+                offset = space.offset(gamma)
+                shift = None if offset is None else offset.to(known.kappa)
+                rule = replace(known, shift=shift)
+            else:
+                rule = realize(space.state, policy.rule(space), dtype=self.dtype)
+                # The directions are the largest part and the same in all realizations.
+                rule = replace(rule, mu=rule.mu.new_empty(0, self.dim)).to(self.device)
+            priors.append((number, rule))
         return [list(family.values()) for family in families.values()]
 
     def __call__(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -247,21 +187,23 @@ def _decide(
     The exponentials, the largest part of the cost, are computed for the first rule: a shift d_c
     multiplies the terms of their sum by exp(d_c).
     """
-    first, terms, top = None, rho, rho
+    first, base, terms, top = None, rho, rho, rho
     for rule in rules:
-        s = rule.terms.of(q, rho)
-        best = s.max(1)
+        if first is None:
+            base = rule.terms._replace(shift=None).of(q, rho)
+        s = base if rule.shift is None else base + rule.shift
+        best, index = largest(s)
         own = s.gather(1, y.unsqueeze(1)).squeeze(1)
         if first is None:
-            first, top, terms = rule, best.values, (s - best.values.unsqueeze(1)).exp_()
+            first, top, terms = rule, best, (s - best.unsqueeze(1)).exp_()
             total = terms.sum(1)
         else:
             change = _shift(rule).double() - _shift(first).double()
-            largest = change.max()
-            weight = (change - largest).exp().to(terms.dtype)
-            rest = (top - best.values + largest.to(top)).exp_()
+            limit = change.max()
+            weight = (change - limit).exp().to(terms.dtype)
+            rest = (top - best + limit.to(top)).exp_()
             total = (terms @ weight) * rest
-        yield best.indices, (best.values - own) + total.log(), 1 / total
+        yield index, (best - own) + total.log(), 1 / total
 
 
 def _shift(rule: Realization) -> Tensor:
@@ -328,73 +270,3 @@ def decide_at(
         if progress is not None:
             progress("decisions", at.stop / len(labels))
     return [s.decisions(labels, own) for s, own in zip(scorers, columns, strict=True)]
-
-
-def realization_grid(
-    space: FrozenSpace,
-    betas: Sequence[float] = BETAS,
-    gammas: Sequence[float] = GAMMAS,
-    *,
-    decisions: Decisions | None = None,
-) -> RealizationGrid:
-    """Measure all realizations over a grid of beta and gamma.
-
-    Args:
-        space: The classes and the queries.
-        betas: Strengths of the target gain.
-        gammas: Multiples of the log prior.
-        decisions: Decisions of `grid_policies` on all queries, if already computed.
-
-    Returns:
-        Accuracy, calibration and agreement of every policy.
-
-    Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, realization_grid
-        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
-        >>> realization_grid(FrozenSpace.fit(z, y, z, y)).point("cosine").accuracy
-        1.0
-    """
-    policies = grid_policies(betas, gammas)
-    if decisions is None:
-        decisions = decide(space, policies)
-    return measure(space, betas, gammas, policies, decisions)
-
-
-def measure(
-    space: FrozenSpace,
-    betas: Sequence[float],
-    gammas: Sequence[float],
-    policies: Iterable[Policy],
-    decisions: Decisions,
-) -> RealizationGrid:
-    """Return the grid of ``policies`` from their decisions, which include native and cosine."""
-    return RealizationGrid(
-        betas=tuple(map(float, betas)),
-        gammas=tuple(map(float, gammas)),
-        queries=torch.bincount(decisions.labels, minlength=space.num_classes),
-        points=tuple(_point(space, decisions, policy) for policy in policies),
-    )
-
-
-def _point(space: FrozenSpace, decisions: Decisions, policy: Policy) -> GridPoint:
-    if policy in decisions.undefined:
-        return GridPoint(*policy, undefined=decisions.undefined[policy])
-    right = decisions.right(policy)
-    per_class = class_means(right, decisions.labels, space.num_classes)
-    bins = confidence_bins(decisions.confidence[policy], right)
-    native, cosine = (Policy(name, gamma=policy.gamma).canonical for name in FIXED)
-    same = decisions.prediction[policy] == decisions.prediction[cosine]
-    accuracy = float(right.double().mean())
-    return GridPoint(
-        *policy,
-        accuracy=accuracy,
-        balanced=float(per_class.nanmean()),
-        groups=space.group_means(per_class),
-        per_class=per_class,
-        nll=float(decisions.nll[policy].double().mean()),
-        ece=calibration_error(*bins),
-        reliability=Reliability(*bins),
-        change=accuracy - float(decisions.right(native).double().mean()),
-        agreement=float(same.double().mean()),
-    )

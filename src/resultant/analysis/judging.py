@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from resultant._core.arrays import largest
 from resultant.analysis.advice import Difference, Probabilities, RuleRow
 from resultant.analysis.metrics import (
     NORMAL,
@@ -117,17 +118,17 @@ def judge(
 
 def _measures(s: Tensor, y: Tensor, rule: FinishedRule) -> Tensor:
     """Predictions, cross-entropies and confidences [5, n] without and with the calibration."""
-    best = s.max(1)
+    best, index = largest(s)
     p = None if rule.calibrators is None else rule.calibrators.predict_proba(rule.scale * s)
-    d = s.sub_(best.values[:, None])
+    d = s.sub_(best[:, None])
     own = d.gather(1, y[:, None])[:, 0]
-    measures = [best.indices.double()]
+    measures = [index.double()]
     for factor in (1.0, rule.scale) if p is None else (1.0,):
-        total = (factor * d).exp_().sum(1)
+        total = (d * (factor / math.log(2))).exp2_().sum(1)
         measures += [total.log().double() - factor * own.double(), 1 / total.double()]
     if p is not None:
         # An isotonic probability may be zero; as in scikit-learn it counts as the least above.
-        own, top = (p.double().gather(1, at[:, None])[:, 0] for at in (y, best.indices))
+        own, top = (p.double().gather(1, at[:, None])[:, 0] for at in (y, index))
         measures += [-own.clamp_min(torch.finfo(own.dtype).eps).log(), top]
     return torch.stack(measures)
 
@@ -168,7 +169,7 @@ def _error(confidence: Tensor, right: Tensor) -> float | None:
     """Return the calibration error, None for rows that are too few for bins."""
     if len(right) < FEW_ROWS:
         return None
-    return calibration_error(*confidence_bins(confidence, right))
+    return float(calibration_error(*confidence_bins(confidence, right)))
 
 
 def wilson(accuracy: float, number: int) -> tuple[float, float]:

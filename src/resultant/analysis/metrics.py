@@ -17,26 +17,47 @@ SIGNIFICANCE = 0.05
 NORMAL = 1.959963984540054
 
 
+def class_counts(labels: Tensor, num_classes: int) -> Tensor:
+    """Numbers [..., C] of the ``labels`` [..., N] of each class."""
+    number = torch.bincount(_cells(labels, num_classes), minlength=_number(labels, num_classes))
+    return number.view(*labels.shape[:-1], num_classes)
+
+
 def class_means(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
-    """Means [C] of ``values`` [N] per class in float64, NaN for a class without values."""
-    values = values.double()
-    total = values.new_zeros(num_classes).index_add_(0, labels, values)
-    return total / torch.bincount(labels, minlength=num_classes)
+    """Means [..., C] of ``values`` [..., N] per class of ``labels`` [N] or [..., N] in float64, NaN
+    for a class without values."""
+    labels, values = labels.expand(values.shape), values.double()
+    total = values.new_zeros(_number(labels, num_classes))
+    total.index_add_(0, _cells(labels, num_classes), values.flatten())
+    count = class_counts(labels, num_classes)
+    return total.view_as(count) / count
+
+
+def _cells(labels: Tensor, num_classes: int) -> Tensor:
+    """Number the classes of each row of ``labels`` [..., N] as classes of their own, in one row."""
+    rows = labels.reshape(-1, labels.shape[-1])
+    return (rows + num_classes * torch.arange(len(rows), device=rows.device)[:, None]).flatten()
+
+
+def _number(labels: Tensor, num_classes: int) -> int:
+    return math.prod(labels.shape[:-1]) * num_classes
 
 
 def confidence_bins(confidence: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Counts, mean confidences and accuracies [15] of predictions in equal bins of confidence."""
+    """Counts, mean confidences and accuracies [..., 15] of predictions [..., N] in equal bins of
+    confidence."""
     # Those of `resultant.expected_calibration_error`, whose module loads scikit-learn.
     edges = torch.from_numpy(np.linspace(0, 1, BINS + 1)[1:-1]).to(confidence.device)
     bins = torch.bucketize(confidence.double(), edges)
-    count = torch.bincount(bins, minlength=BINS)
+    count = class_counts(bins, BINS)
     return count, class_means(confidence, bins, BINS), class_means(right, bins, BINS)
 
 
-def calibration_error(count: Tensor, confidence: Tensor, accuracy: Tensor) -> float:
-    """The expected calibration error: the mean of |accuracy - confidence| over predictions."""
+def calibration_error(count: Tensor, confidence: Tensor, accuracy: Tensor) -> Tensor:
+    """The expected calibration error [...]: the mean of |accuracy - confidence| over
+    predictions."""
     gaps = (accuracy - confidence).abs().nan_to_num()
-    return float((gaps * count).sum() / count.sum())
+    return (gaps * count).sum(-1) / count.sum(-1)
 
 
 class PairedGain(NamedTuple):

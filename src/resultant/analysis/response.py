@@ -8,13 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from resultant.analysis.decisions import (
-    BETAS,
-    RealizationGrid,
-    decide_at,
-    grid_policies,
-    measure,
-)
+from resultant.analysis.decisions import BETAS, decide_at, grid_policies
+from resultant.analysis.grid import RealizationGrid, measure
 from resultant.analysis.result import Result
 from resultant.analysis.sampling import rank_in_class
 from resultant.analysis.space import FrozenSpace

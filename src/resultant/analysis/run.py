@@ -14,15 +14,7 @@ from resultant.analysis.cosine import (
     compare_gradients,
     cosine_agreement,
 )
-from resultant.analysis.decisions import (
-    BETAS,
-    GAMMAS,
-    Decisions,
-    RealizationGrid,
-    decide,
-    grid_policies,
-    realization_grid,
-)
+from resultant.analysis.decisions import BETAS, GAMMAS, Decisions, decide, grid_policies
 from resultant.analysis.finite_sample import (
     SelfInclusion,
     SupportCurve,
@@ -32,6 +24,7 @@ from resultant.analysis.finite_sample import (
 from resultant.analysis.fits import FitComparison, compare_fits
 from resultant.analysis.gains import GainDistribution, gain_distribution
 from resultant.analysis.goodness import GoodnessOfFit, goodness_of_fit
+from resultant.analysis.grid import RealizationGrid, realization_grid
 from resultant.analysis.intercepts import InterceptDrift, SameState, intercept_drift, same_state
 from resultant.analysis.pairs import (
     BoundaryDisplacement,

@@ -241,7 +241,7 @@ class FrozenSpace:
         """Indices [K] of the calibration rows of ``train``, or None if all rows are fitted."""
         return None if self.fitting is None else (~self.fitting).nonzero().squeeze(1)
 
-    @property
+    @cached_property
     def group_names(self) -> tuple[str, ...]:
         """Names of the shot groups; none if all classes are of about one size or in one group."""
         alone = len(self.groups.unique()) < 2

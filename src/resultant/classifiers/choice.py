@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from resultant._core.arrays import largest
 from resultant.classes.rule import REALIZATIONS, TEMPERED
 from resultant.classifiers.calibration import fit_scale, log_losses
 from resultant.classifiers.left_out import Part, point_scores
@@ -134,11 +135,11 @@ class Search:
 
     def _evaluate(self, point: Point, start: float | None) -> Choice | None:
         s, y = self.scores(point), self.part.y
-        if s.isnan().any():
+        if s.sum().isnan():
             return None
         scale = fit_scale(s, y, self.weights, start=start)
         losses = log_losses(s, y, scale)
-        hit = (s.argmax(-1) == y).double()
+        hit = (largest(s)[1] == y).double()
         return Choice(point, scale, float(losses @ self.weights), losses, float(hit @ self.weights))
 
     def best(

@@ -77,10 +77,15 @@ class Part:
         return mean_resultant_at(self.dim, self.kappa)
 
     @cached_property
+    def complete(self) -> bool:
+        """True if all classes have remaining rows."""
+        return bool((self.weight > 0).all())
+
+    @cached_property
     def log_prior(self) -> Tensor:
-        """Log prior [n, C] or [1, C], zero for classes without remaining rows."""
+        """Log prior [K, C], zero for classes without remaining rows."""
         share = self.weight / self.weight.sum(-1, keepdim=True)
-        return self.by_row(torch.where(self.weight > 0, share, 1.0).log())
+        return torch.where(self.weight > 0, share, 1.0).log()
 
     def at(self, rows: Tensor) -> Part:
         """Return some of the rows [m]."""
@@ -112,7 +117,7 @@ class Part:
                     self.exact.pop(next(iter(self.exact)))
                 own = self.by_row(star) if star.dim() else star
                 self.exact[key] = exact_score(self.rho, self.by_row(kappa), own, self.dim)
-            scores = Terms(star, *(None if a is None else self.by_row(a).to(dtype) for a in added))
+            scores = Terms(star, *(None if a is None else self.by_row(a.to(dtype)) for a in added))
             yield scores.of(None if star is None else self.exact[key], self.rho)
 
 
@@ -228,8 +233,10 @@ def point_scores(
     for tau in taus:
         for scores in part.realized(tau, rules):
             for prior in priors:
-                s = scores + (prior * part.log_prior).to(scores.dtype) if prior else scores
-                yield s.masked_fill(~part.present, -torch.inf)
+                s = scores
+                if prior:
+                    s = scores + part.by_row((prior * part.log_prior).to(scores.dtype))
+                yield s if part.complete else s.masked_fill(~part.present, -torch.inf)
 
 
 def point_scales(

@@ -19,12 +19,14 @@ import numpy as np
 
 from resultant.classifiers.scale import cross_entropies, scale_of
 
-# The function that fits references, and the modules of scikit-learn that it needs.
+# The function that fits references, the modules of scikit-learn that it needs, and a package that
+# they would load for data frames.
 FIT = "resultant.classifiers.references:fit_references"
 MODULES = (
     *("sklearn.linear_model", "sklearn.neighbors", "sklearn.discriminant_analysis"),
     "threadpoolctl",
 )
+WITHOUT = ("pandas",)
 
 # Settings that are tried; C is extended threefold beyond an edge that is best.
 COSTS = (3.0, 10.0)

@@ -83,12 +83,16 @@ class FeatureOptions:
 def reference_calls(references: str) -> Iterator[Calls | None]:
     """Start the process that fits the references, so that scikit-learn loads while torch does."""
     from resultant._core.background import calls
-    from resultant.classifiers.references import FIT, MODULES
+    from resultant._core.preload import preload
+    from resultant.classifiers.references import FIT, MODULES, WITHOUT
 
+    modules = "resultant.cli._analysis", "resultant.cli._store"
     if references == "none":
+        preload(modules)
         yield None
         return
     # Threads of either process that wait must leave the cores to the other.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    with calls(FIT, MODULES) as background:
+    with calls(FIT, MODULES, WITHOUT) as background:
+        preload(modules)
         yield background
