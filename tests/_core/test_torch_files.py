@@ -6,6 +6,7 @@ import pickle
 import struct
 import zipfile
 from collections import OrderedDict
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,15 @@ def test_hostile_pickles(data: bytes, match: str, tmp_path: Path) -> None:
     (tmp_path / "legacy.pt").write_bytes(data)
     with pytest.raises(ValueError, match=match):
         load_torch(tmp_path / "legacy.pt")
+
+
+def test_pickles_of_many_instructions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen megabytes took a minute and a gigabyte."""
+    monkeypatch.setattr("resultant._core.torch_files.MAX_INSTRUCTIONS", 1000)
+    for number, match in ((100, None), (2000, "a pickle of more than 1,000 instructions")):
+        path = archive(tmp_path / "a.pt", list(range(number)))
+        with nullcontext() if match is None else pytest.raises(ValueError, match=match):
+            assert load_torch(path) == list(range(number))
 
 
 @pytest.mark.parametrize("number", [4, 1 << 30, -1])

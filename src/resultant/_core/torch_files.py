@@ -8,10 +8,11 @@ first.
 
 from __future__ import annotations
 
+import io
 import pickletools
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,14 @@ LEGACY_PICKLES = 5
 # Instructions that put a value in the memo, take one from there, and make a value of others.
 PUT, GET = ("PUT", "BINPUT", "LONG_BINPUT"), ("GET", "BINGET", "LONG_BINGET")
 JOIN = ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "REDUCE", "NEWOBJ", "BUILD", "BINPERSID")
+# Instructions that push a number, a text or an empty collection, most of a long list.
+ATOMS = {
+    code.name
+    for code in pickletools.opcodes
+    if not code.stack_before and len(code.stack_after) == 1
+}.difference(GET, ("MARK", "GLOBAL"))
+# The most instructions of a pickle, a few microseconds each: lists of a million names.
+MAX_INSTRUCTIONS = 1 << 21
 # Names that make an object of any size; tensors that are stored as they are need none of them.
 SIZED = re.compile(r"bytearray|Tensor|(Untyped|Typed)Storage")
 
@@ -49,14 +58,27 @@ def load_torch(path: Path) -> Any:
             for name in sizes:
                 if name.endswith("data.pkl"):
                     folder = name.removesuffix("data.pkl")
-                    with archive.open(name) as file:
-                        _require_harmless(file, lambda key, at=folder: sizes[f"{at}data/{key}"])
+                    # In memory: a member of an archive is slow to read byte by byte.
+                    file = io.BytesIO(archive.read(name))
+                    _require_harmless(file, lambda key, at=folder: sizes[f"{at}data/{key}"])
     else:
         length = path.stat().st_size
         with path.open("rb") as file:
             for _ in range(LEGACY_PICKLES):
                 _require_harmless(file, lambda key: length)
     return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def instructions(file: Any) -> Iterator[tuple[pickletools.OpcodeInfo, Any, int | None]]:
+    """Yield the instructions of a pickle, their arguments and places.
+
+    Raises:
+        ValueError: There are more than `MAX_INSTRUCTIONS`.
+    """
+    for number, instruction in enumerate(pickletools.genops(file)):
+        if number == MAX_INSTRUCTIONS:
+            raise ValueError(f"a pickle of more than {number:,} instructions")
+        yield instruction
 
 
 def _require_stored(archive: zipfile.ZipFile) -> None:
@@ -78,8 +100,10 @@ def _require_harmless(file: Any, room: Callable[[str], int]) -> None:
     marks: list[int] = []
     memo: dict[Any, _Value] = {}
     try:
-        for code, argument, _ in pickletools.genops(file):
-            if code.name == "MARK":
+        for code, argument, _ in instructions(file):
+            if code.name in ATOMS:
+                stack.append(_Value(1, argument))
+            elif code.name == "MARK":
                 marks.append(len(stack))
             elif code.name in PUT:
                 memo[argument] = stack[-1]
