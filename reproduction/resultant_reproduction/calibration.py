@@ -35,6 +35,7 @@ from resultant.features.packaged import PACKAGED
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.figures import intervals
 from resultant_reproduction.other_losses import PROCO, TITLES
+from resultant_reproduction.plan import STAND_IN
 from resultant_reproduction.records import Records, packaged_results
 from resultant_reproduction.spec import Cell, Outcome
 from resultant_reproduction.stats import Interval, over_queries, over_seeds
@@ -51,7 +52,11 @@ FITS = {
     "held-out": "held-out kappa",
     "components": "mixture per class",
 }
-DATASETS = {"cifar10": "CIFAR-10-LT", "cifar100": "CIFAR-100-LT"}
+DATASETS = {
+    "cifar10": "CIFAR-10-LT",
+    "cifar100": "CIFAR-100-LT",
+    STAND_IN: "Tiny-ImageNet-LT (stand-in)",
+}
 LOSSES = {"proco": PROCO, **TITLES}
 EDIT, BEFORE = "angular", "native"
 BINS = 15

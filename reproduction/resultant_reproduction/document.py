@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from resultant._core import files
-from resultant_reproduction import calibration, catalog, forest, headline
+from resultant_reproduction import calibration, catalog, forest, headline, stand_in
 from resultant_reproduction.artefacts import ARTEFACTS
 from resultant_reproduction.claims import HEADINGS, Claim, claims, facts
 from resultant_reproduction.evidence import Evidence
@@ -70,7 +70,8 @@ def contents(
         "beyond": beyond(evidence),
         "scaled": {row.title: row for row in calibration.packaged_rows()},
         "pages": folder.as_posix(),
-        "scoreboard": (scoreboard(judged, folder), SCOREBOARD),
+        "scoreboard": (scoreboard(judged, folder, stand_in.short(every)), SCOREBOARD),
+        "photographs": stand_in.sentence(every),
         "claims": [
             (question["text"], [c.row() for c in judged.values() if c.entry["question"] == name])
             for question in load("claims")["question"]
@@ -110,8 +111,9 @@ def beyond(evidence: Evidence) -> dict[str, tuple[str, str]]:
     return {name: own for name, own in answers.items() if own[1]}
 
 
-def scoreboard(judged: Mapping[str, Claim], folder: Path) -> list[tuple[str, ...]]:
-    """One row per question, with the claim that answers it and the verdicts of its claims."""
+def scoreboard(judged: Mapping[str, Claim], folder: Path, other: str = "") -> list[tuple[str, ...]]:
+    """One row per question, with the claim that answers it and the verdicts of its claims; ``other``
+    are numbers of the stand-in, beside a question without data."""
     rows = []
     for question in load("claims")["question"]:
         claim, label = judged[question["claim"]], question["label"]
@@ -121,12 +123,16 @@ def scoreboard(judged: Mapping[str, Claim], folder: Path) -> list[tuple[str, ...
         interval = "" if claim.shown[0] is None else f" {claim.row()[3]}".replace(" –", "")
         subject = claim.entry.get("short", claim.entry["text"])
         name = page_name(label)
+        ours = f"{claim.ours}{interval}"
+        if other and claim.judgement.verdict == NEEDS_DATA:
+            page = (folder / page_name("beyond:stand-in")).as_posix()
+            ours += f"; [a stand-in]({page}.md): {other}"
         title = f"{name.partition('-')[0].capitalize()} {name.partition('-')[2].lstrip('0')}"
         rows.append(
             (
                 f"**{question['text']}** {subject}",
                 claim.paper,
-                f"{claim.ours}{interval}",
+                ours,
                 f"**{claim.verdict}** (of {len(own)} claims: {every})",
                 f"[{title}]({(folder / name).as_posix()}.md)",
             )

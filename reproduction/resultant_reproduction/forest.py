@@ -18,8 +18,9 @@ INK, OURS, PAPER = "#7a7a7a", "#1f77b4", "#d9822b"
 Panels = Mapping[str, Mapping[str, Judgement]]
 
 
-def draw(panels: Panels) -> Figure:
-    """Draw the effects by panel and name, with 95 % intervals and the numbers of networks."""
+def draw(panels: Panels, printed: str = "paper") -> Figure:
+    """Draw the effects by panel and name, with 95 % intervals and the numbers of networks; an
+    effect without an interval is hollow. ``printed`` names the printed effects in the legend."""
     from matplotlib.figure import Figure
 
     rows = [len(panel) for panel in panels.values()]
@@ -28,7 +29,7 @@ def draw(panels: Panels) -> Figure:
     for ax, (letter, (title, effects)) in zip(
         axes[:, 0], zip("abc", panels.items(), strict=False), strict=True
     ):
-        _panel(ax, f"({letter}) {title}" if len(panels) > 1 else title, effects)
+        _panel(ax, f"({letter}) {title}" if len(panels) > 1 else title, effects, printed)
     axes[-1, 0].set_xlabel("percentage points", color=INK)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     legend = figure.legend(handles, labels, loc="outside lower right", ncols=2, frameon=False)
@@ -37,13 +38,16 @@ def draw(panels: Panels) -> Figure:
     return figure
 
 
-def _panel(ax: Axes, title: str, effects: Mapping[str, Judgement]) -> None:
+def _panel(ax: Axes, title: str, effects: Mapping[str, Judgement], printed: str) -> None:
     ax.axvline(0, color=INK, linewidth=0.8)
     for y, judgement in enumerate(effects.values()):
-        if judgement.ours is not None:
-            _mark(ax, y + 0.14, judgement.ours, OURS, "o", "ours, 95 % interval" if not y else "")
-        paper = judgement.paper or Estimate(judgement.printed or 0.0)
-        _mark(ax, y - 0.14, paper, PAPER, "D", "paper" if not y else "")
+        ours, paper = judgement.ours, judgement.paper
+        if ours is not None:
+            _mark(ax, y + 0.14, ours, OURS, "o", "ours, 95 % interval" if not y else "")
+        if paper is None and judgement.printed is not None:
+            paper = Estimate(judgement.printed, low=judgement.printed, high=judgement.printed)
+        if paper is not None:
+            _mark(ax, y - 0.14, paper, PAPER, "D", printed if not y else "")
     counts = [j.ours.runs if j.ours else 0 for j in effects.values()]
     names = [f"{name}  [{n}]" for name, n in zip(effects, counts, strict=True)]
     ax.set_yticks(range(len(names)), names, color=INK)
@@ -59,7 +63,8 @@ def _panel(ax: Axes, title: str, effects: Mapping[str, Judgement]) -> None:
 def _mark(ax: Axes, y: float, effect: Estimate, colour: str, shape: str, label: str) -> None:
     if effect.low is not None and effect.high is not None and effect.low < effect.high:
         ax.plot([effect.low, effect.high], [y, y], color=colour, linewidth=1.6)
-    ax.plot([effect.mean], [y], shape, color=colour, markersize=5.5, label=label or None)
+    face = "none" if effect.low is None else colour
+    ax.plot([effect.mean], [y], shape, color=colour, mfc=face, ms=5.5, label=label or None)
 
 
 def save(panels: Panels, path: Path) -> None:

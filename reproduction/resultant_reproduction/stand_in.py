@@ -6,25 +6,30 @@ and judge nothing but the direction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant.training.config import TrainConfig
-from resultant_reproduction.evidence import Evidence, read_change, read_edit, read_path
-from resultant_reproduction.figures import intervals
+from resultant_reproduction.evidence import Evidence, Reader, read_edit, read_path
+from resultant_reproduction.forest import draw
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.headline import TITLES
-from resultant_reproduction.plan import PHOTO_ARMS, PHOTO_BOTH, stand_in
+from resultant_reproduction.plan import PHOTO_ARMS, PHOTO_BOTH, plan, stand_in
 from resultant_reproduction.records import Records, probe_path
 from resultant_reproduction.spec import Cell, Outcome, parse_cell, printed_rows
 from resultant_reproduction.summarize import SPACES
-from resultant_reproduction.tables import FROZEN
+from resultant_reproduction.tables import EQUALIZED, FROZEN
 from resultant_reproduction.templating import markdown_table
 from resultant_reproduction.value import Value
-from resultant_reproduction.verdicts import Arm, Estimate, contrast, holm
+from resultant_reproduction.verdicts import Arm, Estimate, Judgement, contrast, holm
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 IMAGENET = "ImageNet-LT"
+PRINTED, OURS = "ImageNet-LT, printed", "Tiny-ImageNet-LT (stand-in), ours"
 # Kinds of networks of the plan: settings, arms, and readouts by name with their paths.
 PROBES = {space: probe_path(space) for space in SPACES}
 KINDS: dict[str, tuple[TrainConfig, Sequence[tuple[str, float]], dict[str, str]]] = {
@@ -40,28 +45,58 @@ KINDS: dict[str, tuple[TrainConfig, Sequence[tuple[str, float]], dict[str, str]]
 AT_BETA = {"encoder": 23.56 - 23.05, "projection": 37.76 - 36.86}
 # Printed accuracies of the classifier, native and angular (tab:joint-fc).
 JOINT = "joint-fc"
+# Columns of the frozen tables in words; None for a column that repeats another.
+COLUMNS = {
+    "Original vMF": "accuracy, native (%)",
+    "Cosine": "accuracy, cosine (%)",
+    "Pure Angular": "accuracy, Pure Angular (%)",
+    "Agreement": "agreement of cosine and Pure Angular (%)",
+    "Original": None,
+    "temp": "accuracy, temperature (%)",
+    "preserve": "accuracy, preserve (%)",
+    "angular": None,
+    "Δ": "Pure Angular - native (points)",
+    "Disagree": "queries that disagree",
+    "Low-margin": "of these, with a low margin",
+    "Certified": "certified queries",
+    "Mean |ΔL|": "mean change of the loss",
+    "Grad. error (%)": "gradient error (%)",
+    "Median grad. cosine": "median cosine of gradients",
+}
+# More numbers of frozen features that the paper prints in its text.
+IN_TEXT: dict[str, tuple[str, Reader]] = {
+    "boundary error (degrees)": ("0.00272", read_path("boundaries.joint_leading.mae")),
+    "margin changes certified (%)": ("99.83", read_path("margins.coverage", 100)),
+    "directions of margins (%)": ("99.92", read_path("margins.agreement", 100)),
+}
 
 
-class Contrast(NamedTuple):
-    """An arm less native on one readout, with the printed effect of ImageNet-LT."""
+class Effect(NamedTuple):
+    """An effect on the stand-in with the printed one of ImageNet-LT, and its networks per arm."""
 
-    kind: str
-    arm: str
-    readout: str
+    title: str
     printed: float | None
     ours: Estimate
+    networks: tuple[int, ...]
 
     @property
-    def title(self) -> str:
-        return f"{self.kind}: {self.arm} less ProCo, {self.readout} [{self.ours.runs}]"
-
-    @property
-    def verdict(self) -> str:
+    def direction(self) -> str:
         """Compare the direction with the printed one."""
         low, high = self.ours.low, self.ours.high
         if not self.printed or low is None or high is None or low <= 0 <= high:
             return "open"
         return "same direction" if (low > 0) == (self.printed > 0) else "other direction"
+
+    def row(self, digits: int) -> tuple[str, ...]:
+        """Cells of title, printed, ours and direction."""
+        printed = "–" if self.printed is None else f"{self.printed:+.{digits}f}"
+        verdict = "" if self.printed is None else self.direction
+        return self.title, printed, f"{self.ours.text(digits)} [{self.networks[0]}]", verdict
+
+
+def arm_title(arm: str, beta: float) -> str:
+    """Name an arm, with its strength where that is not 0."""
+    return TITLES[arm] + (f", beta {beta:g}" if beta else "")
 
 
 def printed_effect(kind: str, arm: str, beta: float, readout: str) -> float | None:
@@ -80,53 +115,176 @@ def printed_effect(kind: str, arm: str, beta: float, readout: str) -> float | No
     return None
 
 
-def contrasts(records: Records) -> Iterator[Contrast]:
+def contrasts(records: Records, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[Effect]:
     """Every arm less native, for the arms that have runs."""
-    for kind, (config, arms, readouts) in KINDS.items():
+    for kind in kinds:
+        config, arms, readouts = KINDS[kind]
         for (arm, beta), (readout, path) in product(arms[1:], readouts.items()):
-            values = [
+            before, after = (
                 [*records.values(config, *own, path).values()] for own in (arms[0], (arm, beta))
-            ]
-            if all(values):
-                before, after = map(Arm.of, values)
-                ours = contrast([(1.0, after), (-1.0, before)])
-                title = TITLES[arm] + (f", beta {beta:g}" if beta else "")
+            )
+            if before and after:
+                ours = contrast([(1.0, Arm.of(after)), (-1.0, Arm.of(before))])
+                title = f"{kind}: {arm_title(arm, beta)} less ProCo, {readout}"
                 printed = printed_effect(kind, arm, beta, readout)
-                yield Contrast(kind, title, readout, printed, ours)
-
-
-def frozen_rows(records: Records) -> Iterator[tuple[str, str, str, list[float]]]:
-    """Numbers of frozen native ResNet-50 networks: space, measure, printed text, ours."""
-    summaries = _summaries(records, stand_in())
-    for table, readers in FROZEN.items():
-        for row in printed_rows(table):
-            if row[0] != IMAGENET:
-                continue
-            space = row[1].lower()
-            for (column, read), text in zip(readers.items(), row[2:], strict=True):
-                values = [v for s in summaries.get(space, ()) if (v := read(s)) is not None]
-                yield space, column, text, values
-    more: dict[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]] = {
-        "boundary error (degrees)": ("0.00272", read_path("boundaries.joint_leading.mae")),
-        "margin changes certified (%)": ("99.83", read_path("margins.coverage", 100)),
-        "directions of margins (%)": ("99.92", read_path("margins.agreement", 100)),
-        "temperature - native, gamma 0": ("+0.195", read_edit(0.0, 0.0, "temperature")),
-        "temperature - native, gamma -1": ("-1.665", read_edit(0.0, -1.0, "temperature")),
-        "cross-entropy, angular - native": ("–", read_change("nll.angular", "nll.native", 1.0)),
-    }
-    for column, (text, read) in more.items():
-        values = [v for s in summaries.get("projection", ()) if (v := read(s)) is not None]
-        yield "projection", column, text, values
-    for gamma, text in ((0.0, "+0.315"), (-1.0, "-1.465")):
-        others = _summaries(records, stand_in("resnext50_32x4d")).get("projection", ())
-        read = read_edit(0.0, gamma, "temperature")
-        values = [v for s in others if (v := read(s)) is not None]
-        yield "projection", f"ResNeXt-50: temperature - native, gamma {gamma:g}", text, values
+                yield Effect(title, printed, ours, (len(after), len(before)))
 
 
 def _summaries(records: Records, config: TrainConfig) -> dict[str, list[Mapping[str, Any]]]:
     own = [r["analysis"] for r in records.seeds(config).values() if "analysis" in r]
-    return {space: [a[space]["proco"] for a in own] for space in SPACES} if own else {}
+    return {space: [a[space]["proco"] for a in own] for space in SPACES}
+
+
+def _read(summaries: Sequence[Mapping[str, Any]], read: Reader) -> list[float]:
+    return [v for s in summaries if (v := read(s)) is not None]
+
+
+def _number(title: str, printed: str, values: Sequence[float], more: str = "") -> tuple[str, ...]:
+    """Row of a number without a sign, with the digits of the printed one."""
+    value, digits = Value.of(values), len(printed.partition(".")[2])
+    return title, printed, f"{value.text(digits)}{more} [{value.n}]" if value else "no run"
+
+
+def _effect(title: str, printed: str, values: Sequence[float]) -> list[Effect]:
+    """Effect over networks; none without networks."""
+    if not values:
+        return []
+    size = None if printed == "–" else float(printed)
+    return [Effect(title, size, contrast([(1.0, Arm.of(values))]), (len(values),))]
+
+
+def frozen_numbers(records: Records) -> Iterator[tuple[str, ...]]:
+    """Numbers of frozen native ResNet-50 networks: title, printed, ours."""
+    summaries = _summaries(records, stand_in())
+    for space, read, name, text in _printed_cells():
+        if read is not EQUALIZED:
+            own = summaries[space]
+            of = f" of {own[0]['cosine']['queries']:,}" if own and "queries" in name else ""
+            yield _number(f"{space}: {name}", text, _read(own, read), of)
+    for column, (text, read) in IN_TEXT.items():
+        yield _number(f"projection: {column}", text, _read(summaries["projection"], read))
+
+
+def _printed_cells() -> Iterator[tuple[str, Reader, str, str]]:
+    """Printed cells of ImageNet-LT: space, reader of ours, name and text."""
+    for table, readers in FROZEN.items():
+        for condition, space, *texts in printed_rows(table):
+            for (column, read), text in zip(readers.items(), texts, strict=True):
+                if condition == IMAGENET and (name := COLUMNS[column]) is not None:
+                    yield space.lower(), read, name, text
+
+
+def frozen_effects(records: Records) -> list[Effect]:
+    """Effects of equal gains on frozen native ResNet-50 networks, in points."""
+    summaries = _summaries(records, stand_in())
+    return [
+        effect
+        for space, read, name, text in _printed_cells()
+        if read is EQUALIZED
+        for effect in _effect(f"{space}: {name}", text, _read(summaries[space], read))
+    ]
+
+
+def scaled_effects(records: Records) -> list[Effect]:
+    """Change of the cross-entropy by equal gains where each rule has a fitted scale (group 5)."""
+    fitted = [r["calibration"] for r in records.seeds(stand_in()).values() if "calibration" in r]
+    title = "cross-entropy with fitted scales, Pure Angular - native"
+    return [
+        effect
+        for space in SPACES
+        for effect in _effect(
+            f"{space}: {title}", "–", [own[space]["proco"]["nats"][0] for own in fitted]
+        )
+    ]
+
+
+def edits(records: Records) -> list[Effect]:
+    """Changes of frozen projections by direct temperature, by backbone, strength and prior
+    (tab:cross-backbone), in points."""
+    backbones = {"ResNet-50": stand_in(), "ResNeXt-50": stand_in("resnext50_32x4d")}
+    return [
+        effect
+        for i, (name, config) in enumerate(backbones.items())
+        for beta, gamma, *texts in printed_rows("cross-backbone")
+        if float(beta) != 1
+        for effect in _effect(
+            f"{name}: temperature - native, beta {beta}, gamma {gamma}",
+            texts[i],
+            _read(
+                _summaries(records, config)["projection"],
+                read_edit(float(beta), float(gamma), "temperature"),
+            ),
+        )
+    ]
+
+
+def accuracy_rows(records: Records) -> Iterator[tuple[str, ...]]:
+    """Accuracies after training, with the number of networks: arm, and one cell per readout."""
+    planned = len(plan("tiny").seeds)
+    for kind, (config, arms, readouts) in KINDS.items():
+        for arm in arms:
+            values = {
+                readout: records.value(config, *arm, path) for readout, path in readouts.items()
+            }
+            cells = (
+                f"{value.text(2)} [{value.n} of {planned}]"
+                if (value := values.get(readout)) is not None
+                else ("no run" if readout in readouts else "")
+                for readout in (*SPACES, "classifier")
+            )
+            yield f"{kind}: {arm_title(*arm)}", *cells
+
+
+def _equal_gain(records: Records) -> list[Effect]:
+    """Pure Angular at beta 0 less ProCo after contrastive training of ResNet-50."""
+    name = f"ResNet-50: {TITLES['angular']} less ProCo, "
+    return [c for c in contrasts(records, ("ResNet-50",)) if c.title.startswith(name)]
+
+
+def _listed(effects: Sequence[Effect], word: int) -> str:
+    """List effects by a word of their titles, with networks, printed effect and direction."""
+    return "; ".join(
+        f"{re.split(', |: ', e.title)[word]} {e.ours.text(2)} (networks: "
+        f"{' and '.join(map(str, e.networks))}; ImageNet-LT {e.printed:+.2f}): {e.direction}"
+        for e in effects
+    )
+
+
+def headline(records: Records) -> str:
+    """The answer in two sentences; empty without a contrast of Pure Angular."""
+    own = _equal_gain(records)
+    if not own:
+        return ""
+    return (
+        "Tiny-ImageNet-LT, a stand-in. Training with Pure Angular less ProCo changes long-tail "
+        f"probes by, in points: {_listed(own, -1)}. Equal gains change frozen features by: "
+        f"{_listed(frozen_effects(records), 0)}."
+    )
+
+
+def short(records: Records) -> str:
+    """Contrasts of Pure Angular in a few words, such as ``encoder +0.10 [-0.20, +0.40]``."""
+    return ", ".join(
+        f"{c.title.rpartition(', ')[2]} {c.ours.text(2)}, {c.direction}"
+        for c in _equal_gain(records)
+    )
+
+
+def sentence(records: Records) -> str:
+    """Effects of equal gains on frozen features and in training, as a sentence of the guide."""
+    frozen, trained = frozen_effects(records), _equal_gain(records)
+    if not frozen:
+        return ""
+    texts = [
+        ", ".join(
+            f"{re.split(', |: ', e.title)[word]}s by {e.ours.text(2)} "
+            f"[{' and '.join(map(str, e.networks))}]"
+            for e in effects
+        )
+        for effects, word in ((frozen, 0), (trained, -1))
+    ]
+    more = f"; training with Pure Angular changes probes of {texts[1]}" if trained else ""
+    return f"equal gains change frozen {texts[0]}{more}"
 
 
 def photographs(evidence: Evidence) -> Outcome:
@@ -134,45 +292,64 @@ def photographs(evidence: Evidence) -> Outcome:
     records, cells = evidence.every, []
     found = [*contrasts(records)]
     # One family: the contrastive contrasts of ResNet-50.
-    tested = {i: c.ours.p for i, c in enumerate(found) if c.kind == "ResNet-50" and c.ours.p}
-    adjusted = dict(zip(tested, holm([*tested.values()]), strict=True))
-    for i, c in enumerate(found):
-        printed = "–" if c.printed is None else f"{c.printed:+.2f}"
-        texts = (printed, c.ours.text(2), p_text(adjusted.get(i)), c.verdict)
-        columns = ("ImageNet-LT, printed", "Tiny-ImageNet-LT, ours", "p, Holm", "direction")
-        cells += [
-            Cell(c.title, column, None, text=t) for column, t in zip(columns, texts, strict=True)
-        ]
-    frozen = [
-        (f"{space}: {column}", text, "no run" if value is None else f"{value.text(4)} [{value.n}]")
-        for space, column, text, values in frozen_rows(records)
-        for value in (Value.of(values),)
-    ]
-    reached = [
-        f"{kind} {readout} {value.text(2)} % [{value.n}]"
-        for kind, (config, arms, readouts) in KINDS.items()
-        for readout, path in readouts.items()
-        if (value := records.value(config, *arms[0], path)) is not None
-    ]
+    family = {c.title: c.ours.p for c in contrasts(records, ("ResNet-50",)) if c.ours.p}
+    adjusted = dict(zip(family, holm([*family.values()]), strict=True))
+    for c in found:
+        texts = {
+            PRINTED: "–" if c.printed is None else f"{c.printed:+.2f}",
+            OURS: c.ours.text(2),
+            "networks": " and ".join(map(str, c.networks)),
+            "p": p_text(c.ours.p),
+            "p, Holm": p_text(adjusted.get(c.title)),
+            "direction": c.direction,
+        }
+        cells += [Cell(c.title, column, None, text=text) for column, text in texts.items()]
     notes = [
         "Tiny-ImageNet-LT is not ImageNet-LT: printed numbers are for reading. Contrasts are "
-        "unpaired, with Welch's interval over networks; [networks of both arms].",
-        f"ProCo reaches: {'; '.join(reached)}." if reached else "",
+        "unpaired, in percentage points, with Welch's interval over networks; Holm's family are "
+        "the contrastive contrasts of ResNet-50. Frozen effects have Student's interval over "
+        "networks. One network has no interval and leaves the direction open. In brackets: "
+        "networks.",
     ]
+    frozen, by_prior = frozen_effects(records), edits(records)
     sections = {}
-    if reached:
-        headings = ("", "ImageNet-LT, printed", "Tiny-ImageNet-LT, ours")
-        sections["Frozen features of native networks"] = markdown_table(frozen, headings)
+    if any(len(records.seeds(config, *arm)) for config, arms, _ in KINDS.values() for arm in arms):
+        headings = ("", "encoder probe (%)", "projection probe (%)", "classifier (%)")
+        sections["Accuracy after training"] = markdown_table([*accuracy_rows(records)], headings)
+    if frozen:
+        effects = [*(e.row(2) for e in frozen), *(e.row(4) for e in scaled_effects(records))]
+        effects += [e.row(3) for e in by_prior]
+        headings = ("", PRINTED, OURS)
+        sections["Effects on frozen features of native networks (Tables 3 and 6, calibration)"] = (
+            markdown_table(effects, (*headings, "direction"))
+        )
+        sections["Frozen features of native ResNet-50 (Tables 2 to 5, boundaries, margins)"] = (
+            markdown_table([*frozen_numbers(records)], headings)
+        )
     parts = {
         f"{kind}: {arm} {beta:g}": bool(records.seeds(config, arm, beta))
         for kind, (config, arms, _) in KINDS.items()
         for arm, beta in arms
     }
-    drawn = {"points": {c.title: (c.ours.mean, c.ours.low, c.ours.high) for c in found}}
+    # Of the edits the two that the protocol names.
+    named = [e for e in by_prior if e.title.endswith(("beta 0, gamma 0", "beta 0, gamma -1"))]
+    panels = {"Training": found, "Frozen features of native networks": [*frozen, *named]}
     return Outcome(
         cells,
         parts=parts,
-        notes=[n for n in notes if n],
+        headline=headline(records),
+        notes=notes,
         sections=sections,
-        draw=(lambda: intervals(drawn)) if found else None,
+        draw=(lambda: _draw(panels)) if found else None,
     )
+
+
+def _draw(panels: Mapping[str, Sequence[Effect]]) -> Figure:
+    judged = {
+        f"{title}, Tiny-ImageNet-LT (stand-in)": {
+            e.title: Judgement("", e.ours, printed=e.printed) for e in effects
+        }
+        for title, effects in panels.items()
+        if effects
+    }
+    return draw(judged, PRINTED)

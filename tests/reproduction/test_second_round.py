@@ -28,7 +28,15 @@ from resultant_reproduction.plan import (
     other_losses,
     stand_in,
 )
-from resultant_reproduction.stand_in import contrasts, photographs, printed_effect
+from resultant_reproduction.stand_in import (
+    contrasts,
+    frozen_effects,
+    frozen_numbers,
+    photographs,
+    printed_effect,
+    sentence,
+    short,
+)
 from tiny_cifar import tiny_cifar, tiny_config
 from training_records import record
 
@@ -214,18 +222,41 @@ def test_contrasts_of_the_stand_in() -> None:
         for seed, accuracy in enumerate(own)
     ]
     encoder, projection = contrasts(Records(records))
-    assert encoder.arm == "Pure Angular" and encoder.ours.runs == 6
+    assert encoder.title == "ResNet-50: Pure Angular less ProCo, encoder"
+    assert encoder.networks == (3, 3) and encoder.ours.runs == 6
     assert encoder.printed == pytest.approx(23.22 - 23.05)
     assert projection.printed == pytest.approx(37.07 - 36.86)
     difference = 100 * (statistics.fmean(angular) - statistics.fmean(native))
     error = 100 * math.sqrt(sum(statistics.variance(v) / 3 for v in (native, angular)))
     assert encoder.ours.mean == pytest.approx(difference)
-    assert encoder.ours.error == pytest.approx(error) and encoder.verdict == "same direction"
+    assert encoder.ours.error == pytest.approx(error) and encoder.direction == "same direction"
     lower = [replace_accuracy(r, 0.28) if r["realization"] == "angular" else r for r in records]
-    assert next(contrasts(Records(lower))).verdict == "other direction"
+    assert next(contrasts(Records(lower))).direction == "other direction"
     outcome = photographs(Evidence(Records(), second=Records(records)))
     assert outcome.done == (2, 9) and "Tiny-ImageNet-LT is not ImageNet-LT" in outcome.notes[0]
-    assert "ProCo reaches: ResNet-50 encoder 30.50 ± 0.50 % [3]" in outcome.notes[1]
+    reached = outcome.sections["Accuracy after training"]
+    assert "| ResNet-50: ProCo | 30.50 ± 0.50 [3 of 4] |" in reached
+    assert "| ResNet-50, joint: ProCo |  |  | no run |" in reached
+    assert short(Records(records)).startswith(f"encoder {encoder.ours.text(2)}, same direction, ")
+    (alone,) = {c.direction for c in contrasts(Records(records[2:4]))}
+    assert alone == "open"
+
+
+def test_frozen_rows_of_the_stand_in() -> None:
+    """Effects have Student's interval over networks, and numbers the digits of the printed ones."""
+    changes = (0.010, 0.012, 0.011)
+    records = [analysed(stand_in(), seed, {"angular": c}) for seed, c in enumerate(changes)]
+    encoder, projection = frozen_effects(Records(records))
+    reach = 4.302652729911275 * statistics.stdev(changes) / math.sqrt(3)
+    assert encoder.ours.mean == pytest.approx(1.1) and encoder.direction == "same direction"
+    assert encoder.ours.high == pytest.approx(100 * (statistics.fmean(changes) + reach))
+    assert (encoder.printed, projection.printed, projection.networks) == (4.58, 0.25, (3,))
+    rows = {title: ours for title, _, ours in frozen_numbers(Records(records))}
+    assert rows["projection: boundary error (degrees)"] == "1.00000 ± 0.00000 [3]"
+    assert rows["encoder: certified queries"] == "900 ± 0 of 1,000 [3]"
+    assert sentence(Records(records)).startswith("equal gains change frozen encoders by +1.10 [")
+    (alone,) = {e.direction for e in frozen_effects(Records(records[:1]))}
+    assert alone == "open"
 
 
 def replace_accuracy(r: dict[str, Any], value: float) -> dict[str, Any]:
