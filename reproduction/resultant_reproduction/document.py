@@ -112,8 +112,8 @@ def beyond(evidence: Evidence) -> dict[str, tuple[str, str]]:
 
 
 def scoreboard(judged: Mapping[str, Claim], folder: Path, other: str = "") -> list[tuple[str, ...]]:
-    """One row per question, with the claim that answers it and the verdicts of its claims; ``other``
-    are numbers of the stand-in, beside a question without data."""
+    """One row per question, with the claim that answers it and the verdicts of its claims.
+    ``other`` has numbers of the stand-in, for a question without data."""
     rows = []
     for question in load("claims")["question"]:
         claim, label = judged[question["claim"]], question["label"]
