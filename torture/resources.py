@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from torture import ROOT
@@ -69,11 +70,10 @@ class Resources:
         faults = (self.memory, self.read_only, self.clock, self.stopped, self.ended, self.many)
         once = [fault(name, rng) for name in self.commands for fault in faults]
         if self.programs:
-            once += [
-                Trial("a rank of two dies", lambda: self.rank_dies(rng.uniform(0, 3))),
-                Trial("a task of Ray dies", self.task_dies),
-                Trial("SIGTERM with Ray", self.ray_terminated),
-            ]
+            once.append(Trial("a rank of two dies", lambda: self.rank_dies(rng.uniform(0, 3))))
+        if self.programs and find_spec("ray"):
+            once.append(Trial("a task of Ray dies", self.task_dies))
+            once.append(Trial("SIGTERM with Ray", self.ray_terminated))
         if "train-images" in self.commands:
             once.append(Trial("a process that decodes images dies", self.worker_dies))
         trainings = sorted(set(TRAININGS).intersection(self.commands))
