@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,17 @@ def test_imports_only_floors_above(path: Path) -> None:
         if name[0] not in (own, "_version"):
             private = [part for part in name[1:] if part.startswith("_")]
             assert not private, f"{own} imports {'.'.join(name)}, private to {name[0]}"
+
+
+def test_no_circle_of_imports() -> None:
+    """Imports inside functions count, so that every folder can be read in one order."""
+    paths = {path.relative_to(SOURCE).with_suffix("").parts: path for path in MODULES}
+    uses = {
+        name: {own for full in imports(path) for own in (full, full[:-1]) if own in paths} - {name}
+        for name, path in paths.items()
+        if name[-1] != "__init__"
+    }
+    TopologicalSorter(uses).prepare()
 
 
 def test_private_names_stay_in_the_package() -> None:

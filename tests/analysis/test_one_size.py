@@ -18,6 +18,7 @@ from resultant.cli import main as cli
 from resultant.features.store import write_store
 from resultant.images.longtail import long_tail_counts
 from resultant.report.analysis_page import analysis_page
+from resultant.report.chart_files import draw
 from resultant.report.comparison_page import table
 
 pytest.importorskip("matplotlib")
@@ -93,7 +94,7 @@ def test_no_groups_of_a_report() -> None:
         assert not any(group in text for text in (*heads, *cells) for group in GROUPS)
     shown = {drawing.name: drawing for s in page.sections for drawing in s.drawings}
     assert "groups" not in shown
-    (ax,) = shown["gains"].figure().axes
+    (ax,) = draw(shown["gains"]).axes
     assert ax.get_legend_handles_labels() == ([], [])
     (classes,) = (each for each in tables if each.name == "classes")
     column = [each.name for each in classes.columns].index("group")

@@ -11,6 +11,7 @@ import torch
 
 from resultant.analysis import Analysis, FrozenSpace, analyze_space
 from resultant.report.analysis_page import analysis_page, slugs
+from resultant.report.chart_files import draw
 from resultant.report.charts import Chart
 from resultant.report.page import Page, render, write_page
 from resultant.report.paper import NUMBERS
@@ -109,7 +110,7 @@ def test_classes_without_a_direction(tmp_path: Path) -> None:
     assert a.boundaries is not None and a.boundaries.undefined == (0, 1, 2)
     page = analysis_page({"z": a}, "file", "abc", [], {})
     assert [row[-1] for row in tables(page)["pairs"].rows] == [None] * 3
-    assert all(d.figure() for d in drawings(page).values())
+    assert all(draw(d) for d in drawings(page).values())
     write_page(tmp_path, page)
 
 
@@ -124,7 +125,7 @@ def test_class_without_held_out_rows() -> None:
     page = analysis_page({"z": a}, "file", NAMES, [], {})
     for drawing in drawings(page).values():
         assert "nan" not in drawing.sentence
-        drawing.figure()
+        draw(drawing)
     classes = tables(page)["classes"]
     assert classes.rows[-1][0] == NAMES[3] and torch.tensor(classes.rows[-1][-1]).isnan()
 

@@ -4,6 +4,6 @@
 and `network_files` read and write files, `torch_files` and `bounded_json` read those of others;
 `device`, `distributed` and `versions` describe the machine; `termination` answers SIGTERM,
 `background` runs a second process; `autograd` and `compensated` serve the special functions,
-`compilation` keeps functions out of torch.compile; `text` formats messages; `lazy` and `vision`
-import names and torchvision.
+`compilation` keeps functions out of torch.compile; `text` formats messages; `lazy`, `preload` and
+`vision` import names, packages and torchvision.
 """

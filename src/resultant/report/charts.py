@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from resultant.classes.groups import GROUPS
 from resultant.report import style
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 COLOURS = {
     "native": style.GREY,
@@ -130,12 +126,6 @@ class Chart:
     marks: tuple[Mark, ...] = ()
     diagonal: bool = False
     live: bool = False
-
-    def figure(self) -> Figure:
-        """Return the figure of matplotlib, laid out once for all its files."""
-        from resultant.report.chart_files import draw
-
-        return draw(self)
 
     def ticks(self, axis: str) -> list[tuple[float, str]]:
         """Return positions and labels of the ticks of a logarithmic axis, "x" or "y"; others are

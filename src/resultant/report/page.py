@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from resultant._core.files import require_writable_folder
-from resultant.report import style
+from resultant.report import chart_files, style
 from resultant.report.charts import Chart
 from resultant.report.explorer import Side, payload
 from resultant.report.glossary import TERMS, link_terms
@@ -155,7 +155,8 @@ def write_page(
         for drawing in section.drawings:
             # Figures that only the page fills have no file.
             if figure_files and not drawing.missing():
-                style.save(drawing.figure(), folder / "figures" / f"{section.key}-{drawing.name}")
+                figure = chart_files.draw(drawing)
+                style.save(figure, folder / "figures" / f"{section.key}-{drawing.name}")
                 files.add((section.name, drawing.name))
             done += 1
             if progress is not None:
