@@ -12,8 +12,12 @@ os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
 os.environ["IPYTHONDIR"] = tempfile.mkdtemp()
 profile = Path(os.environ["IPYTHONDIR"]) / "profile_default"
 profile.mkdir()
-(profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n")
+(profile / "ipython_kernel_config.py").write_text(
+    "c.IPKernelApp.log_level = 40\nc.InlineBackend.figure_formats = {'svg'}\n"
+)
 logging.getLogger("traitlets").setLevel(logging.ERROR)
+# One style of all pictures.
+os.environ["MATPLOTLIBRC"] = str(Path(__file__).parent / "matplotlibrc")
 # Notebooks call the command of this environment, and their output has no colours.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 os.environ.update(NO_COLOR="1", TERM="dumb", COLUMNS="100")
@@ -75,6 +79,8 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py",
     "ignore_pattern": r"__init__\.py",
+    "image_scrapers": ("gallery_style.svg",),
+    "reset_modules": ("gallery_style.reset",),
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,

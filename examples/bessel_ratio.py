@@ -20,5 +20,5 @@ for nu in (0.5, 5.0, 50.0, 500.0, 5000.0):
     axes[1].loglog(x.detach(), slope, label=f"order {nu:g}")
 axes[0].set(xlabel="x", ylabel="I(order + 1, x) / I(order, x)")
 axes[1].set(xlabel="x", ylabel="derivative by autograd")
-axes[0].legend()
+axes[1].legend(loc="lower left")
 plt.show()

@@ -23,7 +23,7 @@ answer = certificate(queries, state, tau=0.1)
 differ = answer.prediction != answer.angular
 
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-ax.loglog(answer.margin, answer.residual_range, ".", markersize=2, label="same class")
+ax.loglog(answer.margin, answer.residual_range, ".", ms=2, rasterized=True, label="same class")
 ax.loglog(answer.margin[differ], answer.residual_range[differ], "x", label="different class")
 ends = (float(answer.margin.min()), float(answer.margin.max()))
 ax.loglog(ends, ends, "k:", label=f"below: certified, {100 * answer.coverage:.1f} % of queries")

@@ -22,6 +22,7 @@ length = statistics.total.norm(dim=1) / n
 corrected = unbiased_square_resultant(length, n).clamp_min(0).sqrt()
 
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+ax.vlines(n, corrected / 0.1, length / 0.1, color="0.75", linewidth=1)
 ax.semilogx(n, length / 0.1, "o", label="as fitted")
 ax.semilogx(n, corrected / 0.1, "o", fillstyle="none", label="without the bias of few rows")
 ax.set(xlabel="training rows of the class", ylabel="angular gain at temperature 0.1")

@@ -35,5 +35,5 @@ for ax, p in zip(axes, (64, 1024), strict=True):
     ax.loglog(kappas, abs(peer / exact - 1) + 1e-17, label="scipy.special.ive, float64")
     ax.set(title=f"p = {p}", xlabel="kappa")
 axes[0].set_ylabel("relative error of the score")
-axes[1].legend()
+axes[1].legend(loc="lower left", bbox_to_anchor=(0, 0.5))
 plt.show()

@@ -20,5 +20,6 @@ for kappa in (30.0, 100.0, 300.0):
 axes[0].set(xlabel="cosine of query and class", ylabel="score")
 axes[1].set(xlabel="cosine of query and class", ylabel="score less intercept and gain * cosine")
 for ax in axes:
+    ax.set_xticks([-1, -0.5, 0, 0.5, 1])
     ax.legend()
 plt.show()
