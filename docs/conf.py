@@ -20,7 +20,7 @@ logging.getLogger("traitlets").setLevel(logging.ERROR)
 os.environ["MATPLOTLIBRC"] = str(Path(__file__).parent / "matplotlibrc")
 # Notebooks call the command of this environment, and their output has no colours.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-os.environ.update(NO_COLOR="1", TERM="dumb", COLUMNS="100")
+os.environ.update(NO_COLOR="1", TERM="dumb", COLUMNS="88")
 
 from resultant import __version__
 
@@ -57,6 +57,7 @@ html_css_files = ["site.css", "explorer/explorer.css"]
 html_js_files = ["site.js"] + [
     f"explorer/{name}.js" for name in ("vmf", "picture", "explorer", "tour")
 ]
+pygments_dark_style = "github-dark"
 html_show_sourcelink = False
 html_use_index = False  # the search finds names
 html_show_search_summary = False  # summaries are fetched, which files on a disk do not allow

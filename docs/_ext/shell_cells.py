@@ -16,7 +16,7 @@ ENVIRONMENT = {
     **{k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "CLICOLOR_FORCE")},
     "NO_COLOR": "1",
     "TERM": "dumb",
-    "COLUMNS": "100",
+    "COLUMNS": "88",
 }
 
 

@@ -6,7 +6,18 @@ addEventListener("load", () => {
   for (const cell of document.querySelectorAll("article table.docutils td")) {
     const { length } = cell.textContent;
     cell.classList.toggle("words", length > 40);
+    cell.classList.toggle("phrase", length > 12 && length <= 40 && /[a-z]{3}/.test(cell.textContent));
     cell.classList.toggle("interval", length <= 40 && /[±[]/.test(cell.textContent));
+  }
+  // Output of commands: the words after a label stay below each other.
+  for (const output of document.querySelectorAll(".tag_wrap .cell_output pre")) {
+    const lines = output.textContent.trimEnd().split("\n").map((text) => {
+      const line = document.createElement("span");
+      line.textContent = text || " ";
+      line.style.setProperty("--label", /^(\S.*?\s{2,}|)/.exec(text)[0].length);
+      return line;
+    });
+    output.replaceChildren(...lines);
   }
   for (const image of document.querySelectorAll("article img")) {
     if (image.closest(".sphx-glr-thumbcontainer, .movable") || !image.naturalWidth) continue;
