@@ -23,7 +23,8 @@ for i, kappa in enumerate((2.0, 20.0, 200.0)):
     for s in torch.linspace(-math.pi / 2, math.pi / 2, 9):
         ax.plot(s.cos() * t.cos(), s.cos() * t.sin(), s.sin(), color="0.8", linewidth=0.5)
         ax.plot(t.cos() * s.cos(), t.cos() * s.sin(), t.sin(), color="0.8", linewidth=0.5)
-    ax.scatter(*vmf.sample((500,)).T, s=4, color=f"C{i}", alpha=0.6, rasterized=True)
+    x, y, z = vmf.sample((500,)).T.numpy()
+    ax.scatter(x, y, z, s=4, color=f"C{i}", alpha=0.6, rasterized=True)
     ax.quiver(0, 0, 0, *vmf.mean, color="0.2", arrow_length_ratio=0.12)
     ax.set(title=f"kappa = {kappa:g}, mean length {float(vmf.mean.norm()):.3f}")
     ax.set(xlim=(-0.65, 0.65), ylim=(-0.65, 0.65), zlim=(-0.65, 0.65), box_aspect=(1, 1, 1))
