@@ -1,4 +1,4 @@
-"""Mutations of files: of bytes, and of the structure of zip, safetensors, npy and JSON files."""
+"""Mutations of files: of bytes, and of the structure of zip, safetensors, npy, PNG and JSON."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import random
 import struct
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,22 @@ class Executed:
         return os.mkdir, ("/executed-by-pickle",)
 
 
+def _tuples(depth: int) -> tuple[Any, ...]:
+    value: tuple[Any, ...] = ()
+    for _ in range(depth):
+        value = (value, value)
+    return value
+
+
 PICKLE = pickle.dumps(Executed())
+# Code, hashing without an end, an object of any size, many instructions, deep nesting.
+PICKLES = (
+    PICKLE,
+    b"\x80\x02}" + pickle.dumps(_tuples(40), 2)[2:-1] + b"K\x01s.",
+    b"\x80\x02cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85R.",
+    b"\x80\x02](" + b"K\x01" * (1 << 22) + b"e.",
+    b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b".",
+)
 
 
 def mutate(data: bytes, rng: random.Random) -> bytes:
@@ -145,6 +161,34 @@ def change_npy(data: bytes, rng: random.Random) -> bytes:
     return data[:8] + struct.pack("<H", min(len(text), 65535)) + text + body
 
 
+def change_png(data: bytes, rng: random.Random) -> bytes:
+    """Change, repeat, drop or move a part; the checksums are right."""
+    parts, place = [], 8
+    while place < len(data):
+        (length,) = struct.unpack(">I", data[place : place + 4])
+        parts.append((data[place + 4 : place + 8], data[place + 8 : place + 8 + length]))
+        place += 12 + length
+    i, how = rng.randrange(len(parts)), rng.randrange(6)
+    kind, content = parts[i]
+    if how == 0:
+        size = struct.pack(">II", *(rng.choice(SIZES) % 2**31 for _ in range(2)))
+        parts[0] = b"IHDR", size + parts[0][1][8:]
+    elif how == 1:
+        parts[i] = kind, change_bytes(content, rng)
+    elif how == 2:
+        parts[i] = rng.choice((b"IDAT", b"PLTE", b"tRNS", b"iCCP", b"zTXt", b"acTL")), content
+    elif how == 3:
+        # A bomb: rows that compress a thousand times.
+        parts[i] = b"IDAT", zlib.compress(bytes(10**8), 1)
+    elif how == 4:
+        parts.insert(rng.randrange(len(parts)), parts.pop(i))
+    else:
+        parts += [parts[i]] * rng.choice((1, 1000))
+    chunks = (kind + content for kind, content in parts)
+    body = (struct.pack(">I", len(c) - 4) + c + struct.pack(">I", zlib.crc32(c)) for c in chunks)
+    return data[:8] + b"".join(body)
+
+
 def change_zip(data: bytes, rng: random.Random) -> bytes:
     """Change a member, its name or its number; the checksums are right."""
     with zipfile.ZipFile(io.BytesIO(data)) as old:
@@ -152,7 +196,8 @@ def change_zip(data: bytes, rng: random.Random) -> bytes:
     i, how = rng.randrange(len(members)), rng.randrange(8)
     name, content = members[i]
     if how < 4:
-        members[i] = name, mutate(content, rng)
+        pickled = name.endswith(".pkl") and rng.random() < 0.3
+        members[i] = name, rng.choice(PICKLES) if pickled else mutate(content, rng)
     elif how == 4:
         names = ("../../up.npy", "/abs.npy", "a\x1b[2J.npy", "[/evil].npy", "x" * 60_000, "a")
         members[i] = rng.choice(names), content
@@ -186,6 +231,7 @@ def _is_lines(data: bytes) -> bool:
 STRUCTURES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes, random.Random], bytes]], ...] = (
     (lambda data: data[:4] == b"PK\x03\x04", change_zip),
     (lambda data: data[:6] == b"\x93NUMPY", change_npy),
+    (lambda data: data[:4] == b"\x89PNG", change_png),
     (lambda data: data[8:9] == b"{", change_safetensors),
     (_is_lines, change_lines),
 )
