@@ -45,6 +45,13 @@ def test_targets_and_classes_of_torchvision() -> None:
     assert dataset.read == 0
 
 
+def test_labels_by_name() -> None:
+    source = open_indexable([(photo(i), name) for i, name in enumerate(("owl", "cat", "owl"))])
+    assert source.labels.tolist() == [1, 0, 1] and source.class_names == ("cat", "owl")
+    other = open_indexable([(photo(0), "owl")], class_names=["owl", "cat"])
+    assert other.labels.tolist() == [0] and other.class_names == ("owl", "cat")
+
+
 class Table(Pairs):
     """A dataset in the manner of Hugging Face: rows by number, columns by name."""
 
@@ -100,8 +107,10 @@ def test_broken_items_are_named() -> None:
     ("labels", "names", "message"),
     [
         ([0, 5], ["a", "b"], r"labels in \[0, 2\), got 5 at index 1"),
-        ([0.5, 1], None, r"integer labels, one per image \[2\], got float64 \[2\]"),
-        ([0], None, r"integer labels, one per image \[2\], got int64 \[1\]"),
+        ([0.5, 1], None, r"or strings as labels, one per image \[2\], got float64 \[2\]"),
+        ([0], None, r"or strings as labels, one per image \[2\], got int64 \[1\]"),
+        (["a", "c"], ["a", "b"], r"among the class names, got 'c' at index 1"),
+        ([None, 1], None, r"or strings as labels, .* got object"),
         ([0, 1], ["a", "a"], "expected different class names, got 'a' for classes 0 and 1"),
     ],
 )

@@ -66,7 +66,7 @@ class IndexableImages:
 
 def open_indexable(
     dataset: Any,
-    labels: Sequence[int] | np.ndarray | None = None,
+    labels: Sequence[int] | Sequence[str] | np.ndarray | None = None,
     class_names: Sequence[str] | None = None,
     *,
     keys: tuple[str, str] = ("image", "label"),
@@ -77,17 +77,18 @@ def open_indexable(
         dataset: Object with a length, whose items are pairs (image, label) or mappings, such as
             those of torchvision and of Hugging Face. An image is a PIL image, encoded bytes, or
             uint8 [H, W, 3] or [H, W].
-        labels: Labels [N]; by default ``dataset.targets``, the column of a Hugging Face dataset, or
-            else read from every item.
+        labels: Labels [N], numbers or names; by default ``dataset.targets``, the column of a
+            Hugging Face dataset, or else read from every item.
         class_names: Names of the classes; by default ``dataset.classes``, those of a Hugging Face
-            dataset, or else the numbers.
+            dataset, or else the labels themselves.
         keys: Keys of image and label in a mapping.
 
     Returns:
         The images.
 
     Raises:
-        ValueError: If labels are not integers in range, or two classes have one name.
+        ValueError: If labels are neither integers in range nor class names, or two classes have
+            one name.
 
     Example:
         >>> import numpy as np
@@ -99,8 +100,11 @@ def open_indexable(
     if labels is None:
         labels = _found_labels(dataset, keys)
     y = np.asarray(labels)
+    if y.ndim == 1 and all(isinstance(label, str) for label in y.tolist()):
+        class_names = sorted(set(y.tolist())) if class_names is None else class_names
+        y = _numbers(y.tolist(), class_names)
     if y.ndim != 1 or len(y) != len(dataset) or y.dtype.kind not in "iu" or not len(y):
-        rule = f"expected integer labels, one per image [{len(dataset)}]"
+        rule = f"expected integers or strings as labels, one per image [{len(dataset)}]"
         raise ValueError(f"{rule}, got {y.dtype} {list(y.shape)}")
     names = class_names if class_names is not None else _found_names(dataset, keys)
     names = tuple(map(str, names if names is not None else range(int(y.max()) + 1)))
@@ -111,12 +115,21 @@ def open_indexable(
     return IndexableImages(dataset, y.astype(np.int64), names, keys)
 
 
+def _numbers(labels: Sequence[str], class_names: Sequence[str]) -> np.ndarray:
+    """Return the places of labels among the class names."""
+    numbers = {str(name): c for c, name in enumerate(class_names)}
+    for i, label in enumerate(labels):
+        if label not in numbers:
+            raise ValueError(f"expected labels among the class names, got {label!r} at index {i}")
+    return np.array([numbers[label] for label in labels], dtype=np.int64)
+
+
 def _found_labels(dataset: Any, keys: tuple[str, str]) -> Any:
     if hasattr(dataset, "targets"):
         return dataset.targets
     if keys[1] in getattr(dataset, "column_names", ()):
         return dataset[keys[1]][:]
-    return [int(_parts(dataset[i], keys)[1]) for i in range(len(dataset))]
+    return [_parts(dataset[i], keys)[1] for i in range(len(dataset))]
 
 
 def _found_names(dataset: Any, keys: tuple[str, str]) -> Sequence[str] | None:
