@@ -14,9 +14,7 @@ ResNet-50 with all views of a batch: random crops, colours and RandAugment, made
 resident batch is the same step, compiled and in a CUDA graph, on one batch that stays on the GPU.
 The ratio of the first epoch is to the slower of decoding alone and training alone. "Other" is the
 GPU memory without the network and the decoded images. Each row is one run, and its speed the mean
-over five epochs. Two of those of Tiny-ImageNet-LT waited for the main thread, which drew the views
-of the next epoch; the other three, and four of five thereafter, reach 0.94 to 0.97. A thread draws
-them since then, which was not measured again.
+over all measured epochs from the second on: five of the JPEG files, twelve of Tiny-ImageNet-LT.
 {device}, torch {torch}."""
 SIDE_NOTE = """\
 Two runs side by side, on streams of their own, take {both:.2f} s per epoch of {case}; one after the
