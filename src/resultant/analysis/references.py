@@ -1,11 +1,13 @@
 r"""Reference classifiers of scikit-learn on the same directions as the vMF rules.
 
 The rows of the references are drawn here; `resultant.classifiers.references` fits them, in a
-process of its own where one is given. Nearest centroids need no fit: sums of the classes have them.
+process of its own where one is given. Nearest centroids and neighbours need no fit: sums of the
+classes have the former, one matrix product finds the latter.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
@@ -15,13 +17,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from resultant._core import chunks
 from resultant._core.background import Foreground
 from resultant.analysis.choice import ChoosingRows, Remaining
 from resultant.analysis.judging import Batch, FinishedRule
 from resultant.analysis.sampling import rank_in_class
 from resultant.analysis.space import FrozenSpace, unit_chunks
 from resultant.classes.statistics import ClassStatistics
-from resultant.classifiers.references import FIT, Reference, Task, votes
+from resultant.classifiers.calibration import fit_scale, log_losses
+from resultant.classifiers.references import FIT, Reference, Task
 from resultant.classifiers.scale import scale_of
 
 REFERENCES = ("none", "fast", "all")
@@ -35,6 +39,9 @@ NAMES = {
     "knn": "kNN by cosine",
     "centroid": "Nearest centroid",
 }
+
+# Values of k that are tried.
+NEIGHBOURS = (1, 3, 5, 10, 20, 50)
 
 # Rows times classes that choose settings of references.
 CHOOSING_CELLS = 1e6
@@ -94,8 +101,14 @@ class Samples:
 
     @property
     def train(self) -> Tensor:
-        """All training rows [n] that are fitted, ascending."""
+        """All training rows [n], ascending."""
         rows = [rows for pair in self.parts.values() for rows in pair]
+        return torch.cat(rows).unique()
+
+    @property
+    def fitted(self) -> Tensor:
+        """The training rows [n] that are fitted, ascending."""
+        rows = [rows for key, pair in self.parts.items() if key != "knn" for rows in pair]
         return torch.cat(rows).unique()
 
 
@@ -141,33 +154,33 @@ def reference_samples(
 
 def reference_task(space: FrozenSpace, rows: ChoosingRows, samples: Samples, level: str) -> Task:
     """Read the rows of the references as unit vectors."""
-    index = samples.train
+    index = samples.fitted
     choosing = (space.val, space.val_labels) if rows.split == "val" else (space.train, space.labels)
     places = {
         key: (torch.searchsorted(index, a).numpy(), torch.searchsorted(index, b).numpy())
         for key, (a, b) in samples.parts.items()
+        if key != "knn"
     }
     return Task(
         num_classes=space.num_classes,
         metric=rows.metric,
         iterations=BUDGETS[level].iterations,
-        x=_units(space.train, space.labels, index),
+        x=_units(space.train, space.labels, index).numpy(),
         y=space.labels[index].numpy(),
         samples=places,
-        query=_units(*choosing, samples.index),
+        query=_units(*choosing, samples.index).numpy(),
         own=samples.labels.numpy(),
         weights=samples.weights.numpy(),
-        held_out=_units(space.test, space.test_labels, samples.judged),
     )
 
 
-def _units(vectors: Any, labels: Any, index: Tensor) -> np.ndarray:
+def _units(vectors: Any, labels: Any, index: Tensor) -> Tensor:
     x = torch.empty(len(index), vectors.shape[1])
     for at, z, _ in unit_chunks(
         vectors, labels, 1 << 13, torch.float32, torch.device("cpu"), rows=index
     ):
         x[at] = z
-    return x.numpy()
+    return x
 
 
 class References:
@@ -223,25 +236,51 @@ class References:
         """
         if self.future is None:
             return []
-        rules = [self._finished(reference) for reference in self.future.result()]
-        rules.append(self._centroid(remaining[0]))
+        rules = [self._neighbours(), self._centroid(remaining[0])]
+        rules += [self._finished(reference) for reference in self.future.result()]
         order = list(NAMES)
         return sorted(rules, key=lambda rule: order.index(rule.key))
 
-    def _finished(self, r: Reference) -> FinishedRule:
+    def _note(self, rows: int) -> str:
+        """Return a sentence about a sample of the rows, or ""."""
         total = int(self.space.statistics.count.sum())
         hint = "; --references all fits more" if self.level == "fast" else ""
-        notes = [f"Fitted to a stratified sample of {r.rows:,} of {total:,} rows{hint}."]
-        notes = notes if r.rows < total else []
+        text = f"Fitted to a stratified sample of {rows:,} of {total:,} rows{hint}."
+        return text if rows < total else ""
+
+    def _finished(self, r: Reference) -> FinishedRule:
+        notes = [self._note(r.rows)] if self._note(r.rows) else []
         if r.stopped:
             notes.append(f"The solver was stopped after {r.stopped} iterations.")
-        scores = _nearest(r.near, self.space.num_classes)
-        if r.weight is not None and r.bias is not None:
-            scores = _linear(torch.from_numpy(r.weight), torch.from_numpy(r.bias))
+        scores = _linear(torch.from_numpy(r.weight), torch.from_numpy(r.bias))
         return FinishedRule(
             *(r.key, NAMES[r.key], "reference", r.settings, r.scale, scores, r.seconds, r.rows),
             " ".join(notes),
-            r.predict_seconds,
+        )
+
+    def _neighbours(self) -> FinishedRule:
+        """k nearest training rows, k chosen as C of a logistic regression is."""
+        space, samples = self.space, self.samples
+        trial, final = samples.parts["knn"]
+        query = torch.from_numpy(self.query)
+        own = space.labels[trial]
+        known = torch.isin(samples.labels, own)
+        most = min(NEIGHBOURS[-1], len(trial))
+        near = nearest(_units(space.train, space.labels, trial), own, query[known], most)
+        chosen = samples.labels[known], samples.weights[known] / samples.weights[known].sum()
+        best = (math.inf, 1, 1.0)
+        for k in (k for k in NEIGHBOURS if k <= most):
+            s = votes(near[:, :k], space.num_classes)
+            scale = fit_scale(s, *chosen)
+            best = min(best, (float(log_losses(s, chosen[0], scale) @ chosen[1]), k, scale))
+        x, y = _units(space.train, space.labels, final).to(space.device), space.labels[final]
+
+        def scores(batch: Batch) -> Tensor:
+            return votes(nearest(x, y.to(x.device), batch.z.float(), best[1]), space.num_classes)
+
+        return FinishedRule(
+            *("knn", NAMES["knn"], "reference", {"k": best[1]}, best[2], scores, 0.0, len(x)),
+            self._note(len(x)),
         )
 
     def _centroid(self, remaining: ClassStatistics) -> FinishedRule:
@@ -272,12 +311,24 @@ def _linear(weight: Tensor, bias: Tensor) -> Callable[[Batch], Tensor]:
     return scores
 
 
-def _nearest(near: np.ndarray | None, C: int) -> Callable[[Batch], Tensor]:
-    def scores(batch: Batch) -> Tensor:
-        assert near is not None
-        return torch.from_numpy(votes(near[batch.at], C)).to(batch.z)
+def nearest(x: Tensor, y: Tensor, query: Tensor, k: int) -> Tensor:
+    """Return the classes [M, k] of the rows ``x`` [n, p] of largest cosine with unit rows
+    ``query`` [M, p], the largest first; ``y`` [n] are the classes of ``x``."""
+    near = torch.empty(len(query), k, dtype=y.dtype, device=y.device)
+    for rows in chunks.row_slices(len(query), 4 * len(x), chunks.MATRIX_BYTES, x.device):
+        near[rows] = y[(query[rows] @ x.T).topk(k, 1).indices]
+    return near
 
-    return scores
+
+def votes(near: Tensor, C: int) -> Tensor:
+    """Logarithms of the shares [n, C] of votes of neighbours [n, k], with one vote for all classes.
+
+    Among equal votes the first class wins, as in scikit-learn.
+    """
+    n, k = near.shape
+    cells = torch.arange(n, device=near.device)[:, None] * C + near
+    count = torch.bincount(cells.flatten(), minlength=n * C).view(n, C)
+    return torch.log((count.float() + 1 / C) / (k + 1))
 
 
 def stratified(labels: Tensor, number: float, seed: int = 0) -> Tensor:

@@ -1,8 +1,8 @@
 r"""Reference classifiers of scikit-learn on unit rows, with settings chosen on rows left out.
 
-C of logistic regression, k of kNN, the exponent of tau-normalization and the scale of the scores
-have the least cross-entropy on the rows that choose, as the settings of the vMF rules have. Nothing
-here needs torch: a process of its own fits the references while torch loads and works.
+C of logistic regression, the exponent of tau-normalization and the scale of the scores have the
+least cross-entropy on the rows that choose, as the settings of the vMF rules have. Nothing here
+needs torch: a process of its own fits the references while torch loads and works.
 """
 
 from __future__ import annotations
@@ -22,20 +22,17 @@ from resultant.classifiers.scale import cross_entropies, scale_of
 # The function that fits references, the modules of scikit-learn that it needs, and a package that
 # they would load for data frames.
 FIT = "resultant.classifiers.references:fit_references"
-MODULES = (
-    *("sklearn.linear_model", "sklearn.neighbors", "sklearn.discriminant_analysis"),
-    "threadpoolctl",
-)
+MODULES = ("sklearn.linear_model", "sklearn.discriminant_analysis", "threadpoolctl")
 WITHOUT = ("pandas",)
 
 # Settings that are tried; C is extended threefold beyond an edge that is best.
 COSTS = (3.0, 10.0)
 COST_LIMITS = (1e-3, 1e5)
 
-# Largest slope at which a trial stops. The penalty changes the slope of the mean loss by little
-# from one C to the next: with 1e-3 a warm start would stop before its first step, whatever C.
-TOLERANCE = 3e-5
-NEIGHBOURS = (1, 3, 5, 10, 20, 50)
+# Largest slope at which the solver stops, as in scikit-learn. The penalty changes the slope of the
+# mean loss by little from one C to the next: with 1e-3 a warm start would stop before its first
+# step, whatever C.
+TOLERANCE = 1e-4
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 
 # A function of unit rows [n, p] that returns scores [n, C].
@@ -52,12 +49,11 @@ class Task:
         iterations: The most iterations of a logistic regression.
         x: Unit rows [n, p] of which samples are drawn.
         y: Their classes [n].
-        samples: Positions in ``x`` by ``lda``, ``knn``, ``logistic`` and ``logistic-balanced``:
-            the rows that are fitted while settings are chosen, and those of the final fit.
+        samples: Positions in ``x`` by ``lda``, ``logistic`` and ``logistic-balanced``: the rows
+            that are fitted while settings are chosen, and those of the final fit.
         query: Unit rows [m, p] that choose.
         own: Their classes [m].
         weights: Their weights [m].
-        held_out: Unit rows [M, p] whose neighbours kNN finds.
     """
 
     num_classes: int
@@ -69,7 +65,6 @@ class Task:
     query: np.ndarray
     own: np.ndarray
     weights: np.ndarray
-    held_out: np.ndarray
 
     def fitted(self, key: str) -> tuple[np.ndarray, np.ndarray]:
         """Rows and classes of the final fit."""
@@ -114,12 +109,10 @@ class Reference:
         key: Its name.
         settings: Chosen settings by name.
         scale: Factor of the scores that makes probabilities of them.
-        seconds: Seconds of the final fit.
+        seconds: Seconds of the final fit, and of the fit that it starts from.
         rows: Rows of the final fit.
-        weight: Weights [C, p] of a linear classifier, else None.
-        bias: Its intercepts [C]; -inf for a class that was not fitted.
-        near: Classes [M, k] of the neighbours of the held-out rows, else None.
-        predict_seconds: Seconds to find them.
+        weight: Weights [C, p].
+        bias: Intercepts [C]; -inf for a class that was not fitted.
         stopped: Iterations after which the solver was stopped, 0 if it had converged.
     """
 
@@ -128,10 +121,8 @@ class Reference:
     scale: float
     seconds: float
     rows: int
-    weight: np.ndarray | None = field(default=None, repr=False)
-    bias: np.ndarray | None = field(default=None, repr=False)
-    near: np.ndarray | None = field(default=None, repr=False)
-    predict_seconds: float = 0.0
+    weight: np.ndarray = field(repr=False)
+    bias: np.ndarray = field(repr=False)
     stopped: int = 0
 
 
@@ -160,10 +151,7 @@ def fit_references(task: Task) -> list[Reference]:
     """Fit the references that a task has samples for."""
     from threadpoolctl import threadpool_limits
 
-    families = [
-        [family for key, family in group if key in task.samples]
-        for group in ((("logistic", _logistic),), (("lda", _lda), ("knn", _knn)))
-    ]
+    families = [f for key, f in (("logistic", _logistic), ("lda", _lda)) if key in task.samples]
     # Convergence within the iterations of the budget is not needed for a reference. Small products
     # are no faster on several threads of BLAS, which wait for one another beside those of torch.
     with (
@@ -172,8 +160,8 @@ def fit_references(task: Task) -> list[Reference]:
         ThreadPoolExecutor(len(families)) as threads,
     ):
         warnings.simplefilter("ignore")
-        fitted = threads.map(lambda group: [_fitted(family, task) for family in group], families)
-        return [r for group in fitted for references in group for r in references]
+        fitted = threads.map(lambda family: _fitted(family, task), families)
+        return [reference for references in fitted for reference in references]
 
 
 def _fitted(family: Callable[[Task], list[Reference]], task: Task) -> list[Reference]:
@@ -215,36 +203,6 @@ def _lda(task: Task) -> list[Reference]:
     ]
 
 
-def _knn(task: Task) -> list[Reference]:
-    from sklearn.neighbors import NearestNeighbors
-
-    def near(x: np.ndarray, y: np.ndarray, query: np.ndarray, k: int) -> np.ndarray:
-        # Euclidean neighbours of unit vectors are those of the cosine, and faster.
-        index = NearestNeighbors(algorithm="brute").fit(x)
-        return y[index.kneighbors(query, k, return_distance=False)]
-
-    x, y, chooser = task.trial("knn")
-    ks = [k for k in NEIGHBOURS if k <= len(x)]
-    labels = near(x, y, chooser.query, ks[-1])
-    k, scale = chooser.best((k, votes(labels[:, :k], task.num_classes)) for k in ks)
-    x, y = task.fitted("knn")
-    started = time.perf_counter()
-    labels = near(x, y, task.held_out, k)
-    seconds = time.perf_counter() - started
-    return [Reference("knn", {"k": k}, scale, 0.0, len(x), near=labels, predict_seconds=seconds)]
-
-
-def votes(near: np.ndarray, C: int) -> np.ndarray:
-    """Logarithms of the shares [n, C] of votes of neighbours [n, k], with one vote for all classes.
-
-    Among equal votes the first class wins, as in scikit-learn.
-    """
-    n, k = near.shape
-    cells = np.arange(n)[:, None] * C + near
-    count = np.bincount(cells.ravel(), minlength=n * C).reshape(n, C)
-    return np.log((count + 1 / C) / (k + 1)).astype(np.float32)
-
-
 def _logistic(task: Task) -> list[Reference]:
     from sklearn.linear_model import LogisticRegression
 
@@ -268,16 +226,19 @@ def _logistic(task: Task) -> list[Reference]:
         settings = {"class_weight": kinds[key], "max_iter": task.iterations}
         trial = LogisticRegression(tol=TOLERANCE, warm_start=True, **settings)
         costs = COSTS if cost is None else (cost,)
-        cost, scale, model = _cost(trial, costs, x, y, linear, chooser)
+        cost, scale, model, seconds = _cost(trial, costs, x, y, linear, chooser)
         if len(x) < len(full_x) / 2:
             # A model of few rows says nothing about the scale of one of many; the fit has its own.
             scale = 1.0
         # The same penalty per row; two digits are enough.
         penalty = float(f"{cost * len(x) / len(full_x):.2g}")
-        final = LogisticRegression(C=penalty, **settings)
+        final = copy(model).set_params(C=penalty)
         started = time.perf_counter()
+        if not np.array_equal(final.classes_, np.unique(full_y)):
+            final, seconds = LogisticRegression(C=penalty, tol=TOLERANCE, **settings), 0.0
         final.fit(full_x, full_y)
-        common, fitted = (time.perf_counter() - started, len(full_x)), linear(final)
+        seconds += time.perf_counter() - started
+        common, fitted = (seconds, len(full_x)), linear(final)
         steps = int(np.max(final.n_iter_))
         stopped = steps if steps >= task.iterations else 0
         references.append(
@@ -305,14 +266,16 @@ def _cost(
     y: np.ndarray,
     linear: Callable[[Any], Linear],
     chooser: Chooser,
-) -> tuple[float, float, Any]:
+) -> tuple[float, float, Any, float]:
     """Choose C along a path of warm starts; a path of several values is extended while its edge is
-    best. Return C, the scale of the scores and the model that was fitted with C."""
-    tried: dict[float, tuple[float, float, Any]] = {}
+    best. Return C, the scale of the scores, the model that was fitted with C, and its seconds."""
+    tried: dict[float, tuple[float, float, Any, float]] = {}
 
     def fit(cost: float) -> None:
+        started = time.perf_counter()
         model.set_params(C=cost).fit(x, y)
-        tried[cost] = *chooser.loss(linear(model)(chooser.query)), copy(model)
+        seconds = time.perf_counter() - started
+        tried[cost] = *chooser.loss(linear(model)(chooser.query)), copy(model), seconds
 
     for cost in costs:
         fit(cost)
@@ -327,7 +290,6 @@ def _cost(
 
 
 def _mean_of_centroids(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    classes, index = np.unique(y, return_inverse=True)
-    total = np.zeros((len(classes), x.shape[1]))
-    np.add.at(total, index, x)
-    return (total / np.bincount(index)[:, None]).mean(0)
+    """Return the mean [p] of the means of the classes."""
+    weights = 1 / np.bincount(y)[y]
+    return weights @ x / weights.sum()
