@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from safetensors.torch import load_file
 from torch.distributed import checkpoint
 
@@ -130,18 +131,45 @@ def test_checkpoints_for_any_number_of_processes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_one_process_holds_all_classes(realization: str) -> None:
-    plain, shard = (
+    plain, shard = both_losses(realization)
+    require_equal(plain, shard, "cpu", torch.float64)
+    assert all(map(torch.equal, plain.buffers(), shard.buffers()))
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_group_of_one_process(device: str, tmp_path: Path) -> None:
+    """The exchanges of gloo, and of NCCL on a GPU."""
+    plain = [both_losses(realization)[0] for realization in REALIZATIONS]
+    backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
+    dist.init_process_group(backend, f"file://{tmp_path}/group", rank=0, world_size=1)
+    try:
+        for one, realization in zip(plain, REALIZATIONS, strict=True):
+            require_equal(one.to(device), both_losses(realization)[1].to(device), device)
+    finally:
+        dist.destroy_process_group()
+
+
+def both_losses(realization: str) -> tuple[ProCoLoss, ProCoLoss]:
+    """Return the loss of one process, and the loss in shards."""
+    one, sharded = (
         ProCoLoss(C, P, TAU, realization, class_counts=COUNTS, shard_classes=shard)
         for shard in (False, True)
     )
+    return one, sharded
+
+
+def require_equal(
+    plain: ProCoLoss, shard: ProCoLoss, device: str, dtype: torch.dtype = torch.float32
+) -> None:
+    wide = dtype == torch.float64
     for _ in range(2):
-        z, y = batch(2)
+        z, y = (a.to(device) for a in batch(2, dtype=dtype))
         z.requires_grad_()
         a, b = plain(z, y), shard(z, y)
-        torch.testing.assert_close(b, a, rtol=1e-12, atol=0)
+        torch.testing.assert_close(b, a, rtol=1e-12 if wide else 2e-5, atol=0)
         grads = [torch.autograd.grad(loss, z)[0] for loss in (a, b)]
-        torch.testing.assert_close(grads[1], grads[0], rtol=1e-9, atol=1e-12)
-    assert all(map(torch.equal, plain.buffers(), shard.buffers()))
+        rtol, atol = (1e-9, 1e-12) if wide else (2e-4, 2e-6)
+        torch.testing.assert_close(grads[1], grads[0], rtol=rtol, atol=atol)
 
 
 def test_shares_of_classes(monkeypatch: pytest.MonkeyPatch) -> None:
