@@ -1,11 +1,13 @@
 """Text of others in messages: names and errors for a terminal, a table, a page and a file name.
 
 A name from a file may hold anything. `one_line` and `visible` serve the terminal, `csv_cell` tables
-for spreadsheets, and `file_name` names of files; the templates of pages escape by themselves.
+for spreadsheets, `file_name` names of files, and `html_text` links in pages, whose templates escape
+all else by themselves.
 """
 
 from __future__ import annotations
 
+import html
 import os
 import re
 from collections.abc import Iterable
@@ -88,6 +90,11 @@ def csv_cell(value: object) -> object:
     except ValueError:
         return f"'{value}"
     return value
+
+
+def html_text(text: str) -> str:
+    """A text as a part of HTML, also in an attribute."""
+    return html.escape(text)
 
 
 def file_name(name: str) -> str:

@@ -6,7 +6,8 @@ import importlib.resources
 import re
 from dataclasses import dataclass
 from functools import cache
-from html import escape
+
+from resultant._core.text import html_text
 
 
 @dataclass(frozen=True)
@@ -332,7 +333,7 @@ def _pattern() -> tuple[re.Pattern[str], dict[str, str]]:
     slugs = {}
     for term in TERMS:
         for word in (term.name, *term.aliases):
-            slugs[escape(word).lower()] = term.slug
+            slugs[html_text(word).lower()] = term.slug
     # With a capital it is the rule.
     slugs |= {"cosine": "direction", "Cosine": "cosine-rule"}
     longest = sorted(slugs, key=len, reverse=True)
@@ -364,7 +365,7 @@ def link_terms(text: str, *, links: bool = True) -> str:
             return f'<span class="term" data-term="term-{slug}">{match[0]}</span>'
         return f'<a class="term" href="#term-{slug}">{match[0]}</a>'
 
-    return pattern.sub(link, escape(text))
+    return pattern.sub(link, html_text(text))
 
 
 def find_term(text: str) -> str | None:
@@ -375,5 +376,5 @@ def find_term(text: str) -> str | None:
         ('term-gain', None)
     """
     pattern, slugs = _pattern()
-    match = pattern.search(escape(text))
+    match = pattern.search(html_text(text))
     return None if match is None else f"term-{slugs.get(match[0]) or slugs[match[0].lower()]}"
