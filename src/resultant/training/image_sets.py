@@ -160,11 +160,11 @@ def train_images(
         device=device,
         note=note,
     )
+    # All of them first, so that the disk has space for all.
+    decoded, *held_out = map(open_images_of, (data.train, *data.held_out_splits.values()))
     # Before the training, which a broken held-out image would otherwise end.
-    held_out = [open_images_of(source) for source in data.held_out_splits.values()]
     for images in held_out:
         images.fill()
-    decoded = open_images_of(data.train)
     if distributed.distributed():
         decoded.fill()
     # The workers start before the network is built, and decode while it is compiled.
