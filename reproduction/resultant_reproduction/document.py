@@ -70,8 +70,11 @@ def contents(
         "beyond": beyond(evidence),
         "scaled": {row.title: row for row in calibration.packaged_rows()},
         "pages": folder.as_posix(),
-        "scoreboard": (scoreboard(judged, folder, stand_in.short(every)), SCOREBOARD),
-        "photographs": stand_in.sentence(every),
+        "scoreboard": (
+            scoreboard(judged, folder, stand_in.listed(stand_in.equal_gain(every))),
+            SCOREBOARD,
+        ),
+        "photographs": stand_in.headline(every),
         "claims": [
             (question["text"], [c.row() for c in judged.values() if c.entry["question"] == name])
             for question in load("claims")["question"]

@@ -6,7 +6,6 @@ and judge nothing but the direction.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -235,56 +234,30 @@ def accuracy_rows(records: Records) -> Iterator[tuple[str, ...]]:
             yield f"{kind}: {arm_title(*arm)}", *cells
 
 
-def _equal_gain(records: Records) -> list[Effect]:
+def equal_gain(records: Records) -> list[Effect]:
     """Pure Angular at beta 0 less ProCo after contrastive training of ResNet-50."""
     name = f"ResNet-50: {TITLES['angular']} less ProCo, "
     return [c for c in contrasts(records, ("ResNet-50",)) if c.title.startswith(name)]
 
 
-def _listed(effects: Sequence[Effect], word: int) -> str:
-    """List effects by a word of their titles, with networks, printed effect and direction."""
-    return "; ".join(
-        f"{re.split(', |: ', e.title)[word]} {e.ours.text(2)} (networks: "
-        f"{' and '.join(map(str, e.networks))}; ImageNet-LT {e.printed:+.2f}): {e.direction}"
+def listed(effects: Sequence[Effect]) -> str:
+    """List effects of encoder and projection with networks and direction."""
+    return ", ".join(
+        f"{next(s for s in SPACES if s in e.title)} {e.ours.text(2)} "
+        f"[{' and '.join(map(str, e.networks))}] ({e.direction})"
         for e in effects
     )
 
 
 def headline(records: Records) -> str:
-    """The answer in two sentences; empty without a contrast of Pure Angular."""
-    own = _equal_gain(records)
-    if not own:
-        return ""
-    return (
-        "Tiny-ImageNet-LT, a stand-in. Training with Pure Angular less ProCo changes long-tail "
-        f"probes by, in points: {_listed(own, -1)}. Equal gains change frozen features by: "
-        f"{_listed(frozen_effects(records), 0)}."
+    """The answer in two sentences; parts without networks are left out."""
+    frozen, trained = frozen_effects(records), equal_gain(records)
+    parts = (
+        ("Equal gains change frozen features by", frozen),
+        ("Training with Pure Angular in place of ProCo changes long-tail probes by", trained),
     )
-
-
-def short(records: Records) -> str:
-    """Contrasts of Pure Angular in a few words, such as ``encoder +0.10 [-0.20, +0.40]``."""
-    return ", ".join(
-        f"{c.title.rpartition(', ')[2]} {c.ours.text(2)}, {c.direction}"
-        for c in _equal_gain(records)
-    )
-
-
-def sentence(records: Records) -> str:
-    """Effects of equal gains on frozen features and in training, as a sentence of the guide."""
-    frozen, trained = frozen_effects(records), _equal_gain(records)
-    if not frozen:
-        return ""
-    texts = [
-        ", ".join(
-            f"{re.split(', |: ', e.title)[word]}s by {e.ours.text(2)} "
-            f"[{' and '.join(map(str, e.networks))}]"
-            for e in effects
-        )
-        for effects, word in ((frozen, 0), (trained, -1))
-    ]
-    more = f"; training with Pure Angular changes probes of {texts[1]}" if trained else ""
-    return f"equal gains change frozen {texts[0]}{more}"
+    texts = [f"{words} {listed(effects)} points." for words, effects in parts if effects]
+    return " ".join(("On a stand-in for ImageNet-LT:", *texts)) if texts else ""
 
 
 def photographs(evidence: Evidence) -> Outcome:

@@ -30,12 +30,13 @@ from resultant_reproduction.plan import (
 )
 from resultant_reproduction.stand_in import (
     contrasts,
+    equal_gain,
     frozen_effects,
     frozen_numbers,
+    headline,
+    listed,
     photographs,
     printed_effect,
-    sentence,
-    short,
 )
 from tiny_cifar import tiny_cifar, tiny_config
 from training_records import record
@@ -237,7 +238,9 @@ def test_contrasts_of_the_stand_in() -> None:
     reached = outcome.sections["Accuracy after training"]
     assert "| ResNet-50: ProCo | 30.50 ± 0.50 [3 of 4] |" in reached
     assert "| ResNet-50, joint: ProCo |  |  | no run |" in reached
-    assert short(Records(records)).startswith(f"encoder {encoder.ours.text(2)}, same direction, ")
+    text = f"encoder {encoder.ours.text(2)} [3 and 3] (same direction), projection "
+    assert listed(equal_gain(Records(records))).startswith(text)
+    assert headline(Records(records)).endswith("(same direction) points.")
     (alone,) = {c.direction for c in contrasts(Records(records[2:4]))}
     assert alone == "open"
 
@@ -254,7 +257,7 @@ def test_frozen_rows_of_the_stand_in() -> None:
     rows = {title: ours for title, _, ours in frozen_numbers(Records(records))}
     assert rows["projection: boundary error (degrees)"] == "1.00000 ± 0.00000 [3]"
     assert rows["encoder: certified queries"] == "900 ± 0 of 1,000 [3]"
-    assert sentence(Records(records)).startswith("equal gains change frozen encoders by +1.10 [")
+    assert "Equal gains change frozen features by encoder +1.10 [" in headline(Records(records))
     (alone,) = {e.direction for e in frozen_effects(Records(records[:1]))}
     assert alone == "open"
 
