@@ -126,7 +126,7 @@ def test_pretrained_without_weights(monkeypatch: pytest.MonkeyPatch, connected: 
     monkeypatch.setattr(timm_encoders, "reachable", lambda address: connected)
     before = constants.is_offline_mode()
     got = ": cannot reach the hub" if connected else " no answer from .* no weights in its cache"
-    rule = f"weights of resnet50, fetched by timm, got{got}; without a network, give a file"
+    rule = f"weights of resnet50, fetched by timm, got{got}; without a network, --weights takes"
     with pytest.raises(ValueError, match=rule):
         timm_encoder("resnet50", pretrained=True)
     assert offline == [before or not connected] and constants.is_offline_mode() == before

@@ -93,7 +93,7 @@ def _pretrained(timm: Any, architecture: str, options: dict[str, Any]) -> nn.Mod
         got = f": {' '.join(str(error).split())[:200]}"
         if not connected:
             got = f" no answer from {hub_host()} and no weights in its cache"
-        raise ValueError(f"{rule}, got{got}; without a network, give a file of weights") from None
+        raise ValueError(f"{rule}, got{got}; without a network, --weights takes a file") from None
 
 
 def feature_width(encoder: nn.Module) -> int:
