@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,10 +15,11 @@ from sklearn.model_selection import train_test_split
 
 from frozen_data import C, features
 from resultant.analysis import Advice, FrozenSpace, advise, load_space
+from resultant.analysis.advice import RuleRow
 from resultant.analysis.headline import headline
 from resultant.analysis.references import BUDGETS
 from resultant.analysis.result import UnansweredError
-from resultant.analysis.snippet import Source, reference_snippet, store_code
+from resultant.analysis.snippet import Source, reference_snippet, store_code, vmf_snippet
 from resultant.features import FeatureStore, write_store
 from resultant.features.prepare import prepare
 
@@ -163,3 +165,24 @@ def test_a_scale_that_worsens_the_log_loss_is_said(small: FrozenSpace) -> None:
         own = replace(row, after=replace(row.after, nll=row.before.nll + change))
         _, sentences = headline((own,), own, own, None, None, **options)
         assert ("which is worse" in sentences[1]) == said
+
+
+def rule_row(key: str, settings: dict[str, Any]) -> RuleRow:
+    none: Any = None
+    return RuleRow(key, key, "vmf", settings, 0.5, 0.4, 0.6, 0.5, {}, none, none, 0.0, 0.0, 9)
+
+
+def test_snippets_open_what_was_analyzed() -> None:
+    """Features of the package or of a file, and rows that are kept apart and choose."""
+    assert "with packaged_file() as path:" in store_code(None, features="encoder")
+    fields: dict[str, Any] = {"opened": "", "feature": "z", "test": "test", "estimator": "mle"}
+    assert Source(**fields).apart == ""
+    assert "store['val/z']" in Source(**fields, val="val").apart
+    assert "a[~fitted]" in Source(**fields, fit_fraction=0.8).apart
+    settings = {"temperature": 0.1, "beta": 0.0, "prior": 0.0, "scale": 2.0}
+    settings["calibration"] = "vector"
+    row = rule_row("native", settings)
+    assert "    calibration='vector',\n" in vmf_snippet(row, Source(**fields))
+    apart = vmf_snippet(row, Source(**fields, val="val"))
+    assert "classifier.calibrate(Xv, yv, 'vector')" in apart and "calibration=" not in apart
+    assert reference_snippet(rule_row("tau-normalized", {}), Source(**fields), 100) == ""

@@ -68,6 +68,18 @@ def test_rounded_features_are_normalized(dtype: torch.dtype) -> None:
     assert state.mu.dtype == F64
 
 
+def test_values_that_are_not_checked() -> None:
+    z, y = sample()
+    weights = 1 + torch.rand(len(y), dtype=F64)
+    fits = []
+    for validate in (None, False):
+        statistics = ClassStatistics(C, P).update(z, y, weights, validate_args=validate)
+        left_out = statistics.leave_one_out(z, y, weights=weights, validate_args=validate)
+        fits.append((statistics.total, *left_out))
+    for a, b in zip(*fits, strict=True):
+        assert torch.equal(a, b)
+
+
 def test_weights_repeat_samples() -> None:
     z, y = sample()
     times = torch.randint(0, 4, (len(y),))

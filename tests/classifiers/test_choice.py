@@ -223,6 +223,9 @@ def test_saved_classifiers_continue(labels: list, tmp_path: Path) -> None:
         np.testing.assert_array_equal(loaded.predict_proba(X), made.predict_proba(X))
     with pytest.raises(ValueError, match=r"expected .* a file of VMFClassifier\.save, got format"):
         VMFClassifier.load(tmp_path / "c.safetensors")
+    made.classes_ = made.classes_.astype(bytes)
+    with pytest.raises(ValueError, match="expected labels of strings or numbers, got "):
+        made.save(tmp_path / "c.safetensors")
     (tmp_path / "c.safetensors").write_bytes(b"no")
     with pytest.raises(ValueError, match="got a file that cannot be read"):
         VMFClassifier.load(tmp_path / "c.safetensors")

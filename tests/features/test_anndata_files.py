@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 from resultant._core import chunks
-from resultant.features import FeatureStore, anndata_files
+from resultant.features import FeatureStore, anndata_files, anndata_program
 from torture import KEPT
 
 h5py = pytest.importorskip("h5py")
@@ -42,6 +42,27 @@ def write(path: Path, *, sparse: bool = False, **obs: Any) -> Path:
     return path
 
 
+def ask_here(path: Path, into: np.ndarray | None = None, **call: Any) -> list[Any]:
+    """Answer a request without the program."""
+    try:
+        entries = anndata_program._answer(str(path), anndata_files.MAX_WIDTH, **call)
+    except Exception as error:
+        raise ValueError(f"{anndata_files._rule(path)}, got: {error}") from None
+    if into is not None:
+        ((_, rows),) = entries
+        assert rows is not None
+        into[:] = rows
+    return entries
+
+
+@pytest.fixture(params=["program", "function"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program, then its function in this process."""
+    if request.param == "function":
+        monkeypatch.setattr(anndata_files._program, "ask", ask_here)
+
+
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("sparse", [False, True])
 def test_features_labels_and_identities(tmp_path: Path, sparse: bool) -> None:
     store = FeatureStore.open(write(tmp_path / "a.h5ad", sparse=sparse, n_genes=np.arange(30)))
@@ -61,6 +82,7 @@ def test_splits_and_other_labels(tmp_path: Path) -> None:
     assert store["train/labels"].tolist() == (Y == 0)[:20].astype(int).tolist()
 
 
+@pytest.mark.usefixtures("reader")
 def test_links_to_other_files_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a.h5ad")
     path = write(tmp_path / "b.h5ad")
@@ -107,6 +129,7 @@ def shortened(file: Any) -> None:
     file["X/data"] = np.ones(10, np.float32)
 
 
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -125,6 +148,7 @@ def test_contradictions_are_refused(tmp_path: Path, damage: Any, message: str) -
         FeatureStore.open(path).rows("train/X").read(0, 30)
 
 
+@pytest.mark.usefixtures("reader")
 def test_what_is_no_feature_is_passed_over(tmp_path: Path) -> None:
     """Cubes, matrices by columns and tables without codes; categories may be numbers."""
     path = write(tmp_path / "a.h5ad", pairs=np.ones((30, 2)), complex=np.ones(30, complex))
@@ -148,6 +172,8 @@ def test_no_file_and_too_many_columns(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(anndata_files, "MAX_WIDTH", 5)
     with pytest.raises(ValueError, match="7 columns in '/X'"):
         FeatureStore.open(path)
+    with pytest.raises(ValueError, match="7 columns in '/X'"):
+        ask_here(path)
     with pytest.raises(ValueError, match="got no such file"):
         anndata_files.read_anndata(tmp_path / "b.h5ad")
 

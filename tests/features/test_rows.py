@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from resultant._core import chunks
-from resultant.features.rows import MappedRows
+from resultant.features.rows import IndexedRows, MappedRows, MemoryRows
 from resultant.features.store import FeatureStore, write_store
 from resultant.features.subsets import held_out
 from small_store import rows_and_labels
@@ -91,3 +91,8 @@ def test_a_bad_row_is_named_with_its_file(tmp_path: Path) -> None:
             result.check()
     with pytest.raises(ValueError, match=r"ed z of .*1\.safetensors finite, got nan in row 17$"):
         held_out(FeatureStore.open(tmp_path / "1.safetensors")).check()
+
+
+def test_no_rows_of_a_selection() -> None:
+    rows = IndexedRows(MemoryRows(torch.eye(3)), torch.tensor([0, 2]))
+    assert rows.read(1, 1).shape == (0, 3) and torch.equal(rows.read(0, 2), torch.eye(3)[[0, 2]])

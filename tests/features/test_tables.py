@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from resultant._core import chunks
-from resultant.features import FeatureStore
+from resultant.features import FeatureStore, csv_files
 from resultant.features.partition import open_store
 from resultant.features.prepare import prepare
 
@@ -144,10 +144,32 @@ def test_csv_beyond_the_memory_is_read_again(
     path = write_csv(tmp_path / "a.csv", wide())
     whole = FeatureStore.open(path)["train/f"]
     monkeypatch.setattr(chunks, "HELD_BYTES", 100)
+    # Batches of a few rows.
+    monkeypatch.setattr(chunks, "TEXT_BYTES", 1000)
     store = FeatureStore.open(path)
     assert store.copied_bytes("train/f") == 40 * 12 * 8
+    assert torch.equal(store.rows("train/f").read(33, 40), whole[33:])
     assert torch.equal(torch.cat([piece for _, piece in store.chunks("train/f", 7)]), whole)
     assert torch.equal(store["train/f"], whole)
+
+
+def test_csv_that_is_shorter_than_before_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_csv(tmp_path / "a.csv", wide())
+    monkeypatch.setattr(chunks, "HELD_BYTES", 100)
+    store = FeatureStore.open(path)
+    write_csv(path, wide().slice(0, 30))
+    with pytest.raises(ValueError, match=r"expected 40 rows in .*a\.csv, got 30"):
+        _ = store["train/f"]
+
+
+def test_csv_of_too_many_columns_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_files, "MAX_WIDTH", 12)
+    with pytest.raises(ValueError, match=r"a\.csv .* got: 13 columns"):
+        FeatureStore.open(write_csv(tmp_path / "a.csv", wide()))
 
 
 def test_csv_without_a_header_is_refused(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def test_names_with_commas_and_blanks(tmp_path: Path) -> None:
         (["a.png 99999999999999999999"], r"list\.txt:1"),
         (["path,label"], r"list\.txt:1"),
         (["a.png,"], r"list\.txt:1"),
+        (['"a.png"'], r"list\.txt:1"),
         ([""], "expected lines 'path label' .*, got none"),
     ],
 )

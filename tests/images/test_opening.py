@@ -64,6 +64,16 @@ def test_parquet(labels: list[Any], plain: bool, tmp_path: Path) -> None:
     assert train.name(8) == f"{second} row 1"
 
 
+def test_categories_of_parquet(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    for split in ("train", "test"):
+        labels = pa.array(["owl", "jay", "owl"]).dictionary_encode()
+        write_parquet(tmp_path / f"{split}.parquet", labels)
+    splits = open_images(tmp_path)
+    assert splits.class_names == ("jay", "owl") and splits.counts.tolist() == [1, 2]
+
+
 def test_one_parquet_file_or_a_pattern(tmp_path: Path) -> None:
     labels = [0, 1] * 5
     for name in ("part-0", "part-1"):
@@ -268,6 +278,17 @@ def mixed_labels(root: Path) -> None:
     write_parquet(root / "test.parquet", ["a", "b"])
 
 
+def mixed_labels_of_one_split(root: Path) -> None:
+    write_parquet(root / "train-0.parquet", [0, 1])
+    write_parquet(root / "train-1.parquet", ["a", "b"])
+
+
+def label_beyond_integers(root: Path) -> None:
+    import pyarrow as pa
+
+    write_parquet(root / "train.parquet", pa.array([0, 2**63], pa.uint64()))
+
+
 def label_beyond_the_names(root: Path) -> None:
     write_parquet(root / "train.parquet", [0, 1, 5], names=["a", "b"])
 
@@ -304,6 +325,8 @@ def some_files_without_split(root: Path) -> None:
         (null_label, r"expected a label in 'label' at .*train\.parquet row 1, got null"),
         (not_parquet, r"expected .*train\.parquet to be Parquet, got: "),
         (mixed_labels, "labels of one kind in all splits, got names in test, numbers in train"),
+        (mixed_labels_of_one_split, "expected label of one type in all files, got both kinds"),
+        (label_beyond_integers, r"labels of .*train\.parquet below 2\^63, got 9223372036854775808"),
         (label_beyond_the_names, r"labels in \[0, 2\), .* got 5 of .*train\.parquet row 2"),
         (only_test, "expected a training split too, not only test and val, got none"),
         (loose_images, r"expected a folder of images per class in .*, got a\.png"),

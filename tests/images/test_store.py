@@ -157,6 +157,14 @@ def test_spoiled_store_is_decoded_again(tmp_path: Path, spoil: str) -> None:
     assert np.array_equal(pixels_of(again, 3), expected(images, 3))
 
 
+def test_sizes_of_other_images_are_refused(tmp_path: Path) -> None:
+    images = source(tmp_path / "files", 6)
+    folder = open_store(images, tmp_path / "s", SHORT, workers=0).folder
+    tensor_files.save(folder / stores.INDEX, {"sizes": torch.ones(5, 2, dtype=torch.int32)}, {})
+    with pytest.raises(ValueError, match=r"the sizes of 6 images in .*; delete the folder"):
+        open_store(images, tmp_path / "s", SHORT, workers=0)
+
+
 @pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_broken_image_is_named(tmp_path: Path, workers: int) -> None:
     images = source(tmp_path / "files")

@@ -28,7 +28,7 @@ from resultant._core import validation
 from resultant.analysis import Policy, decide
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.classifiers.vmf import CosinePrototypeClassifier
-from resultant.score.limits import temperature_range
+from resultant.score.limits import require_temperature, temperature_range
 
 F32, F64 = torch.float32, torch.float64
 SHORT = r"expected {} >= 7.62939e-06 in torch.float32, got {}"
@@ -110,6 +110,12 @@ def test_low_temperatures_are_rejected(name: str, entry: Callable[[float], Any])
     with pytest.raises(ValueError, match=rf"expected {name} <= 1.26765e\+30 in .*32, got 1e\+35"):
         entry(1e35)
     entry(2.0**-17)
+
+
+def test_temperatures_that_are_not_checked() -> None:
+    tau = torch.tensor([1e-9, 0.1])
+    same = require_temperature(tau, 2, tau.device, False, dtype=torch.float32)
+    assert torch.equal(same, tau.double())
 
 
 def test_float64_reaches_further() -> None:

@@ -73,6 +73,13 @@ def test_propagation_is_the_taylor_series_of_softmax() -> None:
     torch.testing.assert_close(gap, eps**2 * V1 / 2)
 
 
+def test_classes_that_are_not_checked() -> None:
+    l0, B1, B2 = torch.randn(3, 5, 3).double()
+    y = torch.arange(5) % 3
+    unchecked = propagate_loss(l0, B1, B2, 64, y, validate_args=False)
+    assert torch.equal(unchecked, propagate_loss(l0, B1, B2, 64, y))
+
+
 def test_propagation_broadcasts_and_masks() -> None:
     _, (l0, B1, B2) = classes(64)
     every = propagate_loss(l0[:, None], B1[:, None], B2[:, None], 64, torch.arange(6))

@@ -45,6 +45,8 @@ def test_small_steps_keep_their_digits() -> None:
         h = size * y0.clamp_min(1e-3)
         for step in (h, -torch.minimum(h, y0)):
             phi, r = LowerInThree(y0).phi_difference(y0 + step, step)
+            alone, _ = LowerInThree(y0).phi_difference(y0 + step, step, with_ratio=False)
+            assert torch.equal(alone, phi)
             expected, r_expected = Lower(expansion(0.5, y0.dtype), y0).phi_difference(
                 y0 + step, step
             )

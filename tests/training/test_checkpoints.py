@@ -81,6 +81,10 @@ def test_checkpoint_from_before_a_setting(whole: Path, tmp_path: Path) -> None:
     tensor_files.save(tmp_path / CHECKPOINT, tensors, about)
     shutil.copy(whole / "metrics.jsonl", tmp_path)
     assert train_cifar(joint_job(tmp_path), DATA).metrics["native-seed1"]["epoch"] == 4
+    for facts in ({"epoch": 0}, {"epoch": 5}, {"seconds": -1.0}):
+        tensor_files.save(tmp_path / CHECKPOINT, tensors, about | facts)
+        with pytest.raises(ValueError, match=r"expected epochs in \(0, 4\] and their seconds in "):
+            train_cifar(joint_job(tmp_path), DATA)
     with pytest.raises(ValueError, match=r"config \{'estimator': 'mle'\}, got .* 'proco'"):
         train_cifar(joint_job(tmp_path, estimator="mle"), DATA)
 

@@ -88,6 +88,7 @@ def test_files_of_other_facts_are_refused(tmp_path: Path) -> None:
         ({"proco": about["proco"] | {"arch": "resnet50"}}, "expected resnet32 for the 10 classes"),
         ({"proco": {"arch": "resnet32"}}, "expected the facts of a run in "),
         ({"proco": about["proco"] | {"classifier": "cosine"}}, "the tensors of resnet32 in "),
+        ({"class_names": ["a"]}, "expected 10 class names in "),
     ):
         tensor_files.save(path, tensors, about | facts)
         with pytest.raises(ValueError, match=message) as caught:

@@ -233,6 +233,7 @@ BAD = {
         {"train_labels": Y.double()},
         "train_labels of dtype torch.int64, got torch.float64",
     ),
+    "device": ({"train": [X, X.to("meta")]}, r"train\[1\] on cpu, got it on meta"),
     "rows": ({"train": [X, X[:-2]]}, r"train\[1\] of 75 rows, got 73"),
     "widths": ({"test": [X, X[:, :2]]}, r"widths \[6, 6\], got \[6, 2\]"),
     "number": ({"test": [X]}, r"widths \[6, 6\], got \[6\]"),
