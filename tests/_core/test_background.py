@@ -1,42 +1,28 @@
-"""Calls in another process: values, errors, a process that dies, and calls in this process."""
+"""Calls in a thread: values, errors, and a process that ends."""
 
 from __future__ import annotations
 
-import os
+import subprocess
+import sys
+import threading
 
 import pytest
 
-from resultant._core.background import Background, Foreground, calls
+from resultant._core.background import require_process, start
 
 
-def test_calls_run_elsewhere_in_order() -> None:
-    background = Background("operator:neg")
-    try:
-        assert [f.result() for f in [background.submit(n) for n in (1, 2)]] == [-1, -2]
-        with pytest.raises(TypeError, match="bad operand"):
-            background.submit("text").result()
-        assert background.submit(3).result() == -3
-    finally:
-        background.close()
-    assert background.process.poll() is not None
+def test_calls_run_in_a_thread() -> None:
+    assert start(threading.get_ident).result() != threading.get_ident()
+    assert start(pow, 2, 5).result() == 32
+    with pytest.raises(ZeroDivisionError):
+        start(divmod, 1, 0).result()
+    require_process()
 
 
-def test_a_call_of_a_dead_process_is_made_here() -> None:
-    background = Background("os:kill")
-    background.process.kill()
-    background.process.wait()
-    background.target = "operator:neg"
-    assert background.submit(5).result() == -5
-    background.close()
-
-
-def test_closing_ends_a_running_call() -> None:
-    background = Background("time:sleep")
-    future = background.submit(600)
-    background.close()
-    assert background.process.poll() is not None and future.done()
-
-
-def test_loaded_modules_need_no_process() -> None:
-    with calls("operator:neg", ["os", "time"]) as foreground:
-        assert isinstance(foreground, Foreground) and foreground.submit(os.getpid()).done()
+def test_a_long_call_does_not_outlive_the_process() -> None:
+    code = (
+        "from resultant._core.background import require_process, start\n"
+        "def call():\n    while True:\n        require_process()\n"
+        "start(call)\nraise SystemExit(3)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 3

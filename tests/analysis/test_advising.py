@@ -17,7 +17,6 @@ from frozen_data import C, features
 from resultant.analysis import Advice, FrozenSpace, advise, load_space
 from resultant.analysis.advice import RuleRow
 from resultant.analysis.headline import headline
-from resultant.analysis.references import BUDGETS
 from resultant.analysis.result import UnansweredError
 from resultant.analysis.snippet import Source, reference_snippet, store_code, vmf_snippet
 from resultant.features import FeatureStore, write_store
@@ -71,8 +70,7 @@ def test_snippets_give_the_reported_numbers(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     source = Source(store_code(str(digits[1])), "pixels", "test", "mle")
-    iterations = BUDGETS["fast"].iterations
-    others = [reference_snippet(digits[0].row(k), source, iterations) for k in ("knn", "lda-equal")]
+    others = [reference_snippet(digits[0].row(k), source) for k in ("knn", "lda-equal")]
     for snippet in (digits[0].snippet, *others):
         reported = re.search(r"# reported: (.*)", snippet)
         assert reported is not None

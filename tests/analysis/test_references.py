@@ -1,4 +1,4 @@
-"""References of scikit-learn: equal to scikit-learn's own, chosen on rows that do not judge."""
+"""References: equal to those of scikit-learn, chosen on rows that do not judge."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ def test_scores_are_those_of_scikit_learn(
         "centroid": NearestCentroid().fit(x, y),
         "knn": KNeighborsClassifier(fitted["knn"].settings["k"]).fit(x, y),
         "logistic-balanced": LogisticRegression(
-            C=cost, class_weight="balanced", max_iter=BUDGETS["fast"].iterations
+            C=cost, class_weight="balanced", tol=1e-7, max_iter=1000
         ).fit(x, y),
     }
     for key, model in own.items():
         result = decided(fitted[key], q).argmax(1).numpy()
-        assert (result == model.predict(q)).mean() > 0.99, key
+        assert (result == model.predict(q)).mean() > 0.998, key
     equal = q @ lda.coef_.T + lda.intercept_ - np.log(lda.priors_)
     result = decided(fitted["lda-equal"], q).argmax(1).numpy()
-    assert (result == equal.argmax(1)).mean() > 0.99
+    assert (result == equal.argmax(1)).mean() > 0.998
 
 
 @pytest.mark.slow
@@ -91,7 +91,8 @@ def test_cost_is_the_best_of_cold_fits(small: FrozenSpace) -> None:
     losses = {}
     for cost in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0):
         model = LogisticRegression(C=cost, class_weight="balanced", tol=1e-7, max_iter=500)
-        losses[cost] = chooser.loss(np.asarray(model.fit(x, y).decision_function(chooser.query)))[0]
+        scores = torch.as_tensor(model.fit(x, y).decision_function(chooser.query))
+        losses[cost] = chooser.loss(scores)[0]
     scaled = len(x) / len(task.fitted("logistic-balanced")[0])
     found = {r.key: r for r in fit_references(task)}["logistic-balanced"].settings["C"] / scaled
     near = min(losses, key=lambda cost: abs(np.log(cost / found)))

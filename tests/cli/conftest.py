@@ -49,8 +49,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resultant.cli._analysis.BETAS", (0.0, 1.0))
     monkeypatch.setattr("resultant.cli._analysis.PRIORS", (0.0,))
     monkeypatch.setattr("resultant.analysis.references.References.rules", lambda *_: [])
-    monkeypatch.setattr("resultant._core.background.Background.submit", lambda *_: finished)
-    monkeypatch.setattr("resultant._core.background.Foreground.submit", lambda *_: finished)
+    monkeypatch.setattr("resultant.analysis.references.start", lambda *_: finished)
 
 
 @pytest.fixture(scope="session")

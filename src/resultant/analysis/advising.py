@@ -31,7 +31,7 @@ from resultant.analysis.judging import (
     metric_weights,
 )
 from resultant.analysis.mixtures import MixtureChoice, choose_mixture
-from resultant.analysis.references import BUDGETS, References
+from resultant.analysis.references import References
 from resultant.analysis.result import UnansweredError
 from resultant.analysis.sampling import sample_rows
 from resultant.analysis.snippet import Source, reference_snippet, vmf_snippet
@@ -196,7 +196,7 @@ def advise(
 
     Args:
         space: The classes, the rows that choose and the held-out rows.
-        references: Classifiers of scikit-learn to compare with: ``none``, ``fast`` or ``all``.
+        references: Other classifiers to compare with: ``none``, ``fast`` or ``all``.
         temperature: A temperature that is given rather than chosen.
         calibration: Calibration of the vMF rules: ``scale``, or in addition scikit-learn's
             ``sigmoid`` or ``isotonic`` of each class. References have a scale.
@@ -282,8 +282,7 @@ def advise(
     if source is not None:
         snippet = vmf_snippet(advised, source)
         if verdict == "reference" and best_reference and best_reference.rows == len(space.train):
-            iterations = BUDGETS[fitted.level].iterations
-            reference = reference_snippet(best_reference, source, iterations)
+            reference = reference_snippet(best_reference, source)
     advice = Advice(
         headline=sentences,
         verdict=verdict,

@@ -1,32 +1,30 @@
-r"""Reference classifiers of scikit-learn on the same directions as the vMF rules.
+r"""Reference classifiers, those of scikit-learn, on the same directions as the vMF rules.
 
 The rows of the references are drawn here; `resultant.classifiers.references` fits them, in a
-process of its own where one is given. Nearest centroids and neighbours need no fit: sums of the
-classes have the former, one matrix product finds the latter.
+thread. Nearest centroids and neighbours need no fit: sums of the classes have the former, one
+matrix product finds the latter.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant._core.background import Foreground
+from resultant._core.background import start
 from resultant.analysis.choice import ChoosingRows, Remaining
 from resultant.analysis.judging import Batch, FinishedRule
 from resultant.analysis.sampling import rank_in_class
 from resultant.analysis.space import FrozenSpace, unit_chunks
 from resultant.classes.statistics import ClassStatistics
-from resultant.classifiers.calibration import fit_scale, log_losses
-from resultant.classifiers.references import FIT, Reference, Task
-from resultant.classifiers.scale import scale_of
+from resultant.classifiers.calibration import fit_scale
+from resultant.classifiers.references import Chooser, Reference, Task, fit_references
+from resultant.classifiers.softmax import Linear
 
 REFERENCES = ("none", "fast", "all")
 
@@ -69,15 +67,9 @@ class Budget:
 
 
 BUDGETS = {
-    "fast": Budget(1.2e6, 2e5, (4e3, 2e10), 2e8, 5e7, 40),
+    "fast": Budget(1.2e6, 2e5, (4e3, 2e10), 2e8, 5e7, 100),
     "all": Budget(1e9, 2e6, (1e6, 1e14), 4e9, 1e9, 1000),
 }
-
-
-class Calls(Protocol):
-    """Calls of `fit_references`: here, or in the background."""
-
-    def submit(self, argument: Any, /) -> Future[Any]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +149,7 @@ def reference_task(space: FrozenSpace, rows: ChoosingRows, samples: Samples, lev
     index = samples.fitted
     choosing = (space.val, space.val_labels) if rows.split == "val" else (space.train, space.labels)
     places = {
-        key: (torch.searchsorted(index, a).numpy(), torch.searchsorted(index, b).numpy())
+        key: (torch.searchsorted(index, a), torch.searchsorted(index, b))
         for key, (a, b) in samples.parts.items()
         if key != "knn"
     }
@@ -165,12 +157,12 @@ def reference_task(space: FrozenSpace, rows: ChoosingRows, samples: Samples, lev
         num_classes=space.num_classes,
         metric=rows.metric,
         iterations=BUDGETS[level].iterations,
-        x=_units(space.train, space.labels, index).numpy(),
-        y=space.labels[index].numpy(),
+        x=_units(space.train, space.labels, index),
+        y=space.labels[index],
         samples=places,
-        query=_units(*choosing, samples.index).numpy(),
-        own=samples.labels.numpy(),
-        weights=samples.weights.numpy(),
+        query=_units(*choosing, samples.index),
+        own=samples.labels,
+        weights=samples.weights,
     )
 
 
@@ -184,14 +176,13 @@ def _units(vectors: Any, labels: Any, index: Tensor) -> Tensor:
 
 
 class References:
-    """References of a space, which may be fitted in the background.
+    """References of a space, fitted in the background.
 
     Args:
         space: The classes and their rows.
         rows: The rows that choose settings.
         level: ``fast`` or ``all``.
         judged: Held-out rows [M] that judge, or None for all.
-        calls: Calls of `fit_references`; by default here.
 
     Raises:
         ValueError: The level is not one of `REFERENCES`.
@@ -203,7 +194,6 @@ class References:
         rows: ChoosingRows,
         level: str,
         judged: Tensor | None = None,
-        calls: Calls | None = None,
     ) -> None:
         if level not in REFERENCES:
             raise ValueError(f"expected references among {REFERENCES}, got {level!r}")
@@ -212,7 +202,7 @@ class References:
         if level != "none":
             self.samples = reference_samples(space, rows, level, judged)
             task = reference_task(space, rows, self.samples, level)
-            self.query, self.future = task.query, (calls or Foreground(FIT)).submit(task)
+            self.query, self.future = task.query, start(_fit, task)
 
     def wait(self, seconds: float) -> None:
         """Wait until `rules` need not wait, but no longer than some seconds."""
@@ -252,63 +242,59 @@ class References:
         notes = [self._note(r.rows)] if self._note(r.rows) else []
         if r.stopped:
             notes.append(f"The solver was stopped after {r.stopped} iterations.")
-        scores = _linear(torch.from_numpy(r.weight), torch.from_numpy(r.bias))
         return FinishedRule(
-            *(r.key, NAMES[r.key], "reference", r.settings, r.scale, scores, r.seconds, r.rows),
-            " ".join(notes),
+            *(r.key, NAMES[r.key], "reference", r.settings, r.scale, _scores(r.linear)),
+            *(r.seconds, r.rows, " ".join(notes)),
         )
 
     def _neighbours(self) -> FinishedRule:
         """k nearest training rows, k chosen as C of a logistic regression is."""
         space, samples = self.space, self.samples
         trial, final = samples.parts["knn"]
-        query = torch.from_numpy(self.query)
         own = space.labels[trial]
-        known = torch.isin(samples.labels, own)
-        most = min(NEIGHBOURS[-1], len(trial))
-        near = nearest(_units(space.train, space.labels, trial), own, query[known], most)
-        chosen = samples.labels[known], samples.weights[known] / samples.weights[known].sum()
-        best = (math.inf, 1, 1.0)
-        for k in (k for k in NEIGHBOURS if k <= most):
-            s = votes(near[:, :k], space.num_classes)
-            scale = fit_scale(s, *chosen)
-            best = min(best, (float(log_losses(s, chosen[0], scale) @ chosen[1]), k, scale))
+        chooser = Chooser.of(self.query, samples.labels, samples.weights, own)
+        ks = [k for k in NEIGHBOURS if k <= len(trial)]
+        near = nearest(_units(space.train, space.labels, trial), own, chooser.query, ks[-1])
+        k, scale = chooser.best((k, votes(near[:, :k], space.num_classes)) for k in ks)
         x, y = _units(space.train, space.labels, final).to(space.device), space.labels[final]
 
         def scores(batch: Batch) -> Tensor:
-            return votes(nearest(x, y.to(x.device), batch.z.float(), best[1]), space.num_classes)
+            return votes(nearest(x, y.to(x.device), batch.z.float(), k), space.num_classes)
 
         return FinishedRule(
-            *("knn", NAMES["knn"], "reference", {"k": best[1]}, best[2], scores, 0.0, len(x)),
+            *("knn", NAMES["knn"], "reference", {"k": k}, scale, scores, 0.0, len(x)),
             self._note(len(x)),
         )
 
     def _centroid(self, remaining: ClassStatistics) -> FinishedRule:
         """Nearest centroids, as scikit-learn's, from the sums of the classes."""
-        w, b = _centroids(remaining)
-        s = self.query @ w.numpy().T + b.numpy()
-        known = s[np.arange(len(s)), self.samples.labels.numpy()] > -np.inf
-        chosen = self.samples.labels.numpy()[known], self.samples.weights.numpy()[known]
+        labels, weights = self.samples.labels, self.samples.weights
+        s = _centroids(remaining)(self.query)
+        known = s.gather(1, labels[:, None])[:, 0] > -torch.inf
+        scale = fit_scale(s[known], labels[known], weights[known])
         statistics = self.space.statistics
         return FinishedRule(
-            *("centroid", NAMES["centroid"], "reference", {}, scale_of(s[known], *chosen)),
-            *(_linear(*_centroids(statistics)), self.space.fit_seconds),
+            *("centroid", NAMES["centroid"], "reference", {}, scale),
+            *(_scores(_centroids(statistics)), self.space.fit_seconds),
             int(statistics.count.sum()),
         )
 
 
-def _centroids(statistics: ClassStatistics) -> tuple[Tensor, Tensor]:
-    """Weights [C, p] and intercepts [C] of squared distances to the means of the classes."""
+def _fit(task: Task) -> list[Reference]:
+    # The other half of the cores is for the work that goes on meanwhile.
+    torch.set_num_threads(max(1, torch.get_num_threads() // 2))
+    return fit_references(task)
+
+
+def _centroids(statistics: ClassStatistics) -> Linear:
+    """Squared distances to the means of the classes, as a linear classifier."""
     mean = statistics.total / statistics.weight.clamp_min(1)[:, None]
     bias = torch.where(statistics.weight > 0, -mean.square().sum(1), -torch.inf)
-    return (2 * mean).float(), bias.float()
+    return Linear((2 * mean).float(), bias.float())
 
 
-def _linear(weight: Tensor, bias: Tensor) -> Callable[[Batch], Tensor]:
-    def scores(batch: Batch) -> Tensor:
-        return torch.addmm(bias.to(batch.z), batch.z, weight.T.to(batch.z))
-
-    return scores
+def _scores(linear: Linear) -> Callable[[Batch], Tensor]:
+    return lambda batch: linear(batch.z)
 
 
 def nearest(x: Tensor, y: Tensor, query: Tensor, k: int) -> Tensor:

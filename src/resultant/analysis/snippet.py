@@ -119,11 +119,11 @@ def _printed(source: Source, score: str, row: RuleRow) -> str:
 
 
 REFERENCES = {
-    "logistic": ("sklearn.linear_model", "LogisticRegression", "C={C!r}, max_iter={iterations}"),
+    "logistic": ("sklearn.linear_model", "LogisticRegression", "C={C!r}, tol=1e-6, max_iter=1000"),
     "logistic-balanced": (
         "sklearn.linear_model",
         "LogisticRegression",
-        'C={C!r}, class_weight="balanced", max_iter={iterations}',
+        'C={C!r}, class_weight="balanced", tol=1e-6, max_iter=1000',
     ),
     "lda": (
         "sklearn.discriminant_analysis",
@@ -140,12 +140,12 @@ REFERENCES = {
 }
 
 
-def reference_snippet(row: RuleRow, source: Source, iterations: int) -> str:
+def reference_snippet(row: RuleRow, source: Source) -> str:
     """Return code that fits a reference of scikit-learn; "" for one that takes more than a call."""
     if row.key not in REFERENCES:
         return ""
     module, name, arguments = REFERENCES[row.key]
-    arguments = arguments.format(**row.settings, iterations=iterations)
+    arguments = arguments.format(**row.settings)
     prior = ""
     if row.key == "lda-equal":
         prior = "model.intercept_ -= np.log(model.priors_)\n"

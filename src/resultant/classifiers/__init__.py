@@ -4,9 +4,9 @@ Fitting is one pass of sums (`resultant.classes.statistics`); cross-validation s
 Names load on first use: scikit-learn takes a second, and `resultant.analysis` needs only the
 modules that do without scikit-learn (`choice`, `left_out`, `components`, `calibration`).
 
-`vmf` and `cross_validated` are the classifiers, on `base`, with `rows`, `fold_scores`, `scale` and
-`saving`; `calibrators` are scikit-learn's calibrations; `mixture` is the mixture, fitted by `em`;
-`references` are the classifiers of scikit-learn that the advice compares with.
+`vmf` and `cross_validated` are the classifiers, on `base`, with `rows`, `fold_scores` and `saving`;
+`calibrators` are scikit-learn's calibrations; `mixture` is the mixture, fitted by `em`;
+`references` are the classifiers that the advice compares with, logistic regression by `softmax`.
 """
 
 from typing import TYPE_CHECKING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,13 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant.classifiers.scale import SCALES, solve_scale
 
 # The score of a class that takes no part.
 ABSENT = -1e30
+
+# Limits of the scale, and the last relative step: the error is about its square.
+SCALES = (1e-6, 1e6)
+ACCURACY = 1e-2
 
 
 def expected_calibration_error(probabilities: Any, labels: Any, bins: int = 15) -> float:
@@ -121,7 +125,7 @@ def fit_scale(
         e *= d
         return float(w @ mean) - target, float(w @ (e.sum(1) / total - mean.square()))
 
-    return solve_scale(
+    return _solve_scale(
         moments, start if start is not None else 1 / max(-float(w @ everyone), SCALES[0])
     )
 
@@ -136,3 +140,23 @@ def log_losses(scores: Tensor, labels: Tensor, scale: float = 1.0) -> Tensor:
 def _exponentials(d: Tensor, scale: float) -> Tensor:
     """Compute exp(scale * d) as a power of two, in half the time of torch.exp on a CPU."""
     return (d * (scale / math.log(2))).exp2_()
+
+
+def _solve_scale(moments: Callable[[float], tuple[float, float]], start: float) -> float:
+    """Find the minimum of a convex loss of the scale by Newton's method.
+
+    Args:
+        moments: Function of the scale that returns slope and curvature of the loss.
+        start: First guess.
+    """
+    s, (low, high) = start, SCALES
+    for _ in range(60):
+        slope, curvature = moments(s)
+        low, high = (s, high) if slope < 0 else (low, s)
+        step = s - slope / curvature if curvature > 0 else 0.0
+        # Newton's step in s may leave the interval; the middle in log s never does.
+        new = step if low < step < high else (low * high) ** 0.5
+        if abs(new - s) <= ACCURACY * s:
+            return min(max(new, SCALES[0]), SCALES[1])
+        s = new
+    return s

@@ -1,42 +1,36 @@
-r"""Reference classifiers of scikit-learn on unit rows, with settings chosen on rows left out.
+r"""Logistic regression and shrinkage LDA on unit rows, as scikit-learn defines them.
+
+Loading scikit-learn takes as long as loading torch, and its softmax ten times as long as that of
+torch: the summary of an analysis would wait for both. Tests compare the fits with scikit-learn's.
 
 C of logistic regression, the exponent of tau-normalization and the scale of the scores have the
-least cross-entropy on the rows that choose, as the settings of the vMF rules have. Nothing here
-needs torch: a process of its own fits the references while torch loads and works.
+least cross-entropy on the rows that choose, as the settings of the vMF rules have.
 """
 
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from copy import copy
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
+import torch
+from torch import Tensor
 
-from resultant.classifiers.scale import cross_entropies, scale_of
-
-# The function that fits references, the modules of scikit-learn that it needs, and a package that
-# they would load for data frames.
-FIT = "resultant.classifiers.references:fit_references"
-MODULES = ("sklearn.linear_model", "sklearn.discriminant_analysis", "threadpoolctl")
-WITHOUT = ("pandas",)
+from resultant._core.background import require_process
+from resultant.classifiers.calibration import fit_scale, log_losses
+from resultant.classifiers.softmax import Linear, SoftmaxFit
 
 # Settings that are tried; C is extended threefold beyond an edge that is best.
 COSTS = (3.0, 10.0)
 COST_LIMITS = (1e-3, 1e5)
 
-# Largest slope at which the solver stops, as in scikit-learn. The penalty changes the slope of the
-# mean loss by little from one C to the next: with 1e-3 a warm start would stop before its first
-# step, whatever C.
-TOLERANCE = 1e-4
+# Largest slope at which a trial stops, as in scikit-learn, and the final fit. The penalty changes
+# the slope of the mean loss by little from one C to the next: with 1e-3 a warm start would stop
+# before its first step, whatever C.
+TRIAL_TOLERANCE = 1e-4
+TOLERANCE = 1e-5
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
-
-# A function of unit rows [n, p] that returns scores [n, C].
-Scores = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -47,7 +41,7 @@ class Task:
         num_classes: C.
         metric: "accuracy" or "balanced".
         iterations: The most iterations of a logistic regression.
-        x: Unit rows [n, p] of which samples are drawn.
+        x: Unit rows [n, p] in float32 of which samples are drawn.
         y: Their classes [n].
         samples: Positions in ``x`` by ``lda``, ``logistic`` and ``logistic-balanced``: the rows
             that are fitted while settings are chosen, and those of the final fit.
@@ -59,42 +53,45 @@ class Task:
     num_classes: int
     metric: str
     iterations: int
-    x: np.ndarray
-    y: np.ndarray
-    samples: Mapping[str, tuple[np.ndarray, np.ndarray]]
-    query: np.ndarray
-    own: np.ndarray
-    weights: np.ndarray
+    x: Tensor
+    y: Tensor
+    samples: Mapping[str, tuple[Tensor, Tensor]]
+    query: Tensor
+    own: Tensor
+    weights: Tensor
 
-    def fitted(self, key: str) -> tuple[np.ndarray, np.ndarray]:
+    def fitted(self, key: str) -> tuple[Tensor, Tensor]:
         """Rows and classes of the final fit."""
         at = self.samples[key][1]
         return self.x[at], self.y[at]
 
-    def trial(self, key: str) -> tuple[np.ndarray, np.ndarray, Chooser]:
+    def trial(self, key: str) -> tuple[Tensor, Tensor, Chooser]:
         """Rows and classes that are fitted while settings are chosen, and the rows that choose."""
         at = self.samples[key][0]
         y = self.y[at]
-        # A class without a fitted row cannot choose.
-        seen = np.isin(self.own, y)
-        weights = self.weights[seen]
-        return self.x[at], y, Chooser(self.query[seen], self.own[seen], weights / weights.sum())
+        return self.x[at], y, Chooser.of(self.query, self.own, self.weights, y)
 
 
 @dataclass(frozen=True)
 class Chooser:
     """Rows [m, p] that choose, with classes [m] and weights [m]."""
 
-    query: np.ndarray
-    own: np.ndarray
-    weights: np.ndarray
+    query: Tensor
+    own: Tensor
+    weights: Tensor
 
-    def loss(self, scores: np.ndarray) -> tuple[float, float]:
+    @staticmethod
+    def of(query: Tensor, own: Tensor, weights: Tensor, fitted: Tensor) -> Chooser:
+        """Return the rows whose class is among the ``fitted`` [n]; the others cannot choose."""
+        seen = torch.isin(own, fitted)
+        return Chooser(query[seen], own[seen], weights[seen] / weights[seen].sum())
+
+    def loss(self, scores: Tensor) -> tuple[float, float]:
         """Return the mean cross-entropy of scores [m, C] after their own scale, and the scale."""
-        scale = scale_of(scores, self.own, self.weights)
-        return float(cross_entropies(scores, self.own, scale) @ self.weights), scale
+        scale = fit_scale(scores, self.own, self.weights)
+        return float(log_losses(scores, self.own, scale) @ self.weights), scale
 
-    def best(self, trials: Iterator[tuple[Any, np.ndarray]]) -> tuple[Any, float]:
+    def best(self, trials: Iterator[tuple[Any, Tensor]]) -> tuple[Any, float]:
         """Return the setting of the smallest loss, and its scale."""
         tried = [(*self.loss(scores), setting) for setting, scores in trials]
         _, scale, setting = min(tried, key=lambda trial: trial[0])
@@ -111,8 +108,7 @@ class Reference:
         scale: Factor of the scores that makes probabilities of them.
         seconds: Seconds of the final fit, and of the fit that it starts from.
         rows: Rows of the final fit.
-        weight: Weights [C, p].
-        bias: Intercepts [C]; -inf for a class that was not fitted.
+        linear: Its scores.
         stopped: Iterations after which the solver was stopped, 0 if it had converged.
     """
 
@@ -121,175 +117,138 @@ class Reference:
     scale: float
     seconds: float
     rows: int
-    weight: np.ndarray = field(repr=False)
-    bias: np.ndarray = field(repr=False)
+    linear: Linear = field(repr=False)
     stopped: int = 0
 
 
-@dataclass(frozen=True)
-class Linear:
-    """A linear classifier: weights [C, p] and intercepts [C]."""
-
-    weight: np.ndarray
-    bias: np.ndarray
-
-    @staticmethod
-    def of(weight: np.ndarray, bias: np.ndarray, classes: np.ndarray, C: int) -> Linear:
-        """Return the classifier of some of C classes; two classes may have one row of weights."""
-        if len(weight) == 1 and len(classes) == 2:
-            weight, bias = (np.concatenate([-a / 2, a / 2]) for a in (weight, bias))
-        w = np.zeros((C, weight.shape[1]), np.float32)
-        b = np.full(C, -np.inf, np.float32)
-        w[classes], b[classes] = weight, bias
-        return Linear(w, b)
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        return x @ self.weight.T + self.bias
-
-
+@torch.no_grad()
 def fit_references(task: Task) -> list[Reference]:
     """Fit the references that a task has samples for."""
-    from threadpoolctl import threadpool_limits
-
-    families = [f for key, f in (("logistic", _logistic), ("lda", _lda)) if key in task.samples]
-    # Convergence within the iterations of the budget is not needed for a reference. Small products
-    # are no faster on several threads of BLAS, which wait for one another beside those of torch.
-    with (
-        warnings.catch_warnings(),
-        threadpool_limits(1, "blas"),
-        ThreadPoolExecutor(len(families)) as threads,
-    ):
-        warnings.simplefilter("ignore")
-        fitted = threads.map(lambda family: _fitted(family, task), families)
-        return [reference for references in fitted for reference in references]
-
-
-def _fitted(family: Callable[[Task], list[Reference]], task: Task) -> list[Reference]:
-    from sklearn import config_context
-
-    # Rows are checked already; hundreds of fits of small classes are not checked again.
-    with config_context(assume_finite=True, skip_parameter_validation=True):
-        return family(task)
+    families = (("lda", _lda), ("logistic", _logistic))
+    return [r for key, family in families if key in task.samples for r in family(task)]
 
 
 def _lda(task: Task) -> list[Reference]:
-    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-
-    def fit(x: np.ndarray, y: np.ndarray) -> dict[str, Linear]:
-        lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(x, y)
-        # The same covariance for both: the prior changes the intercepts alone.
-        log_prior = np.log(lda.priors_)
-        if len(log_prior) == 2:
-            log_prior = np.diff(log_prior)
-        return {
-            "lda": Linear.of(lda.coef_, lda.intercept_, lda.classes_, task.num_classes),
-            "lda-equal": Linear.of(
-                lda.coef_, lda.intercept_ - log_prior, lda.classes_, task.num_classes
-            ),
-        }
-
     x, y, chooser = task.trial("lda")
-    trial = fit(x, y)
+    trial = shrinkage_lda(x, y, task.num_classes)
     x, y = task.fitted("lda")
     started = time.perf_counter()
-    fitted = fit(x, y)
+    fitted = shrinkage_lda(x, y, task.num_classes)
     seconds = time.perf_counter() - started
     return [
-        Reference(
-            *(key, {}, chooser.loss(trial[key](chooser.query))[1], seconds, len(x)),
-            *(linear.weight, linear.bias),
-        )
+        Reference(key, {}, chooser.loss(trial[key](chooser.query))[1], seconds, len(x), linear)
         for key, linear in fitted.items()
     ]
 
 
-def _logistic(task: Task) -> list[Reference]:
-    from sklearn.linear_model import LogisticRegression
+def shrinkage_lda(x: Tensor, y: Tensor, num_classes: int) -> dict[str, Linear]:
+    """Fit LDA whose covariance is the mean of the Ledoit-Wolf estimates of the classes.
 
+    Args:
+        x: Rows [n, p].
+        y: Classes [n].
+        num_classes: C.
+
+    Returns:
+        The classifier ``lda`` with the prior of the rows, and ``lda-equal`` with an equal prior,
+        which has other intercepts alone.
+    """
+    classes, index, count = y.unique(return_inverse=True, return_counts=True)
+    prior, order = count.double() / len(y), index.argsort(stable=True)
+    covariance = torch.zeros(x.shape[1], x.shape[1], dtype=torch.float64, device=x.device)
+    means = []
+    for share, rows in zip(prior.tolist(), order.split(count.tolist()), strict=True):
+        require_process()
+        means.append(x[rows].double().mean(0))
+        covariance += share * ledoit_wolf(x[rows] - means[-1].to(x.dtype))
+    mean = torch.stack(means)
+    weight = torch.linalg.lstsq(covariance.cpu(), mean.T.cpu(), driver="gelsd").solution.T.to(mean)
+    bias = -(mean * weight).sum(1) / 2
+    return {
+        "lda": Linear.of(weight, bias + prior.log(), classes, num_classes),
+        "lda-equal": Linear.of(weight, bias, classes, num_classes),
+    }
+
+
+def ledoit_wolf(x: Tensor) -> Tensor:
+    """Estimate the covariance [p, p] in float64 of centred rows [n, p]: entries of unit variance
+    are shrunk towards the identity (Ledoit and Wolf), as scikit-learn's LDA does."""
+    n, p = x.shape
+    deviation = x.double().square().mean(0).sqrt()
+    # An entry that is constant up to rounding stays zero.
+    constant = deviation <= 10 * torch.finfo(x.dtype).eps * x.abs().amax()
+    deviation = torch.where(constant, 1.0, deviation)
+    z = x / deviation.to(x.dtype)
+    sample = (z.T @ z).double() / n
+    mean, size = sample.trace() / p, sample.square().sum()
+    spread = size - p * mean.square()
+    noise = (z.square().sum(1).square().sum().double() / n - size) / n
+    share = float((noise / spread).clamp(0, 1)) if spread > 0 else 0.0
+    sample *= 1 - share
+    sample.diagonal().add_(share * mean)
+    return deviation[:, None] * sample * deviation
+
+
+def _logistic(task: Task) -> list[Reference]:
     C, references = task.num_classes, []
     # That of the metric comes first, and chooses C for both.
-    kinds = {"logistic": None, "logistic-balanced": "balanced"}
-    order = list(kinds) if task.metric == "accuracy" else list(kinds)[::-1]
+    order = ["logistic", "logistic-balanced"]
     cost = None
-    for key in order:
+    for key in order if task.metric == "accuracy" else order[::-1]:
         x, y, chooser = task.trial(key)
         full_x, full_y = task.fitted(key)
-        center = _mean_of_centroids(full_x, full_y)
-
-        def linear(model: Any, exponent: float | None = None, center: np.ndarray = center) -> Any:
-            weight, bias = model.coef_, model.intercept_
-            if exponent is not None:
-                weight = weight / np.linalg.norm(weight, axis=1, keepdims=True) ** exponent
-                bias = -weight @ center
-            return Linear.of(weight, bias, model.classes_, C)
-
-        settings = {"class_weight": kinds[key], "max_iter": task.iterations}
-        trial = LogisticRegression(tol=TOLERANCE, warm_start=True, **settings)
+        trial, final = (
+            SoftmaxFit(*rows, C, key != "logistic") for rows in ((x, y), task.fitted(key))
+        )
         costs = COSTS if cost is None else (cost,)
-        cost, scale, model, seconds = _cost(trial, costs, x, y, linear, chooser)
+        cost, (_, scale, start, seconds) = _cost(trial, costs, task.iterations, chooser)
         if len(x) < len(full_x) / 2:
             # A model of few rows says nothing about the scale of one of many; the fit has its own.
             scale = 1.0
         # The same penalty per row; two digits are enough.
         penalty = float(f"{cost * len(x) / len(full_x):.2g}")
-        final = copy(model).set_params(C=penalty)
         started = time.perf_counter()
-        if not np.array_equal(final.classes_, np.unique(full_y)):
-            final, seconds = LogisticRegression(C=penalty, tol=TOLERANCE, **settings), 0.0
-        final.fit(full_x, full_y)
-        seconds += time.perf_counter() - started
-        common, fitted = (seconds, len(full_x)), linear(final)
-        steps = int(np.max(final.n_iter_))
+        fitted, steps = final.solve(penalty, TOLERANCE, task.iterations, start)
+        common = (seconds + time.perf_counter() - started, len(full_x))
         stopped = steps if steps >= task.iterations else 0
-        references.append(
-            Reference(
-                key, {"C": penalty}, scale, *common, fitted.weight, fitted.bias, stopped=stopped
-            )
-        )
+        references.append(Reference(key, {"C": penalty}, scale, *common, fitted, stopped))
         if key == "logistic":
-            tried = ((e, linear(model, e)(chooser.query)) for e in EXPONENTS)
+            center = _mean_of_centroids(full_x, full_y)
+            tried = ((e, start.normalized(e, center)(chooser.query)) for e in EXPONENTS)
             exponent, scale = chooser.best(tried)
-            chosen, fitted = {"C": penalty, "tau": exponent}, linear(final, exponent)
-            references.append(
-                Reference(
-                    *("tau-normalized", chosen, scale, *common, fitted.weight, fitted.bias),
-                    stopped=stopped,
-                )
-            )
+            chosen, fitted = {"C": penalty, "tau": exponent}, fitted.normalized(exponent, center)
+            references.append(Reference("tau-normalized", chosen, scale, *common, fitted, stopped))
     return references
 
 
 def _cost(
-    model: Any,
-    costs: tuple[float, ...],
-    x: np.ndarray,
-    y: np.ndarray,
-    linear: Callable[[Any], Linear],
-    chooser: Chooser,
-) -> tuple[float, float, Any, float]:
+    trial: SoftmaxFit, costs: tuple[float, ...], iterations: int, chooser: Chooser
+) -> tuple[float, tuple[float, float, Linear, float]]:
     """Choose C along a path of warm starts; a path of several values is extended while its edge is
-    best. Return C, the scale of the scores, the model that was fitted with C, and its seconds."""
-    tried: dict[float, tuple[float, float, Any, float]] = {}
+    best. Return C, and the loss, the scale, the fit with C and its seconds."""
+    tried: dict[float, tuple[float, float, Linear, float]] = {}
+    model: Linear | None = None
 
-    def fit(cost: float) -> None:
+    def fit(cost: float) -> Linear:
         started = time.perf_counter()
-        model.set_params(C=cost).fit(x, y)
+        fitted, _ = trial.solve(cost, TRIAL_TOLERANCE, iterations, model)
         seconds = time.perf_counter() - started
-        tried[cost] = *chooser.loss(linear(model)(chooser.query)), copy(model), seconds
+        tried[cost] = *chooser.loss(fitted(chooser.query)), fitted, seconds
+        return fitted
 
     for cost in costs:
-        fit(cost)
+        model = fit(cost)
     while True:
         best = min(tried, key=lambda cost: tried[cost][0])
         low, high = min(tried), max(tried)
         outside = best / 3 if best == low else best * 3
         inside = len(costs) == 1 or best not in (low, high)
         if inside or not COST_LIMITS[0] <= outside <= COST_LIMITS[1]:
-            return best, *tried[best][1:]
-        fit(outside)
+            return best, tried[best]
+        model = fit(outside)
 
 
-def _mean_of_centroids(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _mean_of_centroids(x: Tensor, y: Tensor) -> Tensor:
     """Return the mean [p] of the means of the classes."""
-    weights = 1 / np.bincount(y)[y]
+    weights = 1 / torch.bincount(y)[y].to(x.dtype)
     return weights @ x / weights.sum()

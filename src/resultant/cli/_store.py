@@ -16,7 +16,7 @@ from resultant.analysis import ray as ray_engine
 from resultant.analysis.advising import JUDGED, Plan, Settled, plan, settle
 from resultant.analysis.choice import Evidence, foremost_features, gather_evidence
 from resultant.analysis.decisions import BETAS, GAMMAS
-from resultant.analysis.references import Calls, References
+from resultant.analysis.references import References
 from resultant.analysis.result import UnansweredError
 from resultant.analysis.snippet import Source
 from resultant.cli.progress import Step
@@ -44,7 +44,6 @@ def analyze_store(
     fit_fraction: float | None = None,
     references: str = "none",
     calibration: str = "scale",
-    calls: Calls | None = None,
     opened: str | None = None,
     mixtures: bool = True,
     first: Callable[[dict[str, Analysis], dict[str, FrozenSpace]], object] | None = None,
@@ -62,7 +61,6 @@ def analyze_store(
         fit_fraction: Fraction of the training rows that are fitted.
         references: References of the advice, "none", "fast" or "all".
         calibration: Calibration of the vMF rules, "scale", "sigmoid" or "isotonic".
-        calls: Calls that fit the references, such as those of another process.
         opened: Code that opens the store, for the snippet of the advice.
         mixtures: Also try a mixture per class, where rows are few.
         first: Called as soon as the analyses have the advice and the answers of a summary, with
@@ -104,9 +102,8 @@ def analyze_store(
     for name in compared:
         if on_ray:
             ray_engine.fetch_for_advice(spaces[name], plans[name], references)
-        pending[name] = References(
-            spaces[name], plans[name].rows, references, plans[name].judged, calls
-        )
+        rows, judged = plans[name].rows, plans[name].judged
+        pending[name] = References(spaces[name], rows, references, judged)
     settled: dict[str, Settled] = {}
     answers: dict[str, Analysis] = {}
     asked = [q for q in FIRST if q in questions]

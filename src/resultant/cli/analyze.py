@@ -9,15 +9,12 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Optional
+from typing import Annotated, ClassVar, Literal, Optional
 
 import tyro
 
 from resultant.cli.arguments import find_device, refuse_network, shown_default
-from resultant.cli.feature_options import FeatureOptions, reference_calls
-
-if TYPE_CHECKING:
-    from resultant.analysis.references import Calls
+from resultant.cli.feature_options import FeatureOptions, load_analysis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +53,7 @@ class Analyze(FeatureOptions):
 
 def analyze(options: Analyze) -> None:
     """Analyze the features, write the report and print its summary."""
-    with reference_calls("none" if options.engine == "ray" else options.references) as calls:
-        _analyze(options, calls)
-
-
-def _analyze(options: Analyze, calls: Calls | None) -> None:
+    load_analysis()
     from resultant._core.files import replacing_folder
     from resultant._core.text import printable
     from resultant.analysis import QUESTIONS, Analysis, FrozenSpace
@@ -125,7 +118,6 @@ def _analyze(options: Analyze, calls: Calls | None) -> None:
             fit_fraction=options.fit_fraction,
             references=options.references,
             calibration=options.calibration,
-            calls=calls,
             opened=options.code(options.path, skip_unknown=options.skip_unknown_classes),
             first=print_first,
         )

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from resultant.cli.arguments import find_device
-from resultant.cli.feature_options import FeatureOptions, reference_calls
+from resultant.cli.feature_options import FeatureOptions, load_analysis
 from resultant.cli.image_options import ImageOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from resultant.analysis import Analysis, FrozenSpace
-    from resultant.analysis.references import Calls
     from resultant.features.prepare import Prepared
     from resultant.training.extract import NetworkFeatures
 
@@ -49,11 +48,7 @@ class Compare(FeatureOptions):
 
 def compare(options: Compare) -> None:
     """Compare both sides, write the report and print its summary."""
-    with reference_calls(options.references) as calls:
-        _compare(options, calls)
-
-
-def _compare(options: Compare, calls: Calls | None) -> None:
+    load_analysis()
     from resultant._core.files import replacing_folder
     from resultant._core.text import printable
     from resultant.cli._analysis import (
@@ -110,7 +105,6 @@ def _compare(options: Compare, calls: Calls | None) -> None:
                 calibration=options.calibration,
                 # Both sides are decided again by rules of the grid, which has no mixtures.
                 mixtures=False,
-                calls=calls,
                 opened=None if i in networks else options.code(str(paths[i])),
             )
             for i, side in enumerate(sides)

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
@@ -22,7 +20,6 @@ from resultant.cli.arguments import (
 )
 
 if TYPE_CHECKING:
-    from resultant.analysis.references import Calls
     from resultant.features.store import FeatureStore
 
 
@@ -41,7 +38,7 @@ class FeatureOptions:
     temperature: Annotated[Optional[float], shown_default("TAU", "chosen")] = None
     """Temperature tau of the scores; without it, rows that do not judge choose one."""
     references: Literal["none", "fast", "all"] = "fast"
-    """Classifiers of scikit-learn to compare with; fast fits some of them to a sample of rows."""
+    """Logistic regression, LDA, kNN and others to compare with; fast fits some to fewer rows."""
     calibration: Literal["scale", "sigmoid", "isotonic"] = "scale"
     """Calibration of probabilities: a factor of the scores, then scikit-learn's per class."""
     estimator: Estimator = "mle"
@@ -79,20 +76,10 @@ class FeatureOptions:
         return store_code(path, features=self.features, labels=self.labels, prepared=prepared)
 
 
-@contextmanager
-def reference_calls(references: str) -> Iterator[Calls | None]:
-    """Start the process that fits the references, so that scikit-learn loads while torch does."""
-    from resultant._core.background import calls
+def load_analysis() -> None:
+    """Import the modules of an analysis."""
     from resultant._core.preload import preload
-    from resultant.classifiers.references import FIT, MODULES, WITHOUT
 
-    modules = "resultant.cli._analysis", "resultant.cli._store"
-    if references == "none":
-        preload(modules)
-        yield None
-        return
-    # Threads of either process that wait must leave the cores to the other.
+    # Threads that wait must leave the cores to others.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    with calls(FIT, MODULES, WITHOUT) as background:
-        preload(modules)
-        yield background
+    preload(("resultant.cli._analysis", "resultant.cli._store"))
