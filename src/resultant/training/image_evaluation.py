@@ -157,14 +157,14 @@ def _stored(stack: Stack, source: ImageSource, workers: int | None) -> SplitFeat
     batches, config = stack.batches, stack.config
     assert isinstance(batches, PhotoBatches)
     view, store, placement = recipe_view(config.size), batches.store, batches.placement
-    number = EVALUATED if placement is None else min(EVALUATED, batches.images)
+    most = EVALUATED if placement is None else min(EVALUATED, batches.images)
     if source is not store.source:
         options: dict[str, Any] = {"workers": workers, "device": stack.device}
         store = open_store(source, store.folder.parent, view.short_side, **options)
-        placement, number = None, EVALUATED
+        placement, most = None, EVALUATED
     views = EvaluationViews(
         *(store, view.size, view.short_side, config.channels, torch.float32, stack.device),
-        *(placement, number),
+        *(placement, most),
     )
     return _features(stack, source, lambda rows: (x for x, _ in views(rows)))
 

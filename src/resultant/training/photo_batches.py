@@ -25,8 +25,8 @@ from resultant.images.store import ImageStore
 from resultant.training.batches import mixed
 from resultant.training.config import Channels
 
-# Images per forward pass of an evaluation.
-EVALUATED = 256
+# The most images of a forward pass of an evaluation, and their pixels: 256 images of size 224.
+EVALUATED, EVALUATED_PIXELS = 2048, 256 * 224**2
 # Steps whose views are drawn at a time; another number draws other views.
 DRAWN_STEPS = 8
 # The fewest and the most batches that are made ahead of the GPU.
@@ -271,7 +271,7 @@ class EvaluationViews:
         dtype: Type of the views.
         device: Device of the views.
         placement: Place of the decoded images; None for a new one.
-        number: Most images of a forward pass; at most those of a batch of ``placement``.
+        most: Most images of a forward pass; those of a batch of ``placement``.
     """
 
     def __init__(
@@ -283,9 +283,11 @@ class EvaluationViews:
         dtype: torch.dtype,
         device: torch.device,
         placement: Placement | None = None,
-        number: int = EVALUATED,
+        most: int = EVALUATED,
     ) -> None:
         self.store, self.short_side, self.device = store, short_side, device
+        # Few large passes: on small images the kernels are short, and starting them takes longer.
+        number = min(most, max(1, EVALUATED_PIXELS // size**2))
         self.placement = placement or choose(store, device, number)[0]
         self.rendering = Rendering(number, size, *channels, device)
         shape = (number, size, size, 3)
