@@ -106,11 +106,6 @@ def overview(records: Records) -> Rows:
     return [(e.name, e.label, *describe(e, progress)) for e in catalog().values()]
 
 
-def unfinished(records: Records) -> set[str]:
-    """Return the plans with incomplete records."""
-    return {name for name, (done, runs) in plan_progress(records).items() if done < runs}
-
-
 def plan_rows(records: Records) -> Rows:
     """Return one row per plan, under `PLAN_HEADINGS`."""
     rows: Rows = []

@@ -13,7 +13,7 @@ from resultant.training.config import TrainConfig
 from resultant_reproduction.courses import Course, seeds_of
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.figures import Chart, course, draw_charts, heat_maps
-from resultant_reproduction.formats import SIGNIFICANCE, network_counts, span
+from resultant_reproduction.formats import network_counts, span
 from resultant_reproduction.plan import RULES, controlled, planned_seeds
 from resultant_reproduction.records import probe_path
 from resultant_reproduction.spec import (
@@ -25,8 +25,6 @@ from resultant_reproduction.spec import (
     printed_rows,
     unprinted,
 )
-from resultant_reproduction.stats import Interval, over_settings
-from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.tables import LATER, Entry, compare
 from resultant_reproduction.value import Value
 
@@ -195,31 +193,6 @@ def _draw_courses(lines: dict[str, dict[str, dict[str, Course]]]) -> Figure:
 
 def _signed_log(ax: Axes) -> None:
     ax.set_yscale("symlog", linthresh=1e-3)
-
-
-# Settings in which contrastive Pure Angular is compared under both priors: imbalance and space.
-IMBALANCES = ("IF50", "IF100")
-READOUTS: tuple[tuple[str, str], ...] = tuple(product(IMBALANCES, SPACES))
-# Differences by seed, by imbalance, space and prior.
-Differences = dict[tuple[str, str, str], dict[int, float]]
-Changes = dict[tuple[str, str], Interval]
-
-
-def equalized(evidence: Evidence, pool: str, objective: str = "contrastive") -> Differences:
-    """Pure Angular less ProCo by seed, probes on a pool of images (points)."""
-    differences: Differences = {}
-    for imbalance, space, prior in product(IMBALANCES, SPACES, ("u", "f")):
-        config = control_config(f"c10-{imbalance.lower()}-{prior}", objective)
-        after, before = ((config, rule, 0.0) for rule in ("angular", "native"))
-        path = probe_path(space, pool)
-        differences[imbalance, space, prior] = evidence.records.differences(after, before, path)
-    return differences
-
-
-def under(prior: str, differences: Differences, level: float = SIGNIFICANCE) -> Changes:
-    """Changes under a prior, with intervals over seeds."""
-    changes = {at: over_settings([[*differences[*at, prior].values()]], level) for at in READOUTS}
-    return {at: change for at, change in changes.items() if change is not None}
 
 
 MAPS = {

@@ -28,7 +28,6 @@ from resultant_reproduction.value import Value
 
 GAMMAS = (-1.0, 0.0, 1.0)
 NATIVE, ANGULAR = Policy("native").canonical, Policy("angular")
-PLANS = ("main", "joint", "controls", "power", "failure", "beyond")
 
 # Columns of the table: two rules, and the reader of their difference in a frozen summary.
 COMPARED: dict[str, tuple[Policy, Policy, Reader]] = {

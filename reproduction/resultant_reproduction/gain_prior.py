@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from resultant.analysis.decisions import BETAS, GAMMAS
 from resultant.report import style
-from resultant_reproduction.evidence import PACKAGED, Evidence
+from resultant_reproduction.evidence import PACKAGED, Evidence, read_edit
 from resultant_reproduction.figures import Chart, Curve, draw_charts, means
 from resultant_reproduction.plan import official, planned_seeds
 from resultant_reproduction.spec import Cell, Outcome, load, parse_cell
@@ -82,12 +82,10 @@ def _known(networks: Mapping[str, Changes]) -> dict[str, Changes]:
 
 def _changes(summaries: Sequence[Mapping[str, Any]]) -> Changes:
     """Read the changes over the networks of frozen summaries; some may have no grid."""
-    grids = [summary["grid"] for summary in summaries if "grid" in summary]
     result = {}
-    for beta, gamma in product(BETAS, GAMMAS):
-        after, before = f"temperature {beta:g} {gamma:g}", f"native 1 {gamma:g}"
-        values = [100 * (g[after] - g[before]) for g in grids if after in g and before in g]
-        result[beta, gamma] = Value.of(values)
+    for at in product(BETAS, GAMMAS):
+        read = read_edit(*at, "temperature")
+        result[at] = Value.of([v for summary in summaries if (v := read(summary)) is not None])
     return {at: value for at, value in result.items() if value is not None}
 
 

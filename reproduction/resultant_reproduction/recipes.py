@@ -5,26 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from resultant_reproduction.controls import COLUMNS
-from resultant_reproduction.evidence import (
-    CONDITIONS,
-    Evidence,
-)
+from resultant_reproduction.evidence import CONDITIONS, Evidence
 from resultant_reproduction.formats import p_equation
-from resultant_reproduction.plan import (
-    joint_trials,
-    official,
-)
+from resultant_reproduction.plan import joint_trials, official
 from resultant_reproduction.spec import Cell, Change, Outcome, printed_rows
-from resultant_reproduction.stats import (
-    significant,
-)
+from resultant_reproduction.stats import significant
 from resultant_reproduction.tables import Entry, compare
-
-if TYPE_CHECKING:
-    pass
 
 # The authors' public logs: last and best epoch on the test set.
 LOGS = {
