@@ -1,7 +1,5 @@
 """``python -m resultant`` is the command ``resultant``."""
 
-import sys
+from resultant.cli.main import execute
 
-from resultant.cli.main import main
-
-sys.exit(main())
+execute()

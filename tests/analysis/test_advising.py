@@ -183,4 +183,4 @@ def test_snippets_open_what_was_analyzed() -> None:
     assert "    calibration='vector',\n" in vmf_snippet(row, Source(**fields))
     apart = vmf_snippet(row, Source(**fields, val="val"))
     assert "classifier.calibrate(Xv, yv, 'vector')" in apart and "calibration=" not in apart
-    assert reference_snippet(rule_row("tau-normalized", {}), Source(**fields), 100) == ""
+    assert reference_snippet(rule_row("tau-normalized", {}), Source(**fields)) == ""

@@ -28,7 +28,9 @@ from resultant.classifiers.references import fit_references
 
 def reference_rules(space: FrozenSpace, metric: str, level: str = "fast") -> list[FinishedRule]:
     rows = choosing_rows(space, metric)
-    return References(space, rows, level).rules(remaining_sums(space, rows))
+    references = References(space, rows, level)
+    rules = references.ready(remaining_sums(space, rows)) + references.fitted()
+    return sorted(rules, key=lambda rule: list(NAMES).index(rule.key))
 
 
 def decided(rule: FinishedRule, q: np.ndarray) -> torch.Tensor:

@@ -48,7 +48,8 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resultant.analysis.QUESTIONS", questions)
     monkeypatch.setattr("resultant.cli._analysis.BETAS", (0.0, 1.0))
     monkeypatch.setattr("resultant.cli._analysis.PRIORS", (0.0,))
-    monkeypatch.setattr("resultant.analysis.references.References.rules", lambda *_: [])
+    for name in ("ready", "fitted"):
+        monkeypatch.setattr(f"resultant.analysis.references.References.{name}", lambda *_: [])
     monkeypatch.setattr("resultant.analysis.references.start", lambda *_: finished)
 
 

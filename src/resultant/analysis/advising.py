@@ -31,7 +31,7 @@ from resultant.analysis.judging import (
     metric_weights,
 )
 from resultant.analysis.mixtures import MixtureChoice, choose_mixture
-from resultant.analysis.references import References
+from resultant.analysis.references import NAMES, References
 from resultant.analysis.result import UnansweredError
 from resultant.analysis.sampling import sample_rows
 from resultant.analysis.snippet import Source, reference_snippet, vmf_snippet
@@ -238,13 +238,14 @@ def advise(
     before = time.perf_counter()
     if fitted is None:
         fitted = References(space, rows, references, judged)
-    others = fitted.rules(settled.evidence.remaining)
+    # Those that need no fit are judged while the others are fitted.
+    others = judge(space, fitted.ready(settled.evidence.remaining), judged)
+    others += judge(space, fitted.fitted(), judged)
+    others.sort(key=lambda judgement: list(NAMES).index(judgement.row.key))
     reference_seconds = time.perf_counter() - before
     if progress is not None:
         progress("references", 1.0)
-    judgements = settled.judgements
-    if others:
-        judgements = judgements + judge(space, others, judged, progress)
+    judgements = settled.judgements + others
     labels = space.test_labels if judged is None else space.test_labels[judged]
     key = settled.key
     table = compared(judgements, key, labels, metric, margin)

@@ -91,6 +91,8 @@ def judge(
     Returns:
         A judgement of each rule.
     """
+    if not rules:
+        return []
     labels = space.test_labels if rows is None else space.test_labels[rows]
     N = len(labels)
     columns = [torch.empty(5, N, dtype=torch.float64) for _ in rules]

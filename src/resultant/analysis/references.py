@@ -8,7 +8,7 @@ matrix product finds the latter.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -204,11 +204,6 @@ class References:
             task = reference_task(space, rows, self.samples, level)
             self.query, self.future = task.query, start(_fit, task)
 
-    def wait(self, seconds: float) -> None:
-        """Wait until `rules` need not wait, but no longer than some seconds."""
-        if self.future is not None:
-            wait([self.future], seconds)
-
     @property
     def left_out(self) -> str:
         """A sentence about references that are too large, or ""."""
@@ -218,18 +213,19 @@ class References:
         hint = "; --references all fits it" if self.level == "fast" else ""
         return f"LDA is left out: the covariances of {size} are too large{hint}."
 
-    def rules(self, remaining: Remaining) -> list[FinishedRule]:
-        """Return the fitted references.
+    def ready(self, remaining: Remaining) -> list[FinishedRule]:
+        """Return the references that need no fit.
 
         Args:
             remaining: Sums of the training rows without the rows that choose, by fold.
         """
         if self.future is None:
             return []
-        rules = [self._neighbours(), self._centroid(remaining[0])]
-        rules += [self._finished(reference) for reference in self.future.result()]
-        order = list(NAMES)
-        return sorted(rules, key=lambda rule: order.index(rule.key))
+        return [self._neighbours(), self._centroid(remaining[0])]
+
+    def fitted(self) -> list[FinishedRule]:
+        """Wait for the other references."""
+        return [] if self.future is None else [self._finished(r) for r in self.future.result()]
 
     def _note(self, rows: int) -> str:
         """Return a sentence about a sample of the rows, or ""."""

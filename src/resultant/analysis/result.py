@@ -43,7 +43,8 @@ def plain(value: object) -> Any:
     if isinstance(value, Result):
         return value.to_dict()
     if isinstance(value, Tensor):
-        return plain(value.tolist())
+        numbers = value.tolist()
+        return numbers if bool(value.isfinite().all()) else plain(numbers)
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (tuple, list)):

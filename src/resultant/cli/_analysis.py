@@ -22,7 +22,11 @@ from resultant.features.prepare import Prepared
 from resultant.features.rows import require_disk
 from resultant.report.explorer import Side
 from resultant.report.page import Page
+from resultant.report.summary import HEADINGS
 from resultant.report.words import Settings, settings
+
+# Columns of a heading of the summary.
+WIDTH = len("angular gain")
 
 
 def require_space_for_copies(console: Console, *stores: Prepared) -> None:
@@ -109,20 +113,21 @@ def provenance(prepared: Prepared, device: torch.device) -> dict[str, Any]:
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Print the facts of a summary, one per line, the first in bold."""
-    console, width = open_console(), _width(facts)
-    for i, (heading, text) in enumerate(facts):
-        line = Text(f"{heading:<{width}}  ", style="bold cyan" if not i else "cyan")
-        line.append(one_line(text), style="bold" if not i else "default")
+    """Print the facts of a summary, one per line, the first sentence of an advice in bold."""
+    console = open_console()
+    for heading, text in facts:
+        bold = heading in (HEADINGS[0], "use")
+        line = Text(f"{heading:<{WIDTH}}  ", style="bold cyan" if bold else "cyan")
+        line.append(one_line(text), style="bold" if bold else "default")
         console.print(line, soft_wrap=True)
 
 
 def print_rest(page: Page, out: Path) -> None:
     """Print the notes of a page, one per line, and the path of the page."""
-    console, width = open_console(), _width(page.facts)
+    console = open_console()
     lines = [*(("note", note) for note in page.notes), ("report", printable(out / "index.html"))]
     for heading, text in lines:
-        line = Text(f"{heading:<{width}}  ", style="cyan")
+        line = Text(f"{heading:<{WIDTH}}  ", style="cyan")
         line.append(one_line(text), style="default")
         console.print(line, soft_wrap=True)
 
@@ -131,7 +136,3 @@ def print_summary(page: Page, out: Path) -> None:
     """Print the facts and the notes of a page, and the path of the page."""
     print_facts(page.facts)
     print_rest(page, out)
-
-
-def _width(facts: Sequence[tuple[str, str]]) -> int:
-    return max(len("report"), *(len(heading) for heading, _ in facts))

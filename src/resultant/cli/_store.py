@@ -25,9 +25,6 @@ from resultant.features.prepare import Prepared
 # Temperature of the scores where none is chosen.
 TEMPERATURE = 0.1
 
-# Seconds that the other questions wait for the references.
-PATIENCE = 2.0
-
 # Questions that a summary answers.
 FIRST = ("gains", "cosine")
 
@@ -46,7 +43,8 @@ def analyze_store(
     calibration: str = "scale",
     opened: str | None = None,
     mixtures: bool = True,
-    first: Callable[[dict[str, Analysis], dict[str, FrozenSpace]], object] | None = None,
+    first: Callable[[dict[str, Analysis]], object] | None = None,
+    then: Callable[[dict[str, Analysis], dict[str, FrozenSpace]], object] | None = None,
 ) -> dict[str, tuple[FrozenSpace, Analysis]]:
     """Fit a space to each of the features of a store, and analyze it.
 
@@ -63,9 +61,10 @@ def analyze_store(
         calibration: Calibration of the vMF rules, "scale", "sigmoid" or "isotonic".
         opened: Code that opens the store, for the snippet of the advice.
         mixtures: Also try a mixture per class, where rows are few.
-        first: Called as soon as the analyses have the advice and the answers of a summary, with
-            the analyses and with the spaces that have an advice, while the other questions are
-            answered.
+        first: Called with the analyses as soon as they have the answers of a summary and an advice
+            without references, which are still fitted.
+        then: Called with the analyses as soon as they have their advice, and with the spaces that
+            have one, while the other questions are answered.
 
     Returns:
         The space and the analysis by features.
@@ -130,15 +129,16 @@ def analyze_store(
             return spaces[name]
         return settled[name].at(spaces[name])
 
-    def advised(name: str) -> Advice | None:
-        """Finish the advice, which may wait for the references."""
+    def advised(name: str, alone: bool = False) -> Advice | None:
+        """Finish the advice, which may wait for the references, unless it does without them."""
         if name not in settled:
             return None
         source = None
         if opened is not None:
             splits = prepared.test, spaces[name].estimator, fit_fraction, prepared.val
             source = Source(opened, name, *splits)
-        own = pending.get(name) or References(spaces[name], plans[name].rows, "none")
+        own = None if alone else pending.get(name)
+        own = own or References(spaces[name], plans[name].rows, "none")
         hashes = ray_engine.row_hashes if on_ray else None
         advice, _ = advise(
             spaces[name],
@@ -148,8 +148,14 @@ def analyze_store(
             source=source,
             names=prepared.names,
         )
-        report(name, "references", 1.0)
+        if not alone:
+            report(name, "references", 1.0)
         return advice
+
+    def known(advice: dict[str, Advice | None]) -> dict[str, Analysis]:
+        """Return the analyses so far with an advice."""
+        answered = {n: Analysis(spaces[n].summary()) for n in spaces} | early
+        return {n: _with_advice(a, advice.get(n), unanswered.get(n)) for n, a in answered.items()}
 
     def answer(name: str, at: FrozenSpace, early: Analysis | None = None) -> Analysis:
         """Ask all questions but those that were answered early."""
@@ -174,22 +180,16 @@ def analyze_store(
     shown = compared if references == "fast" and compared else list(spaces)
     at = {name: prepare(name) for name in shown}
     early = {n: analyze_space(at[n], asked, progress=steps[n]) for n in shown}
-    # The cores belong to the references, which the summary waits for, unless those take long.
-    for name in shown:
-        if name in pending:
-            pending[name].wait(PATIENCE)
+    if first is not None:
+        first(known({name: advised(name, alone=True) for name in shown}))
     others = [name for name in spaces if name not in at]
     with _workers(len(spaces)) as pool:
         tasks = {n: pool.submit(answer, n, at[n], early[n]) for n in shown}
         ready = {n: pool.submit(prepare, n) for n in others}
         tasks |= {n: pool.submit(lambda n=n: answer(n, ready[n].result())) for n in others}
         advice = {name: advised(name) for name in shown}
-        if first is not None:
-            known = {n: Analysis(spaces[n].summary()) for n in spaces} | early
-            first(
-                {n: _with_advice(a, advice.get(n), unanswered.get(n)) for n, a in known.items()},
-                at,
-            )
+        if then is not None:
+            then(known(advice), at)
         for name in others:
             at[name] = ready[name].result()
             advice[name] = advised(name)

@@ -75,7 +75,7 @@ def analyze(options: Analyze) -> None:
     from resultant.features.prepare import check_features, prepare
     from resultant.report import page
     from resultant.report.analysis_page import analysis_page
-    from resultant.report.summary import foremost, summary
+    from resultant.report.summary import advice_facts, foremost, measured_facts, rules_fact
 
     options.check()
     device, log = find_device(options.device), open_console(stderr=True)
@@ -102,8 +102,11 @@ def analyze(options: Analyze) -> None:
 
         moved: dict[str, Response] = {}
 
-        def print_first(analyses: dict[str, Analysis], spaces: dict[str, FrozenSpace]) -> None:
-            print_facts(summary(analyses, where, prepared.names))
+        def print_first(analyses: dict[str, Analysis]) -> None:
+            print_facts([*measured_facts(analyses, where), *rules_fact(analyses)])
+
+        def print_advice(analyses: dict[str, Analysis], spaces: dict[str, FrozenSpace]) -> None:
+            print_facts(advice_facts(analyses))
             name = foremost({name: analyses[name] for name in spaces})
             moved[name] = explore(spaces[name], analyses[name], progress)
 
@@ -120,6 +123,7 @@ def analyze(options: Analyze) -> None:
             calibration=options.calibration,
             opened=options.code(options.path, skip_unknown=options.skip_unknown_classes),
             first=print_first,
+            then=print_advice,
         )
         analyses = {name: analysis for name, (_, analysis) in results.items()}
         report = analysis_page(

@@ -5,16 +5,18 @@ The module of a command is imported when the command is named, and torch when it
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import importlib.util
 import inspect
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from difflib import get_close_matches
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from resultant._core.termination import TerminatedError, terminable
 from resultant._version import __version__
@@ -81,6 +83,21 @@ MISTAKES = (
 )
 # Options of tyro that print or write shell completions.
 COMPLETION = "--tyro-"
+
+
+def execute() -> NoReturn:
+    """Run the command line and end the process."""
+    status = main()
+    alone = threading.active_count() == 1 and "RANK" not in os.environ
+    if status == OK and alone and "torch" in sys.modules:
+        # Python would take down the modules of torch for half a second.
+        atexit._run_exitfuncs()
+        with suppress(OSError, ValueError):
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None:
+                    stream.flush()
+            os._exit(status)
+    sys.exit(status)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -44,15 +44,37 @@ def summary(
         where: Name of the source.
         names: Names of the classes [C].
     """
-    chosen = foremost(analyses)
-    a = analyses[chosen]
-    facts = headline(a)
+    return [*advice_facts(analyses), *measured_facts(analyses, where)]
+
+
+def advice_facts(analyses: Mapping[str, Analysis]) -> list[tuple[str, str]]:
+    """Return the facts that compare with the references, as pairs of heading and text."""
+    a = analyses[foremost(analyses)]
     if a.advice is None:
         reason = (a.notes or {}).get("advice", "not asked")
-        facts = [("use", f"no advice: {reason}")]
-    elif text := _references(a.advice):
-        facts.append(("references", text))
-    facts.append(("features", _features(analyses, chosen, where)))
+        return [("use", f"no advice: {reason}")]
+    text = _references(a.advice)
+    return [*headline(a), *([("references", text)] if text else [])]
+
+
+def rules_fact(analyses: Mapping[str, Analysis]) -> list[tuple[str, str]]:
+    """Return the vMF rules on the held-out rows, which are known before any reference is."""
+    advice = analyses[foremost(analyses)].advice
+    if advice is None:
+        return []
+    balanced = advice.metric == "balanced"
+    rows = [(row.balanced if balanced else row.accuracy, row) for row in advice.table]
+    rows.sort(key=lambda pair: -pair[0])
+    text = ", ".join(f"{row.name} {percent(value)}" for value, row in rows if row.kind == "vmf")
+    word = "balanced accuracy" if balanced else "accuracy"
+    return [("vMF rules", f"{text} {word} on {advice.judged_rows:,} held-out rows")]
+
+
+def measured_facts(analyses: Mapping[str, Analysis], where: str) -> list[tuple[str, str]]:
+    """Return the other facts, as pairs of heading and text; see `summary`."""
+    chosen = foremost(analyses)
+    a = analyses[chosen]
+    facts = [("features", _features(analyses, chosen, where))]
     if a.gains is not None:
         facts.append(("angular gain", f"{_gains(a.gains)}, at temperature {a.space.tau:g}"))
     if (c := a.cosine) is not None:
