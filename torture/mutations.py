@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gzip
 import io
 import json
 import os
@@ -224,12 +225,20 @@ def change_zip(data: bytes, rng: random.Random) -> bytes:
     return data
 
 
+def change_gzip(data: bytes, rng: random.Random) -> bytes:
+    """Change what is inside; the checksum is right."""
+    content = gzip.decompress(data)
+    bomb = bytes(10**8) if rng.random() < 0.1 else b""
+    return gzip.compress(mutate(content, rng) + bomb, 1)
+
+
 def _is_lines(data: bytes) -> bool:
     return data[:1] == b"{"
 
 
 STRUCTURES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes, random.Random], bytes]], ...] = (
     (lambda data: data[:4] == b"PK\x03\x04", change_zip),
+    (lambda data: data[:2] == b"\x1f\x8b", change_gzip),
     (lambda data: data[:6] == b"\x93NUMPY", change_npy),
     (lambda data: data[:4] == b"\x89PNG", change_png),
     (lambda data: data[8:9] == b"{", change_safetensors),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
+import tarfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -71,6 +73,18 @@ def cifar(path: Path) -> None:
     from resultant.images.cifar import load_cifar
 
     load_cifar("cifar10", path)
+
+
+def statistics(path: Path) -> None:
+    from resultant.classes.statistics import ClassStatistics
+
+    ClassStatistics.load(path)
+
+
+def class_names(path: Path) -> None:
+    from resultant.images.labelling import read_class_names
+
+    read_class_names(path)
 
 
 def _arrays() -> dict[str, Any]:
@@ -211,6 +225,55 @@ def _jpeg(folder: Path, inputs: Path) -> Path:
     return folder / "images"
 
 
+def _image_table(folder: Path, inputs: Path) -> Path:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    data = folder / "data"
+    data.mkdir()
+    paths = sorted((inputs / "images").rglob("*.png"))
+    images = [{"bytes": path.read_bytes(), "path": path.name} for path in paths]
+    labels = [path.parent.name for path in paths]
+    pq.write_table(pa.table({"image": images, "label": labels}), data / "train-0.parquet")
+    return data
+
+
+def _cifar_batches(folder: Path, inputs: Path) -> Path:
+    """The batches that the archive of CIFAR-10 holds."""
+    inner = folder / "in" / "cifar-10-batches-py"
+    inner.mkdir(parents=True)
+    rng = np.random.default_rng(2)
+    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+        pixels = rng.integers(1, 256, (4, 3072)).astype(np.uint8)
+        batch = {b"data": pixels, b"labels": [0, 1, 2, 3], b"filenames": [b"a.png"] * 4}
+        (inner / name).write_bytes(pickle.dumps(batch, 2))
+    return folder / "in"
+
+
+def _cifar_archive(folder: Path, inputs: Path) -> Path:
+    batches = _cifar_batches(folder, inputs)
+    with tarfile.open(folder / "mine.tar.gz", "w:gz") as archive:
+        archive.add(batches / "cifar-10-batches-py", "cifar-10-batches-py")
+    shutil.rmtree(batches)
+    return folder / "mine.tar.gz"
+
+
+def _statistics(folder: Path, inputs: Path) -> Path:
+    import torch
+
+    from resultant import ClassStatistics
+
+    known = ClassStatistics(3, 4)
+    known.update(torch.nn.functional.normalize(torch.ones(6, 4), dim=1), torch.arange(6) % 3)
+    known.save(folder / "statistics.safetensors")
+    return folder / "statistics.safetensors"
+
+
+def _class_names(folder: Path, inputs: Path) -> Path:
+    (folder / "names.txt").write_text("0\tcat\n1\tdog\n2\tbird, small\n")
+    return folder / "names.txt"
+
+
 READERS = {
     "npz": Reader(_npz, features),
     "packed npz": Reader(_packed_npz, features),
@@ -229,7 +292,12 @@ READERS = {
     "metrics": Reader(_copied("metrics.jsonl"), metrics),
     "list": Reader(_list, images),
     "images": Reader(_jpeg, images),
+    "image table": Reader(_image_table, images),
+    "class names": Reader(_class_names, class_names),
     "cifar": Reader(_copied("cifar10.npz"), cifar),
+    "cifar batches": Reader(_cifar_batches, cifar),
+    "cifar archive": Reader(_cifar_archive, cifar),
+    "statistics": Reader(_statistics, statistics),
     "proco": Reader(_copied("ckpt.pth.tar"), proco),
     "weights": Reader(_copied("weights.pth"), weights),
 }

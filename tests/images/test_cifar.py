@@ -148,6 +148,20 @@ def test_archives_are_read_in_memory(name: str, binary: bool, tmp_path: Path) ->
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["in", "mine.tar.gz"]
 
 
+def test_archives_and_pipes_that_take_all_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resultant._core.chunks.decoded_limit", lambda stored: 100_000)
+    files = python_files("cifar10", tiny("cifar10"), python2) | {"test_batch": bytes(200_000)}
+    with pytest.raises(ValueError, match=r"content that decodes to \d+,\d+ bytes or more"):
+        load_cifar("cifar10", tar(tmp_path / "mine.tar.gz", files))
+    for name in KINDS["cifar10"].classes:
+        (tmp_path / "train" / name).mkdir(parents=True)
+    os.mkfifo(tmp_path / "train" / "cat" / "0.png")
+    with pytest.raises(ValueError, match="got a pipe or a device"):
+        load_cifar("cifar10", tmp_path)
+
+
 def test_official_archive_has_the_official_checksum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,15 @@ def test_names_with_commas_and_blanks(tmp_path: Path) -> None:
     assert raw.labels.tolist() == ["goldfish, Carassius auratus", "tench", "a, b"]
 
 
+def test_long_labels(tmp_path: Path) -> None:
+    """No row takes the room of the longest label, and long numbers are names."""
+    (tmp_path / "a.png").touch()
+    lines = ["a.png,0", "a.png,99999999999999999999", f"a.png,{'x' * 10**6}"]
+    raw, _ = read_list(write_lines(tmp_path / "list.csv", lines), tmp_path)
+    assert raw.labels.tolist() == [line.partition(",")[2] for line in lines]
+    assert raw.labels.nbytes < 100
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
@@ -44,6 +53,8 @@ def test_names_with_commas_and_blanks(tmp_path: Path) -> None:
         (["a.png ²"], r"list\.txt:1"),
         (["a.png 99999999999999999999"], r"list\.txt:1"),
         (["path,label"], r"list\.txt:1"),
+        # A regular expression would try every pair of blanks.
+        (["a" + " " * 10**6 + "b"], r"list\.txt:1"),
         (["a.png,"], r"list\.txt:1"),
         (['"a.png"'], r"list\.txt:1"),
         ([""], "expected lines 'path label' .*, got none"),

@@ -13,6 +13,7 @@ import pytest
 from images.photos import array, photo, photo_bytes, write_folder, write_parquet
 from resultant.images.decode import ImageError
 from resultant.images.opening import long_tail, open_images
+from resultant.images.parquet import read_parquet
 from resultant.images.source import ImageSource, ImageSplits, select
 
 
@@ -214,6 +215,26 @@ def test_damaged_pages_behind_an_intact_footer(tmp_path: Path) -> None:
     rule = rf"^expected a whole row group at {path} row 2, got: [^\n]+$"
     with pytest.raises(ImageError, match=rule):
         source.read(3)
+
+
+def test_parquet_that_decodes_to_far_more(tmp_path: Path) -> None:
+    """Of an image that is stored once for many rows one copy is held; long runs are refused."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    image = photo_bytes(0) + bytes(200_000)
+    for plain in (True, False):
+        rows = [image] * 500 if plain else [{"bytes": image}] * 500
+        table = pa.table({"image": rows, "label": [0, 1] * 250})
+        pq.write_table(table, tmp_path / "train.parquet")
+        source: Any = read_parquet([tmp_path / "train.parquet"]).build(np.zeros(500), ("a", "b"))
+        assert source.bytes_at(499) == image
+        assert source._images(0).nbytes < 10 * len(image)
+    number = 12 << 20
+    table = pa.table({"image": pa.nulls(number, pa.binary()), "label": np.zeros(number, np.int8)})
+    pq.write_table(table, tmp_path / "train.parquet")
+    with pytest.raises(ValueError, match=r"train\.parquet .* decodes to \d+,\d+,\d+ bytes or more"):
+        open_images(tmp_path)
 
 
 Make = Callable[[Path], object]

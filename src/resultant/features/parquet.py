@@ -7,7 +7,7 @@ Strings are read as the distinct ones and their indices, and counted while they 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,15 +67,12 @@ def read_parquet(
     _parquet()
     rule = f"expected {path} to be a whole Parquet file of features"
     try:
-        with _source(path) as source, _open(path) as file:
+        with _source(path) as source, open_parquet(path) as file:
             schema, number = file.schema_arrow, file.metadata.num_rows
             if not number:
                 raise ValueError("no rows")
             chosen = choose(schema, features, labels, identities)
-            groups = read_columns(source, file.num_row_groups, file.metadata.num_columns)
-            leaves = _leaves(file, chosen.used)
-            _refuse_lies(file, groups, leaves)
-            pages = _refuse_bombs(path, source, groups, leaves)
+            groups, leaves, pages = _bounded(path, source, file, chosen.used)
             values = {
                 n: sum(g[c].values for _, g in groups for c in cs) for n, cs in leaves.items()
             }
@@ -84,10 +81,12 @@ def read_parquet(
                 for n, columns in chosen.vectors.items()
             }
             y, known = (
-                None if n is None else label_values(_column(path, schema, n, pages[n]), n)
+                None if n is None else label_values(read_labels(path, schema, n, pages[n]), n)
                 for n in (chosen.label, chosen.identities)
             )
-            splits = splits_of(_column(path, schema, SPLIT, pages[SPLIT])) if chosen.split else {}
+            splits = (
+                splits_of(read_labels(path, schema, SPLIT, pages[SPLIT])) if chosen.split else {}
+            )
             rest = [n for n in schema.names if n not in chosen.used]
             names = dataset_class_names(schema, chosen.label)
             return TableColumns(vectors, y, known, splits, names, rest)
@@ -103,7 +102,7 @@ class ParquetRows(TableRows):
     def batches(self, start: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         width = self.shape[1] * self.dtype.itemsize
         size = chunks.rows_per_chunk(width, chunks.READ_BYTES)
-        with _open(self.path) as file:
+        with open_parquet(self.path) as file:
             metadata = file.metadata
         top = 0
         # One reader per row group: a reader keeps all that it has read.
@@ -112,7 +111,7 @@ class ParquetRows(TableRows):
             if top + height <= start:
                 top += height
                 continue
-            with _open(self.path, metadata) as file:
+            with open_parquet(self.path, metadata) as file:
                 for batch in file.iter_batches(size, [group], list(self.columns)):
                     yield top, batch
                     top += batch.num_rows
@@ -135,11 +134,12 @@ def _source(path: Path | str) -> Any:
     return system.open_input_file(name)
 
 
-def _open(
+def open_parquet(
     path: Path | str,
     metadata: pq.FileMetaData | None = None,
     dictionaries: list[str] | None = None,
 ) -> pq.ParquetFile:
+    """Open a file with bounds on its footer; ``dictionaries`` are read as distinct values."""
     return _parquet().ParquetFile(
         path,
         metadata=metadata,
@@ -155,7 +155,38 @@ def _open(
     )
 
 
-def _leaves(file: pq.ParquetFile, fields: list[str]) -> dict[str, list[int]]:
+def require_bounded(
+    path: Path, names: Sequence[str], group: int | None = None
+) -> dict[str, int | None]:
+    """Raise a ValueError if columns would decode to far more bytes than the file has.
+
+    Args:
+        path: The file.
+        names: The columns.
+        group: One row group; by default all.
+
+    Returns:
+        The size of the largest page of every column whose strings share beginnings, or None.
+    """
+    with _source(path) as source, open_parquet(path) as file:
+        return _bounded(path, source, file, names, group)[2]
+
+
+def _bounded(
+    path: Path | str,
+    source: Any,
+    file: pq.ParquetFile,
+    names: Sequence[str],
+    group: int | None = None,
+) -> tuple[Groups, dict[str, list[int]], dict[str, int | None]]:
+    groups = read_columns(source, file.num_row_groups, file.metadata.num_columns)
+    groups = groups if group is None else [groups[group]]
+    leaves = _leaves(file, names)
+    _refuse_lies(file, groups, leaves)
+    return groups, leaves, _refuse_bombs(path, source, groups, leaves)
+
+
+def _leaves(file: pq.ParquetFile, fields: Sequence[str]) -> dict[str, list[int]]:
     """The numbers of the stored columns, such as ``z.list.element``, of some fields."""
     schema, names = file.metadata.schema, set(file.schema_arrow.names)
     found: dict[str, list[int]] = {field: [] for field in fields}
@@ -226,7 +257,7 @@ def _rows(
 
 def _refuse_odd(path: Path | str, name: str) -> None:
     """Raise at the first row of a list column that is null or shorter or longer than most."""
-    with _open(path) as file:
+    with open_parquet(path) as file:
         batches = file.iter_batches(columns=[name])
         lengths = np.concatenate([list_lengths(batch.column(0)) for batch in batches])
     values, times = np.unique(lengths[lengths >= 0], return_counts=True)
@@ -240,7 +271,9 @@ def _refuse_odd(path: Path | str, name: str) -> None:
         raise ValueError(f"vectors of mixed dimensions in {name!r}, {got}")
 
 
-def _column(path: Path | str, schema: pa.Schema, name: str, largest: int | None) -> pa.ChunkedArray:
+def read_labels(
+    path: Path | str, schema: pa.Schema, name: str, largest: int | None
+) -> pa.ChunkedArray:
     """Read a column of labels, strings as dictionaries: a million rows may repeat a long string.
 
     Args:
@@ -254,10 +287,10 @@ def _column(path: Path | str, schema: pa.Schema, name: str, largest: int | None)
     if not is_label(kind):
         raise ValueError(f"labels {name!r} of {kind}, not integers or strings")
     if largest is None:
-        with _open(path, dictionaries=[name] if is_text(kind) else None) as file:
+        with open_parquet(path, dictionaries=[name] if is_text(kind) else None) as file:
             return file.read([name]).column(name)
     decoded, parts = 0, []
-    with _open(path) as file, _source(path) as source:
+    with open_parquet(path) as file, _source(path) as source:
         for batch in file.iter_batches(max(1, chunks.READ_BYTES // largest), columns=[name]):
             parts.append(batch.column(0).dictionary_encode())
             decoded += parts[-1].dictionary.nbytes

@@ -20,7 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core.files import require_input_file
+from resultant._core.chunks import require_decoded
+from resultant._core.files import read_bytes, require_input_file
 from resultant._core.vision import vision_module
 from resultant.features.numpy_files import read_npz
 from resultant.images._unpickle import read_batch
@@ -215,7 +216,7 @@ def _checked(kind: _Kind, split: str, data: Split, root: Path) -> tuple[Tensor, 
 def _file(path: Path) -> bytes:
     if not path.is_file():
         raise ValueError(f"expected the file {path} next to the others, got none")
-    return path.read_bytes()
+    return read_bytes(path)
 
 
 def _batches(kind: _Kind, extension: str, read: Callable[[str], bytes], where: str) -> Splits:
@@ -262,6 +263,7 @@ def _archive(kind: _Kind, path: Path) -> Splits:
             raise ValueError(f"expected {path} to have the MD5 {MD5[path.name]}, got {md5}")
     names = {n + e for n in (*kind.train, kind.test) for e in kind.folders}
     members: dict[str, bytes] = {}
+    total = 0
     try:
         with tarfile.open(path, "r:gz") as tar:
             for member in tar:
@@ -270,6 +272,8 @@ def _archive(kind: _Kind, path: Path) -> Splits:
                     continue
                 if member.size > MAX_MEMBER:
                     raise ValueError(f"expected at most {MAX_MEMBER} bytes, got {member.size}")
+                total += member.size
+                require_decoded(total, path.stat().st_size)
                 content = tar.extractfile(member)
                 members[name] = content.read() if content else b""
     except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
@@ -311,7 +315,7 @@ def _folder(kind: _Kind, folder: Path) -> Split:
     images, labels = [], []
     for c, name in enumerate(names):
         for path in sorted((folder / name).glob("*.png")):
-            image = np.asarray(decode(path.read_bytes(), str(path)))
+            image = np.asarray(decode(read_bytes(path), str(path)))
             if image.shape != (32, 32, 3):
                 raise ValueError(f"expected {path} of 32 x 32 pixels, got {image.shape[:2]}")
             images.append(image)

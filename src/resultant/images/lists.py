@@ -18,8 +18,8 @@ from resultant.images.labelling import RawSplit
 _ENDINGS = "|".join(re.escape(suffix) for suffix in SUFFIXES)
 # Names of files and of classes may hold commas: the name of a file ends in one of `SUFFIXES`.
 NAMED = re.compile(rf"(?P<path>.*?(?:{_ENDINGS}))\s*,\s*(?P<label>.+)", re.IGNORECASE)
-# Names of files may hold blanks: the label is the last word.
-NUMBERED = re.compile(r"(?P<path>.+?)\s+(?P<label>[0-9]{1,9})")
+# Digits of a number that fits in 64 bits; a longer one is a name.
+DIGITS = 18
 FORM = "'path label' with a label >= 0, or 'path,class name'"
 
 
@@ -70,8 +70,9 @@ def read_list(
     skipped = [f"{files[i]} ({path}:{numbers[i]}), no such file" for i in missing]
     kept = np.setdiff1d(np.arange(len(files)), missing)
     files, labels, numbers = ([a[i] for i in kept] for a in (files, labels, numbers))
-    numeric = all(label.isdecimal() for label in labels)
-    values = np.array(labels, dtype=np.int64) if numeric else np.array(labels)
+    numeric = all(label.isdecimal() and len(label) <= DIGITS for label in labels)
+    # Objects: an array of strings gives every label the room of the longest.
+    values = np.array(labels, dtype=np.int64 if numeric else object)
     listed = FileImages(files, values, (), facts[kept], str(path), np.array(numbers))
     return RawSplit(values, listed.name, listed.labelled), skipped
 
@@ -81,7 +82,10 @@ def _parse(line: str, place: str) -> tuple[str, str]:
         fields = next(csv.reader([line], skipinitialspace=True))
         if len(fields) == 2 and all(fields):
             return fields[0], fields[1].strip()
-    match = NAMED.fullmatch(line) or NUMBERED.fullmatch(line)
-    if match is None:
+    if match := NAMED.fullmatch(line):
+        return match["path"], match["label"].strip()
+    # Names of files may hold blanks: the label is the last word.
+    words = line.rsplit(None, 1)
+    if len(words) < 2 or not re.fullmatch("[0-9]{1,9}", words[1]):
         raise ValueError(f"expected {FORM} at {place}, got {line[:200]!r}")
-    return match["path"], match["label"].strip()
+    return words[0], words[1]

@@ -18,7 +18,8 @@ import numpy as np
 
 from resultant._core.chunks import ENCODED_BYTES
 from resultant._core.text import one_line
-from resultant.features.columns import dataset_class_names
+from resultant.features.columns import arrow, dataset_class_names
+from resultant.features.parquet import open_parquet, read_labels, require_bounded
 from resultant.images.decode import ImageError, decode
 from resultant.images.labelling import RawSplit
 
@@ -104,15 +105,16 @@ class ParquetImages:
         """Return the encoded images of a row group; images are read in order, or nearly."""
         images = self._held.get(group)
         if images is None:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-
-            path = self.files[self.groups[group, 0]]
+            path, number = Path(self.files[self.groups[group, 0]]), int(self.groups[group, 1])
             try:
+                if require_bounded(path, [self.column], number)[self.column] is not None:
+                    raise ValueError("images stored by the beginnings that they share")
                 # Opened again for each row group: threads and forked processes share no handle.
-                with pq.ParquetFile(path) as file:
-                    images = file.read_row_group(int(self.groups[group, 1]), columns=[self.column])
-            except (pa.ArrowException, OSError) as error:
+                with open_parquet(path) as file:
+                    repeated = _repeated(file.metadata, number, self.column)
+                with open_parquet(path, dictionaries=repeated) as file:
+                    images = file.read_row_group(number, columns=[self.column])
+            except _broken() as error:
                 row = self.name(int(self.starts[group]))
                 got = one_line(error)
                 raise ImageError(f"expected a whole row group at {row}, got: {got}") from None
@@ -122,6 +124,21 @@ class ParquetImages:
                 self._held.pop(old, None)
             self._held[group] = images
         return images
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    """Return the errors of files that are damaged or hostile."""
+    return ValueError, OSError, MemoryError, OverflowError, arrow().ArrowException
+
+
+def _repeated(metadata: Any, group: int, column: str) -> list[str]:
+    """Return the stored column of images if some may be stored once for many rows."""
+    stored = metadata.row_group(group)
+    for c in range(stored.num_columns):
+        part = stored.column(c)
+        if part.path_in_schema in (column, f"{column}.bytes") and part.has_dictionary_page:
+            return [part.path_in_schema]
+    return []
 
 
 def _encoded(column: Any) -> Any:
@@ -150,23 +167,24 @@ def read_parquet(
         ValueError: If a file is broken, or a column is missing, has another type or nulls; the
             error names the file and the row.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     groups, sizes, labels, names = [], [], [], ()
     for number, path in enumerate(paths):
         try:
-            with pq.ParquetFile(path) as file:
-                schema = file.schema_arrow
-                _require_columns(schema, path, image_column, label_column)
-                column = file.read([label_column]).column(label_column)
-                for group in range(file.num_row_groups):
-                    groups.append((number, group))
-                    sizes.append(file.metadata.row_group(group).num_rows)
+            with open_parquet(path) as file:
+                schema, metadata = file.schema_arrow, file.metadata
         except FileNotFoundError:
             raise ValueError(f"expected the file {path}, got no such file") from None
-        except (pa.ArrowException, OSError) as error:
+        except _broken() as error:
             raise ValueError(f"expected {path} to be Parquet, got: {one_line(error)}") from None
+        _require_columns(schema, path, image_column, label_column)
+        try:
+            pages = require_bounded(path, [label_column])
+            column = read_labels(path, schema, label_column, pages[label_column])
+        except _broken() as error:
+            raise ValueError(f"expected {path} to be Parquet, got: {one_line(error)}") from None
+        for group in range(metadata.num_row_groups):
+            groups.append((number, group))
+            sizes.append(metadata.row_group(group).num_rows)
         labels.append(_labels(column, path, label_column))
         names = names or tuple(dataset_class_names(schema, label_column))
     kinds = {a.dtype.kind for a in labels}
@@ -209,11 +227,14 @@ def _labels(column: Any, path: Path, name: str) -> np.ndarray:
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise ValueError(f"expected a label in {name!r} at {path} row {row}, got null")
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
     if pa.types.is_integer(column.type):
         values = column.to_numpy()
         if values.dtype.kind == "u" and len(values) and values.max() > np.iinfo(np.int64).max:
             raise ValueError(f"expected labels of {path} below 2^63, got {values.max()}")
         return values.astype(np.int64)
-    return np.array(column.to_pylist(), dtype=np.str_)
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    column = column.combine_chunks()
+    # Objects: an array of strings gives every row the room of the longest.
+    distinct = np.array(column.dictionary.to_pylist(), dtype=object)
+    return distinct[column.indices.to_numpy()]
