@@ -33,7 +33,7 @@ KINDS: dict[str, Make] = {
     "soak": Soak,
 }
 # Of the short form: the number of trials, and a command that takes a moment.
-TRIALS = {"files": 44, "crashes": 9, "resources": 8, "numbers": 5, "soak": 4}
+TRIALS = {"files": 48, "crashes": 9, "resources": 8, "numbers": 5, "soak": 4}
 QUICK = ("import-proco",)
 
 

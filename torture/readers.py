@@ -270,7 +270,7 @@ def _statistics(folder: Path, inputs: Path) -> Path:
 
 
 def _class_names(folder: Path, inputs: Path) -> Path:
-    (folder / "names.txt").write_text("0\tcat\n1\tdog\n2\tbird, small\n")
+    (folder / "names.txt").write_text("label\tname\n0\tcat\n1\tdog\n2\tbird, small\n")
     return folder / "names.txt"
 
 

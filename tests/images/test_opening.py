@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -215,6 +216,12 @@ def test_damaged_pages_behind_an_intact_footer(tmp_path: Path) -> None:
     rule = rf"^expected a whole row group at {path} row 2, got: [^\n]+$"
     with pytest.raises(ImageError, match=rule):
         source.read(3)
+
+
+def test_a_pipe_among_parquet_files(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "train.parquet")
+    with pytest.raises(ValueError, match="got a pipe or a device"):
+        open_images(tmp_path)
 
 
 def test_parquet_that_decodes_to_far_more(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from resultant._core import chunks
+from resultant._core.files import require_input_file
 from resultant._core.text import one_line
 from resultant.features.columns import (
     MAX_WIDTH,
@@ -140,6 +141,8 @@ def open_parquet(
     dictionaries: list[str] | None = None,
 ) -> pq.ParquetFile:
     """Open a file with bounds on its footer; ``dictionaries`` are read as distinct values."""
+    if isinstance(path, Path):
+        require_input_file(path)
     return _parquet().ParquetFile(
         path,
         metadata=metadata,
