@@ -40,6 +40,17 @@ def test_rows_are_stratified_and_weighted(small: FrozenSpace) -> None:
     torch.testing.assert_close(shares, COUNTS / COUNTS.sum().double())
 
 
+def test_thousands_of_classes_choose_with_few_rows(
+    small: FrozenSpace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One row per class would be as many scores as the square of the classes."""
+    monkeypatch.setattr("resultant.analysis.choice.CHOICE_ROWS", 2)
+    rows = choosing_rows(small, "balanced", cells=0)
+    assert len(rows.index) == 4 < C
+    torch.testing.assert_close(rows.weights, torch.full((4,), 0.25).double())
+    assert (rows.labels == small.labels[rows.index]).all()
+
+
 def test_rows_of_one_identity_share_a_fold() -> None:
     x, y = features(COUNTS)
     test = features(torch.full((C,), PER_CLASS), seed=1)

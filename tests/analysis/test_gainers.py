@@ -20,7 +20,7 @@ def test_chance_is_that_of_scipy() -> None:
 
 
 def test_groups_and_classes_are_named(small: FrozenSpace) -> None:
-    """The tail gains, the head loses, and the classes with the largest changes are named."""
+    """The tail wins, the head loses, and the classes with the largest changes are named."""
     labels = torch.arange(C).repeat_interleave(40)
     rank = torch.arange(len(labels)) % 40
     group = small.groups[labels]
@@ -32,8 +32,8 @@ def test_groups_and_classes_are_named(small: FrozenSpace) -> None:
     after &= labels != least
     names = [f"name {c}" for c in range(C)]
     text = gainers(small, labels, after, before, 0.005, names)
-    assert text.startswith("gains ") and "in tail, loses " in text and "ties in medium" in text
-    assert f"gains most in name {most} (+50.0 points)" in text
+    assert text.startswith("wins ") and "in tail, loses " in text and "ties in medium" in text
+    assert f"wins most in name {most} (+50.0 points)" in text
     assert f"loses most in name {least} (-75.0 points)" in text
 
 

@@ -15,7 +15,7 @@ from resultant.analysis.space import FrozenSpace, Progress, unit, unit_chunks
 from resultant.classes.cosines import cosines
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.choice import Choice, Search, choose, simplified
-from resultant.classifiers.left_out import CHOICE_CELLS, CHOICE_ROWS, FOLDS, Part
+from resultant.classifiers.left_out import CHOICE_CELLS, CHOICE_ROWS, FOLDS, Part, at_most
 
 # Features that `resultant extract` takes from the layer that the loss is computed on.
 PROJECTION = "projection"
@@ -98,8 +98,9 @@ def choosing_rows(
     """Draw the rows that choose: those of val, else training rows that are not fitted, else
     training rows in folds.
 
-    Each class keeps at least one of its rows; weights restore the share of each class, which is its
-    share of the split for the metric "accuracy" and equal for "balanced".
+    Each class keeps at least one of its rows unless classes are thousands; weights restore the
+    share of each class, which is its share of the split for the metric "accuracy" and equal for
+    "balanced".
     """
     split, fold_of = "train", None
     if space.val_labels is not None:
@@ -117,11 +118,10 @@ def choosing_rows(
     counts = torch.bincount(labels, minlength=space.num_classes).double()
     share = min(1.0, number / len(labels))
     kept = (share * counts).ceil()
-    chosen = (rank < kept[labels]).nonzero().squeeze(1)
+    chosen = at_most((rank < kept[labels]).nonzero().squeeze(1), number)
     own = labels[chosen]
-    drawn = torch.bincount(own, minlength=space.num_classes).double()
     mass = (counts > 0).double() if metric == "balanced" else counts
-    weights = (mass / drawn.clamp_min(1))[own]
+    weights = (mass / kept)[own]
     index = pool[chosen]
     fold = torch.zeros_like(index) if fold_of is None else fold_of[index]
     weights = weights / weights.sum()

@@ -1,4 +1,4 @@
-"""The groups and classes that gain or lose by one rule against another."""
+"""The groups and classes that win or lose by one rule against another."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def gainers(
     margin: float,
     names: Sequence[str] | None = None,
 ) -> str:
-    """Say who gains and who loses by one rule against another, after "the rule ".
+    """Say who wins and who loses by one rule against another, after "the rule ".
 
-    A shot group gains or loses if the paired interval of its mean accuracy per class excludes zero,
+    A shot group wins or loses if the paired interval of its mean accuracy per class excludes zero,
     for all groups together at 95 %. A class does if McNemar's exact test says so, for all classes
     together at 95 %: a class of few rows is not named for one of them.
 
@@ -47,7 +47,7 @@ def gainers(
         >>> from resultant.analysis import FrozenSpace
         >>> z, y = torch.eye(2).repeat(20, 1) + 0.1, torch.arange(2).repeat(20)
         >>> gainers(FrozenSpace.fit(z, y, z, y), y, y == y, y == 0, 0.005, ["cat", "dog"])
-        'gains most in dog (+100.0 points); of 2 classes 1 gains and 0 lose'
+        'wins most in dog (+100.0 points); of 2 classes 1 wins and 0 lose'
     """
     groups = _groups(space, labels, after, before, margin)
     changes = _classes(labels, after, before, space.num_classes)
@@ -59,11 +59,11 @@ def gainers(
         name = f"class {c}" if names is None else shortened(shown(one_line(names[c])), LONGEST)
         return f"{name} ({100 * gain:+.1f} points)"
 
-    single = [f"gains most in {named(up[0])}"] if up else []
+    single = [f"wins most in {named(up[0])}"] if up else []
     single += [f"loses most in {named(down[0])}"] if down else []
     if single:
         lose = counted(len(down), "loses", "lose")
-        number = f"of {space.num_classes:,} classes {counted(len(up), 'gains', 'gain')} and {lose}"
+        number = f"of {space.num_classes:,} classes {counted(len(up), 'wins', 'win')} and {lose}"
         parts += [" and ".join(single), number]
     elif groups:
         parts.append("no single class changes by more than chance")
@@ -82,14 +82,14 @@ def _groups(
         own = group == g
         weights = metric_weights(labels[own], "balanced")
         d = difference(after[own], before[own], weights, margin, len(asked))
-        kind = "ties" if d.tied else "gains" if d.gain > 0 else "loses"
+        kind = "ties" if d.tied else "wins" if d.gain > 0 else "loses"
         size = "" if d.tied else f"{100 * abs(d.gain):.1f} points "
         texts.setdefault(kind, []).append(f"{size}in {space.group_names[g]}")
     if len(asked) < 2:
         return ""
     if len(texts.get("ties", ())) == len(asked):
         return "ties in all shot groups"
-    kinds = [kind for kind in ("gains", "loses", "ties") if kind in texts]
+    kinds = [kind for kind in ("wins", "loses", "ties") if kind in texts]
     words = [f"{kind} {' and '.join(texts[kind])}" for kind in kinds]
     return f"{', '.join(words)} classes" if words else ""
 

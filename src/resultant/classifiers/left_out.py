@@ -172,6 +172,16 @@ def left_out_parts(
         )
 
 
+def at_most(rows: Tensor, number: float) -> Tensor:
+    """Return twice ``number`` of the rows [M] at random, all if there are fewer: one row per class
+    is too much where classes are thousands."""
+    most = 2 * int(number)
+    if len(rows) <= most:
+        return rows
+    drawn = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:most]
+    return rows[drawn.sort().values.to(rows.device)]
+
+
 def shuffled_ranks(y: Tensor, C: int) -> Tensor:
     """Number the rows [N] of each of C classes in a random order that is always the same."""
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)).to(y.device)
@@ -200,9 +210,9 @@ def sampled_folds(
     rank, counts = shuffled_ranks(y, C), torch.bincount(y, minlength=C)
     # Small classes start in different folds, so that the folds have about one size.
     fold = (rank + y) % FOLDS
-    share = max(CHOICE_ROWS, CHOICE_CELLS // C) / len(y)
-    kept = (share * counts.double()).ceil()[y]
-    chosen = (rank < kept).nonzero().squeeze(-1)
+    number = max(CHOICE_ROWS, CHOICE_CELLS // C)
+    kept = (number / len(y) * counts.double()).ceil()
+    chosen = at_most((rank < kept[y]).nonzero().squeeze(-1), number)
     rho = X.new_empty(len(chosen), C)
     rest, states = [], []
     for k in range(FOLDS):
@@ -222,8 +232,7 @@ def sampled_folds(
         statistics.dim,
         fold[chosen],
     )
-    drawn = torch.bincount(y[chosen], minlength=C)
-    return part, w[chosen] * (counts / drawn.clamp_min(1))[y[chosen]]
+    return part, w[chosen] * (counts / kept.clamp(max=counts))[y[chosen]]
 
 
 def point_scores(

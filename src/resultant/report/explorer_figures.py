@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from resultant._core.text import counted
 from resultant.analysis import RealizationGrid
 from resultant.classes.groups import GROUPS, group_rule
 from resultant.classes.rule import EDITED
@@ -15,6 +16,9 @@ from resultant.report import style
 from resultant.report.charts import Axis, Bars, Chart, Level, Line, Points
 from resultant.report.explorer import Side, start
 from resultant.report.words import Settings
+
+# Held-out rows of a class below which the steps of its accuracy are visible.
+FEW = 5
 
 # Colours of the sides; one side is an analysis, two are a comparison.
 SIDE_COLOURS = (style.BLUE, style.ORANGE)
@@ -143,7 +147,8 @@ def _per_class(sides: Sequence[Side], at: Settings) -> Chart:
         return Chart(
             "classes",
             "Accuracy per class, A and B",
-            "Classes above the diagonal are more accurate in B, at the settings of the sliders.",
+            "Classes above the diagonal are more accurate in B, at the settings of the sliders."
+            + _resolution(sides[0]),
             "tab:frozen-vmf-realizations",
             Axis("accuracy in A (%)"),
             Axis("accuracy in B (%)"),
@@ -158,7 +163,7 @@ def _per_class(sides: Sequence[Side], at: Settings) -> Chart:
         "classes",
         "Change per class",
         "Change of the accuracy of each class from Native at the same temperature and prior. "
-        "Classes with a gain below the mean are left of the dashed line.",
+        "Classes with a gain below the mean are left of the dashed line." + _resolution(sides[0]),
         "tab:frozen-vmf-realizations",
         Axis("gain g = A / τ"),
         Axis("change of accuracy (points)"),
@@ -168,6 +173,18 @@ def _per_class(sides: Sequence[Side], at: Settings) -> Chart:
             Points(gain, change, kind="class", group=group, name="classes"),
         ),
         live=True,
+    )
+
+
+def _resolution(side: Side) -> str:
+    """Return a sentence about classes whose accuracy counts few rows, or ""."""
+    queries = side.grids[0].queries
+    number = int(queries[queries > 0].median()) if bool((queries > 0).any()) else FEW
+    if number >= FEW:
+        return ""
+    rows = counted(number, "held-out row", "held-out rows")
+    return (
+        f" Most classes count {rows} here, so theirs moves in steps of {100 / number:.0f} points."
     )
 
 
