@@ -12,7 +12,7 @@ from resultant._core.device import kernel_module
 
 CHECK = """
 import torch
-from resultant.score import _triton, _triton_polynomial
+from resultant.score import _triton
 from resultant.score._backends import ExactScorer
 from resultant.score._triton import score
 from resultant.score.kernel import INTERPRETED
@@ -51,10 +51,9 @@ kappa[0] = 0
 tau = torch.full((columns,), 10 / p, dtype=torch.float64)
 tau[128:] = 0.01
 few, _ = score(rho[:4], kappa, tau, p, True)
-enough = _triton.fit(kappa, tau, p)[-1]
-assert (enough[:128] == 1).all() and not enough.all()
-_triton_polynomial.LEAST = 0
-_triton.MANY = (4, 4, 6)  # three programs down the rows
+_triton.LEAST, _triton.MANY = (
+    dict.fromkeys(_triton.LEAST, bound) for bound in (0, (4, 32, 4, 2))
+)
 q, slope = score(rho, kappa, tau, p, True)
 assert torch.equal(q[:4, 128:], few[:, 128:]) and not torch.equal(q[:4], few)
 exact, exact_slope = ExactScorer(kappa, tau, p)(rho, True)
@@ -67,7 +66,7 @@ assert score(rho, kappa, tau, p, False)[0].isnan().sum() == 2
 # more rows than one launch takes
 rho, kappa, tau = torch.rand(9, 30) * 2 - 1, torch.rand(30) * 50, torch.full((1,), 0.1)
 whole = score(rho, kappa, tau, 64, True)
-_triton.FEW = {d: (4, 1, 2) for d in _triton.FEW}
+_triton.HIGHEST = 2
 assert all(torch.equal(a, b) for a, b in zip(score(rho, kappa, tau, 64, True), whole))
 # numbers of columns in 64 bits, of many classes and of one
 for classes in (kappa, kappa[:1]):

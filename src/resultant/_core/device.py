@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -33,6 +34,44 @@ def device_of(a: Tensor) -> AbstractContextManager[object]:
     """
     index = a.get_device()
     return _HERE if index < 0 or index == torch.cuda.current_device() else torch.cuda.device(index)
+
+
+class Launcher:
+    """Launches of a Triton kernel that skip what Triton has derived before.
+
+    Triton derives types, alignment and constants from the arguments of every launch, which takes
+    the host several times as long as the launch. Here the caller names them by a ``key``.
+    """
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel, self._compiled = kernel, {}
+
+    def __call__(
+        self, grid: tuple[int, int, int], key: object, arguments: tuple[Any, ...], warps: int
+    ) -> None:
+        """Launch on the current device.
+
+        Args:
+            grid: Number of programs.
+            key: What decides the device, dtypes, whole numbers and constants of the arguments.
+            arguments: All arguments in their order, constants included.
+            warps: Number of warps per program.
+        """
+        aligned = not any(isinstance(a, Tensor) and a.data_ptr() % 16 for a in arguments)
+        compiled = self._compiled.get(key) if aligned else None
+        if compiled is not None:
+            compiled[grid](*arguments)
+            return
+        compiled = self._kernel[grid](*arguments, num_warps=warps)
+        if aligned and _launches_directly():
+            self._compiled[key] = compiled  # None in the interpreter
+
+
+@cache
+def _launches_directly() -> bool:
+    """Return True if compiled kernels take all arguments: since Triton 3.4."""
+    major, minor = importlib.metadata.version("triton").split(".")[:2]
+    return (int(major), int(minor)) >= (3, 4)
 
 
 @cache

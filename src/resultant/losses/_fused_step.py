@@ -71,7 +71,7 @@ def _create_handles(device: torch.device) -> None:
 def fused_terms(loss: ContrastiveLoss, kappa: Tensor, dtype: torch.dtype) -> Terms:
     """Return the terms of scores in ``dtype`` of classes [V, C], and note gains for `check`."""
     if not loss.has_gains:
-        return loss.terms(kappa, None)
+        return Terms(loss.tau(kappa, dtype))
     kernels = kernel_module(EDITED)
     if loss.family != "linear" or kernels is None:
         return loss.terms(kappa.to(dtype), loss.noted_gains(kappa, dtype))

@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from resultant._core.device import device_of
+from resultant._core.device import Launcher, device_of
 from resultant.classes.realization import Terms
 from resultant.classes.statistics import ZERO_LENGTH
 from resultant.score.kernel import constants, difference, tilt
@@ -29,6 +29,8 @@ FEW_TILE, MANY_TILE, MANY = (1, 1024, 8), (2, 256, 4), 1024
 UNIT_SCALE = 2.0**15
 # Entries of a row of sums that a program holds at most, and entries per warp.
 MEAN_BLOCK, MEAN_WARP = 2048, 256
+# Tensors of a softmax that not every call has.
+OUTPUTS = "top", "total", "entropies", "gradient", "high", "low", "weight_scale"
 
 
 @triton.jit
@@ -285,32 +287,30 @@ def _softmax(
         return 0 if a is None or a.dim() == 0 or a.shape[-1] == 1 else a.stride(-1)
 
     rows, block, warps = MANY_TILE if views * queries >= MANY else FEW_TILE
-    sizes = {"width": 0, "rho_scale": 1.0, "number": 1, **given}
-    unused = dict.fromkeys(("top", "total", "entropies", "gradient", "high", "low"), rho)
+    steps = (
+        *(view_step(a) for a in (kappa, tau, slope, shift)),
+        *(step(a) for a in (tau, slope)),
+    )
+    flags = (
+        *(a is not None for a in (tau, slope, shift, own)),
+        *("entropies" in given, "high" in given),
+    )
+    sizes = queries, columns, given.get("width", 0), given.get("rho_scale", 1.0)
+    number = given.get("number", 1)
+    dtypes = tuple(a.dtype for a in (rho, kappa, offset, *terms) if a is not None)
     with device_of(rho):
-        _softmax_rows[triton.cdiv(queries, rows), views](
-            rho,
-            kappa,
-            *(rho if a is None else a for a in (tau, slope, shift)),
-            offset,
-            rho if own is None else own.contiguous(),
-            **{**unused, "weight_scale": rho, **sizes},
-            queries=queries,
-            columns=columns,
-            kappa_view=view_step(kappa),
-            tau_view=view_step(tau),
-            slope_view=view_step(slope),
-            shift_view=view_step(shift),
-            tau_step=step(tau),
-            slope_step=step(slope),
-            EXACT=tau is not None,
-            SLOPE=slope is not None,
-            SHIFT=shift is not None,
-            OWN=own is not None,
-            FINISH="entropies" in given,
-            SPLIT="high" in given,
-            **constants(p, rho.dtype),
-            ROWS=rows,
-            BLOCK=block,
-            num_warps=warps,
+        _launches(
+            (triton.cdiv(queries, rows), views, 1),
+            (rho.get_device(), *dtypes, p, *sizes, number, steps, flags),
+            (
+                *(rho, kappa),
+                *(rho if a is None else a for a in (tau, slope, shift)),
+                *(offset, rho if own is None else own.contiguous()),
+                *(given.get(name, rho) for name in OUTPUTS),
+                *(*sizes, number, *steps, *flags, *constants(p, rho.dtype).values(), rows, block),
+            ),
+            warps,
         )
+
+
+_launches = Launcher(_softmax_rows)

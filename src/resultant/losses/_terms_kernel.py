@@ -16,14 +16,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from resultant._core.device import device_of
+from resultant._core.device import Launcher, device_of
 from resultant.classes.realization import Terms
 from resultant.classes.rule import TEMPERED
 from resultant.score.kernel import constants, difference, tilt
 from resultant.score.limits import temperature_range
 
-# Classes of a program.
-BLOCK = 256
+# Classes and warps of a program.
+BLOCK, WARPS = 256, 4
 
 
 @triton.jit
@@ -101,6 +101,9 @@ def _edited_rows(
         tl.store(lowest + column, low, mask=inside)
 
 
+_gain_launches, _edited_launches = Launcher(_gain_rows), Launcher(_edited_rows)
+
+
 def edited_terms(
     realization: str,
     kappa: Tensor,
@@ -122,26 +125,29 @@ def edited_terms(
         vanishing: A temperature whose tilt leaves every kappa as it is.
     """
     g, (wide, tau) = torch.empty_like(kappa), taus
-    (views, columns), dtype = kappa.shape, tau.dtype
-    fixed = constants(p, torch.float64)
+    (views, columns), dtype, number = kappa.shape, tau.dtype, kappa.numel()
+    fixed = tuple(constants(p, torch.float64).values())
+    key = kappa.get_device(), p, views, columns
     with device_of(kappa):
-        _gain_rows[(triton.cdiv(kappa.numel(), BLOCK),)](
-            *(kappa, wide, g, kappa.numel()), VANISHING=vanishing, **fixed, BLOCK=BLOCK
+        _gain_launches(
+            (triton.cdiv(number, BLOCK), 1, 1),
+            (*key, vanishing),
+            (kappa, wide, g, number, vanishing, *fixed, BLOCK),
+            WARPS,
         )
         if realization == "cosine":
             return Terms(None, g.mean(-1, keepdim=True).to(dtype))
         star, preserve = realization in TEMPERED, realization == "preserve"
         edited = torch.empty_like(kappa, dtype=dtype)
         shift = torch.empty_like(edited) if preserve else edited
-        least, most = temperature_range(dtype)
-        _edited_rows[(triton.cdiv(columns, BLOCK),)](
-            *(g, kappa, tau, beta, edited, shift, lowest, views, columns),
-            STAR=star,
-            SHIFT=preserve,
-            LEAST=least,
-            MOST=most,
-            **fixed,
-            BLOCK=BLOCK,
+        _edited_launches(
+            (triton.cdiv(columns, BLOCK), 1, 1),
+            (*key, dtype, realization),
+            (
+                *(g, kappa, tau, beta, edited, shift, lowest, views, columns),
+                *(star, preserve, *temperature_range(dtype), *fixed, BLOCK),
+            ),
+            WARPS,
         )
     if star:
         return Terms(edited, None, shift if preserve else None)

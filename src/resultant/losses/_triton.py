@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from resultant._core.device import device_of
+from resultant._core.device import Launcher, device_of
 from resultant.classes.statistics import MAX_KAPPA, ZERO_LENGTH
 
 # Entries of a row that one program holds at most, and entries per warp.
@@ -65,19 +65,17 @@ def mean(sums: Tensor, mu: Tensor, R: Tensor, kappa: Tensor | None = None, view:
     if rows := sums.numel() // sums.shape[-1]:
         block = min(MEAN_BLOCK, triton.next_power_of_2(mu.shape[-1]))
         warps = max(1, block // MEAN_WARP)
+        p, most = mu.shape[-1], 0.0 if kappa is None else MAX_KAPPA
         with device_of(sums):
-            _mean_rows[(rows,)](
-                sums,
-                mu,
-                R,
-                R if kappa is None else kappa,
-                view,
-                p=mu.shape[-1],
-                BLOCK=block,
-                ZERO=ZERO_LENGTH,
-                MOST=0.0 if kappa is None else MAX_KAPPA,
-                num_warps=warps,
+            _mean_launches(
+                (rows, 1, 1),
+                (sums.get_device(), mu.dtype, p, most),
+                (sums, mu, R, R if kappa is None else kappa, view, p, block, ZERO_LENGTH, most),
+                warps,
             )
+
+
+_mean_launches = Launcher(_mean_rows)
 
 
 @triton.jit(do_not_specialize=["view"])
@@ -118,20 +116,17 @@ def enter(
     """
     p = z.shape[-1]
     block = min(MEAN_BLOCK, triton.next_power_of_2(p))
+    rows, number = rows.contiguous(), len(old)
     with device_of(z):
-        _enter_rows[(len(rows),)](
-            z,
-            rows.contiguous(),
-            old,
-            new,
-            off,
-            len(old),
-            view,
-            p=p,
-            BLOCK=block,
-            TOLERANCE=tolerance,
-            num_warps=max(1, block // MEAN_WARP),
+        _enter_launches(
+            (len(rows), 1, 1),
+            (z.get_device(), z.dtype, p, number, tolerance),
+            (z, rows, old, new, off, number, view, p, block, tolerance),
+            max(1, block // MEAN_WARP),
         )
+
+
+_enter_launches = Launcher(_enter_rows)
 
 
 @triton.jit

@@ -16,26 +16,27 @@ def with_gradient(
 
     ``again`` computes the loss as a differentiable function of z, for second derivatives.
     """
-    return _WithGradient.apply(z, loss, gradient, again)  # type: ignore[return-value]
+    # In a tuple: autograd inspects every tensor among the arguments.
+    return _WithGradient.apply(z, (loss, gradient, again))  # type: ignore[return-value]
 
 
 class _WithGradient(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, z: Tensor, loss: Tensor, gradient: Tensor, again: Any) -> Tensor:
-        ctx.again = again
+    def forward(ctx: Any, z: Tensor, known: tuple[Tensor, Tensor, Any]) -> Tensor:
+        loss, gradient, ctx.again = known
         if ctx.needs_input_grad[0]:
-            ctx.save_for_backward(gradient, *(() if again is None else (z,)))
-        return loss.detach()
+            ctx.save_for_backward(gradient, *(() if ctx.again is None else (z,)))
+        return loss
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         gradient, *z = ctx.saved_tensors
         if not torch.is_grad_enabled():
-            return gradient * grad, None, None, None
+            return gradient * grad, None
         if ctx.again is None:
             raise RuntimeError(
                 "expected first derivatives only: the gradient of this loss has no gradient "
                 "(a CUDA graph, classes in shards, or scores too large to be stored)"
             )
         (first,) = torch.autograd.grad(ctx.again(z[0]), z[0], grad, create_graph=True)
-        return first, None, None, None
+        return first, None

@@ -1,104 +1,110 @@
-r"""The score in float64 as one polynomial in rho per class, in Triton's language.
+r"""The score as one polynomial in rho per class, in Triton's language.
 
-The method is that of `_polynomial`. The degree is fixed, since the values of kappa and tau are on
-the device; the classes that it does not suffice for are marked, and scored by the exact form.
+The method is that of `_polynomial`: the Chebyshev series of the slope, integrated from q(0). The
+degree is fixed, since the values of kappa and tau are on the device; classes that it does not
+suffice for are scored by the exact form.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
 # pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
-# pyright: reportOperatorIssue=false
+# pyright: reportOperatorIssue=false, reportPossiblyUnboundVariable=false
 # Triton's language is Python only in its syntax.
 
 from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
 from resultant.score._polynomial import precision, transforms
-from resultant.score.kernel import clamp, constants, difference, tilt
+from resultant.score.kernel import clamp, constants, difference, ratio_at, ratio_difference
 
-# Degree of the slope: enough where (nu^2 + kappa^2 + t^2)/(2 kappa t) is at least about four; and
-# the number of coefficients of the score.
-DEGREE = 20
-COUNT = DEGREE + 2
-# Elements from which polynomials are faster, and beyond which their indices, with a tile more,
-# might not fit int32.
-LEAST, MOST = 2**19, 2**30
-# Classes and warps of a program.
-BLOCK, WARPS = 32, 4
+# Degree of the slope for orders from LARGE on, and below. It suffices where
+# (nu^2 + kappa^2 + t^2)/(2 kappa t) is at least about 23, and about four.
+DEGREES = {torch.float32: (6, 11), torch.float64: (11, 20)}
+LARGE = 200
+NO_POLYNOMIAL = 0.0, (), (), ()
 
 
 @triton.jit
-def _fit(
-    kappa_at,
-    tau_at,
-    table_at,
-    out_at,
-    classes,
-    kappa_step,
-    tau_step,
-    ORDER: tl.constexpr,
-    LEAST: tl.constexpr,
-    A: tl.constexpr,
-    STEPS: tl.constexpr,
-    LOG: tl.constexpr,
-    HALF: tl.constexpr,
-    P: tl.constexpr,
-    NODES: tl.constexpr,
-    SLOTS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """Write the coefficients of the score for each class, and one or zero: whether they suffice."""
-    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = column < classes
-    kappa = tl.load(kappa_at + column * kappa_step, mask=inside, other=1.0)
-    tau = tl.load(tau_at + column * tau_step, mask=inside, other=1.0)
-    twice, least, square, y0, s0, w0, g0, scale, _ = tilt(kappa[None, :], tau[None, :], A)
-    slot = tl.arange(0, SLOTS)
-    rho = tl.load(table_at + slot)[:, None]
-    q, r1 = difference(
-        rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, True, False
+def _sum(a, b):
+    """a + b and its rounding error."""
+    s = a + b
+    z = s - a
+    return s, (a - (s - z)) + (b - z)
+
+
+@triton.jit
+def _slope_at_zero(kappa, tau, A: tl.constexpr, HALF: tl.constexpr):
+    """kappa t r at rho = 0, the rounding errors of all steps included: nearly the whole slope."""
+    one = tl.full(tau.shape, 1.0, tau.dtype)
+    order = A * one
+    t = 1 / tau
+    t_rest = tl.fma(-tau, t, one) * t
+    y0, y0_rest = kappa * kappa, tl.fma(kappa, kappa, -kappa * kappa)
+    square, square_rest = t * t, tl.fma(t, t, -t * t) + 2 * t * t_rest
+    partial, rest = _sum(y0, square)
+    total, more = _sum(order * order, partial)
+    rest += more + y0_rest + square_rest + tl.fma(order, order, -order * order)
+    s, w, g, r = ratio_at(total + rest, A, HALF)
+    s_rest = (tl.fma(-s, s, total) + rest) * (0.5 * w)
+    sum1, sum1_rest = _sum(order, s)
+    g_rest = g * (tl.fma(-g, sum1, one) - g * (sum1_rest + s_rest))
+    small = g_rest + (r - g)
+    r = g + small
+    r_rest = small - (r - g)
+    scale = kappa * t
+    scale_rest = tl.fma(kappa, t, -scale) + kappa * t_rest
+    return tl.fma(scale, r, scale * r_rest + scale_rest * r)
+
+
+@triton.jit
+def fit_polynomial(
+    kappa, tau, twice, least, square, y0, s0, w0, g0, scale,
+    POINTS: tl.constexpr, TO_CHEBYSHEV: tl.constexpr, TO_POWERS: tl.constexpr,
+    A: tl.constexpr, STEPS: tl.constexpr, LOG: tl.constexpr, HALF: tl.constexpr, P: tl.constexpr,
+):  # fmt: skip
+    """Coefficients of 1, rho, rho^2, ... of the score of each class, each [1, BLOCK]."""
+    N: tl.constexpr = len(POINTS)
+    zero = tl.zeros_like(kappa)
+    at_zero, _ = difference(
+        zero, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, False, False
     )
-    slopes = scale * r1
-    powers = tl.zeros_like(slopes)
-    for k in range(NODES):
-        row_at = table_at + (2 * k + 1) * SLOTS + slot
-        chebyshev = tl.sum(tl.load(row_at)[:, None] * slopes, axis=0)
-        powers += tl.load(row_at + SLOTS)[:, None] * chebyshev[None, :]
-    # The slots after the nodes have rho = 0.
-    powers = tl.where((slot == NODES)[:, None], q, powers)
-    power = tl.where(slot == NODES, 0, slot + 1)[:, None]
-    here = tl.where(slot[:, None] <= NODES, column[None, :], classes) < classes
-    to = out_at + power * classes + column[None, :]
-    tl.store(to, powers, mask=here)
-    enough = ORDER * ORDER + y0 + square >= LEAST * twice
-    flag = tl.where(enough, 1.0, 0.0)
-    flag_at = out_at + (NODES + 1) * classes + column[None, :]
-    tl.store(flag_at, flag, mask=inside[None, :])
-
-
-@triton.jit
-def load_polynomial(at, classes, inside, COUNT: tl.constexpr):
-    """Load the coefficients of the classes, each [1, BLOCK]."""
-    coefficients = (tl.load(at, mask=inside, other=0.0)[None, :],)
-    for k in tl.static_range(1, COUNT):
-        c = tl.load(at + k * classes, mask=inside, other=0.0)[None, :]
-        coefficients = coefficients + (c,)
+    # The slopes less the slope at zero: their errors are those of a small part of the slope.
+    middle = ratio_at(y0 + square + A * A, A, HALF)
+    slopes = ()
+    for i in tl.static_range(N):
+        y = least + twice * (1 + POINTS[i])
+        r = ratio_difference(y + A * A, twice * POINTS[i], middle, A, HALF)
+        slopes = slopes + (scale * r,)
+    chebyshev = ()
+    for k in tl.static_range(N):
+        total = zero
+        for i in tl.static_range(N):
+            total += TO_CHEBYSHEV[k * N + i] * slopes[i]
+        chebyshev = chebyshev + (total,)
+    coefficients = (at_zero[None, :],)
+    for j in tl.static_range(N):
+        total = zero
+        for k in tl.static_range(j, N, 2):
+            total += TO_POWERS[j * N + k] * chebyshev[k]
+        if j == 0:
+            total += _slope_at_zero(kappa, tau, A, HALF)
+        coefficients = coefficients + (total[None, :],)
     return coefficients
 
 
 @triton.jit
-def evaluate_polynomial(coefficients, rho, COUNT: tl.constexpr, SLOPE: tl.constexpr):
-    """Score and slope at rho by Horner's rule."""
+def evaluate_polynomial(coefficients, rho, N: tl.constexpr, SLOPE: tl.constexpr):
+    """Score and slope at rho by Horner's rule, from N + 1 coefficients."""
     rho = clamp(rho)
-    q = coefficients[COUNT - 1]
+    q = coefficients[N]
     slope = q
-    for k in tl.static_range(COUNT - 2, 0, -1):
+    for k in tl.static_range(N - 1, 0, -1):
         q = q * rho + coefficients[k]
         if SLOPE:
             slope = slope * rho + q
@@ -106,44 +112,16 @@ def evaluate_polynomial(coefficients, rho, COUNT: tl.constexpr, SLOPE: tl.conste
 
 
 @cache
-def _table(device: torch.device) -> Tensor:
-    """The nodes, and per Chebyshev polynomial its row of the transform of slopes at the nodes, and
-    its share of the powers of rho in the score; rows are padded."""
-    nodes, to_chebyshev, to_powers = transforms(DEGREE)
-    counts = torch.arange(1, COUNT, dtype=torch.float64).unsqueeze(1)
-    rows = torch.stack([to_chebyshev, (to_powers / counts).T], 1).reshape(-1, DEGREE + 1)
-    rows = torch.cat([nodes.unsqueeze(0), rows])
-    padded = torch.nn.functional.pad(rows, (0, triton.next_power_of_2(COUNT) - DEGREE - 1))
-    if device.type == "cuda":  # a copy that does not wait for the device
-        padded = padded.pin_memory()
-    return padded.to(device, non_blocking=True)
+def polynomial(p: int, dtype: torch.dtype) -> tuple[Any, ...]:
+    """Return the constants of polynomials for the dimension p: where they suffice, the nodes, and
+    the matrices from slopes at the nodes to a Chebyshev series, and to powers of rho in the score.
 
-
-def has_polynomials(rho: Tensor) -> bool:
-    """Return True if rho [rows, classes] is scored faster by polynomials."""
-    return rho.dtype == torch.float64 and LEAST <= rho.numel() < MOST and len(rho) > 4 * COUNT
-
-
-def fit(kappa: Tensor, tau: Tensor, p: int) -> Tensor:
-    """Fit the polynomials of classes, kappa and tau each [classes] or [1]: COUNT rows, the
-    coefficients of 1, rho, rho^2, ..., and a row that is one where a polynomial suffices."""
-    classes = max(kappa.numel(), tau.numel())
-    table = _table(kappa.device)
-    out = kappa.new_empty(COUNT + 1, classes)
-    _fit[(triton.cdiv(classes, BLOCK),)](
-        kappa,
-        tau,
-        table,
-        out,
-        classes,
-        int(kappa.numel() > 1),
-        int(tau.numel() > 1),
-        ORDER=p / 2 - 1,
-        LEAST=math.cosh(precision(torch.float64) / DEGREE),
-        **constants(p, torch.float64),
-        NODES=DEGREE + 1,
-        SLOTS=table.shape[1],
-        BLOCK=BLOCK,
-        num_warps=WARPS,
-    )
-    return out
+    None for small orders, where polynomials rarely suffice.
+    """
+    if constants(p, dtype)["STEPS"]:
+        return NO_POLYNOMIAL
+    degree = DEGREES[dtype][p / 2 - 1 < LARGE]
+    nodes, to_chebyshev, to_powers = transforms(degree)
+    to_powers = to_powers / torch.arange(1, degree + 2, dtype=torch.float64).unsqueeze(1)
+    matrices = (tuple(a.flatten().tolist()) for a in (nodes, to_chebyshev, to_powers))
+    return math.cosh(precision(dtype) / degree), *matrices

@@ -201,6 +201,26 @@ def difference(
 
 
 @triton.jit
+def ratio_at(x, A: tl.constexpr, HALF: tl.constexpr):
+    """s, 1/s, 1/(nu + s) and r for x = s^2."""
+    s, w = _roots(x)
+    g = _reciprocal(s + A)
+    return s, w, g, g - _horner(HALF, A * w) * w * w
+
+
+@triton.jit
+def ratio_difference(x, h, lower, A: tl.constexpr, HALF: tl.constexpr):
+    """r at x = s^2 less r at x - h, whose `ratio_at` is ``lower``."""
+    s1, w1, g1, r1 = ratio_at(x, A, HALF)
+    s0, w0, g0, r0 = lower
+    if x.dtype != tl.float32:
+        return r1 - r0  # precise enough
+    u0, ds = A * w0, h * _reciprocal(s0 + s1)
+    de = -u0 * ds * w1 * _divided_difference(HALF, u0, A * w1)
+    return w1 * w1 * (_horner(HALF, u0) * h * w0 * w0 - de) - ds * g0 * g1
+
+
+@triton.jit
 def tilt(kappa, tau, A: tl.constexpr):
     """Terms of the classes in `difference`, the factor of the slope, and whether the tilt changes
     s so little that SMALL holds."""
