@@ -111,16 +111,17 @@ def _score_tiles(
     kappa = tl.load(kappa_at + owner * kappa_step)
     tau = tl.load(tau_at + owner * tau_step)
     twice, least, square, y0, s0, w0, g0, scale, steady = tilt(kappa, tau, A)
-    N: tl.constexpr = len(POINTS)
-    if N > 0:
-        if tl.min((A * A + y0 + square >= ENOUGH * twice).to(tl.int32)) == 1:
+    if len(POINTS) > 0:
+        enough = tl.min((A * A + y0 + square >= ENOUGH * twice).to(tl.int32))
+        if enough == 1:
             coefficients = fit_polynomial(
                 kappa, tau, twice, least, square, y0, s0, w0, g0, scale,
                 POINTS, TO_CHEBYSHEV, TO_POWERS, A, STEPS, LOG, HALF, P,
             )  # fmt: skip
             _walk_polynomial(
-                rho_at, q_at, slope_at, rows, width, column, inside, coefficients, N, SLOPE, ROWS
-            )
+                rho_at, q_at, slope_at, rows, width, column, inside, coefficients,
+                len(POINTS), SLOPE, ROWS,
+            )  # fmt: skip
             return
     terms = (twice[None, :], least[None, :], square[None, :], y0[None, :])
     terms = terms + (s0[None, :], w0[None, :], g0[None, :])

@@ -7,7 +7,7 @@ suffice for are scored by the exact form.
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
 # pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
-# pyright: reportOperatorIssue=false, reportPossiblyUnboundVariable=false
+# pyright: reportOperatorIssue=false, reportAssignmentType=false
 # Triton's language is Python only in its syntax.
 
 from __future__ import annotations
