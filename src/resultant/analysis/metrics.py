@@ -83,16 +83,21 @@ def paired_gain(before: Tensor, after: Tensor) -> PairedGain:
         >>> round(paired_gain(before, after).gain, 4)
         0.3333
     """
-    # scipy.stats takes half a second to load.
-    from scipy.special import bdtr
-
     n = len(before)
     better, worse = int((after & ~before).sum()), int((before & ~after).sum())
     gain = (better - worse) / n
     reach = NORMAL * math.sqrt(max(0.0, (better + worse) / n - gain * gain) / n)
-    p = min(1.0, 2 * float(bdtr(min(better, worse), better + worse, 0.5)))
+    p = min(1.0, 2 * _fair_tail(min(better, worse), better + worse))
     low, high = max(-1.0, gain - reach), min(1.0, gain + reach)
     return PairedGain(gain, low, high, p, better, worse)
+
+
+def _fair_tail(k: int, n: int) -> float:
+    """The probability of at most k heads among n tosses; scipy takes half a second to load."""
+    heads = torch.arange(k + 1, dtype=torch.float64)
+    whole = torch.tensor(n + 1.0).double().lgamma()
+    ways = whole - (heads + 1).lgamma() - (n - heads + 1).lgamma()
+    return float((ways - n * math.log(2)).logsumexp(0).exp())
 
 
 def rank_correlation(a: Tensor, b: Tensor) -> float | None:

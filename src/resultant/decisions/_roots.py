@@ -13,8 +13,11 @@ from resultant._core import chunks
 
 LOCATIONS = 2001
 
-# Tolerances of Brent's method, absolute in radians and relative; scipy accepts no smaller RTOL.
+# Tolerances of both methods, absolute in radians and relative; scipy accepts no smaller RTOL.
 XTOL, RTOL = 1e-15, 4 * np.finfo(float).eps
+
+# Steps of Chandrupatla's method at most; halving takes some fifty.
+STEPS = 200
 
 # (angles u [K, P], indices of arcs [P]) -> margins [K, P]
 Margin = Callable[[Tensor, Tensor], Tensor]
@@ -83,24 +86,45 @@ def refine(margin: Margin, which: Tensor, low: Tensor, high: Tensor, find: Find)
     return root
 
 
-# Both find the zeros of f(u, i) for i of ``which`` in brackets, and report success. scipy.optimize
-# is imported inside: the import is slow, and few callers need it.
+# Both find the zeros of f(u, i) for i of ``which`` in brackets, and report success.
 
 
 def elementwise(
     f: Callable, low: np.ndarray, high: np.ndarray, which: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find all roots together (Chandrupatla's method)."""
-    from scipy.optimize.elementwise import find_root
-
-    result = find_root(f, (low, high), args=(which,))
-    return result.x, result.success
+    """Find all roots together (Chandrupatla's method), as `scipy.optimize.elementwise` does, which
+    takes half a second to load."""
+    a, b = low.copy(), high.copy()
+    fa, fb = f(a, which), f(b, which)
+    success = (fa <= 0) & (fb >= 0) | (fa >= 0) & (fb <= 0)
+    best, t = a, np.full_like(a, 0.5)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for _ in range(STEPS):
+            best = np.where(np.abs(fa) < np.abs(fb), a, b)
+            least = np.minimum(1.0, (XTOL + RTOL * np.abs(best)) / np.abs(b - a))
+            done = ~success | (least >= 0.5) | (fa == 0) | (fb == 0)
+            if done.all():
+                break
+            x = a + np.clip(t, least, 1 - least) * (b - a)
+            x = np.where(done, a, x)
+            fx = np.where(done, fa, f(x, which))
+            # The root stays between a, the newest point, and b; c is the point before.
+            same = np.sign(fx) == np.sign(fa)
+            c, fc = np.where(same, a, b), np.where(same, fa, fb)
+            b, fb = np.where(done | same, b, a), np.where(done | same, fb, fa)
+            a, fa = x, fx
+            xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
+            curve = fa / (fb - fa) * fc / (fb - fc)
+            curve += (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+            t = np.where((phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi), curve, 0.5)
+    return best, success
 
 
 def brent(
     f: Callable, low: np.ndarray, high: np.ndarray, which: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the roots one after another (Brent's method)."""
+    # Imported inside: the import is slow, and few callers need it.
     from scipy.optimize import brentq
 
     root, success = low.copy(), np.zeros(len(low), dtype=bool)

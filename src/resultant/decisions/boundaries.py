@@ -125,7 +125,7 @@ def short_arc_roots(
         pairs: Pairs [P, 2] int64 of different classes; by default all pairs.
         exhaustive: Follow the protocol of the paper exactly, for some thousands of pairs: 2,001
             locations for every arc, and Brent's method (`scipy.optimize.brentq`) root by root.
-            Otherwise all roots are refined together (`scipy.optimize.elementwise`).
+            Otherwise all roots are refined together (Chandrupatla's method).
         validate_args: Check values; by default on the CPU only.
 
     Returns:
