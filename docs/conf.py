@@ -82,7 +82,7 @@ sphinx_gallery_conf = {
     "ignore_pattern": r"__init__\.py",
     "image_scrapers": ("gallery_style.svg",),
     "reset_modules": ("gallery_style.reset",),
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_style.Order",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "remove_config_comments": True,

@@ -66,9 +66,9 @@ def _number(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: li
 
 
 def _skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out the methods that scikit-learn adds to every estimator, ``forward`` and ``expand``
+    """Leave out the methods that scikit-learn adds to every estimator, overridden methods
     with the words of torch, and fields of tuples, which their class explains."""
     added = name.endswith("_request") or name == "get_metadata_routing"
-    added |= name in ("forward", "expand") and not obj.__doc__
+    added |= name in ("forward", "expand", "extra_repr") and not obj.__doc__
     field = (getattr(obj, "__doc__", None) or "").startswith("Alias for field number")
     return True if added or field else None
