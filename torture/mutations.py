@@ -27,6 +27,8 @@ VALUES: tuple[Any, ...] = (
 # Texts that mean something to a reader, a terminal, a page or a table.
 TEXTS = (
     *(b"\xff\xfe", b"\xef\xbb\xbf", b"\x00", b"\x1b[2J", b"[/evil]", b"<script>", b"=cmd", b"nan"),
+    # Of these a regular expression may try every part.
+    *(b"1" * 5000 + b"a", b"1-" * 5000 + b"a", b" " * 50_000),
     *(b"1e999", b"-0", b"../../../x", b'"', b"\r", b"\n\n", b",", b"{}", DEEP.encode()[:200_000]),
 )
 

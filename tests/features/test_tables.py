@@ -14,6 +14,7 @@ import torch
 
 from resultant._core import chunks
 from resultant.features import FeatureStore, csv_files
+from resultant.features.naming import split_of
 from resultant.features.partition import open_store
 from resultant.features.prepare import prepare
 
@@ -82,6 +83,16 @@ def test_vectors_are_chosen_by_the_name_before_the_numbers(tmp_path: Path, kind:
     assert FeatureStore.open(path, features="proj").shape("train/proj") == (40, 2)
     with pytest.raises(ValueError, match="no column 'other' among"):
         FeatureStore.open(path, features="other")
+
+
+def test_names_of_many_digits(tmp_path: Path) -> None:
+    """They take no longer than other names."""
+    names = ["1" * 60 + "a", "1-" * 30_000 + "a", "x1", "x_2"]
+    table = pa.table({name: [0.5, 1.5] for name in names} | {"label": [0, 1]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert FeatureStore.open(tmp_path / "a.parquet").shape("train/x") == (2, 2)
+    digits = "7" * 60_000
+    assert split_of(f"{digits}b_test") == split_of(f"a_test{digits}") == "test"
 
 
 @pytest.mark.parametrize("kind", KINDS)

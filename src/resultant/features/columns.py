@@ -30,8 +30,8 @@ MAX_WIDTH = 1 << 20
 # Columns that data frames add for the numbers of their rows.
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__|Unnamed: \d+|index|")
 
-# A name with numbers at its end: x7, x_7, pixel_7_7.
-_NUMBERED = re.compile(r"(.*?)((?:[-_. ]?\d+)+)", re.DOTALL)
+# Between the numbers at the end of a name: x7, x_7, pixel_7_7.
+_SEPARATORS = ("-", "_", ".", " ")
 
 
 @dataclass(frozen=True)
@@ -147,22 +147,37 @@ def _refuse_others(rest: list[pa.Field], wide: dict[str, tuple[str, ...]]) -> No
     """Raise if a column belongs to a vector by its name, but does not hold numbers."""
     t = arrow().types
     for field in rest:
-        match = _NUMBERED.fullmatch(field.name)
-        stem = (match[1] or "features") if match else None
+        stem, _ = _numbered(field.name)
         number = t.is_floating(field.type) or t.is_integer(field.type)
         if stem in wide and not number:
             got = f"column {field.name!r} of {field.type}"
             raise ValueError(f"{got} among the numbers of {_among(list(wide[stem]))}")
 
 
+def _numbered(name: str) -> tuple[str | None, list[int]]:
+    """Return what is before the numbers at the end of a name, and the numbers.
+
+    A regular expression of repeated numbers would try every way to cut a number in two.
+    """
+    # Texts and numbers in turn.
+    parts = re.split(r"(\d+)", name)
+    if len(parts) == 1 or parts[-1]:
+        return None, []
+    first = len(parts) - 2
+    while first > 1 and parts[first - 1] in _SEPARATORS:
+        first -= 2
+    stem = "".join(parts[:first])
+    stem = stem[:-1] if stem.endswith(_SEPARATORS) else stem
+    return stem or "features", [int(n) for n in parts[first:-1:2]]
+
+
 def _by_stem(names: list[str]) -> dict[str, tuple[str, ...]]:
     """Group names with numbers at their ends by what is before, in the order of the numbers."""
     stems: dict[str, list[tuple[list[int], str]]] = {}
     for name in names:
-        match = _NUMBERED.fullmatch(name)
-        if match is not None:
-            numbers = [int(n) for n in re.findall(r"\d+", match[2])]
-            stems.setdefault(match[1] or "features", []).append((numbers, name))
+        stem, numbers = _numbered(name)
+        if stem is not None:
+            stems.setdefault(stem, []).append((numbers, name))
     return {stem: tuple(n for _, n in sorted(of)) for stem, of in stems.items() if len(of) > 1}
 
 

@@ -30,7 +30,8 @@ NAMING = f"SPLIT/WHAT, SPLIT_WHAT, SPLIT.WHAT or WHAT_SPLIT, SPLIT in {', '.join
 _SPLIT = r"(train|validation|valid|val|test)"
 _BEGINS = re.compile(rf"{_SPLIT}(?![a-z])", re.IGNORECASE)
 _ENDS = re.compile(rf".*[-_./]{_SPLIT}$", re.IGNORECASE | re.DOTALL)
-_NUMBER = re.compile(r"[-_.]?\d+(-of-\d+)?$")
+# From its first digit: every other would be tried too.
+_NUMBER = re.compile(r"[-_.]?(?<!\d)\d+(-of-\d+)?$")
 
 # A split before or after the name of an array.
 _BEFORE = re.compile(rf"{_SPLIT}[/_.-](.+)", re.IGNORECASE | re.DOTALL)
