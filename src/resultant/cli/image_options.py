@@ -52,7 +52,6 @@ class ImageOptions:
     """Parquet column of the labels."""
     skip_broken: bool = False
     """Leave out and count broken or missing images and empty classes; the default is an error."""
-
     allow_outside: bool = False
     """Let lists name absolute paths, and paths with "..", outside the folder of the images."""
 
@@ -67,18 +66,7 @@ class ImageOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `resultant.training.image_sets.open_dataset`."""
-        names = (
-            *("lists", "train_list", "val_list", "test_list", "images", "class_names"),
-            *(
-                "held_out",
-                "split_seed",
-                "image_column",
-                "label_column",
-                "skip_broken",
-                "allow_outside",
-            ),
-        )
-        return {name: getattr(self, name) for name in names}
+        return {name: value for name, value in vars(self).items() if name != "data"}
 
 
 def open_splits(
