@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant._core.arrays import largest
+from resultant._core.arrays import exponentials, largest
 from resultant.analysis.space import FrozenSpace, Progress
 from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization, realize
@@ -195,7 +195,7 @@ def _decide(
         best, index = largest(s)
         own = s.gather(1, y.unsqueeze(1)).squeeze(1)
         if first is None:
-            first, top, terms = rule, best, (s - best.unsqueeze(1)).exp_()
+            first, top, terms = rule, best, exponentials(s - best.unsqueeze(1))
             total = terms.sum(1)
         else:
             change = _shift(rule).double() - _shift(first).double()

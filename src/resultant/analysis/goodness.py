@@ -239,9 +239,9 @@ def _simulated_law(
 
 def _coordinate(number: int, p: int, draws: torch.Generator) -> Tensor:
     """One coordinate of uniform directions across mu, [number]."""
-    shape = torch.full((number,), p / 2 - 1, dtype=torch.float64)
-    a, b = (torch._standard_gamma(shape, draws) for _ in range(2))
-    return (a - b) / (a + b)
+    along = torch.randn(number, dtype=torch.float64, generator=draws)
+    across = 2 * torch._standard_gamma(torch.full_like(along, p / 2 - 1), draws)
+    return along / (along.square() + across).sqrt()
 
 
 def _law(rho: Tensor, own: Tensor, kappa: Tensor, p: int) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core.arrays import largest
+from resultant._core.arrays import exponentials, largest
 from resultant.analysis.advice import Difference, Probabilities, RuleRow
 from resultant.analysis.metrics import (
     NORMAL,
@@ -124,7 +124,7 @@ def _measures(s: Tensor, y: Tensor, rule: FinishedRule) -> Tensor:
     own = d.gather(1, y[:, None])[:, 0]
     measures = [index.double()]
     for factor in (1.0, rule.scale) if p is None else (1.0,):
-        total = (d * (factor / math.log(2))).exp2_().sum(1)
+        total = exponentials(d, factor).sum(1)
         measures += [total.log().double() - factor * own.double(), 1 / total.double()]
     if p is not None:
         # An isotonic probability may be zero; as in scikit-learn it counts as the least above.

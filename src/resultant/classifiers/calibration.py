@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
+from resultant._core.arrays import exponentials
 
 # The score of a class that takes no part.
 ABSENT = -1e30
@@ -118,7 +118,7 @@ def fit_scale(
         return 1.0
 
     def moments(s: float) -> tuple[float, float]:
-        e = _exponentials(d, s)
+        e = exponentials(d, s)
         total = e.sum(1)
         e *= d
         mean = e.sum(1) / total
@@ -133,13 +133,8 @@ def fit_scale(
 def log_losses(scores: Tensor, labels: Tensor, scale: float = 1.0) -> Tensor:
     """Compute cross-entropies [M] in float64 of softmax(scale * scores)."""
     d = scores - scores.amax(1, keepdim=True)
-    total = _exponentials(d, scale).sum(1)
+    total = exponentials(d, scale).sum(1)
     return total.log().double() - scale * d.gather(1, labels[:, None])[:, 0].double()
-
-
-def _exponentials(d: Tensor, scale: float) -> Tensor:
-    """Compute exp(scale * d) as a power of two, in half the time of torch.exp on a CPU."""
-    return (d * (scale / math.log(2))).exp2_()
 
 
 def _solve_scale(moments: Callable[[float], tuple[float, float]], start: float) -> float:

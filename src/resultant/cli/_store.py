@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,6 +30,16 @@ TEMPERATURE = 0.1
 FIRST = ("gains", "cosine")
 
 
+@contextmanager
+def _threads_restored() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@_threads_restored()
 def analyze_store(
     prepared: Prepared,
     questions: Sequence[str],
@@ -97,6 +108,10 @@ def analyze_store(
         evidence = {n: gather_evidence(spaces[n], plans[n].rows, steps[n]) for n in plans}
         split = next(iter(plans.values())).rows.split
         compared = [foremost_features({n: e.nearest for n, e in evidence.items()}, split)]
+    cores = torch.get_num_threads()
+    if references != "none":
+        # The other half belongs to the references.
+        torch.set_num_threads(max(1, cores // 2))
     pending: dict[str, References] = {}
     for name in compared:
         if on_ray:
@@ -183,7 +198,7 @@ def analyze_store(
     if first is not None:
         first(known({name: advised(name, alone=True) for name in shown}))
     others = [name for name in spaces if name not in at]
-    with _workers(len(spaces)) as pool:
+    with _workers(len(spaces), cores) as pool:
         tasks = {n: pool.submit(answer, n, at[n], early[n]) for n in shown}
         ready = {n: pool.submit(prepare, n) for n in others}
         tasks |= {n: pool.submit(lambda n=n: answer(n, ready[n].result())) for n in others}
@@ -197,9 +212,8 @@ def analyze_store(
     return {n: (at[n], _with_advice(answers[n], advice[n], unanswered.get(n))) for n in spaces}
 
 
-def _workers(features: int) -> ThreadPoolExecutor:
+def _workers(features: int, cores: int) -> ThreadPoolExecutor:
     """Return threads for the questions about the features, which share the cores."""
-    cores = torch.get_num_threads()
     number = max(1, min(features, cores))
     return ThreadPoolExecutor(
         number, initializer=torch.set_num_threads, initargs=(max(1, cores // number),)

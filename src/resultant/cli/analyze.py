@@ -104,6 +104,8 @@ def analyze(options: Analyze) -> None:
 
         def print_first(analyses: dict[str, Analysis]) -> None:
             print_facts([*measured_facts(analyses, where), *rules_fact(analyses)])
+            # While the references are fitted.
+            page.page_template()
 
         def print_advice(analyses: dict[str, Analysis], spaces: dict[str, FrozenSpace]) -> None:
             print_facts(advice_facts(analyses))

@@ -10,8 +10,9 @@ import importlib.util
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from resultant._core.files import require_writable_folder
 from resultant.report import chart_files, style
@@ -21,6 +22,9 @@ from resultant.report.glossary import TERMS, link_terms
 from resultant.report.paper import printed
 from resultant.report.plots import ClassColumns, Plots, javascript
 from resultant.report.table import ALL_EMBEDDED, EMBEDDED, SHOWN, Table
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 RESULTS = "results.json"
 # All files and folders of a report.
@@ -192,7 +196,6 @@ def render(page: Page, files: Collection[tuple[str, str]] = ()) -> str:
 
 
 def _render(page: Page, files: Collection[tuple[str, str]], most: int, shown: int) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     tables = sum(len(section.tables) for section in page.sections)
@@ -202,41 +205,48 @@ def _render(page: Page, files: Collection[tuple[str, str]], most: int, shown: in
             plots.add(section.name, section.key, drawing, section.classes)
         if section.sides and section.classes is not None:
             explorers[section.key] = payload(section.sides, section.classes.kept(most))
-    with importlib.resources.as_file(
-        importlib.resources.files("resultant.report") / "templates"
-    ) as folder:
-        css, *scripts = (
-            (folder / name).read_text(encoding="utf-8") for name in ("page.css", *SCRIPTS)
-        )
-        environment = Environment(
-            loader=FileSystemLoader(folder),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-        )
-        environment.filters["terms"] = lambda text, links=True: Markup(
-            link_terms(text, links=links)
-        )
-        environment.filters["printed"] = printed
-        js = "\n".join(scripts if len(plots) else scripts[:1])
-        bokeh = javascript() if len(plots) else ""
-        return environment.get_template("page.html").render(
-            page=page,
-            css=Markup(css),
-            js=Markup(js),
-            bokeh=Markup(bokeh),
-            script_hashes=[script_hash(js), *([script_hash(bokeh)] if bokeh else [])],
-            plots=plots,
-            data=_packed({**plots.document(), "explorers": explorers}) if len(plots) else "",
-            explorers=explorers,
-            most=most,
-            shown=shown,
-            embedded=min(EMBEDDED, ALL_EMBEDDED // max(1, tables)),
-            files=files,
-            swatch=lambda shape, colour: Markup(SWATCHES[shape].format(colour=colour)),
-            glossary=TERMS,
-            pictures={term.slug: Markup(term.picture) for term in TERMS},
-        )
+    css, *scripts = (_template(name) for name in ("page.css", *SCRIPTS))
+    js = "\n".join(scripts if len(plots) else scripts[:1])
+    bokeh = javascript() if len(plots) else ""
+    return page_template().render(
+        page=page,
+        css=Markup(css),
+        js=Markup(js),
+        bokeh=Markup(bokeh),
+        script_hashes=[script_hash(js), *([script_hash(bokeh)] if bokeh else [])],
+        plots=plots,
+        data=_packed({**plots.document(), "explorers": explorers}) if len(plots) else "",
+        explorers=explorers,
+        most=most,
+        shown=shown,
+        embedded=min(EMBEDDED, ALL_EMBEDDED // max(1, tables)),
+        files=files,
+        swatch=lambda shape, colour: Markup(SWATCHES[shape].format(colour=colour)),
+        glossary=TERMS,
+        pictures={term.slug: Markup(term.picture) for term in TERMS},
+    )
+
+
+@cache
+def page_template() -> Template:
+    """Return the compiled template of a page; call it early where there is time to wait."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FunctionLoader(_template),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.filters["terms"] = lambda text, links=True: Markup(link_terms(text, links=links))
+    environment.filters["printed"] = printed
+    return environment.get_template("page.html")
+
+
+def _template(name: str) -> str:
+    file = importlib.resources.files("resultant.report") / "templates" / name
+    return file.read_text(encoding="utf-8")
 
 
 def _packed(value: object) -> str:
