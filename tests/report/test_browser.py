@@ -135,8 +135,10 @@ def test_sliders_give_the_numbers_of_class_scores(
     assert rows["accuracy"][: own + 1] == shown[: own + 1]
     nll = torch.nn.functional.cross_entropy(scores.double(), y)
     assert float(rows["log-loss"][own]) == pytest.approx(float(nll), abs=6e-4)
-    change = kept.js(f"figures.source('{GROUP}-class').data['change (points)']")
+    change = kept.js(f"figures.source('{GROUP}-class').data['{GROUP}-classes-2-y']")
     assert change == pytest.approx((100 * (per_class[1] - per_class[0])).tolist())
+    texts = kept.js(f"figures.source('{GROUP}-class').data['change (points)']")
+    assert [float(text.replace("−", "-")) for text in texts] == pytest.approx(change, abs=0.005)
     groups = [i for i in range(3) if (space.groups == i).any()]
     means = [100 * float(per_class[1][space.groups == i].mean()) for i in groups]
     assert kept.js(f"figures.source('{GROUP}-groups-0-rule').data.y") == pytest.approx(means)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from resultant.analysis.metrics import class_means, paired_gain, rank_correlation
 from resultant.analysis.result import Result, UnansweredError
-from resultant.analysis.sampling import rank_in_class
+from resultant.analysis.sampling import rank_in_class, sample_rows
 from resultant.analysis.space import FrozenSpace, unit
 from resultant.classes.cosines import cosines
 from resultant.classes.finite_sample import held_out_state
@@ -32,6 +32,9 @@ FITS = {
     "held-out": "kappa of held-out rows",
     "components": "a mixture of vMF per class",
 }
+
+# The most scores of the judging rows under one fit.
+CELLS = 8_000_000
 
 # A change of the mean gain, and of accuracy, that is worth a word.
 GAIN_CHANGE = 0.05
@@ -115,8 +118,8 @@ def compare_fits(
 ) -> FitComparison:
     """Compare other fits of the classes with that of the space.
 
-    Half of the held-out rows of each class, every second one, judge; kappa of ``held-out`` is
-    fitted to the others.
+    Half of the held-out rows of each class, every second one, judge, or a sample of them where rows
+    times classes are many; kappa of ``held-out`` is fitted to the others.
 
     Args:
         space: The classes and the queries.
@@ -144,6 +147,7 @@ def compare_fits(
         raise ValueError(f"expected fits among {', '.join(FITS)}, got {unknown}")
     second = rank_in_class(space.test_labels) % 2 == 1
     judging, fitting = (a.nonzero().squeeze(1) for a in (second, ~second))
+    judging = judging[sample_rows(len(judging), max(1, CELLS // space.num_classes), 0)]
     if not len(judging):
         raise UnansweredError("expected two held-out rows of some class, got none")
     fitted = [(space.estimator, _plain(space.state))]

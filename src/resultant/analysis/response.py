@@ -24,6 +24,9 @@ PRIORS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 # The most scores, rows times classes, of one temperature.
 SCORES = 1_000_000
 
+# Queries below which accuracies are rough, whatever the number of classes.
+LEAST = 1_000
+
 
 @dataclass(frozen=True, eq=False)
 class Response(Result):
@@ -51,7 +54,7 @@ def response(
     taus: Iterable[float] | None = None,
     betas: Iterable[float] = BETAS,
     gammas: Iterable[float] = PRIORS,
-    scores: int = SCORES,
+    scores: int | None = None,
     seed: int = 0,
 ) -> Response:
     """Measure realizations over temperatures, betas and gammas.
@@ -62,8 +65,8 @@ def response(
         taus: Temperatures; by default `STEPS` times that of the space.
         betas: Strengths of the target gain.
         gammas: Multiples of the log prior.
-        scores: The most scores per temperature; beyond, each class keeps an equal number of
-            random queries.
+        scores: The most scores per temperature, by default a million or a thousand queries; beyond,
+            each class keeps an equal number of random queries.
         seed: Seed of that choice.
 
     Returns:
@@ -75,6 +78,8 @@ def response(
         >>> found.taus, found.grids[0].point("native").accuracy
         ((0.1, 0.2), 1.0)
     """
+    if scores is None:
+        scores = max(SCORES, LEAST * space.num_classes)
     rows = _rows(space.test_labels, max(1, scores // space.num_classes), seed)
     betas, gammas = sorted(set(betas)), sorted(set(gammas))
     kept = tuple(r for r in REALIZATIONS if r in {"native", "cosine", *realizations})

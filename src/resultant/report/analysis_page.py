@@ -186,9 +186,9 @@ def class_columns(a: Analysis, names: Sequence[str]) -> ClassColumns:
         columns["gain"] = g.gain.tolist()
     if a.grid is not None:
         columns["held-out rows"] = a.grid.queries.tolist()
-        # The sliders fill these.
+        # The sliders fill these; as text, since Bokeh would write NaN.
         for heading in ("Native (%)", "this rule (%)", "change (points)"):
-            columns[heading] = [float("nan")] * len(names)
+            columns[heading] = ["–"] * len(names)
     return ClassColumns(names, columns)
 
 

@@ -279,7 +279,7 @@ def _columns(both: Pair, names: Sequence[str]) -> ClassColumns:
     gains = {
         f"gain in {s}": a.gains.gain.tolist() for s, a in zip(SIDES, both, strict=True) if a.gains
     }
-    nothing = [float("nan")] * len(names)
+    nothing = ["–"] * len(names)
     return ClassColumns(names, {**own, **gains, "A (%)": nothing, "B (%)": nothing})
 
 

@@ -223,10 +223,11 @@ class Explorer {
     // The last mark of the figure of the classes.
     const mark = (axis) => `${name("classes", this.sides.length > 1 ? 0 : 2)}-${axis}`;
     const x = mark("x"), y = mark("y"), scaled = (values) => values.map((v) => 100 * v);
+    const text = (values) => values.map((v) => Number.isNaN(v) ? "–" : (100 * v).toFixed(2));
     const change = this.now[0].map((v, c) => 100 * (v - this.before[0][c]));
     const columns = this.sides.length > 1
-      ? { [x]: scaled(this.now[0]), [y]: scaled(this.now[1]), "A (%)": scaled(this.now[0]), "B (%)": scaled(this.now[1]) }
-      : { [y]: change, "Native (%)": scaled(this.before[0]), "this rule (%)": scaled(this.now[0]), "change (points)": change };
+      ? { [x]: scaled(this.now[0]), [y]: scaled(this.now[1]), "A (%)": text(this.now[0]), "B (%)": text(this.now[1]) }
+      : { [y]: change, "Native (%)": text(this.before[0]), "this rule (%)": text(this.now[0]), "change (points)": change.map((v) => points(v / 100)) };
     figures.set(`${this.group}-class`, columns);
   }
 

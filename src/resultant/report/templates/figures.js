@@ -215,7 +215,8 @@ class Plot {
   }
 
   hover(renderer, tooltips) {
-    this.figure.add_tools(new Bokeh.HoverTool({ renderers: [renderer], tooltips, point_policy: "snap_to_data" }));
+    // Where thousands of classes lie on each other, a list of all would fill the window.
+    this.figure.add_tools(new Bokeh.HoverTool({ renderers: [renderer], tooltips, point_policy: "snap_to_data", limit: 3 }));
   }
 
   numbers(x = "x", y = "y") {
@@ -270,7 +271,7 @@ class Plot {
       Object.assign(source.data, { [x]: spread(mark.x), [y]: spread(mark.y) });
       columns = [["class", "name"]];
       shown = [["class", "@name"], ...Object.keys(classes).filter((h) => h !== "name").map((h) =>
-        [h, typeof classes[h][0] === "string" ? `@{${h}}` : `@{${h}}{${NUMBER}}`])];
+        [h, typeof classes[h].find((v) => v !== null) === "string" ? `@{${h}}` : `@{${h}}{${NUMBER}}`])];
     } else {
       const data = { x: known(mark.x), y: known(mark.y) };
       if (mark.kind === "pair" && classes && mark.members) {
