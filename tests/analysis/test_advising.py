@@ -177,7 +177,7 @@ def test_snippets_open_what_was_analyzed() -> None:
     assert Source(**fields).apart == ""
     assert "store['val/z']" in Source(**fields, val="val").apart
     assert "a[~fitted]" in Source(**fields, fit_fraction=0.8).apart
-    settings = {"temperature": 0.1, "beta": 0.0, "prior": 0.0, "scale": 2.0}
+    settings: dict[str, Any] = {"temperature": 0.1, "beta": 0.0, "prior": 0.0, "scale": 2.0}
     settings["calibration"] = "vector"
     row = rule_row("native", settings)
     assert "    calibration='vector',\n" in vmf_snippet(row, Source(**fields))
