@@ -17,7 +17,7 @@ from resultant.training.config import Run
 from resultant.training.evaluation import cifar_features
 from resultant.training.job import Job
 from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.failure import Training, Trainings
+from resultant_reproduction.failure import Trainings
 from resultant_reproduction.jobs import last_states
 from resultant_reproduction.plan import PLANS, PlannedJob, controlled, missing
 from tiny_cifar import tiny_cifar, tiny_config
@@ -90,11 +90,6 @@ def ended(
         "intercepts": {"temperature": after, "preserve": 0.0, "angular": 0.0},
         "focus": {"intercepts": {"native": 0.4, "temperature": after}, "target_gain": target},
     }
-
-
-def kept_of(evidence: Evidence) -> Training | None:
-    result = Trainings.of(evidence)
-    return result.ends()[0][0] if result else None
 
 
 def test_a_record_that_does_not_say_how_it_ended() -> None:

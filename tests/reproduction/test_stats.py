@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -26,14 +25,7 @@ from resultant_reproduction.stats import (
     over_seeds,
     over_settings,
     resampled,
-    significant,
 )
-
-
-def _seen(changes: Sequence[Change]) -> tuple[int, int]:
-    """Numbers of positive and negative changes by Holm's correction."""
-    means = [c.ours.mean for c in significant(changes) if c.ours]
-    return sum(m > 0 for m in means), sum(m < 0 for m in means)
 
 
 def test_holm_is_the_closed_test() -> None:

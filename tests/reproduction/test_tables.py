@@ -7,23 +7,8 @@ from typing import Any
 import pytest
 
 from resultant_reproduction import ARTEFACTS, Evidence, Records, tables
-from resultant_reproduction.evidence import trained_as
 from resultant_reproduction.plan import PLANS, controlled, official, planned_seeds
-from resultant_reproduction.spec import printed_rows
 from training_records import record
-
-
-def main_records(change: dict[str, float]) -> Records:
-    """Three seeds of the main plan: what angular adds in a setting, and a little noise."""
-    result = []
-    for job in PLANS["main"].jobs():
-        for run in job.runs:
-            step = change.get(job.name, 0.5) if run.realization == "angular" else 0.0
-            value = 0.6 + 0.01 * run.seed + (step + 0.02 * run.seed * (step != 0)) / 100
-            spaces = {"encoder": {"accuracy": value}, "projection": {"accuracy": value + 0.1}}
-            result.append(record(job.config, *(run.realization, run.beta, run.seed)))
-            result[-1]["probes"] = {"long_tail": spaces}
-    return Records(result)
 
 
 def test_stronger_views() -> None:
@@ -53,22 +38,6 @@ def test_stronger_views() -> None:
     less = artefact.compute(Evidence(Records(result[:6])))
     assert artefact.status(less) == "not run yet" and len(less.changes) == 2
     assert artefact.compute(Evidence(Records())).notes == []
-
-
-def joint_heads(steps: list[float], seeds: tuple[int, ...] = (1,) * 6) -> list[dict[str, Any]]:
-    """Return classifiers of joint training: native and Pure Angular at given differences (points)
-    per setting, with given numbers of seeds and a little noise."""
-    result = []
-    for (name, *_), step, n in zip(printed_rows("joint-fc"), steps, seeds, strict=False):
-        config = trained_as(name, objective="joint")
-        for seed in range(n):
-            own = 0.6 + (step + 2.0 * (seed - (n - 1) / 2)) / 100
-            for r, value in (("native", 0.6), ("angular", own)):
-                result.append(record(config, r, 0.0, seed, last={"accuracy": value}))
-    return result
-
-
-PRINTED = [float(texts[-1]) for _, *texts in printed_rows("joint-fc")[:6]]
 
 
 def test_fewer_and_more_seeds_than_planned() -> None:

@@ -38,7 +38,7 @@ INFLATED_BYTES = 1 << 22
 TEXT_BYTES = 1 << 24
 # Encoded images of a file that every process of a decoder keeps in memory.
 ENCODED_BYTES = 1 << 26
-# Decoded images that are worth another process of a decoder.
+# Decoded images per process of a decoder, at least.
 WORKER_BYTES = 1 << 25
 # JPEG files that a GPU decodes at a time, some 300 MB of pixels; pixels that are copied to it.
 JPEG_BYTES = 1 << 24

@@ -32,10 +32,11 @@ from resultant.vmf.estimators import mean_resultant_at
 # Matrices of exact scores that a part keeps.
 KEPT = 12
 
-# Folds of a choice, and the rows that choose: rows times classes, but at least so many rows.
+# Folds of a choice.
 FOLDS = 5
 # Rows times classes and points that fit scales at most.
 SCALE_CELLS = 1 << 26
+# Rows times classes that choose at most, and rows that choose at least.
 CHOICE_CELLS = 1 << 17
 CHOICE_ROWS = 1024
 

@@ -95,13 +95,13 @@ def encode(
     for name, split in raw.items():
         at = order[np.searchsorted(values[order], split.labels).clip(max=len(values) - 1)]
         labels = np.where(values[at] == split.labels, code[at], -1)
-        foreign = np.flatnonzero(labels < 0)
-        if len(foreign) and not skip:
-            got = f"{one_line(split.labels[foreign[0]])} of {split.name(int(foreign[0]))}"
+        unknown = np.flatnonzero(labels < 0)
+        if len(unknown) and not skip:
+            got = f"{one_line(split.labels[unknown[0]])} of {split.name(int(unknown[0]))}"
             raise ValueError(f"expected the classes of train in {name}, got {got}")
-        skipped += [f"{split.name(int(i))} of a class without training images" for i in foreign]
+        skipped += [f"{split.name(int(i))} of a class without training images" for i in unknown]
         source = split.build(labels, classes)
-        splits[name] = select(source, np.flatnonzero(labels >= 0)) if len(foreign) else source
+        splits[name] = select(source, np.flatnonzero(labels >= 0)) if len(unknown) else source
     return ImageSplits(**splits, skipped=tuple(skipped))
 
 

@@ -288,8 +288,8 @@ def _log_zero(dtype: torch.dtype) -> tuple[int, int]:
 
 
 def in_parts(part: Callable[[int, int], Any], count: int, work: int) -> None:
-    """Call ``part(first, last)`` over the ranges of ``count`` items, in as many threads as torch
-    uses and as the ``work`` in elements is worth. The kernel runs without the lock of Python."""
+    """Call ``part(first, last)`` over the ranges of ``count`` items, in the threads of torch, each
+    with `GRAIN` elements of the ``work`` or more. The kernel runs without the lock of Python."""
     threads = min(torch.get_num_threads(), work // GRAIN, count)
     if threads <= 1:
         if count:

@@ -27,7 +27,7 @@ from resultant.training.stack import LOWER, Stack
 
 # The checkpoint before the last, used if the last is damaged.
 PREVIOUS = f".previous-{CHECKPOINT}"
-AFRESH = "choose another folder to start again"
+START_AGAIN = "choose another folder to start again"
 # Seconds since the last checkpoint after which an epoch is saved in any case.
 UNSAVED_SECONDS = 60.0
 # Facts of a checkpoint by their names in the file; the last is ``concurrent_jobs``.
@@ -132,7 +132,7 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
     try:
         tensors, facts = _newest_whole(path)
     except ValueError as error:
-        raise ValueError(f"{error}; {AFRESH}") from None
+        raise ValueError(f"{error}; {START_AGAIN}") from None
     if isinstance(facts.get("config"), dict):
         # An older file lacks later settings; they had the value that is now the default.
         facts["config"] = json.loads(json.dumps(asdict(TrainConfig()))) | facts["config"]
@@ -141,14 +141,14 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
         if facts.get(part) != value:
             difference = _difference(part, value, facts.get(part))
             raise ValueError(
-                f"expected the checkpoint of this job, {difference} in {path}; {AFRESH}"
+                f"expected the checkpoint of this job, {difference} in {path}; {START_AGAIN}"
             )
     require_types(facts, {"epoch": int, "seconds": float, "beside": int}, f"in {path}")
     stored: list[Any] = [facts.get(name) for name in STORED]
     done = Done(*stored)
     if None in done or not 0 < done.epoch <= facts["config"]["epochs"] or not done.seconds >= 0:
         rule = f"expected epochs in (0, {facts['config']['epochs']}] and their seconds in {path}"
-        raise ValueError(f"{rule}, got {done.epoch} and {done.seconds}; {AFRESH}")
+        raise ValueError(f"{rule}, got {done.epoch} and {done.seconds}; {START_AGAIN}")
     for i, stack in enumerate(stacks):
         prefix = f"{i}."
         stack.load({k.removeprefix(prefix): a for k, a in tensors.items() if k.startswith(prefix)})
