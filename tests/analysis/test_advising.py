@@ -19,7 +19,7 @@ from resultant.analysis.advice import RuleRow
 from resultant.analysis.headline import headline
 from resultant.analysis.result import UnansweredError
 from resultant.analysis.snippet import Source, reference_snippet, store_code, vmf_snippet
-from resultant.features import FeatureStore, write_store
+from resultant.features import FeatureStore, packaged_file, write_store
 from resultant.features.prepare import prepare
 
 SPLITS, KEYS = ("train", "val", "test"), ("z", "labels")
@@ -81,6 +81,26 @@ def test_snippets_give_the_reported_numbers(
     advised = digits[0].row(digits[0].advised)
     loaded = VMFClassifier.load("classifier.safetensors")
     assert loaded.temperature == advised.settings["temperature"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("feature", ["encoder", "projection"])
+def test_snippet_of_the_packaged_file(feature: str, capsys, monkeypatch, tmp_path: Path) -> None:
+    with packaged_file() as path:
+        store = prepare(FeatureStore.open(path)).store
+    source = Source(store_code(None), feature, "test", "mle")
+    given = None if feature == "encoder" else 0.1
+    advice, _ = advise(
+        load_space(store, feature), references="none", temperature=given, source=source
+    )
+    row = advice.row(advice.advised)
+    # Rows that the network has seen choose nothing odd.
+    assert row.key == "angular" and row.settings["temperature"] == 0.1
+    assert row.settings["beta"] == row.settings["prior"] == 0
+    monkeypatch.chdir(tmp_path)
+    exec(advice.snippet, {})
+    assert capsys.readouterr().out.strip() == f"{row.accuracy:.2%}"
+    assert Path("classifier.safetensors").exists()
 
 
 @pytest.mark.slow
