@@ -39,7 +39,7 @@ from resultant.analysis.space import FrozenSpace, Progress, Vectors
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.classifiers.calibrators import METHODS, fit_calibrators
-from resultant.classifiers.choice import MARGIN, Choice, Search
+from resultant.classifiers.choice import ERRORS, LOSS_MARGIN, MARGIN, Choice, Search
 
 # Held-out rows that judge at most with fast references.
 JUDGED = 50_000
@@ -163,7 +163,7 @@ def settle(
 def _mixture_is_better(
     mixture: MixtureChoice, chosen: Choice, rows: ChoosingRows, present: Tensor
 ) -> bool:
-    """Return True if the loss of a mixture is smaller by more than a standard error."""
+    """Return True if the loss of a mixture is smaller by more than a tie, as for plainer rules."""
     losses = chosen.losses.new_full((len(rows.index),), float("nan"))
     losses[present] = chosen.losses
     d = mixture.losses - losses[mixture.rows].to(mixture.losses)
@@ -171,7 +171,8 @@ def _mixture_is_better(
     weights = rows.weights[mixture.rows][known]
     weights = weights / weights.sum()
     mean = float(d[known] @ weights)
-    return mean < -float((weights * (d[known] - mean)).square().sum().sqrt())
+    error = float((weights * (d[known] - mean)).square().sum().sqrt())
+    return mean < -max(ERRORS * error, LOSS_MARGIN * max(1.0, chosen.loss))
 
 
 def advise(

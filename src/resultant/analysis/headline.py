@@ -13,6 +13,10 @@ BUYS = (
 )
 
 
+# Half of the last digit of a log-loss.
+ROUNDED = 0.0005
+
+
 def percent(fraction: float) -> str:
     """Return a fraction in percent, with a space that does not break."""
     return f"{100 * fraction:.2f}\u00a0%"
@@ -85,6 +89,8 @@ def headline(
     )
     if after - before > LOSS_MARGIN * max(1, before):
         calibrated += ", which is worse: the rows that chose are unlike the held-out rows"
+    elif after - before >= ROUNDED:
+        calibrated += ", slightly worse"
     if best_reference is None:
         found = f"{advised.name} has {value(advised)} {word} on {rows}; no reference was run."
         return "alone", (found, f"{use}; {calibrated}.", f"{whom}; vMF rules buy {buys}.")
@@ -105,10 +111,15 @@ def headline(
     above = any(r.difference and r.difference.verdict == "better" for r in ahead)
     tied = any(r.difference and r.difference.tied for r in ahead)
     if above:
+        if lead.verdict == "equivalent":
+            best = f"ties with the best vMF rule, {best_vmf.name} ({value(best_vmf)}"
+        else:
+            best = f"these rows cannot tell it from {best_vmf.name} ({value(best_vmf)}"
         found = (
-            f"{against} {word} on {rows} is above {rule_text(advised)} ({value(advised)}) but not "
-            f"above {best_vmf.name} ({value(best_vmf)}; {interval(lead)})."
+            f"{against} {word} on {rows} is above the advised {rule_text(advised)} with "
+            f"{value(advised)}, but {best}, {interval(lead)})."
         )
+        use = f"For accuracy alone use {best_reference.name}; among vMF rules u{use[1:]}"
         verdict = "tie"
     elif tied:
         d = best_reference.difference
@@ -117,6 +128,13 @@ def headline(
         both = f"{both} {against}, {interval(d)}"
         if d.verdict == "equivalent":
             found = f"A tie: {both}, less than {100 * margin:g} points apart."
+        elif d.gain >= margin:
+            found = (
+                f"Undecided: {best_reference.name} is ahead with {value(best_reference)} {word} on "
+                f"{rows}, {interval(d)} over {rule_text(advised)} with {value(advised)}, which "
+                "these rows cannot tell from a tie."
+            )
+            use = f"For accuracy alone try {best_reference.name}; among vMF rules u{use[1:]}"
         else:
             found = f"Undecided: {both}, which these rows cannot tell from a tie."
         verdict = "tie"
