@@ -29,7 +29,7 @@ COST_LIMITS = (1e-3, 1e5)
 # the slope of the mean loss by little from one C to the next: with 1e-3 a warm start would stop
 # before its first step, whatever C.
 TRIAL_TOLERANCE = 1e-4
-TOLERANCE = 1e-5
+TOLERANCE = 3e-6
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 
 
@@ -124,7 +124,7 @@ class Reference:
 @torch.no_grad()
 def fit_references(task: Task) -> list[Reference]:
     """Fit the references that a task has samples for."""
-    families = (("lda", _lda), ("logistic", _logistic))
+    families = (("logistic", _logistic), ("lda", _lda))
     return [r for key, family in families if key in task.samples for r in family(task)]
 
 

@@ -12,7 +12,15 @@ from typing import Any
 
 import torch
 
-from resultant.analysis import Advice, Analysis, FrozenSpace, advise, analyze_space, load_space
+from resultant.analysis import (
+    QUESTIONS,
+    Advice,
+    Analysis,
+    FrozenSpace,
+    advise,
+    analyze_space,
+    load_space,
+)
 from resultant.analysis import ray as ray_engine
 from resultant.analysis.advising import JUDGED, Plan, Settled, plan, settle
 from resultant.analysis.choice import Evidence, foremost_features, gather_evidence
@@ -26,8 +34,10 @@ from resultant.features.prepare import Prepared
 # Temperature of the scores where none is chosen.
 TEMPERATURE = 0.1
 
-# Questions that a summary answers.
+# Questions that a summary answers, and the others in two parts that take about as long.
 FIRST = ("gains", "cosine")
+DECIDED = ("grid", "same_state", "intercepts", "gradients", "fits")
+REST = DECIDED, tuple(q for q in QUESTIONS if q not in (*FIRST, *DECIDED))
 
 
 @contextmanager
@@ -120,7 +130,6 @@ def analyze_store(
         pending[name] = References(spaces[name], rows, references, judged)
     settled: dict[str, Settled] = {}
     answers: dict[str, Analysis] = {}
-    asked = [q for q in FIRST if q in questions]
 
     def prepare(name: str) -> FrozenSpace:
         """Choose the settings of the vMF rules; return the space at the chosen temperature."""
@@ -172,15 +181,10 @@ def analyze_store(
         answered = {n: Analysis(spaces[n].summary()) for n in spaces} | early
         return {n: _with_advice(a, advice.get(n), unanswered.get(n)) for n, a in answered.items()}
 
-    def answer(name: str, at: FrozenSpace, early: Analysis | None = None) -> Analysis:
-        """Ask all questions but those that were answered early."""
-        if early is None:
-            early = analyze_space(at, asked, progress=steps[name])
-        rest = [q for q in questions if q not in asked]
-        late = analyze_space(at, rest, **_grid(settled.get(name)), progress=steps[name])
-        seconds = {**(early.seconds or {}), **(late.seconds or {})}
-        notes = {**(early.notes or {}), **(late.notes or {})}
-        return replace(late, **{q: getattr(early, q) for q in asked}, seconds=seconds, notes=notes)
+    def answer(name: str, at: FrozenSpace, asked: Sequence[str]) -> Analysis:
+        """Ask some of the questions about one space."""
+        some = [question for question in asked if question in questions]
+        return analyze_space(at, some, **_grid(settled.get(name)), progress=steps[name])
 
     if on_ray:
         at = {name: prepare(name) for name in spaces}
@@ -194,22 +198,39 @@ def analyze_store(
     # What the summary shows comes first; others follow beside the rest of the questions.
     shown = compared if references == "fast" and compared else list(spaces)
     at = {name: prepare(name) for name in shown}
-    early = {n: analyze_space(at[n], asked, progress=steps[n]) for n in shown}
-    if first is not None:
+    early = {n: answer(n, at[n], FIRST) for n in shown}
+    if first is not None and pending and references != "none":
         first(known({name: advised(name, alone=True) for name in shown}))
     others = [name for name in spaces if name not in at]
     with _workers(len(spaces), cores) as pool:
-        tasks = {n: pool.submit(answer, n, at[n], early[n]) for n in shown}
         ready = {n: pool.submit(prepare, n) for n in others}
-        tasks |= {n: pool.submit(lambda n=n: answer(n, ready[n].result())) for n in others}
+        parts = {n: [pool.submit(answer, n, at[n], asked) for asked in REST] for n in shown}
+        for n in others:
+            parts[n] = [
+                pool.submit(lambda n=n, asked=asked: answer(n, ready[n].result(), asked))
+                for asked in (FIRST, *REST)
+            ]
         advice = {name: advised(name) for name in shown}
         if then is not None:
             then(known(advice), at)
         for name in others:
             at[name] = ready[name].result()
             advice[name] = advised(name)
-        answers = {name: task.result() for name, task in tasks.items()}
+        answers = {
+            n: _joined([*([early[n]] if n in early else []), *(part.result() for part in parts[n])])
+            for n in spaces
+        }
     return {n: (at[n], _with_advice(answers[n], advice[n], unanswered.get(n))) for n in spaces}
+
+
+def _joined(parts: Sequence[Analysis]) -> Analysis:
+    """Return one analysis with the answers of several."""
+    answers: dict[str, Any] = {"seconds": {}, "notes": {}}
+    for part in parts:
+        answers |= {q: a for q in QUESTIONS if (a := getattr(part, q)) is not None}
+        answers["seconds"] |= part.seconds or {}
+        answers["notes"] |= part.notes or {}
+    return Analysis(parts[0].space, **answers)
 
 
 def _workers(features: int, cores: int) -> ThreadPoolExecutor:

@@ -102,13 +102,17 @@ def analyze(options: Analyze) -> None:
 
         moved: dict[str, Response] = {}
 
+        measured: list[tuple[str, str]] = []
+
         def print_first(analyses: dict[str, Analysis]) -> None:
-            print_facts([*measured_facts(analyses, where), *rules_fact(analyses)])
+            measured.extend([*measured_facts(analyses, where), *rules_fact(analyses)])
+            print_facts(measured)
             # While the references are fitted.
             page.page_template()
 
         def print_advice(analyses: dict[str, Analysis], spaces: dict[str, FrozenSpace]) -> None:
-            print_facts(advice_facts(analyses))
+            rest = [] if measured else measured_facts(analyses, where)
+            print_facts([*advice_facts(analyses), *rest])
             name = foremost({name: analyses[name] for name in spaces})
             moved[name] = explore(spaces[name], analyses[name], progress)
 
