@@ -36,4 +36,5 @@ def reset(gallery_conf: dict[str, Any], name: str) -> None:
 
 def svg(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
     """Save the figures of a script as SVG."""
-    return matplotlib_scraper(block, block_vars, gallery_conf, format="svg")
+    plain = {"Date": None}  # the same file in every build
+    return matplotlib_scraper(block, block_vars, gallery_conf, format="svg", metadata=plain)

@@ -6,6 +6,7 @@ addEventListener("load", () => {
   for (const cell of document.querySelectorAll("article table.docutils td")) {
     const { length } = cell.textContent;
     cell.classList.toggle("words", length > 40);
+    cell.classList.toggle("sentence", length > 80);
     cell.classList.toggle("phrase", length > 12 && length <= 40 && /[a-z]{3}/.test(cell.textContent));
     cell.classList.toggle("interval", length <= 40 && /[±[]/.test(cell.textContent));
   }
