@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from resultant.analysis import Analysis
+from resultant.analysis import Advice, Analysis
 from resultant.report import comparison_page
 from resultant.report.explorer import Side
 
@@ -49,6 +49,17 @@ def test_verdict_on_other_rows() -> None:
 
 def test_advice(analysis: Analysis) -> None:
     assert comparison_page._advice(replace(analysis, advice=None)) == "no advice"
+
+
+def test_the_better_side_has_its_rule_and_a_better_reference(
+    analysis: Analysis, advice: Advice
+) -> None:
+    good, bad = torch.ones(50, dtype=torch.bool), torch.zeros(50, dtype=torch.bool)
+    v = comparison_page.verdict(good, bad, same_rows=True)
+    a = replace(analysis, advice=advice)
+    _, (_, do), _ = comparison_page._headline("z", v, (Side(a, "A"), Side(a, "B")))
+    assert " of A, with Pure Angular (temperature 0.1, beta 0.5). For accuracy alone " in do
+    assert do.endswith("Logistic regression is better than it there.")
 
 
 def test_questions_without_answers_have_no_figure(analysis: Analysis) -> None:

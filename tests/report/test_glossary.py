@@ -19,7 +19,6 @@ PLAIN = {
     *(
         "Warning",
         "Glossary",
-        "Use Logistic regression",
         "Move the sliders",
         "Between two classes",
         "All classes",
@@ -79,6 +78,7 @@ def test_terms_are_linked_once_and_exist() -> None:
     assert set(re.findall(r"#term-([\w-]+)", html)) <= slugs
     # Not within another word, nor within a longer term.
     assert "<a " not in link_terms("against a tailor")
+    assert '#term-reference">Balanced logistic' in link_terms("Balanced logistic regression")
     assert 'href="#term-calibration">expected calibration error<' in link_terms(
         "an expected calibration error"
     )

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from resultant._core.text import counted
 from resultant.analysis import Analysis, Policy, Result
+from resultant.analysis.headline import rule_text
 from resultant.analysis.metrics import NORMAL, SIGNIFICANCE, paired_gain
 from resultant.classes.groups import GROUPS
 from resultant.classes.rule import EDITED
@@ -169,8 +170,13 @@ def _headline(name: str, v: Verdict, pair: tuple[Side, Side]) -> list[tuple[str,
     if v.better is None:
         do = "Take the side that is cheaper to make, or compare on more held-out rows."
     else:
-        chosen = rules_[SIDES.index(v.better)]
+        side = SIDES.index(v.better)
+        chosen, advice = rules_[side], pair[side].analysis.advice
+        if advice is not None:
+            chosen = rule_text(advice.row(advice.advised))
         do = f"Use the {features_name(name)} of {v.better}, with {chosen}."
+        if advice is not None and advice.verdict == "reference":
+            do += f" For accuracy alone {advice.row(advice.best).name} is better than it there."
     return [("found", _found(v)), ("do", do), ("worth", _worth(pair, used))]
 
 

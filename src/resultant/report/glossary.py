@@ -323,7 +323,10 @@ TERMS = (
         "A standard classifier of scikit-learn on the same rows: logistic regression (plain and "
         "balanced), linear discriminant analysis with shrinkage (LDA), nearest neighbours by "
         "cosine (kNN), the nearest centroid, and a linear probe with normalised weights.",
-        ("references",),
+        (
+            *("references", "logistic regression", "balanced logistic regression", "LDA"),
+            *("kNN", "kNN by cosine", "nearest centroid", "tau-normalized linear probe"),
+        ),
     ),
 )
 

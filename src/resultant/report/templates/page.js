@@ -51,7 +51,7 @@ unfold();
 // Everything is unfolded on paper.
 let folded = [];
 addEventListener("beforeprint", () => {
-  folded = $$("details.section:not([open])");
+  folded = $$("details:is(.section, .snippet):not([open])");
   for (const e of folded) e.open = true;
 });
 addEventListener("afterprint", () => { for (const e of folded) e.open = false; });
