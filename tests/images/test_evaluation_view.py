@@ -28,7 +28,7 @@ def test_equals_torchvision(size: tuple[int, int], interpolation: str, short: in
     assert torch.equal(EvaluationView(24, short, interpolation)(image), expected)
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_batches_in_order_and_errors_in_one_line(tmp_path: Path, workers: int) -> None:
     write_folder(tmp_path, {"a": 6, "b": 2})
     source, view = open_images(tmp_path, held_out=0.1).train, EvaluationView(8, 8)

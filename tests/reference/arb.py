@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import flint
 from flint import arb
@@ -85,6 +86,7 @@ def log_ie(nu: float, x: float) -> float:
     return _certified(compute)[0]
 
 
+@cache
 def score(rho: float, kappa: float, tau: float, p: int) -> tuple[float, float, float, float]:
     """q and its derivatives in rho, kappa and tau."""
 
@@ -106,6 +108,7 @@ def score(rho: float, kappa: float, tau: float, p: int) -> tuple[float, float, f
     return a, b, c, d
 
 
+@cache
 def hessian(rho: float, kappa: float, tau: float, p: int) -> list[float]:
     """The second derivatives of q: rho rho, rho kappa, rho tau, kappa kappa, kappa tau, tau tau."""
 

@@ -53,6 +53,7 @@ def test_two_arms_are_welchs_test() -> None:
     assert ours.p == pytest.approx(2 * tail(ours.mean / math.sqrt(a + b), freedom))
 
 
+@pytest.mark.slow
 def test_coverage_of_a_mean_over_settings() -> None:
     """About 95 % of the intervals over settings with unequal spreads contain the truth."""
     random, inside = Random(0), 0
