@@ -113,7 +113,9 @@ class Resources:
     def memory(self, name: str, rng: random.Random) -> Trial:
         size = int(2 ** rng.uniform(20, 30))
         text = f"{name}: {size >> 20} MiB of memory"
-        return Trial(text, lambda: self.disturbed(name, statuses={0, 1, 2}, memory=size))
+        # Libraries of torch do not check every allocation.
+        statuses = {0, 1, 2, -signal.SIGSEGV, -signal.SIGABRT}
+        return Trial(text, lambda: self.disturbed(name, statuses=statuses, memory=size))
 
     def clock(self, name: str, rng: random.Random) -> Trial:
         seed = rng.getrandbits(32)
@@ -286,7 +288,8 @@ class Resources:
         return job.returncode, errors
 
     def program(self, words: list[str]) -> subprocess.Popen[str]:
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "OMP_NUM_THREADS": "1"}
+        paths = f"{ROOT / 'src'}:{ROOT}:{os.environ.get('PYTHONPATH', '')}"
+        environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
         nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
         return subprocess.Popen(words, env=environment, stdout=nothing, stderr=pipe, text=True)
 
@@ -369,6 +372,6 @@ def problem(end: Outcome, statuses: set[int]) -> str:
     if end.status not in statuses or TORN.search(end.errors):
         return f"status {end.status}: {end.errors[-600:]}"
     said = [line for line in end.errors.splitlines() if line.startswith("resultant: ")]
-    if end.status and len(said) != 1:
+    if end.status > 0 and len(said) != 1:
         return f"status {end.status} with {len(said)} lines: {end.errors[-300:]}"
     return ""

@@ -292,6 +292,8 @@ class TestErrors:
                 "8.00 GiB more",
             ),
             (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."), "2.00 GiB more"),
+            (RuntimeError("could not create a primitive"), "more"),
+            (RuntimeError("can't start new thread"), "more"),
         ],
     )
     def test_memory_that_is_short(

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from resultant.images.source import ImageSource
+
 
 def photo(seed: int, size: tuple[int, int] = (12, 10)) -> Image.Image:
     pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
@@ -62,3 +64,9 @@ def write_parquet(
 
 def array(image: Image.Image) -> np.ndarray:
     return np.array(image)
+
+
+def counts(source: ImageSource | None) -> list[int]:
+    """Return the images per class of a split."""
+    assert source is not None
+    return np.bincount(source.labels, minlength=len(source.class_names)).tolist()

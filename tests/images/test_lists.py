@@ -55,6 +55,7 @@ def test_long_labels(tmp_path: Path) -> None:
         (["path,label"], r"list\.txt:1"),
         # A regular expression would try every pair of blanks.
         (["a" + " " * 10**6 + "b"], r"list\.txt:1"),
+        (['"' + "a" * 200_000 + '","b"'], r"list\.txt:1"),
         (["a.png,"], r"list\.txt:1"),
         (['"a.png"'], r"list\.txt:1"),
         ([""], "expected lines 'path label' .*, got none"),

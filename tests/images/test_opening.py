@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,16 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from images.photos import array, photo, photo_bytes, write_folder, write_parquet
+from images.photos import array, counts, photo, photo_bytes, write_folder, write_parquet
 from resultant.images.decode import ImageError
 from resultant.images.opening import long_tail, open_images
-from resultant.images.parquet import read_parquet
-from resultant.images.source import ImageSource, ImageSplits, select
-
-
-def counts(source: ImageSource | None) -> list[int]:
-    assert source is not None
-    return np.bincount(source.labels, minlength=len(source.class_names)).tolist()
+from resultant.images.source import ImageSplits, select
 
 
 def test_folders_of_splits(tmp_path: Path) -> None:
@@ -49,23 +41,6 @@ def test_stratified_share_of_one_folder(tmp_path: Path) -> None:
     assert again.train.digest() == splits.train.digest() != other.train.digest()
 
 
-@pytest.mark.parametrize("plain", [True, False])
-@pytest.mark.parametrize("labels", [[0, 1, 2, 1, 0, 1, 1], ["a", "b", "c", "b", "a", "b", "b"]])
-def test_parquet(labels: list[Any], plain: bool, tmp_path: Path) -> None:
-    for split in ("train-00000-of-00002", "train-00001-of-00002", "test"):
-        write_parquet(tmp_path / "data" / f"{split}.parquet", labels, plain=plain)
-    splits = open_images(tmp_path)
-    assert splits.class_names == tuple(map(str, sorted(set(labels))))
-    assert splits.counts.tolist() == [4, 8, 2] and counts(splits.test) == [2, 4, 1]
-    # In any order, and in another process.
-    train: ImageSource = pickle.loads(pickle.dumps(splits.train))
-    for i in (13, 0, 6, 7, 12):
-        assert train.bytes_at(i) == photo_bytes(i % 7)
-        assert np.array_equal(array(train.read(i)), array(photo(i % 7)))
-    second = tmp_path / "data" / "train-00001-of-00002.parquet"
-    assert train.name(8) == f"{second} row 1"
-
-
 def test_categories_of_parquet(tmp_path: Path) -> None:
     import pyarrow as pa
 
@@ -74,26 +49,6 @@ def test_categories_of_parquet(tmp_path: Path) -> None:
         write_parquet(tmp_path / f"{split}.parquet", labels)
     splits = open_images(tmp_path)
     assert splits.class_names == ("jay", "owl") and splits.counts.tolist() == [1, 2]
-
-
-def test_one_parquet_file_or_a_pattern(tmp_path: Path) -> None:
-    labels = [0, 1] * 5
-    for name in ("part-0", "part-1"):
-        write_parquet(tmp_path / f"{name}.parquet", labels, names=["crow", "crane"])
-    one = open_images(tmp_path / "part-0.parquet")
-    assert one.counts.tolist() == [4, 4] and one.class_names == ("crow", "crane")
-    both = open_images(tmp_path / "part-*.parquet")
-    assert both.counts.tolist() == [8, 8] and counts(both.test) == [2, 2]
-
-
-def test_class_names_of_a_file(tmp_path: Path) -> None:
-    write_parquet(tmp_path / "train.parquet", [0, 1, 1, 0])
-    write_parquet(tmp_path / "test.parquet", [1])
-    assert open_images(tmp_path).class_names == ("0", "1")
-    (tmp_path / "classes.tsv").write_text("label\twnid\tname\n1\tn1\ttench, Tinca\n0\tn0\tcarp\n")
-    assert open_images(tmp_path).class_names == ("carp", "tench, Tinca")
-    (tmp_path / "own.txt").write_text("x\n\ny\n")
-    assert open_images(tmp_path, class_names=tmp_path / "own.txt").class_names == ("x", "y")
 
 
 def test_lists_with_a_folder_of_images(tmp_path: Path) -> None:
@@ -186,63 +141,6 @@ def test_a_class_of_broken_images_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "train" / "b" / "0.png").write_bytes(b"x")
     with pytest.raises(ValueError, match="expected training images of every class, got none of b"):
         open_images(tmp_path, skip_broken=True)
-
-
-def test_null_and_damaged_rows_of_parquet(tmp_path: Path) -> None:
-    images = [photo_bytes(0), None, b"text", photo_bytes(3)]
-    path = write_parquet(tmp_path / "train.parquet", [0, 1, 0, 1], images=images, group=2)
-    write_parquet(tmp_path / "test.parquet", [0, 1])
-    source = open_images(tmp_path).train
-    with pytest.raises(ImageError, match=rf"^expected an image at {path} row 1, got null$"):
-        source.read(1)
-    with pytest.raises(ImageError, match=rf"^expected {path} row 2 to be a whole image, got no"):
-        source.read(2)
-    splits = open_images(tmp_path, skip_broken=True)
-    assert splits.counts.tolist() == [1, 1] and len(splits.skipped) == 2
-
-
-def test_damaged_pages_behind_an_intact_footer(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    path = write_parquet(tmp_path / "train.parquet", [0, 1, 0, 1], group=2, plain=True)
-    write_parquet(tmp_path / "test.parquet", [0, 1])
-    column = pq.ParquetFile(path).metadata.row_group(1).column(0)
-    start = column.dictionary_page_offset or column.data_page_offset
-    content = bytearray(path.read_bytes())
-    content[start : start + 40] = bytes(40)
-    path.write_bytes(content)
-    source = open_images(tmp_path).train
-    assert source.read(1).mode == "RGB"
-    rule = rf"^expected a whole row group at {path} row 2, got: [^\n]+$"
-    with pytest.raises(ImageError, match=rule):
-        source.read(3)
-
-
-def test_a_pipe_among_parquet_files(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "train.parquet")
-    with pytest.raises(ValueError, match="got a pipe or a device"):
-        open_images(tmp_path)
-
-
-def test_parquet_that_decodes_to_far_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an image that is stored once for many rows one copy is held; long runs are refused."""
-    pa = pytest.importorskip("pyarrow")
-    import pyarrow.parquet as pq
-
-    image = photo_bytes(0) + bytes(50_000)
-    for plain in (True, False):
-        rows = [image] * 100 if plain else [{"bytes": image}] * 100
-        table = pa.table({"image": rows, "label": [0, 1] * 50})
-        pq.write_table(table, tmp_path / "train.parquet")
-        source: Any = read_parquet([tmp_path / "train.parquet"]).build(np.zeros(100), ("a", "b"))
-        assert source.bytes_at(99) == image
-        assert source._images(0).nbytes < 10 * len(image)
-    monkeypatch.setattr("resultant._core.chunks.decoded_limit", lambda stored: 1 << 20)
-    number = 1 << 18
-    table = pa.table({"image": pa.nulls(number, pa.binary()), "label": np.zeros(number, np.int8)})
-    pq.write_table(table, tmp_path / "train.parquet")
-    with pytest.raises(ValueError, match=r"train\.parquet .* decodes to \d+,\d+,\d+ bytes or more"):
-        open_images(tmp_path)
 
 
 Make = Callable[[Path], object]

@@ -25,9 +25,12 @@ PATIENCE = 5.0
 # Parts of a usage error that repeat the help.
 HELP = ("Argument helptext", "For full helptext")
 
-# Messages of torch, Arrow and CUDA about memory, and the sizes in messages.
+# Messages of torch, oneDNN, Arrow, CUDA and Python about memory, of which a thread takes some too,
+# and the sizes in messages.
 SHORTAGE = re.compile(
-    r"(can't|cannot|unable to|not enough|out of) (allocate )?memory", re.IGNORECASE
+    r"(can't|cannot|unable to|not enough|out of) (allocate )?memory"
+    r"|could not (create|execute) a primitive|can't start new thread",
+    re.IGNORECASE,
 )
 SIZE = re.compile(
     r"(?P<number>\d[\d.]*) (?P<unit>[KMGT]iB)|size (?P<bytes>\d+)|(?P<same>\d+) bytes"

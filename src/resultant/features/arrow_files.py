@@ -139,7 +139,7 @@ def _refuse_bombs(path: Path) -> None:
             file.seek(at + head)
             try:
                 body, buffers = _message(file.read(min(length, size)))
-            except (struct.error, OverflowError):
+            except (struct.error, OverflowError, IndexError):
                 raise ValueError("a broken message") from None
             at += head + length
             for start in buffers:

@@ -6,7 +6,6 @@ may point into a list of class names.
 
 from __future__ import annotations
 
-import csv
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,8 @@ from resultant.images.source import ImageSource, ImageSplits, select
 
 # Classes that an error names at most.
 NAMED = 5
+# Digits of a number that fits in 64 bits.
+DIGITS = 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,16 +157,19 @@ def read_class_names(path: str | Path) -> tuple[str, ...]:
             raise ValueError(f"expected class names in {path}, got none")
         return words
     names: dict[int, str] = {}
-    rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    if not {"label", "name"} <= set(rows.fieldnames or ()):
-        got = ", ".join(rows.fieldnames or ())
-        raise ValueError(f"expected columns label and name in {path}, got {one_line(got)}")
+    head, *rows = (line.split("\t") for line in lines)
+    if not {"label", "name"} <= set(head):
+        got = one_line(", ".join(head))
+        raise ValueError(f"expected columns label and name in {path}, got {got}")
     for number, row in enumerate(rows, start=2):
-        label = row["label"] or ""
-        if not label.isdecimal() or int(label) in names or not row["name"]:
+        if row == [""]:
+            continue
+        cells = dict(zip(head, row, strict=False))
+        label, name = cells.get("label", ""), cells.get("name", "").strip()
+        if not label.isdecimal() or len(label) > DIGITS or int(label) in names or not name:
             rule = f"expected a new label >= 0 and a name at {path}:{number}"
-            raise ValueError(f"{rule}, got {one_line(label)!r} and {row['name']!r}")
-        names[int(label)] = row["name"].strip()
+            raise ValueError(f"{rule}, got {one_line(label)!r} and {name!r}")
+        names[int(label)] = name
     if sorted(names) != list(range(len(names))):
         raise ValueError(f"expected labels 0 to {len(names) - 1} in {path}, got others")
     return tuple(names[c] for c in range(len(names)))

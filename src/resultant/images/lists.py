@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,11 @@ from resultant._core.files import read_bytes
 from resultant._core.text import one_line
 from resultant.images.decode import SUFFIXES
 from resultant.images.files import MISSING, FileImages, file_facts
-from resultant.images.labelling import RawSplit
+from resultant.images.labelling import DIGITS, RawSplit
 
 _ENDINGS = "|".join(re.escape(suffix) for suffix in SUFFIXES)
 # Names of files and of classes may hold commas: the name of a file ends in one of `SUFFIXES`.
 NAMED = re.compile(rf"(?P<path>.*?(?:{_ENDINGS}))\s*,\s*(?P<label>.+)", re.IGNORECASE)
-# Digits of a number that fits in 64 bits; a longer one is a name.
-DIGITS = 18
 FORM = "'path label' with a label >= 0, or 'path,class name'"
 
 
@@ -70,6 +69,7 @@ def read_list(
     skipped = [f"{files[i]} ({path}:{numbers[i]}), no such file" for i in missing]
     kept = np.setdiff1d(np.arange(len(files)), missing)
     files, labels, numbers = ([a[i] for i in kept] for a in (files, labels, numbers))
+    # Longer numbers are names.
     numeric = all(label.isdecimal() and len(label) <= DIGITS for label in labels)
     # Objects: an array of strings gives every label the room of the longest.
     values = np.array(labels, dtype=np.int64 if numeric else object)
@@ -79,9 +79,11 @@ def read_list(
 
 def _parse(line: str, place: str) -> tuple[str, str]:
     if line.startswith('"'):
-        fields = next(csv.reader([line], skipinitialspace=True))
-        if len(fields) == 2 and all(fields):
-            return fields[0], fields[1].strip()
+        # A field that is too long is an error of the module.
+        with suppress(csv.Error):
+            fields = next(csv.reader([line], skipinitialspace=True))
+            if len(fields) == 2 and all(fields):
+                return fields[0], fields[1].strip()
     if match := NAMED.fullmatch(line):
         return match["path"], match["label"].strip()
     # Names of files may hold blanks: the label is the last word.
