@@ -211,6 +211,25 @@ def test_compile(p: int, most: int) -> None:
 
 
 @pytest.mark.slow
+def test_decompose_compiles_with_its_gradient() -> None:
+    rho = (torch.rand(8, 5, dtype=torch.float64) * 2 - 1).requires_grad_()
+    kappa = (torch.rand(5, dtype=torch.float64) * 100).requires_grad_()
+    tau = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
+
+    def parts(rho: Tensor, kappa: Tensor, tau: Tensor) -> tuple[Tensor, ...]:
+        return decompose(rho, kappa, tau, 512)
+
+    compiled = torch.compile(parts, fullgraph=True, backend="eager")
+    ours, expected = compiled(rho, kappa, tau), parts(rho, kappa, tau)
+    torch.testing.assert_close(tuple(ours), tuple(expected), rtol=1e-11, atol=1e-13)
+    ours, expected = (
+        torch.autograd.grad(sum(a.sum() for a in whole), (rho, kappa, tau))
+        for whole in (ours, expected)
+    )
+    torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.slow
 def test_compile_to_native_code() -> None:
     rho = torch.rand(8, 5) * 2 - 1
     kappa = torch.rand(5) * 100

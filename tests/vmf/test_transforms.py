@@ -112,3 +112,21 @@ def test_covariance_matrix() -> None:
     torch.testing.assert_close(
         VonMisesFisher(axis(3), 0.0).covariance_matrix, torch.eye(3, dtype=torch.float64) / 3
     )
+
+
+@pytest.mark.slow
+def test_a_distribution_built_inside_a_compiled_function() -> None:
+    loc = torch.stack([direction(128), direction(128).flip(0)])
+    kappa = torch.tensor([3.0, 200.0], dtype=torch.float64, requires_grad=True)
+
+    def moments(kappa: Tensor) -> tuple[Tensor, ...]:
+        law = VonMisesFisher(loc, kappa)
+        return law.log_prob(loc.flip(0)), law.entropy(), law.mean, law.covariance_matrix
+
+    compiled = torch.compile(moments, fullgraph=True, backend="eager")
+    ours, expected = compiled(kappa), moments(kappa)
+    torch.testing.assert_close(ours, expected, rtol=1e-11, atol=1e-13)
+    ours, expected = (
+        torch.autograd.grad(sum(a.sum() for a in whole), kappa) for whole in (ours, expected)
+    )
+    torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-12)

@@ -41,11 +41,12 @@ def is_plain() -> bool:
 
 def is_constant(*arguments: Any) -> bool:
     """Return True if no derivative of a function of the arguments can be asked for."""
-    if not is_plain() or forward_ad._current_level >= 0:
-        return False
-    if not torch.is_grad_enabled():
-        return True
-    return not any(isinstance(a, Tensor) and a.requires_grad for a in arguments)
+    return is_plain() and forward_ad._current_level < 0 and not _has_gradient(*arguments)
+
+
+def _has_gradient(*arguments: Any) -> bool:
+    grad = torch.is_grad_enabled()
+    return grad and any(isinstance(a, Tensor) and a.requires_grad for a in arguments)
 
 
 def is_transformed() -> bool:
@@ -109,9 +110,12 @@ def elementwise(
     def apply(*args: Any) -> Tensor:
         if is_constant(*args):
             return value(*args)
-        # torch.compile accepts no forward mode.
-        rule = Reverse if torch.compiler.is_compiling() else Both
-        return rule.apply(*args)  # type: ignore[return-value]
+        if not torch.compiler.is_compiling():
+            return Both.apply(*args)  # type: ignore[return-value]
+        # torch.compile accepts no forward mode, and in a backward pass no functions of this kind.
+        if not _has_gradient(*args):
+            return value(*args)
+        return Reverse.apply(*args)  # type: ignore[return-value]
 
     Reverse.__name__ = Both.__name__ = value.__name__
     return apply

@@ -35,7 +35,7 @@ from resultant.score.kernel import constants, difference, tilt
 # Bytes of a line of the memory.
 LINE = 128
 # Rows and columns of a tile, warps, and tiles of a program: for few rows, and for polynomials.
-FEW = {torch.float32: (4, 128, 1, 1), torch.float64: (16, 128, 4, 1)}
+FEW = {torch.float32: (4, 128, 4, 1), torch.float64: (16, 128, 4, 1)}
 MANY = {torch.float32: (8, 256, 4, 2), torch.float64: (8, 128, 4, 32)}
 # Elements that a warp scores by the exact form at a time, which takes many registers.
 EXACT = {torch.float32: 128, torch.float64: 32}

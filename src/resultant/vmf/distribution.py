@@ -64,6 +64,8 @@ _information = elementwise(_information_value, None, lambda nu, x: x * ratio(nu,
 def _by_default(validate_args: bool | None) -> bool | None:
     """Return the choice of the user, or of torch.distributions as a whole; torch.compile turns the
     validation of torch.distributions off by itself, which is not a choice of the user."""
+    if torch.compiler.is_compiling():
+        return validate_args
     compiler = sys.modules.get("torch._dynamo.eval_frame")
     if validate_args is None and not Distribution._validate_args:
         turned_off = compiler and compiler.TorchPatcher.patch.cache_info().currsize
