@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from classifiers.mixture_samples import KAPPAS, SIZES, by_direction, fitted, sample
 from resultant._core import chunks
+from resultant.classifiers import em
 from resultant.classifiers.mixture import VMFMixture
 from resultant.vmf.distribution import VonMisesFisher
 
@@ -269,3 +270,12 @@ def test_on_a_gpu() -> None:
         np.testing.assert_allclose(other.concentrations_, host.concentrations_, rtol=1e-8)
         assert torch.as_tensor(other.score_samples(T)).is_cuda
     assert fitted(T, 3, batch_size=100, max_iter=3).predict(T).shape == (len(X),)
+
+
+def test_seeds_of_a_large_group_are_among_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(em, "SEED_ROWS", 8)
+    X = torch.nn.functional.normalize(torch.randn(50, 3, dtype=torch.float64), dim=1)
+    rows = em.GroupedRows(X, torch.ones(50, dtype=torch.float64), None, X.device)
+    (seeds,) = em.seed_directions(rows, 2, np.random.RandomState(0))
+    distances = torch.cdist(seeds, X).amin(1)
+    assert seeds.shape == (2, 3) and distances.max() < 1e-7 and not torch.equal(*seeds)

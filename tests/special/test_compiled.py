@@ -193,3 +193,10 @@ def test_threads_and_layouts_give_the_same() -> None:
         assert torch.equal(compiled.ratio(7.5, rho.flatten(), 0), ratios)
     finally:
         torch.set_num_threads(threads)
+
+
+def test_the_kernel_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESULTANT_KERNEL", "0")
+    assert compiled._load(Path(compiled.__file__).parent) is None
+    monkeypatch.setattr(compiled, "_library", None)
+    assert compiled._functions("ratio", "p") == {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -219,7 +220,7 @@ def fit_mixtures(rows: GroupedRows, mixtures: Mixtures, em: EM) -> Fit:
     value = mixtures.kappa.new_full((groups,), -torch.inf)
     passes = torch.zeros(groups, dtype=torch.int64)
     active = list(range(groups))
-    for step in range(em.max_iter + 1):
+    for step in count():
         sums = em.expect(rows, mixtures, active)
         now = sums.value / sums.number
         still = ((now - value).abs() >= em.tol).tolist() if step else [True] * groups
