@@ -52,6 +52,8 @@ def test_a_projection_is_not_chosen_by_training_rows(analysis: Analysis, advice:
     both = {n: replace(analysis, advice=x) for n, x in (("projection", b), ("encoder", a))}
     features = dict(summary(both, "file", NAMES))["features"]
     assert "(advice for encoder; the loss was trained on projection, so training" in features
+    text = analysis_page(both, "file", NAMES, [], {}).sections[0].text
+    assert text.startswith("Advice for encoder; the loss was trained on projection, so training ")
 
 
 def test_a_rank_correlation_of_two_classes_is_not_shown(analysis: Analysis) -> None:

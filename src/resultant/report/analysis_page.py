@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from resultant._core.text import counted, file_name, listed, shown
@@ -14,7 +15,7 @@ from resultant.report.charts import Chart, kept
 from resultant.report.explorer import Side, choice_of, rows_of
 from resultant.report.page import Page, Section
 from resultant.report.plots import ClassColumns
-from resultant.report.summary import foremost, headline, summary
+from resultant.report.summary import foremost, headline, reason_of_features, summary
 from resultant.report.table import Table
 from resultant.report.tables import (
     cosine_tables,
@@ -53,6 +54,10 @@ def analysis_page(
         side = sides.get(name, Side(a))
         title = f"{name}: " if name != first else ""
         sections += _sections(slug, title, side, names, unfolded=name == first)
+    if len(analyses) > 1 and sections:
+        why = reason_of_features(analyses, first)
+        lead = f"{why[0].upper()}{why[1:]}. {sections[0].text}"
+        sections[0] = replace(sections[0], text=lead)
     advice, s = analyses[first].advice, analyses[first].space
     return Page(
         title=f"{where}: {s.num_classes:,} classes, {s.fitting:,} training and {s.held_out:,} "

@@ -95,15 +95,21 @@ def _references(advice: Advice) -> str:
     return f"{names} {were} fitted to a sample of the rows{hint}. {advice.left_out}".strip()
 
 
+def reason_of_features(analyses: Mapping[str, Analysis], chosen: str) -> str:
+    """Say in a few words why the headline is about the chosen one of several features."""
+    advice, why = analyses[chosen].advice, ""
+    if advice is not None:
+        why = f", the best class directions by {advice.chosen_on}"
+        if advice.split != "val" and chosen != PROJECTION in analyses:
+            why = f"; the loss was trained on {PROJECTION}, so training rows cannot judge it"
+    return f"advice for {chosen}{why}"
+
+
 def _features(analyses: Mapping[str, Analysis], chosen: str, where: str) -> str:
     s = analyses[chosen].space
     spaces = ", ".join(f"{name} of {a.space.dim} dimensions" for name, a in analyses.items())
     if len(analyses) > 1:
-        advice = analyses[chosen].advice
-        why = "" if advice is None else f", the best class directions by {advice.chosen_on}"
-        if advice is not None and advice.split != "val" and chosen != PROJECTION in analyses:
-            why = f"; the loss was trained on {PROJECTION}, so training rows cannot judge it"
-        spaces += f" (advice for {chosen}{why}; --features NAME selects one)"
+        spaces += f" ({reason_of_features(analyses, chosen)}; --features NAME selects one)"
     apart = f"{s.calibration:,} for calibration, " if s.calibration else ""
     rows = f"{counted(s.fitting, 'row', 'rows')} fitted, {apart}{s.held_out:,} held out"
     return f"{where}: {s.num_classes:,} classes, {rows}; {spaces}"

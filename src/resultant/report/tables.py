@@ -60,7 +60,8 @@ def rules(a: Analysis) -> Table | None:
         "rules",
         "Rules and references",
         f"All rules on the same {counted(advice.judged_rows, 'held-out row', 'held-out rows')}, "
-        f"which chose nothing; settings were chosen on {advice.chosen_on}. The advised rule is "
+        f"which chose nothing; settings are the plainest within {100 * advice.margin:g} points of "
+        f"the best by {advice.chosen_on}. The advised rule is "
         f"highlighted, the best has a star. The difference is in points of {of} to the advised "
         f"rule; below {100 * advice.margin:g} points it is a tie, and undecided if its interval "
         "reaches beyond. Log-loss and calibration error are as the rule gives them, and with its "
