@@ -294,6 +294,7 @@ class TestErrors:
             (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."), "2.00 GiB more"),
             (RuntimeError("could not create a primitive"), "more"),
             (RuntimeError("can't start new thread"), "more"),
+            (RuntimeError("can't alloc"), "more"),
         ],
     )
     def test_memory_that_is_short(

@@ -28,7 +28,7 @@ HELP = ("Argument helptext", "For full helptext")
 # Messages of torch, oneDNN, Arrow, CUDA and Python about memory, of which a thread takes some too,
 # and the sizes in messages.
 SHORTAGE = re.compile(
-    r"(can't|cannot|unable to|not enough|out of) (allocate )?memory"
+    r"(can't|cannot|unable to|not enough|out of) (alloc|memory)"
     r"|could not (create|execute) a primitive|can't start new thread",
     re.IGNORECASE,
 )
