@@ -136,6 +136,18 @@ def test_module_runs() -> None:
     assert done.stdout.strip() == resultant.__version__
 
 
+def test_the_process_ends_after_its_exit_functions() -> None:
+    """With torch loaded, modules are not taken down; output and exit functions are not lost."""
+    code = (
+        "import atexit, sys\n"
+        "from resultant.cli.main import execute\n"
+        "atexit.register(print, 'last', end='')\n"
+        "sys.modules['torch'], sys.argv[1:] = sys, ['--version']\nexecute()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{resultant.__version__}\nlast"
+
+
 def test_version(capsys: Shown) -> None:
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"{resultant.__version__}\n"

@@ -16,7 +16,8 @@ from resultant.classes.rule import Rule
 from resultant.decisions.binary_model import BinaryModel
 from resultant.decisions.margins import centre_margins, score_differences
 from resultant.decisions.pairs import SelectedPairs
-from resultant.vmf.tails import log_projection_tail
+from resultant.decisions.rates import projection_variance
+from resultant.vmf.tails import log_projection_tail, tail_dimension
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,14 +117,17 @@ def _binary(space: FrozenSpace, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         nu = p / 2 - 1
         binary = BinaryModel(float(kappa[a]) / nu, float(kappa[b]) / nu, cosine, space.tau)
         typical[i] = torch.tensor(binary.typical_margins)
-        gaussian[i] = torch.tensor(binary.gaussian_errors(p))
         regular.append(i)
-        laws.append((binary.xi_0, *binary.beta))
+        laws.append((binary.xi_0, binary.W, *binary.beta, *binary.alpha))
     if not regular:
         return typical, gaussian, model
-    # The same as BinaryModel.errors, for all pairs in two integrals.
-    xi, *betas = torch.tensor(laws, dtype=torch.float64).T
-    for side, beta in enumerate(betas):
+    # The same as BinaryModel.gaussian_errors and errors, for all pairs at once.
+    nu = tail_dimension(p) / 2 - 1
+    xi, W, *angles = torch.tensor(laws, dtype=torch.float64).T
+    for side, (beta, alpha) in enumerate(zip(angles[:2], angles[2:], strict=True)):
         own = kappa[pairs[regular, side]]
+        variance = projection_variance(own / (p / 2 - 1), W * beta, W * alpha)
+        scale = (nu / (2 * variance)).sqrt()
+        gaussian[regular, side] = torch.erfc(typical[regular, side] * scale) / 2
         model[regular, side] = log_projection_tail(xi, beta, own, p, upper=side == 1).exp()
     return typical, gaussian, model

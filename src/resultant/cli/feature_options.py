@@ -80,6 +80,9 @@ def load_analysis() -> None:
     """Import the modules of an analysis."""
     from resultant._core.preload import preload
 
-    # Threads that wait must leave the cores to others.
+    # Threads that wait must leave the cores to others; and memory that is freed is used again in a
+    # moment: to give it back to the system after 10 ms takes a tenth of the time (allocator of
+    # torch on some systems, in ms).
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("MIMALLOC_PURGE_DELAY", "1000")
     preload(("resultant.cli._analysis", "resultant.cli._store"))
