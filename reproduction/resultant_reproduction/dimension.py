@@ -70,10 +70,10 @@ def fit_slope(x: Sequence[float], y: Sequence[float]) -> Slope:
 
 def summaries(records: Records) -> dict[int, list[Summary]]:
     """Frozen summaries of projections by dimension, ProCo's kappa."""
-    found = {}
-    for p in sorted(DIMENSIONS):
-        own = records.seeds(controlled("cifar100", 100, dim=p)).values()
-        found[p] = [r["analysis"]["projection"]["proco"] for r in own if "analysis" in r]
+    found = {
+        p: records.frozen(controlled("cifar100", 100, dim=p))["projection"]
+        for p in sorted(DIMENSIONS)
+    }
     return {p: own for p, own in found.items() if own}
 
 

@@ -32,10 +32,10 @@ def networks(records: Records) -> dict[str, Summaries]:
     configs |= {TITLES[name]: config for name, config in other_losses().items()}
     found = {}
     for name, config in configs.items():
-        own = [r["analysis"] for r in records.seeds(config).values() if "analysis" in r]
-        spaces = SPACES[:1] if config.contrastive_weight == 0 else SPACES
-        if own:
-            found[name] = {space: [a[space]["proco"] for a in own] for space in spaces}
+        own = records.frozen(config)
+        if own["encoder"]:
+            spaces = SPACES if config.contrastive_weight else SPACES[:1]
+            found[name] = {space: own[space] for space in spaces}
     return found
 
 

@@ -129,11 +129,6 @@ def contrasts(records: Records, kinds: Sequence[str] = tuple(KINDS)) -> Iterator
                 yield Effect(title, printed, ours, (len(after), len(before)))
 
 
-def _summaries(records: Records, config: TrainConfig) -> dict[str, list[Mapping[str, Any]]]:
-    own = [r["analysis"] for r in records.seeds(config).values() if "analysis" in r]
-    return {space: [a[space]["proco"] for a in own] for space in SPACES}
-
-
 def _read(summaries: Sequence[Mapping[str, Any]], read: Reader) -> list[float]:
     return [v for s in summaries if (v := read(s)) is not None]
 
@@ -154,7 +149,7 @@ def _effect(title: str, printed: str, values: Sequence[float]) -> list[Effect]:
 
 def frozen_numbers(records: Records) -> Iterator[tuple[str, ...]]:
     """Numbers of frozen native ResNet-50 networks: title, printed, ours."""
-    summaries = _summaries(records, stand_in())
+    summaries = records.frozen(stand_in())
     for space, read, name, text in _printed_cells():
         if read is not EQUALIZED:
             own = summaries[space]
@@ -175,7 +170,7 @@ def _printed_cells() -> Iterator[tuple[str, Reader, str, str]]:
 
 def frozen_effects(records: Records) -> list[Effect]:
     """Effects of equal gains on frozen native ResNet-50 networks, in points."""
-    summaries = _summaries(records, stand_in())
+    summaries = records.frozen(stand_in())
     return [
         effect
         for space, read, name, text in _printed_cells()
@@ -210,7 +205,7 @@ def edits(records: Records) -> list[Effect]:
             f"{name}: temperature - native, beta {beta}, gamma {gamma}",
             texts[i],
             _read(
-                _summaries(records, config)["projection"],
+                records.frozen(config)["projection"],
                 read_edit(float(beta), float(gamma), "temperature"),
             ),
         )
