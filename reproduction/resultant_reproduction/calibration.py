@@ -335,7 +335,7 @@ def _draw(rows: Sequence[Row]) -> Figure:
     """Change of accuracy: one panel per fit, one row per place."""
     names = [f"{row.place} [{row.networks}]" for row in rows]
     panels = {
-        f"{fit}, points": {
+        f"{fit}\npoints": {
             n: row.changes["points"] for n, row in zip(names, rows, strict=True) if row.fit == key
         }
         for key, fit in FITS.items()

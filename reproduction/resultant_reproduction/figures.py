@@ -188,8 +188,10 @@ def intervals(panels: Mapping[str, Mapping[str, Ends]], single: Iterable[str] = 
             ax.locator_params(axis="x", nbins=5)
 
         charts.append(Chart(curves, title, paint=paint))
-    height = 0.9 + 0.27 * len(next(iter(panels.values())))
-    return draw_charts(charts, width=min(6.4, 9.6 / len(charts)), height=height)
+    names = next(iter(panels.values()))
+    # Long names take the room of the panels.
+    whole = 9.6 + 0.08 * max(0, max(map(len, names)) - 36)
+    return draw_charts(charts, width=min(6.4, whole / len(charts)), height=0.9 + 0.27 * len(names))
 
 
 def comparison(cells: Sequence[Cell]) -> Figure:

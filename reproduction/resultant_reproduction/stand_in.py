@@ -6,6 +6,7 @@ and judge nothing but the direction.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +23,15 @@ from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.tables import EQUALIZED, FROZEN
 from resultant_reproduction.templating import markdown_table
 from resultant_reproduction.value import Value
-from resultant_reproduction.verdicts import Arm, Estimate, Judgement, contrast, holm
+from resultant_reproduction.verdicts import (
+    LEVEL,
+    Arm,
+    Estimate,
+    Judgement,
+    contrast,
+    holm,
+    pooled_variance,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -248,11 +257,36 @@ def headline(records: Records) -> str:
     """The answer in two sentences; parts without networks are left out."""
     frozen, trained = frozen_effects(records), equal_gain(records)
     parts = (
-        ("Equal gains change frozen features by", frozen),
-        ("Training with Pure Angular in place of ProCo changes long-tail probes by", trained),
+        ("equal gains change frozen features by", frozen),
+        ("training with Pure Angular in place of ProCo changes long-tail probes by", trained),
     )
-    texts = [f"{words} {listed(effects)} points." for words, effects in parts if effects]
-    return " ".join(("On a stand-in for ImageNet-LT:", *texts)) if texts else ""
+    texts = [f"{words} {listed(effects)} points" for words, effects in parts if effects]
+    return f"On Tiny-ImageNet-LT, a stand-in, {'; '.join(texts)} [networks]." if texts else ""
+
+
+def pooled_note(records: Records) -> str:
+    """Pure Angular less ProCo with one variance for all arms of a readout, because that of two
+    networks may be small by chance; empty without such arms."""
+    from scipy.stats import t
+
+    texts = []
+    config, arms, readouts = KINDS["ResNet-50"]
+    for effect, path in zip(equal_gain(records), readouts.values(), strict=False):
+        groups = [[*records.values(config, *arm, path).values()] for arm in arms]
+        if all(len(own) > 1 for own in groups):
+            variance, freedom = pooled_variance(groups)
+            error = math.sqrt(variance * sum(1 / n for n in effect.networks))
+            reach, mean = float(t.ppf(1 - LEVEL / 2, freedom)) * error, effect.ours.mean
+            ends = effect.ours._replace(low=mean - reach, high=mean + reach)
+            place = effect.title.rpartition(", ")[2]
+            texts.append(f"{place} {ends.text(2)} (deviation {math.sqrt(variance):.2f})")
+    if not texts:
+        return ""
+    return (
+        "Two networks know little of their spread, and an interval of theirs may be narrow by "
+        "chance. With one standard deviation for all arms of a readout, which the protocol does "
+        f"not name, Pure Angular less ProCo is: {'; '.join(texts)}."
+    )
 
 
 def photographs(evidence: Evidence) -> Outcome:
@@ -306,7 +340,7 @@ def photographs(evidence: Evidence) -> Outcome:
         cells,
         parts=parts,
         headline=headline(records),
-        notes=notes,
+        notes=[note for note in (*notes, pooled_note(records)) if note],
         sections=sections,
         draw=(lambda: _draw(panels)) if found else None,
     )

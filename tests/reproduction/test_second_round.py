@@ -240,7 +240,7 @@ def test_contrasts_of_the_stand_in() -> None:
     assert "| ResNet-50, joint: ProCo |  |  | no run |" in reached
     text = f"encoder {encoder.ours.text(2)} [3 and 3] (same direction), projection "
     assert listed(equal_gain(Records(records))).startswith(text)
-    assert headline(Records(records)).endswith("(same direction) points.")
+    assert headline(Records(records)).endswith("(same direction) points [networks].")
     (alone,) = {c.direction for c in contrasts(Records(records[2:4]))}
     assert alone == "open"
 
@@ -257,7 +257,7 @@ def test_frozen_rows_of_the_stand_in() -> None:
     rows = {title: ours for title, _, ours in frozen_numbers(Records(records))}
     assert rows["projection: boundary error (degrees)"] == "1.00000 ± 0.00000 [3]"
     assert rows["encoder: certified queries"] == "900 ± 0 of 1,000 [3]"
-    assert "Equal gains change frozen features by encoder +1.10 [" in headline(Records(records))
+    assert "equal gains change frozen features by encoder +1.10 [" in headline(Records(records))
     (alone,) = {e.direction for e in frozen_effects(Records(records[:1]))}
     assert alone == "open"
 
