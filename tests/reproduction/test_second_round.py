@@ -21,6 +21,7 @@ from resultant_reproduction.dimension import MEASURES, THEORY, dimension, fit_sl
 from resultant_reproduction.other_losses import losses
 from resultant_reproduction.plan import (
     DIMENSIONS,
+    PHOTO_ARMS,
     PLANS,
     Plan,
     PlannedJob,
@@ -36,6 +37,7 @@ from resultant_reproduction.stand_in import (
     headline,
     listed,
     photographs,
+    pooled_note,
     printed_effect,
 )
 from tiny_cifar import tiny_cifar, tiny_config
@@ -260,6 +262,26 @@ def test_frozen_rows_of_the_stand_in() -> None:
     assert "equal gains change frozen features by encoder +1.10 [" in headline(Records(records))
     (alone,) = {e.direction for e in frozen_effects(Records(records[:1]))}
     assert alone == "open"
+
+
+def test_one_variance_for_all_arms_of_the_stand_in() -> None:
+    """The interval with the pooled variance of five arms of two networks, by hand."""
+    values = [(0.18, 0.182), (0.181, 0.182), (0.18, 0.183), (0.19, 0.194), (0.183, 0.184)]
+    records = [
+        record(
+            stand_in(),
+            *arm,
+            seed,
+            probes={"long_tail": {s: {"accuracy": v} for s in summarize.SPACES}},
+        )
+        for arm, own in zip(PHOTO_ARMS, values, strict=True)
+        for seed, v in enumerate(own)
+    ]
+    sd = math.sqrt(statistics.fmean(statistics.variance(own) for own in values))
+    reach = 100 * 2.570581835636314 * sd
+    text = f"encoder +1.10 [{1.1 - reach:+.2f}, {1.1 + reach:+.2f}] (deviation {100 * sd:.2f})"
+    assert text in pooled_note(Records(records))
+    assert pooled_note(Records(records[::2])) == ""
 
 
 def replace_accuracy(r: dict[str, Any], value: float) -> dict[str, Any]:
