@@ -206,6 +206,10 @@ def test_scale_changes_probabilities_alone(digits: tuple[np.ndarray, np.ndarray]
     np.testing.assert_allclose(ten.decision_function(X), 10 * one.decision_function(X))
     with pytest.raises(ValueError, match="expected scale > 0, got -1"):
         VMFClassifier(scale=-1.0).fit(X, y)
+    with pytest.raises(
+        ValueError, match="expected a rule that some temperature realizes, got none"
+    ):
+        VMFClassifier("auto", realization="temperature", beta=60.0).fit(X, y)
 
 
 @pytest.mark.slow

@@ -279,3 +279,13 @@ def test_seeds_of_a_large_group_are_among_its_rows(monkeypatch: pytest.MonkeyPat
     (seeds,) = em.seed_directions(rows, 2, np.random.RandomState(0))
     distances = torch.cdist(seeds, X).amin(1)
     assert seeds.shape == (2, 3) and distances.max() < 1e-7 and not torch.equal(*seeds)
+
+
+def test_batches_without_weight_are_passed_over() -> None:
+    """A batch of one row of weight zero has no mean."""
+    X = torch.nn.functional.normalize(torch.randn(6, 3, dtype=torch.float64), dim=1)
+    weight = np.array([1.0, 0.0, 2.0, 0.0, 1.0, 3.0])
+    mixture = VMFMixture(1, batch_size=1, max_iter=2, tol=1e9, random_state=0)
+    mixture.fit(X, sample_weight=weight)
+    assert np.linalg.norm(mixture.directions_[0]) == pytest.approx(1.0)
+    assert np.isfinite(mixture.concentrations_).all()
