@@ -31,7 +31,7 @@ def test_duplicates_across_a_split() -> None:
     q[5], t[5] = x[7], y[7]
     space = FrozenSpace.fit(x, y, q, t, val=x[:2], val_labels=y[:2])
     texts = [c.text for c in found(space) if c.kind == "duplicates"]
-    assert texts[0].startswith(f"1 of {3 * C} held-out row is also among the training rows")
+    assert texts[0].startswith(f"1 of {3 * C} held-out rows is also among the training rows")
     assert texts[1].startswith("2 of 2 val rows are also")
 
 

@@ -66,8 +66,7 @@ def _duplicates(space: FrozenSpace, hashes: Callable[[Vectors], Tensor]) -> Iter
     for name, vectors in splits:
         number = int(torch.isin(hashes(vectors), seen).sum())
         if number:
-            rows = counted(number, "row is", "rows are")
-            text = f"{number:,} of {len(vectors):,} {name} {rows.split(' ', 1)[1]}"
+            text = f"{number:,} of {len(vectors):,} {name} rows {'is' if number == 1 else 'are'}"
             yield Caution(
                 "duplicates",
                 f"{text} also among the training rows, number for number: accuracies are too high. "

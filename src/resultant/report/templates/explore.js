@@ -1,6 +1,8 @@
 // Sliders: numbers of a grid of rule, temperature, beta and prior, interpolated between its points.
 const percent = (v) => Number.isNaN(v) ? "–" : `${(100 * v).toFixed(2)}\u00a0%`;
-const points = (v) => Number.isNaN(v) ? "–" : `${v >= 0 ? "+" : "−"}${Math.abs(100 * v).toFixed(2)}`;
+// A number that rounds to zero has no minus.
+const signed = (v, digits) => `${v > -0.5 * 10 ** -digits ? "+" : "−"}${Math.abs(v).toFixed(digits)}`;
+const points = (v) => Number.isNaN(v) ? "–" : signed(100 * v, 2);
 const plain = (v) => Number.isNaN(v) ? "–" : v.toFixed(3);
 
 class Side {
@@ -175,7 +177,7 @@ class Explorer {
       const show = name === "nll" ? plain : percent;
       const [first, second = first] = this.sides;
       const old = first.at(name, several ? at : native), now = second.at(name, at);
-      const change = name === "nll" ? `${now >= old ? "+" : "−"}${plain(Math.abs(now - old))}` : points(now - old);
+      const change = name === "nll" ? signed(now - old, 3) : points(now - old);
       const cells = [show(old), show(now), Number.isNaN(now - old) ? "–" : change];
       row(this.table.tBodies[0], [words, ...cells.slice(0, heads.length)], "td");
     }
