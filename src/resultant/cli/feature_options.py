@@ -85,4 +85,6 @@ def load_analysis() -> None:
     # torch on some systems, in ms).
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "1000")
+    # Devices of other packages, which no command takes.
+    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     preload(("resultant.cli._analysis", "resultant.cli._store"))
