@@ -28,7 +28,7 @@ synchronizations and timed in the same run; the last two columns are the ratio o
 ours. On a small problem the two agree to {agreement}. Replayed means cuda_graph=True; its peak
 includes cuBLAS workspaces for one more stream. The products are the cosines and their gradient,
 in float32. The authors' own code was timed separately, on the same kind of GPU, as called, for a
-batch of 256. Rows with a date are of an earlier run and code. {device}, torch {torch}."""
+batch of 256. {device}, torch {torch}, {date}."""
 
 
 def by_size(losses: Row) -> dict[str, dict[str, Row]]:
@@ -56,8 +56,7 @@ def loss_table(losses: Row) -> str:
             if direct is not None and row is not direct:
                 ratios = [f"{amount(direct[k] / row[k])} x" for k in ("called_us", "graph_us")]
             cells = [str(row["kernels"]), *map(amount, times), amount(row["peak_mb"]), *ratios]
-            earlier = f" ({row['date']})" if "date" in row else ""
-            body.append([f"{size}, {way}{earlier}", *cells])
+            body.append([f"{size}, {way}", *cells])
         if alone:
             products = f"{size}, its {len(alone)} matrix products alone"
             body.append([products, "", "", amount(sum(alone) / 1e3), "", "", ""])
