@@ -26,6 +26,8 @@ LABEL = re.compile("|".join(re.escape(label) for label in sorted(PAPER, key=len,
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_role("name", _name)
+    # Before napoleon, whose priority is 500.
+    app.connect("autodoc-process-docstring", _keep_colon, priority=400)
     app.connect("autodoc-process-docstring", _number)
     app.connect("autodoc-skip-member", _skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
@@ -48,6 +50,14 @@ def _name(
     target = f"resultant.{short}"
     link = addnodes.pending_xref(raw, literal, refdomain="py", reftype="obj", reftarget=target)
     return [link], []
+
+
+def _keep_colon(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Begin an attribute with a comment: napoleon takes words before a colon there for a type."""
+    if lines and what in ("attribute", "data", "property"):
+        lines[:0] = ["..", ""]
 
 
 def _number(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
