@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Temporaries of a score per thread, such that they stay in the cache of a CPU.
 CACHE_BYTES = 1 << 18
 # Decisions, rows or cosines, quantiles and inclusions of an analysis on a CPU.
-DECISION_BYTES = 1 << 20
+DECISION_BYTES = 1 << 22
 ROW_BYTES = 1 << 21
 QUANTILE_BYTES = 1 << 22
 INCLUSION_BYTES = 1 << 23

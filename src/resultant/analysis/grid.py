@@ -159,6 +159,7 @@ def _points(
     per_class = class_means(right, decisions.labels, space.num_classes)
     bins = confidence_bins(confidence, right)
     errors, losses = calibration_error(*bins).tolist(), nll.double().mean(1).tolist()
+    balanced, groups = per_class.nanmean(1).tolist(), space.group_means(per_class)
     bases = {
         gamma: [Policy(name, gamma=gamma).canonical for name in FIXED]
         for gamma in dict.fromkeys(p.gamma for p in policies)
@@ -169,8 +170,8 @@ def _points(
         yield GridPoint(
             *policy,
             accuracy=accuracy[k],
-            balanced=float(per_class[k].nanmean()),
-            groups=space.group_means(per_class[k]),
+            balanced=balanced[k],
+            groups={name: means[k] for name, means in groups.items()},
             per_class=per_class[k],
             nll=losses[k],
             ece=errors[k],

@@ -154,7 +154,7 @@ def _judgement(
         low=low,
         high=high,
         balanced=float(per_class.nanmean()),
-        groups=space.group_means(per_class),
+        groups={name: mean for name, (mean,) in space.group_means(per_class[None]).items()},
         before=before,
         after=after,
         fit_seconds=rule.fit_seconds,

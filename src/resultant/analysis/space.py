@@ -247,14 +247,17 @@ class FrozenSpace:
         alone = len(self.groups.unique()) < 2
         return () if alone or one_size(self.counts) else GROUPS
 
-    def group_means(self, values: Tensor) -> dict[str, float | None]:
-        """Means of ``values`` [C] per shot group without NaN; None for an empty group."""
-        means: dict[str, float | None] = {}
+    def group_means(self, values: Tensor) -> dict[str, list[float | None]]:
+        """Means of each row of ``values`` [P, C] per shot group without NaN; None for an empty
+        group."""
         values = values.cpu().double()
-        for g, name in enumerate(self.group_names):
-            mean = float(values[self.groups == g].nanmean())
-            means[name] = None if math.isnan(mean) else mean
-        return means
+        return {
+            name: [
+                None if math.isnan(mean) else mean
+                for mean in values[:, self.groups == g].nanmean(1).tolist()
+            ]
+            for g, name in enumerate(self.group_names)
+        }
 
     def units(self, split: str, rows: Tensor) -> Tensor:
         """Rows [n] of ``train`` or ``test`` as float64 unit vectors [n, p] on the device."""

@@ -17,7 +17,7 @@ ABSENT = -1e30
 
 # Limits of the scale, and the last relative step: the error is about its square.
 SCALES = (1e-6, 1e6)
-ACCURACY = 1e-2
+ACCURACY = 3e-2
 
 
 def expected_calibration_error(probabilities: Any, labels: Any, bins: int = 15) -> float:
