@@ -307,6 +307,7 @@ class TestErrors:
             (RuntimeError("could not create a primitive"), "more"),
             (RuntimeError("can't start new thread"), "more"),
             (RuntimeError("can't alloc"), "more"),
+            (ImportError("a.so: failed to map segment from shared object"), "more"),
         ],
     )
     def test_memory_that_is_short(

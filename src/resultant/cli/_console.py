@@ -25,11 +25,12 @@ PATIENCE = 5.0
 # Parts of a usage error that repeat the help.
 HELP = ("Argument helptext", "For full helptext")
 
-# Messages of torch, oneDNN, Arrow, CUDA and Python about memory, of which a thread takes some too,
-# and the sizes in messages.
+# Messages of torch, oneDNN, Arrow, CUDA, Python and the loader of libraries about memory, of which
+# a thread takes some too, and the sizes in messages.
 SHORTAGE = re.compile(
     r"(can't|cannot|unable to|not enough|out of) (alloc|memory)"
-    r"|could not (create|execute) a primitive|can't start new thread",
+    r"|could not (create|execute) a primitive|can't start new thread"
+    r"|failed to map segment",
     re.IGNORECASE,
 )
 SIZE = re.compile(
@@ -141,7 +142,7 @@ def lost_process(error: BaseException) -> str | None:
 def memory_shortage(error: BaseException) -> str | None:
     """Return one line on an allocation that failed, with its size; None for another error.
 
-    NumPy and Python raise a MemoryError, torch a RuntimeError.
+    NumPy and Python raise a MemoryError, torch a RuntimeError, the loader an ImportError.
     """
     text = str(error)
     if not isinstance(error, MemoryError) and not SHORTAGE.search(text):

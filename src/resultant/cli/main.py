@@ -135,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             where = " (standard output)" if _console.output_is_stuck() else ""
             complain(f"{message_of(error)}{where}")
         return FAILED
-    except (MemoryError, RuntimeError) as error:
+    except (MemoryError, RuntimeError, ImportError) as error:
         failure = _console.lost_process(error) or _console.memory_shortage(error)
         if failure is None:
             raise
