@@ -64,7 +64,8 @@ def analyze_store(
     calibration: str = "scale",
     opened: str | None = None,
     mixtures: bool = True,
-    first: Callable[[dict[str, Analysis]], object] | None = None,
+    first: Callable[[dict[str, Analysis], dict[str, FrozenSpace]], Callable[[], object]]
+    | None = None,
     then: Callable[[dict[str, Analysis], dict[str, FrozenSpace]], object] | None = None,
 ) -> dict[str, tuple[FrozenSpace, Analysis]]:
     """Fit a space to each of the features of a store, and analyze it.
@@ -83,9 +84,10 @@ def analyze_store(
         opened: Code that opens the store, for the snippet of the advice.
         mixtures: Also try a mixture per class, where rows are few.
         first: Called with the analyses as soon as they have the answers of a summary and an advice
-            without references, which are still fitted.
-        then: Called with the analyses as soon as they have their advice, and with the spaces that
-            have one, while the other questions are answered.
+            without references, which are still fitted, and with the spaces that have one. It
+            returns work to do meanwhile.
+        then: Called with the same as soon as the advice is there, while the other questions are
+            answered.
 
     Returns:
         The space and the analysis by features.
@@ -199,8 +201,9 @@ def analyze_store(
     shown = compared if references == "fast" and compared else list(spaces)
     at = {name: prepare(name) for name in shown}
     early = {n: answer(n, at[n], FIRST) for n in shown}
+    meanwhile = None
     if first is not None and pending and references != "none":
-        first(known({name: advised(name, alone=True) for name in shown}))
+        meanwhile = first(known({name: advised(name, alone=True) for name in shown}), at)
     others = [name for name in spaces if name not in at]
     with _workers(len(spaces), cores) as pool:
         ready = {n: pool.submit(prepare, n) for n in others}
@@ -210,6 +213,8 @@ def analyze_store(
                 pool.submit(lambda n=n, asked=asked: answer(n, ready[n].result(), asked))
                 for asked in (FIRST, *REST)
             ]
+        if meanwhile is not None:
+            meanwhile()
         advice = {name: advised(name) for name in shown}
         if then is not None:
             then(known(advice), at)

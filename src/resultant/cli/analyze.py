@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Optional
 
@@ -102,19 +104,25 @@ def analyze(options: Analyze) -> None:
 
         moved: dict[str, Response] = {}
 
+        def move(analyses: dict[str, Analysis], spaces: dict[str, FrozenSpace]) -> None:
+            name = foremost({name: analyses[name] for name in spaces})
+            if name not in moved:
+                moved[name] = explore(spaces[name], analyses[name], progress)
+                page.page_template()
+
         measured: list[tuple[str, str]] = []
 
-        def print_first(analyses: dict[str, Analysis]) -> None:
+        def print_first(
+            analyses: dict[str, Analysis], spaces: dict[str, FrozenSpace]
+        ) -> Callable[[], object]:
             measured.extend([*measured_facts(analyses, where), *rules_fact(analyses)])
             print_facts(measured)
-            # While the references are fitted.
-            page.page_template()
+            return partial(move, analyses, spaces)
 
         def print_advice(analyses: dict[str, Analysis], spaces: dict[str, FrozenSpace]) -> None:
             rest = [] if measured else measured_facts(analyses, where)
             print_facts([*advice_facts(analyses), *rest])
-            name = foremost({name: analyses[name] for name in spaces})
-            moved[name] = explore(spaces[name], analyses[name], progress)
+            move(analyses, spaces)
 
         results = analyze_store(
             prepared,
