@@ -84,6 +84,24 @@ def test_scores_are_those_of_scikit_learn(
 
 
 @pytest.mark.slow
+def test_all_are_fitted_by_scikit_learn(
+    fitted: dict[str, FinishedRule], small: FrozenSpace
+) -> None:
+    """With the same settings the scores are those of the fits by torch, to their tolerance."""
+    x, y, q = data(small)
+    rules = {rule.key: rule for rule in reference_rules(small, "balanced", "all")}
+    assert list(rules) == list(NAMES)
+    model = LogisticRegression(
+        C=rules["logistic-balanced"].settings["C"], class_weight="balanced", tol=1e-8, max_iter=1000
+    ).fit(x.astype(float), y)
+    expected = q @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(decided(rules["logistic-balanced"], q), expected, atol=1e-4)
+    for key in ("lda", "lda-equal"):
+        ours, theirs = (decided(r[key], q).log_softmax(1) for r in (fitted, rules))
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.slow
 def test_cost_is_the_best_of_cold_fits(small: FrozenSpace) -> None:
     """C of the path of warm starts has about the least loss of converged fits from zero."""
     rows = choosing_rows(small, "balanced")
@@ -109,13 +127,14 @@ def test_a_solver_that_was_stopped_is_said(
     assert "stopped after 3 iterations" in rules["logistic"] and rules["lda"] == ""
 
 
-def test_two_classes(small: FrozenSpace) -> None:
+@pytest.mark.parametrize("level", ["fast", "all"])
+def test_two_classes(level: str, small: FrozenSpace) -> None:
     """One row of weights of a binary model gives two scores."""
     at, asked = small.labels < 2, small.test_labels < 2
     space = FrozenSpace.fit(
         small.train[at], small.labels[at], small.test[asked], small.test_labels[asked]
     )
-    rules = {r.key: r for r in reference_rules(space, "accuracy")}
+    rules = {r.key: r for r in reference_rules(space, "accuracy", level)}
     x, y, q = data(space)
     model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(x, y)
     s = decided(rules["lda"], q)

@@ -1,4 +1,4 @@
-r"""Reference classifiers, those of scikit-learn, on the same directions as the vMF rules.
+r"""Reference classifiers, as scikit-learn defines them, on the same directions as the vMF rules.
 
 The rows of the references are drawn here; `resultant.classifiers.references` fits them, in a
 thread. Nearest centroids and neighbours need no fit: sums of the classes have the former, one
@@ -110,7 +110,8 @@ def reference_samples(
     """Draw the rows of the references; labels decide alone.
 
     ``fast`` fits logistic regression and kNN to a stratified sample where rows times classes are
-    many, and leaves out LDA where its covariances are; ``all`` does so much later.
+    many, and leaves out LDA where its covariances are; ``all`` does so much later, and its final
+    fits are made by scikit-learn itself.
     """
     budget, C, p = BUDGETS[level], space.num_classes, space.dim
     fitted = pool = torch.arange(len(space.labels))
@@ -163,6 +164,7 @@ def reference_task(space: FrozenSpace, rows: ChoosingRows, samples: Samples, lev
         query=_units(*choosing, samples.index),
         own=samples.labels,
         weights=samples.weights,
+        by_scikit_learn=level == "all",
     )
 
 

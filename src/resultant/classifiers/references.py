@@ -1,7 +1,8 @@
 r"""Logistic regression and shrinkage LDA on unit rows, as scikit-learn defines them.
 
 Loading scikit-learn takes as long as loading torch, and its softmax ten times as long as that of
-torch: the summary of an analysis would wait for both. Tests compare the fits with scikit-learn's.
+torch: the summary of an analysis would wait for both. Fits by torch have the same optimum, as tests
+show; on request the final fits are those of scikit-learn itself.
 
 C of logistic regression, the exponent of tau-normalization and the scale of the scores have the
 least cross-entropy on the rows that choose, as the settings of the vMF rules have.
@@ -10,6 +11,7 @@ least cross-entropy on the rows that choose, as the settings of the vMF rules ha
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,6 +50,7 @@ class Task:
         query: Unit rows [m, p] that choose.
         own: Their classes [m].
         weights: Their weights [m].
+        by_scikit_learn: scikit-learn itself makes the final fits.
     """
 
     num_classes: int
@@ -59,6 +62,7 @@ class Task:
     query: Tensor
     own: Tensor
     weights: Tensor
+    by_scikit_learn: bool = False
 
     def fitted(self, key: str) -> tuple[Tensor, Tensor]:
         """Rows and classes of the final fit."""
@@ -132,8 +136,9 @@ def _lda(task: Task) -> list[Reference]:
     x, y, chooser = task.trial("lda")
     trial = shrinkage_lda(x, y, task.num_classes)
     x, y = task.fitted("lda")
+    fit = scikit_learn_lda if task.by_scikit_learn else shrinkage_lda
     started = time.perf_counter()
-    fitted = shrinkage_lda(x, y, task.num_classes)
+    fitted = fit(x, y, task.num_classes)
     seconds = time.perf_counter() - started
     return [
         Reference(key, {}, chooser.loss(trial[key](chooser.query))[1], seconds, len(x), linear)
@@ -170,6 +175,41 @@ def shrinkage_lda(x: Tensor, y: Tensor, num_classes: int) -> dict[str, Linear]:
     }
 
 
+def scikit_learn_lda(x: Tensor, y: Tensor, num_classes: int) -> dict[str, Linear]:
+    """Fit `shrinkage_lda` by scikit-learn."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(x.numpy(), y.numpy())
+    fitted = _linear(model, num_classes)
+    prior = torch.as_tensor(model.priors_).log()
+    bias = fitted.bias.clone()
+    bias[torch.as_tensor(model.classes_)] -= prior.to(bias)
+    return {"lda": fitted, "lda-equal": Linear(fitted.weight, bias)}
+
+
+def scikit_learn_logistic(
+    x: Tensor, y: Tensor, num_classes: int, balanced: bool, cost: float, iterations: int
+) -> tuple[Linear, int]:
+    """Fit logistic regression by scikit-learn; return it and the number of iterations."""
+    from sklearn.linear_model import LogisticRegression
+
+    weight = "balanced" if balanced else None
+    model = LogisticRegression(C=cost, class_weight=weight, tol=1e-8, max_iter=iterations)
+    with warnings.catch_warnings():
+        # A solver that was stopped is said in the note of the reference.
+        warnings.simplefilter("ignore")
+        model.fit(x.double().numpy(), y.numpy())
+    return _linear(model, num_classes), int(model.n_iter_.max())
+
+
+def _linear(model: Any, num_classes: int) -> Linear:
+    """Return a linear model of scikit-learn, which has one row of weights for two classes."""
+    weight, bias = torch.as_tensor(model.coef_), torch.as_tensor(model.intercept_)
+    if len(weight) == 1:
+        weight, bias = (torch.cat([-a / 2, a / 2]) for a in (weight, bias))
+    return Linear.of(weight, bias, torch.as_tensor(model.classes_), num_classes)
+
+
 def ledoit_wolf(x: Tensor) -> Tensor:
     """Estimate the covariance [p, p] in float64 of centred rows [n, p]: entries of unit variance
     are shrunk towards the identity (Ledoit and Wolf), as scikit-learn's LDA does."""
@@ -197,9 +237,7 @@ def _logistic(task: Task) -> list[Reference]:
     for key in order if task.metric == "accuracy" else order[::-1]:
         x, y, chooser = task.trial(key)
         full_x, full_y = task.fitted(key)
-        trial, final = (
-            SoftmaxFit(*rows, C, key != "logistic") for rows in ((x, y), task.fitted(key))
-        )
+        trial = SoftmaxFit(x, y, C, key != "logistic")
         costs = COSTS if cost is None else (cost,)
         cost, (_, scale, start, seconds) = _cost(trial, costs, task.iterations, chooser)
         if len(x) < len(full_x) / 2:
@@ -208,7 +246,13 @@ def _logistic(task: Task) -> list[Reference]:
         # The same penalty per row; two digits are enough.
         penalty = float(f"{cost * len(x) / len(full_x):.2g}")
         started = time.perf_counter()
-        fitted, steps = final.solve(penalty, TOLERANCE, task.iterations, start)
+        rows = (full_x, full_y, C, key != "logistic")
+        if task.by_scikit_learn:
+            fitted, steps = scikit_learn_logistic(*rows, penalty, task.iterations)
+            # It starts from zero.
+            seconds = 0.0
+        else:
+            fitted, steps = SoftmaxFit(*rows).solve(penalty, TOLERANCE, task.iterations, start)
         common = (seconds + time.perf_counter() - started, len(full_x))
         stopped = steps if steps >= task.iterations else 0
         references.append(Reference(key, {"C": penalty}, scale, *common, fitted, stopped))

@@ -38,7 +38,8 @@ class FeatureOptions:
     temperature: Annotated[Optional[float], shown_default("TAU", "chosen")] = None
     """Temperature tau of the scores; without it, rows that do not judge choose one."""
     references: Literal["none", "fast", "all"] = "fast"
-    """Logistic regression, LDA, kNN and others to compare with; fast fits some to fewer rows."""
+    """Logistic regression, LDA, kNN and others to compare with; fast fits some to fewer rows, all
+    uses the solvers of scikit-learn."""
     calibration: Literal["scale", "sigmoid", "isotonic"] = "scale"
     """Calibration of probabilities: a factor of the scores, then scikit-learn's per class."""
     estimator: Estimator = "mle"

@@ -320,9 +320,10 @@ TERMS = (
     Term(
         "reference",
         "reference",
-        "A standard classifier of scikit-learn on the same rows: logistic regression (plain and "
-        "balanced), linear discriminant analysis with shrinkage (LDA), nearest neighbours by "
-        "cosine (kNN), the nearest centroid, and a linear probe with normalised weights.",
+        "A standard classifier on the same rows, as scikit-learn defines it: logistic regression "
+        "(plain and balanced), linear discriminant analysis with shrinkage (LDA), nearest "
+        "neighbours by cosine (kNN), the nearest centroid, and a linear probe with normalised "
+        "weights. With --references all scikit-learn itself fits them.",
         (
             *("references", "logistic regression", "balanced logistic regression", "LDA"),
             *("kNN", "kNN by cosine", "nearest centroid", "tau-normalized linear probe"),
