@@ -18,7 +18,7 @@ from small_features import small_features
 @pytest.mark.slow
 @pytest.mark.parametrize("references", ["none", "fast"])
 def test_held_out_rows_do_not_choose_the_features(references: str, tmp_path: Path) -> None:
-    """Of two features, one has the better training rows and the other the better held-out rows."""
+    """One feature set has the better training rows, the other the better held-out rows."""
     arrays = small_features(dim=8, noise=0.6, names=("encoder", "projection"))
     generator = torch.Generator().manual_seed(1)
     noise = {n: torch.randn(z.shape, generator=generator) for n, z in arrays.items() if z.dim() > 1}

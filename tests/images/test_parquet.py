@@ -81,7 +81,7 @@ def test_a_pipe_among_parquet_files(tmp_path: Path) -> None:
 
 
 def test_parquet_that_decodes_to_far_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an image that is stored once for many rows one copy is held; long runs are refused."""
+    """One copy is held of an image that many rows share; long runs are refused."""
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
