@@ -94,3 +94,29 @@ def test_declared_lengths_of_storages(number: int, tmp_path: Path) -> None:
     data = data[: place + 2] + b"J" + struct.pack("<i", number) + data[place + 4 :]
     with pytest.raises(ValueError, match="bytes of the storage '0' in 12"):
         load_torch(archive(path, torch.ones(3), data))
+
+
+def test_members_of_one_name(tmp_path: Path) -> None:
+    """Readers of archives disagree on which of the two they read."""
+    path = archive(tmp_path / "a.pt", torch.ones(3))
+    with zipfile.ZipFile(path, "a") as file, pytest.warns(UserWarning, match="Duplicate"):
+        file.writestr(next(n for n in file.namelist() if n.endswith("data.pkl")), b"")
+    with pytest.raises(ValueError, match="two members of one name"):
+        load_torch(path)
+
+
+def test_stand_ins_take_the_place_of_a_class(tmp_path: Path) -> None:
+    class StandIn:
+        pass
+
+    path = archive(
+        tmp_path / "a.pt", {}, b"\x80\x02cabsent.module\nThing\n)\x81}X\x01\x00\x00\x00aK\x03sb."
+    )
+    with pytest.raises(
+        ValueError, match=r"other objects \(absent\.module\.Thing\), which are never"
+    ):
+        load_torch(path)
+    found = load_torch(path, [(StandIn, "absent.module.Thing")])
+    assert type(found) is StandIn and vars(found) == {"a": 3}
+    with pytest.raises(ValueError, match="other objects"):
+        load_torch(path)

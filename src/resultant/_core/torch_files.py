@@ -9,14 +9,17 @@ first.
 from __future__ import annotations
 
 import io
+import pickle
 import pickletools
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+
+from resultant._core.text import one_line
 
 # The most parts of a value that occurs several times: a tuple of thousands, again and again, would
 # be hashed for ever. A tensor has about thirty.
@@ -45,28 +48,38 @@ class _Value(NamedTuple):
     content: Any = None
 
 
-def load_torch(path: Path) -> Any:
+def load_torch(path: Path, stand_ins: Sequence[tuple[Callable[..., Any], str]] = ()) -> Any:
     """Load a file of tensors, numbers, texts and collections of them.
 
+    Args:
+        path: The file.
+        stand_ins: Classes and functions that take the place of others, with the full names of
+            these; nothing is imported under the names.
+
     Raises:
-        ValueError: The file is damaged, compressed or hostile. ``torch.load`` raises other errors.
+        ValueError: The file is damaged, compressed or hostile, or holds other objects.
     """
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            _require_stored(archive)
-            sizes = {member.filename: member.file_size for member in archive.infolist()}
-            for name in sizes:
-                if name.endswith("data.pkl"):
-                    folder = name.removesuffix("data.pkl")
-                    # In memory: a member of an archive is slow to read byte by byte.
-                    file = io.BytesIO(archive.read(name))
-                    _require_harmless(file, lambda key, at=folder: sizes[f"{at}data/{key}"])
-    else:
-        length = path.stat().st_size
-        with path.open("rb") as file:
-            for _ in range(LEGACY_PICKLES):
-                _require_harmless(file, lambda key: length)
-    return torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                _require_archive(archive)
+        else:
+            length = path.stat().st_size
+            with path.open("rb") as file:
+                for _ in range(LEGACY_PICKLES):
+                    _require_harmless(file, lambda key: length)
+        # Opened here: torch takes the kind of a file from its name.
+        with path.open("rb") as file, torch.serialization.safe_globals(list(stand_ins)):
+            return torch.load(file, map_location="cpu", weights_only=True)
+    except (ValueError, OSError, MemoryError):
+        raise
+    except pickle.UnpicklingError as error:
+        name = re.search(r"GLOBAL (\S+)", str(error))
+        named = "" if name is None else f" ({one_line(name[1])[:80]})"
+        raise ValueError(f"other objects{named}, which are never loaded") from None
+    except Exception as error:
+        # A broken pickle may run into any error.
+        raise ValueError(one_line(error)[:200] or type(error).__name__) from None
 
 
 def instructions(file: Any) -> Iterator[tuple[pickletools.OpcodeInfo, Any, int | None]]:
@@ -81,12 +94,24 @@ def instructions(file: Any) -> Iterator[tuple[pickletools.OpcodeInfo, Any, int |
         yield instruction
 
 
-def _require_stored(archive: zipfile.ZipFile) -> None:
+def _require_archive(archive: zipfile.ZipFile) -> None:
+    """Raise unless the members are stored as they are and the pickles are harmless."""
+    sizes = {member.filename: member.file_size for member in archive.infolist()}
+    if len(sizes) < len(archive.infolist()):
+        raise ValueError("two members of one name")
     for member in archive.infolist():
         if member.compress_type != zipfile.ZIP_STORED:
             raise ValueError(f"a compressed member {member.filename!r}")
     if (damaged := archive.testzip()) is not None:
         raise ValueError(f"another checksum of {damaged!r}: it is damaged")
+    pickles = [name for name in sizes if name.endswith("data.pkl")]
+    if not pickles:
+        raise ValueError("no data.pkl")
+    for name in pickles:
+        folder = name.removesuffix("data.pkl")
+        # In memory: a member of an archive is slow to read byte by byte.
+        file = io.BytesIO(archive.read(name))
+        _require_harmless(file, lambda key, at=folder: sizes[f"{at}data/{key}"])
 
 
 def _require_harmless(file: Any, room: Callable[[str], int]) -> None:
@@ -136,6 +161,8 @@ def _require_harmless(file: Any, room: Callable[[str], int]) -> None:
 
 def _require_room(identity: tuple[Any, ...], room: Callable[[str], int]) -> None:
     """Raise unless a storage ("storage", type, key, location, length) fits its bytes."""
+    if identity[0] != "storage":
+        raise ValueError("other objects than tensors, which are never loaded")
     _, kind, key, _, length = identity[:5]
     _, _, name = kind.partition(" ")
     # A type such as FloatStorage; those of other modules are of other devices.

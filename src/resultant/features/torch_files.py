@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from resultant._core import chunks
 from resultant._core.tensor_files import DTYPES
 from resultant._core.text import one_line
 from resultant._core.torch_files import load_torch
-from resultant.features.numpy_files import BROKEN
 from resultant.features.rows import MappedRows, MemoryRows, NonNumericArray, Rows, SharedFile
 
 # How deep dictionaries are nested, and the most entries of a file.
@@ -40,10 +38,8 @@ def read_torch(path: Path) -> dict[str, Rows | NonNumericArray]:
             content = load_torch(path)
     except FileNotFoundError:
         raise ValueError(f"{rule}, got no such file") from None
-    except pickle.UnpicklingError:
-        raise ValueError(f"{rule}, got other objects, which are never loaded; {hint}") from None
-    except (*BROKEN, KeyError, AttributeError, IndexError, RecursionError) as error:
-        raise ValueError(f"{rule}, got: {one_line(error)}") from None
+    except (ValueError, OSError, MemoryError) as error:
+        raise ValueError(f"{rule}, got: {one_line(error)}; {hint}") from None
     if isinstance(content, Tensor):
         content = {"features": content}
     if isinstance(content, (tuple, list)) and len(content) == 2:

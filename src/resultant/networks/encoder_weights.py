@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from resultant._core.files import require_input_file
 from resultant._core.tensor_files import load_tensors
+from resultant._core.text import one_line
 from resultant._core.torch_files import load_torch
 
 # Entries under which training programs store the weights.
@@ -75,13 +76,8 @@ def read_weights(path: str) -> dict[str, Tensor]:
         if file.suffix == ".safetensors":
             return load_tensors(file)[0]
         content = load_torch(file)
-    except MemoryError:
-        raise
-    except Exception as error:
-        # The readers raise almost any error on broken bytes.
-        why = " ".join(str(error).split())
-        got = "other objects than tensors" if "weights_only" in why else why[:200] or "nothing"
-        raise ValueError(f"expected {file} to hold only tensors, got {got}") from None
+    except (ValueError, OSError) as error:
+        raise ValueError(f"expected {file} to hold only tensors, got {one_line(error)}") from None
     return _tensors(content, file)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from resultant.training._torch_archive import RefusedError
-
 # Inner width of the blocks of the first stage.
 BOTTLENECKS = {"resnet50": 64, "resnext50": 128}
 
@@ -18,7 +16,7 @@ def recognize(shapes: dict[str, tuple[int, ...]]) -> tuple[str, int, int, str]:
     ):
         if len(shapes.get(name, ())) != rank:
             got = f"shape {shapes[name]}" if name in shapes else f"none among {len(shapes)} tensors"
-            raise RefusedError(f"expected {name} of {rank} dimensions, got {got}")
+            raise ValueError(f"expected {name} of {rank} dimensions, got {got}")
     stem, first = shapes["encoder.conv1.weight"], shapes["encoder.layer1.0.conv1.weight"]
     bottlenecks = [arch for arch, width in BOTTLENECKS.items() if first == (width, 64, 1, 1)]
     if stem == (16, 3, 3, 3):
@@ -27,7 +25,7 @@ def recognize(shapes: dict[str, tuple[int, ...]]) -> tuple[str, int, int, str]:
         arch, width = bottlenecks[0], 2048
     else:
         rule = "expected the first convolutions of resnet32, resnet50 or resnext50"
-        raise RefusedError(f"{rule}, got {stem} and {first}")
+        raise ValueError(f"{rule}, got {stem} and {first}")
     hidden, dim = shapes["head.0.weight"][0], shapes["head.3.weight"][0]
     classifier = "linear" if "fc.bias" in shapes else "cosine"
     num_classes = shapes["fc.weight"][0 if classifier == "linear" else 1]
@@ -42,7 +40,7 @@ def recognize(shapes: dict[str, tuple[int, ...]]) -> tuple[str, int, int, str]:
     for name in sorted(expected.keys() | shapes.keys()):
         shape, got = expected.get(name, "no such tensor"), shapes.get(name, "none")
         if shape != got:
-            raise RefusedError(f"expected {name!r:.80} of {arch} to be {shape}, got {got}")
+            raise ValueError(f"expected {name!r:.80} of {arch} to be {shape}, got {got}")
     return arch, num_classes, dim, classifier
 
 

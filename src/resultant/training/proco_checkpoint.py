@@ -1,8 +1,7 @@
 r"""Public checkpoints of ProCo's authors, read without executing anything in them.
 
 Their ``ckpt.pth.tar`` is a pickled dict of the weights, the optimizer and the whole loss object
-with both banks. `training._torch_archive` reads the pickle as data. Only the zip format (torch 1.6
-and later) is read; the older format, a bare pickle, is refused.
+with both banks. `resultant._core.torch_files` reads it, with stand-ins for the classes of the loss.
 
 Names of the tensors in the authors' networks, and in this package:
 
@@ -22,29 +21,23 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import struct
-import zipfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from resultant._core import tensor_files
 from resultant._core.files import require_input_file
+from resultant._core.text import one_line
+from resultant._core.torch_files import load_torch
 from resultant.images.labelling import NAMED
 from resultant.images.longtail import long_tail_counts
 from resultant.losses.bank import START_WEIGHT
 from resultant.networks.stacked_resnet import HIDDEN
 from resultant.training._proco_layout import recognize
-from resultant.training._torch_archive import (
-    Archive,
-    PickleInterpreter,
-    RefusedError,
-    StandIn,
-    TensorRecord,
-    kind_of,
-)
 from resultant.training.config import CIFAR, TrainConfig, preset
 
 # Scale of the authors' cosine classifier, a constant of their code.
@@ -146,29 +139,48 @@ def read_proco_checkpoint(path: str | os.PathLike[str]) -> ProCoCheckpoint:
     Raises:
         ValueError: If the file is no such checkpoint, or is damaged.
     """
+    where = os.fspath(path)
     if os.path.isdir(path):
-        raise ValueError(f"expected a checkpoint of ProCo, got a folder: {os.fspath(path)}")
+        raise ValueError(f"expected a checkpoint of ProCo, got a folder: {where}")
     require_input_file(path)
-    with open(path, "rb") as file:
-        try:
-            if file.read(2) != b"PK":
-                got = "another file (the older format of torch.save, a bare pickle, is not read)"
-                raise RefusedError(f"expected a zip archive of torch.save, got {got}")
-            with zipfile.ZipFile(file) as archive:
-                return _read(Archive(archive, os.fstat(file.fileno()).st_size))
-        except RefusedError as error:
-            reason = str(error)
-        except (
-            zipfile.BadZipFile,
-            OSError,
-            EOFError,
-            RuntimeError,
-            ValueError,
-            struct.error,
-        ) as error:
-            # All errors of zipfile on broken, encrypted and unknown entries.
-            reason = f"expected a whole zip archive, got a broken one ({error})"
-    raise ValueError(f"cannot read {os.fspath(path)} as a checkpoint of ProCo: {reason}")
+    try:
+        root = load_torch(Path(path), STAND_INS)
+    except FileNotFoundError:
+        raise
+    except (ValueError, OSError) as error:
+        rule = f"expected {where} to be a whole file of torch.save"
+        raise ValueError(f"{rule}, got: {one_line(error)}") from None
+    try:
+        return _checkpoint(root)
+    except ValueError as error:
+        raise ValueError(f"cannot read {where} as a checkpoint of ProCo: {error}") from None
+
+
+class _StandIn:
+    """An object of the authors' loss: its attributes, without methods."""
+
+
+class _NumpyType:
+    """The type of a NumPy number."""
+
+    def __init__(self, code: str, *_: Any) -> None:
+        self.dtype = {"f8": "<f8", "f4": "<f4", "i8": "<i8", "i4": "<i4"}[code]
+
+    def __setstate__(self, state: Any) -> None:
+        if state[1] != "<":
+            raise ValueError("expected little-endian NumPy numbers, got others")
+
+
+def _numpy_number(kind: _NumpyType, data: bytes) -> float:
+    return np.frombuffer(data, kind.dtype).item()
+
+
+# What takes the place of the authors' classes and of NumPy's, by full name.
+STAND_INS = (
+    *((_StandIn, f"loss.proco.{name}") for name in ("ProCoLoss", "EstimatorCV")),
+    *((_numpy_number, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")),
+    (_NumpyType, "numpy.dtype"),
+)
 
 
 def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoCheckpoint:
@@ -281,71 +293,82 @@ def imbalance_of(count: Tensor) -> float | None:
 def _description(root: object) -> str:
     """Describe an object that is no dict with a dict state_dict."""
     if not isinstance(root, dict):
-        return kind_of(root)
+        return type(root).__name__
     if "state_dict" in root:
-        return f"state_dict of type {kind_of(root['state_dict'])}"
-    names = [f"{name!r:.80}" if isinstance(name, str) else kind_of(name) for name in root]
+        return f"state_dict of type {type(root['state_dict']).__name__}"
+    names = [f"{name!r:.80}" if isinstance(name, str) else type(name).__name__ for name in root]
     more = ", ..." if len(names) > NAMED else ""
     return f"one with {', '.join(names[:NAMED])}{more}" if names else "an empty one"
 
 
-def _read(archive: Archive) -> ProCoCheckpoint:
-    root = PickleInterpreter().run(archive.pickle())
+def _checkpoint(root: object) -> ProCoCheckpoint:
     if not isinstance(root, dict) or not isinstance(state := root.get("state_dict"), dict):
-        raise RefusedError(
+        raise ValueError(
             f"expected a dict with state_dict, itself a dict, got {_description(root)}"
         )
     stored = {str(name).removeprefix("module."): value for name, value in state.items()}
     for name, value in stored.items():
-        if not isinstance(value, TensorRecord):
-            raise RefusedError(f"expected a tensor as {name!r:.80}, got {kind_of(value)}")
+        if not isinstance(value, Tensor):
+            raise ValueError(f"expected a tensor as {name!r:.80}, got {type(value).__name__}")
     if len(stored) < len(state):
-        raise RefusedError("expected names that differ by more than 'module.'")
-    shapes = {name: value.size for name, value in stored.items()}
+        raise ValueError("expected names that differ by more than 'module.'")
+    shapes = {name: tuple(value.shape) for name, value in stored.items()}
     arch, num_classes, dim, classifier = recognize(shapes)
     weights = {}
     for name, value in stored.items():
         first, _, rest = name.partition(".")
-        if value.storage.dtype.is_floating_point == (rest.endswith("num_batches_tracked")):
-            raise RefusedError(f"expected floating weights, got {value.storage.dtype} for {name}")
-        weights[f"{RENAMED.get(first, first)}.{rest}"] = archive.tensor(value)
+        if value.is_floating_point() == (rest.endswith("num_batches_tracked")):
+            raise ValueError(f"expected floating weights, got {value.dtype} for {name}")
+        weights[f"{RENAMED.get(first, first)}.{rest}"] = _values(value)
     if classifier == "cosine":
         weights["classifier.weight"] = weights["classifier.weight"].T.contiguous()
     for name, value in weights.items():
         if not value.isfinite().all():
-            raise RefusedError(f"expected finite weights, got others in {name}")
+            raise ValueError(f"expected finite weights, got others in {name}")
     loss, banks = root.get("criterion_scl"), [None, None]
     if loss is not None:
         names = ("estimator_old", "estimator")
-        banks = [_bank(archive, _attribute(loss, n), n, num_classes, dim) for n in names]
+        banks = [_bank(_attribute(loss, n), n, num_classes, dim) for n in names]
     epoch, best = root.get("epoch"), root.get("best_acc1")
-    if isinstance(best, TensorRecord) and best.numel == 1:
-        best = float(archive.tensor(best))
+    if isinstance(best, Tensor) and best.numel() == 1:
+        best = float(_values(best))
     if epoch is not None and (isinstance(epoch, bool) or not isinstance(epoch, int)):
-        raise RefusedError(f"expected epoch to be an integer, got {kind_of(epoch)}")
+        raise ValueError(f"expected epoch to be an integer, got {type(epoch).__name__}")
     if best is not None and not (isinstance(best, int | float) and math.isfinite(best)):
-        raise RefusedError(f"expected best_acc1 to be a finite number, got {kind_of(best)}")
+        raise ValueError(f"expected best_acc1 to be a finite number, got {type(best).__name__}")
     best = None if best is None else float(best)
     return ProCoCheckpoint(weights, arch, num_classes, dim, classifier, epoch, best, *banks)
 
 
 def _attribute(owner: object, name: str) -> Any:
     """Return an attribute of a stand-in, also if it is stored as a submodule of torch."""
-    if not isinstance(owner, StandIn):
-        raise RefusedError(f"expected the object with {name} to be of ProCo, got {kind_of(owner)}")
-    modules = owner.state.get("_modules")
-    return owner.state.get(name, modules.get(name) if isinstance(modules, dict) else None)
+    if not isinstance(owner, _StandIn):
+        raise ValueError(
+            f"expected the object with {name} to be of ProCo, got {type(owner).__name__}"
+        )
+    modules = vars(owner).get("_modules")
+    return vars(owner).get(name, modules.get(name) if isinstance(modules, dict) else None)
 
 
-def _bank(archive: Archive, estimator: object, name: str, num_classes: int, dim: int) -> BankState:
+def _values(value: Tensor) -> Tensor:
+    """Copy a tensor: a floating one as float32, another as int64."""
+    # A few stored numbers can be expanded to any size.
+    plain = value.layout == torch.strided and value.nbytes <= value.untyped_storage().nbytes()
+    if not plain or value.is_complex() or value.is_quantized:
+        raise ValueError("expected tensors of real numbers stored as they are, got others")
+    dtype = torch.float32 if value.is_floating_point() else torch.int64
+    return value.detach().to(dtype).clone(memory_format=torch.contiguous_format)
+
+
+def _bank(estimator: object, name: str, num_classes: int, dim: int) -> BankState:
     def tensor(part: str, *shape: int) -> Tensor:
-        record = _attribute(estimator, part)
-        if not isinstance(record, TensorRecord) or record.size != shape:
-            got = record.size if isinstance(record, TensorRecord) else kind_of(record)
-            raise RefusedError(f"expected {part} of {name} to be a tensor {shape}, got {got}")
-        value = archive.tensor(record)
+        stored = _attribute(estimator, part)
+        if not isinstance(stored, Tensor) or stored.shape != shape:
+            got = tuple(stored.shape) if isinstance(stored, Tensor) else type(stored).__name__
+            raise ValueError(f"expected {part} of {name} to be a tensor {shape}, got {got}")
+        value = _values(stored)
         if not value.isfinite().all():
-            raise RefusedError(f"expected finite {part} of {name}, got others")
+            raise ValueError(f"expected finite {part} of {name}, got others")
         return value
 
     mean, amount = tensor("Ave", num_classes, dim), tensor("Amount", num_classes)
@@ -353,8 +376,8 @@ def _bank(archive: Archive, estimator: object, name: str, num_classes: int, dim:
     kappa = tensor("kappa", num_classes) if has_kappa else None
     length = mean.double().square().sum(-1).sqrt().max()
     if length > 1 + LENGTH_TOLERANCE:
-        raise RefusedError(f"expected means of {name} no longer than one, got {float(length):g}")
+        raise ValueError(f"expected means of {name} no longer than one, got {float(length):g}")
     count = amount.long()
     if (count != amount).any() or (count < 0).any():
-        raise RefusedError(f"expected Amount of {name} to be whole numbers >= 0, got others")
+        raise ValueError(f"expected Amount of {name} to be whole numbers >= 0, got others")
     return BankState(mean, count, kappa)

@@ -1,8 +1,7 @@
-"""Hostile, damaged and altered archives of torch.save: nothing in them runs."""
+"""Hostile, damaged and altered checkpoints of ProCo: nothing in them runs."""
 
 from __future__ import annotations
 
-import io
 import pickle
 import struct
 import zipfile
@@ -17,7 +16,6 @@ import pytest
 import torch
 
 from proco_alike import C, Model, checkpoint, refused
-from resultant.training import _torch_archive
 from resultant.training.proco_checkpoint import read_proco_checkpoint
 
 pytestmark = pytest.mark.usefixtures("authors_modules")
@@ -36,6 +34,7 @@ class Calls:
 def write_archive(path: Path, program: bytes, **storages: bytes) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", program)
+        archive.writestr("archive/version", b"3\n")
         for key, data in storages.items():
             archive.writestr(f"archive/data/{key.lstrip('_')}", data)
 
@@ -52,62 +51,37 @@ def call(function: str, *arguments: bytes, operation: bytes = b"R") -> bytes:
 
 
 HOSTILE = {
-    "os.system": (call("posix system", text("touch {}")), "the global 'posix system'"),
-    "eval": (call("builtins eval", text("open('{}', 'w')")), "the global 'builtins eval'"),
-    "python 2 eval": (
-        call("__builtin__ eval", text("open('{}', 'w')")),
-        "the global '__builtin__ eval'",
-    ),
-    "open": (call("io open", text("{}"), text("w")), "the global 'io open'"),
-    "getattr chain": (
-        call("builtins getattr", b"cos\npath\n", text("os")),
-        "the global 'builtins getattr'",
-    ),
-    "torch.load": (call("torch load", text("{}")), "the global 'torch load'"),
-    "torch internals": (
-        call("torch.storage _load_from_bytes", text("{}")),
-        "the global 'torch.storage _load_from_bytes'",
-    ),
-    "dotted name": (call("torch._utils os.system", text("touch {}")), "_utils os.system"),
-    "module of a stand-in": (
-        call("loss.proco os.system", text("touch {}")),
-        "loss.proco os.system",
-    ),
-    "protocol 4": (
-        text("os") + text("system") + b"\x93",
-        "instructions of torch.save, got STACK_GLOBAL",
-    ),
-    "inst": (b"(" + text("touch {}") + b"ios\nsystem\n", "got INST"),
-    "obj": (b"(cbuiltins\nset\n" + text("touch {}") + b"o", "got OBJ"),
-    "extension": (b"\x82\x01", "ValueError|got EXT1"),
-    "reduce of a stand-in": (call("loss.proco ProCoLoss"), "got REDUCE of loss.proco ProCoLoss"),
+    "os.system": (call("posix system", text("touch {}")), r"other objects \(posix\.system\)"),
+    "eval": (call("builtins eval", text("open('{}', 'w')")), "other objects"),
+    "python 2 eval": (call("__builtin__ eval", text("open('{}', 'w')")), "other objects"),
+    "open": (call("io open", text("{}"), text("w")), "other objects"),
+    "getattr chain": (call("builtins getattr", b"cos\npath\n", text("os")), "other objects"),
+    "torch.load": (call("torch load", text("{}")), "other objects"),
+    "torch internals": (call("torch.storage _load_from_bytes", text("{}")), "other objects"),
+    "dotted name": (call("torch._utils os.system", text("touch {}")), "other objects"),
+    "module of a stand-in": (call("loss.proco os.system", text("touch {}")), "other objects"),
+    "inst": (b"(" + text("touch {}") + b"ios\nsystem\n", "got: "),
+    "obj": (b"(cbuiltins\nset\n" + text("touch {}") + b"o", "got: "),
+    "extension": (b"\x82\x01", "got: "),
+    "stand-in": (call("loss.proco ProCoLoss", operation=b"\x81"), "a dict with state_dict"),
     "stand-in with arguments": (
         call("loss.proco ProCoLoss", text("touch {}"), operation=b"\x81"),
-        "got NEWOBJ of loss.proco ProCoLoss with 1 arguments",
+        "takes no arguments",
     ),
-    "new of a function": (call("torch._utils _rebuild_tensor_v2", operation=b"\x81"), "got NEWOBJ"),
-    "reduce of text": (text("os.system") + b"(" + text("touch {}") + b"tR", "a name to be called"),
-    "attributes of a function": (
-        b"ccollections\nOrderedDict\n}" + text("__call__") + b"Nsb",
-        "got those of Global",
-    ),
+    "reduce of text": (text("os.system") + b"(" + text("touch {}") + b"tR", "other objects"),
     "attributes of a class": (
         b"closs.proco\nProCoLoss\n}" + text("__setstate__") + b"Nsb",
-        "got those of Global",
+        "other objects",
     ),
-    "slots of a stand-in": (
-        call("loss.proco ProCoLoss", operation=b"\x81") + b"N}" + text("a") + b"Ns\x86b",
-        "got those of StandIn",
+    "class of a stand-in": (
+        call("loss.proco ProCoLoss", operation=b"\x81")
+        + (b"N}" + text("__class__") + b"cbuiltins\nset\n" + b"s\x86b"),
+        "got: ",
     ),
-    "append to a stand-in": (call("loss.proco ProCoLoss", operation=b"\x81") + b"Na", "a list"),
-    "keys that take for ever": (b"})" + b"2\x86" * 3, "got DUP"),
-    "tuples as keys": (b"})q\x00h\x00\x86q\x00Ns", "keys of text or integers"),
-    "encode elsewhere": (call("_codecs encode", text("x"), text("rot13")), "text in latin1"),
-    "wrong arguments": (call("_codecs encode"), "TypeError"),
-    "underflow": (b"R", "IndexError"),
-    "no mark": (b"t", "IndexError"),
-    "memo": (b"h\x07", "KeyError"),
-    "numpy object": (call("numpy dtype", text("O8")), "NumPy number"),
+    "append to a stand-in": (call("loss.proco ProCoLoss", operation=b"\x81") + b"Na", "other"),
+    "wrong arguments": (call("_codecs encode"), "got: "),
+    "numpy object": (call("numpy dtype", text("O8")), "got: 'O8'"),
+    "number without a type": (call("numpy.core.multiarray scalar", b"N", b"N"), "got: "),
 }
 
 
@@ -139,7 +113,7 @@ def test_hostile_object_anywhere_is_refused(
     else:
         saved[where] = hostile
     torch.save(saved, path)
-    refused(path, "the global '(posix|nt) system'")
+    refused(path, r"other objects \((posix|nt)\.system\)")
     assert not proof.exists()
     with zipfile.ZipFile(path) as archive:
         pickled = next(name for name in archive.namelist() if name.endswith("data.pkl"))
@@ -148,24 +122,18 @@ def test_hostile_object_anywhere_is_refused(
     assert proof.exists(), "expected a payload that would have worked"
 
 
-@pytest.mark.parametrize("protocol", [0, 1, 3, 4, 5])
-def test_other_protocols_are_refused(path: Path, model: Model, protocol: int) -> None:
-    torch.save(checkpoint(model), path, pickle_protocol=protocol)
-    refused(path, "protocol 2|instructions of torch.save")
-
-
 @pytest.mark.filterwarnings("ignore:Couldn't retrieve source code")
 def test_older_format_is_refused(path: Path, tmp_path: Path, model: Model) -> None:
     import os
 
     torch.save(checkpoint(model), path, _use_new_zipfile_serialization=False)
-    refused(path, "older format of torch.save, a bare pickle, is not read")
+    refused(path, "other objects than tensors")
     proof = tmp_path / "proof"
     path.write_bytes(pickle.dumps(Calls(os.system, (f"touch {proof}",))))
-    refused(path, "older format")
+    refused(path, "a whole file of torch.save")
     assert not proof.exists()
     path.write_bytes(b"")
-    refused(path, "a zip archive of torch.save")
+    refused(path, "a whole file of torch.save")
     with pytest.raises(FileNotFoundError):
         read_proco_checkpoint(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="expected a checkpoint of ProCo, got a folder"):
@@ -177,7 +145,7 @@ def test_truncated_file_is_refused(path: Path, model: Model, share: float) -> No
     torch.save(checkpoint(model), path)
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
-    refused(path, "broken one")
+    refused(path, "a whole file of torch.save")
 
 
 def rewritten(path: Path, change: Callable[[str, bytes], bytes | None], kind: int = 0) -> None:
@@ -191,16 +159,10 @@ def rewritten(path: Path, change: Callable[[str, bytes], bytes | None], kind: in
 
 
 ALTERED: dict[str, tuple[Callable[[str, bytes], bytes | None], str]] = {
-    "short storage": (lambda n, d: d[:-4] if n.endswith("/data/0") else d, "bytes of data/0, got"),
-    "long storage": (lambda n, d: d + d if n.endswith("/data/0") else d, "bytes of data/0, got"),
-    "no storage": (lambda n, d: None if n.endswith("/data/0") else d, "an entry data/0, got none"),
-    "no pickle": (lambda n, d: None if n.endswith("data.pkl") else d, "one data.pkl, got 0"),
-    "big endian": (lambda n, d: b"big   " if n.endswith("byteorder") else d, "little-endian"),
-    "half a pickle": (lambda n, d: d[: len(d) // 2] if n.endswith("pkl") else d, "whole pickle"),
-    "huge pickle": (
-        lambda n, d: d + bytes(1 << 20) if n.endswith("pkl") else d,
-        "data.pkl of at most 1048576 bytes",
-    ),
+    "short storage": (lambda n, d: d[:-4] if n.endswith("/data/0") else d, "storage '0' in"),
+    "no storage": (lambda n, d: None if n.endswith("/data/0") else d, "a broken pickle"),
+    "no pickle": (lambda n, d: None if n.endswith("data.pkl") else d, "torch.save, got: "),
+    "half a pickle": (lambda n, d: d[: len(d) // 2] if n.endswith("pkl") else d, "torch.save, got"),
 }
 
 
@@ -216,19 +178,9 @@ def test_altered_archive_is_refused(path: Path, model: Model, case: str) -> None
 
 
 def test_zip_bomb_is_refused(path: Path, model: Model) -> None:
-    """Compressed entries are never opened."""
     torch.save(checkpoint(model), path)
     rewritten(path, lambda _, data: data, zipfile.ZIP_DEFLATED)
-    refused(path, "stored as it is, got it compressed")
-
-
-def test_entry_twice_is_refused(path: Path, model: Model) -> None:
-    torch.save(checkpoint(model), path)
-    with zipfile.ZipFile(path, "a") as archive:
-        pickled = next(name for name in archive.namelist() if name.endswith("data.pkl"))
-        with pytest.warns(UserWarning, match="Duplicate"):
-            archive.writestr(pickled, b"")
-    refused(path, "one twice")
+    refused(path, "a compressed member")
 
 
 def test_flipped_byte_is_refused(path: Path, model: Model) -> None:
@@ -239,7 +191,7 @@ def test_flipped_byte_is_refused(path: Path, model: Model) -> None:
     pattern = struct.pack("<f", 1.2345) * C
     assert data.count(pattern) == 1
     path.write_bytes(data.replace(pattern, struct.pack("<f", 1.2346) * C))
-    refused(path, "broken one .*CRC")
+    refused(path, "another checksum of")
 
 
 @pytest.mark.slow
@@ -255,26 +207,22 @@ def test_damage_anywhere_is_refused(path: Path) -> None:
             position = random.randrange(len(data) if random.random() < 0.5 else 1200)
             damaged[-1 - position] = random.choice((0, 255, random.randrange(256)))
         path.write_bytes(damaged)
-        refused(path, "cannot read")
+        refused(path, "cannot read|a whole file of torch.save")
 
 
-def test_damaged_pickle_does_not_run(path: Path) -> None:
-    """Lost, repeated and changed instructions give inert data, or are refused."""
+def test_damaged_pickle_is_refused(path: Path) -> None:
+    """Lost, repeated and changed instructions."""
     torch.save({"state_dict": {"a": torch.ones(2)}, "best": np.float64(2), "e": [1, (2, 3)]}, path)
     with zipfile.ZipFile(path) as archive:
         name = next(name for name in archive.namelist() if name.endswith("data.pkl"))
         program = archive.read(name)
-    random, ended = Random(0), 0
-    for _ in range(2000):
+    random = Random(0)
+    for _ in range(300):
         damaged = bytearray(program)
         i, j = random.randrange(len(program)), random.randrange(len(program))
         damaged[i : i + random.randrange(3)] = random.choice((program[j : j + 20], b"", b"R", b"b"))
-        try:
-            _torch_archive.PickleInterpreter().run(bytes(damaged))
-            ended += 1
-        except _torch_archive.RefusedError:
-            pass
-    assert 0 < ended < 2000
+        write_archive(path, bytes(damaged), _0=bytes(8))
+        refused(path, "cannot read|a whole file of torch.save")
 
 
 def tensor_program(
@@ -301,14 +249,13 @@ def tensor_program(
     ("shape", "message"),
     [
         ((4, 0, (4,), (1,)), "encoder.conv1.weight of 4 dimensions, got none"),
-        ((4, 1, (4,), (1,)), "a tensor inside its storage"),
-        ((4, 0, (2, 2), (3, 1)), "a tensor inside its storage"),
-        ((4, 0, (1 << 40,), (0,)), "a tensor inside its storage"),
-        ((4, -1, (2,), (1,)), "sizes >= 0"),
-        ((4, 0, (-2,), (1,)), "sizes >= 0"),
-        ((4, 0, (2,), (-1,)), "sizes >= 0"),
-        ((4, 0, (2, 2), (1,)), "as many strides as sizes"),
-        ((1 << 62, 0, (1,), (1,)), "a storage length >= 0"),
+        ((4, 1, (4,), (1,)), "storage that is not resizable"),
+        ((4, 0, (2, 2), (3, 1)), "storage that is not resizable"),
+        ((4, -1, (2,), (1,)), "got: "),
+        ((4, 0, (-2,), (1,)), "got: "),
+        ((4, 0, (2,), (-1,)), "got: "),
+        ((4, 0, (2, 2), (1,)), "got: "),
+        ((1 << 62, 0, (1,), (1,)), "bytes of the storage '0' in 16"),
     ],
 )
 def test_tensors_outside_their_storage_are_refused(path: Path, shape: Any, message: str) -> None:
@@ -317,20 +264,13 @@ def test_tensors_outside_their_storage_are_refused(path: Path, shape: Any, messa
     refused(path, message)
 
 
-def test_shared_storage_longer_than_the_file_is_refused(path: Path, model: Model) -> None:
-    """Weights that are views of one storage are longer together than the file."""
+def test_expanded_tensor_is_refused(path: Path, model: Model) -> None:
+    """A few stored numbers could stand for any number of weights."""
     state = model.state_dict()
-    whole = torch.zeros(max(a.numel() for a in state.values()))
-    views = {
-        n: whole[: a.numel()].view(a.shape) if a.is_floating_point() else a
-        for n, a in state.items()
-    }
-    torch.save({"state_dict": views}, path)
-    refused(path, "tensors that fit in the file, got more")
-
-
-def test_storage_type_must_be_known(path: Path) -> None:
-    buffer = io.BytesIO()
-    torch.save({"state_dict": {"a": torch.zeros(2, dtype=torch.complex64)}}, buffer)
-    path.write_bytes(buffer.getvalue())
-    refused(path, "the global 'torch ComplexFloatStorage'")
+    state["head.1.bias"] = torch.zeros(1).expand(512)
+    torch.save({"state_dict": state}, path)
+    refused(path, "tensors of real numbers stored as they are, got others")
+    state["head.1.bias"] = torch.zeros(512)
+    state["encoder.bn1.num_batches_tracked"] = torch.zeros((), dtype=torch.complex64)
+    torch.save({"state_dict": state}, path)
+    refused(path, "tensors of real numbers stored as they are, got others")
