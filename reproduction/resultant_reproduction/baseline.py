@@ -92,15 +92,6 @@ class Gap:
     def seeds(self) -> int:
         return self.cell.ours.n if self.cell.ours else 0
 
-    @property
-    def verdict(self) -> str:
-        beyond = "no printed spread"
-        if self.times is not None:
-            beyond = f"{'beyond' if self.times > 1 else 'within'} its spread"
-        if self.p_value is None:
-            return f"{beyond}, {'equal seeds' if self.seeds > 1 else 'one seed'}: not tested"
-        return f"{beyond}, {'differs' if self.p_value < SIGNIFICANCE else 'could be chance'}"
-
 
 def gap(source: str, cell: Cell) -> Gap | None:
     """Compare a cell; None unless it has both numbers."""
@@ -153,7 +144,6 @@ def baseline(evidence: Evidence) -> Outcome:
             "ours less paper": f"{g.difference:+z.2f}",
             "times its spread": times,
             "p": p_text(g.p_value),
-            "verdict": g.verdict,
         }
         cells += [Cell(row, column, None, text=text) for column, text in texts.items()]
     parts = {f"{source}: {c.row}, {c.column}": c.ours is not None for source, c in every}

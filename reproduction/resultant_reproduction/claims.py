@@ -16,7 +16,6 @@ from resultant_reproduction.spec import load, parse_cell, printed_table
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.theory import CHECKS
 from resultant_reproduction.verdicts import (
-    INCONCLUSIVE,
     Arm,
     Estimate,
     Judgement,
@@ -67,14 +66,6 @@ class Claim:
             return _exponential(pair[0]), _exponential(pair[1])
         return pair
 
-    @property
-    def verdict(self) -> str:
-        """The verdict, with the seeds that would settle it."""
-        verdict, seeds = self.judgement.verdict, self.judgement.seeds
-        if verdict == INCONCLUSIVE and seeds is not None:
-            return f"{verdict} ({seeds:,} seeds per arm)"
-        return verdict
-
     def value(self, digits: int) -> str:
         """Format our value with its interval."""
         ours = self.shown[0]
@@ -92,7 +83,7 @@ class Claim:
             *(text, self.paper, self.ours),
             "–" if ours is None else ours.interval(digits, signed),
             "–" if apart is None else ("ratio " if log else "") + apart.interval(digits, not log),
-            *(self.verdict, self.evidence, self.entry["old"]),
+            *(self.judgement.text, self.evidence, self.entry["old"]),
         )
 
 

@@ -123,7 +123,7 @@ def scoreboard(judged: Mapping[str, Claim], folder: Path, other: str = "") -> li
         own = [c for c in judged.values() if c.entry["question"] == question["name"]]
         count = Counter(c.judgement.verdict for c in own)
         every = ", ".join(f"{count[word]} {word}" for word in VERDICTS if count[word])
-        interval = "" if claim.shown[0] is None else f" {claim.row()[3]}".replace(" –", "")
+        interval = "" if claim.shown[0] is None else f" {claim.row()[3]} ({claim.evidence})"
         subject = claim.entry.get("short", claim.entry["text"])
         name = page_name(label)
         ours = f"{claim.ours}{interval}"
@@ -136,7 +136,7 @@ def scoreboard(judged: Mapping[str, Claim], folder: Path, other: str = "") -> li
                 f"**{question['text']}** {subject}",
                 claim.paper,
                 ours,
-                f"**{claim.verdict}** (of {len(own)} claims: {every})",
+                f"**{claim.judgement.text}** (of {len(own)} claims: {every})",
                 f"[{title}]({(folder / name).as_posix()}.md)",
             )
         )
@@ -151,11 +151,10 @@ def contrast_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
 def _cells(j: Judgement, adjusted: float | None) -> tuple[str, ...]:
     if j.ours is None or j.apart is None:
         return (f"{j.printed:+.2f}", *["–"] * 5, "0", j.verdict)
-    seeds = f" ({j.seeds:,} seeds per arm)" if j.seeds else ""
     return (
         *(f"{j.printed:+.2f}", f"{j.ours.mean:+.2f}", j.ours.interval(2)),
         *(p_text(j.ours.p), p_text(adjusted)),
-        *(f"{j.apart.mean:+.2f} {j.apart.interval(2)}", str(j.ours.runs), j.verdict + seeds),
+        *(f"{j.apart.mean:+.2f} {j.apart.interval(2)}", str(j.ours.runs), j.text),
     )
 
 

@@ -93,8 +93,8 @@ def cell_rows(cells: Sequence[Cell]) -> tuple[tuple[str, ...], Rows]:
     return ("", *columns), rows
 
 
-def change_rows(changes: Sequence[Change]) -> Rows:
-    """Rows of tested changes, under `CHANGE_HEADINGS`."""
+def change_table(changes: Sequence[Change]) -> str:
+    """Table of tested changes, without empty columns."""
     from resultant_reproduction.stats import over_seeds
 
     rows = []
@@ -111,7 +111,10 @@ def change_rows(changes: Sequence[Change]) -> Rows:
                 change.verdict,
             )
         )
-    return rows
+    kept = [i for i, own in enumerate(zip(*rows, strict=True)) if {*own} != {"–"}]
+    return markdown_table(
+        [[row[i] for i in kept] for row in rows], [CHANGE_HEADINGS[i] for i in kept]
+    )
 
 
 def check_rows(names: Iterable[str], evidence: Evidence) -> Rows:
@@ -231,7 +234,7 @@ def make_page(artefact: Artefact, evidence: Evidence, pace: Pace, *, draw: bool 
         whose="printed" if _is_printed_alone(outcome) else "ours",
         cells=markdown_table(rows, headings) if rows else "",
         printed=any(cell.paper for cell in outcome.cells),
-        changes=markdown_table(change_rows(tested), CHANGE_HEADINGS) if tested else "",
+        changes=change_table(tested) if tested else "",
         checks=markdown_table(check_rows(entry.checks, evidence), CHECK_HEADINGS)
         if entry.checks
         else "",

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from resultant_reproduction.formats import SIGNIFICANCE
 from resultant_reproduction.value import Value, all_equal
+from resultant_reproduction.verdicts import Arm, judge_effect
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -178,21 +178,12 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """Result of the test by itself, not corrected for the number of tests."""
-        ours, p = self.ours, self.p_value
-        if ours is None:
-            return "no record"
-        alone = f"p < {SIGNIFICANCE:g} alone"
-        tested = "not tested" if p is None else alone if p < SIGNIFICANCE else "not significant"
+        """Verdict on the paired differences by the rules of ``protocol.md``, where the printed
+        change is not zero; a dash where there is none."""
         if not self.paper:
-            return tested if self.paper is None else f"printed as zero; ours {tested}"
-        same = ours.mean * self.paper > 0
-        # Rounded to the two digits that are shown.
-        sign = f"{'same' if same else 'other'} sign" if round(ours.mean, 2) else "zero"
-        if p is None:
-            seeds = "one seed" if ours.n == 1 else f"{ours.n} equal differences"
-            return f"{sign}, {seeds}: not tested"
-        return f"{sign}, {tested}"
+            return "–"
+        terms = [(1.0, Arm.of(self.differences))] if self.differences else []
+        return judge_effect(terms, [(1.0, Arm.printed(self.paper))]).text
 
 
 @dataclass(frozen=True)

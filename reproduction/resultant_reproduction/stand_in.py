@@ -74,9 +74,17 @@ COLUMNS = {
 # More numbers of frozen features that the paper prints in its text.
 IN_TEXT: dict[str, tuple[str, Reader]] = {
     "boundary error (degrees)": ("0.00272", read_path("boundaries.joint_leading.mae")),
+    "directions of boundaries (%)": (
+        "100",
+        read_path("boundaries.joint_leading.same_direction", 100),
+    ),
+    "pairs of 60 that acquire a boundary": ("8", read_path("boundaries.tally.created")),
     "margin changes certified (%)": ("99.83", read_path("margins.coverage", 100)),
+    "certified margin changes that are wrong": ("0", read_path("margins.certified_wrong")),
     "directions of margins (%)": ("99.92", read_path("margins.agreement", 100)),
 }
+# Printed changes of encoders at beta 0 and gamma 0 by backbone (app:cross-backbone).
+ENCODERS = ("+2.020", "+1.635")
 
 
 class Effect(NamedTuple):
@@ -89,8 +97,10 @@ class Effect(NamedTuple):
 
     @property
     def direction(self) -> str:
-        """Compare the direction with the printed one."""
+        """Compare the direction with the printed one; a dash where nothing is printed."""
         low, high = self.ours.low, self.ours.high
+        if self.printed is None:
+            return "–"
         if not self.printed or low is None or high is None or low <= 0 <= high:
             return "open"
         return "same direction" if (low > 0) == (self.printed > 0) else "other direction"
@@ -98,8 +108,8 @@ class Effect(NamedTuple):
     def row(self, digits: int) -> tuple[str, ...]:
         """Cells of title, printed, ours and direction."""
         printed = "–" if self.printed is None else f"{self.printed:+.{digits}f}"
-        verdict = "" if self.printed is None else self.direction
-        return self.title, printed, f"{self.ours.text(digits)} [{self.networks[0]}]", verdict
+        ours = f"{self.ours.text(digits)} [{self.networks[0]}]"
+        return self.title, printed, ours, self.direction
 
 
 def arm_title(arm: str, beta: float) -> str:
@@ -202,19 +212,19 @@ def scaled_effects(records: Records) -> list[Effect]:
 
 
 def edits(records: Records) -> list[Effect]:
-    """Changes of frozen projections by direct temperature, by backbone, strength and prior
+    """Changes of frozen features by direct temperature, by backbone, strength and prior
     (tab:cross-backbone), in points."""
     backbones = {"ResNet-50": stand_in(), "ResNeXt-50": stand_in("resnext50_32x4d")}
+    printed = [("projection", *row) for row in printed_rows("cross-backbone") if row[0] != "1"]
     return [
         effect
         for i, (name, config) in enumerate(backbones.items())
-        for beta, gamma, *texts in printed_rows("cross-backbone")
-        if float(beta) != 1
+        for space, beta, gamma, *texts in [*printed, ("encoder", "0", "0", *ENCODERS)]
         for effect in _effect(
-            f"{name}: temperature - native, beta {beta}, gamma {gamma}",
+            f"{name}, {space}: temperature - native, beta {beta}, gamma {gamma}",
             texts[i],
             _read(
-                records.frozen(config)["projection"],
+                records.frozen(config)[space],
                 read_edit(float(beta), float(gamma), "temperature"),
             ),
         )
@@ -294,8 +304,9 @@ def photographs(evidence: Evidence) -> Outcome:
     records, cells = evidence.every, []
     found = [*contrasts(records)]
     # One family: the contrastive contrasts of ResNet-50.
-    family = {c.title: c.ours.p for c in contrasts(records, ("ResNet-50",)) if c.ours.p}
-    adjusted = dict(zip(family, holm([*family.values()]), strict=True))
+    family = {c.title: c.ours.p for c in contrasts(records, ("ResNet-50",))}
+    tested = {title: p for title, p in family.items() if p is not None}
+    adjusted = dict(zip(tested, holm([*tested.values()]), strict=True))
     for c in found:
         texts = {
             PRINTED: "–" if c.printed is None else f"{c.printed:+.2f}",
@@ -329,9 +340,9 @@ def photographs(evidence: Evidence) -> Outcome:
             markdown_table([*frozen_numbers(records)], headings)
         )
     parts = {
-        f"{kind}: {arm} {beta:g}": bool(records.seeds(config, arm, beta))
+        f"{kind}: {arm} {beta:g}, {seed}": seed in records.seeds(config, arm, beta)
         for kind, (config, arms, _) in KINDS.items()
-        for arm, beta in arms
+        for (arm, beta), seed in product(arms, plan("tiny").seeds)
     }
     # Of the edits the two that the protocol names.
     named = [e for e in by_prior if e.title.endswith(("beta 0, gamma 0", "beta 0, gamma -1"))]

@@ -1,4 +1,4 @@
-"""Table 1 over the networks of both rounds, unpaired as in ``protocol.md``, and the first round."""
+"""Table 1 over the networks of both rounds, unpaired as in ``protocol.md``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from resultant_reproduction import forest, headline
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.formats import p_text, span
 from resultant_reproduction.headline import ARMS, SETTINGS, SPACES, TITLES
-from resultant_reproduction.pages import CHANGE_HEADINGS, cell_rows, change_rows
 from resultant_reproduction.spec import Cell, Outcome
 from resultant_reproduction.tables import COLUMNS, angular_training
 from resultant_reproduction.templating import markdown_table
@@ -41,7 +40,7 @@ def training_table(evidence: Evidence) -> Outcome:
         (
             *(row, f"{TITLES[arm]} - {TITLES['native']}", f"{j.printed:+.2f}"),
             *(f"{j.ours.mean:+.2f}", j.ours.interval(2), str(j.ours.runs)),
-            *(p_text(j.ours.p), j.verdict),
+            *(p_text(j.ours.p), j.text),
         )
         for (row, arm), j in judged.items()
         if j.ours is not None
@@ -51,21 +50,13 @@ def training_table(evidence: Evidence) -> Outcome:
         "arms. Each change by itself; neither intervals nor verdicts are corrected for their "
         "number.\n\n"
     )
-    seeds = [change for change in first.changes if change.differences]
-    headings, rows = cell_rows(first.cells)
-    alone = (
-        f"{first.headline}\n\n<details><summary>Cells and paired tests of the first round"
-        f"</summary>\n\n{markdown_table(rows, headings)}\n\nTwo-sided paired t test over seeds, "
-        f"with Student's interval.\n\n{markdown_table(change_rows(seeds), CHANGE_HEADINGS)}\n\n"
-        "</details>"
-    )
     effects = {row: j for (row, arm), j in judged.items() if arm == "angular"}
     return replace(
         first,
         cells=cells,
         changes=(),
         draw=lambda: forest.draw({"Pure Angular less ProCo": effects}),
-        sections={"Test": about + markdown_table(tested, HEADINGS), "First round alone": alone},
+        sections={"Test": about + markdown_table(tested, HEADINGS)},
         headline=_headline(evidence, effects),
         notes=[
             "Probes of the last epoch. Δ is the difference of the two means, with the networks of "

@@ -185,6 +185,11 @@ class Judgement:
     seeds: int | None = None
     paper: Estimate | None = None
 
+    @property
+    def text(self) -> str:
+        """The verdict, with the seeds that would settle it."""
+        return self.verdict + (f" ({self.seeds:,} seeds per arm)" if self.seeds else "")
+
 
 def judge_effect(terms: Terms, printed: Terms) -> Judgement:
     """Judge an effect with a printed size by two intervals.

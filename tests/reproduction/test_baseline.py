@@ -60,11 +60,6 @@ def test_gap_where_a_spread_is_printed() -> None:
     a, b = statistics.variance(values) / 4, 0.1**2 / 3
     degrees = (a + b) ** 2 / (a * a / 3 + b * b / 2)
     assert result.p_value == pytest.approx(2 * tail(abs(d) / math.sqrt(a + b), degrees), rel=1e-6)
-    assert result.verdict == "beyond its spread, could be chance"
-    far = gap("tab", cell("80.00 ± 0.10", values))
-    assert far is not None and far.verdict == "beyond its spread, differs"
-    near = gap("tab", cell("72.10 ± 0.50", values))
-    assert near is not None and near.verdict == "within its spread, could be chance"
 
 
 def test_gap_without_a_printed_spread() -> None:
@@ -74,9 +69,6 @@ def test_gap_without_a_printed_spread() -> None:
     assert result is not None and result.times is None and result.p_value is not None
     t = abs(statistics.fmean(values) - 52.76) / (statistics.stdev(values) * math.sqrt(4 / 3))
     assert result.p_value == pytest.approx(2 * tail(t, 2), rel=1e-6)
-    assert result.verdict == "no printed spread, could be chance"
-    far = gap("tab", cell("51.34", values))
-    assert far is not None and far.verdict == "no printed spread, differs"
 
 
 def test_gap_of_equal_seeds() -> None:
@@ -84,12 +76,12 @@ def test_gap_of_equal_seeds() -> None:
     both = gap("tab", cell("72.65 ± 0.00", [72.0, 72.0]))
     assert both is not None and both.p_value is None
     equal = gap("tab", cell("72.65", [72.0, 72.0]))
-    assert equal is not None and equal.verdict == "no printed spread, equal seeds: not tested"
+    assert equal is not None and equal.p_value is None
 
 
 def test_gap_of_one_seed_or_none() -> None:
     one = gap("tab", cell("72.65 ± 0.10", [72.0]))
-    assert one is not None and one.verdict == "beyond its spread, one seed: not tested"
+    assert one is not None and one.p_value is None and one.times == pytest.approx(6.5)
     assert gap("tab", cell("72.65 ± 0.10", [])) is None and gap("tab", cell("--", [1.0])) is None
 
 
@@ -110,7 +102,6 @@ def test_notes() -> None:
     row = "tab:angular-training: CIFAR-10 / 100, Encoder"
     assert rows[row, "paper / ours"] == "68.24 ± 0.16 / 61.00 ± 1.00 [3]"
     assert rows[row, "ours less paper"] == "-7.24" and rows[row, "times its spread"] == "45.2"
-    assert rows[row, "verdict"] == "beyond its spread, differs"
     text = "\n".join(outcome.notes)
     # Each table once, with what is in it.
     assert (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,15 @@ def test_document_is_made_from_the_records(evidence: Evidence, judged: dict[str,
         ]
         assert not differing, f"{AGAIN}; {path.name}: {differing[0]}"
         assert len(text.splitlines()) == len(kept), f"{AGAIN}; {path.name}"
+
+
+def test_protocol_is_that_of_before_the_runs() -> None:
+    """Rules that are changed after a run are none."""
+    text = (ROOT / "reproduction" / "protocol.md").read_bytes()
+    assert (
+        sha256(text).hexdigest()
+        == "cb136d9c381b2c5bd63da4656bac51207f3a23936420ebeb9d0a4ad482250ac2"
+    )
 
 
 def test_document_is_short() -> None:

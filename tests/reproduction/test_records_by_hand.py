@@ -98,4 +98,4 @@ def test_the_frozen_changes_of_the_records_by_hand(evidence: Evidence) -> None:
             gaps = [100 * (a["angular"] - a["native"]) for a in accuracies]
             change = changes[f"{condition}, {space}"]
             assert change.differences == pytest.approx(gaps)
-            assert change.paper is not None and change.verdict == "same sign, p < 0.05 alone"
+            assert change.verdict in ("confirmed", "same direction, other size")
