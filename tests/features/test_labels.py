@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from embedding_files import NAMES, ORDER, N, Save, T, X, Y, Z, opened, write_parquet
+from resultant.features.naming import Names
 from resultant.features.parquet import read_parquet
 from resultant.features.partition import open_store
 from resultant.features.prepare import prepare
@@ -139,7 +140,7 @@ def test_long_strings_of_many_rows_are_not_repeated(tmp_path: Path) -> None:
     before = pool.max_memory()
     pa.set_memory_pool(pool)
     try:
-        labels = read_parquet(path).labels
+        labels = read_parquet(path, "train", Names()).arrays["train/labels"]
     finally:
         pa.set_memory_pool(default)
     assert labels is not None and labels.shape[0] == rows

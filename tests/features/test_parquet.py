@@ -15,6 +15,8 @@ from safetensors.torch import save_file
 from embedding_files import X, Y, write_parquet
 from resultant._core import chunks
 from resultant.features import parquet
+from resultant.features.naming import Names
+from resultant.features.rows import Rows
 from resultant.features.store import FeatureStore
 from small_store import arrays
 
@@ -58,7 +60,8 @@ def test_parquet_rows_in_any_order(tmp_path: Path, monkeypatch: Any) -> None:
     x = np.random.default_rng(1).normal(size=(40, 3)).astype(np.float32)
     write_parquet(tmp_path / "a.parquet", {"f": vectors(x)}, row_group_size=7)
     monkeypatch.setattr(chunks, "READ_BYTES", 36)
-    rows = parquet.read_parquet(tmp_path / "a.parquet").features["f"]
+    rows = parquet.read_parquet(tmp_path / "a.parquet", "train", Names()).arrays["train/f"]
+    assert isinstance(rows, Rows)
     for start, stop in ((0, 4), (4, 20), (30, 40), (3, 3), (2, 31), (31, 40), (0, 40), (39, 40)):
         assert (rows.read(start, stop).numpy() == x[start:stop]).all()
 

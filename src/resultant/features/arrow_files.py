@@ -13,22 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resultant._core import chunks
-from resultant._core.text import one_line
 from resultant.features.columns import (
     MAX_WIDTH,
-    TableColumns,
     TableRows,
     arrow,
+    batches_from,
     choose,
-    dataset_class_names,
     feature_dtype,
     is_vector,
-    label_values,
     list_lengths,
-    splits_of,
+    table_contents,
+    table_errors,
 )
+from resultant.features.naming import Names
 from resultant.features.rows import Rows
-from resultant.features.selection import SPLIT
+from resultant.features.selection import SPLIT, RawContents
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,16 +38,13 @@ MAGIC, END = b"ARROW1\0\0", b"ARROW1"
 MARK, DICTIONARY, BATCH = 0xFFFFFFFF, 2, 3
 
 
-def read_arrow(
-    path: Path, features: str | None, labels: str | None, identities: str | None
-) -> TableColumns:
-    """Open the columns of an Arrow file; arguments as in `FeatureStore.open`."""
+def read_arrow(path: Path, split: str, names: Names) -> RawContents:
+    """Open the columns of an Arrow file; rows without a split belong to ``split``."""
     pa = arrow()
-    rule = f"expected {path} to be a whole Arrow file of features"
-    try:
+    with table_errors(path, "a whole Arrow file of features"):
         _refuse_bombs(path)
         schema = _schema(path)
-        chosen = choose(schema, features, labels, identities)
+        chosen = choose(schema, names)
         single = [n for n in (chosen.label, chosen.identities) if n is not None]
         single += [SPLIT] if chosen.split else []
         number, texts, widths = 0, [], {}
@@ -68,30 +64,14 @@ def read_arrow(
             for n, columns in chosen.vectors.items()
         }
         table = pa.concat_tables(texts)
-        y, known = (
-            None if n is None else label_values(table.column(n), n)
-            for n in (chosen.label, chosen.identities)
-        )
-        splits = splits_of(table.column(SPLIT)) if chosen.split else {}
-        rest = [n for n in schema.names if n not in chosen.used]
-        return TableColumns(
-            vectors, y, known, splits, dataset_class_names(schema, chosen.label), rest
-        )
-    except FileNotFoundError:
-        raise ValueError(f"{rule}, got no such file") from None
-    except (ValueError, OSError, MemoryError, OverflowError, pa.ArrowException) as error:
-        raise ValueError(f"{rule}, got: {one_line(error)}") from None
+        return table_contents(chosen, schema, split, vectors, table.column)
 
 
 class ArrowRows(TableRows):
     """Vectors of an Arrow file."""
 
     def batches(self, start: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        top = 0
-        for batch in _batches(self.path, list(self.columns)):
-            if top + batch.num_rows > start:
-                yield top, batch
-            top += batch.num_rows
+        return batches_from(start, _batches(self.path, list(self.columns)))
 
 
 def _width(batch: pa.RecordBatch, columns: tuple[str, ...]) -> int:

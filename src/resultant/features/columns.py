@@ -7,8 +7,10 @@ Vectors are a list column, or several columns of numbers with numbers in their n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +19,9 @@ from torch import Tensor
 
 from resultant._core.bounded_json import parse_json
 from resultant._core.text import one_line
-from resultant.features.naming import identity_name, label_name
+from resultant.features.naming import IDENTITIES, LABELS, Names, usual_name, what_of
 from resultant.features.rows import NonNumericArray, Rows, as_rows
-from resultant.features.selection import SPLIT, split_indices
+from resultant.features.selection import SPLIT, Contents, RawContents, at_indices, split_indices
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,27 +59,6 @@ class Chosen:
         return [*(n for columns in self.vectors.values() for n in columns), *single]
 
 
-@dataclass
-class TableColumns:
-    """The columns of a file.
-
-    Attributes:
-        features: Vectors by name.
-        labels: The labels [N], if any.
-        identities: The identities [N], if any.
-        splits: The indices of the rows of each split, empty without a column of splits.
-        class_names: The names of the classes, empty if the file has none.
-        left_out: The names of the other columns.
-    """
-
-    features: dict[str, Rows]
-    labels: Rows | NonNumericArray | None
-    identities: Rows | NonNumericArray | None
-    splits: dict[str, Tensor]
-    class_names: list[str]
-    left_out: list[str]
-
-
 def arrow() -> Any:
     """Import pyarrow; without it, raise an error that names the extra."""
     try:
@@ -89,14 +70,26 @@ def arrow() -> Any:
     return pyarrow
 
 
-def choose(
-    schema: pa.Schema, features: str | None, labels: str | None, identities: str | None
-) -> Chosen:
-    """Choose the columns that are read; arguments as in `FeatureStore.open`."""
-    label = _required(labels, schema) or label_name(schema.names)
-    known = _required(identities, schema)
+@contextmanager
+def table_errors(path: Path | str, kind: str) -> Iterator[None]:
+    """Turn every error over a file into a ValueError with the path."""
+    rule = f"expected {path} to be {kind}"
+    try:
+        yield
+    except FileNotFoundError:
+        raise ValueError(f"{rule}, got no such file") from None
+    except (ValueError, OSError, MemoryError, OverflowError, arrow().ArrowException) as error:
+        raise ValueError(f"{rule}, got: {one_line(error)}") from None
+
+
+def choose(schema: pa.Schema, names: Names) -> Chosen:
+    """Choose the columns that are read."""
+    features = names.features
+    label = _required(names.labels, schema) or usual_name(schema.names, LABELS)
+    known = _required(names.identities, schema)
     if known is None:
-        known = identity_name(n for n in schema.names if n not in (label, features))
+        others = (n for n in schema.names if n not in (label, features))
+        known = usual_name(others, IDENTITIES)
     split = SPLIT in schema.names and SPLIT not in (label, features)
     rest = [f for f in schema if f.name not in (label, known, SPLIT if split else None)]
     vectors = _vectors(rest, schema, features)
@@ -105,6 +98,41 @@ def choose(
     if twice is not None:
         raise ValueError(f"more than one column {twice!r}")
     return chosen
+
+
+def table_contents(
+    chosen: Chosen,
+    schema: pa.Schema,
+    split: str,
+    vectors: dict[str, Rows],
+    read: Callable[[str], pa.ChunkedArray],
+) -> RawContents:
+    """Arrange the columns of a table by split.
+
+    Args:
+        chosen: The columns.
+        schema: The schema of the table.
+        split: The split of all rows, if no column names it.
+        vectors: The features by name.
+        read: Function that reads a column of labels, identities or splits.
+    """
+    by_name: dict[str, Rows | NonNumericArray] = dict(vectors)
+    for name, column in (("labels", chosen.label), ("identities", chosen.identities)):
+        if column is not None:
+            by_name[name] = label_values(read(column), column)
+    splits = splits_of(read(SPLIT)) if chosen.split else {split: None}
+    arrays = {
+        f"{part}/{n}": rows if index is None else at_indices(rows, index)
+        for part, index in splits.items()
+        for n, rows in by_name.items()
+    }
+    classes = dataset_class_names(schema, chosen.label)
+    return Contents(
+        arrays,
+        {"class_names": classes, "num_classes": len(classes)} if classes else {},
+        {name: what_of(name) for name in arrays},
+        tuple(n for n in schema.names if n not in chosen.used),
+    )
 
 
 def _required(name: str | None, schema: pa.Schema) -> str | None:
@@ -184,6 +212,15 @@ def _by_stem(names: list[str]) -> dict[str, tuple[str, ...]]:
 def _among(names: list[str]) -> str:
     """Names in a message, shortened: a table can have one column per dimension."""
     return ", ".join(names if len(names) <= 12 else [*names[:6], "...", *names[-3:]])
+
+
+def batches_from(start: int, batches: Iterable[Any]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the record batches from that of row ``start`` on, with their first rows."""
+    top = 0
+    for batch in batches:
+        if top + batch.num_rows > start:
+            yield top, batch
+        top += batch.num_rows
 
 
 def is_vector(kind: Any, *, integers: bool) -> bool:

@@ -14,30 +14,27 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant._core.text import one_line
 from resultant.features.columns import (
     MAX_WIDTH,
-    TableColumns,
     TableRows,
     arrow,
+    batches_from,
     choose,
-    label_values,
-    splits_of,
+    table_contents,
+    table_errors,
 )
+from resultant.features.naming import Names
 from resultant.features.rows import MemoryRows, Rows
-from resultant.features.selection import SPLIT
+from resultant.features.selection import SPLIT, RawContents
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def read_csv(
-    path: Path, features: str | None, labels: str | None, identities: str | None
-) -> TableColumns:
-    """Open the columns of a CSV file; arguments as in `FeatureStore.open`."""
+def read_csv(path: Path, split: str, names: Names) -> RawContents:
+    """Open the columns of a CSV file; rows without a split belong to ``split``."""
     pa = arrow()
-    rule = f"expected {path} to be a CSV file of features with a header line"
-    try:
+    with table_errors(path, "a CSV file of features with a header line"):
         schema = _reader(path, None).schema
         if all(_is_number(name) for name in schema.names):
             raise ValueError(f"numbers in the first line: {', '.join(schema.names[:3])}, ...")
@@ -45,7 +42,7 @@ def read_csv(
             raise ValueError("no rows")
         if len(schema.names) > MAX_WIDTH:
             raise ValueError(f"{len(schema.names):,} columns")
-        chosen = choose(schema, features, labels, identities)
+        chosen = choose(schema, names)
         types = {n: pa.float64() for columns in chosen.vectors.values() for n in columns}
         for name in (chosen.label, chosen.identities):
             if name is not None:
@@ -55,8 +52,7 @@ def read_csv(
             types[SPLIT] = pa.string()
         single = [n for n in (chosen.label, chosen.identities, SPLIT) if n in types]
         empty = {
-            n: CsvRows(path, n, (0, len(c)), torch.float64, c, types)
-            for n, c in chosen.vectors.items()
+            n: CsvRows(path, n, (0, len(c)), torch.float64, c) for n, c in chosen.vectors.items()
         }
         kept: dict[str, list[Tensor]] | None = {n: [] for n in empty}
         width = 8 * sum(rows.shape[1] for rows in empty.values())
@@ -71,38 +67,21 @@ def read_csv(
             if number * width > chunks.HELD_BYTES:
                 kept = None
         vectors: dict[str, Rows] = {
-            n: CsvRows(path, n, (number, rows.shape[1]), rows.dtype, rows.columns, types)
+            n: CsvRows(path, n, (number, rows.shape[1]), rows.dtype, rows.columns)
             if kept is None
             else MemoryRows(torch.cat(kept[n]))
             for n, rows in empty.items()
         }
         table = pa.concat_tables(texts)
-        y, known = (
-            None if n is None else label_values(table.column(n), n)
-            for n in (chosen.label, chosen.identities)
-        )
-        splits = splits_of(table.column(SPLIT)) if chosen.split else {}
-        rest = [n for n in schema.names if n not in chosen.used]
-        return TableColumns(vectors, y, known, splits, [], rest)
-    except FileNotFoundError:
-        raise ValueError(f"{rule}, got no such file") from None
-    except (ValueError, OSError, MemoryError, OverflowError, pa.ArrowException) as error:
-        raise ValueError(f"{rule}, got: {one_line(error)}") from None
+        return table_contents(chosen, schema, split, vectors, table.column)
 
 
 class CsvRows(TableRows):
     """Vectors of a CSV file; a read that does not continue starts again at the first line."""
 
-    def __init__(self, *arguments: Any) -> None:
-        self.types = arguments[-1]
-        super().__init__(*arguments[:-1])
-
     def batches(self, start: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        top = 0
-        for batch in _reader(self.path, {n: self.types[n] for n in self.columns}):
-            if top + batch.num_rows > start:
-                yield top, batch
-            top += batch.num_rows
+        types = dict.fromkeys(self.columns, arrow().float64())
+        return batches_from(start, _reader(self.path, types))
 
 
 def _reader(path: Path, types: dict[str, Any] | None) -> Any:

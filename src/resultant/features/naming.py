@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 KINDS = (".safetensors", ".npz", ".npy", ".parquet", ".csv", ".pt", ".arrow", ".h5ad")
 
@@ -36,6 +37,14 @@ _NUMBER = re.compile(r"[-_.]?(?<!\d)\d+(-of-\d+)?$")
 # A split before or after the name of an array.
 _BEFORE = re.compile(rf"{_SPLIT}[/_.-](.+)", re.IGNORECASE | re.DOTALL)
 _AFTER = re.compile(rf"(.+)[/_.-]{_SPLIT}", re.IGNORECASE | re.DOTALL)
+
+
+class Names(NamedTuple):
+    """Names of features, labels and identities in files, None for the usual names."""
+
+    features: str | None = None
+    labels: str | None = None
+    identities: str | None = None
 
 
 @dataclass(frozen=True)
@@ -122,13 +131,7 @@ def what_of(name: str) -> str:
     return name.partition("/")[2]
 
 
-def label_name(names: Iterable[str]) -> str | None:
-    """The first of `LABELS` among the names, in upper or lower case."""
+def usual_name(names: Iterable[str], usual: Sequence[str]) -> str | None:
+    """The first of `LABELS` or `IDENTITIES` among the names, in upper or lower case."""
     by_lower = {n.lower(): n for n in sorted(names)}
-    return next((by_lower[n] for n in LABELS if n in by_lower), None)
-
-
-def identity_name(names: Iterable[str]) -> str | None:
-    """The first of `IDENTITIES` among the names, in upper or lower case."""
-    by_lower = {n.lower(): n for n in sorted(names)}
-    return next((by_lower[n] for n in IDENTITIES if n in by_lower), None)
+    return next((by_lower[n] for n in usual if n in by_lower), None)

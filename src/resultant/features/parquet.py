@@ -15,25 +15,23 @@ import numpy as np
 
 from resultant._core import chunks
 from resultant._core.files import require_input_file
-from resultant._core.text import one_line
 from resultant.features.columns import (
     MAX_WIDTH,
-    TableColumns,
     TableRows,
     arrow,
     choose,
-    dataset_class_names,
     feature_dtype,
     is_label,
     is_text,
     is_vector,
-    label_values,
     list_lengths,
-    splits_of,
+    table_contents,
+    table_errors,
 )
+from resultant.features.naming import Names
 from resultant.features.parquet_pages import Column, Pages, read_columns, read_pages
 from resultant.features.rows import Rows
-from resultant.features.selection import SPLIT
+from resultant.features.selection import RawContents
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,58 +41,41 @@ if TYPE_CHECKING:
 Groups = list[tuple[int, list[Column]]]
 
 
-def read_parquet(
-    path: Path | str,
-    features: str | None = None,
-    labels: str | None = None,
-    identities: str | None = None,
-) -> TableColumns:
+def read_parquet(path: Path | str, split: str, names: Names) -> RawContents:
     """Open the columns of a Parquet file; features are read on demand.
 
     Args:
         path: A file, or a URL that Arrow can open.
-        features: The column of features, or the name before the numbers of several; by default
-            every list column of floats, or else of integers, or else columns of numbers.
-        labels: The column of labels; by default the first with a usual name
-            (`resultant.features.naming.LABELS`).
-        identities: The column of identities; by default one with a usual name.
+        split: The split of the rows, if no column names it.
+        names: The columns; several columns of features by the name before their numbers. By
+            default every list column of floats, or else of integers, or else columns of numbers,
+            and labels and identities of usual names.
 
     Returns:
-        The columns.
+        The columns as arrays.
 
     Raises:
         ValueError: The file is broken, has no such columns, or decodes to far too many bytes.
     """
     _parquet()
-    rule = f"expected {path} to be a whole Parquet file of features"
-    try:
-        with _source(path) as source, open_parquet(path) as file:
-            schema, number = file.schema_arrow, file.metadata.num_rows
-            if not number:
-                raise ValueError("no rows")
-            chosen = choose(schema, features, labels, identities)
-            groups, leaves, pages = _bounded(path, source, file, chosen.used)
-            values = {
-                n: sum(g[c].values for _, g in groups for c in cs) for n, cs in leaves.items()
-            }
-            vectors = {
-                n: _rows(path, file, n, columns, values[columns[0]])
-                for n, columns in chosen.vectors.items()
-            }
-            y, known = (
-                None if n is None else label_values(read_labels(path, schema, n, pages[n]), n)
-                for n in (chosen.label, chosen.identities)
-            )
-            splits = (
-                splits_of(read_labels(path, schema, SPLIT, pages[SPLIT])) if chosen.split else {}
-            )
-            rest = [n for n in schema.names if n not in chosen.used]
-            names = dataset_class_names(schema, chosen.label)
-            return TableColumns(vectors, y, known, splits, names, rest)
-    except FileNotFoundError:
-        raise ValueError(f"{rule}, got no such file") from None
-    except (ValueError, OSError, MemoryError, OverflowError, arrow().ArrowException) as error:
-        raise ValueError(f"{rule}, got: {one_line(error)}") from None
+    with (
+        table_errors(path, "a whole Parquet file of features"),
+        _source(path) as source,
+        open_parquet(path) as file,
+    ):
+        schema = file.schema_arrow
+        if not file.metadata.num_rows:
+            raise ValueError("no rows")
+        chosen = choose(schema, names)
+        groups, leaves, pages = _bounded(path, source, file, chosen.used)
+        values = {n: sum(g[c].values for _, g in groups for c in cs) for n, cs in leaves.items()}
+        vectors = {
+            n: _rows(path, file, n, columns, values[columns[0]])
+            for n, columns in chosen.vectors.items()
+        }
+        return table_contents(
+            chosen, schema, split, vectors, lambda n: read_labels(path, schema, n, pages[n])
+        )
 
 
 class ParquetRows(TableRows):

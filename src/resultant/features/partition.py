@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant.features.naming import split_of
-from resultant.features.parquet import ParquetRows
-from resultant.features.readers import read_parquet_arrays
+from resultant.features.naming import Names, split_of
+from resultant.features.parquet import ParquetRows, read_parquet
 from resultant.features.rows import ConcatRows, IndexedRows, Rows
 from resultant.features.schema import require_vectors
 from resultant.features.selection import combine
@@ -55,8 +54,8 @@ def open_store(
     where = os.fspath(pattern)
     files = _files(where)
     with ThreadPoolExecutor(THREADS) as threads:
-        names = features, labels, identities
-        read = threads.map(lambda f: read_parquet_arrays(f[0], f[1], *names), files)
+        names = Names(features, labels, identities)
+        read = threads.map(lambda f: read_parquet(f[0], f[1], names), files)
         contents = [(str(path), c) for (path, _), c in zip(files, read, strict=True)]
     return FeatureStore.of(where, combine(where, contents))
 

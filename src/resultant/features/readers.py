@@ -10,22 +10,21 @@ from resultant._core.bounded_json import parse_json
 from resultant._core.files import require_input_file
 from resultant.features.anndata_files import read_anndata
 from resultant.features.arrow_files import read_arrow
-from resultant.features.columns import TableColumns
 from resultant.features.csv_files import read_csv
 from resultant.features.naming import (
     KINDS,
     LABELS,
     TABLES,
+    Names,
     Shard,
     full_name,
     shards,
     split_of,
-    what_of,
 )
 from resultant.features.numpy_files import map_npy, map_npz
 from resultant.features.parquet import read_parquet
 from resultant.features.rows import NonNumericArray, Rows, map_safetensors
-from resultant.features.selection import Contents, RawContents, at_indices, combine
+from resultant.features.selection import Contents, RawContents, combine
 from resultant.features.torch_files import read_torch
 
 FORMAT = "resultant.FeatureStore 1"
@@ -36,10 +35,8 @@ FEATURES = re.compile(
 )
 
 
-def read_arrays(
-    path: Path, features: str | None, labels: str | None, identities: str | None = None
-) -> Contents[Rows]:
-    """Read the arrays of a file or a folder of shards; arguments as in `FeatureStore.open`."""
+def read_arrays(path: Path, names: Names) -> Contents[Rows]:
+    """Read the arrays of a file or a folder of shards; see `FeatureStore.open`."""
     if not path.exists():
         raise ValueError(f"expected {path} to exist, got no such file")
     if not path.is_dir():
@@ -47,63 +44,24 @@ def read_arrays(
     if path.is_dir():
         files, keep_open = shards(path), False
     elif path.suffix == ".npy":
-        files, keep_open = _features_and_labels(path, labels), True
-        labels = None
+        files, keep_open = _features_and_labels(path, names.labels), True
+        names = names._replace(labels=None)
     elif path.suffix in KINDS:
         files, keep_open = [Shard(path, split_of(path.stem), path.stem)], True
     else:
         rule = f"expected {path} to be a folder or a file of features ({', '.join(KINDS)})"
         got = f"another: {path.suffix or 'it'} is not read; save the arrays by numpy.savez"
         raise ValueError(f"{rule}, got {got}")
-    names = features, labels, identities
-    contents = [(str(f.path), _read(f, *names, keep_open=keep_open)) for f in files]
+    contents = [(str(f.path), _read(f, names, keep_open=keep_open)) for f in files]
     chosen = files[0].path.suffix in TABLES
-    return combine(str(path), contents, *names, chosen=chosen)
+    return combine(str(path), contents, None if chosen else names)
 
 
-def read_parquet_arrays(
-    path: Path | str,
-    split: str,
-    features: str | None,
-    labels: str | None,
-    identities: str | None = None,
-) -> RawContents:
-    """Read the contents of a Parquet file or URL; rows without a split belong to ``split``."""
-    return _contents(read_parquet(path, features, labels, identities), split)
-
-
-def _contents(columns: TableColumns, split: str) -> RawContents:
-    by_name: dict[str, Rows | NonNumericArray] = dict(columns.features)
-    if columns.labels is not None:
-        by_name["labels"] = columns.labels
-    if columns.identities is not None:
-        by_name["identities"] = columns.identities
-    arrays = {
-        f"{part}/{n}": rows if index is None else at_indices(rows, index)
-        for part, index in (columns.splits or {split: None}).items()
-        for n, rows in by_name.items()
-    }
-    names = columns.class_names
-    return Contents(
-        arrays,
-        {"class_names": names, "num_classes": len(names)} if names else {},
-        {name: what_of(name) for name in arrays},
-        tuple(columns.left_out),
-    )
-
-
-def _read(
-    file: Shard,
-    features: str | None,
-    labels: str | None,
-    identities: str | None,
-    *,
-    keep_open: bool,
-) -> RawContents:
+def _read(file: Shard, names: Names, *, keep_open: bool) -> RawContents:
     path, split = file.path, file.split or "train"
     if path.suffix in TABLES:
         read = {".parquet": read_parquet, ".csv": read_csv, ".arrow": read_arrow}[path.suffix]
-        return _contents(read(path, features, labels, identities), split)
+        return read(path, split, names)
     if path.suffix == ".npy":
         # train_features.npy, or features.npy in a folder train.
         name = full_name(file.name, split)

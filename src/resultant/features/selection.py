@@ -14,11 +14,13 @@ from torch import Tensor
 from resultant.features.identities import identity_numbers
 from resultant.features.labels import Parts, class_labels
 from resultant.features.naming import (
+    IDENTITIES,
+    LABELS,
+    Names,
     full_name,
-    identity_name,
-    label_name,
     split_of,
     split_part,
+    usual_name,
     what_of,
 )
 from resultant.features.rows import IndexedRows, NonNumericArray, Rows, as_floats, join
@@ -57,23 +59,14 @@ RawContents = Contents[Rows | NonNumericArray]
 
 
 def combine(
-    where: str,
-    files: Iterable[tuple[str, RawContents]],
-    features: str | None = None,
-    labels: str | None = None,
-    identities: str | None = None,
-    *,
-    chosen: bool = True,
+    where: str, files: Iterable[tuple[str, RawContents]], names: Names | None = None
 ) -> Contents[Rows]:
     """Combine the contents of files into features and labels.
 
     Args:
         where: The name of the whole in messages.
         files: The contents of each file by path.
-        features: The name of the features, or None for every array that can be features.
-        labels: The name of the labels, or None for the usual names.
-        identities: The name of the identities, or None for the usual names.
-        chosen: The contents hold features, labels and identities only.
+        names: The names of features, labels and identities; None if the files hold nothing else.
     """
     parts: Parts = {}
     metadata: dict[str, Any] = {}
@@ -84,11 +77,11 @@ def combine(
         left_out += contents.left_out
         for name, array in contents.arrays.items():
             parts.setdefault(name, []).append((file, array))
-    if not chosen:
-        if SPLIT not in (features, labels):
+    if names is not None:
+        if SPLIT not in (names.features, names.labels):
             parts, called = _divide(where, parts, called)
         classes = _class_names(parts)
-        metadata, kept = classes | metadata, _choose(where, parts, features, labels, identities)
+        metadata, kept = classes | metadata, _choose(where, parts, names)
         if "labels" in map(what_of, parts) and "labels" not in map(what_of, kept.values()):
             # The metadata describe the labels of the file, not those that were asked for.
             described = ("class_names", "num_classes", "labels")
@@ -99,9 +92,9 @@ def combine(
         parts = {n: parts[old] for n, old in kept.items()}
     _require_rows(where, parts)
     label_parts = {n: p for n, p in parts.items() if what_of(n) == "labels"}
-    arrays, names = class_labels(where, label_parts)
-    if names:
-        metadata |= {"class_names": names, "num_classes": len(names), "labels": WORDS}
+    arrays, words = class_labels(where, label_parts)
+    if words:
+        metadata |= {"class_names": words, "num_classes": len(words), "labels": WORDS}
     for name, pieces in parts.items():
         if name not in arrays:
             as_numbers = identity_numbers if what_of(name) == "identities" else _numbers
@@ -199,33 +192,28 @@ def _class_names(parts: Parts) -> dict[str, Any]:
     return {"class_names": [names[c] for c in codes.tolist()]}
 
 
-def _choose(
-    where: str, parts: Parts, features: str | None, labels: str | None, identities: str | None
-) -> dict[str, str]:
-    """Choose the features and labels; arguments as in `combine`.
-
-    Returns:
-        The old full name by new full name.
-    """
-    names = sorted({what_of(n) for n in parts})
+def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
+    """Choose the features and labels; return the old full name by new full name."""
+    features, labels, identities = names
+    present = sorted({what_of(n) for n in parts})
 
     def require(name: str) -> str:
         # A name with a split, such as X_train, stands for X of all splits.
-        what = name if name in names else what_of(full_name(name))
-        if what not in names:
-            raise ValueError(f"expected an array {name!r} in {where}, got {', '.join(names)}")
+        what = name if name in present else what_of(full_name(name))
+        if what not in present:
+            raise ValueError(f"expected an array {name!r} in {where}, got {', '.join(present)}")
         return what
 
     if labels is not None:
         labels = require(labels)
     else:
-        labels = "labels" if "labels" in names else label_name(names)
+        labels = "labels" if "labels" in present else usual_name(present, LABELS)
     if identities is not None:
         identities = require(identities)
     else:
         # An array of that name but of another length or kind is something else.
         fits = _possible_identities(parts)
-        identities = identity_name(fits - {labels, features})
+        identities = usual_name(fits - {labels, features}, IDENTITIES)
     if features is not None:
         selected = {require(features)}
     else:

@@ -28,7 +28,7 @@ from torch import Tensor
 from resultant._core import chunks
 from resultant._core.tensor_files import write_tensors
 from resultant._core.text import printable
-from resultant.features.naming import full_name, split_part, what_of
+from resultant.features.naming import Names, full_name, split_part, what_of
 from resultant.features.numpy_files import as_tensor, map_npy
 from resultant.features.readers import FORMAT, read_arrays
 from resultant.features.rows import MappedRows, MemoryRows, Rows, Spool, bytes_of
@@ -133,7 +133,7 @@ class FeatureStore:
             files = [(os.fspath(p), map_npy(Path(p))) for p in path.values()]
             contents = [(p, Contents({n: a})) for n, (p, a) in zip(names, files, strict=True)]
             return FeatureStore.of(where, combine(where, contents))
-        contents = read_arrays(Path(path), features, labels, identities)
+        contents = read_arrays(Path(path), Names(features, labels, identities))
         return FeatureStore.of(os.fspath(path), contents)
 
     @staticmethod
