@@ -41,7 +41,7 @@ MARK, DICTIONARY, BATCH = 0xFFFFFFFF, 2, 3
 def read_arrow(path: Path, split: str, names: Names) -> RawContents:
     """Open the columns of an Arrow file; rows without a split belong to ``split``."""
     pa = arrow()
-    with table_errors(path, "a whole Arrow file of features"):
+    with table_errors(f"expected {path} to be a whole Arrow file of features"):
         _refuse_bombs(path)
         schema = _schema(path)
         chosen = choose(schema, names)

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,15 +70,14 @@ def arrow() -> Any:
 
 
 @contextmanager
-def table_errors(path: Path | str, kind: str) -> Iterator[None]:
-    """Turn every error over a file into a ValueError with the path."""
-    rule = f"expected {path} to be {kind}"
+def table_errors(rule: str, kind: type[ValueError] = ValueError) -> Iterator[None]:
+    """Turn every error over a damaged or hostile file into one that begins with the rule."""
     try:
         yield
     except FileNotFoundError:
-        raise ValueError(f"{rule}, got no such file") from None
+        raise kind(f"{rule}, got no such file") from None
     except (ValueError, OSError, MemoryError, OverflowError, arrow().ArrowException) as error:
-        raise ValueError(f"{rule}, got: {one_line(error)}") from None
+        raise kind(f"{rule}, got: {one_line(error)}") from None
 
 
 def choose(schema: pa.Schema, names: Names) -> Chosen:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def read_csv(path: Path, split: str, names: Names) -> RawContents:
     """Open the columns of a CSV file; rows without a split belong to ``split``."""
     pa = arrow()
-    with table_errors(path, "a CSV file of features with a header line"):
+    with table_errors(f"expected {path} to be a CSV file of features with a header line"):
         schema = _reader(path, None).schema
         if all(_is_number(name) for name in schema.names):
             raise ValueError(f"numbers in the first line: {', '.join(schema.names[:3])}, ...")

@@ -59,7 +59,7 @@ def read_parquet(path: Path | str, split: str, names: Names) -> RawContents:
     """
     _parquet()
     with (
-        table_errors(path, "a whole Parquet file of features"),
+        table_errors(f"expected {path} to be a whole Parquet file of features"),
         _source(path) as source,
         open_parquet(path) as file,
     ):

@@ -12,21 +12,26 @@ from resultant.features.rows import IndexedRows, Rows
 from resultant.features.store import FeatureStore
 
 
+def _selected(arrays: dict[str, Rows], part: str, kept: Tensor) -> dict[str, Rows]:
+    """Select the rows of a split where ``kept`` [N] is True; other splits stay."""
+    index = kept.nonzero()[:, 0]
+    return {n: IndexedRows(a, index) if split_part(n) == part else a for n, a in arrays.items()}
+
+
 def without_zeros(store: FeatureStore) -> tuple[FeatureStore, dict[str, Tensor]]:
     """Leave out the rows with a zero vector; return the store and these rows by split."""
     arrays, zeros = dict(store._arrays), {}
     for part in store.splits:
-        names = [n for n in store._arrays if split_part(n) == part]
-        features = [n for n in names if n in store.features]
-        empty = torch.zeros(len(store._arrays[names[0]]), dtype=torch.bool)
-        for name in features:
+        names = [n for n in store if split_part(n) == part]
+        empty = torch.zeros(store.shape(names[0])[0], dtype=torch.bool)
+        for name in set(names).intersection(store.features):
             for rows, piece in store.chunks(name, zero=True):
                 empty[rows] |= (piece == 0).all(-1)
         if empty.all():
             raise ValueError(f"expected {part} of {store.where} not all zero, got zero vectors")
         if empty.any():
-            zeros[part], kept = empty.nonzero()[:, 0], (~empty).nonzero()[:, 0]
-            arrays |= {n: IndexedRows(arrays[n], kept) for n in names}
+            zeros[part] = empty.nonzero()[:, 0]
+            arrays = _selected(arrays, part, ~empty)
     return store.with_arrays(arrays, store.num_classes), zeros
 
 
@@ -87,9 +92,7 @@ def without_rare(store: FeatureStore, least: int) -> tuple[FeatureStore, Tensor]
             rule = f"expected {least} rows or more in train of a class of {part}"
             raise ValueError(f"{rule} in {store.where}, got none")
         if not kept.all():
-            index = kept.nonzero()[:, 0]
-            of_part = (n for n in arrays if split_part(n) == part)
-            arrays |= {n: IndexedRows(arrays[n], index) for n in of_part}
+            arrays = _selected(arrays, part, kept)
     return store.with_arrays(arrays, store.num_classes), rare.nonzero()[:, 0]
 
 
@@ -107,9 +110,8 @@ def without_unknown(store: FeatureStore) -> tuple[FeatureStore, dict[str, int]]:
         if not kept.any():
             rule = f"expected rows in {part} of {store.where} of classes that train has"
             raise ValueError(f"{rule}, got none")
-        skipped[part], index = int((~kept).sum()), kept.nonzero()[:, 0]
-        of_part = (n for n in arrays if split_part(n) == part)
-        arrays |= {n: IndexedRows(arrays[n], index) for n in of_part}
+        skipped[part] = int((~kept).sum())
+        arrays = _selected(arrays, part, kept)
     return store.with_arrays(arrays, store.num_classes), skipped
 
 

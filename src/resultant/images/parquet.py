@@ -18,7 +18,7 @@ import numpy as np
 
 from resultant._core.chunks import ENCODED_BYTES
 from resultant._core.text import one_line
-from resultant.features.columns import arrow, dataset_class_names
+from resultant.features.columns import dataset_class_names, table_errors
 from resultant.features.parquet import open_parquet, read_labels, require_bounded
 from resultant.images.decode import ImageError, decode
 from resultant.images.labelling import RawSplit
@@ -106,7 +106,8 @@ class ParquetImages:
         images = self._held.get(group)
         if images is None:
             path, number = Path(self.files[self.groups[group, 0]]), int(self.groups[group, 1])
-            try:
+            row = self.name(int(self.starts[group]))
+            with table_errors(f"expected a whole row group at {row}", ImageError):
                 if require_bounded(path, [self.column], number)[self.column] is not None:
                     raise ValueError("images stored by the beginnings that they share")
                 # Opened again for each row group: threads and forked processes share no handle.
@@ -114,21 +115,12 @@ class ParquetImages:
                     repeated = _repeated(file.metadata, number, self.column)
                 with open_parquet(path, dictionaries=repeated) as file:
                     images = file.read_row_group(number, columns=[self.column])
-            except _broken() as error:
-                row = self.name(int(self.starts[group]))
-                got = one_line(error)
-                raise ImageError(f"expected a whole row group at {row}, got: {got}") from None
             images = _encoded(images.column(self.column).combine_chunks())
             for old in list(self._held)[: 1 - GROUPS] if self.in_order else ():
                 # Another thread may have removed it.
                 self._held.pop(old, None)
             self._held[group] = images
         return images
-
-
-def _broken() -> tuple[type[Exception], ...]:
-    """Return the errors of files that are damaged or hostile."""
-    return ValueError, OSError, MemoryError, OverflowError, arrow().ArrowException
 
 
 def _repeated(metadata: Any, group: int, column: str) -> list[str]:
@@ -169,19 +161,13 @@ def read_parquet(
     """
     groups, sizes, labels, names = [], [], [], ()
     for number, path in enumerate(paths):
-        try:
-            with open_parquet(path) as file:
-                schema, metadata = file.schema_arrow, file.metadata
-        except FileNotFoundError:
-            raise ValueError(f"expected the file {path}, got no such file") from None
-        except _broken() as error:
-            raise ValueError(f"expected {path} to be Parquet, got: {one_line(error)}") from None
+        rule = f"expected {path} to be Parquet"
+        with table_errors(rule), open_parquet(path) as file:
+            schema, metadata = file.schema_arrow, file.metadata
         _require_columns(schema, path, image_column, label_column)
-        try:
+        with table_errors(rule):
             pages = require_bounded(path, [label_column])
             column = read_labels(path, schema, label_column, pages[label_column])
-        except _broken() as error:
-            raise ValueError(f"expected {path} to be Parquet, got: {one_line(error)}") from None
         for group in range(metadata.num_row_groups):
             groups.append((number, group))
             sizes.append(metadata.row_group(group).num_rows)
