@@ -136,10 +136,10 @@ def test_placed_pixels_are_those_of_the_file(tmp_path: Path, kind: str) -> None:
 
 def test_evaluation_views_of_some_rows(store: ImageStore) -> None:
     """Those of Pillow, straight from the source; images that were not reduced are the same."""
-    rows = torch.arange(0, 26, 5)
-    ((views, seen),) = EvaluationViews(store, SIZE, 18, CHANNELS, torch.float32, CPU)(rows)
+    rows, view = torch.arange(0, 26, 5), EvaluationView(SIZE, 18)
+    ((views, seen),) = EvaluationViews(store, view, CHANNELS, torch.float32, CPU)(rows)
     assert torch.equal(seen, rows)
-    levels = torch.stack([EvaluationView(SIZE, 18)(store.source.read(i)) for i in rows.tolist()])
+    levels = torch.stack([view(store.source.read(i)) for i in rows.tolist()])
     # Pillow 13 resizes some images in another order, with a level of difference.
     expected = normalize(levels.float(), *CHANNELS)
     torch.testing.assert_close(views, expected, rtol=0, atol=1.001 / (255 * 0.2))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from resultant._core.tensor_files import metadata_of, read_header
+from resultant._core.text import listed
 
 # The checkpoint of a training job; it holds the networks of all runs.
 CHECKPOINT = "checkpoint.safetensors"
@@ -91,5 +92,4 @@ def list_networks(path: Location) -> tuple[list[Path], list[Path]]:
 
 def first_names(files: Sequence[Path], folder: Location) -> str:
     """Name the first files below a folder, and count the others."""
-    names = ", ".join(str(file.relative_to(folder)) for file in files[:SHOWN])
-    return names if len(files) <= SHOWN else f"{names} and {len(files) - SHOWN} more"
+    return listed((str(file.relative_to(folder)) for file in files), SHOWN)

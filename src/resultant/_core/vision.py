@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from resultant._core.text import one_line
+
 SCHEMAS = {
     "nms": "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms": "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -46,8 +48,7 @@ def vision_module(name: str) -> Any:
         return importlib.import_module(name)
     except (ImportError, RuntimeError, AttributeError) as error:
         rule = f"expected torchvision and timm that fit torch {torch.__version__}"
-        why = " ".join(str(error).split())
-        raise ValueError(f"{rule}, got torchvision {_version()}: {why}") from None
+        raise ValueError(f"{rule}, got torchvision {_version()}: {one_line(error)}") from None
 
 
 def declare_operators() -> None:

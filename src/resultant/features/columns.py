@@ -107,12 +107,8 @@ def table_contents(
 ) -> RawContents:
     """Arrange the columns of a table by split.
 
-    Args:
-        chosen: The columns.
-        schema: The schema of the table.
-        split: The split of all rows, if no column names it.
-        vectors: The features by name.
-        read: Function that reads a column of labels, identities or splits.
+    Rows belong to ``split`` if no column names it; ``read`` reads a column of labels, identities or
+    splits.
     """
     by_name: dict[str, Rows | NonNumericArray] = dict(vectors)
     for name, column in (("labels", chosen.label), ("identities", chosen.identities)):

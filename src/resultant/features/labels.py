@@ -12,14 +12,10 @@ Parts = dict[str, list[tuple[str, Rows | NonNumericArray]]]
 
 
 def class_labels(where: str, parts: Parts) -> tuple[dict[str, Rows], list[str]]:
-    """Convert labels to class numbers.
+    """Convert the labels of each split to class numbers.
 
     Strings are numbered in sorted order over all splits, so that a class has one number in all
     splits. Numerals are sorted as numbers.
-
-    Args:
-        where: The name of the whole in messages.
-        parts: The labels of each split.
 
     Returns:
         The labels [N] int64 by name, and the names of the classes if the labels are strings.

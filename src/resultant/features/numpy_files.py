@@ -71,12 +71,7 @@ def read_npz(path: PathLike) -> dict[str, np.ndarray]:
 
 
 def map_npz(path: Path, *, keep_open: bool) -> dict[str, Rows | NonNumericArray]:
-    """Map the arrays of an .npz by name.
-
-    Args:
-        path: The file.
-        keep_open: Keep the file of the mapped arrays open, or open it at each reading.
-    """
+    """Map the arrays of an .npz by name; the file is kept open, or opened at each reading."""
     with _errors(path), zipfile.ZipFile(path) as archive, open(path, "rb") as file:
         source = SharedFile(path) if keep_open else path
         arrays: dict[str, Rows | NonNumericArray] = {}

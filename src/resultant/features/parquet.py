@@ -144,10 +144,7 @@ def require_bounded(
 ) -> dict[str, int | None]:
     """Raise a ValueError if columns would decode to far more bytes than the file has.
 
-    Args:
-        path: The file.
-        names: The columns.
-        group: One row group; by default all.
+    All row groups are looked at, or one ``group``.
 
     Returns:
         The size of the largest page of every column whose strings share beginnings, or None.
@@ -260,12 +257,8 @@ def read_labels(
 ) -> pa.ChunkedArray:
     """Read a column of labels, strings as dictionaries: a million rows may repeat a long string.
 
-    Args:
-        path: The file.
-        schema: The schema of the file.
-        name: The column.
-        largest: Bytes of the largest page, if a string may be the beginning of others: then few
-            rows are decoded at a time, and the strings are counted.
+    ``largest`` are the bytes of the largest page, if a string may be the beginning of others: then
+    few rows are decoded at a time, and the strings are counted.
     """
     kind = schema.field(name).type
     if not is_label(kind):

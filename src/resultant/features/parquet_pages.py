@@ -130,10 +130,7 @@ class Compact:
 def read_columns(source: Any, groups: int, width: int) -> list[tuple[int, list[Column]]]:
     """Read the rows and the columns of every row group from the footer.
 
-    Args:
-        source: The open file.
-        groups: The number of row groups, as Arrow has read it.
-        width: The number of stored columns.
+    ``groups`` and ``width`` are the numbers of row groups and of columns that Arrow has read.
 
     Raises:
         ValueError: The footer is broken.

@@ -138,15 +138,9 @@ def _blocks(rows: ParquetRows, index: Tensor, height: int) -> Iterator[Tensor]:
 
 
 def divide(rows: Rows, labels: Tensor, index: Tensor | None = None) -> list[Piece]:
-    """Divide rows into pieces of whole row groups.
+    """Divide rows [N, p] of Parquet files into pieces of whole row groups, in order.
 
-    Args:
-        rows: The rows [N, p] of Parquet files.
-        labels: The labels [N].
-        index: Ascending indices [n] of the rows to read, by default all.
-
-    Returns:
-        The pieces in order.
+    ``index`` [n] are the ascending indices of the rows to read, by default all.
     """
     index = torch.arange(len(rows)) if index is None else index
     leaves = list(_leaves(rows, index))

@@ -118,9 +118,7 @@ def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = 
 def check_features(prepared: Prepared, progress: Callable[[str, float], object]) -> None:
     """Read every feature once: check the vectors and make the copies that the analysis needs.
 
-    Args:
-        prepared: A store from `prepare`.
-        progress: A function of the name of the step and the fraction that is done.
+    ``progress`` is called with the name of the step and the fraction that is done.
 
     Raises:
         ValueError: A feature is not finite, or a row is a zero vector.

@@ -321,9 +321,7 @@ def map_safetensors(
 ) -> tuple[dict[str, Rows | NonNumericArray], dict[str, str]]:
     """Map the arrays of a safetensors file by name, and return its metadata too.
 
-    Args:
-        path: The file.
-        keep_open: Keep the file open, or open it at each reading.
+    The file is kept open, or opened at each reading.
     """
     file = SharedFile(path)
     entries, metadata = read_header(file)

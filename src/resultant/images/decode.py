@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from resultant._core import chunks
+from resultant._core.text import one_line
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -51,8 +54,6 @@ def decode(data: bytes, name: str) -> Image:
     """
     from PIL import Image, UnidentifiedImageError
 
-    from resultant._core import chunks
-
     _silence()
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
@@ -76,7 +77,7 @@ def decode(data: bytes, name: str) -> Image:
         raise ImageError(f"{rule}, got more than Pillow opens") from None
     except Exception as error:
         # The decoders of Pillow raise almost any error on broken bytes.
-        why = " ".join(str(error).split()) or type(error).__name__
+        why = one_line(error) or type(error).__name__
         raise ImageError(f"expected {name} to be a whole image, got: {why}") from None
 
 

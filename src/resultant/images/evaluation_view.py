@@ -78,13 +78,9 @@ def _collate(items: Any) -> Any:
 def evaluation_batches(
     source: ImageSource, view: EvaluationView, batch_size: int, workers: int | None = None
 ) -> Iterator[Tensor]:
-    """Yield the views uint8 [B, 3, S, S] of all images in their order.
+    """Yield the views uint8 [B, 3, S, S] of all images of a source in their order.
 
-    Args:
-        source: The images.
-        view: The view.
-        batch_size: Images per batch.
-        workers: Processes that decode, at most and by default one per core; 0 for this process.
+    ``workers`` processes decode, at most and by default one per core; 0 for this process.
 
     Raises:
         ImageError: If an image is broken.

@@ -15,16 +15,10 @@ from resultant.images.labelling import RawSplit
 
 
 def read_folder(root: Path) -> RawSplit:
-    """Find the images ``root/CLASS/**``, in sorted order.
+    """Find the images ``root/CLASS/**``, in sorted order, with the names of the folders as labels.
 
-    Hidden files and files with other endings than those of images are left out.
-
-    Args:
-        root: Folder of the class folders.
-
-    Returns:
-        The images with the names of their folders as labels; a folder without images is a class
-        without images.
+    Hidden files and files with other endings than those of images are left out. A folder without
+    images is a class without images.
 
     Raises:
         ValueError: If there is no class folder.

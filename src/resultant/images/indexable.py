@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from resultant._core.text import one_line
 from resultant.images.decode import ImageError, decode
 from resultant.images.labelling import require_different
 
@@ -45,7 +46,7 @@ class IndexableImages:
             raise
         except Exception as error:
             # The dataset decodes in its own way, with errors of its own.
-            why = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            why = f"{type(error).__name__}: {one_line(error)}"
             raise ImageError(f"expected an image at {self.name(index)}, got {why}") from None
         return _as_picture(image, self.name(index))
 

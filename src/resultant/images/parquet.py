@@ -145,15 +145,7 @@ def _encoded(column: Any) -> Any:
 def read_parquet(
     paths: Sequence[Path], image_column: str = "image", label_column: str = "label"
 ) -> RawSplit:
-    """Open Parquet files of images as one split.
-
-    Args:
-        paths: The files, in the order of their images.
-        image_column: Name of the column of images.
-        label_column: Name of the column of labels.
-
-    Returns:
-        The images with the labels of the column.
+    """Open Parquet files as one split, with the images in the order of the files.
 
     Raises:
         ValueError: If a file is broken, or a column is missing, has another type or nulls; the

@@ -170,13 +170,8 @@ def plan(parameters: Tensor, size: int, taps: int) -> Plan:
 class Renderer:
     """Views of chosen images as input of a network.
 
-    Args:
-        number: Most views of a call.
-        size: Height and width of the views.
-        mean: Mean per channel, in [0, 1].
-        std: Standard deviation per channel.
-        fill: Colour of pixels from outside an image, in levels.
-        device: Device of the pixels.
+    Arguments as in `resultant.images.rendering.Rendering`; ``fill`` is the colour of pixels from
+    outside an image, in levels.
     """
 
     def __init__(
@@ -204,16 +199,7 @@ class Renderer:
     def __call__(
         self, pixels: Tensor, offsets: Tensor, sizes: Tensor, plan: Plan, out: Tensor
     ) -> None:
-        """Write views.
-
-        Args:
-            pixels: Decoded images, flat uint8.
-            offsets: First byte [n] of each image, int64.
-            sizes: Heights and widths [n, 2] of the images, int32.
-            plan: Plan of n views.
-            out: Normalized views [n, 3, size, size], channels last, to be written. All tensors are
-                on the device.
-        """
+        """Write views; arguments as in `rendering.Rendering`, all on the device."""
         with device_of(pixels):
             _render[(len(offsets),)](
                 pixels, offsets, sizes, plan.rows, plan.columns, plan.weights, plan.counts,

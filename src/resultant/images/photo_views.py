@@ -112,14 +112,9 @@ class PhotoView:
                 raise ValueError(f"expected {name} in [0, {most:g}] and finite, got {value}")
 
     def draw(self, sizes: Tensor, generator: Generator) -> Tensor:
-        """Draw parameters [N, 33], float64 on the CPU, of images of ``sizes`` [N, 2].
+        """Draw parameters [N, 33] of images of ``sizes`` [N, 2], float64 on the CPU.
 
-        Args:
-            sizes: Heights and widths of the images.
-            generator: Generator on the CPU.
-
-        Returns:
-            One row per image, with the columns `COLUMNS`.
+        There is one row per image, with the columns `COLUMNS`.
         """
         n = len(sizes)
 

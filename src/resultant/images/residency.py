@@ -40,14 +40,7 @@ class MappedPixels:
 
 
 class ResidentPixels:
-    """All images on the device, in the order of their first use.
-
-    Args:
-        store: The images.
-        device: Device of the views.
-        number: Most images of a batch.
-        slots: Batches that may be copied at a time.
-    """
+    """All images on the device, in the order of their first use; arguments as in `choose`."""
 
     def __init__(self, store: ImageStore, device: torch.device, number: int, slots: int) -> None:
         self.store = store
@@ -95,14 +88,9 @@ class ResidentPixels:
 
 
 class StreamedPixels:
-    """Images in pinned memory or on the disk; every batch is copied to the device.
+    """Images in memory, ``pinned``, or on the disk; every batch is copied to the device.
 
-    Args:
-        store: The images.
-        device: Device of the views.
-        number: Most images of a batch.
-        slots: Batches on the device.
-        pinned: Keep the images in pinned memory.
+    Arguments as in `choose`.
     """
 
     def __init__(
@@ -145,7 +133,7 @@ def _most_bytes(store: ImageStore, number: int) -> int:
 def choose(
     store: ImageStore, device: torch.device, number: int, slots: int = 1, kind: str = "auto"
 ) -> tuple[Placement, str]:
-    """Place the images of a store.
+    """Place the images of a store; return the placement, and a sentence on it.
 
     Args:
         store: The images.
@@ -153,9 +141,6 @@ def choose(
         number: Most images of a batch.
         slots: Batches in use or in preparation at a time.
         kind: ``gpu``, ``pinned`` or ``disk``; ``auto`` for the first that fits.
-
-    Returns:
-        The placement, and a sentence on it.
     """
     if device.type != "cuda":
         return MappedPixels(store), f"decoded images: {data_size(store.bytes)} on the disk"

@@ -139,8 +139,7 @@ class ImageSplits:
     @property
     def counts(self) -> Tensor:
         """Number of training images per class, [C]."""
-        labels = torch.from_numpy(np.asarray(self.train.labels, dtype=np.int64))
-        return torch.bincount(labels, minlength=self.num_classes)
+        return torch.bincount(torch.from_numpy(self.train.labels), minlength=self.num_classes)
 
     @property
     def held_out_splits(self) -> dict[str, ImageSource]:
@@ -165,11 +164,7 @@ class ImageSplits:
 
 
 def without_broken(splits: ImageSplits, workers: int | None = None) -> ImageSplits:
-    """Decode every image and leave out the broken ones.
-
-    Args:
-        splits: Training and held-out images.
-        workers: Number of threads that decode; None for the default of Python.
+    """Decode every image and leave out the broken ones, by ``workers`` threads.
 
     Returns:
         The other images; `ImageSplits.skipped` has one line per broken image.

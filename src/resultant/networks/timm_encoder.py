@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from resultant._core.text import one_line
 from resultant._core.vision import vision_module
 from resultant.networks.encoder_weights import load_encoder
 from resultant.networks.hub import cache_alone, hub_host, reachable
@@ -90,7 +91,7 @@ def _pretrained(timm: Any, architecture: str, options: dict[str, Any]) -> nn.Mod
     except Exception as error:
         # The hub, the web and the cache each have their own errors.
         rule = f"expected the pretrained weights of {architecture}, fetched by timm"
-        got = f": {' '.join(str(error).split())[:200]}"
+        got = f": {one_line(error)[:200]}"
         if not connected:
             got = f" no answer from {hub_host()} and no weights in its cache"
         raise ValueError(f"{rule}, got{got}; without a network, --weights takes a file") from None
@@ -169,12 +170,7 @@ class ImageNetwork(nn.Module):
 
 
 class EncoderNetwork(nn.Module):
-    """A timm encoder without a head: outputs as of `ImageNetwork`, with a projection of width 0.
-
-    Args:
-        architecture: Name of a timm model.
-        **options: Options of `timm_encoder`.
-    """
+    """A timm encoder without a head: outputs as of `ImageNetwork`, with a projection of width 0."""
 
     def __init__(self, architecture: str, **options: Any) -> None:
         super().__init__()

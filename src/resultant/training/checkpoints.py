@@ -43,12 +43,7 @@ class Done(NamedTuple):
 
 
 class JobCheckpoint:
-    """The checkpoint of a job: read at the start, written by the first process when it is due.
-
-    Args:
-        job: The job.
-        stacks: The stacks of the job.
-    """
+    """The checkpoint of a job: read at the start, written by the first process when it is due."""
 
     def __init__(self, job: Job, stacks: list[Stack]) -> None:
         self.job, self.stacks = job, stacks
@@ -83,13 +78,10 @@ class JobCheckpoint:
     def save_if_due(
         self, epoch: int, seconds: float, log: MetricsLog, required: bool = False
     ) -> bool:
-        """Write the metrics and the checkpoint after an epoch, if the epoch is to be saved.
+        """Write the metrics, then the checkpoint, if ``epoch`` is to be saved.
 
-        Args:
-            epoch: Epochs trained so far.
-            seconds: Seconds of all these epochs.
-            log: The metrics, written before the checkpoint.
-            required: Save in any case.
+        An epoch is saved if ``required``, and if the last checkpoint is old by epochs or by
+        ``seconds`` of all epochs so far.
 
         Returns:
             True if this process has written the checkpoint.
@@ -221,10 +213,7 @@ def one_run(
         tensors: Tensors of the checkpoint.
         facts: JSON of the checkpoint.
         name: Name of the run; None for the only one.
-        location: Path and run as given, for the error message.
-
-    Returns:
-        The tensors and the facts of the run.
+        location: Path and run as given, for the error.
 
     Raises:
         ValueError: If the checkpoint has no run of that name.

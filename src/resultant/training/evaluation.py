@@ -161,17 +161,7 @@ def base_records(trained: Trained, train_images: int) -> list[dict]:
 def frozen_accuracy(
     x: Tensor, y: Tensor, queries: Tensor, labels: Tensor, num_classes: int
 ) -> dict[str, dict[str, float]]:
-    """Compute the accuracy of each realization at beta = 0 without offset.
-
-    Args:
-        x: Training features [n, d].
-        y: Training labels [n].
-        queries: Held-out features [m, d].
-        labels: Held-out labels [m].
-        num_classes: Number of classes.
-
-    Returns:
-        The accuracies by estimator of kappa and by realization.
+    """Compute the accuracy of `frozen_predictions` for labels [m], by estimator and realization.
 
     Example:
         >>> import torch

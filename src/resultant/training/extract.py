@@ -14,7 +14,6 @@ from torch import Tensor
 from resultant._core.files import require_writable_file
 from resultant._core.network_files import Location
 from resultant._core.text import one_line
-from resultant.classes.groups import group_masks
 from resultant.features.rows import MemoryRows
 from resultant.features.schema import require_vectors
 from resultant.features.store import FeatureStore, write_store
@@ -25,7 +24,7 @@ from resultant.networks.outputs import Outputs
 from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.networks.timm_encoder import EncoderNetwork, model_settings
 from resultant.training.config import CIFAR, TrainConfig
-from resultant.training.image_sets import accuracies, open_dataset, recipe_view, resolved
+from resultant.training.image_sets import open_dataset, prediction_accuracies, recipe_view, resolved
 from resultant.training.inference import CHUNK_IMAGES, image_outputs, outputs, source_views
 from resultant.training.loading import LoadedNetwork, load_network
 
@@ -67,15 +66,12 @@ class NetworkFeatures:
 def open_networks(
     files: Mapping[int, Location], root: Callable[[str], Location | None], **options: Any
 ) -> dict[int, NetworkFeatures]:
-    """Load networks together with the images of their datasets.
+    """Load networks together with the images of their datasets, which they share.
 
     Args:
         files: Files of networks by any number.
         root: Function that returns the folder of a dataset, given its name.
         **options: Further options of `load_data`.
-
-    Returns:
-        The networks under the same numbers. Networks of one dataset share its images.
 
     Raises:
         ValueError: If a file is no network, or its images are missing or do not fit.
@@ -96,15 +92,9 @@ def _dataset_key(config: TrainConfig) -> tuple[Any, ...]:
 
 
 def load_data(config: TrainConfig, data: Location | None, **options: Any) -> Images:
-    """Load the images of a configuration.
+    """Load the training and held-out images of a configuration from the folder ``data``.
 
-    Args:
-        config: Settings of the network.
-        data: Folder of the datasets, or of the images.
-        **options: Options of `open_dataset`, ignored for CIFAR.
-
-    Returns:
-        Training and held-out images.
+    ``options`` are those of `open_dataset`, ignored for CIFAR.
 
     Raises:
         ValueError: If the images are missing or broken.
@@ -244,7 +234,8 @@ def extract(
         if isinstance(data, Cifar) and trained_imbalance is not None:
             # Shot groups follow the images of the training, even if others are extracted.
             train = data.train_labels[data.members(trained_imbalance, loaded.config.subset)]
-        about["classifier"] = _classifier(torch.cat(predictions), test, train, loaded.num_classes)
+        counts = torch.bincount(train, minlength=loaded.num_classes)
+        about["classifier"] = prediction_accuracies(torch.cat(predictions), test, counts)
     write_store(out, arrays, about)
 
 
@@ -315,14 +306,6 @@ def _fill(
             arrays[name][top : top + n] = x
         top += n
         yield chunk
-
-
-def _classifier(predicted: Tensor, labels: Tensor, train: Tensor, classes: int) -> dict[str, float]:
-    """Compute the `accuracies` of predictions [N], in the shot groups of the labels ``train``."""
-    correct, number, counts = (
-        torch.bincount(y, minlength=classes) for y in (labels[predicted == labels], labels, train)
-    )
-    return accuracies(correct.double(), number, group_masks(counts))
 
 
 def _about(loaded: LoadedNetwork, data: Images, imbalance: float | None) -> dict[str, Any]:

@@ -98,8 +98,8 @@ class ProgressReport:
     """The clock of a call, and its callbacks.
 
     Args:
-        job: The job.
-        stacks: The stacks of the job.
+        job: The job, with all its stacks.
+        stacks: The stacks.
         first: Epochs trained by earlier calls.
         on_progress: Called with `Progress` after every epoch, and with epoch 0 on resuming.
         on_step: Called with the finished share of the epoch after every step, except on a GPU for

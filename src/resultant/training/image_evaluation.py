@@ -17,12 +17,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from resultant._core import distributed
-from resultant.classes.groups import group_masks
 from resultant.images.source import ImageSource, ImageSplits, SelectedImages, select
 from resultant.images.store import cores, open_store
 from resultant.training.config import ProbeConfig
 from resultant.training.evaluation import base_records, frozen_predictions
-from resultant.training.image_sets import accuracies, recipe_view
+from resultant.training.image_sets import prediction_accuracies, recipe_view
 from resultant.training.inference import image_outputs, source_views
 from resultant.training.job import Trained
 from resultant.training.photo_batches import EVALUATED, EvaluationViews, PhotoBatches
@@ -126,7 +125,7 @@ def evaluate_images(
     record |= {"held_out": data.held_out, "classes": data.num_classes}
     counts = data.counts
     if judge.predictions is not None:
-        record["classifier"] = _accuracies(judge.predictions, judge.labels, counts)
+        record["classifier"] = prediction_accuracies(judge.predictions, judge.labels, counts)
     record["probes"] = {
         pool: _probe(features, judge, chooser, counts, probes) for pool, features in pools.items()
     }
@@ -134,7 +133,10 @@ def evaluate_images(
     for space in SPACES:
         decided = _frozen(train, judge, space, len(counts))
         record["frozen"][space] = {
-            fit: {rule: _accuracies(p, judge.labels, counts)["accuracy"] for rule, p in by.items()}
+            fit: {
+                rule: prediction_accuracies(p, judge.labels, counts)["accuracy"]
+                for rule, p in by.items()
+            }
             for fit, by in decided.items()
         }
         if chooser is not None:
@@ -145,7 +147,7 @@ def evaluate_images(
                 for rule, p in by.items()
             }
             fit, rule = max(scores, key=lambda key: scores[key])
-            result = _accuracies(decided[fit][rule], judge.labels, counts)
+            result = prediction_accuracies(decided[fit][rule], judge.labels, counts)
             record["chosen"][space] = {"estimator": fit, "realization": rule, **result}
     if not record["chosen"]:
         del record["chosen"]
@@ -159,13 +161,11 @@ def _stored(stack: Stack, source: ImageSource, workers: int | None) -> SplitFeat
     view, store, placement = recipe_view(config.size), batches.store, batches.placement
     most = EVALUATED if placement is None else min(EVALUATED, batches.images)
     if source is not store.source:
-        options: dict[str, Any] = {"workers": workers, "device": stack.device}
-        store = open_store(source, store.folder.parent, view.short_side, **options)
+        folder, device = store.folder.parent, stack.device
+        store = open_store(source, folder, view.short_side, workers=workers, device=device)
         placement, most = None, EVALUATED
-    views = EvaluationViews(
-        *(store, view.size, view.short_side, config.channels, torch.float32, stack.device),
-        *(placement, most),
-    )
+    options = torch.float32, stack.device, placement, most
+    views = EvaluationViews(store, view, config.channels, *options)
     return _features(stack, source, lambda rows: (x for x, _ in views(rows)))
 
 
@@ -238,7 +238,7 @@ def _probe(
         for space, guesses in zip(SPACES, predictions, strict=True):
             chosen = float((guesses[first:] == y[first:]).double().mean()) if chooser else 0.0
             if space not in best or chosen > best[space][0]:
-                result = _accuracies(guesses[:first], judge.labels, counts)
+                result = prediction_accuracies(guesses[:first], judge.labels, counts)
                 best[space] = chosen, result | {"learning_rate": settings.learning_rate}
     return {space: result for space, (_, result) in best.items()}
 
@@ -248,11 +248,3 @@ def _frozen(
 ) -> dict[str, dict[str, Tensor]]:
     x, z = train.spaces[space], queries.spaces[space]
     return frozen_predictions(x, train.labels, z, classes)
-
-
-def _accuracies(predicted: Tensor, labels: Tensor, counts: Tensor) -> dict[str, float]:
-    correct, number = (
-        torch.bincount(y.cpu(), minlength=len(counts))
-        for y in (labels[predicted == labels], labels)
-    )
-    return accuracies(correct.double(), number, group_masks(counts))

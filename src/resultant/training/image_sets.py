@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -173,7 +172,7 @@ def train_images(
     views += [classification_view(config.size)] * config.classification_view
     batches = PhotoBatches(
         decoded,
-        torch.from_numpy(np.asarray(data.train.labels, dtype=np.int64)),
+        torch.from_numpy(data.train.labels),
         views,
         job.runs[0].seed,
         config.batch_size,
@@ -200,12 +199,6 @@ class HeldOutAccuracy:
     """Test of the classifier on held-out images; every process computes its share.
 
     A call returns the `accuracies` of logits without prior, in the groups of `group_masks`.
-
-    Args:
-        data: Training and held-out images.
-        config: Settings of the run.
-        device: Device of the network.
-        store: Decoded images of the split.
     """
 
     def __init__(
@@ -218,18 +211,14 @@ class HeldOutAccuracy:
         self.store, self.config, self.device = store, config, device
         self.classes, self.groups = data.num_classes, group_masks(data.counts)
         self.rows = torch.arange(distributed.rank(), len(store), distributed.world_size())
-        self.labels = torch.from_numpy(np.asarray(store.source.labels, dtype=np.int64)).to(device)
+        self.labels = torch.from_numpy(store.source.labels).to(device)
         self.views: EvaluationViews | None = None
 
     @torch.no_grad()
     def __call__(self, stack: Stack) -> list[dict[str, float]]:
         if self.views is None:
-            view = recipe_view(self.config.size)
-            dtype = getattr(torch, self.config.precision)
-            self.views = EvaluationViews(
-                *(self.store, view.size, view.short_side, self.config.channels),
-                *(dtype, self.device),
-            )
+            view, dtype = recipe_view(self.config.size), getattr(torch, self.config.precision)
+            self.views = EvaluationViews(self.store, view, self.config.channels, dtype, self.device)
         # DDP sends the running moments of the first process before every forward pass; since the
         # last one each process has added its share of a batch. Those of the first are saved.
         distributed.broadcast_from_rank0(*stack.network.buffers())
@@ -244,6 +233,15 @@ class HeldOutAccuracy:
                 tally.index_add_(1, labels, torch.stack([correct, torch.ones_like(correct)]))
         correct, number = distributed.total(tally).cpu()
         return [accuracies(correct, number, self.groups)]
+
+
+def prediction_accuracies(predicted: Tensor, labels: Tensor, counts: Tensor) -> dict[str, float]:
+    """Compute the `accuracies` of predictions [N], in the groups of training counts [C]."""
+    correct, number = (
+        torch.bincount(y.cpu(), minlength=len(counts))
+        for y in (labels[predicted == labels], labels)
+    )
+    return accuracies(correct.double(), number, group_masks(counts))
 
 
 def accuracies(correct: Tensor, number: Tensor, groups: Mapping[str, Tensor]) -> dict[str, float]:

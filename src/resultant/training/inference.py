@@ -68,13 +68,7 @@ def source_views(
 ) -> Iterator[Tensor]:
     """Yield normalized views [N, 3, S, S] of all images of a source in their order.
 
-    Args:
-        source: The images.
-        view: Resizing and cropping.
-        channels: Mean and standard deviation of the channels.
-        device: Device of the views.
-        batch_size: Images per batch.
-        workers: Processes that decode; by default one per core.
+    ``channels`` are mean and standard deviation; one process per core decodes by default.
 
     Raises:
         ImageError: If an image is broken.

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from resultant._core import tensor_files
 from resultant._core.network_files import Location, split_run
+from resultant._core.text import one_line
 from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.networks.timm_encoder import CosineClassifier, EncoderNetwork, ImageNetwork
 from resultant.training.checkpoints import one_run
@@ -132,5 +133,5 @@ def _network(
         network.load_state_dict(weights)
     except RuntimeError as error:
         rule = f"expected the tensors of {config.architecture} in {location}"
-        raise ValueError(f"{rule}, got: {' '.join(str(error).split())[:300]}") from None
+        raise ValueError(f"{rule}, got: {one_line(error)[:300]}") from None
     return network.eval()

@@ -25,11 +25,6 @@ BEGINNING = b'{"run": '
 def gain_metrics(config: TrainConfig, run: Run, state: ClassState) -> dict[str, float]:
     """Compute the quantities of fig:training-gain and fig:c10-trajectory from the class state.
 
-    Args:
-        config: Settings with the temperature and the family.
-        run: The run, with its realization and beta.
-        state: Class state of the bank.
-
     Returns:
         ``gain_mean`` and ``gain_sd`` of the native score, ``applied_gain_sd`` of the realized one,
         ``kappa_min``, ``kappa_max``, and ``intercept_drift``, the mean absolute change of the
@@ -50,13 +45,9 @@ def gain_metrics(config: TrainConfig, run: Run, state: ClassState) -> dict[str, 
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Read the complete lines of metrics.jsonl.
+    """Read the complete lines of metrics.jsonl, one dict per line; a missing file has none.
 
-    Args:
-        path: The file; a missing one has no lines.
-
-    Returns:
-        One dict per line. The last line is left out if a killed job wrote only a part of it.
+    The last line is left out if a killed job wrote only a part of it.
 
     Raises:
         ValueError: If any other line is no JSON object with a run and an epoch.
@@ -81,16 +72,11 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 class MetricsLog:
-    """The file metrics.jsonl, written by the first process only.
+    """The file metrics.jsonl, written by the first process only, and the values for TensorBoard.
 
-    On resuming, lines after the checkpoint are removed. `add` keeps the rows of an epoch until
-    `flush`, so that the gains are computed while the device works on the next epoch.
-
-    Args:
-        config: Settings of the job.
-        out: Folder of the job.
-        first: Epochs in the checkpoint.
-        tensorboard: Write the values for TensorBoard too.
+    On resuming, lines after the ``first`` epochs, those of the checkpoint, are removed. `add` keeps
+    the rows of an epoch until `flush`, so that the gains are computed while the device works on the
+    next epoch.
     """
 
     def __init__(

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from resultant._core import chunks, distributed
 from resultant._core.text import data_size
+from resultant.images.evaluation_view import EvaluationView
 from resultant.images.photo_views import PhotoView, evaluation_parameters
 from resultant.images.rendering import Rendering
 from resultant.images.residency import Placement, choose
@@ -265,8 +266,7 @@ class EvaluationViews:
 
     Args:
         store: The decoded images.
-        size: Height and width of the views.
-        short_side: Shorter side of the resized images.
+        view: Size of the views, and of the resized images.
         channels: Mean and standard deviation per channel, in [0, 1].
         dtype: Type of the views.
         device: Device of the views.
@@ -277,15 +277,14 @@ class EvaluationViews:
     def __init__(
         self,
         store: ImageStore,
-        size: int,
-        short_side: int,
+        view: EvaluationView,
         channels: tuple[Channels, Channels],
         dtype: torch.dtype,
         device: torch.device,
         placement: Placement | None = None,
         most: int = EVALUATED,
     ) -> None:
-        self.store, self.short_side, self.device = store, short_side, device
+        self.store, self.view, self.device, size = store, view, device, view.size
         # Few large passes: on small images the kernels are short, and starting them takes longer.
         number = min(most, max(1, EVALUATED_PIXELS // size**2))
         self.placement = placement or choose(store, device, number)[0]
@@ -303,7 +302,7 @@ class EvaluationViews:
             pixels, offsets = self.placement.place(chunk, 0)
             sizes, views = self.store.sizes[chunk], self.buffer[: len(chunk)]
             plan = self.rendering.plan(
-                evaluation_parameters(sizes, self.rendering.size, self.short_side)
+                evaluation_parameters(sizes, self.view.size, self.view.short_side)
             )
             offsets, sizes = offsets.to(self.device), sizes.to(self.device)
             self.rendering(pixels, offsets, sizes, plan, views)

@@ -126,15 +126,9 @@ class ProCoCheckpoint:
 
 
 def read_proco_checkpoint(path: str | os.PathLike[str]) -> ProCoCheckpoint:
-    """Read a checkpoint of the authors.
+    """Read the file ``ckpt.pth.tar`` of the authors.
 
     Nothing in the file is executed, and the memory is at most a few times the length of the file.
-
-    Args:
-        path: The file ``ckpt.pth.tar``.
-
-    Returns:
-        Weights, sizes and banks.
 
     Raises:
         ValueError: If the file is no such checkpoint, or is damaged.
@@ -191,9 +185,6 @@ def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoC
         out: File to write, in the format of `checkpoints.save_run`: weights under this package's
             names, banks as ``bank.old`` and ``bank.new`` [C, p + 1], and the other facts as JSON
             under ``proco``. An existing file is replaced by a complete one only.
-
-    Returns:
-        The checkpoint.
 
     Raises:
         ValueError: If the file is no such checkpoint, or if `loading.load_network` could not load
