@@ -56,7 +56,7 @@ def require_features(z: Tensor, dim: int, device: torch.device, validate: bool |
         raise ValueError(f"expected z of a floating dtype, got {z.dtype}")
     if z.device != device:
         raise ValueError(f"expected z on {device}, got z on {z.device}")
-    if len(z) and validation.should_validate(validate, z):
+    if z.shape[0] and validation.should_validate(validate, z):
         excess = torch.cat([unit_vector.excess(z[rows].detach())[0] for rows in feature_slices(z)])
         unit_vector.refuse("z", excess, unit_vector.excess(z[:1].detach())[1])
 
@@ -70,7 +70,7 @@ def require_labels(
     name: str = "y",
 ) -> None:
     """Raise unless ``y`` is [length] int64 on the device; validated values are in [0, number)."""
-    if not isinstance(y, Tensor) or y.dim() != 1 or len(y) != length:
+    if not isinstance(y, Tensor) or y.dim() != 1 or y.shape[0] != length:
         raise ValueError(f"expected {name} [{length}], one per row of z, got {shape_of(y)}")
     if y.dtype != torch.int64:
         raise ValueError(f"expected {name} of dtype torch.int64, got {y.dtype}")

@@ -39,32 +39,51 @@ def device_of(a: Tensor) -> AbstractContextManager[object]:
 class Launcher:
     """Launches of a Triton kernel that skip what Triton has derived before.
 
-    Triton derives types, alignment and constants from the arguments of every launch, which takes
-    the host several times as long as the launch. Here the caller names them by a ``key``.
+    Triton derives types, alignment and constants from the arguments of every launch, and calls
+    the hooks of profilers, which takes the host several times as long as the launch. Here the
+    caller names what decides by a ``key``, and no hook is called.
     """
 
     def __init__(self, kernel: Any) -> None:
         self._kernel, self._compiled = kernel, {}
 
     def __call__(
-        self, grid: tuple[int, int, int], key: object, arguments: tuple[Any, ...], warps: int
+        self,
+        grid: tuple[int, int, int],
+        key: object,
+        tensors: tuple[Tensor, ...],
+        numbers: tuple[Any, ...],
+        warps: int,
     ) -> None:
         """Launch on the current device.
 
         Args:
             grid: Number of programs.
-            key: What decides the device, dtypes, whole numbers and constants of the arguments.
-            arguments: All arguments in their order, constants included.
+            key: What decides the device, the dtypes, and what Triton knows of the numbers.
+            tensors: The first arguments of the kernel.
+            numbers: The other arguments, constants included.
             warps: Number of warps per program.
         """
-        aligned = not any(isinstance(a, Tensor) and a.data_ptr() % 16 for a in arguments)
-        compiled = self._compiled.get(key) if aligned else None
-        if compiled is not None:
-            compiled[grid](*arguments)
+        pointers, bits = [a.data_ptr() for a in tensors], 0
+        for pointer in pointers:
+            bits |= pointer
+        aligned = not bits & 15
+        if aligned and (compiled := self._compiled.get(key)) is not None:
+            launch, stream_of, device, fixed = compiled
+            launch(*grid, stream_of(device), *fixed, *pointers, *numbers)
             return
-        compiled = self._kernel[grid](*arguments, num_warps=warps)
-        if aligned and _launches_directly():
-            self._compiled[key] = compiled  # None in the interpreter
+        compiled = self._kernel[grid](*tensors, *numbers, num_warps=warps)
+        # In the interpreter nothing is compiled.
+        if aligned and compiled is not None and _launches_directly():
+            self._compiled[key] = _direct(compiled, tensors[0].get_device())
+
+
+def _direct(compiled: Any, device: int) -> tuple[Any, Any, int, tuple[Any, ...]]:
+    """Return the launch of a compiled kernel, its stream as a function of the device, the device,
+    and the arguments between the stream and those of the kernel; the last three are hooks."""
+    stream_of = importlib.import_module("triton").runtime.driver.active.get_current_stream
+    fixed = compiled.function, compiled.packed_metadata, None, None, None
+    return compiled.run, stream_of, device, fixed
 
 
 @cache

@@ -21,6 +21,7 @@ class OffLength:
 
     def __init__(self) -> None:
         self._host: Tensor | None = None
+        self._seen: Any = None
 
     @property
     def host(self) -> Tensor:
@@ -32,14 +33,15 @@ class OffLength:
         if self._host is None:
             pinned = torch.cuda.is_available()
             self._host = torch.zeros(1, dtype=torch.int64, pin_memory=pinned)
+            self._seen = self._host.numpy()
         return self._host
 
     def take(self) -> tuple[float, int] | None:
         """Return distance and row of a wrong length that the device has met, and forget them."""
         # Read through NumPy, as every step does: operations of torch take the host longer.
-        if self._host is None or not (packed := int(self._host.numpy()[0])):
+        if self._seen is None or not (packed := int(self._seen[0])):
             return None
-        self._host.zero_()
+        self._seen[0] = 0
         row, bits = divmod(packed, 1 << 32)
         return float(np.uint32(bits).view(np.float32)), row
 

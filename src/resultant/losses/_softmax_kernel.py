@@ -278,39 +278,35 @@ def _softmax(
     **given: Any,
 ) -> None:
     views, queries, columns = rho.shape
-    tau, slope, shift = terms
-
-    def view_step(a: Tensor | None) -> int:
-        return 0 if a is None or a.dim() < 2 or len(a) == 1 else a.stride(0)
-
-    def step(a: Tensor | None) -> int:
-        return 0 if a is None or a.dim() == 0 or a.shape[-1] == 1 else a.stride(-1)
-
+    (kappa_view, _), *steps = [_steps(a) for a in (kappa, *terms)]
+    (tau_view, tau_step), (slope_view, slope_step), (shift_view, _) = steps
     rows, block, warps = MANY_TILE if views * queries >= MANY else FEW_TILE
-    steps = (
-        *(view_step(a) for a in (kappa, tau, slope, shift)),
-        *(step(a) for a in (tau, slope)),
-    )
-    flags = (
-        *(a is not None for a in (tau, slope, shift, own)),
+    numbers = (
+        *(queries, columns, given.get("width", 0), given.get("rho_scale", 1.0)),
+        *(given.get("number", 1), kappa_view, tau_view, slope_view, shift_view),
+        *(tau_step, slope_step, *[a is not None for a in (*terms, own)]),
         *("entropies" in given, "high" in given),
     )
-    sizes = queries, columns, given.get("width", 0), given.get("rho_scale", 1.0)
-    number = given.get("number", 1)
-    dtypes = tuple(a.dtype for a in (rho, kappa, offset, *terms) if a is not None)
+    types = [None if a is None else a.dtype for a in (rho, kappa, offset, *terms)]
     with device_of(rho):
         _launches(
-            (triton.cdiv(queries, rows), views, 1),
-            (rho.get_device(), *dtypes, p, *sizes, number, steps, flags),
+            (-(-queries // rows), views, 1),
+            (rho.get_device(), p, *types, *numbers),
             (
-                *(rho, kappa),
-                *(rho if a is None else a for a in (tau, slope, shift)),
-                *(offset, rho if own is None else own.contiguous()),
-                *(given.get(name, rho) for name in OUTPUTS),
-                *(*sizes, number, *steps, *flags, *constants(p, rho.dtype).values(), rows, block),
+                *(rho, kappa, *[rho if a is None else a for a in terms], offset),
+                *(rho if own is None else own.contiguous(), *[given.get(a, rho) for a in OUTPUTS]),
             ),
+            (*numbers, *constants(p, rho.dtype).values(), rows, block),
             warps,
         )
 
 
 _launches = Launcher(_softmax_rows)
+
+
+def _steps(a: Tensor | None) -> tuple[int, int]:
+    """Return the steps from view to view and from class to class, zero where all share a number."""
+    if a is None or not (shape := a.shape):
+        return 0, 0
+    by_view = a.stride(0) if len(shape) > 1 and shape[0] > 1 else 0
+    return by_view, a.stride(-1) if shape[-1] > 1 else 0

@@ -130,9 +130,10 @@ def edited_terms(
     key = kappa.get_device(), p, views, columns
     with device_of(kappa):
         _gain_launches(
-            (triton.cdiv(number, BLOCK), 1, 1),
+            (-(-number // BLOCK), 1, 1),
             (*key, vanishing),
-            (kappa, wide, g, number, vanishing, *fixed, BLOCK),
+            (kappa, wide, g),
+            (number, vanishing, *fixed, BLOCK),
             WARPS,
         )
         if realization == "cosine":
@@ -141,12 +142,10 @@ def edited_terms(
         edited = torch.empty_like(kappa, dtype=dtype)
         shift = torch.empty_like(edited) if preserve else edited
         _edited_launches(
-            (triton.cdiv(columns, BLOCK), 1, 1),
+            (-(-columns // BLOCK), 1, 1),
             (*key, dtype, realization),
-            (
-                *(g, kappa, tau, beta, edited, shift, lowest, views, columns),
-                *(star, preserve, *temperature_range(dtype), *fixed, BLOCK),
-            ),
+            (g, kappa, tau, beta, edited, shift, lowest),
+            (views, columns, star, preserve, *temperature_range(dtype), *fixed, BLOCK),
             WARPS,
         )
     if star:

@@ -7,6 +7,8 @@ gradient."""
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 import triton
 import triton.language as tl
@@ -62,20 +64,27 @@ def mean(sums: Tensor, mu: Tensor, R: Tensor, kappa: Tensor | None = None, view:
     float64 and mu has any floating dtype. ``kappa`` [...] float64 gets the concentrations of the
     estimator ``proco``. The results of several views [V, ...] are written one ``view`` at a time.
     """
-    if rows := sums.numel() // sums.shape[-1]:
-        block = min(MEAN_BLOCK, triton.next_power_of_2(mu.shape[-1]))
-        warps = max(1, block // MEAN_WARP)
-        p, most = mu.shape[-1], 0.0 if kappa is None else MAX_KAPPA
+    p, most = mu.shape[-1], 0.0 if kappa is None else MAX_KAPPA
+    if rows := sums.numel() // (p + 1):
+        block, warps = _row_block(p)
         with device_of(sums):
             _mean_launches(
                 (rows, 1, 1),
                 (sums.get_device(), mu.dtype, p, most),
-                (sums, mu, R, R if kappa is None else kappa, view, p, block, ZERO_LENGTH, most),
+                (sums, mu, R, R if kappa is None else kappa),
+                (view, p, block, ZERO_LENGTH, most),
                 warps,
             )
 
 
 _mean_launches = Launcher(_mean_rows)
+
+
+@cache
+def _row_block(p: int) -> tuple[int, int]:
+    """Return the entries of a row of length p that a program holds, and its warps."""
+    block = min(MEAN_BLOCK, triton.next_power_of_2(p))
+    return block, max(1, block // MEAN_WARP)
 
 
 @triton.jit(do_not_specialize=["view"])
@@ -114,15 +123,15 @@ def enter(
     ``off`` [1] gets the row and the distance from one of a length that exceeds the tolerance, if
     any does, as `OffLength.host` describes. It may be pinned memory of the host.
     """
-    p = z.shape[-1]
-    block = min(MEAN_BLOCK, triton.next_power_of_2(p))
-    rows, number = rows.contiguous(), len(old)
+    p, number = z.shape[-1], old.shape[0]
+    block, warps = _row_block(p)
     with device_of(z):
         _enter_launches(
-            (len(rows), 1, 1),
+            (rows.shape[0], 1, 1),
             (z.get_device(), z.dtype, p, number, tolerance),
-            (z, rows, old, new, off, number, view, p, block, tolerance),
-            max(1, block // MEAN_WARP),
+            (z, rows.contiguous(), old, new, off),
+            (number, view, p, block, tolerance),
+            warps,
         )
 
 

@@ -172,23 +172,23 @@ class ProCoBank(WideModule):
         """
         views, all_y, here = self.collect(z, y)
         samples, rows = self.samples(views, all_y)
-        dtype = COMPUTE_DTYPE[z.dtype]
-        mu = z.new_empty(len(views), len(self.old), self.dim, dtype=dtype)
-        R = self.old.new_empty(mu.shape[:-1])
-        kernels = bank_kernels(self.old) if self.estimator == "proco" else None
+        old, number, dtype = self.old, views.shape[0], COMPUTE_DTYPE[z.dtype]
+        mu = old.new_empty(number, old.shape[0], self.dim, dtype=dtype)
+        R = old.new_empty(number, old.shape[0])
+        kernels = bank_kernels(old) if self.estimator == "proco" else None
         kappa = None if kernels is None else torch.empty_like(R)
         queries, own = views, None
         if self.leave_out:
             queries = views[:, here]
             own = z.new_empty(queries.shape, dtype=dtype), R.new_empty(queries.shape[:-1])
-        for v in range(len(views)):
+        for v in range(number):
             self.enter(samples, rows, v)
             if kernels is not None:
-                kernels.mean(self.old, mu, R, kappa, v)
+                kernels.mean(old, mu, R, kappa, v)
             else:
-                write_mean(self.old, mu[v], R[v])
+                write_mean(old, mu[v], R[v])
             if own is not None:
-                self.write_without(queries[v], self.old[self.rows(y)], own[0][v], own[1][v])
+                self.write_without(queries[v], old[self.rows(y)], own[0][v], own[1][v])
         return Snapshot(mu, R, *(own or (None, None)), kappa=kappa)
 
     def collect(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor, slice]:

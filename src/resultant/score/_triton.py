@@ -188,8 +188,9 @@ def _launch(
     _launches(
         (triton.cdiv(width, block), min(HIGHEST, triton.cdiv(rows, deep * tiles)), 1),
         (rho.get_device(), dtype, p, many, *known, *steps, *flags),
+        tensors,
         (
-            *(*tensors, *sizes, *steps),
+            *(*sizes, *steps),
             *(polynomial(p, dtype) if many else NO_POLYNOMIAL),
             *(*constants(p, dtype).values(), *flags),
         ),
