@@ -173,7 +173,7 @@ def should_validate(validate_args: bool | None, *arguments: object) -> bool:
     if torch.compiler.is_compiling():
         return False
     if validate_args is None:
-        return all([a.is_cpu for a in arguments if isinstance(a, Tensor)])
+        return all(a.is_cpu for a in arguments if isinstance(a, Tensor))
     return validate_args
 
 
