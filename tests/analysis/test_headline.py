@@ -22,11 +22,11 @@ def test_another_rule_is_better_than_the_advised_one(small: FrozenSpace) -> None
     options = {"metric": "accuracy", "margin": 0.005, "judged": 100, "how": "", "whom": ""}
     near = Difference(0.001, -0.002, 0.004, "equivalent")
     result, sentences = headline((row, cosine, knn), row, cosine, knn, near, **options)
-    assert result == "tie" and "but ties with the best vMF rule, Cosine" in sentences[0]
+    assert result == "tie" and "it ties with the best vMF rule, Cosine" in sentences[0]
     assert sentences[1].startswith("For accuracy alone use kNN; among vMF rules use ")
     unsure = replace(near, low=-0.01, verdict="undecided")
     _, (found, *_) = headline((row, cosine, knn), row, cosine, knn, unsure, **options)
-    assert "but these rows cannot tell it from Cosine" in found
+    assert "its lead over the best vMF rule, Cosine" in found
     assert "on the held-out rows Cosine has +5.00 points" in sentences[1]
     assert "temperature" not in rule_text(cosine)
     # The settings of the advised rule are on the grid.

@@ -8,11 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from browser import CHROMIUM, Browser
 from quick_pdf import quick_pdf as quick_pdf
 from resultant.analysis import Analysis, FrozenSpace, analyze_space
-from resultant.analysis.advice import Advice, Caution, Difference, Probabilities, RuleRow
+from resultant.analysis.advice import (
+    Advice,
+    Caution,
+    Difference,
+    Probabilities,
+    Reliability,
+    RuleRow,
+)
 from resultant.analysis.arcs import arcs
 from resultant.analysis.response import response
 from resultant.report.analysis_page import analysis_page
@@ -36,7 +44,9 @@ def space() -> FrozenSpace:
 @pytest.fixture(scope="session")
 def advice() -> Advice:
     """An advice in which a reference is best."""
-    quality = Probabilities(1.9, 0.3), Probabilities(1.7, 0.02)
+    at = torch.tensor([0.2, 0.5, 0.8])
+    bins = Reliability(torch.tensor([30, 40, 30]), at, at)
+    quality = Probabilities(1.9, 0.3, bins), Probabilities(1.7, 0.02, bins)
     groups: dict[str, float | None] = {"head": 0.8, "medium": None, "tail": 0.4}
 
     def row(key: str, name: str, kind: str, accuracy: float, **more: Any) -> RuleRow:

@@ -134,7 +134,7 @@ def test_sliders_give_the_numbers_of_class_scores(
     shown = [f"{100 * float(r.mean()):.2f}\u00a0%" for r in right]
     assert rows["accuracy"][: own + 1] == shown[: own + 1]
     nll = torch.nn.functional.cross_entropy(scores.double(), y)
-    assert float(rows["log-loss"][own]) == pytest.approx(float(nll), abs=6e-4)
+    assert float(rows["log-loss, not scaled"][own]) == pytest.approx(float(nll), abs=6e-4)
     change = kept.js(f"figures.source('{GROUP}-class').data['{GROUP}-classes-2-y']")
     assert change == pytest.approx((100 * (per_class[1] - per_class[0])).tolist())
     texts = kept.js(f"figures.source('{GROUP}-class').data['change (points)']")

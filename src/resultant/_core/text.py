@@ -48,6 +48,11 @@ def shown(name: str) -> str:
     return name or '""'
 
 
+def class_name(name: str) -> str:
+    """The name of a class in a sentence; digits are a label."""
+    return f"class {name}" if name.isdecimal() else shown(name)
+
+
 def visible(text: str) -> str:
     """A text without control characters, which could steer a terminal; lines stay lines."""
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)

@@ -12,7 +12,14 @@ and `references` are further classifiers, `judging` measures all of them on held
 `sampling` serve the questions, `response` and `arcs` the sliders of a page.
 """
 
-from resultant.analysis.advice import Advice, Caution, Difference, Probabilities, RuleRow
+from resultant.analysis.advice import (
+    Advice,
+    Caution,
+    Difference,
+    Probabilities,
+    Reliability,
+    RuleRow,
+)
 from resultant.analysis.advising import advise
 from resultant.analysis.cosine import (
     CosineAgreement,
@@ -30,7 +37,7 @@ from resultant.analysis.finite_sample import (
 from resultant.analysis.fits import FitComparison, compare_fits
 from resultant.analysis.gains import GainDistribution, gain_distribution
 from resultant.analysis.goodness import GoodnessOfFit, goodness_of_fit
-from resultant.analysis.grid import GridPoint, RealizationGrid, Reliability, realization_grid
+from resultant.analysis.grid import GridPoint, RealizationGrid, realization_grid
 from resultant.analysis.intercepts import (
     FocusClass,
     InterceptDrift,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
 from resultant.analysis.result import Result
 
 RULE_NAMES = {
@@ -41,12 +43,23 @@ class Difference(Result):
 
 
 @dataclass(frozen=True, eq=False)
+class Reliability(Result):
+    """``count``, mean ``confidence`` and ``accuracy`` [15] in equal bins of the largest
+    probability; NaN in an empty bin."""
+
+    count: Tensor
+    confidence: Tensor
+    accuracy: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class Probabilities(Result):
     """Quality of probabilities on the held-out rows: mean cross-entropy in nats, and expected
-    calibration error of 15 bins (None for fewer than 30 rows)."""
+    calibration error of 15 bins with these bins (None for fewer than 30 rows)."""
 
     nll: float
-    ece: float | None
+    ece: float | None = None
+    reliability: Reliability | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +140,8 @@ class Advice(Result):
         warnings: Warnings about the data.
         left_out: A sentence about references that are too large, or "".
         snippet: Python that fits and saves the advised rule, and prints its accuracy.
-        reference_snippet: Python that fits the best reference, if that is better, or "".
+        reference_snippet: Python that fits the best reference, if that is ahead by the margin or
+            more, or "".
         seconds: Seconds for the choice of settings, the references and all together.
     """
 

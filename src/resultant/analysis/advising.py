@@ -41,8 +41,9 @@ from resultant.classes.rule import Rule
 from resultant.classifiers.calibrators import METHODS, fit_calibrators
 from resultant.classifiers.choice import ERRORS, LOSS_MARGIN, MARGIN, Choice, Search
 
-# Held-out rows that judge at most with fast references.
+# Held-out rows that judge at most with fast references, and these rows times classes.
 JUDGED = 50_000
+JUDGED_CELLS = 100_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,8 @@ class Plan:
 
 
 def plan(space: FrozenSpace, most: int | None = JUDGED, seed: int = 0) -> Plan:
-    """Draw the rows that choose, and ``most`` held-out rows that judge.
+    """Draw the rows that choose, and ``most`` held-out rows that judge, fewer where classes are
+    thousands; all for None.
 
     Raises:
         UnansweredError: There are fewer than two held-out rows.
@@ -70,8 +72,9 @@ def plan(space: FrozenSpace, most: int | None = JUDGED, seed: int = 0) -> Plan:
         raise UnansweredError(f"expected two held-out rows or more, got {len(space.test)}")
     metric = metric_of(space)
     judged = None
-    if most is not None and len(space.test) > most:
-        judged = sample_rows(len(space.test), most, seed)
+    if most is not None:
+        most = min(most, JUDGED_CELLS // space.num_classes)
+        judged = sample_rows(len(space.test), most, seed) if len(space.test) > most else None
     return Plan(metric, choosing_rows(space, metric, seed=seed), judged)
 
 
@@ -146,7 +149,7 @@ def settle(
     key, accuracy = chosen.point.realization, chosen.accuracy
     how = f"the best by {rows.described}"
     if chosen.point != best.point:
-        how = f"the plainest rule within {100 * MARGIN:g} points of {how}"
+        how = f"the plainest rule that ties with {how}"
     mixture = choose_mixture(space, rows, temperature, calibration) if mixtures else None
     if mixture is not None:
         rules.append(mixture.rule)
@@ -251,6 +254,7 @@ def advise(
     key = settled.key
     table = compared(judgements, key, labels, metric, margin)
     advised = next(row for row in table if row.key == key)
+    best = max(table, key=value)
     best_vmf = max((row for row in table if row.kind == "vmf"), key=value)
     best_reference = max((r for r in table if r.kind == "reference"), key=value, default=None)
     lead, right = None, {j.row.key: j.prediction == labels for j in judgements}
@@ -283,13 +287,14 @@ def advise(
     snippet = reference = ""
     if source is not None:
         snippet = vmf_snippet(advised, source)
-        if verdict == "reference" and best_reference and best_reference.rows == len(space.train):
-            reference = reference_snippet(best_reference, source)
+        ahead = best is best_reference and value(best) - value(advised) >= margin
+        if ahead and best.rows == len(space.train):
+            reference = reference_snippet(best, source)
     advice = Advice(
         headline=sentences,
         verdict=verdict,
         advised=key,
-        best=max(table, key=value).key,
+        best=best.key,
         metric=metric,
         margin=margin,
         table=table,

@@ -67,10 +67,11 @@ def _duplicates(space: FrozenSpace, hashes: Callable[[Vectors], Tensor]) -> Iter
         number = int(torch.isin(hashes(vectors), seen).sum())
         if number:
             text = f"{number:,} of {len(vectors):,} {name} rows {'is' if number == 1 else 'are'}"
+            most = f"{100 * number / len(vectors):.2g} points"
             yield Caution(
                 "duplicates",
-                f"{text} also among the training rows, number for number: accuracies are too high. "
-                "Remove the duplicates, or split by image before the features are extracted.",
+                f"{text} also among the training rows, number for number: accuracies may be up to "
+                f"{most} too high. Remove the duplicates from one of the splits.",
             )
 
 

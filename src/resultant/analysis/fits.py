@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from resultant.analysis.advice import RULE_NAMES
 from resultant.analysis.metrics import class_means, paired_gain, rank_correlation
 from resultant.analysis.result import Result, UnansweredError
 from resultant.analysis.sampling import rank_in_class, sample_rows
@@ -263,7 +264,8 @@ def _sentence(rows: tuple[FitRow, ...], gains: Iterable[str], decisions: Iterabl
         parts.append(f"{FITS[row.name]} changes the mean gain by {change:+.0f} %")
     for row in (r for r in rows if r.name in decisions):
         most = max(row.decisions, key=lambda d: abs(d.gain))
-        what = f"changes the accuracy of {most.realization} by {100 * most.gain:+.1f} points"
+        rule = RULE_NAMES[most.realization]
+        what = f"changes the accuracy of {rule} by {100 * most.gain:+.1f} points"
         parts.append(f"{FITS[row.name]} {what}")
     if not parts:
         tried = ", ".join(FITS[row.name] for row in rows[1:])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from resultant._core.text import counted, one_line, shortened, shown
+from resultant._core.text import class_name, counted, one_line, shortened
 from resultant.analysis.judging import difference, metric_weights
 from resultant.analysis.metrics import SIGNIFICANCE
 from resultant.analysis.space import FrozenSpace
@@ -56,7 +56,7 @@ def gainers(
 
     def named(change: tuple[float, int]) -> str:
         gain, c = change
-        name = f"class {c}" if names is None else shortened(shown(one_line(names[c])), LONGEST)
+        name = f"class {c}" if names is None else shortened(class_name(one_line(names[c])), LONGEST)
         return f"{name} ({100 * gain:+.1f} points)"
 
     single = [f"wins most in {named(up[0])}"] if up else []

@@ -28,16 +28,6 @@ MEASURED = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
-class Reliability(Result):
-    """``count``, mean ``confidence`` and ``accuracy`` [15] in equal bins of the largest
-    probability; NaN in an empty bin."""
-
-    count: Tensor
-    confidence: Tensor
-    accuracy: Tensor
-
-
-@dataclass(frozen=True, eq=False)
 class GridPoint(Result):
     """One policy on all held-out queries.
 
@@ -48,8 +38,8 @@ class GridPoint(Result):
         balanced: Mean of ``per_class``.
         groups: Mean of ``per_class`` per shot group.
         per_class: Accuracy per class [C], NaN for a class without queries.
-        nll: Mean cross-entropy in nats.
-        ece: Expected calibration error of 15 bins.
+        nll: Mean cross-entropy in nats, without a fitted scale.
+        ece: Expected calibration error of 15 bins, without a fitted scale.
         change: Accuracy minus that of native at the same gamma.
         agreement: Fraction of predictions equal to those of cosine at the same gamma.
     """
@@ -64,7 +54,6 @@ class GridPoint(Result):
     per_class: Tensor | None = None
     nll: float | None = None
     ece: float | None = None
-    reliability: Reliability | None = None
     change: float | None = None
     agreement: float | None = None
 
@@ -157,8 +146,8 @@ def _points(
     right = prediction == decisions.labels
     accuracy = right.double().mean(1).tolist()
     per_class = class_means(right, decisions.labels, space.num_classes)
-    bins = confidence_bins(confidence, right)
-    errors, losses = calibration_error(*bins).tolist(), nll.double().mean(1).tolist()
+    errors = calibration_error(*confidence_bins(confidence, right)).tolist()
+    losses = nll.double().mean(1).tolist()
     balanced, groups = per_class.nanmean(1).tolist(), space.group_means(per_class)
     bases = {
         gamma: [Policy(name, gamma=gamma).canonical for name in FIXED]
@@ -175,7 +164,6 @@ def _points(
             per_class=per_class[k],
             nll=losses[k],
             ece=errors[k],
-            reliability=Reliability(*(a[k] for a in bins)),
             change=accuracy[k] - native[policy.gamma],
             agreement=float(same.double().mean()),
         )

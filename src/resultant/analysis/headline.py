@@ -69,19 +69,21 @@ def headline(
         whom: The groups and classes that gain or lose by the advised rule.
     """
 
+    def number(row: RuleRow) -> float:
+        return row.accuracy if metric == "accuracy" else row.balanced
+
     def value(row: RuleRow) -> str:
-        return percent(row.accuracy if metric == "accuracy" else row.balanced)
+        return percent(number(row))
 
     word = "accuracy" if metric == "accuracy" else "balanced accuracy"
     rows = f"{judged:,} held-out rows"
-    mixed, buys = advised.key == "mixture", BUYS
-    use = f"Use {rule_text(advised)}, {how}"
-    if mixed:
-        buys = f"{BUYS}, with one distribution per class; a mixture takes several passes"
-    if advised.difference is None and best_vmf.difference is not None:
-        d = best_vmf.difference
-        if not d.tied and best_vmf.key != advised.key:
-            use += f"; on the held-out rows {best_vmf.name} has {interval(d)} over this choice"
+    use, buy = f"Use {rule_text(advised)}, {how}", f"vMF rules {{}}buy {BUYS}"
+    if advised.key == "mixture":
+        plain = max((r for r in table if r.kind == "vmf" and r is not advised), key=number)
+        buy = f"one distribution per class ({plain.name}, {value(plain)}) would {{}}buy {BUYS}"
+    d = best_vmf.difference
+    if d is not None and not d.tied:
+        use += f"; on the held-out rows {best_vmf.name} has {interval(d)} over this choice"
     before, after = advised.before.nll, advised.after.nll
     calibrated = (
         f"its {_calibration(advised)} takes the log-loss of its probabilities "
@@ -93,61 +95,53 @@ def headline(
         calibrated += ", slightly worse"
     if best_reference is None:
         found = f"{advised.name} has {value(advised)} {word} on {rows}; no reference was run."
-        return "alone", (found, f"{use}; {calibrated}.", f"{whom}; vMF rules buy {buys}.")
+        return "alone", (found, f"{use}; {calibrated}.", f"{whom}; {buy.format('')}.")
     assert lead is not None
-    against = f"{best_reference.name} {value(best_reference)}"
+    verdict, still, cost = "tie", "also ", ""
+    alone = f"For accuracy alone use {best_reference.name}; among vMF rules u{use[1:]}"
+    d = best_reference.difference
+    assert d is not None
+    own = f"{rule_text(advised)} has {value(advised)}"
     if lead.verdict == "better":
+        verdict, use, still = "reference", alone, "still "
         found = (
             f"{best_reference.name} is better than every vMF rule: {value(best_reference)} {word} "
             f"on {rows}, {interval(lead)} over {best_vmf.name} ({value(best_vmf)})."
         )
-        do = (
-            f"For accuracy alone use {best_reference.name}; among vMF rules "
-            f"{use[0].lower()}{use[1:]}; {calibrated}."
-        )
-        cost = f"{advised.fit_seconds:.2g} s of fit against {best_reference.fit_seconds:.2g} s"
-        return "reference", (found, do, f"{whom}; vMF still buys {buys} ({cost}).")
-    ahead = [r for r in table if r.kind == "reference" and r.difference is not None]
-    above = any(r.difference and r.difference.verdict == "better" for r in ahead)
-    tied = any(r.difference and r.difference.tied for r in ahead)
-    if above:
-        if lead.verdict == "equivalent":
-            best = f"ties with the best vMF rule, {best_vmf.name} ({value(best_vmf)}"
-        else:
-            best = f"these rows cannot tell it from {best_vmf.name} ({value(best_vmf)}"
+        cost = f" ({advised.fit_seconds:.2g} s of fit against {best_reference.fit_seconds:.2g} s)"
+    elif any(r.difference.verdict == "better" for r in _references(table) if r.difference):
+        use, other = alone, f"{best_vmf.name} ({value(best_vmf)}, {interval(lead)})"
+        tie = f"it ties with the best vMF rule, {other}"
+        if lead.verdict != "equivalent":
+            tie = f"its lead over the best vMF rule, {other}, may be chance"
         found = (
-            f"{against} {word} on {rows} is above the advised {rule_text(advised)} with "
-            f"{value(advised)}, but {best}, {interval(lead)})."
+            f"{best_reference.name} has {value(best_reference)} {word} on {rows}, more than the "
+            f"advised {rule_text(advised)} with {value(advised)}; {tie}."
         )
-        use = f"For accuracy alone use {best_reference.name}; among vMF rules u{use[1:]}"
-        verdict = "tie"
-    elif tied:
-        d = best_reference.difference
-        assert d is not None
-        both = f"{rule_text(advised)} has {value(advised)} {word} on {rows}, the best reference"
-        both = f"{both} {against}, {interval(d)}"
-        if d.verdict == "equivalent":
-            found = f"A tie: {both}, less than {100 * margin:g} points apart."
-        elif d.gain >= margin:
-            found = (
-                f"Undecided: {best_reference.name} is ahead with {value(best_reference)} {word} on "
-                f"{rows}, {interval(d)} over {rule_text(advised)} with {value(advised)}, which "
-                "these rows cannot tell from a tie."
-            )
-            use = f"For accuracy alone try {best_reference.name}; among vMF rules u{use[1:]}"
-        else:
-            found = f"Undecided: {both}, which these rows cannot tell from a tie."
-        verdict = "tie"
-    else:
-        d = best_reference.difference
-        assert d is not None
-        behind = Difference(-d.gain, -d.high, -d.low, "better")
+    elif not any(r.difference.tied for r in _references(table) if r.difference):
+        verdict = "vmf"
+        behind = interval(Difference(-d.gain, -d.high, -d.low, "better"))
         found = (
             f"{rule_text(advised)} is better than every reference: {value(advised)} {word} on "
-            f"{rows}, {interval(behind)} over {against}."
+            f"{rows}, {behind} over {best_reference.name} ({value(best_reference)})."
         )
-        verdict = "vmf"
-    return verdict, (found, f"{use}; {calibrated}.", f"{whom}; vMF rules also buy {buys}.")
+    elif d.gain >= margin:
+        use = alone.replace("alone use", "alone try")
+        found = (
+            f"Undecided: {best_reference.name} is ahead with {value(best_reference)} {word} on "
+            f"{rows}, and {own}; the difference, {interval(d)}, may be chance."
+        )
+    else:
+        both = f"{own} {word} on {rows}, and the best reference, {best_reference.name}, "
+        both += f"{value(best_reference)}; the difference, {interval(d)},"
+        found = f"Undecided: {both} may be chance."
+        if d.verdict == "equivalent":
+            found = f"A tie: {both} is below {100 * margin:g}."
+    return verdict, (found, f"{use}; {calibrated}.", f"{whom}; {buy.format(still)}{cost}.")
+
+
+def _references(table: Sequence[RuleRow]) -> list[RuleRow]:
+    return [row for row in table if row.kind == "reference"]
 
 
 def _calibration(row: RuleRow) -> str:

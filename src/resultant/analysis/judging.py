@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.arrays import exponentials, largest
-from resultant.analysis.advice import Difference, Probabilities, RuleRow
+from resultant.analysis.advice import Difference, Probabilities, Reliability, RuleRow
 from resultant.analysis.metrics import (
     NORMAL,
     SIGNIFICANCE,
@@ -142,7 +142,7 @@ def _judgement(
     accuracy = float(right.double().mean())
     low, high = wilson(accuracy, len(labels))
     before, after = (
-        Probabilities(float(nll.mean()), _error(confidence, right))
+        _probabilities(float(nll.mean()), confidence, right)
         for nll, confidence in (column[1:3], column[3:5])
     )
     row = RuleRow(
@@ -165,11 +165,11 @@ def _judgement(
     return Judgement(row, prediction)
 
 
-def _error(confidence: Tensor, right: Tensor) -> float | None:
-    """Return the calibration error, None for rows that are too few for bins."""
+def _probabilities(nll: float, confidence: Tensor, right: Tensor) -> Probabilities:
     if len(right) < FEW_ROWS:
-        return None
-    return float(calibration_error(*confidence_bins(confidence, right)))
+        return Probabilities(nll)
+    bins = confidence_bins(confidence, right)
+    return Probabilities(nll, float(calibration_error(*bins)), Reliability(*bins))
 
 
 def wilson(accuracy: float, number: int) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.classifiers.calibration import fit_scale, log_losses
 from resultant.classifiers.calibrators import METHODS, fit_calibrators
-from resultant.classifiers.choice import AXES
+from resultant.classifiers.choice import AXES, LEAST, beyond
 from resultant.classifiers.components import Components, fit_components
 
 KEY, NAME = "mixture", "Native mixture"
@@ -24,8 +24,9 @@ KEY, NAME = "mixture", "Native mixture"
 # Rows times dimension up to which mixtures are fitted.
 ENTRIES = 200_000
 
-# Components per class that are tried.
-NUMBERS = (2, 4, 8)
+# Rows of the smallest class at least, and rows per component at least.
+LEAST_ROWS = 16
+ROWS_PER_COMPONENT = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +54,14 @@ def choose_mixture(
 ) -> MixtureChoice | None:
     """Choose the number of components and the temperature; None where rows are many or few.
 
-    The rows of the first fold choose, the other training rows are fitted.
+    The rows of the first fold choose, the other training rows are fitted. The number doubles and
+    the temperature halves while the loss falls.
     """
     fitted = torch.arange(len(space.labels))
     if space.fitting is not None:
         fitted = space.fitting.nonzero().squeeze(1)
     least = int(space.statistics.count.min())
-    if len(fitted) * space.dim > ENTRIES or least < 2 * max(NUMBERS):
+    if len(fitted) * space.dim > ENTRIES or least < LEAST_ROWS:
         return None
     pool = fitted if rows.folds is None else (rows.folds != 0).nonzero().squeeze(1)
     chosen = (rows.fold == 0).nonzero().squeeze(1)
@@ -69,15 +71,22 @@ def choose_mixture(
     query, own = unit(source[index], rows.split, index).to(space.dtype), rows.labels[chosen]
     weights = rows.weights[chosen] / rows.weights[chosen].sum()
     best: tuple[float, int, float, float, Tensor, Tensor] | None = None
-    for number in NUMBERS:
-        components = _fit(space, pool, number)
-        for tau in AXES["temperature"] if temperature is None else (temperature,):
+    taus = list(AXES["temperature"] if temperature is None else (temperature,))
+    number, at_edge = 2, True
+    while at_edge and ROWS_PER_COMPONENT * number <= least:
+        components, at_edge = _fit(space, pool, number), False
+        for tau in taus:
             s = _scores(space, components, tau, query)
             scale = fit_scale(s, own, weights)
             losses = log_losses(s, own, scale)
             loss = float(losses @ weights)
-            if best is None or loss < best[0]:
-                best = loss, number, tau, scale, losses, s
+            if best is not None and loss >= best[0] - LEAST * max(1.0, best[0]):
+                continue
+            best, at_edge = (loss, number, tau, scale, losses, s), True
+            lower = beyond("temperature", tau, True)
+            if temperature is None and tau == taus[-1] and lower is not None:
+                taus.append(lower)
+        number *= 2
     assert best is not None
     _, number, tau, scale, losses, s = best
     accuracy = float((s.argmax(1) == own).double() @ weights)

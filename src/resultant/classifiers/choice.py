@@ -10,7 +10,7 @@ best, the plainest is taken (`simplified`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -105,28 +105,15 @@ class Search:
         return self._choices[point]
 
     def plainest(self, best: Choice, realization: str | None = None) -> Choice:
-        """Return the plainest of all evaluated points that tie with the best, by `departures`.
+        """Return the `plainest` of all evaluated points.
 
         Args:
             best: The best point.
             realization: Realization of the point, by default any.
         """
-        least, most = best.accuracy - MARGIN, LOSS_MARGIN * max(1.0, best.loss)
-
-        def ties(choice: Choice) -> bool:
-            if choice.accuracy < least or realization not in (None, choice.point.realization):
-                return False
-            difference = choice.losses - best.losses
-            mean = float(difference @ self.weights)
-            error = math.sqrt(float((self.weights * (difference - mean)).square().sum()))
-            return mean <= max(most, ERRORS * error)
-
         evaluated = (choice for choice in self._choices.values() if choice is not None)
-        return min(
-            filter(ties, evaluated),
-            key=lambda c: (departures(c.point), PREFERENCE.index(c.point.realization), c.loss),
-            default=best,
-        )
+        wanted = (c for c in evaluated if realization in (None, c.point.realization))
+        return plainest(wanted, best, self.weights)
 
     def scores(self, point: Point) -> Tensor:
         """Compute the scores [M, C] of the rows at a point, NaN for a class without temperature."""
@@ -221,6 +208,31 @@ class Search:
         if best is None or other.loss < best.loss - LEAST * max(1.0, best.loss):
             return other
         return best
+
+
+def plainest(choices: Iterable[Choice], best: Choice, weights: Tensor) -> Choice:
+    """Return the plainest of the choices that tie with the best, by `departures`.
+
+    Args:
+        choices: Points on the same rows.
+        best: The best point.
+        weights: Weights [M] of the rows, which sum to one.
+    """
+    most = LOSS_MARGIN * max(1.0, best.loss)
+
+    def ties(choice: Choice) -> bool:
+        if choice.accuracy < best.accuracy - MARGIN:
+            return False
+        difference = choice.losses - best.losses
+        mean = float(difference @ weights)
+        error = math.sqrt(float((weights * (difference - mean)).square().sum()))
+        return mean <= max(most, ERRORS * error)
+
+    return min(
+        filter(ties, choices),
+        key=lambda c: (departures(c.point), PREFERENCE.index(c.point.realization), c.loss),
+        default=best,
+    )
 
 
 def beyond(name: str, value: float, low: bool) -> float | None:

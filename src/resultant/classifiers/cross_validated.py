@@ -13,7 +13,7 @@ from resultant._core.validation import finite_number
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.calibrators import METHODS, Calibrators, fit_calibrators
-from resultant.classifiers.choice import beyond
+from resultant.classifiers.choice import Choice, Point, beyond, plainest
 from resultant.classifiers.fold_scores import Fold, FoldScores
 from resultant.classifiers.left_out import (
     Part,
@@ -76,19 +76,22 @@ class VMFClassifierCV(VMFScores):
             are still those of the largest score. None: no factor, for scores as they are.
 
     Attributes:
-        best_params_: Chosen parameters, with ``best_index_`` and ``best_score_``.
+        best_params_: Chosen parameters, with ``best_index_`` and ``best_score_``: the plainest
+            point that ties with that of the best score, as `resultant analyze` chooses (accuracy
+            within half a point; log-loss within 0.01 or two standard errors).
         scale_: Factor of the scores, fitted on the rows left out at the chosen parameters, with
             which `predict_proba` is calibrated.
         cv_results_: For each point ``params``, ``param_*``, its fitted ``scale``, and
             ``mean_test_*``, ``std_test_*``, ``rank_test_*`` and ``split*_test_*`` of both
             scorings; ``*_test_score`` is the chosen scoring.
-        matters_: Comparisons of the best point with the best point that has one parameter at its
-            reference (``realization``, ``beta``, ``temperature``, ``prior``), and with the point
-            that has all parameters there (``all``). Each has the ``gain`` in the score with its
-            ``standard_error`` over folds (over rows for ``loo``) and the 95 % ``interval`` of a
-            bootstrap of paired rows, both for the given choice; ``held_out_gain``, in which each
-            fold is judged by the choice of the others (in at most ten groups), which is free of
-            the optimism of the choice; and ``reference``, the parameters compared with.
+        matters_: Comparisons of the point of the best score with the best point that has one
+            parameter at its reference (``realization``, ``beta``, ``temperature``, ``prior``), and
+            with the point that has all parameters there (``all``). Each has the ``gain`` in the
+            score with its ``standard_error`` over folds (over rows for ``loo``) and the 95 %
+            ``interval`` of a bootstrap of paired rows, both for the given choice;
+            ``held_out_gain``, in which each fold is judged by the choice of the others (in at most
+            ten groups), which is free of the optimism of the choice; and ``reference``, the
+            parameters compared with.
         unscored_: Number of rows left out of neg_log_loss.
 
     Raises:
@@ -197,6 +200,7 @@ class VMFClassifierCV(VMFScores):
             added = self._beyond(grid) if self.extend else None
         self.unscored_ = int(sum(fold.absent.sum() for fold in folds))
         self._compare(params, folds, loo)
+        self._simplify(scales, folds, loo)
         self.scale_ = scales[self.best_index_]
         self.calibrators_ = None
         if self.calibration in METHODS:
@@ -301,6 +305,25 @@ class VMFClassifierCV(VMFScores):
         self.best_index_ = int(results["rank_test_score"].argmin())
         self.best_params_ = params[self.best_index_]
         self.best_score_ = float(table.mean[self.best_index_])
+
+    def _simplify(self, scales: list[float], folds: list[Fold], loo: bool) -> None:
+        """Take the plainest point that ties with the best."""
+        losses, hits = (FoldScores.of(folds, scoring, loo) for scoring in SCORINGS)
+        points = {
+            i: Choice(
+                Point(**self.cv_results_["params"][i]),
+                scales[i],
+                -losses.mean[i],
+                torch.from_numpy(-losses.rows[i]),
+                hits.mean[i],
+            )
+            for i in np.flatnonzero(np.isfinite(losses.mean)).tolist()
+        }
+        weights = torch.from_numpy(losses.row_weight / losses.row_weight.sum())
+        chosen = plainest(points.values(), points[self.best_index_], weights)
+        self.best_index_ = next(i for i, point in points.items() if point is chosen)
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
 
     def _compare(self, params: list[dict[str, Any]], folds: list[Fold], loo: bool) -> None:
         """Compare the best point with those that have parameters at their reference."""

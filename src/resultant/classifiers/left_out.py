@@ -36,8 +36,9 @@ KEPT = 12
 FOLDS = 5
 # Rows times classes and points that fit scales at most.
 SCALE_CELLS = 1 << 26
-# Rows times classes that choose at most, and rows that choose at least.
+# Rows times classes that choose about, and at most, and rows that choose at least.
 CHOICE_CELLS = 1 << 17
+MOST_CELLS = 1 << 23
 CHOICE_ROWS = 1024
 
 
@@ -173,10 +174,10 @@ def left_out_parts(
         )
 
 
-def at_most(rows: Tensor, number: float) -> Tensor:
-    """Return twice ``number`` of the rows [M] at random, all if there are fewer: one row per class
-    is too much where classes are thousands."""
-    most = 2 * int(number)
+def at_most(rows: Tensor, number: float, num_classes: int) -> Tensor:
+    """Return twice ``number`` of the rows [M] at random, or fewer where classes are thousands; all
+    if there are fewer."""
+    most = max(CHOICE_ROWS, min(2 * int(number), MOST_CELLS // num_classes))
     if len(rows) <= most:
         return rows
     drawn = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:most]
@@ -213,7 +214,7 @@ def sampled_folds(
     fold = (rank + y) % FOLDS
     number = max(CHOICE_ROWS, CHOICE_CELLS // C)
     kept = (number / len(y) * counts.double()).ceil()
-    chosen = at_most((rank < kept[y]).nonzero().squeeze(-1), number)
+    chosen = at_most((rank < kept[y]).nonzero().squeeze(-1), number, C)
     rho = X.new_empty(len(chosen), C)
     rest, states = [], []
     for k in range(FOLDS):

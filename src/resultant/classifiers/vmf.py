@@ -124,7 +124,8 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
     Args:
         temperature: Temperature tau of the score, at least 7.6e-6 for rows in float32 and 1.4e-14
             in float64; or ``"auto"``: `fit` chooses ``temperature_`` and ``scale_`` by five-fold
-            cross-validation, on a sample of the rows where there are many.
+            cross-validation, on a sample of the rows where there are many; of temperatures that
+            tie, the nearest to 0.1.
         realization: ``native``, ``temperature``, ``preserve``, ``angular`` or ``cosine``.
         beta: Strength of the target gains: 0 equalizes the gains, 1 keeps them.
         estimator: Estimator of kappa, ``mle``, ``proco``, ``banerjee``, ``corrected`` or ``loo``;
@@ -215,6 +216,7 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
         fixed = {name: finite_number(name, getattr(self, name)) for name in ("beta", "prior")}
         if self._auto:
             choice = search.best(self.realization, fixed)
+            choice = choice and search.plainest(choice, self.realization)
         else:
             choice = search.at(Point(self.realization, float(self.temperature), **fixed))
         if choice is None:

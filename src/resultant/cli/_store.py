@@ -27,12 +27,16 @@ from resultant.analysis.choice import Evidence, foremost_features, gather_eviden
 from resultant.analysis.decisions import BETAS, GAMMAS
 from resultant.analysis.references import References
 from resultant.analysis.result import UnansweredError
+from resultant.analysis.sampling import sample_rows
 from resultant.analysis.snippet import Source
 from resultant.cli.progress import Step
 from resultant.features.prepare import Prepared
 
 # Temperature of the scores where none is chosen.
 TEMPERATURE = 0.1
+
+# Held-out rows times classes at most that questions are asked about.
+ASKED_CELLS = 50_000_000
 
 # Questions that a summary answers, and the others in two parts that take about as long.
 FIRST = ("gains", "cosine")
@@ -185,8 +189,9 @@ def analyze_store(
 
     def answer(name: str, at: FrozenSpace, asked: Sequence[str]) -> Analysis:
         """Ask some of the questions about one space."""
-        some = [question for question in asked if question in questions]
-        return analyze_space(at, some, **_grid(settled.get(name)), progress=steps[name])
+        some, grid = [q for q in asked if q in questions], _grid(settled.get(name))
+        answers = analyze_space(_bounded(at), some, **grid, progress=steps[name])
+        return replace(answers, space=at.summary())
 
     if on_ray:
         at = {name: prepare(name) for name in spaces}
@@ -226,6 +231,15 @@ def analyze_store(
             for n in spaces
         }
     return {n: (at[n], _with_advice(answers[n], advice[n], unanswered.get(n))) for n in spaces}
+
+
+def _bounded(space: FrozenSpace) -> FrozenSpace:
+    """Return the space with a sample of its held-out rows where rows times classes are many."""
+    most = ASKED_CELLS // space.num_classes
+    if len(space.test) <= most:
+        return space
+    rows = sample_rows(len(space.test), most, 0)
+    return replace(space, test=space.test[rows], test_labels=space.test_labels[rows])
 
 
 def _joined(parts: Sequence[Analysis]) -> Analysis:

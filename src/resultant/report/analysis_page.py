@@ -27,6 +27,16 @@ from resultant.report.tables import (
 )
 from resultant.report.words import ONE_SIZE
 
+# Titles of questions that features may leave unanswered.
+TITLES = {
+    "advice": "Rules and references",
+    "gradients": "Pure Angular and cosine",
+    "support": "Rows that a class needs",
+    "self_inclusion": "Self-inclusion",
+    "fit": "Fit of the vMF distribution",
+    "fits": "Other fits of the classes",
+}
+
 
 def analysis_page(
     analyses: Mapping[str, Analysis],
@@ -228,7 +238,15 @@ def _text(a: Analysis) -> str:
 
 
 def _notes(name: str, a: Analysis, names: Sequence[str]) -> list[str]:
-    notes = [f"{name}: {question} is left out, {why}" for question, why in (a.notes or {}).items()]
+    notes = [
+        f"{name}: “{TITLES.get(question, question)}” is left out: {why}."
+        for question, why in (a.notes or {}).items()
+    ]
+    if a.grid is not None and (judged := int(a.grid.queries.sum())) < a.space.held_out:
+        notes.append(
+            f"{name}: figures and tables after the first are of a random {judged:,} of the "
+            f"{a.space.held_out:,} held-out rows."
+        )
     if a.gains is not None and a.gains.capped:
         number = counted(len(a.gains.capped), "class", "classes")
         classes = listed(shown(names[c]) for c in a.gains.capped)

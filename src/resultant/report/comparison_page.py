@@ -21,6 +21,7 @@ from resultant.report.charts import Axis, Chart, Points, kept
 from resultant.report.explorer import Side, choice_of, rows_of
 from resultant.report.page import Page, Section
 from resultant.report.plots import ClassColumns
+from resultant.report.summary import foremost
 from resultant.report.table import Column, Table
 from resultant.report.tables import rules
 from resultant.report.words import (
@@ -116,7 +117,7 @@ def comparison_page(
         notes: Sentences about the preparation of the features.
         about: Source, metadata and versions of A and B, for results.json.
     """
-    first = max(verdicts, key=lambda name: max(verdicts[name].accuracy))
+    first = foremost({name: max(pair, key=_nearest).analysis for name, pair in pairs.items()})
     best = pairs[first]
     facts = [
         ("better", _answer(verdicts[first])),
@@ -161,6 +162,10 @@ def comparison_page(
             for heading, code in snippets(side.analysis)
         ],
     )
+
+
+def _nearest(side: Side) -> float:
+    return 0.0 if side.analysis.advice is None else side.analysis.advice.nearest
 
 
 def _headline(name: str, v: Verdict, pair: tuple[Side, Side]) -> list[tuple[str, str]]:
@@ -333,8 +338,9 @@ def _numbers(a: Analysis) -> tuple[list[str], list[float | int | None]]:
     for group in GROUPS:
         groups = {} if native is None else native.groups or {}
         values[f"accuracy, {NAMES['native']}, {group} classes"] = share(groups.get(group))
-    values[f"calibration error, {NAMES['native']}"] = share(native and native.ece)
-    values[f"log-loss, {NAMES['native']}"] = native and native.nll
+    after = a.advice and a.advice.row(a.advice.advised).after
+    values["calibration error, advised rule, calibrated"] = share(after and after.ece)
+    values["log-loss, advised rule, calibrated"] = after and after.nll
     values["mean gain"] = gains and gains.mean
     values["spread of gains"] = share(gains and gains.spread)
     values["spread of gains without the bias of few rows"] = share(gains and gains.corrected_spread)
@@ -384,17 +390,11 @@ def _gains(pair: Pair) -> Chart | None:
 
 
 def _calibration(pair: Pair) -> Chart | None:
-    points_ = [None if a.grid is None else a.grid.point("native") for a in pair]
-    if any(p is None or p.reliability is None for p in points_):
-        return None
-    errors = [percent(None if p is None else p.ece) for p in points_]
-    named = {
-        side: (p, colour)
-        for side, p, colour in zip(SIDES, points_, explorer_figures.SIDE_COLOURS, strict=True)
-        if p is not None
-    }
-    return decision_figures.reliability(
-        f"{NAMES['native']} has an expected calibration error of {errors[0]} in A and of "
-        f"{errors[1]} in B; a calibrated rule lies on the dotted diagonal.",
-        named,
-    )
+    named, errors = {}, []
+    for name, a, colour in zip(SIDES, pair, explorer_figures.SIDE_COLOURS, strict=True):
+        if a.advice is None or (after := a.advice.row(a.advice.advised).after).reliability is None:
+            return None
+        named[name] = after.reliability, colour
+        errors.append(f"{percent(after.ece)} in {name}")
+    sentence = f"The calibrated advised rule has a calibration error of {' and '.join(errors)}."
+    return decision_figures.reliability(sentence, named)

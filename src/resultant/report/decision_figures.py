@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from resultant._core.text import counted
-from resultant.analysis import Analysis, GridPoint
+from resultant.analysis import Analysis
+from resultant.analysis.advice import Reliability
 from resultant.report import style
-from resultant.report.charts import COLOURS, Axis, Chart, Level, Line, Points
-from resultant.report.words import before_and_after, percent, rule_name
+from resultant.report.charts import Axis, Chart, Level, Line, Points
+from resultant.report.words import percent
 
 # Bins with fewer rows are not drawn: a single row has an accuracy of zero or one.
 FEWEST = 20
@@ -50,24 +51,27 @@ def gains(a: Analysis) -> Chart | None:
 
 
 def calibration(a: Analysis) -> Chart | None:
-    """Return accuracy against confidence of native and of the best candidate."""
-    both = before_and_after(a)
-    if both is None or both[1].reliability is None or both[0].ece is None or both[1].ece is None:
+    """Return accuracy against confidence of the advised rule, before and after calibration."""
+    if a.advice is None:
         return None
-    native, best = both
-    named = {rule_name(p.realization, p.beta): (p, COLOURS[p.realization]) for p in both}
-    error = f"{rule_name('native', 1.0)} has an expected calibration error of {percent(native.ece)}"
-    if best is not native:
-        error += f", {rule_name(best.realization, best.beta)} of {percent(best.ece)}"
-    return reliability(f"{error}; a calibrated rule lies on the dotted diagonal.", named)
+    row = a.advice.row(a.advice.advised)
+    before, after = row.before, row.after
+    if before.reliability is None or after.reliability is None:
+        return None
+    return reliability(
+        f"{row.name} has a calibration error of {percent(before.ece)} as it is, and of "
+        f"{percent(after.ece)} after its calibration.",
+        {
+            "as it is": (before.reliability, style.GREY),
+            "calibrated": (after.reliability, style.BLUE),
+        },
+    )
 
 
-def reliability(sentence: str, named: Mapping[str, tuple[GridPoint, str]]) -> Chart:
+def reliability(sentence: str, named: Mapping[str, tuple[Reliability, str]]) -> Chart:
     """Return accuracy against confidence, one curve per name in its colour."""
     curves, top = [], 0.0
-    for name, (point, colour) in named.items():
-        if (r := point.reliability) is None:
-            continue
+    for name, (r, colour) in named.items():
         kept = (r.count >= FEWEST).nonzero()[:, 0]
         x, y = r.confidence[kept].tolist(), r.accuracy[kept].tolist()
         curves.append(Line(x, y, name, colour))
@@ -79,20 +83,13 @@ def reliability(sentence: str, named: Mapping[str, tuple[GridPoint, str]]) -> Ch
     return Chart(
         "calibration",
         "Calibration",
-        f"{sentence} {sparse_bins(point for point, _ in named.values())}",
+        f"{sentence} Calibrated probabilities lie on the dotted diagonal. Bins with fewer than "
+        f"{FEWEST} rows are not drawn.",
         "sec:backbone-calibration-extension",
         Axis("confidence", ends=(0, 1.05 * top)),
         Axis("accuracy", ends=(0, 1.02)),
         (diagonal, *curves) if drawn else tuple(curves),
     )
-
-
-def sparse_bins(points: Iterable[GridPoint | None]) -> str:
-    """Return a sentence about the bins that `reliability` leaves out."""
-    counts = [p.reliability.count for p in points if p is not None and p.reliability is not None]
-    hidden = max(int(n[n < FEWEST].sum()) for n in counts)
-    text = f"Bins with fewer than {FEWEST} rows are not drawn: at most "
-    return f"{text}{counted(hidden, 'row', 'rows')} in {len(counts[0])} bins."
 
 
 def _classes(x, y, group, hollow: bool = False) -> Points:

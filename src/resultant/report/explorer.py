@@ -28,8 +28,8 @@ from resultant.report.words import NAMES, Settings, settings
 MEASURES = {
     "accuracy": "accuracy",
     "balanced": "balanced accuracy",
-    "nll": "log-loss",
-    "ece": "calibration error",
+    "nll": "log-loss, not scaled",
+    "ece": "calibration error, not scaled",
 }
 
 

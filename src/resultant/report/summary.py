@@ -78,8 +78,9 @@ def measured_facts(analyses: Mapping[str, Analysis], where: str) -> list[tuple[s
     if a.gains is not None:
         facts.append(("angular gain", f"{_gains(a.gains)}, at temperature {a.space.tau:g}"))
     if (c := a.cosine) is not None:
-        same = f"agrees with Pure Angular at β = 0 on {percent(c.agreement)} of all rows"
-        facts.append(("cosine", f"{same}; {percent(c.coverage, 1)} certified"))
+        same = "the nearest class direction predicts as Pure Angular at β = 0 on "
+        same += f"{percent(c.agreement)} of the held-out rows"
+        facts.append(("cosine", f"{same}; certificates prove it for {percent(c.coverage, 1)}"))
     warnings = () if a.advice is None else a.advice.warnings
     return [*facts, *(("warning", warning.text) for warning in warnings)]
 
@@ -101,7 +102,7 @@ def reason_of_features(analyses: Mapping[str, Analysis], chosen: str) -> str:
     if advice is not None:
         why = f", the best class directions by {advice.chosen_on}"
         if advice.split != "val" and chosen != PROJECTION in analyses:
-            why = f"; the loss was trained on {PROJECTION}, so training rows cannot judge it"
+            why = f"; {PROJECTION} was trained by the loss, so only a split val could choose it"
     return f"advice for {chosen}{why}"
 
 

@@ -60,12 +60,12 @@ def rules(a: Analysis) -> Table | None:
         "rules",
         "Rules and references",
         f"All rules on the same {counted(advice.judged_rows, 'held-out row', 'held-out rows')}, "
-        f"which chose nothing; settings are the plainest within {100 * advice.margin:g} points of "
-        f"the best by {advice.chosen_on}. The advised rule is "
-        f"highlighted, the best has a star. The difference is in points of {of} to the advised "
-        f"rule; below {100 * advice.margin:g} points it is a tie, and undecided if its interval "
-        "reaches beyond. Log-loss and calibration error are as the rule gives them, and with its "
-        f"fitted scale, or with the calibration of its settings (scaled). {advice.left_out}",
+        f"which chose nothing. Settings are the plainest that tie with the best by "
+        f"{advice.chosen_on}. The advised rule is highlighted, the best has a star. The difference "
+        f"is in points of {of} to the advised rule; equivalent: less than "
+        f"{100 * advice.margin:g} points; undecided: it may be chance. Log-loss and calibration "
+        "error are as the rule gives them, and with its fitted scale or calibration (scaled). "
+        f"{advice.left_out}",
         "tab:frozen-vmf",
         columns,
         rows,
@@ -166,7 +166,7 @@ def _realizations(a: Analysis) -> Table | None:
         ),
         *(change("change"), share("balanced accuracy")),
         *(share(g) for g in groups),
-        *(Column("log-loss"), share("calibration error")),
+        *(Column("log-loss, not scaled"), share("calibration error, not scaled")),
         share("same as cosine"),
     )
     undefined = sum(bool(p.undefined) for p in a.grid.points)
@@ -174,9 +174,11 @@ def _realizations(a: Analysis) -> Table | None:
     return Table(
         "realizations",
         "All realizations",
-        f"Every way to edit the gains, on all held-out rows: accuracy and its change from "
-        f"{NAMES['native']}, its mean over the classes{' and by group' if groups else ''}, quality "
-        "of the probabilities, and the fraction of rows that get the class of the cosine rule."
+        f"Every way to edit the gains, on {int(a.grid.queries.sum()):,} held-out rows: accuracy "
+        f"and its change from {NAMES['native']}, its mean over the classes"
+        f"{' and by group' if groups else ''}, and the fraction of rows that get the class of the "
+        "cosine rule. Probabilities are not scaled "
+        "here; Rules and references compares them with a fitted scale each."
         f"{missing if undefined else ''} {NATIVE_IN_PAPER}",
         "tab:frozen-vmf-realizations",
         columns,
@@ -227,7 +229,7 @@ def _same_state(a: Analysis, names: Sequence[str]) -> Table | None:
         f"classes at β = {r.beta:g}, γ = {r.gamma:g}.",
         "sec:same-state-diagnostic",
         (
-            *(Column("realization"), Column("log-loss"), share("accuracy")),
+            *(Column("realization"), Column("log-loss, not scaled"), share("accuracy")),
             *(Column("classes predicted"), Column("most predicted"), share("share")),
         ),
         [
@@ -308,8 +310,8 @@ def _pairs(a: Analysis, names: Sequence[str]) -> Table | None:
         "pairs",
         "Boundaries between pairs",
         "Position of the boundary on the arc between two prototypes, in degrees from the first, "
-        "before and after temperatures make the gains equal. A boundary is displaced; if it was "
-        "beyond the arc before it is created, if it is after it has vanished.",
+        "before and after temperatures make the gains equal. Displaced: it is on the arc before "
+        "and after; created: after only; vanished: before only.",
         "fig:main-boundaries, sec:boundary-selection",
         (
             *(Column("first class"), Column("second class"), Column("groups"), Column("cosine")),

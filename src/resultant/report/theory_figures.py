@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
-from resultant._core.text import counted
+from resultant._core.text import class_name, counted
 from resultant.analysis import Analysis
 from resultant.report import style
 from resultant.report.charts import Axis, Bars, Chart, Level, Line, Points
-from resultant.report.words import NAMES, class_name, percent
+from resultant.report.words import NAMES, percent
 
 
 def cosine(a: Analysis) -> Chart | None:
@@ -86,9 +86,9 @@ def margins(a: Analysis) -> Chart | None:
     return Chart(
         "margins",
         "Changed margins",
-        f"The linear term predicts the direction of the change for {percent(r.agreement)} of "
-        f"{r.incidences:,} margins; {percent(r.coverage)} are certified, of which "
-        f"{r.certified_wrong} are wrong.",
+        "Equal gains change the margins. The linear term predicts the direction of the change for "
+        f"{percent(r.agreement)} of {r.incidences:,} margins; {percent(r.coverage)} of the "
+        f"directions are certified, and {r.certified_wrong or 'none'} of these are wrong.",
         "sec:margin-change-protocol",
         Axis("exact change of the margin"),
         Axis("linear change"),

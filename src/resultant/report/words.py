@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from resultant._core.text import shown
 from resultant.analysis import Analysis, GridPoint
 from resultant.analysis.advice import RULE_NAMES
 
@@ -80,11 +79,6 @@ def rule_name(realization: str, beta: float) -> str:
     """Return the name of a realization with its beta; native and cosine have no beta."""
     name = NAMES[realization]
     return name if realization in ("native", "cosine") else f"{name} at β = {beta:g}"
-
-
-def class_name(name: str) -> str:
-    """Return the name of a class in a sentence; digits are a label."""
-    return f"class {name}" if name.isdecimal() else shown(name)
 
 
 def features_name(name: str) -> str:

@@ -145,10 +145,10 @@ class Arc {
 
   say(called, at) {
     const { theta, before, after, sure } = this.result, rule = this.explorer.data.rules[at.rule];
-    const where = (roots) => roots.length === 1 ? `at ${roots[0].toFixed(2)}° from ${called[0]}`
-      : roots.length ? "in several places" : "beyond the arc: one class wins all of it";
-    let text = `${called[0]} and ${called[1]} are ${theta.toFixed(2)}° apart. Under Native the boundary is ${where(before)}`;
-    if (at.rule !== 0) text += `, under ${rule} ${where(after)}`;
+    const where = (roots) => roots.length === 1 ? `has its boundary ${roots[0].toFixed(2)}° from ${called[0]}`
+      : roots.length ? "has several boundaries" : "gives all of the arc to one class";
+    let text = `${called[0]} and ${called[1]} are ${theta.toFixed(2)}° apart. Native ${where(before)}`;
+    if (at.rule !== 0) text += `; ${rule} ${where(after)}`;
     if (at.rule !== 0 && before.length === 1 && after.length === 1) {
       const shift = after[0] - before[0];
       text += Math.abs(shift) < 0.005 ? ", the same place" : `, ${Math.abs(shift).toFixed(2)}° closer to ${shift < 0 ? called[0] : called[1]}`;

@@ -177,8 +177,9 @@ class Explorer {
       const show = name === "nll" ? plain : percent;
       const [first, second = first] = this.sides;
       const old = first.at(name, several ? at : native), now = second.at(name, at);
-      const change = name === "nll" ? signed(now - old, 3) : points(now - old);
-      const cells = [show(old), show(now), Number.isNaN(now - old) ? "–" : change];
+      // Without a fitted scale of each rule, differences of probabilities mean nothing.
+      const change = name === "nll" || name === "ece" ? "–" : points(now - old);
+      const cells = [show(old), show(now), change];
       row(this.table.tBodies[0], [words, ...cells.slice(0, heads.length)], "td");
     }
     const [now] = this.now, [before] = this.before;
