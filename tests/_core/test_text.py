@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from resultant._core.text import (
+    class_name,
     csv_cell,
     data_size,
     file_name,
@@ -12,6 +13,10 @@ from resultant._core.text import (
     printable,
     shortened,
 )
+
+
+def test_a_class_without_letters_is_visible() -> None:
+    assert [class_name(name) for name in ("", "7", "cat")] == ['""', "class 7", "cat"]
 
 
 def test_a_line_steers_no_terminal() -> None:

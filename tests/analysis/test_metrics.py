@@ -7,7 +7,12 @@ import math
 import pytest
 import torch
 
-from resultant.analysis.metrics import calibration_error, confidence_bins, paired_gain
+from resultant.analysis.metrics import (
+    calibration_error,
+    confidence_bins,
+    paired_gain,
+    rank_correlation,
+)
 from resultant.classifiers.calibration import expected_calibration_error
 
 
@@ -51,3 +56,9 @@ def test_paired_intervals_are_cut_to_possible_differences() -> None:
     assert (result.gain, result.high) == (pytest.approx(16 / 18), 1.0)
     assert result.low == pytest.approx(16 / 18 - 1.959964 * math.sqrt(16 / 18 * 2 / 18 / 18))
     assert (turned.gain, turned.low, turned.high) == (-result.gain, -1.0, -result.low)
+
+
+def test_ranks_of_fewer_than_five_values_say_nothing() -> None:
+    """All 24 orders of four values have p of 2/24 or more."""
+    assert rank_correlation(torch.arange(4.0), torch.arange(4.0)) is None
+    assert rank_correlation(torch.arange(5.0), torch.arange(5.0)) == pytest.approx(1)

@@ -12,6 +12,9 @@ from torch import Tensor
 # Equal bins of confidence.
 BINS = 15
 
+# Values of a rank correlation at least: the orders of four values are too few for a p below 0.05.
+FEWEST_RANKS = 5
+
 # The significance level of the library, and the normal quantile of a two-sided 95 % interval.
 SIGNIFICANCE = 0.05
 NORMAL = 1.959963984540054
@@ -101,12 +104,12 @@ def _fair_tail(k: int, n: int) -> float:
 
 
 def rank_correlation(a: Tensor, b: Tensor) -> float | None:
-    """Spearman's correlation without NaN; None for fewer than three values, where it is always one
-    or minus one, and for constant ones."""
+    """Spearman's correlation without NaN; None for fewer than five values, of which no order is
+    significant, and for constant ones."""
     a, b = a.double().flatten(), b.double().flatten()
     known = ~(a.isnan() | b.isnan())
     a, b = a[known], b[known]
-    if len(a) < 3 or bool((a == a[0]).all()) or bool((b == b[0]).all()):
+    if len(a) < FEWEST_RANKS or bool((a == a[0]).all()) or bool((b == b[0]).all()):
         return None
     return float(torch.corrcoef(torch.stack([_ranks(a), _ranks(b)]))[0, 1])
 

@@ -20,11 +20,11 @@ def gains(a: Analysis) -> Chart | None:
     if (r := a.gains) is None:
         return None
     with_counts, corrected, marks = "", "", []
-    if r.rank_correlation is not None and len(r.gain) > 2:
+    if r.rank_correlation is not None:
         with_counts = f"; their rank correlation with class size is {r.rank_correlation:+.2f}"
     if r.corrected_spread is not None:
         corrected = f" the spread is {percent(r.corrected_spread)}"
-        if r.corrected_rank_correlation is not None and len(r.gain) > 2:
+        if r.corrected_rank_correlation is not None:
             corrected += f" and the rank correlation {r.corrected_rank_correlation:+.2f}"
         corrected = (
             " The mean of few rows is too long on average, which raises the gains of small "

@@ -119,13 +119,11 @@ def _features(analyses: Mapping[str, Analysis], chosen: str, where: str) -> str:
 def _gains(g: GainDistribution) -> str:
     text = f"{g.minimum:.2f} to {g.maximum:.2f}, spread {percent(g.spread)}"
     bias = "without the bias of few rows"
-    # A rank correlation of two classes means nothing.
-    several = len(g.gain) > 2
     if g.corrected_spread is not None:
         text += f" ({percent(g.corrected_spread)} {bias})"
-    if g.rank_correlation is not None and several:
+    if g.rank_correlation is not None:
         text += f", rank correlation with class size {g.rank_correlation:+.2f}"
-    if g.corrected_rank_correlation is not None and several:
+    if g.corrected_rank_correlation is not None:
         text += f" ({g.corrected_rank_correlation:+.2f} {bias})"
     if g.uncorrected and g.corrected_spread is not None:
         single = counted(len(g.uncorrected), "class", "classes")

@@ -104,7 +104,7 @@ def typical(a: Analysis) -> Chart | None:
     kept = r.observed.isfinite() & r.typical.isfinite()
     pairs = torch.stack([r.pairs, r.pairs.flip(1)], 1)
     correlation = "The rank correlation with the observed error is undefined."
-    if r.typical_correlation is not None and int(kept.sum()) > 2:
+    if r.typical_correlation is not None:
         correlation = f"The rank correlation is {r.typical_correlation:+.2f}."
     return Chart(
         "typical",
