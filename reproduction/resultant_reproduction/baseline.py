@@ -150,7 +150,7 @@ def baseline(evidence: Evidence) -> Outcome:
     paper, pairs = [g for g in gaps if g.source != LOGS], pairings(evidence)
     notes = [
         *_summary(paper, sum(source != LOGS for source, _ in every)),
-        *spread_notes(evidence, [g.cell for g in gaps], pairs),
+        *spread_notes(evidence, pairs),
         *fill("recipe.md", **_recipe_numbers(evidence, every)).split("\n\n"),
     ]
     headline = f"{_headline(paper)}{_differing(paper)}{weak_pairs(evidence, pairs)}"

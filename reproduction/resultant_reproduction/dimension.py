@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from resultant.report import style
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.figures import LOG, Chart, Curve, draw_charts
-from resultant_reproduction.plan import DIMENSIONS, controlled
+from resultant_reproduction.plan import DIMENSIONS, controlled, plan
 from resultant_reproduction.records import Records
 from resultant_reproduction.spec import Cell, Outcome
 from resultant_reproduction.value import Value
@@ -69,9 +69,13 @@ def fit_slope(x: Sequence[float], y: Sequence[float]) -> Slope:
 
 
 def summaries(records: Records) -> dict[int, list[Summary]]:
-    """Frozen summaries of projections by dimension, ProCo's kappa."""
+    """Frozen summaries of projections by dimension, ProCo's kappa, of the seeds of the plan."""
     found = {
-        p: records.frozen(controlled("cifar100", 100, dim=p))["projection"]
+        p: [
+            record["analysis"]["projection"]["proco"]
+            for seed, record in records.seeds(controlled("cifar100", 100, dim=p)).items()
+            if seed in plan("dimension").seeds and "analysis" in record
+        ]
         for p in sorted(DIMENSIONS)
     }
     return {p: own for p, own in found.items() if own}

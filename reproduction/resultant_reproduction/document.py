@@ -87,6 +87,7 @@ def contents(
         "contrast_headings": CONTRASTS,
         "cells": list(headline.cells(every)),
         "cell_headings": ("", *headline.TITLES.values()),
+        "answer": headline.answer(every),
         "spread": headline.spread(every),
         "runs": sum(r["seed"] not in headline.FIRST_ROUND for r in every),
         "records": len(every),

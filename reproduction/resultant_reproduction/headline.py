@@ -16,6 +16,7 @@ from resultant_reproduction.plan import controlled
 from resultant_reproduction.records import Records, probe_path
 from resultant_reproduction.spec import parse_cell, printed_rows, printed_table
 from resultant_reproduction.verdicts import (
+    LEVEL,
     PRINTED_SEEDS,
     Arm,
     Judgement,
@@ -150,6 +151,28 @@ def readouts(records: Records) -> list[Row]:
             (f"{name}, {space}", effect(records, settings=(name,), spaces=(space,)))
             for name, space in product(SETTINGS, SPACES)
         ]
+    )
+
+
+def answer(records: Records) -> str:
+    """Say which differences are real, and how large they can still be; empty without intervals."""
+    whole, single = effect(records).ours, readouts(records)
+    high = {row.title: row.judgement.ours.high for row in single if row.judgement.ours}
+    ends = {title: end for title, end in high.items() if end is not None}
+    if whole is None or whole.high is None or not ends:
+        return ""
+    seen, divided = (
+        [row.title for row in rows if row.adjusted is not None and row.adjusted < LEVEL]
+        for rows in (single, parts(records))
+    )
+    widest = max(ends, key=ends.__getitem__)
+    return (
+        f"**Which differences are real?** Pure Angular less ProCo, mean of all settings, "
+        f"{'may be zero' if whole.contains(0.0) else 'is not zero'}: {whole.text(2)}. After Holm's "
+        f"correction {len(divided)} of its 4 parts are not zero ({', '.join(divided) or 'none'}), "
+        f"and {len(seen)} of its {len(single)} readouts ({', '.join(seen) or 'none'}). **How large "
+        f"can they still be?** With 95 % confidence at most {whole.high:+.2f} in the mean, and "
+        f"{ends[widest]:+.2f} in a readout ({widest})."
     )
 
 

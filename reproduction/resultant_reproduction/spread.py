@@ -7,21 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import sqrt
 from random import Random
-from statistics import fmean
 from typing import NamedTuple
 
 from resultant.classes.rule import EDITED
 from resultant.training.config import TrainConfig
 from resultant.training.records import identity, of_record
 from resultant_reproduction.evidence import CONDITIONS, Evidence, trained_as
-from resultant_reproduction.formats import p_equation, span
-from resultant_reproduction.plan import IMBALANCES, RULES, SETS, official
-from resultant_reproduction.records import dig, paired, probe_path
-from resultant_reproduction.spec import Cell, Change
-from resultant_reproduction.stats import welch
+from resultant_reproduction.plan import RULES
+from resultant_reproduction.records import dig, probe_path
 from resultant_reproduction.summarize import SPACES
-from resultant_reproduction.value import Value
-from resultant_reproduction.verdicts import PRINTED_SEEDS
 
 # Numbers of networks by rule and seed, one per readout.
 Networks = Mapping[str, Mapping[int, Sequence[float]]]
@@ -43,81 +37,33 @@ class Pairing(NamedTuple):
     high: float
 
 
-def pooled_variance(values: Sequence[Value]) -> tuple[float, float]:
-    """Variance within cells and its degrees of freedom, halved because Encoder and Projection are
-    of one network."""
-    known = [(v.sd * v.sd, v.n - 1) for v in values if v.sd is not None]
-    freedom = sum(n for _, n in known)
-    return sum(n * variance for variance, n in known) / freedom, freedom / 2
-
-
-def spread_notes(
-    evidence: Evidence, cells: Sequence[Cell], pairs: Mapping[str, Pairing]
-) -> Iterator[str]:
-    """Notes on our variance over seeds and the printed one, on repeated trainings, and on
-    pairing."""
-    from scipy.stats import f
-
-    known = [
-        (cell.ours, cell.paper.value._replace(n=PRINTED_SEEDS))
-        for cell in cells
-        if cell.ours and cell.ours.sd and cell.paper and cell.paper.value.sd
-    ]
-    if not known:
-        return
-    (ours, freedom), (paper, other) = (
-        pooled_variance(column) for column in zip(*known, strict=True)
-    )
-    p = p_equation(float(f.sf(ours / paper, freedom, other)))
-    printed = [v.sd for _, v in known if v.sd is not None]
-    yield (
-        f"Spread itself: printed are {span(printed, 2)} points. Pooled over "
-        f"{_number(len(known), 'cell')} of tab:angular-training our variance over seeds is "
-        f"{ours / paper:.1f} times the printed one, a standard deviation of {sqrt(ours):.2f} "
-        f"points for {sqrt(paper):.2f} (one-sided F test, {freedom:g} and {other:g} degrees of "
-        f"freedom, Encoder and Projection of a network counted once, {p}). "
-        "In ours a seed changes the initial network, the order of images and the views; what it "
-        "changes in the paper is not stated."
-    )
+def spread_notes(evidence: Evidence, pairs: Mapping[str, Pairing]) -> Iterator[str]:
+    """Notes on repeated trainings of one seed, and on pairing."""
     again = repeated(evidence)
-    if again:
+    if not again:
+        return
+    yield (
+        "A seed does not fix a run: trained again with the same recipe and seed a probe has a "
+        f"standard deviation of {deviation(again):.2f} points (that over seeds: [the headline]"
+        f"(headline.md)). That is of {_number(len(again), 'run')} of tab:angular-training; the "
+        "second time other kernels were fused, or more runs trained side by side, which should "
+        "change nothing but rounding. Encoder / Projection, first of the record set aside:"
+    )
+    yield "\n".join(
+        f"- {name} {', again '.join(' / '.join(f'{100 * v:.2f}' for v in run) for run in runs)}"
+        for name, probes in again.items()
+        for runs in (zip(*probes, strict=True),)
+    )
+    if pairs:
+        shares = "; ".join(
+            f"over {_number(own.number, 'change')} of {table} {own.share:.2f} times, where "
+            f"{own.low:.2f} to {own.high:.2f} are 95 % of what seeds dealt at random make of it"
+            for table, own in pairs.items()
+        )
         yield (
-            "A seed does not fix a run: trained again with the same recipe and seed a probe has a "
-            f"standard deviation of {deviation(again):.2f} points, where that over seeds is "
-            f"{sqrt(ours):.2f}. That is of {_number(len(again), 'run')} of tab:angular-training; "
-            "the second time other kernels were fused, or more runs trained side by side, which "
-            "should change nothing but rounding. Encoder / Projection, first of the record that "
-            "was set aside:"
+            "Pairing by seeds, the variance of paired differences compared with the sum of both "
+            f"variances: {shares}. Pairing {_helps(pairs)}."
         )
-        yield "\n".join(
-            f"- {name} {', again '.join(' / '.join(f'{100 * v:.2f}' for v in run) for run in runs)}"
-            for name, probes in again.items()
-            for runs in (zip(*probes, strict=True),)
-        )
-        yield from _pairing_notes(evidence, pairs)
-    yield from _repeated_heads(evidence)
-
-
-def _repeated_heads(evidence: Evidence) -> Iterator[str]:
-    kinds = {
-        identity(trained_as(condition, objective="joint"), rule, 0.0): f"{condition}, {rule}"
-        for condition, rule in product(CONDITIONS, RULES)
-    } | {
-        identity(
-            official(dataset, imbalance), "native", 0.0
-        ): f"{dataset} / {imbalance}, public recipe"
-        for dataset, imbalance in product(SETS, IMBALANCES)
-    }
-    texts = []
-    for old in evidence.records.set_aside:
-        kind = of_record(old)
-        new = evidence.records.by_kind[kind][old["seed"]]
-        both = [v for r in (old, new) if (v := dig(r, "last.accuracy")) is not None]
-        if kind in kinds and len(both) == 2:
-            numbers = ", again ".join(f"{100 * v:.2f}" for v in both)
-            texts.append(f"{kinds[kind]} seed {old['seed']} {numbers}")
-    if texts:
-        yield f"Classifiers of joint training, first of the record set aside: {'; '.join(texts)}."
 
 
 def deviation(again: Mapping[str, Sequence[tuple[float, float]]]) -> float:
@@ -232,47 +178,6 @@ def pairings(evidence: Evidence) -> dict[str, Pairing]:
 def _helps(pairs: Mapping[str, Pairing]) -> str:
     tables = [table for table, own in pairs.items() if own.share < own.low]
     return f"is seen to help in {' and '.join(tables)}" if tables else "is not seen to help"
-
-
-def _pairing_notes(evidence: Evidence, pairs: Mapping[str, Pairing]) -> Iterator[str]:
-    """Gain of pairing, and unpaired tests over all trainings."""
-    texts = []
-    for condition, space in product(CONDITIONS, SPACES):
-        config, path = trained_as(condition), probe_path(space)
-        every = [
-            [100 * v for v in values if v is not None]
-            for name in ("angular", "native")
-            for values in ([dig(r, path) for r in evidence.records.trainings(config, name)],)
-        ]
-        after, before = (
-            evidence.records.values(config, name, 0.0, path) for name in ("angular", "native")
-        )
-        change = Change("", "", None, paired(after, before))
-        if all(every) and change.ours and [*map(len, every)] != [len(after), len(before)]:
-            n, d = " and ".join(str(len(v)) for v in every), fmean(every[0]) - fmean(every[1])
-            texts.append(
-                f"{condition}, {space.capitalize()} {d:+.2f} (n = {n}, {p_equation(welch(*every))};"
-                f" paired {change.ours.mean:+.2f}, n = {change.ours.n}, "
-                f"{p_equation(change.p_value)})"
-            )
-    if pairs:
-        shares = "; ".join(
-            f"over {_number(own.number, 'change')} of {table} {own.share:.2f} times, where "
-            f"{own.low:.2f} to {own.high:.2f} are 95 % of what seeds dealt at random make of it"
-            for table, own in pairs.items()
-        )
-        yield (
-            "Pairing by seeds, the variance of paired differences compared with the sum of both "
-            f"variances: {shares}. Pairing {_helps(pairs)}. Paired tests stay valid; "
-            "but where training again moves a probe as much as another seed does, a seed hardly "
-            "makes a pair of two runs, and records that were set aside are draws as good as those "
-            "that count."
-        )
-    if texts:
-        yield (
-            "Pure Angular less ProCo on all trainings, those set aside too, unpaired (Welch's t "
-            f"test, each by itself): {'; '.join(texts)}."
-        )
 
 
 def _number(n: int, name: str) -> str:

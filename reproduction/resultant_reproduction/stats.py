@@ -146,15 +146,6 @@ def resampled(
     return Interval(statistic(torch.arange(n)), float(low), float(high), n)
 
 
-def welch(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Two-sided p value of Welch's t test, None where a spread is unknown."""
-    from scipy.stats import ttest_ind
-
-    if min(len(a), len(b)) < 2 or (all_equal(a) and all_equal(b)):
-        return None
-    return float(ttest_ind(a, b, equal_var=False).pvalue)  # type: ignore[attr-defined]
-
-
 def holm(p_values: Sequence[float]) -> list[bool]:
     """Test the p values of one family by Holm's method."""
     return [p < SIGNIFICANCE for p in verdicts.holm(p_values)]

@@ -1,8 +1,7 @@
-"""The gain of pairing by seeds, compared with random pairs and with all trainings."""
+"""The gain of pairing by seeds, compared with random pairs."""
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections import Counter
 from itertools import permutations
@@ -12,7 +11,6 @@ import pytest
 
 from paper_evidence import probed
 from resultant_reproduction import Evidence, Records
-from resultant_reproduction.baseline import baseline
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.spread import dealt, paired_share, pairings
 from training_records import record
@@ -84,20 +82,3 @@ def test_pairing_that_helps() -> None:
     (own,) = pairings(Evidence(Records(heads))).items()
     # Two seeds are paired or crossed: the variance is none, or twice the sum of both.
     assert own == ("tab:joint-fc", (pytest.approx(0), 1, pytest.approx(0), pytest.approx(2)))
-
-
-@pytest.mark.slow
-def test_all_trainings_of_the_records(evidence: Evidence) -> None:
-    """Pure Angular less ProCo on CIFAR-100 IF 100, from the lines of results/."""
-    result: dict[str, list[float]] = {"native": [], "angular": []}
-    for path in (RESULTS / "main.jsonl", RESULTS / "cifar-controlled.jsonl"):
-        for line in path.read_text().splitlines():
-            r = json.loads(line)
-            kind = (r["config"]["dataset"], r["config"]["imbalance"], r["config"]["prior"])
-            if kind == ("cifar100", 100, 1) and r["realization"] in result and not r["beta"]:
-                probe = r["probes"]["long_tail"]["projection"]["accuracy"]
-                result[r["realization"]].append(100 * probe)
-    d = statistics.fmean(result["angular"]) - statistics.fmean(result["native"])
-    n = f"n = {len(result['angular'])} and {len(result['native'])}"
-    text = "\n".join(baseline(evidence).notes)
-    assert len(result["native"]) > 6 and f"CIFAR-100 / 100, Projection {d:+.2f} ({n}, p = " in text
