@@ -57,6 +57,7 @@ DATASETS = {
     "cifar100": "CIFAR-100-LT",
     STAND_IN: "Tiny-ImageNet-LT (stand-in)",
 }
+BACKBONES = {"resnet50": "ResNet-50", "resnext50_32x4d": "ResNeXt-50"}
 LOSSES = {"proco": PROCO, **TITLES}
 EDIT, BEFORE = "angular", "native"
 BINS = 15
@@ -222,8 +223,8 @@ def title(record: Mapping[str, Any]) -> str:
     loss = LOSSES["cross-entropy" if alone else config.get("contrastive", "proco")]
     joint = config["objective"] == "joint" and not alone
     words = [DATASETS.get(config["dataset"], config["dataset"]), loss + ", joint" * joint]
-    if config["architecture"] != "resnet32":
-        words.insert(1, config["architecture"])
+    if config["architecture"] in BACKBONES:
+        words.insert(1, BACKBONES[config["architecture"]])
     return f"{', '.join(words)}, p = {config['dim']}"
 
 

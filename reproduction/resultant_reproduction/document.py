@@ -71,10 +71,13 @@ def contents(
         "scaled": {row.title: row for row in calibration.packaged_rows()},
         "pages": folder.as_posix(),
         "scoreboard": (
-            scoreboard(judged, folder, stand_in.listed(stand_in.equal_gain(every))),
+            scoreboard(judged, folder, stand_in.trained(every)),
             SCOREBOARD,
         ),
-        "photographs": stand_in.headline(every),
+        "photographs": {
+            "frozen": stand_in.listed(stand_in.frozen_effects(every)),
+            "trained": stand_in.trained(every),
+        },
         "claims": [
             (question["text"], [c.row() for c in judged.values() if c.entry["question"] == name])
             for question in load("claims")["question"]

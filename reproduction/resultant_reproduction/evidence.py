@@ -113,6 +113,7 @@ class Evidence:
         self.second = Records() if second is None else second
         # Both rounds together, for the headline.
         self.every = Records([*records, *self.second])
+        self.every.set_aside += self.second.set_aside
         unknown = self.stores.keys() - ADDED_STORES.keys()
         if unknown:
             rule = f"expected stores named {', '.join(ADDED_STORES)}"

@@ -169,11 +169,15 @@ def answer(records: Records) -> str:
     return (
         f"**Which differences are real?** Pure Angular less ProCo, mean of all settings, "
         f"{'may be zero' if whole.contains(0.0) else 'is not zero'}: {whole.text(2)}. After Holm's "
-        f"correction {len(divided)} of its 4 parts are not zero ({', '.join(divided) or 'none'}), "
-        f"and {len(seen)} of its {len(single)} readouts ({', '.join(seen) or 'none'}). **How large "
-        f"can they still be?** With 95 % confidence at most {whole.high:+.2f} in the mean, and "
-        f"{ends[widest]:+.2f} in a readout ({widest})."
+        f"correction {len(divided)} of its 4 parts are not zero{_names(divided)}, and {len(seen)} "
+        f"of its {len(single)} readouts{_names(seen)}. **How large can they still be?** With 95 % "
+        f"confidence at most {whole.high:+.2f} in the mean, and {ends[widest]:+.2f} in a readout "
+        f"({widest})."
     )
+
+
+def _names(titles: Sequence[str]) -> str:
+    return f" ({', '.join(titles)})" if titles else ""
 
 
 def cells(records: Records) -> Iterator[tuple[str, ...]]:

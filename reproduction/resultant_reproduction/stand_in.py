@@ -17,7 +17,7 @@ from resultant_reproduction.forest import draw
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.headline import TITLES
 from resultant_reproduction.plan import PHOTO_ARMS, PHOTO_BOTH, plan, stand_in
-from resultant_reproduction.records import Records, probe_path
+from resultant_reproduction.records import Records, dig, probe_path
 from resultant_reproduction.spec import Cell, Outcome, parse_cell, printed_rows
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.tables import EQUALIZED, FROZEN
@@ -265,37 +265,66 @@ def listed(effects: Sequence[Effect]) -> str:
 
 def headline(records: Records) -> str:
     """The answer in two sentences; parts without networks are left out."""
-    frozen, trained = frozen_effects(records), equal_gain(records)
-    parts = (
-        ("equal gains change frozen features by", frozen),
-        ("training with Pure Angular in place of ProCo changes long-tail probes by", trained),
-    )
-    texts = [f"{words} {listed(effects)} points" for words, effects in parts if effects]
+    parts = {
+        "equal gains change frozen features by": listed(frozen_effects(records)),
+        "training with Pure Angular in place of ProCo changes long-tail probes by": trained(
+            records
+        ),
+    }
+    texts = [f"{words} {effects} points" for words, effects in parts.items() if effects]
     return f"On Tiny-ImageNet-LT, a stand-in, {'; '.join(texts)} [networks]." if texts else ""
 
 
-def pooled_note(records: Records) -> str:
-    """Pure Angular less ProCo with one variance for all arms of a readout, because that of two
-    networks may be small by chance; empty without such arms."""
+def repeats(records: Records) -> dict[str, dict[str, list[float]]]:
+    """Probes (%) of ResNet-50 networks that were trained again with the same seed, by arm and
+    readout: of the network that counts, and of its repetition."""
+    config, arms, readouts = KINDS["ResNet-50"]
+    return {
+        arm_title(*arm): {
+            readout: [100 * (dig(r, path) or 0.0) for r in (counted[again["seed"]], again)]
+            for readout, path in readouts.items()
+        }
+        for arm in arms
+        for counted in (records.seeds(config, *arm),)
+        for again in records.trainings(config, *arm)[len(counted) :]
+    }
+
+
+def trained(records: Records) -> str:
+    """Pure Angular less ProCo after training, and the same of repeated trainings; empty without
+    runs."""
+    text, again = listed(equal_gain(records)), repeats(records)
+    if text and {TITLES["native"], TITLES["angular"]} <= again.keys():
+        after, before = (again[TITLES[arm]] for arm in ("angular", "native"))
+        more = ", ".join(f"{space} {after[space][1] - before[space][1]:+z.2f}" for space in after)
+        text += f"; trained again with the same seed {more} [1 and 1]"
+    return text
+
+
+def repeated_note(records: Records) -> str:
+    """Say how far repeated trainings moved, and the interval with their variance; empty without."""
     from scipy.stats import t
 
-    texts = []
-    config, arms, readouts = KINDS["ResNet-50"]
-    for effect, path in zip(equal_gain(records), readouts.values(), strict=False):
-        groups = [[*records.values(config, *arm, path).values()] for arm in arms]
-        if all(len(own) > 1 for own in groups):
-            variance, freedom = pooled_variance(groups)
-            error = math.sqrt(variance * sum(1 / n for n in effect.networks))
-            reach, mean = float(t.ppf(1 - LEVEL / 2, freedom)) * error, effect.ours.mean
-            ends = effect.ours._replace(low=mean - reach, high=mean + reach)
-            place = effect.title.rpartition(", ")[2]
-            texts.append(f"{place} {ends.text(2)} (deviation {math.sqrt(variance):.2f})")
-    if not texts:
+    again, texts = repeats(records), []
+    if not again:
         return ""
+    moved = ", ".join(
+        f"{arm} {' / '.join(f'{new - old:+z.2f}' for old, new in own.values())}"
+        for arm, own in again.items()
+    )
+    for effect in equal_gain(records):
+        place = effect.title.rpartition(", ")[2]
+        variance, freedom = pooled_variance([own[place] for own in again.values()])
+        error = math.sqrt(variance * sum(1 / n for n in effect.networks))
+        reach, mean = float(t.ppf(1 - LEVEL / 2, freedom)) * error, effect.ours.mean
+        ends = effect.ours._replace(low=mean - reach, high=mean + reach)
+        texts.append(f"{place} {ends.text(2)} (deviation {math.sqrt(variance):.2f})")
     return (
-        "Two networks know little of their spread, and an interval of theirs may be narrow by "
-        "chance. With one standard deviation for all arms of a readout, which the protocol does "
-        f"not name, Pure Angular less ProCo is: {'; '.join(texts)}."
+        f"Two networks know little of their spread, and an interval of theirs may be narrow by "
+        f"chance. {len(again)} networks were trained again with the same seed. The repetitions "
+        f"count in no contrast; their probes (encoder / projection) moved by {moved} points. With "
+        "the standard deviation of a repetition, which the protocol does not name, Pure Angular "
+        f"less ProCo is: {'; '.join(texts)}."
     )
 
 
@@ -346,12 +375,12 @@ def photographs(evidence: Evidence) -> Outcome:
     }
     # Of the edits the two that the protocol names.
     named = [e for e in by_prior if e.title.endswith(("beta 0, gamma 0", "beta 0, gamma -1"))]
-    panels = {"Training": found, "Frozen features of native networks": [*frozen, *named]}
+    panels = {"Training": found, "Frozen features": [*frozen, *named]}
     return Outcome(
         cells,
         parts=parts,
         headline=headline(records),
-        notes=[note for note in (*notes, pooled_note(records)) if note],
+        notes=[note for note in (*notes, repeated_note(records)) if note],
         sections=sections,
         draw=(lambda: _draw(panels)) if found else None,
     )

@@ -37,8 +37,8 @@ from resultant_reproduction.stand_in import (
     headline,
     listed,
     photographs,
-    pooled_note,
     printed_effect,
+    repeated_note,
 )
 from tiny_cifar import tiny_cifar, tiny_config
 from training_records import record
@@ -264,24 +264,28 @@ def test_frozen_rows_of_the_stand_in() -> None:
     assert alone == "open"
 
 
-def test_one_variance_for_all_arms_of_the_stand_in() -> None:
-    """The interval with the pooled variance of five arms of two networks, by hand."""
-    values = [(0.18, 0.182), (0.181, 0.182), (0.18, 0.183), (0.19, 0.194), (0.183, 0.184)]
-    records = [
-        record(
-            stand_in(),
-            *arm,
-            seed,
-            probes={"long_tail": {s: {"accuracy": v} for s in summarize.SPACES}},
-        )
-        for arm, own in zip(PHOTO_ARMS, values, strict=True)
-        for seed, v in enumerate(own)
-    ]
-    sd = math.sqrt(statistics.fmean(statistics.variance(own) for own in values))
-    reach = 100 * 2.570581835636314 * sd
-    text = f"encoder +1.10 [{1.1 - reach:+.2f}, {1.1 + reach:+.2f}] (deviation {100 * sd:.2f})"
-    assert text in pooled_note(Records(records))
-    assert pooled_note(Records(records[::2])) == ""
+def test_repetitions_count_in_no_contrast() -> None:
+    """The interval with the variance of four networks that were trained twice, by hand."""
+
+    def two(at: int) -> list[dict[str, Any]]:
+        own = [(0.18, 0.182), (0.181, 0.182), (0.18, 0.183), (0.19, 0.184)]
+        pairs = zip(PHOTO_ARMS, own, strict=False)
+        return [probed(stand_in(), rule, 0, pair[at]) for (rule, _), pair in pairs]
+
+    others = [probed(stand_in(), rule, 1, v) for rule, v in (("native", 0.18), ("angular", 0.191))]
+    # The network of the file that is read last counts.
+    evidence = Evidence(Records(), second=Records([*two(1), *two(0), *others]))
+    sd = math.sqrt(sum(d * d / 2 for d in (0.2, 0.1, 0.3, -0.6)) / 4)
+    reach, mean = 2.7764451051977934 * sd, 1.05
+    text = f"encoder {mean:+.2f} [{mean - reach:+.2f}, {mean + reach:+.2f}] (deviation {sd:.2f})"
+    note = repeated_note(evidence.every)
+    assert text in note and "ProCo +0.20 / +0.20, Direct temperature +0.10 / +0.10, " in note
+    effect = equal_gain(evidence.every)[0]
+    assert effect.ours.mean == pytest.approx(mean) and effect.networks == (2, 2)
+    assert "; trained again with the same seed encoder +0.20, projection +0.20 [1 and 1]" in (
+        headline(evidence.every)
+    )
+    assert repeated_note(Records(others)) == ""
 
 
 def replace_accuracy(r: dict[str, Any], value: float) -> dict[str, Any]:
