@@ -338,8 +338,8 @@ def test_folders_that_cannot_be_written(
     for name in ("old", "new/deep"):
         require_writable_folder(tmp_path / name, replace=replace)
     for name in ("file", "file/deep", "lost/deep"):
-        with pytest.raises(ValueError, match="expected --work to be a folder, got a file: "):
-            require_writable_folder(tmp_path / name, "--work", replace=replace)
+        with pytest.raises(ValueError, match="expected --out to be a folder, got a file: "):
+            require_writable_folder(tmp_path / name, replace=replace)
     monkeypatch.setattr(os, "mkdir", refuse)
     existing = "a folder can be made" if replace else "files can be written"
     for name, can in (("old", existing), ("new/deep", "a folder can be made")):

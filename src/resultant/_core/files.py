@@ -119,20 +119,17 @@ def require_writable_file(path: Path) -> None:
         raise NotADirectoryError(f"expected a folder to write {path.name} in, got {path.parent}")
 
 
-def require_writable_folder(out: Path, option: str = "--out", *, replace: bool = False) -> None:
-    """Raise a ValueError unless ``out`` is a writable folder or can be created.
+def require_writable_folder(out: Path, *, replace: bool = False) -> None:
+    """Raise a ValueError unless ``out``, of the option --out, is a writable folder or can be made.
 
-    Args:
-        out: the folder.
-        option: the option that names the folder, for the error.
-        replace: the folder will be replaced as a whole (`replacing_folder`), so its parent must be
-            writable, and ``out`` must not be a mount.
+    With ``replace`` the folder will be replaced as a whole (`replacing_folder`): its parent must be
+    writable, and ``out`` must not be a mount.
     """
     existing = next(part for part in (out, *out.parents) if part.exists() or part.is_symlink())
     if not existing.is_dir():
-        raise ValueError(f"expected {option} to be a folder, got a file: {existing}")
+        raise ValueError(f"expected --out to be a folder, got a file: {existing}")
     if replace and out.is_mount():
-        rule = f"expected {option} within a mounted folder"
+        rule = "expected --out within a mounted folder"
         raise ValueError(f"{rule}, got the mount itself: {out}")
     if replace:
         existing = next(part for part in out.resolve().parents if part.exists())
@@ -143,7 +140,7 @@ def require_writable_folder(out: Path, option: str = "--out", *, replace: bool =
             pass
     except OSError as error:
         can = "files can be written" if existing == out else "a folder can be made"
-        rule = f"expected {option} where {can}, got {out}"
+        rule = f"expected --out where {can}, got {out}"
         raise ValueError(f"{rule} ({error.strerror})") from None
 
 

@@ -165,9 +165,11 @@ def _infers(x: Tensor) -> bool:
 class Encoder(nn.Module):
     """ResNet-32: patches [N, G * 32, 32, 32] to [runs, N, 64]."""
 
-    def __init__(self, runs: int, blocks: Sequence[int], fuse: bool) -> None:
+    def __init__(self, runs: int, fuse: bool) -> None:
         super().__init__()
         self.runs = runs
+        # Runs that share one wide convolution on a GPU, by stage.
+        together = (1, 1, 1) if runs > 8 else (4, 1, 2)
         self.conv1 = Stem(runs, 3, WIDTHS[0])
         self.bn1 = NormRelu(runs, WIDTHS[0])
         i, layers = WIDTHS[0], []
@@ -177,7 +179,7 @@ class Encoder(nn.Module):
                 last = k == BLOCKS - 1
                 following = o if not last else WIDTHS[stage + 1] if o != WIDTHS[-1] else None
                 stride = 1 if i == o else 2
-                layer.append(Block(runs, i, o, stride, blocks[stage], following, fuse))
+                layer.append(Block(runs, i, o, stride, together[stage], following, fuse))
                 i = o
             layers.append(layer)
         self.layer1, self.layer2, self.layer3 = layers
@@ -219,8 +221,6 @@ class StackedResNet32(nn.Module):
             consecutive, as they read the same images.
         dim: Dimension p of the projection.
         num_classes: Number of classes C of a linear classifier; None for no classifier.
-        blocks: Number of runs that share one wide convolution on a GPU, for each of the three
-            stages; by default 1 for more than 8 runs.
         fuse: Train with the fused blocks where the device has them.
 
     Example:
@@ -236,12 +236,11 @@ class StackedResNet32(nn.Module):
         seeds: Sequence[int],
         dim: int = 128,
         num_classes: int | None = None,
-        blocks: Sequence[int] | None = None,
         fuse: bool = False,
     ) -> None:
         super().__init__()
         runs = len(seeds)
-        self.encoder = Encoder(runs, blocks or ((1, 1, 1) if runs > 8 else (4, 1, 2)), fuse)
+        self.encoder = Encoder(runs, fuse)
         self.projector = nn.Sequential(
             StackedLinear(runs, WIDTHS[-1], HIDDEN),
             StackedNorm(runs, HIDDEN),

@@ -15,6 +15,9 @@ from resultant.networks.encoder_weights import load_encoder
 from resultant.networks.hub import cache_alone, hub_host, reachable
 from resultant.networks.outputs import Outputs
 
+# Scale of the cosine classifier, a constant of the code of ProCo's authors.
+SCALE = 30.0
+
 
 class ModelSettings(NamedTuple):
     """Images that a timm model expects, by its own configuration.
@@ -111,19 +114,18 @@ def _known(architecture: str) -> Any:
 
 
 class CosineClassifier(nn.Module):
-    """Logits ``scale * cos(w_c, x)`` without bias: x [N, i] to [N, C].
+    """Logits ``30 cos(w_c, x)`` without bias: x [N, i] to [N, C].
 
     Class vectors start with length one, as in ProCo's public code: the length does not change the
     logits, but determines how far a step turns a class vector.
     """
 
-    def __init__(self, i: int, num_classes: int, scale: float = 30.0) -> None:
+    def __init__(self, i: int, num_classes: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(F.normalize(torch.empty(num_classes, i).uniform_(-1, 1), dim=-1))
-        self.scale = scale
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.scale * F.linear(F.normalize(x, dim=-1), F.normalize(self.weight, dim=-1))
+        return SCALE * F.linear(F.normalize(x, dim=-1), F.normalize(self.weight, dim=-1))
 
 
 class ImageNetwork(nn.Module):

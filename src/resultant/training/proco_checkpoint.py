@@ -37,11 +37,9 @@ from resultant.images.labelling import NAMED
 from resultant.images.longtail import long_tail_counts
 from resultant.losses.bank import START_WEIGHT
 from resultant.networks.stacked_resnet import HIDDEN
+from resultant.networks.timm_encoder import SCALE
 from resultant.training._proco_layout import recognize
 from resultant.training.config import CIFAR, TrainConfig, preset
-
-# Scale of the authors' cosine classifier, a constant of their code.
-COSINE_SCALE = 30.0
 
 # |Ave| of float32 unit vectors exceeds one by rounding only.
 LENGTH_TOLERANCE = 1e-3
@@ -199,7 +197,7 @@ def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoC
     names = ("arch", "dim", "classifier", "epoch", "best_accuracy")
     facts = {name: getattr(read, name) for name in names}
     if read.classifier == "cosine":
-        facts["classifier_scale"] = COSINE_SCALE
+        facts["classifier_scale"] = SCALE
     facts[SOURCE] = _digest(path)
     tensor_files.save(out, tensors, {"proco": facts, "num_classes": read.num_classes})
     return read

@@ -83,10 +83,6 @@ class StackedProCoBank(ProCoBank):
         """Return sums and counts [R, C, p + 1] of bank ``old`` or ``new``, without a copy."""
         return self._by_run(self.named(bank), 0)
 
-    def run_state(self, run: int, *, bank: str = "old") -> ClassState:
-        """Return the classes of one run, of bank ``old`` or ``new``, in float64."""
-        return self.state_of(self.sums(bank=bank)[run])
-
     def run_statistics(self, run: int, *, bank: str = "old") -> ClassStatistics:
         """Return a copy of the sums of one run."""
         return self.statistics_of(self.sums(bank=bank)[run])
@@ -175,7 +171,7 @@ class StackedProCoLoss(ContrastiveLoss):
 
     def state(self, run: int) -> ClassState:
         """Return the classes that one run is scored against, of the bank ``old``."""
-        return self.bank.run_state(run)
+        return self.bank.state_of(self.bank.sums()[run])
 
     def exact(self, rho: Tensor, kappa: Tensor, tau: Tensor) -> Tensor:
         q = super().exact(rho, kappa, tau)
