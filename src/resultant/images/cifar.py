@@ -155,37 +155,34 @@ def load_cifar(name: str, root: str | os.PathLike[str], download: bool = False) 
             fetch(str(root), download=True)
         except RuntimeError as error:
             raise OSError(f"expected to download {name} to {root}, got: {error}") from error
-    train, test = _find(kind, root)()
+    train, test = _read(kind, root)
     parts = [*_checked(kind, "train", train, root), *_checked(kind, "test", test, root)]
     return Cifar(*parts, class_names=kind.classes, dataset=name)
 
 
-def _find(kind: _Kind, root: Path) -> Callable[[], Splits]:
-    """Return the reader of the form at ``root``."""
+def _read(kind: _Kind, root: Path) -> Splits:
+    """Read the first form that exists at ``root``."""
     if root.is_file():
         if root.name.endswith((".tar.gz", ".tgz")):
-            return lambda: _archive(kind, root)
+            return _archive(kind, root)
         if root.suffix == ".npz":
-            return lambda: _npz(root)
+            return _npz(root)
         raise ValueError(f"expected {root} to be a folder, a .tar.gz or an .npz")
     for extension, inner in kind.folders.items():
         for folder in (root / inner, root):
             if (folder / (kind.train[0] + extension)).is_file():
-                return lambda e=extension, f=folder: _batches(
-                    kind, e, lambda n: _file(f / n), str(f)
-                )
+                return _batches(kind, extension, lambda n, f=folder: _file(f / n), str(folder))
     for archive in kind.archives:
         if (root / archive).is_file():
-            return lambda a=archive: _archive(kind, root / a)
+            return _archive(kind, root / archive)
     if (root / f"{kind.name}.npz").is_file():
-        return lambda: _npz(root / f"{kind.name}.npz")
+        return _npz(root / f"{kind.name}.npz")
     for folder in (root / kind.name, root):
         if (folder / "train").is_dir():
-            return lambda f=folder: (_folder(kind, f / "train"), _folder(kind, f / "test"))
+            return _folder(kind, folder / "train"), _folder(kind, folder / "test")
     forms = [*kind.folders.values(), *kind.archives, f"{kind.name}.npz", "train/CLASS/*.png"]
-    expected = ", ".join(forms)
     got = "none of them" if root.is_dir() else "no such folder"
-    raise ValueError(f"expected {kind.name} in {root} as one of {expected}; got {got}")
+    raise ValueError(f"expected {kind.name} in {root} as one of {', '.join(forms)}; got {got}")
 
 
 def _checked(kind: _Kind, split: str, data: Split, root: Path) -> tuple[Tensor, Tensor]:
