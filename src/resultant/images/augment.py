@@ -31,6 +31,20 @@ STD = (0.2023, 0.1994, 0.2010)
 Range = tuple[float, float]
 
 
+def require_ascending(name: str, bounds: Range, most: float) -> None:
+    """Raise unless the two bounds ascend in (0, most] and are finite."""
+    low, high = bounds
+    if not 0 < low <= high <= most or high == math.inf:
+        within = "(0, 1]" if most == 1 else "(0, inf)"
+        raise ValueError(f"expected {name} to ascend in {within}, got {(low, high)}")
+
+
+def require_bounded(name: str, value: float, most: float) -> None:
+    """Raise unless a number is in [0, most] and finite."""
+    if not 0 <= value <= most or value == math.inf:
+        raise ValueError(f"expected {name} in [0, {most:g}] and finite, got {value}")
+
+
 class View(Protocol):
     """Random augmentation: draw parameters, then compute images from them."""
 
@@ -104,18 +118,13 @@ class ContrastiveView:
 
     def __post_init__(self) -> None:
         validation.integer("size", self.size, 1)
-        for name, most in (("scale", 1.0), ("ratio", math.inf)):
-            low, high = getattr(self, name)
-            if not 0 < low <= high <= most or high == math.inf:
-                within = "(0, 1]" if most == 1 else "(0, inf)"
-                raise ValueError(f"expected {name} to ascend in {within}, got {(low, high)}")
-        for name, most in (
-            *(("brightness", math.inf), ("contrast", math.inf), ("saturation", math.inf)),
-            *(("hue", 0.5), ("p_jitter", 1.0), ("p_grey", 1.0)),
-        ):
-            value = getattr(self, name)
-            if not 0 <= value <= most or value == math.inf:
-                raise ValueError(f"expected {name} in [0, {most:g}] and finite, got {value}")
+        require_ascending("scale", self.scale, 1.0)
+        require_ascending("ratio", self.ratio, math.inf)
+        for name in ("brightness", "contrast", "saturation"):
+            require_bounded(name, getattr(self, name), math.inf)
+        require_bounded("hue", self.hue, 0.5)
+        require_bounded("p_jitter", self.p_jitter, 1.0)
+        require_bounded("p_grey", self.p_grey, 1.0)
 
     def draw(self, n: int, generator: Generator) -> Tensor:
         """Draw parameters [n, 15], float32 on the CPU, in named columns."""

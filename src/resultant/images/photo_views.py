@@ -20,6 +20,7 @@ from torch import Generator, Tensor
 from resultant._core import validation
 from resultant.images import image_ops as ops
 from resultant.images import resample
+from resultant.images.augment import Range, require_ascending, require_bounded
 
 # The operations of a step, by code; 0 for no operation.
 OPERATIONS = (
@@ -44,7 +45,6 @@ WINDOW = ("rows", "columns", "down", "across")
 STEP = tuple(f"{part}{k}" for k in range(STEPS) for part in ("code", "value", "cubic"))
 COLUMNS = (*BOX, *WINDOW, "flip", *STEP)
 
-Range = tuple[float, float]
 Colour = tuple[float, float, float]
 
 
@@ -95,21 +95,15 @@ class PhotoView:
         validation.integer("layers", self.layers, 0)
         if self.layers > 2:
             raise ValueError(f"expected layers <= 2, got {self.layers}")
-        for name, most in (("scale", 1.0), ("ratio", math.inf), ("sigma", math.inf)):
-            low, high = getattr(self, name)
-            if not 0 < low <= high <= most or high == math.inf:
-                within = "(0, 1]" if most == 1 else "(0, inf)"
-                raise ValueError(f"expected {name} to ascend in {within}, got {(low, high)}")
-        shares = {name: getattr(self, name) for name in ("p_jitter", "p_grey", "p_blur")}
-        spreads = dict(zip(JITTER, self.jitter, strict=True))
-        for name, value, most in (
-            *((name, value, 1.0) for name, value in shares.items()),
-            *((name, value, 0.5 if name == "hue" else math.inf) for name, value in spreads.items()),
-            ("magnitude", self.magnitude, 10.0),
-            ("deviation", self.deviation, math.inf),
-        ):
-            if not 0 <= value <= most or value == math.inf:
-                raise ValueError(f"expected {name} in [0, {most:g}] and finite, got {value}")
+        require_ascending("scale", self.scale, 1.0)
+        require_ascending("ratio", self.ratio, math.inf)
+        require_ascending("sigma", self.sigma, math.inf)
+        for name in ("p_jitter", "p_grey", "p_blur"):
+            require_bounded(name, getattr(self, name), 1.0)
+        for name, value in zip(JITTER, self.jitter, strict=True):
+            require_bounded(name, value, 0.5 if name == "hue" else math.inf)
+        require_bounded("magnitude", self.magnitude, 10.0)
+        require_bounded("deviation", self.deviation, math.inf)
 
     def draw(self, sizes: Tensor, generator: Generator) -> Tensor:
         """Draw parameters [N, 33] of images of ``sizes`` [N, 2], float64 on the CPU.
