@@ -63,7 +63,7 @@ def replacing_folder(out: Path) -> Iterator[Path]:
 
     After an error ``out`` is unchanged. When the context ends, the files survive a power failure.
     """
-    # Of a link the target is replaced.
+    # A link stays: its target is replaced.
     out = out.resolve()
     make_folder(out.parent)
     remove_leftovers(out)

@@ -38,7 +38,7 @@ def import_proco(options: ImportProco) -> None:
     if out.suffix != ".safetensors":
         raise ValueError(f"expected a name that ends in .safetensors, got {out}")
     if is_converted(options.path, out):
-        # Of a process that was killed after the file had its name.
+        # A process may have been killed after it had renamed the file.
         remove_leftovers(out)
         sync(out.parent)
         open_console().print(f"already converted: {out}", highlight=False, soft_wrap=True)

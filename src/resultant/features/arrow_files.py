@@ -108,7 +108,7 @@ def _refuse_bombs(path: Path) -> None:
         at = len(MAGIC) if file.read(len(MAGIC)) == MAGIC else 0
         file.seek(size - len(END) if at else 0)
         if at and file.read() != END:
-            raise ValueError("no end")
+            raise ValueError("no end: it is truncated")
         while at < size:
             file.seek(at)
             mark, length = struct.unpack("<II", file.read(8).ljust(8, b"\0"))

@@ -177,7 +177,7 @@ def _refuse_others(rest: list[pa.Field], wide: dict[str, tuple[str, ...]]) -> No
 
 
 def _numbered(name: str) -> tuple[str | None, list[int]]:
-    """Return what is before the numbers at the end of a name, and the numbers.
+    """Split a name into its stem and the numbers at its end; None without numbers.
 
     A regular expression of repeated numbers would try every way to cut a number in two.
     """

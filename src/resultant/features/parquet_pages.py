@@ -139,7 +139,7 @@ def read_columns(source: Any, groups: int, width: int) -> list[tuple[int, list[C
     tail = source.read_at(8, size - 8) if size >= 12 else b""
     length = int.from_bytes(tail[:4], "little")
     if tail[4:] != MAGIC or length > size - 12:
-        raise ValueError("no footer without encryption at the end")
+        raise ValueError("no footer without encryption at the end: it is truncated or encrypted")
     try:
         fields = Compact(source.read_at(length, size - 8 - length)).structure(FOOTER)
         found = [

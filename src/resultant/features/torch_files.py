@@ -16,7 +16,7 @@ from resultant._core.text import one_line
 from resultant._core.torch_files import load_torch
 from resultant.features.rows import MappedRows, MemoryRows, NonNumericArray, Rows, SharedFile
 
-# How deep dictionaries are nested, and the most entries of a file.
+# Levels of nested dictionaries that are read, and the most arrays of a file.
 DEPTH = 4
 MOST = 10_000
 

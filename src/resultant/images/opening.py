@@ -2,8 +2,8 @@
 
 - ``FOLDER/train/CLASS/*`` with ``FOLDER/val`` or ``FOLDER/test`` or both.
 - ``FOLDER/CLASS/*``: some images of each class are held out as test.
-- Parquet files, in a folder or by a pattern; ``train-*.parquet``, ``test.parquet`` or a folder of
-  that name tell the split. Without them some rows of each class are held out.
+- Parquet files, in a folder or by a pattern. The name of a file (``train-*.parquet``,
+  ``test.parquet``) or of its folder gives the split; without, some rows of each class are held out.
 - Lists of images with their labels.
 
 Numeric labels take their names from ``classes.txt`` or ``classes.tsv`` of the folder, if there is

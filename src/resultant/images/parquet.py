@@ -109,7 +109,7 @@ class ParquetImages:
             row = self.name(int(self.starts[group]))
             with table_errors(f"expected a whole row group at {row}", ImageError):
                 if require_bounded(path, [self.column], number)[self.column] is not None:
-                    raise ValueError("images stored by the beginnings that they share")
+                    raise ValueError("images in the encoding DELTA_BYTE_ARRAY, which is not read")
                 # Opened again for each row group: threads and forked processes share no handle.
                 with open_parquet(path) as file:
                     repeated = _repeated(file.metadata, number, self.column)

@@ -23,7 +23,7 @@ class Placement(Protocol):
     def place(self, rows: Tensor, slot: int) -> tuple[Tensor, Tensor]:
         """Return flat pixels on the device, and the first byte [n] of each image of ``rows`` [n].
 
-        The call before last with the same ``slot`` may be overwritten.
+        The next call with the same ``slot`` may overwrite the pixels.
         """
         ...
 

@@ -183,7 +183,7 @@ def _launch(
     steps = int(kappa.numel() > 1), int(tau.numel() > 1)
     fewer = min(deep, max(1, EXACT[dtype] * warps // block))
     flags = slopes.numel() > 0, width > NARROW, deep, fewer, block
-    # Of whole numbers Triton knows these properties; of rows, which it does not specialize, none.
+    # Triton compiles for these properties of whole numbers; it does not specialize rows.
     known = (rows > NARROW, *((n == 1, n % 16 == 0) for n in sizes[1:]))
     _launches(
         (triton.cdiv(width, block), min(HIGHEST, triton.cdiv(rows, deep * tiles)), 1),

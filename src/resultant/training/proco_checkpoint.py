@@ -167,7 +167,7 @@ def _numpy_number(kind: _NumpyType, data: bytes) -> float:
     return np.frombuffer(data, kind.dtype).item()
 
 
-# What takes the place of the authors' classes and of NumPy's, by full name.
+# Substitutes for the authors' classes and for those of NumPy, by full name.
 STAND_INS = (
     *((_StandIn, f"loss.proco.{name}") for name in ("ProCoLoss", "EstimatorCV")),
     *((_numpy_number, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")),
