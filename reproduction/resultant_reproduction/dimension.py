@@ -110,6 +110,7 @@ def dimension(evidence: Evidence) -> Outcome:
         f"networks; fewer than {LEAST_DIMENSIONS} dimensions leave them open. The theory bounds "
         "the errors at a fixed ratio of kappa to nu, which learned features need not keep."
     )
+    number = sum(map(len, networks.values()))
     headline = "; ".join(
         f"{title.partition(' (')[0]} {s.slope:.2f}, {s.verdict}" for title, s in slopes.items()
     )
@@ -117,7 +118,9 @@ def dimension(evidence: Evidence) -> Outcome:
         cells,
         parts={f"p = {p}": p in networks for p in DIMENSIONS},
         notes=[note],
-        headline=f"Slope against nu on a log scale, theory -1: {headline}." if slopes else "",
+        headline=f"Slope against nu on a log scale, {number} networks, theory -1: {headline}."
+        if slopes
+        else "",
         draw=(lambda: _draw(networks, slopes)) if slopes else None,
     )
 

@@ -104,6 +104,7 @@ def losses(evidence: Evidence) -> Outcome:
         "mean."
     )
     complete = len(found) > len(TITLES)
+    numbers = ", ".join(f"{name} {len(own['encoder'])}" for name, own in found.items())
     drawn = {
         f"{edit} less native, points": {
             f"{name}, {space} [{len(own)}]": (i.mean, i.low, i.high)
@@ -117,7 +118,8 @@ def losses(evidence: Evidence) -> Outcome:
         cells,
         parts={title: title in found for title in TITLES.values()},
         notes=[note],
-        headline=f"The spread of gains is {spread}. The effect of equal gains is {effect}."
+        headline=f"The spread of gains is {spread}. The effect of equal gains is {effect}. "
+        f"Networks: {numbers}."
         if complete
         else "",
         draw=(lambda: intervals(drawn)) if len(found) > 1 else None,

@@ -18,7 +18,7 @@ from resultant_reproduction.formats import p_text
 from resultant_reproduction.headline import TITLES
 from resultant_reproduction.plan import PHOTO_ARMS, PHOTO_BOTH, plan, stand_in
 from resultant_reproduction.records import Records, dig, probe_path
-from resultant_reproduction.spec import Cell, Outcome, parse_cell, printed_rows
+from resultant_reproduction.spec import Cell, Outcome, Printed, parse_cell, printed_rows
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.tables import EQUALIZED, FROZEN
 from resultant_reproduction.templating import markdown_table
@@ -49,10 +49,8 @@ KINDS: dict[str, tuple[TrainConfig, Sequence[tuple[str, float]], dict[str, str]]
     ),
     "ResNeXt-50": (stand_in("resnext50_32x4d"), PHOTO_BOTH, PROBES),
 }
-# Printed effects of ImageNet-LT: single runs at beta 1.5 (sec:imagenet-strength-extension).
-AT_BETA = {"encoder": 23.56 - 23.05, "projection": 37.76 - 36.86}
-# Printed accuracies of the classifier, native and angular (tab:joint-fc).
-JOINT = "joint-fc"
+# Printed accuracies of single runs at beta 1.5 (sec:imagenet-strength-extension).
+AT_BETA = {"encoder": "23.56", "projection": "37.76"}
 # Columns of the frozen tables in words; None for a column that repeats another.
 COLUMNS = {
     "Original vMF": "accuracy, native (%)",
@@ -117,20 +115,21 @@ def arm_title(arm: str, beta: float) -> str:
     return TITLES[arm] + (f", beta {beta:g}" if beta else "")
 
 
+def printed_accuracy(kind: str, arm: str, beta: float, readout: str) -> Printed | None:
+    """Look up the printed accuracy of ImageNet-LT (%); None where the paper has none."""
+    if kind == "ResNeXt-50" or beta:
+        return parse_cell(AT_BETA[readout]) if beta else None
+    column = {"native": -5, "temperature": -4, "preserve": -3, "angular": -2}[arm]
+    rows = printed_rows("joint-fc" if readout == "classifier" else "angular-training")
+    named = (r for r in rows if r[0] == IMAGENET and readout in ("classifier", r[1].lower()))
+    return parse_cell(next(named)[column])
+
+
 def printed_effect(kind: str, arm: str, beta: float, readout: str) -> float | None:
     """Return the printed effect of ImageNet-LT in points; None where the paper has none."""
-    if kind == "ResNeXt-50":
-        return None
-    if beta:
-        return AT_BETA[readout]
-    column = {"temperature": -4, "preserve": -3, "angular": -2}[arm]
-    table = JOINT if readout == "classifier" else "angular-training"
-    for row in printed_rows(table):
-        if row[0] == IMAGENET and readout in ("classifier", row[1].lower()):
-            after, before = parse_cell(row[column]), parse_cell(row[-5])
-            if after is not None and before is not None:
-                return after.value.mean - before.value.mean
-    return None
+    own = ((arm, beta), ("native", 0.0))
+    after, before = (printed_accuracy(kind, *each, readout) for each in own)
+    return None if after is None or before is None else after.value.mean - before.value.mean
 
 
 def contrasts(records: Records, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[Effect]:
@@ -232,20 +231,19 @@ def edits(records: Records) -> list[Effect]:
 
 
 def accuracy_rows(records: Records) -> Iterator[tuple[str, ...]]:
-    """Accuracies after training, with the number of networks: arm, and one cell per readout."""
+    """Accuracies after training, printed and ours: arm, and one cell per readout."""
     planned = len(plan("tiny").seeds)
     for kind, (config, arms, readouts) in KINDS.items():
         for arm in arms:
-            values = {
-                readout: records.value(config, *arm, path) for readout, path in readouts.items()
-            }
-            cells = (
-                f"{value.text(2)} [{value.n} of {planned}]"
-                if (value := values.get(readout)) is not None
-                else ("no run" if readout in readouts else "")
-                for readout in (*SPACES, "classifier")
-            )
-            yield f"{kind}: {arm_title(*arm)}", *cells
+            texts: dict[str, str] = dict.fromkeys((*SPACES, "classifier"), "")
+            for readout, path in readouts.items():
+                ours, printed = (
+                    records.value(config, *arm, path),
+                    printed_accuracy(kind, *arm, readout),
+                )
+                own = f"{ours.text(2)} [{ours.n} of {planned}]" if ours else "no run"
+                texts[readout] = f"{printed.text if printed else '–'} / {own}"
+            yield f"{kind}: {arm_title(*arm)}", *texts.values()
 
 
 def equal_gain(records: Records) -> list[Effect]:
@@ -357,7 +355,10 @@ def photographs(evidence: Evidence) -> Outcome:
     sections = {}
     if any(len(records.seeds(config, *arm)) for config, arms, _ in KINDS.values() for arm in arms):
         headings = ("", "encoder probe (%)", "projection probe (%)", "classifier (%)")
-        sections["Accuracy after training"] = markdown_table([*accuracy_rows(records)], headings)
+        about = f"A cell is *{PRINTED} / {OURS}*, with [networks of those planned].\n\n"
+        sections["Accuracy after training (Tables 1 and 15)"] = about + markdown_table(
+            [*accuracy_rows(records)], headings
+        )
     if frozen:
         effects = [*(e.row(2) for e in frozen), *(e.row(4) for e in scaled_effects(records))]
         effects += [e.row(3) for e in by_prior]
