@@ -7,11 +7,10 @@ batches: it waits for images that are still being decoded, and copies images to 
 
 from __future__ import annotations
 
-import queue
-import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -311,38 +310,15 @@ class EvaluationViews:
 
 
 def ahead(items: Generator[T]) -> Generator[T]:
-    """Make items in a thread, one ahead; errors of the thread are raised here."""
-    ready: queue.Queue[T | BaseException | None] = queue.Queue(1)
-    stopped = threading.Event()
-
-    def put(item: T | BaseException | None) -> None:
-        while not stopped.is_set():
-            try:
-                return ready.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-        return None
-
-    def run() -> None:
-        try:
-            for item in items:
-                put(item)
-                if stopped.is_set():
-                    break
-            put(None)
-        except BaseException as error:
-            put(error)
-        finally:
-            # Ends threads that items are made in.
-            items.close()
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    """Make items in a thread, two ahead; errors of the thread are raised here."""
+    end: Any = object()
+    pool = ThreadPoolExecutor(1)
     try:
-        while (item := ready.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
+        made = deque(pool.submit(next, items, end) for _ in range(2))
+        while (item := made.popleft().result()) is not end:
+            made.append(pool.submit(next, items, end))
             yield item
     finally:
-        stopped.set()
-        thread.join()
+        pool.shutdown(cancel_futures=True)
+        # Ends threads that items are made in.
+        items.close()
