@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from resultant._core.bounded_json import parse_json, require_types
 from resultant._core.files import read_bytes, write_text
@@ -96,31 +96,22 @@ def require_values(record: Record, where: str) -> None:
         Run(record["realization"], record["beta"], record["seed"])
     except ValueError as error:
         raise ValueError(f"{error} {where}") from None
-    wrong = _wrong_accuracy(record)
-    if wrong:
-        raise ValueError(f"expected {wrong.path} in [0, 1] {where}, got {wrong.value!r}")
+    for path, value in _accuracies(record):
+        # Neither NaN nor True.
+        if type(value) not in (int, float) or not 0 <= value <= 1:
+            raise ValueError(f"expected {path} in [0, 1] {where}, got {value!r}")
 
 
-class _Entry(NamedTuple):
-    path: str
-    value: object
-
-
-def _wrong_accuracy(part: Mapping[str, Any], inside: bool = False) -> _Entry | None:
-    """Return the first accuracy that is no fraction; a value of None is an unknown accuracy."""
+def _accuracies(
+    part: Mapping[str, Any], path: str = "", inside: bool = False
+) -> Iterator[tuple[str, Any]]:
+    """Yield the accuracies of a record and their paths, without those that are unknown, None."""
     for name, value in part.items():
         accuracy = inside or name in ACCURACIES
         if isinstance(value, dict):
-            if entry := _wrong_accuracy(value, accuracy):
-                return entry._replace(path=f"{name}.{entry.path}")
-        elif accuracy and value is not None and not _fraction(value):
-            return _Entry(name, value)
-    return None
-
-
-def _fraction(value: Any) -> bool:
-    # Neither NaN nor True.
-    return type(value) in (int, float) and 0 <= value <= 1
+            yield from _accuracies(value, f"{path}{name}.", accuracy)
+        elif accuracy and value is not None:
+            yield f"{path}{name}", value
 
 
 def same_training(a: Record, b: Record) -> bool:
