@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from resultant._core import chunks
+from resultant._core import chunks, validation
 from resultant._core.arrays import require_labels, shape_of
 from resultant._core.device import full_precision
 from resultant._core.validation import COMPUTE_DTYPE, DivergedError
@@ -114,16 +114,14 @@ def linear_probes(
         tensor([1.], dtype=torch.float64)
     """
     config = config or ProbeConfig()
-    if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 2:
-        raise ValueError(f"expected num_classes to be an integer >= 2, got {num_classes!r}")
+    validation.integer("num_classes", num_classes, 2)
     xs, tests = _require_features("train", train), _require_features("test", test)
     widths, test_widths = ([a.shape[1] for a in list_] for list_ in (xs, tests))
     if widths != test_widths:
         raise ValueError(f"expected test features of widths {widths}, got {test_widths}")
     device = xs[0].device
-    for name, a in [(f"test[{i}]", a) for i, a in enumerate(tests)]:
-        if a.device != device:
-            raise ValueError(f"expected {name} on {device}, got it on {a.device}")
+    if tests[0].device != device:
+        raise ValueError(f"expected test[0] on {device}, got it on {tests[0].device}")
     require_labels(train_labels, len(xs[0]), num_classes, device, True, "train_labels")
     require_labels(test_labels, len(tests[0]), num_classes, device, True, "test_labels")
     masks = {} if counts is None else group_masks(counts)
