@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from resultant._core import validation
 from resultant._core.arrays import (
     normalized,
     require_features,
@@ -335,8 +336,8 @@ def _require_rules(
     chunk: int | None,
     validate: bool | None,
 ) -> RulePair:
-    if chunk is not None and (type(chunk) is not int or chunk < 1):
-        raise ValueError(f"expected chunk to be an integer >= 1 or None, got {chunk!r}")
+    if chunk is not None:
+        validation.integer("chunk", chunk, 1, " or None")
     require_features(z, state.dim, state.mu.device, validate)
     return RulePair(require_realization(state, Rule(tau, offset=offset), validate), chunk)
 
