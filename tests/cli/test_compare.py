@@ -111,7 +111,7 @@ def test_a_network_and_features(cifar: Path, trained: Path, tmp_path: Path, caps
     out = tmp_path / "out"
     words = ["--features", "projection", "--out", str(out), *data]
     assert cli.main(["compare", str(path), str(store), *words]) == 0
-    assert "neither is shown to be" in capsys.readouterr().out
+    assert "a tie: " in capsys.readouterr().out
     results = json.loads((out / "results.json").read_text())
     (found,) = results["features"].values()
     # The same but for times, and for code that opens the file.

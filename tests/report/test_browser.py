@@ -19,7 +19,8 @@ from resultant.analysis.arcs import arcs
 from resultant.classes.groups import GROUPS
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.decisions.boundaries import short_arc_roots
-from resultant.report.comparison_page import comparison_page, verdict
+from resultant.report.comparison import verdict
+from resultant.report.comparison_page import comparison_page
 from resultant.report.explorer import Side
 from resultant.report.page import write_page
 from small_features import NAMES

@@ -1,71 +1,19 @@
-"""The verdict of a comparison."""
+"""The page of a comparison without some answers."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-from typing import Any
-
-import pytest
 import torch
 
-from resultant.analysis import Advice, Analysis
+from resultant.analysis import Analysis
 from resultant.report import comparison_page
+from resultant.report.comparison import recommended, verdict
 from resultant.report.explorer import Side
-
-
-def test_verdict_on_the_same_rows() -> None:
-    """Only the rows that exactly one side classifies correctly count."""
-    a = torch.tensor([True] * 50 + [False] * 20 + [True] * 4 + [False] * 26)
-    b = torch.tensor([True] * 50 + [True] * 20 + [False] * 4 + [False] * 26)
-    v = comparison_page.verdict(a, b, same_rows=True)
-    assert v.accuracy == (0.54, 0.70) and v.better == "B"
-    # McNemar: 4 or fewer of 24 heads, on both sides.
-    tail = sum(math.comb(24, k) for k in range(5)) / 2**24
-    assert v.p == pytest.approx(2 * tail)
-    differences = b.double() - a.double()
-    reach = 1.96 * float(differences.std(correction=0)) / 10
-    assert (v.low, v.high) == pytest.approx((0.16 - reach, 0.16 + reach), abs=1e-4)
-    assert comparison_page.verdict(b, a, same_rows=True).better == "A"
-    assert (same := comparison_page.verdict(a, a, same_rows=True)).better is None
-    # No interval of zero width.
-    assert comparison_page._answer(same).endswith("both are correct on the same rows")
-
-
-def test_verdict_on_other_rows() -> None:
-    """The test of two independent fractions, as in scipy."""
-    from scipy.stats import chi2_contingency
-
-    a, b = torch.arange(400) < 200, torch.arange(300) < 180
-    v = comparison_page.verdict(a, b, same_rows=False)
-    table = [[200, 200], [180, 120]]
-    expected: Any = chi2_contingency(table, correction=False)
-    assert v.p == pytest.approx(expected.pvalue, rel=1e-6)
-    assert v.better == "B" and v.gain == pytest.approx(0.1)
-    reach = 1.959964 * math.sqrt(0.25 / 400 + 0.24 / 300)
-    assert v.high - v.gain == pytest.approx(reach, rel=1e-5)
-    assert comparison_page.verdict(a[:200], b[:180], same_rows=False).p == 1
-
-
-def test_advice(analysis: Analysis) -> None:
-    assert comparison_page._advice(replace(analysis, advice=None)) == "no advice"
-
-
-def test_the_better_side_has_its_rule_and_a_better_reference(
-    analysis: Analysis, advice: Advice
-) -> None:
-    good, bad = torch.ones(50, dtype=torch.bool), torch.zeros(50, dtype=torch.bool)
-    v = comparison_page.verdict(good, bad, same_rows=True)
-    a = replace(analysis, advice=advice)
-    _, (_, do), _ = comparison_page._headline("z", v, (Side(a, "A"), Side(a, "B")))
-    assert " of A, with Pure Angular (temperature 0.1, beta 0.5). For accuracy alone " in do
-    assert do.endswith("Logistic regression is better than it there.")
 
 
 def test_questions_without_answers_have_no_figure(analysis: Analysis) -> None:
     bare = Analysis(analysis.space)
     assert comparison_page.drawings((bare, analysis)) == []
-    assert comparison_page.recommended(bare).realization == "native"
+    assert recommended(bare).realization == "native"
     rows = {row[0]: row[1:] for row in comparison_page.table((bare, analysis)).rows}
     assert rows["classes"] == (6, 6, 0)
     a, b, difference = rows["mean gain"]
@@ -76,7 +24,7 @@ def test_page_without_answers(analysis: Analysis) -> None:
     """It has no empty section."""
     bare = Analysis(analysis.space)
     right = torch.arange(10) % 2 == 0
-    verdicts = {"z": comparison_page.verdict(right, right, same_rows=True)}
+    verdicts = {"z": verdict(right, right, same_rows=True)}
     pair = Side(bare, "A"), Side(bare, "B")
     page = comparison_page.comparison_page({"z": pair}, verdicts, ["a", "b"], "abcdef", [], {})
     assert [section.title for section in page.sections] == ["Side by side"]

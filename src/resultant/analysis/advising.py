@@ -86,6 +86,7 @@ class Settled:
         plan: The rows that chose and judged.
         evidence: The rows that chose, against classes without them.
         key: Key of the advised rule.
+        tau: Temperature of the advised rule, or of the best one without mixtures.
         how: The way it was chosen, in words.
         accuracy: Its accuracy on the rows that chose, weighted by the metric.
         judgements: The rules on the held-out rows.
@@ -95,6 +96,7 @@ class Settled:
     plan: Plan
     evidence: Evidence
     key: str
+    tau: float
     how: str
     accuracy: float
     judgements: list[Judgement]
@@ -110,8 +112,8 @@ class Settled:
         return next(j.row for j in self.judgements if j.row.key == self.key)
 
     def at(self, space: FrozenSpace) -> FrozenSpace:
-        """Return the space at the temperature of the advised rule."""
-        return replace(space, tau=self.row.settings["temperature"])
+        """Return the space at the temperature ``tau``."""
+        return replace(space, tau=self.tau)
 
 
 def settle(
@@ -146,7 +148,7 @@ def settle(
     except ValueError as error:
         raise UnansweredError(str(error)) from None
     rules = [_vmf_rule(space, choice, search, calibration) for choice in choices.values()]
-    key, accuracy = chosen.point.realization, chosen.accuracy
+    key, tau, accuracy = chosen.point.realization, chosen.point.temperature, chosen.accuracy
     how = f"the best by {rows.described}"
     if chosen.point != best.point:
         how = f"the plainest rule that ties with {how}"
@@ -160,7 +162,7 @@ def settle(
                 how = f"the best by {rows.described}"
     seconds = time.perf_counter() - started
     judgements = judge(space, rules, plan.judged, progress)
-    return Settled(plan, evidence, key, how, accuracy, judgements, seconds)
+    return Settled(plan, evidence, key, tau, how, accuracy, judgements, seconds)
 
 
 def _mixture_is_better(
@@ -214,7 +216,8 @@ def advise(
         progress: Called with the name of the step and the fraction that is done.
 
     Returns:
-        The advice, and the space at the temperature of the advised rule.
+        The advice, and the space at the temperature of the advised rule, or of the best one
+        without mixtures.
 
     Raises:
         UnansweredError: There are fewer than two held-out rows, or no row can choose.

@@ -80,7 +80,7 @@ def headline(
     use, buy = f"Use {rule_text(advised)}, {how}", f"vMF rules {{}}buy {BUYS}"
     if advised.key == "mixture":
         plain = max((r for r in table if r.kind == "vmf" and r is not advised), key=number)
-        buy = f"one distribution per class ({plain.name}, {value(plain)}) would {{}}buy {BUYS}"
+        buy = f"one distribution per class ({plain.name}, {value(plain)}) would buy {BUYS}"
     d = best_vmf.difference
     if d is not None and not d.tied:
         use += f"; on the held-out rows {best_vmf.name} has {interval(d)} over this choice"
@@ -90,7 +90,11 @@ def headline(
         f"from {before:.3f} to {after:.3f}"
     )
     if after - before > LOSS_MARGIN * max(1, before):
-        calibrated += ", which is worse: the rows that chose are unlike the held-out rows"
+        calibrated += ", which is worse: " + (
+            "the rows that chose are few or unlike the held-out rows"
+            if "calibration" not in advised.settings
+            else "--calibration scale needs fewer rows"
+        )
     elif after - before >= ROUNDED:
         calibrated += ", slightly worse"
     if best_reference is None:
@@ -133,10 +137,10 @@ def headline(
         )
     else:
         both = f"{own} {word} on {rows}, and the best reference, {best_reference.name}, "
-        both += f"{value(best_reference)}; the difference, {interval(d)},"
-        found = f"Undecided: {both} may be chance."
+        both += f"{value(best_reference)}; the difference is {interval(d)}"
+        found = f"Undecided: {both}, too few rows to call it a tie."
         if d.verdict == "equivalent":
-            found = f"A tie: {both} is below {100 * margin:g}."
+            found = f"A tie: {both}, below {100 * margin:g}."
     return verdict, (found, f"{use}; {calibrated}.", f"{whom}; {buy.format(still)}{cost}.")
 
 

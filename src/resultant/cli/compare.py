@@ -62,10 +62,11 @@ def compare(options: Compare) -> None:
     from resultant.cli.progress import StepProgress, open_console
     from resultant.features.prepare import check_features, prepare
     from resultant.report import comparison_page, page
+    from resultant.report.comparison import SIDES, verdict
     from resultant.report.words import settings
 
     options.check()
-    paths, sides = (options.a, options.b), comparison_page.SIDES
+    paths, sides = (options.a, options.b), SIDES
     device, log = find_device(options.device), open_console(stderr=True)
     networks = _open_networks(options)
     stores = {
@@ -115,7 +116,7 @@ def compare(options: Compare) -> None:
             correct = [_correct(space, analysis) for space, analysis in answers]
             if order is not None:
                 correct = [a[rows] for a, rows in zip(correct, order, strict=True)]
-            verdicts[name] = comparison_page.verdict(*correct, same_rows=order is not None)
+            verdicts[name] = verdict(*correct, same_rows=order is not None)
             # The same rules and settings on both sides.
             rules = [settings(analysis) for _, analysis in answers]
             own = (
@@ -233,7 +234,7 @@ def _require_same_classes(paths: Sequence[Path], stores: Mapping[int, Prepared])
 def _correct(space: FrozenSpace, analysis: Analysis) -> Tensor:
     """Return which held-out rows the recommended rule classifies correctly, [M] bool."""
     from resultant.analysis import decide
-    from resultant.report.comparison_page import recommended
+    from resultant.report.comparison import recommended
 
     rule = recommended(analysis)
     return decide(space, [rule]).right(rule).cpu()

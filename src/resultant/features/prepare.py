@@ -99,8 +99,8 @@ def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = 
     if skip_unknown:
         store, skipped = without_unknown(store)
         for split, number in skipped.items():
-            rows = counted(number, "row of a class", "rows of classes")
-            notes.append(f"{rows} without training rows left out of {split}.")
+            rows = counted(number, "row is", "rows are")
+            notes.append(f"{rows} left out of {split}: the class has no training row.")
     features, missing = _common_features(store, test)
     notes += [f"{name} has no rows in {test} and is left out." for name in missing]
     val = None

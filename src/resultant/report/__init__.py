@@ -2,7 +2,8 @@
 
 `page` writes a report as a folder: a page that needs no other file, tables and results.json, and
 figures as PDF and PNG if asked. `analysis_page` and `comparison_page` fill it with `table`s, those
-of an analysis in `tables`; `summary` is its text in ten lines, `words` its names and numbers.
+of an analysis in `tables`; `summary` is its text in ten lines, `comparison` the verdict on two
+sets of features, `words` names and numbers.
 `charts` defines a figure as axes and marks: `decision_figures`, `theory_figures` and
 `explorer_figures` return them, `plots` hands them to Bokeh on the page, and `chart_files` draws
 them with matplotlib in the `style` of every figure of the project. `explorer` is the numbers behind

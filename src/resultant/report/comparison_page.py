@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
-
-from resultant._core.text import counted
-from resultant.analysis import Analysis, Policy, Result
-from resultant.analysis.headline import rule_text
-from resultant.analysis.metrics import NORMAL, SIGNIFICANCE, paired_gain
+from resultant.analysis import Analysis
 from resultant.classes.groups import GROUPS
 from resultant.classes.rule import EDITED
 from resultant.report import decision_figures, explorer_figures
 from resultant.report.analysis_page import class_columns, footer, slugs, snippets
 from resultant.report.charts import Axis, Chart, Points, kept
+from resultant.report.comparison import SIDES, Verdict, advised_rule, answer, headline
 from resultant.report.explorer import Side, choice_of, rows_of
 from resultant.report.page import Page, Section
 from resultant.report.plots import ClassColumns
@@ -28,75 +23,16 @@ from resultant.report.words import (
     NAMES,
     NATIVE_IN_PAPER,
     Share,
-    features_name,
     number,
-    p_value,
     percent,
     points,
     rule_name,
-    settings,
 )
 
 # Questions of `resultant.analysis` that a comparison needs.
 QUESTIONS = ("gains", "grid", "cosine", "intercepts")
-SIDES = ("A", "B")
 
 Pair = tuple[Analysis, Analysis]
-
-
-@dataclass(frozen=True, eq=False)
-class Verdict(Result):
-    """The more accurate side on held-out rows, each side with the rule recommended for it.
-
-    Attributes:
-        better: "A" or "B" if p < 0.05, else None.
-        accuracy: Accuracies of A and B.
-        gain: Accuracy of B minus accuracy of A.
-        low, high: Normal 95 % interval of the gain.
-        p: p-value of McNemar's test on the same rows, else of the normal test.
-        same_rows: True if the differences are paired.
-        rows: Held-out rows of A and B.
-    """
-
-    better: str | None
-    accuracy: tuple[float, float]
-    gain: float
-    low: float
-    high: float
-    p: float
-    same_rows: bool
-    rows: tuple[int, int]
-
-
-def recommended(a: Analysis) -> Policy:
-    """Return the rule that is advised for a side; native if there is none."""
-    if a.advice is not None:
-        at = settings(a)
-        return Policy(at.realization, at.beta, at.prior).canonical
-    return Policy("native").canonical
-
-
-def verdict(a: Tensor, b: Tensor, *, same_rows: bool) -> Verdict:
-    """Compare the accuracies of A and B.
-
-    Args:
-        a: True for the rows that A classifies correctly, [N].
-        b: The same for B, [M].
-        same_rows: Pair the rows of A and B, N = M.
-    """
-    x, y = float(a.double().mean()), float(b.double().mean())
-    if same_rows:
-        paired = paired_gain(a, b)
-        gain, low, high, p = paired.gain, paired.low, paired.high, paired.p_value
-    else:
-        gain = y - x
-        reach = NORMAL * math.sqrt(x * (1 - x) / len(a) + y * (1 - y) / len(b))
-        low, high = max(-1.0, gain - reach), min(1.0, gain + reach)
-        pooled = float(a.sum() + b.sum()) / (len(a) + len(b))
-        error = math.sqrt(pooled * (1 - pooled) * (1 / len(a) + 1 / len(b)))
-        p = math.erfc(abs(gain) / error / math.sqrt(2)) if error else 1.0
-    better = None if p >= SIGNIFICANCE else SIDES[gain > 0]
-    return Verdict(better, (x, y), gain, low, high, p, same_rows, (len(a), len(b)))
 
 
 def comparison_page(
@@ -117,17 +53,24 @@ def comparison_page(
         notes: Sentences about the preparation of the features.
         about: Source, metadata and versions of A and B, for results.json.
     """
-    first = foremost({name: max(pair, key=_nearest).analysis for name, pair in pairs.items()})
+    # The side of the better class directions stands for both.
+    nearest = {
+        name: max(
+            (side.analysis for side in pair), key=lambda a: a.advice.nearest if a.advice else 0.0
+        )
+        for name, pair in pairs.items()
+    }
+    first = foremost(nearest)
     best = pairs[first]
     facts = [
-        ("better", _answer(verdicts[first])),
+        ("better", answer(verdicts[first])),
         ("compared", f"A = {wheres[0]}, B = {wheres[1]}"),
     ]
     for name, pair in pairs.items():
         if name != first:
-            facts.append((name, _answer(verdicts[name])))
+            facts.append((name, answer(verdicts[name])))
         for side in pair:
-            facts.append((f"{name} {side.name}", _advice(side.analysis)))
+            facts.append((f"{name} {side.name}", advised_rule(side.analysis)))
     ordered = sorted(pairs, key=lambda name: name != first)
     sections: list[Section] = []
     for slug, name in zip(slugs(ordered), ordered, strict=True):
@@ -153,7 +96,7 @@ def comparison_page(
         notes,
         footer(about.get("A", {})),
         results,
-        headline=_headline(first, verdicts[first], best),
+        headline=headline(first, verdicts[first], best),
         warnings=_warnings(verdicts[first], best),
         # The better side first, which is unfolded.
         snippets=[
@@ -161,60 +104,6 @@ def comparison_page(
             for side in sorted(best, key=lambda side: side.name != verdicts[first].better)
             for heading, code in snippets(side.analysis)
         ],
-    )
-
-
-def _nearest(side: Side) -> float:
-    return 0.0 if side.analysis.advice is None else side.analysis.advice.nearest
-
-
-def _headline(name: str, v: Verdict, pair: tuple[Side, Side]) -> list[tuple[str, str]]:
-    """Return the three sentences of the page."""
-    used = [recommended(side.analysis) for side in pair]
-    rules_ = [rule_name(policy.realization, policy.beta) for policy in used]
-    if v.better is None:
-        do = "Take the side that is cheaper to make, or compare on more held-out rows."
-    else:
-        side = SIDES.index(v.better)
-        chosen, advice = rules_[side], pair[side].analysis.advice
-        if advice is not None:
-            chosen = rule_text(advice.row(advice.advised))
-        do = f"Use the {features_name(name)} of {v.better}, with {chosen}."
-        if advice is not None and advice.verdict == "reference":
-            do += f" For accuracy alone {advice.row(advice.best).name} is better than it there."
-    return [("found", _found(v)), ("do", do), ("worth", _worth(pair, used))]
-
-
-def _found(v: Verdict) -> str:
-    better, _, rest = _answer(v).partition(": ")
-    subject = f"{better} is better" if v.better else "Neither side is shown to be better"
-    return f"{subject}: {rest}."
-
-
-def _worth(pair: tuple[Side, Side], used: Sequence[Policy]) -> str:
-    """Return who gains from the difference: groups and classes."""
-    at = [
-        None if side.analysis.grid is None else side.analysis.grid.point(*policy)
-        for side, policy in zip(pair, used, strict=True)
-    ]
-    if any(p is None or p.per_class is None for p in at):
-        return "The classes cannot be compared one by one."
-    (a, b) = (p for p in at if p is not None)
-    assert a.per_class is not None and b.per_class is not None
-    change = b.per_class - a.per_class
-    up, down = int((change > 0).sum()), int((change < 0).sum())
-    rise = counted(up, "class is", "classes are") if up else "No class is"
-    text = f"{rise} more accurate in B, {f'{down:,}' if down else 'none'} in A"
-    groups = [
-        f"{g} {points(after - before)}"
-        for g in GROUPS
-        if (before := (a.groups or {}).get(g)) is not None
-        and (after := (b.groups or {}).get(g)) is not None
-    ]
-    return (
-        f"{text}; the mean accuracy changes by {', '.join(groups)} points."
-        if groups
-        else f"{text}."
     )
 
 
@@ -349,26 +238,6 @@ def _numbers(a: Analysis) -> tuple[list[str], list[float | int | None]]:
     drift = None if a.intercepts is None else a.intercepts.largest.get("temperature")
     values["largest drift of an intercept"] = drift
     return list(values), list(values.values())
-
-
-def _answer(v: Verdict) -> str:
-    a, b = map(percent, v.accuracy)
-    rows = f"the same {counted(v.rows[0], 'held-out row', 'held-out rows')}"
-    if not v.same_rows:
-        rows = f"{v.rows[0]:,} and {v.rows[1]:,} held-out rows, which are not known to be the same"
-    gain = f"B - A is {points(v.gain)} points [{points(v.low)}, {points(v.high)}], {p_value(v.p)}"
-    if v.same_rows and v.low == v.high:
-        gain = "both are correct on the same rows"
-    best = v.better or "neither is shown to be"
-    return f"{best}: {a} accuracy in A and {b} in B on {rows}; {gain}"
-
-
-def _advice(a: Analysis) -> str:
-    if a.advice is not None:
-        row = a.advice.row(a.advice.advised)
-        policy = recommended(a)
-        return f"{rule_name(policy.realization, policy.beta)}, {percent(row.accuracy)} accurate"
-    return "no advice"
 
 
 def _gains(pair: Pair) -> Chart | None:
