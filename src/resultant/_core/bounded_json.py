@@ -28,15 +28,9 @@ NOUNS = {
 def parse_json(text: str | bytes) -> Any:
     """Parse one JSON document within the bounds.
 
-    Args:
-        text: The document, at most `MAX_BYTES` long.
-
-    Returns:
-        The value.
-
     Raises:
-        ValueError: The text is no JSON, is too long or nested deeper than `MAX_DEPTH`, or has whole
-            numbers beyond 64 bits.
+        ValueError: The text is no JSON, is longer than `MAX_BYTES` or nested deeper than `MAX_DEPTH`,
+            or has whole numbers beyond 64 bits.
 
     Example:
         >>> parse_json('{"epoch": 3}')

@@ -50,13 +50,7 @@ def _facts(file: Path) -> dict[str, Any] | None:
 
 
 def find_network(path: Location) -> Path | None:
-    """Find the network of a path.
-
-    Args:
-        path: The file of a network, or the folder of a training job.
-
-    Returns:
-        The file of the network, or the only one in the folder; None if there is no network.
+    """Find the network of a file, or the only one in the folder of a training job; None without one.
 
     Raises:
         ValueError: If the folder holds several networks, or features too.

@@ -9,13 +9,10 @@ from importlib import import_module
 
 
 def preload(modules: Sequence[str]) -> None:
-    """Import modules that a command needs, with garbage collection paused.
+    """Import the modules that a command needs, with garbage collection paused.
 
     Objects of modules are never garbage: collections find nothing while modules load, and later
     collections pass over what was loaded here.
-
-    Args:
-        modules: Names of modules; loaded ones cost nothing.
     """
     if all(name in sys.modules for name in modules):
         return

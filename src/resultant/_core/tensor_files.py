@@ -143,10 +143,7 @@ def checksums(metadata: dict[str, str]) -> dict[str, int]:
 
 
 def read_header(file: io.FileIO) -> tuple[dict[str, Entry], dict[str, str]]:
-    """Read the header of a safetensors file and check it against the length of the file.
-
-    Returns:
-        The entries by name in sorted order, and the metadata.
+    """Read the header of a safetensors file: the entries by name in sorted order, and the metadata.
 
     Raises:
         ValueError: If the header is broken, or the tensors do not fill the file exactly.

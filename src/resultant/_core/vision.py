@@ -26,13 +26,7 @@ _declared: list[torch.library.Library] = []
 
 
 def vision_module(name: str) -> Any:
-    """Import a module of torchvision or timm.
-
-    Args:
-        name: Full name, such as ``timm`` or ``torchvision.datasets``.
-
-    Returns:
-        The module.
+    """Import a module of torchvision or timm by its full name.
 
     Raises:
         ModuleNotFoundError: If it is not installed.

@@ -34,14 +34,9 @@ class ImageError(ValueError):
 
 
 def decode(data: bytes, name: str) -> Image:
-    """Decode an encoded image.
+    """Decode the content of an image file; return the image in mode RGB, loaded.
 
-    Args:
-        data: Content of an image file.
-        name: Name of the image for errors.
-
-    Returns:
-        The image in mode RGB, loaded.
+    ``name`` is the name of the image for errors.
 
     Raises:
         ImageError: If the image is broken, animated, too large or of another format.

@@ -56,9 +56,6 @@ def encode(
         skip: Leave out classes without training images, and held-out images of such classes.
         skipped: Names of images that were left out before.
 
-    Returns:
-        The splits.
-
     Raises:
         ValueError: If two classes have one name, a class has no training image, or a held-out
             split has a class that train has not; the error names the class and the image.

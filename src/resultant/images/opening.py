@@ -131,15 +131,9 @@ def open_images(
 
 
 def long_tail(source: ImageSource, factor: float, seed: int = 0) -> SelectedImages:
-    """Select a long-tailed subset of a source; see `long_tail_indices`.
+    """Select a long-tailed subset of a source, in the order of the classes; see `long_tail_indices`.
 
-    Args:
-        source: Images, usually with as many of each class.
-        factor: Imbalance factor n_max / n_min >= 1.
-        seed: Seed of the subset.
-
-    Returns:
-        The subset, in the order of the classes; ``rows`` are its indices in the source.
+    ``rows`` of the result are its indices in the source, ``factor`` is n_max / n_min >= 1.
 
     Raises:
         ValueError: If the factor leaves a class without images.

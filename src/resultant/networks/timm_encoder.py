@@ -56,16 +56,13 @@ def model_settings(architecture: str) -> ModelSettings:
 def timm_encoder(
     architecture: str, *, pretrained: bool = False, weights: str | None = None, size: int = 0
 ) -> nn.Module:
-    """Build an encoder of timm without its classifier.
+    """Build an encoder of timm that maps images [N, 3, S, S] to features [N, d], d `feature_width`.
 
     Args:
         architecture: Name of a timm model, such as ``resnet50``.
         pretrained: Fetch the pretrained weights of timm.
         weights: File of weights; see `resultant.networks.encoder_weights.load_encoder`.
         size: Height and width of the images; 0 for those of the model's configuration.
-
-    Returns:
-        A network that maps images [N, 3, S, S] to features [N, d], d being `feature_width`.
 
     Raises:
         ValueError: If timm has no such model, or the weights do not fit or cannot be fetched.

@@ -57,15 +57,12 @@ def resolved(config: TrainConfig) -> TrainConfig:
 
 
 def open_dataset(config: TrainConfig, data: Location | None = None, **options: Any) -> ImageSplits:
-    """Open the images of a configuration.
+    """Open the images of a configuration, with its long-tailed subset.
 
     Args:
-        config: Settings with the name of the dataset and its long-tailed subset.
+        config: Settings with the name of the dataset.
         data: Folder, file or pattern; see `resultant.images.opening.open_images`.
         **options: Further options of `open_published` for its datasets, else of `open_images`.
-
-    Returns:
-        The splits.
 
     Raises:
         ValueError: If the dataset is missing or broken.

@@ -47,12 +47,8 @@ class LoadedNetwork:
 def load_network(path: Location) -> LoadedNetwork:
     """Load the network of a run, or a converted checkpoint of ProCo's authors.
 
-    Args:
-        path: A file of `checkpoints.save_run` or `proco_checkpoint.convert`, or a run of the
-            checkpoint of a job, as ``out/checkpoint.safetensors:native-seed0``.
-
-    Returns:
-        The network with its settings.
+    ``path`` is a file of `checkpoints.save_run` or `proco_checkpoint.convert`, or a run of the
+    checkpoint of a job, as ``out/checkpoint.safetensors:native-seed0``.
 
     Raises:
         FileNotFoundError: If there is no such file.

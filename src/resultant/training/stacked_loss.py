@@ -71,8 +71,7 @@ class StackedProCoBank(ProCoBank):
     def add(self, z: Tensor, y: Tensor) -> Snapshot:
         """Add views z [V, R, N, p] with labels y [N] or [R, N]; see `ProCoBank.add`.
 
-        Returns:
-            The snapshot with an axis of runs behind that of the views.
+        The snapshot has an axis of runs behind that of the views.
         """
         return self._snapshot_by_run(super().add(z.flatten(1, 2), (y + self.first).flatten()))
 
