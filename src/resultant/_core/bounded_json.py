@@ -29,8 +29,8 @@ def parse_json(text: str | bytes) -> Any:
     """Parse one JSON document within the bounds.
 
     Raises:
-        ValueError: The text is no JSON, is longer than `MAX_BYTES` or nested deeper than `MAX_DEPTH`,
-            or has whole numbers beyond 64 bits.
+        ValueError: The text is no JSON, is longer than `MAX_BYTES`, is nested deeper than
+            `MAX_DEPTH`, or has whole numbers beyond 64 bits.
 
     Example:
         >>> parse_json('{"epoch": 3}')

@@ -131,7 +131,7 @@ def open_images(
 
 
 def long_tail(source: ImageSource, factor: float, seed: int = 0) -> SelectedImages:
-    """Select a long-tailed subset of a source, in the order of the classes; see `long_tail_indices`.
+    """Select a long-tailed subset of a source, class by class; see `long_tail_indices`.
 
     ``rows`` of the result are its indices in the source, ``factor`` is n_max / n_min >= 1.
 
