@@ -3,11 +3,13 @@ seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import sqrt
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from resultant.classes.rule import EDITED
 from resultant.training.config import TrainConfig
@@ -118,41 +120,43 @@ def networks(evidence: Evidence, config: TrainConfig, paths: Sequence[str]) -> N
     return by_rule
 
 
-def paired_share(conditions: Iterable[Networks]) -> tuple[float, int]:
+def paired_share(
+    conditions: Sequence[Networks], orders: Sequence[Mapping[str, Any]] | None = None
+) -> tuple[Any, int]:
     """Pooled variance of paired changes over the sum of both variances, and the number of changes
-    with two seeds."""
-    apart, together, number = 0.0, 0.0, 0
-    for own, edited in product(conditions, EDITED):
+    with two seeds. With ``orders`` of the seeds [draws, seeds], by condition and rule, one ratio
+    per draw."""
+    apart, together, number = np.zeros(()), np.zeros(()), 0
+    for i, edited in product(range(len(conditions)), EDITED):
+        own = conditions[i]
         seeds = [seed for seed in own[edited] if seed in own["native"]]
         if len(seeds) > 1:
-            # One sequence over seeds per readout.
+            # Seeds by readouts, of every draw.
             after, before = (
-                zip(*(own[rule][seed] for seed in seeds), strict=True)
+                np.array([*own[rule].values()])[orders[i][rule] if orders else ...][
+                    ..., [[*own[rule]].index(seed) for seed in seeds], :
+                ]
                 for rule in (edited, "native")
             )
-            for a, b in zip(after, before, strict=True):
-                together += _squares([x - y for x, y in zip(a, b, strict=True)])
-                apart += _squares(a) + _squares(b)
-                number += 1
-    return (together / apart if apart else 1.0), number
+            together = together + _squares(after - before)
+            apart = apart + _squares(after) + _squares(before)
+            number += after.shape[-1]
+    shares = np.divide(together, apart, out=np.ones_like(apart), where=apart > 0)
+    return shares.tolist(), number
 
 
-def _squares(values: Sequence[float]) -> float:
-    mean = sum(values) / len(values)
-    return sum((v - mean) ** 2 for v in values)
+def _squares(values: np.ndarray) -> np.ndarray:
+    return ((values - values.mean(-2, keepdims=True)) ** 2).sum((-2, -1))
 
 
 def dealt(conditions: Sequence[Networks], draws: int = 1000) -> list[float]:
     """Sorted shares of `paired_share` with the seeds of every kind of run dealt at random."""
     generator = Random(0)
-
-    def anew(own: Mapping[int, Sequence[float]]) -> dict[int, Sequence[float]]:
-        return dict(zip(own, generator.sample([*own.values()], len(own)), strict=True))
-
-    return sorted(
-        paired_share([{rule: anew(own) for rule, own in n.items()} for n in conditions])[0]
-        for _ in range(draws)
-    )
+    orders: list[dict[str, Any]] = [{rule: [] for rule in own} for own in conditions]
+    for _, (own, kept) in product(range(draws), zip(conditions, orders, strict=True)):
+        for rule, seeds in own.items():
+            kept[rule].append(generator.sample(range(len(seeds)), len(seeds)))
+    return sorted(paired_share(conditions, orders)[0])
 
 
 def pairings(evidence: Evidence) -> dict[str, Pairing]:
