@@ -76,11 +76,11 @@ class Claim:
         ours, apart = self.shown
         digits, signed = self.entry.get("digits", 2), _signed(self.entry)
         log = self.entry.get("log", False)
-        text = self.entry["text"]
-        if "judgement" in self.entry:
-            text += f". *{self.entry['judgement']}*"
+        remarks = [_threshold(self.entry), self.entry.get("judgement", "")]
+        text = " ".join(filter(None, remarks))
         return (
-            *(text, self.paper, self.ours),
+            self.entry["text"] + (f". *{text}*" if text else ""),
+            *(self.paper, self.ours),
             "–" if ours is None else ours.interval(digits, signed),
             "–" if apart is None else ("ratio " if log else "") + apart.interval(digits, not log),
             *(self.judgement.text, self.evidence, self.entry["old"]),
@@ -89,6 +89,16 @@ class Claim:
 
 def _signed(entry: Mapping[str, Any]) -> bool:
     return entry["kind"] == "effect" or entry.get("signed", False)
+
+
+def _threshold(entry: Mapping[str, Any]) -> str:
+    """Say which side of a threshold an entry claims; empty without one."""
+    if "threshold" not in entry:
+        return ""
+    sides = {"above": "at least", "below": "at most", "within": "a size of at most"}
+    words = [f"{sides[entry.get('side', 'above')]} {entry['threshold']:g}"]
+    words += [entry["threshold_text"]] if "threshold_text" in entry else []
+    return f"Threshold: {', '.join(words)}."
 
 
 def _exponential(estimate: Estimate | None) -> Estimate | None:

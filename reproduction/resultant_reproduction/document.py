@@ -79,9 +79,16 @@ def contents(
             "trained": stand_in.trained(every),
         },
         "claims": [
-            (question["text"], [c.row() for c in judged.values() if c.entry["question"] == name])
+            (
+                question["text"],
+                [
+                    (f"{text} {_link(c.label)}", *more)
+                    for c in judged.values()
+                    if c.entry["question"] == question["name"]
+                    for text, *more in (c.row(),)
+                ],
+            )
             for question in load("claims")["question"]
-            for name in (question["name"],)
         ],
         "headings": HEADINGS,
         "contrasts": contrast_rows(headline.contrasts(every)),
@@ -101,7 +108,6 @@ def contents(
         "plans_note": catalog.plans_note(every),
         "placeholders": catalog.PLACEHOLDERS,
         "external": catalog.external_commands(),
-        "link": lambda label: f"{page_name(label)}.md",
     }
     texts = {text: render("reproduction.md", **values)}
     texts |= {pages / f"{name}.md": render(f"{name}.md", **values) for name in PAGES}
@@ -129,22 +135,27 @@ def scoreboard(judged: Mapping[str, Claim], folder: Path, other: str = "") -> li
         every = ", ".join(f"{count[word]} {word}" for word in VERDICTS if count[word])
         interval = "" if claim.shown[0] is None else f" {claim.row()[3]} ({claim.evidence})"
         subject = claim.entry.get("short", claim.entry["text"])
-        name = page_name(label)
         ours = f"{claim.ours}{interval}"
         if other and claim.judgement.verdict == NEEDS_DATA:
             page = (folder / page_name("beyond:stand-in")).as_posix()
             ours += f"; [a stand-in]({page}.md): {other}"
-        title = f"{name.partition('-')[0].capitalize()} {name.partition('-')[2].lstrip('0')}"
         rows.append(
             (
                 f"**{question['text']}** {subject}",
                 claim.paper,
                 ours,
                 f"**{claim.judgement.text}** (of {len(own)} claims: {every})",
-                f"[{title}]({(folder / name).as_posix()}.md)",
+                _link(label, folder),
             )
         )
     return rows
+
+
+def _link(label: str, folder: Path = Path()) -> str:
+    """Link the page of a table or figure by its number."""
+    name = page_name(label)
+    kind, _, number = name.partition("-")
+    return f"[{kind.capitalize()} {int(number)}]({(folder / name).as_posix()}.md)"
 
 
 def contrast_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
