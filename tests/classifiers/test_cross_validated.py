@@ -332,7 +332,7 @@ def test_rows_without_a_training_class() -> None:
         ({"beta": ()}, "expected one value of beta or more, got none"),
         ({"temperature": (0.1, -1)}, "expected temperature > 0, got -1"),
         ({"prior": (0.0, math.inf)}, "expected prior to be a finite number, got .*inf"),
-        ({"calibration": "beta"}, "expected calibration to be None or one of .*got 'beta'"),
+        ({"calibration": "beta"}, r"expected calibration to be one of \(None, .*got 'beta'"),
         ({"scoring": "f1"}, "expected scoring to be one of .*got 'f1'"),
         ({"cv": "loop"}, "Expected `cv` as an integer"),
         ({"cv": [(np.array([0, 0, 1]), np.array([2]))]}, "each row at most once"),

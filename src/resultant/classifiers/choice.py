@@ -3,8 +3,8 @@ r"""Choice of temperature, beta and prior of each realization on rows that are n
 The loss of a point is the mean cross-entropy after the scale of the scores is fitted
 (`resultant.classifiers.calibration.fit_scale`): without a scale of its own, an edit of the gains
 and the mean gain would be confounded. The search goes along one axis at a time, from the best point
-so far, and extends an axis beyond its edge while the edge is best. Of the points that tie with the
-best, the plainest is taken (`simplified`).
+so far, and extends an axis beyond its edge while the edge is best. The plainest of the points that
+tie with the best is taken (`plainest`).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from resultant.classifiers.left_out import (
     point_scores,
 )
 from resultant.classifiers.rows import add_rows
-from resultant.classifiers.vmf import VMFScores
+from resultant.classifiers.vmf import VMFScores, require_calibration
 
 SCORINGS = ("neg_log_loss", "accuracy")
 
@@ -151,9 +151,7 @@ class VMFClassifierCV(VMFScores):
         grid = self._grid()
         if self.scoring not in SCORINGS:
             raise ValueError(f"expected scoring to be one of {SCORINGS}, got {self.scoring!r}")
-        if self.calibration not in (None, "scale", *METHODS):
-            rule = f"expected calibration to be None or one of {('scale', *METHODS)}"
-            raise ValueError(f"{rule}, got {self.calibration!r}")
+        require_calibration(self.calibration, None)
         rows, index, w, classes = self._sample(X, y, sample_weight, least=2)
         statistics = ClassStatistics(len(classes), rows.shape[1], device=rows.device)
         add_rows(statistics, rows, index, w)

@@ -238,8 +238,8 @@ def fit_mixtures(rows: GroupedRows, mixtures: Mixtures, em: EM) -> Fit:
 def seed_directions(rows: GroupedRows, num: int, generator: np.random.RandomState) -> Tensor:
     """Choose ``num`` rows of each group as seeds by k-means++, as unit vectors [G, num, p].
 
-    On the sphere the squared distance of k-means++ is 2(1 - cosine). Of a large group, a random
-    part is drawn first.
+    On the sphere the squared distance of k-means++ is 2(1 - cosine). A random part of a large
+    group is drawn first.
     """
     from sklearn.cluster import kmeans_plusplus
 

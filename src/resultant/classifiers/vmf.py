@@ -96,7 +96,7 @@ class VMFScores(DirectionClassifier):
         return returned(density.to(queries.device), X)
 
 
-def _require_calibration(method: Any, *others: None) -> None:
+def require_calibration(method: Any, *others: None) -> None:
     allowed = (*others, "scale", *METHODS)
     if method not in allowed:
         raise ValueError(f"expected calibration to be one of {allowed}, got {method!r}")
@@ -201,7 +201,7 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
         return super()._scale() if self.scale_ is None else self.scale_
 
     def _choose(self, X: Tensor, y: Tensor, w: Tensor, statistics: ClassStatistics) -> None:
-        _require_calibration(self.calibration, None)
+        require_calibration(self.calibration, None)
         self.scale_ = self.calibrators_ = None
         self._fit_components(X, y, w, statistics)
         if not self._auto and self.calibration is None:
@@ -265,7 +265,7 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
             >>> classifier.calibrate(new, ["a", "b", "a"]).scale_ < 1
             True
         """
-        _require_calibration(method)
+        require_calibration(method)
         check_is_fitted(self, "statistics_")
         _, index, w, _ = self._sample(X, y, sample_weight, classes=self.classes_, reset=False)
         self.scale_, self.calibrators_ = 1.0, None
@@ -281,7 +281,7 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
     ) -> Self:
         """Add rows to the rows of earlier calls; the first call names all ``classes``.
 
-        What `calibrate` fitted to other rows is dropped.
+        An earlier calibration by `calibrate` is dropped.
         """
         if self.calibration is not None:
             got = f"calibration={self.calibration!r}"
