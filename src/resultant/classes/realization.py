@@ -24,7 +24,7 @@ from resultant.classes.gain import (
     require_class_temperatures,
     require_gains,
 )
-from resultant.classes.rule import TEMPERED, Rule
+from resultant.classes.rule import EDITED, TEMPERED, Rule
 from resultant.classes.statistics import ClassState
 from resultant.score.exact import exact_score, exact_slope
 from resultant.score.limits import require_temperature
@@ -319,7 +319,7 @@ def _require_terms(
     realization: Realization, state: ClassState, rule: Rule, tau: Tensor, dtype: torch.dtype
 ) -> None:
     """Raise, naming the classes, unless all terms of an edited gain are finite."""
-    if rule.realization in ("native", "cosine"):
+    if rule.realization not in EDITED:
         return
     edited = realization.tau if rule.realization in TEMPERED else realization.slope
     assert edited is not None

@@ -10,7 +10,7 @@ import torch
 from sklearn.model_selection import check_cv
 
 from resultant._core.validation import finite_number
-from resultant.classes.rule import REALIZATIONS
+from resultant.classes.rule import EDITED, REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.calibrators import METHODS, Calibrators, fit_calibrators
 from resultant.classifiers.choice import Choice, Point, beyond, plainest
@@ -27,9 +27,6 @@ from resultant.classifiers.rows import add_rows
 from resultant.classifiers.vmf import VMFScores, require_calibration
 
 SCORINGS = ("neg_log_loss", "accuracy")
-
-# Realizations that ignore beta.
-WITHOUT_BETA = ("native", "cosine")
 
 
 class Grid(NamedTuple):
@@ -210,8 +207,8 @@ class VMFClassifierCV(VMFScores):
         """Add to the grid the value outside an edge at which the best point is, and return the new
         points; None if the best point is at no edge."""
         best = self.best_params_
-        edited = best["realization"] not in WITHOUT_BETA
-        betas = [beta for name, beta in grid.rules if name not in WITHOUT_BETA]
+        edited = best["realization"] in EDITED
+        betas = [beta for name, beta in grid.rules if name in EDITED]
         axes = {
             "temperature": grid.taus if best["realization"] != "cosine" else [],
             "beta": betas if edited else [],
@@ -229,7 +226,7 @@ class VMFClassifierCV(VMFScores):
             if name == "prior":
                 grid.priors.append(outside)
                 return grid._replace(priors=[outside])
-            names = dict.fromkeys(name for name, _ in grid.rules if name not in WITHOUT_BETA)
+            names = dict.fromkeys(name for name, _ in grid.rules if name in EDITED)
             rules = [(realization, outside) for realization in names]
             grid.rules.extend(rules)
             return grid._replace(rules=rules)
@@ -280,7 +277,7 @@ class VMFClassifierCV(VMFScores):
         rules = [
             (realization, beta)
             for realization in listed["realization"]
-            for beta in (betas[:1] if realization in WITHOUT_BETA else betas)
+            for beta in (betas if realization in EDITED else betas[:1])
         ]
         return Grid(taus, rules, priors)
 
