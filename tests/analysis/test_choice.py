@@ -127,7 +127,9 @@ def test_choice_is_the_plainest_tie_with_the_best_of_a_fine_grid(small: FrozenSp
     plain, advised, best = simplified(search, choices)
     assert best.loss == min(choice.loss for choice in choices.values())
     assert plain[advised.point.realization] is advised
-    assert advised.accuracy >= best.accuracy - MARGIN
+    lost = best.hits - advised.hits
+    error = (search.weights * (lost - lost @ search.weights)).square().sum().sqrt()
+    assert best.accuracy - advised.accuracy <= max(MARGIN, 2 * float(error))
     for name, choice in plain.items():
         assert choice.point.realization == name
         assert departures(choice.point) <= departures(choices[name].point)

@@ -60,7 +60,8 @@ def test_separable_rows_do_not_move_the_temperature() -> None:
         size = 1e-3
 
         def _evaluate(self, point: Point, start: float | None) -> Choice:
-            return Choice(point, 1.0, self.size * point.temperature, torch.zeros(60), 1.0)
+            none = torch.zeros(60)
+            return Choice(point, 1.0, self.size * point.temperature, none, 1.0, none)
 
     y, one = torch.arange(60) % 3, torch.ones(1, 3).double()
     part = Part(torch.eye(3).double()[y], y, one, one, 16)
@@ -114,7 +115,7 @@ def test_search_extends_the_grid_beyond_its_edge(monkeypatch: pytest.MonkeyPatch
         far = abs(np.log(point.temperature / 0.0009)) + abs(point.prior - 1.7)
         object.__setattr__(choice, "loss", 1.0 + far)
         object.__setattr__(choice, "point", point)
-        return type(choice)(point, 1.0, 1.0 + far, choice.losses, choice.accuracy)
+        return type(choice)(point, 1.0, 1.0 + far, choice.losses, choice.accuracy, choice.hits)
 
     monkeypatch.setattr(search, "at", shifted)
     best = search.best("native")
@@ -143,8 +144,8 @@ def test_the_plainest_tie_is_advised(accuracy: float, loss: float, advised: str)
         Point("angular", 0.005, 0.5, -1.5): (0.8, 1.0 - 1e-9),
     }
     for point, (hits, mean) in values.items():
-        losses = torch.full((60,), mean, dtype=torch.float64)
-        search._choices[point] = Choice(point, 1.0, mean, losses, hits)
+        losses, right = (torch.full((60,), value).double() for value in (mean, hits))
+        search._choices[point] = Choice(point, 1.0, mean, losses, hits, right)
     choices = {p.realization: choice for p, choice in search._choices.items() if choice}
     plain, choice, best = simplified(search, choices)
     assert choice.point.realization == advised and best.point.realization == "angular"
@@ -169,10 +170,16 @@ def test_differences_within_two_standard_errors_are_ties() -> None:
     worse = torch.arange(60).double() - 29.5
     for shift, expected in ((0.0, plain), (4.4, plain), (4.6, best)):
         # The standard error of the mean of these differences is 2.24.
-        for point, losses in ((best, torch.zeros(60).double()), (plain, worse + shift)):
-            search._choices[point] = Choice(point, 1.0, float(losses.mean()), losses, 0.8)
-        first = search._choices[best]
-        assert first is not None and search.plainest(first).point == expected
+        none = torch.zeros(60).double()
+        for at in (0, 1):
+            # Losses differ, or accuracies.
+            for point, lost in ((best, none), (plain, worse + shift)):
+                measured = (lost, -none) if at == 0 else (none, -lost)
+                means = [float(values.mean()) for values in measured]
+                choice = Choice(point, 1.0, means[0], measured[0], means[1], measured[1])
+                search._choices[point] = choice
+            first = search._choices[best]
+            assert first is not None and search.plainest(first).point == expected
 
 
 def test_a_class_without_other_rows_is_left_out() -> None:

@@ -114,11 +114,11 @@ def test_the_choice_is_the_plainest_tie() -> None:
     }
     best, ties = int(results["rank_test_score"].argmin()), {}
     for i, point in enumerate(points):
-        lost = rows["neg_log_loss"][best] - rows["neg_log_loss"][i]
-        error = lost.std() / math.sqrt(len(y))
-        if rows["accuracy"][i].mean() < rows["accuracy"][best].mean() - 0.005:
-            continue
-        if lost.mean() > max(0.01 * max(1, -rows["neg_log_loss"][best].mean()), 2 * error):
+        lost = {name: values[best] - values[i] for name, values in rows.items()}
+        error = {name: 2 * values.std() / math.sqrt(len(y)) for name, values in lost.items()}
+        margin = {"neg_log_loss": 0.01 * max(1, -rows["neg_log_loss"][best].mean())}
+        margin["accuracy"] = 0.005
+        if any(lost[name].mean() > max(margin[name], error[name]) for name in rows):
             continue
         steps = abs(math.log2(point["temperature"] / 0.1))
         steps += min(2 * abs(point["prior"]), 1 + 2 * abs(point["prior"] - 1))

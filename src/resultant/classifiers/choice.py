@@ -40,7 +40,7 @@ SEARCHED = ("native", "cosine", "angular", *TEMPERED)
 PREFERENCE = ("native", "angular", "cosine", "preserve", "temperature")
 
 # A point ties with the best if its accuracy is within this fraction, and its loss within as many
-# nats (also relative) or standard errors of the paired difference.
+# nats (also relative), or both within as many standard errors of the paired differences.
 MARGIN = 0.005
 LOSS_MARGIN = 0.01
 ERRORS = 2
@@ -69,6 +69,7 @@ class Choice:
         loss: Mean cross-entropy in nats with this scale.
         losses: Cross-entropies [M] of the rows.
         accuracy: Fraction of rows that are predicted correctly, weighted as the loss.
+        hits: Rows [M] that are predicted correctly, 1 or 0 in float64.
     """
 
     point: Point
@@ -76,6 +77,7 @@ class Choice:
     loss: float
     losses: Tensor
     accuracy: float
+    hits: Tensor
 
 
 class Search:
@@ -127,7 +129,8 @@ class Search:
         scale = fit_scale(s, y, self.weights, start=start)
         losses = log_losses(s, y, scale)
         hit = (largest(s)[1] == y).double()
-        return Choice(point, scale, float(losses @ self.weights), losses, float(hit @ self.weights))
+        loss, accuracy = float(losses @ self.weights), float(hit @ self.weights)
+        return Choice(point, scale, loss, losses, accuracy, hit)
 
     def best(
         self,
@@ -218,15 +221,16 @@ def plainest(choices: Iterable[Choice], best: Choice, weights: Tensor) -> Choice
         best: The best point.
         weights: Weights [M] of the rows, which sum to one.
     """
-    most = LOSS_MARGIN * max(1.0, best.loss)
 
-    def ties(choice: Choice) -> bool:
-        if choice.accuracy < best.accuracy - MARGIN:
-            return False
-        difference = choice.losses - best.losses
+    def within(difference: Tensor, margin: float) -> bool:
         mean = float(difference @ weights)
         error = math.sqrt(float((weights * (difference - mean)).square().sum()))
-        return mean <= max(most, ERRORS * error)
+        return mean <= max(margin, ERRORS * error)
+
+    def ties(choice: Choice) -> bool:
+        return within(best.hits - choice.hits, MARGIN) and within(
+            choice.losses - best.losses, LOSS_MARGIN * max(1.0, best.loss)
+        )
 
     return min(
         filter(ties, choices),

@@ -75,7 +75,7 @@ class VMFClassifierCV(VMFScores):
     Attributes:
         best_params_: Chosen parameters, with ``best_index_`` and ``best_score_``: the plainest
             point that ties with that of the best score, as `resultant analyze` chooses (accuracy
-            within half a point; log-loss within 0.01 or two standard errors).
+            within half a point and log-loss within 0.01, or both within two standard errors).
         scale_: Factor of the scores, fitted on the rows left out at the chosen parameters, with
             which `predict_proba` is calibrated.
         cv_results_: For each point ``params``, ``param_*``, its fitted ``scale``, and
@@ -311,6 +311,7 @@ class VMFClassifierCV(VMFScores):
                 -losses.mean[i],
                 torch.from_numpy(-losses.rows[i]),
                 hits.mean[i],
+                torch.from_numpy(hits.rows[i]),
             )
             for i in np.flatnonzero(np.isfinite(losses.mean)).tolist()
         }

@@ -177,7 +177,7 @@ def left_out_parts(
 def at_most(rows: Tensor, number: float, num_classes: int) -> Tensor:
     """Return twice ``number`` of the rows [M] at random, or fewer where classes are thousands; all
     if there are fewer."""
-    most = max(CHOICE_ROWS, min(2 * int(number), MOST_CELLS // num_classes))
+    most = min(2 * int(number), max(int(number), MOST_CELLS // num_classes))
     if len(rows) <= most:
         return rows
     drawn = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:most]
