@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from resultant_reproduction.pace import Pace, estimate
+from resultant_reproduction.pace import AROUND_PHOTOGRAPHS, PHOTOGRAPHS, Pace, estimate
 from resultant_reproduction.plan import PLANS, missing
 from resultant_reproduction.records import Records
 from resultant_reproduction.spec import load
@@ -129,11 +129,13 @@ def plan_rows(records: Records) -> Rows:
 
 def plans_note(records: Records) -> str:
     """Explain how to run a plan, and the source of the times."""
+    photographs = ", ".join(f"{name} {us:g}" for name, us in PHOTOGRAPHS.items())
     return (
         "`resultant reproduce run PLAN` trains the runs of a plan without complete records; "
         f"`--seeds {' '.join(map(str, MORE))}` trains other seeds than planned. Records of other "
         "plans count, and the next call continues an interrupted one. Times are measured "
-        f"{Pace.of(records).text()}."
+        f"{Pace.of(records).text()}; photographs take, in us per view, {photographs}, and "
+        f"{AROUND_PHOTOGRAPHS:.0f} s per job."
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from itertools import combinations, product
+from collections.abc import Iterable
+from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ from resultant_reproduction.evidence import (
     subtract,
 )
 from resultant_reproduction.figures import Chart, Curve, draw_charts, means
-from resultant_reproduction.formats import by_dataset, span
 from resultant_reproduction.headline import TITLES
 from resultant_reproduction.plan import (
     BOTH,
@@ -31,8 +30,6 @@ from resultant_reproduction.records import paired, probe_path
 from resultant_reproduction.spec import Cell, Change, Outcome
 from resultant_reproduction.stats import (
     Interval,
-    Signs,
-    effects_text,
     over_queries,
     over_seeds,
     seen_text,
@@ -113,12 +110,10 @@ def sweep(evidence: Evidence) -> Outcome:
     note = (
         "Frozen: points over native with 95 % intervals, over queries for the packaged network and "
         "over networks for the records, with their number in brackets; a dash means fewer than two "
-        "networks at that beta. Trained: mean ± standard deviation, seeds in brackets. A strength "
-        "is distinguished if its difference to the best passes Holm's correction at 5 %, over all "
-        "pairs."
+        "networks at that beta. Trained: mean ± standard deviation, seeds in brackets."
     )
     trained = added(evidence, config, [b for b in BETAS if b != 1], "beta {beta:g} ")
-    headline = f"{_best(evidence)} Trained at these strengths, less native: {seen_text(trained)}."
+    headline = f"{_best(evidence)}Trained at these strengths, less native: {seen_text(trained)}."
     return Outcome(cells, changes, draw, parts, [note], headline=headline)
 
 
@@ -175,72 +170,22 @@ def _frozen_cells(evidence: Evidence, row: str, beta: float, space: str) -> list
 
 
 def _best(evidence: Evidence) -> str:
-    """The best beta on frozen features: over the networks of the records, then over the queries of
-    the packaged network against the strengths that the records lack. Without two networks of a
-    sweep the packaged network answers alone."""
-
-    def networks(space: str, after: float, before: float) -> Interval | None:
-        return over_seeds(_networks(evidence, space, after, before))
-
-    def queries(space: str, after: float, before: float) -> Interval:
-        return _queries(evidence, space, after, before)
-
-    values = {s: {b: _networks(evidence, s, b) for b in BETAS} for s in SPACES}
-    level = {s: {b: fmean(v) for b, v in own.items() if len(v) > 1} for s, own in values.items()}
-    if any(len(own) < 2 for own in level.values()):
-        level = {s: {b: queries(s, b, 1.0).mean for b in BETAS} for s in SPACES}
-        return f"On the packaged features {ranked(level, queries)[0]}."
-    text, best = ranked(level, networks)
-    sizes = [len(values[s][b]) for s, own in level.items() for b in own if b != 1]
-    text = f"On frozen features of {span([*map(float, sizes)], 0)} networks {text}."
-    lacking = [b for b in BETAS if any(b not in own for own in level.values())]
-    ahead = {f"{b:g} on {s}": queries(s, best[s], b) for b in lacking for s in SPACES}
-    if not ahead:
-        return text
-    up, names = Signs.of(ahead).up, " and ".join(f"{b:g}" for b in lacking)
-    return (
-        f"{text} On the packaged network, which alone has {names}, it is ahead of "
-        f"{effects_text(ahead)}{_close(name for name in ahead if name not in up)}."
-    )
-
-
-def ranked(
-    level: Mapping[str, Mapping[float, float]],
-    less: Callable[[str, float, float], Interval | None],
-) -> tuple[str, dict[str, float]]:
-    """Rank strengths by space.
-
-    Args:
-        level: Means by space and beta.
-        less: Difference of two strengths in a space.
-
-    Returns:
-        A sentence with the lead of the best beta over native and over the next one, and the
-        strengths that Holm's correction for all pairs does not separate from it; the best beta by
-        space.
-    """
-    order = {s: sorted(own, key=own.__getitem__, reverse=True) for s, own in level.items()}
-    pairs = {
-        f"{a:g} less {b:g} on {s}": i
-        for s, own in order.items()
-        for a, b in combinations(own, 2)
-        if (i := less(s, a, b)) is not None
-    }
-    up, texts, close = Signs.of(pairs).up, [], []
-    for s, (first, *others) in order.items():
-        names = {b: f"{first:g} less {b:g} on {s}" for b in others}
-        shown = [b for b in dict.fromkeys((1.0, others[0])) if names.get(b) in pairs]
-        ahead = (f"{pairs[names[b]].text()} over {'native' if b == 1 else f'{b:g}'}" for b in shown)
-        texts.append(f"{first:g} on {s} ({', '.join(ahead)})")
-        close += [f"{b:g} on {s}" for b, name in names.items() if name not in up]
-    betas = ", ".join(f"{b:g}" for b in sorted({b for own in order.values() for b in own}))
-    text = f"the best beta of {betas} is (points) {' and '.join(texts)}{_close(close)}"
-    return text, {s: own[0] for s, own in order.items()}
-
-
-def _close(names: Iterable[str]) -> str:
-    others = by_dataset(dict.fromkeys(names, ""), " and ")
-    return f", not distinguished from {others}" if others else ", distinguished from all"
+    """The best beta on frozen features of the records, less native and less the next best one;
+    empty with fewer than two networks."""
+    texts = []
+    for space in SPACES:
+        values = {b: _networks(evidence, space, b) for b in BETAS}
+        level = {b: fmean(own) for b, own in values.items() if len(own) > 1}
+        if len(level) < 2:
+            return ""
+        first, second, *_ = sorted(level, key=level.__getitem__, reverse=True)
+        others = [b for b in dict.fromkeys((1.0, second)) if b != first]
+        ahead = {b: over_seeds(_networks(evidence, space, first, b)) for b in others}
+        less = (
+            f"{i.text()} less {'native' if b == 1 else f'{b:g}'}" for b, i in ahead.items() if i
+        )
+        texts.append(f"{first:g} on {space} ({', '.join(less)}; {len(values[first])} networks)")
+    return f"The best beta on frozen features is (points) {' and '.join(texts)}. "
 
 
 def views(evidence: Evidence) -> Outcome:
