@@ -151,9 +151,9 @@ class Decoding(Dataset):
         return None if error is None else ImageError(str(error))
 
 
-def tasks(dataset: Dataset, rows: np.ndarray, number: int, workers: int) -> Iterator[Any]:
+def tasks(dataset: Dataset, rows: list[int], number: int, workers: int) -> Iterator[Any]:
     """Yield the results of a dataset for ``number`` rows at a time, in order, from workers."""
-    batches = [rows[top : top + number].tolist() for top in range(0, len(rows), number)]
+    batches = [rows[top : top + number] for top in range(0, len(rows), number)]
     workers = min(workers, len(batches))
     loader = DataLoader(
         dataset,

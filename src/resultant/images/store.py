@@ -109,13 +109,12 @@ class ImageStore:
         if reading is not None:
             order = reading
         order = every if order is None else torch.cat((order, every))
-        missing = order[~self.done[order]].numpy()
-        _, first = np.unique(missing, return_index=True)
-        missing = missing[np.sort(first)]
+        # Each image once, in this order.
+        missing = list(dict.fromkeys(order[~self.done[order]].tolist()))
         decoding = Decoding(self.source, self.folder / PIXELS, self.sizes, self.offsets)
         decode = self._gpu_decoder()
         if decode is not None:
-            self._tasks = decoding.by_gpu(missing.tolist(), decode)
+            self._tasks = decoding.by_gpu(missing, decode)
         else:
             # A process takes as long to start as some megabytes to decode.
             share = math.ceil(self.bytes * len(missing) / len(self) / WORKER_BYTES)
