@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -39,18 +39,22 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fit references in this process, which has loaded scikit-learn anyway; reports that several
+    tests share are made before, with the other process."""
+    options = "resultant.cli.feature_options.FeatureOptions"
+    monkeypatch.setattr(f"{options}.start_fits", lambda _: nullcontext())
+
+
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports of a few questions without references, for tests of everything else."""
     questions = ("gains", "grid", "cosine", "gradients")
-    finished: Future[None] = Future()
-    finished.set_result(None)
     monkeypatch.setattr("resultant.analysis.QUESTIONS", questions)
     monkeypatch.setattr("resultant.cli._analysis.BETAS", (0.0, 1.0))
     monkeypatch.setattr("resultant.cli._analysis.PRIORS", (0.0,))
-    for name in ("ready", "fitted"):
-        monkeypatch.setattr(f"resultant.analysis.references.References.{name}", lambda *_: [])
-    monkeypatch.setattr("resultant.analysis.references.start", lambda *_: finished)
+    monkeypatch.setattr("resultant.analysis.references.References.rules", lambda _: [])
 
 
 @pytest.fixture(scope="session")

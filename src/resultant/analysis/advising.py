@@ -207,7 +207,7 @@ def advise(
         calibration: Calibration of the vMF rules: ``scale``, or in addition scikit-learn's
             ``sigmoid`` or ``isotonic`` of each class. References have a scale.
         settled: The result of `settle`, if already there.
-        fitted: The references, if already fitted or on the way.
+        fitted: The references, if already on the way.
         hashes: The function that hashes all rows, such as that of a cluster.
         margin: Differences of accuracy below this fraction are ties.
         source: Code that opens the features, for the snippet.
@@ -245,9 +245,7 @@ def advise(
     before = time.perf_counter()
     if fitted is None:
         fitted = References(space, rows, references, judged)
-    # Those that need no fit are judged while the others are fitted.
-    others = judge(space, fitted.ready(settled.evidence.remaining), judged)
-    others += judge(space, fitted.fitted(), judged)
+    others = judge(space, fitted.rules(), judged)
     others.sort(key=lambda judgement: list(NAMES).index(judgement.row.key))
     reference_seconds = time.perf_counter() - before
     if progress is not None:

@@ -6,7 +6,8 @@ modules that do without scikit-learn (`choice`, `left_out`, `components`, `calib
 
 `vmf` and `cross_validated` are the classifiers, on `base`, with `rows`, `fold_scores` and `saving`;
 `calibrators` are scikit-learn's calibrations; `mixture` is the mixture, fitted by `em`;
-`references` are the classifiers that the advice compares with, logistic regression by `softmax`.
+`references` are the classifiers that the advice compares with, fitted by scikit-learn, also in a
+process without torch (`reference_process`); `softmax` starts the logistic regression.
 """
 
 from typing import TYPE_CHECKING

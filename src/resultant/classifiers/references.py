@@ -1,38 +1,35 @@
-r"""Logistic regression and shrinkage LDA on unit rows, as scikit-learn defines them.
+r"""Reference classifiers on unit rows, fitted by scikit-learn.
 
-Loading scikit-learn takes as long as loading torch, and its softmax ten times as long as that of
-torch: the summary of an analysis would wait for both. Fits by torch have the same optimum, as tests
-show; on request the final fits are those of scikit-learn itself.
+C of logistic regression has the least cross-entropy on the rows that choose, as the settings of the
+vMF rules have. Our solver (`softmax`) chooses C, and finds the weights that scikit-learn's solver
+starts from and finishes.
 
-C of logistic regression, the exponent of tau-normalization and the scale of the scores have the
-least cross-entropy on the rows that choose, as the settings of the vMF rules have.
+NumPy and scikit-learn alone: `reference_process` runs the fits without torch.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from resultant._core.background import require_process
-from resultant.classifiers.calibration import fit_scale, log_losses
-from resultant.classifiers.softmax import Linear, SoftmaxFit
+import numpy as np
 
 # Settings that are tried; C is extended threefold beyond an edge that is best.
 COSTS = (3.0, 10.0)
 COST_LIMITS = (1e-3, 1e5)
 
-# Largest slope at which a trial stops, as in scikit-learn, and the final fit. The penalty changes
-# the slope of the mean loss by little from one C to the next: with 1e-3 a warm start would stop
-# before its first step, whatever C.
+# Values of k that are tried.
+NEIGHBOURS = (1, 3, 5, 10, 20, 50)
+
+# Largest slope at which a trial stops, as in scikit-learn, our final fit in float32, and the fit of
+# scikit-learn that starts from it. The penalty changes the slope of the mean loss by little from
+# one C to the next: with 1e-3 a warm start would stop before its first step, whatever C.
 TRIAL_TOLERANCE = 1e-4
-TOLERANCE = 3e-6
-EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+START_TOLERANCE = 5e-6
+TOLERANCE = 2e-6
 
 
 @dataclass(frozen=True)
@@ -45,239 +42,230 @@ class Task:
         iterations: The most iterations of a logistic regression.
         x: Unit rows [n, p] in float32 of which samples are drawn.
         y: Their classes [n].
-        samples: Positions in ``x`` by ``lda``, ``logistic`` and ``logistic-balanced``: the rows
-            that are fitted while settings are chosen, and those of the final fit.
+        samples: Positions in ``x`` by key: the rows that are fitted while settings are chosen, and
+            those of the final fit.
         query: Unit rows [m, p] that choose.
         own: Their classes [m].
         weights: Their weights [m].
-        by_scikit_learn: scikit-learn itself makes the final fits.
     """
 
     num_classes: int
     metric: str
     iterations: int
-    x: Tensor
-    y: Tensor
-    samples: Mapping[str, tuple[Tensor, Tensor]]
-    query: Tensor
-    own: Tensor
-    weights: Tensor
-    by_scikit_learn: bool = False
+    x: np.ndarray
+    y: np.ndarray
+    samples: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    query: np.ndarray
+    own: np.ndarray
+    weights: np.ndarray
 
-    def fitted(self, key: str) -> tuple[Tensor, Tensor]:
-        """Rows and classes of the final fit."""
-        at = self.samples[key][1]
+    def rows(self, key: str, final: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows and classes of the final fit, or those while settings are chosen."""
+        at = self.samples[key][final]
         return self.x[at], self.y[at]
 
-    def trial(self, key: str) -> tuple[Tensor, Tensor, Chooser]:
-        """Rows and classes that are fitted while settings are chosen, and the rows that choose."""
-        at = self.samples[key][0]
-        y = self.y[at]
-        return self.x[at], y, Chooser.of(self.query, self.own, self.weights, y)
-
 
 @dataclass(frozen=True)
-class Chooser:
-    """Rows [m, p] that choose, with classes [m] and weights [m]."""
-
-    query: Tensor
-    own: Tensor
-    weights: Tensor
-
-    @staticmethod
-    def of(query: Tensor, own: Tensor, weights: Tensor, fitted: Tensor) -> Chooser:
-        """Return the rows whose class is among the ``fitted`` [n]; the others cannot choose."""
-        seen = torch.isin(own, fitted)
-        return Chooser(query[seen], own[seen], weights[seen] / weights[seen].sum())
-
-    def loss(self, scores: Tensor) -> tuple[float, float]:
-        """Return the mean cross-entropy of scores [m, C] after their own scale, and the scale."""
-        scale = fit_scale(scores, self.own, self.weights)
-        return float(log_losses(scores, self.own, scale) @ self.weights), scale
-
-    def best(self, trials: Iterator[tuple[Any, Tensor]]) -> tuple[Any, float]:
-        """Return the setting of the smallest loss, and its scale."""
-        tried = [(*self.loss(scores), setting) for setting, scores in trials]
-        _, scale, setting = min(tried, key=lambda trial: trial[0])
-        return setting, scale
-
-
-@dataclass(frozen=True)
-class Reference:
-    """A fitted reference.
+class Fit:
+    """A reference that is fitted.
 
     Attributes:
         key: Its name.
         settings: Chosen settings by name.
-        scale: Factor of the scores that makes probabilities of them.
         seconds: Seconds of the final fit, and of the fit that it starts from.
         rows: Rows of the final fit.
-        linear: Its scores.
         stopped: Iterations after which the solver was stopped, 0 if it had converged.
+        arrays: Weights [C, p + 1], ``trial`` of the rows while settings are chosen and ``final`` of
+            all: the last column are the intercepts, -inf for a class without rows. kNN has the
+            classes ``near`` [m, k] of the neighbours of the rows that choose.
     """
 
     key: str
     settings: dict[str, Any]
-    scale: float
     seconds: float
     rows: int
-    linear: Linear = field(repr=False)
     stopped: int = 0
+    arrays: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
 
-@torch.no_grad()
-def fit_references(task: Task) -> list[Reference]:
+class ReferenceFits:
+    """References that are fitted in this process; `ReferenceProcess` has the same methods."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+
+    def begin(self, task: Task) -> int:
+        """Take a task; return its number."""
+        self.tasks.append(task)
+        return len(self.tasks) - 1
+
+    def finish(self, number: int) -> list[Fit]:
+        """Return the fits of a task."""
+        return fit_references(self.tasks[number])
+
+    def neighbours(self, number: int, rows: np.ndarray, k: int) -> np.ndarray:
+        """Return the classes [n, k] of the nearest rows of the final kNN, the nearest first."""
+        return nearest(*self.tasks[number].rows("knn", True), rows, k)
+
+
+def fit_references(task: Task) -> list[Fit]:
     """Fit the references that a task has samples for."""
-    families = (("logistic", _logistic), ("lda", _lda))
-    return [r for key, family in families if key in task.samples for r in family(task)]
+    from sklearn import config_context
+
+    families = {"logistic": _logistic, "lda": _lda, "centroid": _centroid, "knn": _neighbours}
+    # Features are finite: they were checked when they were read. A solver that was stopped, and
+    # classes of one row, are no news for the caller.
+    quick = config_context(assume_finite=True, skip_parameter_validation=True)
+    with quick, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = [family(task) for key, family in families.items() if key in task.samples]
+        return [fit for fits in fitted for fit in fits]
 
 
-def _lda(task: Task) -> list[Reference]:
-    x, y, chooser = task.trial("lda")
-    trial = shrinkage_lda(x, y, task.num_classes)
-    x, y = task.fitted("lda")
-    fit = scikit_learn_lda if task.by_scikit_learn else shrinkage_lda
-    started = time.perf_counter()
-    fitted = fit(x, y, task.num_classes)
-    seconds = time.perf_counter() - started
+def _lda(task: Task) -> list[Fit]:
+    """Shrinkage LDA with the prior of the rows; an equal prior moves the intercepts alone."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    arrays, equal, seconds, rows = {}, {}, 0.0, 0
+    for name, final in (("trial", False), ("final", True)):
+        x, y = task.rows("lda", final)
+        if len(np.unique(y)) == len(y):
+            # LDA needs a class of two rows.
+            x, y = task.rows("lda", True)
+        started = time.perf_counter()
+        model = LinearDiscriminantAnalysis("lsqr", shrinkage="auto").fit(x, y)
+        seconds, rows = time.perf_counter() - started, len(x)
+        arrays[name] = _weights(model, task.num_classes)
+        equal[name] = arrays[name].copy()
+        equal[name][model.classes_, -1] -= np.log(model.priors_)
     return [
-        Reference(key, {}, chooser.loss(trial[key](chooser.query))[1], seconds, len(x), linear)
-        for key, linear in fitted.items()
+        Fit("lda", {}, seconds, rows, arrays=arrays),
+        Fit("lda-equal", {}, seconds, rows, arrays=equal),
     ]
 
 
-def shrinkage_lda(x: Tensor, y: Tensor, num_classes: int) -> dict[str, Linear]:
-    """Fit LDA whose covariance is the mean of the Ledoit-Wolf estimates of the classes.
+def _centroid(task: Task) -> list[Fit]:
+    """Nearest centroids: squared distances are linear in unit rows."""
+    from sklearn.neighbors import NearestCentroid
 
-    Args:
-        x: Rows [n, p].
-        y: Classes [n].
-        num_classes: C.
-
-    Returns:
-        The classifier ``lda`` with the prior of the rows, and ``lda-equal`` with an equal prior,
-        which has other intercepts alone.
-    """
-    classes, index, count = y.unique(return_inverse=True, return_counts=True)
-    prior, order = count.double() / len(y), index.argsort(stable=True)
-    covariance = torch.zeros(x.shape[1], x.shape[1], dtype=torch.float64, device=x.device)
-    means = []
-    for share, rows in zip(prior.tolist(), order.split(count.tolist()), strict=True):
-        require_process()
-        means.append(x[rows].double().mean(0))
-        covariance += share * ledoit_wolf(x[rows] - means[-1].to(x.dtype))
-    mean = torch.stack(means)
-    weight = torch.linalg.lstsq(covariance.cpu(), mean.T.cpu(), driver="gelsd").solution.T.to(mean)
-    bias = -(mean * weight).sum(1) / 2
-    return {
-        "lda": Linear.of(weight, bias + prior.log(), classes, num_classes),
-        "lda-equal": Linear.of(weight, bias, classes, num_classes),
-    }
+    arrays, seconds, rows = {}, 0.0, 0
+    for name, final in (("trial", False), ("final", True)):
+        x, y = task.rows("centroid", final)
+        started = time.perf_counter()
+        model: Any = NearestCentroid().fit(x, y)
+        seconds, rows = time.perf_counter() - started, len(x)
+        mean = model.centroids_.astype(np.float64)
+        weights = np.concatenate([2 * mean, -(mean**2).sum(1, keepdims=True)], 1)
+        arrays[name] = _placed(weights, model.classes_, task.num_classes)
+    return [Fit("centroid", {}, seconds, rows, arrays=arrays)]
 
 
-def scikit_learn_lda(x: Tensor, y: Tensor, num_classes: int) -> dict[str, Linear]:
-    """Fit `shrinkage_lda` by scikit-learn."""
-    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-
-    model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(x.numpy(), y.numpy())
-    fitted = _linear(model, num_classes)
-    prior = torch.as_tensor(model.priors_).log()
-    bias = fitted.bias.clone()
-    bias[torch.as_tensor(model.classes_)] -= prior.to(bias)
-    return {"lda": fitted, "lda-equal": Linear(fitted.weight, bias)}
+def _neighbours(task: Task) -> list[Fit]:
+    x, y = task.rows("knn", False)
+    near = nearest(x, y, task.query, min(NEIGHBOURS[-1], len(x)))
+    return [Fit("knn", {}, 0.0, len(task.samples["knn"][1]), arrays={"near": near})]
 
 
-def scikit_learn_logistic(
-    x: Tensor, y: Tensor, num_classes: int, balanced: bool, cost: float, iterations: int
-) -> tuple[Linear, int]:
-    """Fit logistic regression by scikit-learn; return it and the number of iterations."""
-    from sklearn.linear_model import LogisticRegression
+def nearest(x: np.ndarray, y: np.ndarray, query: np.ndarray, k: int) -> np.ndarray:
+    """Return the classes [m, k] of the nearest of the rows ``x`` [n, p], the nearest first."""
+    from sklearn.neighbors import KNeighborsClassifier
 
-    weight = "balanced" if balanced else None
-    model = LogisticRegression(C=cost, class_weight=weight, tol=1e-8, max_iter=iterations)
-    with warnings.catch_warnings():
-        # A solver that was stopped is said in the note of the reference.
-        warnings.simplefilter("ignore")
-        model.fit(x.double().numpy(), y.numpy())
-    return _linear(model, num_classes), int(model.n_iter_.max())
+    # Distances of unit rows order them as cosines do, and scikit-learn finds them three times as
+    # fast.
+    model = KNeighborsClassifier(k, algorithm="brute").fit(x, y)
+    return y[model.kneighbors(query, return_distance=False)]
 
 
-def _linear(model: Any, num_classes: int) -> Linear:
-    """Return a linear model of scikit-learn, which has one row of weights for two classes."""
-    weight, bias = torch.as_tensor(model.coef_), torch.as_tensor(model.intercept_)
-    if len(weight) == 1:
-        weight, bias = (torch.cat([-a / 2, a / 2]) for a in (weight, bias))
-    return Linear.of(weight, bias, torch.as_tensor(model.classes_), num_classes)
+def _logistic(task: Task) -> list[Fit]:
+    from resultant.classifiers.softmax import SoftmaxFit
 
-
-def ledoit_wolf(x: Tensor) -> Tensor:
-    """Estimate the covariance [p, p] in float64 of centred rows [n, p]: entries of unit variance
-    are shrunk towards the identity (Ledoit and Wolf), as scikit-learn's LDA does."""
-    n, p = x.shape
-    deviation = x.double().square().mean(0).sqrt()
-    # An entry that is constant up to rounding stays zero.
-    constant = deviation <= 10 * torch.finfo(x.dtype).eps * x.abs().amax()
-    deviation = torch.where(constant, 1.0, deviation)
-    z = x / deviation.to(x.dtype)
-    sample = (z.T @ z).double() / n
-    mean, size = sample.trace() / p, sample.square().sum()
-    spread = size - p * mean.square()
-    noise = (z.square().sum(1).square().sum().double() / n - size) / n
-    share = float((noise / spread).clamp(0, 1)) if spread > 0 else 0.0
-    sample *= 1 - share
-    sample.diagonal().add_(share * mean)
-    return deviation[:, None] * sample * deviation
-
-
-def _logistic(task: Task) -> list[Reference]:
-    C, references = task.num_classes, []
+    C, fits = task.num_classes, []
     # That of the metric comes first, and chooses C for both.
     order = ["logistic", "logistic-balanced"]
-    cost = None
+    costs = COSTS
     for key in order if task.metric == "accuracy" else order[::-1]:
-        x, y, chooser = task.trial(key)
-        full_x, full_y = task.fitted(key)
-        trial = SoftmaxFit(x, y, C, key != "logistic")
-        costs = COSTS if cost is None else (cost,)
-        cost, (_, scale, start, seconds) = _cost(trial, costs, task.iterations, chooser)
-        if len(x) < len(full_x) / 2:
-            # A model of few rows says nothing about the scale of one of many; the fit has its own.
-            scale = 1.0
+        x, y = task.rows(key, False)
+        trial = SoftmaxFit(x, y, key != "logistic")
+        cost, weights, seconds = _cost(trial, costs, task)
+        costs = (cost,)
+        arrays = {"trial": _placed(weights, trial.classes, C)}
+        full_x, full_y = task.rows(key, True)
         # The same penalty per row; two digits are enough.
         penalty = float(f"{cost * len(x) / len(full_x):.2g}")
         started = time.perf_counter()
-        rows = (full_x, full_y, C, key != "logistic")
-        if task.by_scikit_learn:
-            fitted, steps = scikit_learn_logistic(*rows, penalty, task.iterations)
-            # It starts from zero.
-            seconds = 0.0
-        else:
-            fitted, steps = SoftmaxFit(*rows).solve(penalty, TOLERANCE, task.iterations, start)
-        common = (seconds + time.perf_counter() - started, len(full_x))
+        model = finished_logistic(
+            full_x, full_y, penalty, key != "logistic", task.iterations, arrays["trial"]
+        )
+        seconds += time.perf_counter() - started
+        arrays["final"] = _weights(model, C)
+        steps = int(model.n_iter_.max())
         stopped = steps if steps >= task.iterations else 0
-        references.append(Reference(key, {"C": penalty}, scale, *common, fitted, stopped))
-        if key == "logistic":
-            center = _mean_of_centroids(full_x, full_y)
-            tried = ((e, start.normalized(e, center)(chooser.query)) for e in EXPONENTS)
-            exponent, scale = chooser.best(tried)
-            chosen, fitted = {"C": penalty, "tau": exponent}, fitted.normalized(exponent, center)
-            references.append(Reference("tau-normalized", chosen, scale, *common, fitted, stopped))
-    return references
+        fits.append(Fit(key, {"C": penalty}, seconds, len(full_x), stopped, arrays))
+    return fits
 
 
-def _cost(
-    trial: SoftmaxFit, costs: tuple[float, ...], iterations: int, chooser: Chooser
-) -> tuple[float, tuple[float, float, Linear, float]]:
+def finished_logistic(
+    x: np.ndarray,
+    y: np.ndarray,
+    cost: float,
+    balanced: bool,
+    iterations: int,
+    start: np.ndarray | None = None,
+) -> Any:
+    """Fit logistic regression by scikit-learn, from the optimum of our solver.
+
+    Args:
+        x: Rows [n, p] in float32.
+        y: Classes [n].
+        cost: The inverse strength C of the penalty.
+        balanced: Weigh the classes equally.
+        iterations: The most iterations of either solver.
+        start: Weights [C, p + 1] of all classes that our solver starts from.
+
+    Returns:
+        The LogisticRegression.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    from resultant.classifiers.softmax import SoftmaxFit
+
+    ours = SoftmaxFit(x, y, balanced)
+    known = None
+    if start is not None:
+        known = start[ours.classes].astype(np.float64)
+        known[~np.isfinite(known)] = 0.0
+    weights = ours.solve(cost, START_TOLERANCE, iterations, known)
+    if len(weights) == 2:
+        # Two classes have one row of weights.
+        weights = weights[1:] - weights[:1]
+    model = LogisticRegression(
+        C=cost,
+        class_weight="balanced" if balanced else None,
+        tol=TOLERANCE,
+        max_iter=iterations,
+        warm_start=True,
+    )
+    model.coef_, model.intercept_ = weights[:, :-1], weights[:, -1]
+    # In float32 its solver stops away from the optimum.
+    return model.fit(x.astype(np.float64), y)
+
+
+def _cost(trial: Any, costs: tuple[float, ...], task: Task) -> tuple[float, np.ndarray, float]:
     """Choose C along a path of warm starts; a path of several values is extended while its edge is
-    best. Return C, and the loss, the scale, the fit with C and its seconds."""
-    tried: dict[float, tuple[float, float, Linear, float]] = {}
-    model: Linear | None = None
+    best. Return C, the weights with C and the seconds of their fit."""
+    tried: dict[float, tuple[float, np.ndarray, float]] = {}
+    # Rows whose class is not fitted cannot choose.
+    seen = np.isin(task.own, trial.classes)
+    own, weights = np.searchsorted(trial.classes, task.own[seen]), task.weights[seen]
+    query, weights = task.query[seen], weights / weights.sum()
+    model = None
 
-    def fit(cost: float) -> Linear:
+    def fit(cost: float) -> np.ndarray:
         started = time.perf_counter()
-        fitted, _ = trial.solve(cost, TRIAL_TOLERANCE, iterations, model)
+        fitted = trial.solve(cost, TRIAL_TOLERANCE, task.iterations, model)
         seconds = time.perf_counter() - started
-        tried[cost] = *chooser.loss(fitted(chooser.query)), fitted, seconds
+        scores = query @ fitted[:, :-1].T.astype(np.float32) + fitted[:, -1].astype(np.float32)
+        tried[cost] = scaled_loss(scores, own, weights), fitted, seconds
         return fitted
 
     for cost in costs:
@@ -288,11 +276,43 @@ def _cost(
         outside = best / 3 if best == low else best * 3
         inside = len(costs) == 1 or best not in (low, high)
         if inside or not COST_LIMITS[0] <= outside <= COST_LIMITS[1]:
-            return best, tried[best]
+            return best, *tried[best][1:]
         model = fit(outside)
 
 
-def _mean_of_centroids(x: Tensor, y: Tensor) -> Tensor:
-    """Return the mean [p] of the means of the classes."""
-    weights = 1 / torch.bincount(y)[y].to(x.dtype)
-    return weights @ x / weights.sum()
+def scaled_loss(scores: np.ndarray, own: np.ndarray, weights: np.ndarray) -> float:
+    """Return the least cross-entropy of softmax(s * scores) over factors s.
+
+    Args:
+        scores: Scores [m, K].
+        own: Their columns [m] of the correct class.
+        weights: Weights [m] that sum to one.
+    """
+    from scipy.optimize import minimize_scalar
+
+    d = scores - scores.max(1, keepdims=True)
+    mine = float(weights @ np.take_along_axis(d, own[:, None], 1)[:, 0])
+
+    def loss(log_scale: float) -> float:
+        scale = float(np.exp(log_scale))
+        return float(weights @ np.log(np.exp(scale * d).sum(1))) - scale * mine
+
+    # A thousandth of the loss is far below the differences between values of C that matter.
+    found: Any = minimize_scalar(loss, bounds=(-6, 6), method="bounded", options={"xatol": 0.01})
+    return float(found.fun)
+
+
+def _weights(model: Any, num_classes: int) -> np.ndarray:
+    """Return a linear model of scikit-learn, which has one row of weights for two classes."""
+    weights = np.concatenate([model.coef_, model.intercept_[:, None]], 1)
+    if len(weights) == 1:
+        weights = np.concatenate([-weights / 2, weights / 2])
+    return _placed(weights, model.classes_, num_classes)
+
+
+def _placed(weights: np.ndarray, classes: np.ndarray, num_classes: int) -> np.ndarray:
+    """Return weights [C, p + 1] in float32 of the ``classes`` [K] among C."""
+    placed = np.zeros((num_classes, weights.shape[1]), np.float32)
+    placed[:, -1] = -np.inf
+    placed[classes] = weights
+    return placed

@@ -29,6 +29,7 @@ from resultant.analysis.references import References
 from resultant.analysis.result import UnansweredError
 from resultant.analysis.sampling import sample_rows
 from resultant.analysis.snippet import Source
+from resultant.classifiers.reference_process import ReferenceProcess
 from resultant.cli.progress import Step
 from resultant.features.prepare import Prepared
 
@@ -38,10 +39,11 @@ TEMPERATURE = 0.1
 # Held-out rows times classes at most that questions are asked about.
 ASKED_CELLS = 50_000_000
 
-# Questions that a summary answers, and the others in two parts that take about as long.
+# Questions that a summary answers, and the others in three parts that take about as long.
 FIRST = ("gains", "cosine")
-DECIDED = ("grid", "same_state", "intercepts", "gradients", "fits")
-REST = DECIDED, tuple(q for q in QUESTIONS if q not in (*FIRST, *DECIDED))
+DECIDED = ("grid", "same_state", "intercepts", "gradients")
+FITTED = ("fits", "support", "self_inclusion")
+REST = DECIDED, FITTED, tuple(q for q in QUESTIONS if q not in (*FIRST, *DECIDED, *FITTED))
 
 
 @contextmanager
@@ -65,6 +67,7 @@ def analyze_store(
     device: torch.device | str = "cpu",
     fit_fraction: float | None = None,
     references: str = "none",
+    fits: ReferenceProcess | None = None,
     calibration: str = "scale",
     opened: str | None = None,
     mixtures: bool = True,
@@ -84,6 +87,7 @@ def analyze_store(
         device: Device of the computation.
         fit_fraction: Fraction of the training rows that are fitted.
         references: References of the advice, "none", "fast" or "all".
+        fits: The process that fits the references, by default this one.
         calibration: Calibration of the vMF rules, "scale", "sigmoid" or "isotonic".
         opened: Code that opens the store, for the snippet of the advice.
         mixtures: Also try a mixture per class, where rows are few.
@@ -133,7 +137,7 @@ def analyze_store(
         if on_ray:
             ray_engine.fetch_for_advice(spaces[name], plans[name], references)
         rows, judged = plans[name].rows, plans[name].judged
-        pending[name] = References(spaces[name], rows, references, judged)
+        pending[name] = References(spaces[name], rows, references, judged, fits)
     settled: dict[str, Settled] = {}
     answers: dict[str, Analysis] = {}
 

@@ -11,12 +11,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Optional
 
 import tyro
 
 from resultant.cli.arguments import find_device, refuse_network, shown_default
 from resultant.cli.feature_options import FeatureOptions, load_analysis
+
+if TYPE_CHECKING:
+    from resultant.classifiers.reference_process import ReferenceProcess
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +58,12 @@ class Analyze(FeatureOptions):
 
 def analyze(options: Analyze) -> None:
     """Analyze the features, write the report and print its summary."""
-    load_analysis()
+    with options.start_fits() as fits:
+        load_analysis()
+        _analyze(options, fits)
+
+
+def _analyze(options: Analyze, fits: ReferenceProcess | None) -> None:
     from resultant._core.files import replacing_folder
     from resultant._core.text import printable
     from resultant.analysis import QUESTIONS, Analysis, FrozenSpace
@@ -134,6 +142,7 @@ def analyze(options: Analyze) -> None:
             device=device,
             fit_fraction=options.fit_fraction,
             references=options.references,
+            fits=fits,
             calibration=options.calibration,
             opened=options.code(options.path, skip_unknown=options.skip_unknown_classes),
             first=print_first,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from resultant.analysis import Analysis, FrozenSpace
+    from resultant.classifiers.reference_process import ReferenceProcess
     from resultant.features.prepare import Prepared
     from resultant.training.extract import NetworkFeatures
 
@@ -48,7 +49,12 @@ class Compare(FeatureOptions):
 
 def compare(options: Compare) -> None:
     """Compare both sides, write the report and print its summary."""
-    load_analysis()
+    with options.start_fits() as fits:
+        load_analysis()
+        _compare(options, fits)
+
+
+def _compare(options: Compare, fits: ReferenceProcess | None) -> None:
     from resultant._core.files import replacing_folder
     from resultant._core.text import printable
     from resultant.cli._analysis import (
@@ -103,6 +109,7 @@ def compare(options: Compare) -> None:
                 estimator=options.estimator,
                 device=device,
                 references=options.references,
+                fits=fits,
                 calibration=options.calibration,
                 # Both sides are decided again by rules of the grid, which has no mixtures.
                 mixtures=False,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
@@ -20,6 +21,7 @@ from resultant.cli.arguments import (
 )
 
 if TYPE_CHECKING:
+    from resultant.classifiers.reference_process import ReferenceProcess
     from resultant.features.store import FeatureStore
 
 
@@ -38,8 +40,8 @@ class FeatureOptions:
     temperature: Annotated[Optional[float], shown_default("TAU", "chosen")] = None
     """Temperature tau of the scores; without it, rows that do not judge choose one."""
     references: Literal["none", "fast", "all"] = "fast"
-    """Logistic regression, LDA, kNN and others to compare with; fast fits some to fewer rows, all
-    uses the solvers of scikit-learn."""
+    """scikit-learn's logistic regression, LDA, kNN and others to compare with; fast fits some to
+    fewer rows."""
     calibration: Literal["scale", "sigmoid", "isotonic"] = "scale"
     """Calibration of probabilities: a factor of the scores, then scikit-learn's per class."""
     estimator: Estimator = "mle"
@@ -60,6 +62,15 @@ class FeatureOptions:
         page.require_report_folder(self.out)
         if self.temperature is not None:
             require_temperature(self.temperature)
+
+    def start_fits(self) -> AbstractContextManager[ReferenceProcess | None]:
+        """Start the process that fits the references: it loads scikit-learn while this one loads
+        torch."""
+        if self.references == "none":
+            return nullcontext()
+        from resultant.classifiers.reference_process import ReferenceProcess
+
+        return ReferenceProcess()
 
     def open(self, path: Any) -> FeatureStore:
         """Open the features of a path."""
