@@ -30,9 +30,9 @@ from resultant_reproduction.records import paired, probe_path
 from resultant_reproduction.spec import Cell, Change, Outcome
 from resultant_reproduction.stats import (
     Interval,
+    corrected_text,
     over_queries,
     over_seeds,
-    seen_text,
 )
 from resultant_reproduction.summarize import BETAS, SPACES
 from resultant_reproduction.value import Value
@@ -113,7 +113,9 @@ def sweep(evidence: Evidence) -> Outcome:
         "networks at that beta. Trained: mean ± standard deviation, seeds in brackets."
     )
     trained = added(evidence, config, [b for b in BETAS if b != 1], "beta {beta:g} ")
-    headline = f"{_best(evidence)}Trained at these strengths, less native: {seen_text(trained)}."
+    headline = (
+        f"{_best(evidence)}Trained at these strengths, less native: {corrected_text(trained)}."
+    )
     return Outcome(cells, changes, draw, parts, [note], headline=headline)
 
 

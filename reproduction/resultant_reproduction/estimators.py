@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import NamedTuple
 
 from resultant.analysis import Policy
 from resultant_reproduction.contrasts import complete
@@ -14,11 +13,9 @@ from resultant_reproduction.evidence import (
     KAPPAS,
     Evidence,
     equalization,
-    equalizations,
     kappa_change,
     kappa_changes,
 )
-from resultant_reproduction.formats import by_dataset
 from resultant_reproduction.plan import BOTH, RULES, controlled
 from resultant_reproduction.records import probe_path
 from resultant_reproduction.refits import (
@@ -30,16 +27,7 @@ from resultant_reproduction.refits import (
     percent_right,
 )
 from resultant_reproduction.spec import Cell, Change, Outcome
-from resultant_reproduction.stats import (
-    Effects,
-    Interval,
-    Signs,
-    change_effects,
-    effects_text,
-    means_text,
-    over_queries,
-    seen_text,
-)
+from resultant_reproduction.stats import Interval, change_effects, corrected_text, over_queries
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.value import Value
 
@@ -116,13 +104,6 @@ LEFT_OUT = "Pure Angular on training rows, the query left out"
 CROSSED = "temperature on held-out queries, cross-fitted"
 
 
-class Refit(NamedTuple):
-    """Change by other statistics of the effect of an edit, and that effect (points)."""
-
-    change: Interval
-    edit: Interval
-
-
 TRAINED = {
     "MLE of kappa": {"estimator": "mle"},
     "query left out": {"leave_out": True},
@@ -145,50 +126,32 @@ def trained(evidence: Evidence) -> list[Change]:
     return changes
 
 
-def kappa_text(changes: Effects, edits: Effects) -> str:
-    """Describe the effect of another kappa, by names such as ``MLE native of CIFAR-10 encoder``,
-    and that of the edit at the same place."""
-    text = (
-        f"another kappa than ProCo's moves the accuracy of a rule by {means_text(changes)} points"
-    )
-    seen = {name: changes[name] for name in Signs.of(changes).seen}
-    if not seen:
-        return f"{text}, none seen"
-    same_place = {name: edits[name.partition(" of ")[2]] for name in seen}
-    much = any(abs(i.mean) >= abs(same_place[name].mean) for name, i in seen.items())
-    order = "as much as" if much else "less than"
-    return f"{text}; seen: {effects_text(seen)}, {order} the edit there ({means_text(same_place)})"
-
-
-def _headline(evidence: Evidence, refits: dict[str, Refit], changes: list[Change]) -> str:
+def _headline(evidence: Evidence, refits: dict[str, Interval], changes: list[Change]) -> str:
     own = change_effects(c for c in changes if c.what.endswith("ProCo's"))
-    texts = {name: f"{r.change.text()} of {r.edit.mean:+z.2f}" for name, r in refits.items()}
-    seen = Signs.of({name: r.change for name, r in refits.items()}).seen
-    names = f"seen: {by_dataset(dict.fromkeys(seen, ''), ' and ')}" if seen else "none seen"
-    kappas = kappa_text(kappa_changes(evidence), equalizations(evidence))
     return (
-        f"On frozen features {kappas}. Other statistics change what an edit adds to native "
-        f"(points): {by_dataset(texts)}; {names}. Training with the MLE of kappa or the query left "
-        f"out: {seen_text(own)}."
+        "On frozen features another kappa than ProCo's changes the accuracy of a rule by "
+        f"{corrected_text(kappa_changes(evidence))}. Other statistics change what an edit adds to "
+        f"native by {corrected_text(refits)}. Training with the MLE of kappa or the query left out "
+        f"changes probes by {corrected_text(own)}."
     )
 
 
 def estimators(evidence: Evidence) -> Outcome:
     """Frozen features under each kappa and with the query left out; then training."""
     cells = [cell for place in evidence.places for cell in _frozen(evidence, *place)]
-    left, crossed, notes = dict[str, Refit](), dict[str, Refit](), []
+    refits, notes = dict[str, Interval](), []
     for (title, *at), name in zip(evidence.places, evidence.store_places, strict=True):
         space = evidence.space(*at)
         out = leave_out(space)
         notes.append(_left_out_note(out, title))
-        left[f"{LEFT_OUT}, {name}"] = Refit(out.added_change, out.added_included)
+        refits[f"{LEFT_OUT}, {name}"] = out.added_change
         try:
             fit = cross_fitted(space)
         except ValueError as error:
             notes.append(f"{title}, cross-fitted: {error}.")
             continue
         notes.append(_crossed_note(fit, title, space.num_classes))
-        crossed[f"{CROSSED}, {name}"] = Refit(fit.correction, fit.held_out)
+        refits[f"{CROSSED}, {name}"] = fit.correction
     changes = trained(evidence)
     parts = {"frozen": bool(cells)}
     for name, settings in TRAINED.items():
@@ -202,6 +165,6 @@ def estimators(evidence: Evidence) -> Outcome:
         "no prior, beta 0. Brackets are 95 % intervals, over queries for paired differences and "
         "over classes for spreads; they say nothing of other seeds."
     )
-    headline = _headline(evidence, left | crossed, changes)
+    headline = _headline(evidence, refits, changes)
     tested = [c for c in changes if c.differences]
     return Outcome(cells, tested, parts=parts, notes=[note, *notes], headline=headline)

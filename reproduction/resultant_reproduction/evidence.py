@@ -338,11 +338,3 @@ def equalization(decisions: Decisions) -> Interval:
     """Change of accuracy by Pure Angular at beta = 0, from native, in points."""
     angular, native = (decisions.right(Policy(rule)) for rule in ("angular", "native"))
     return over_queries(angular, native, 100.0)
-
-
-def equalizations(evidence: Evidence) -> dict[str, Interval]:
-    """The same by place, over networks of the records and over queries of stores."""
-    changes = pooled(evidence, read_change("accuracy.angular", "accuracy.native"))
-    return changes | {
-        place: equalization(evidence.decisions(*at)) for place, at in evidence.store_places.items()
-    }

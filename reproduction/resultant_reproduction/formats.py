@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 SIGNIFICANCE = 0.05
 
@@ -30,15 +30,6 @@ def p_equation(p: float | None) -> str:
     """Format a p value with its symbol."""
     text = p_text(p)
     return f"p {text}" if p is None or text.startswith("<") else f"p = {text}"
-
-
-def by_dataset(texts: Mapping[str, str], separator: str = "; ") -> str:
-    """Join texts by place, such as ``CIFAR-10 encoder``, with each dataset named once."""
-    shared: dict[str, list[str]] = {}
-    for place, text in texts.items():
-        dataset, _, space = place.rpartition(" ")
-        shared.setdefault(dataset, []).append(f"{space} {text}".strip())
-    return separator.join(f"{name} {', '.join(own)}".strip() for name, own in shared.items())
 
 
 def seed_list(seeds: Sequence[int]) -> str:

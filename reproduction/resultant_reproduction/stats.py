@@ -16,7 +16,7 @@ from torch import Tensor
 
 from resultant.analysis.metrics import NORMAL, paired_gain
 from resultant_reproduction import verdicts
-from resultant_reproduction.formats import SIGNIFICANCE, by_dataset, p_equation, span
+from resultant_reproduction.formats import SIGNIFICANCE, p_equation, span
 from resultant_reproduction.spec import Change
 from resultant_reproduction.value import all_equal
 from resultant_reproduction.verdicts import Arm
@@ -158,32 +158,6 @@ def significant(changes: Sequence[Change]) -> list[Change]:
     return [change for (change, _), keep in zip(tested, kept, strict=True) if keep]
 
 
-class Signs(NamedTuple):
-    """Places of effects by their sign under Holm's correction: positive, negative, neither, and
-    without an interval."""
-
-    up: list[str]
-    down: list[str]
-    none: list[str]
-    untested: list[str]
-
-    @staticmethod
-    def of(effects: Effects) -> Signs:
-        tested = [place for place, i in effects.items() if i.p is not None]
-        kept = holm([effects[place].p or 0.0 for place in tested])
-        seen = {place for place, keep in zip(tested, kept, strict=True) if keep}
-        up = [place for place in effects if place in seen and effects[place].mean > 0]
-        down = [place for place in effects if place in seen and effects[place].mean < 0]
-        untested = [place for place, i in effects.items() if i.low is None]
-        none = [place for place in effects if place not in (*up, *down, *untested)]
-        return Signs(up, down, none, untested)
-
-    @property
-    def seen(self) -> list[str]:
-        """Places with a sign."""
-        return [*self.up, *self.down]
-
-
 def setting_of(change: Change) -> str:
     """Setting of a change, whose row may name a readout too."""
     return change.row.rpartition(", ")[0] or change.row
@@ -234,34 +208,18 @@ def several_seeds(changes: Sequence[Change]) -> tuple[list[Change], str]:
     return [c for c in changes if setting_of(c) in kept], where
 
 
-def effects_text(effects: Effects, digits: int = 2) -> str:
-    """Format effects by place with their intervals."""
-    return by_dataset({place: i.text(digits) for place, i in effects.items()})
-
-
-def means_text(effects: Effects, digits: int = 2) -> str:
-    """Format the smallest and the largest mean."""
-    return span([i.mean for i in effects.values()], digits, sign="+")
-
-
-def seen_text(effects: Effects) -> str:
-    """Describe the effects that Holm's correction leaves, or that none is seen."""
-    signs, parts = Signs.of(effects), []
-    if signs.seen:
-        own = {place: effects[place] for place in signs.seen}
-        parts.append(f"seen are {effects_text(own)} points, of {len(effects)} comparisons")
-    elif signs.none:
-        own = {place: effects[place] for place in signs.none}
-        of = f" ({effects_text(own)})"
-        if len(own) > 2:
-            wide = [i.high - i.mean for i in own.values() if i.high is not None]
-            of = f" over {len(own)} comparisons, each ± {span(wide, 1)}"
-        parts.append(f"no effect was seen, means {means_text(own)} points{of}")
-    if signs.untested:
-        own = {place: effects[place] for place in signs.untested}
-        seeds = ", of one seed each" if all(i.n == 1 for i in own.values()) else ""
-        parts.append(f"not tested{seeds}: {effects_text(own)} points")
-    return "; ".join(parts) or "nothing measured"
+def corrected_text(effects: Effects) -> str:
+    """Give the smallest and the largest mean in points, and the effects that pass Holm's
+    correction."""
+    if not effects:
+        return "nothing measured"
+    tested = {name: i.p for name, i in effects.items() if i.p is not None}
+    kept = [name for name, keep in zip(tested, holm([*tested.values()]), strict=True) if keep]
+    names = f" ({'; '.join(kept)})" if kept else ""
+    return (
+        f"{span([i.mean for i in effects.values()], 2, sign='+')} points; Holm's correction leaves "
+        f"{len(kept)} of {len(effects)} differences{names}"
+    )
 
 
 def change_effects(changes: Iterable[Change]) -> dict[str, Interval]:

@@ -78,12 +78,9 @@ def test_which_beta_in_training() -> None:
     flat = [probed(CONFIG, "angular", seed, 0.34 + d, 0.5) for seed, d in enumerate(steps)]
     far = [probed(CONFIG, "angular", seed, 0.39 + seed / 10_000) for seed in range(3)]
     text = sweep(of(native + flat)).headline
-    assert text.endswith(
-        "Trained at these strengths, less native: no effect was seen, means +0.10 points (beta 0.5 "
-        "encoder +0.10 [-2.42, +2.62], projection +0.10 [-2.42, +2.62])."
-    )
+    assert text.endswith("less native: +0.10 points; Holm's correction leaves 0 of 2 differences.")
     outcome = sweep(of(native + flat[:2] + far))
-    assert "seen are beta 0 encoder +5.01 [+4.99, +5.03], projection +5.01 [" in outcome.headline
+    assert "2 of 4 differences (beta 0 encoder; beta 0 projection)." in outcome.headline
     done = {name for name, there in outcome.parts.items() if there}
     assert done == {f"{space} {beta}" for space in SPACES for beta in (0, 1)}
     assert ARTEFACTS["beta-sweep"].status(outcome) == "partly rerun (4 of 12)"
