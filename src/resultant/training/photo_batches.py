@@ -7,10 +7,11 @@ batches: it waits for images that are still being decoded, and copies images to 
 
 from __future__ import annotations
 
-from collections import deque
+import queue
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -310,15 +311,38 @@ class EvaluationViews:
 
 
 def ahead(items: Generator[T]) -> Generator[T]:
-    """Make items in a thread, two ahead; errors of the thread are raised here."""
-    end: Any = object()
-    pool = ThreadPoolExecutor(1)
+    """Make items in a thread, one ahead; errors of the thread are raised here."""
+    ready: queue.Queue[T | BaseException | None] = queue.Queue(1)
+    stopped = threading.Event()
+
+    def put(item: T | BaseException | None) -> None:
+        while not stopped.is_set():
+            try:
+                return ready.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+        return None
+
+    def run() -> None:
+        try:
+            for item in items:
+                put(item)
+                if stopped.is_set():
+                    break
+            put(None)
+        except BaseException as error:
+            put(error)
+        finally:
+            # Ends threads that items are made in.
+            items.close()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
     try:
-        made = deque(pool.submit(next, items, end) for _ in range(2))
-        while (item := made.popleft().result()) is not end:
-            made.append(pool.submit(next, items, end))
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
             yield item
     finally:
-        pool.shutdown(cancel_futures=True)
-        # Ends threads that items are made in.
-        items.close()
+        stopped.set()
+        thread.join()
