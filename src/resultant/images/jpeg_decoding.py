@@ -111,18 +111,20 @@ def _decoded(
     result: list[memoryview | None] = [None] * len(files)
     if not whole:
         return result
-    # Large photographs a few at a time, for the sake of the memory.
-    groups: dict[int, list[int]] = {}
-    total = 0
-    for k in whole:
-        total += len(files[k] or b"")
-        groups.setdefault(total // chunks.JPEG_BYTES, []).append(k)
+    encoded = [torch.frombuffer(bytearray(files[k] or b""), dtype=torch.uint8) for k in whole]
     reduced: list[Tensor] = []
     try:
-        for group in groups.values():
-            data = (bytearray(files[k] or b"") for k in group)
-            images = decode([torch.frombuffer(a, dtype=torch.uint8) for a in data])
-            reduced += [_reduced(a, sizes[k]) for k, a in zip(group, images, strict=True)]
+        while len(reduced) < len(whole):
+            # Large photographs a few at a time, for the sake of the memory.
+            top, total = len(reduced), 0
+            end = top
+            while end < len(whole) and (
+                end == top or total + len(encoded[end]) <= chunks.JPEG_BYTES
+            ):
+                total += len(encoded[end])
+                end += 1
+            images = zip(whole[top:end], decode(encoded[top:end]), strict=True)
+            reduced += [_reduced(image, sizes[k]) for k, image in images]
     except RuntimeError:
         # One file that nvJPEG does not know; Pillow decodes the batch.
         return result
