@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from frozen_data import C, features
-from resultant.analysis import FrozenSpace
+from resultant.analysis import FrozenSpace, advise
 from resultant.analysis.advice import Caution
-from resultant.analysis.cautions import cautions, row_hashes, seen_before
+from resultant.analysis.cautions import cautions, near_chance, row_hashes, seen_before
 from resultant.analysis.choice import choosing_rows, gather_evidence
 
 
@@ -115,3 +117,13 @@ def test_two_classes() -> None:
 def test_rows_that_the_network_has_seen() -> None:
     assert seen_before(0.9, 0.5, "train")[0].kind == "seen"
     assert seen_before(0.9, 0.5, "val") == () and seen_before(0.6, 0.55, "train") == ()
+
+
+def test_labels_without_a_relation_to_the_features() -> None:
+    """Two thirds of the held-out rows are of one class, which is as good a guess as any rule."""
+    x, y = torch.randn(90, 8, generator=torch.Generator().manual_seed(0)), torch.arange(90) % 3
+    advice, _ = advise(FrozenSpace.fit(x[:60], y[:60], x[60:], y[60:] % 2), references="none")
+    warning = next(w for w in advice.warnings if w.kind == "chance")
+    assert "to predict class 0 always (66.7 %)" in warning.text
+    best = max(advice.table, key=lambda row: row.accuracy)
+    assert near_chance(replace(best, low=0.67), y[60:] % 2, None) == ()

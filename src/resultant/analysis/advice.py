@@ -84,7 +84,7 @@ class RuleRow(Result):
         rows: Training rows that were fitted; fewer than all if sub-sampled.
         difference: This rule minus the advised rule in the metric of the advice; None for the
             advised rule itself.
-        note: A sentence about sub-sampling or settings at a limit, or "".
+        note: A sentence about sub-sampling, or "".
     """
 
     key: str

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from resultant.analysis.advice import RULE_NAMES, Advice, RuleRow
-from resultant.analysis.cautions import cautions, seen_before
+from resultant.analysis.cautions import cautions, near_chance, seen_before
 from resultant.analysis.choice import (
     ChoosingRows,
     Evidence,
@@ -284,6 +284,7 @@ def advise(
         whom=f"Against {other.name}, {advised.name} {change}",
     )
     warnings = cautions(space, settled.evidence, rows.weights, hashes=hashes, names=names)
+    warnings += near_chance(best_vmf, labels, names)
     warnings += seen_before(settled.accuracy, value(advised), rows.split)
     snippet = reference = ""
     if source is not None:

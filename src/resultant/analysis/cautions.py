@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant._core.text import counted, one_line, shown
-from resultant.analysis.advice import Caution
+from resultant._core.text import class_name, counted, one_line, shown
+from resultant.analysis.advice import Caution, RuleRow
 from resultant.analysis.choice import Evidence
 from resultant.analysis.judging import FEW_ROWS
 from resultant.analysis.space import FrozenSpace, Vectors
@@ -67,7 +67,7 @@ def _duplicates(space: FrozenSpace, hashes: Callable[[Vectors], Tensor]) -> Iter
         number = int(torch.isin(hashes(vectors), seen).sum())
         if number:
             text = f"{number:,} of {len(vectors):,} {name} rows {'is' if number == 1 else 'are'}"
-            most = f"{100 * number / len(vectors):.2g} points"
+            most = f"{100 * number / len(vectors):.3g} points"
             yield Caution(
                 "duplicates",
                 f"{text} also among the training rows, number for number: accuracies may be up to "
@@ -172,6 +172,24 @@ def _sorted(space: FrozenSpace) -> Iterator[Caution]:
             "The training rows are sorted by class. Nothing here depends on the order, but a split "
             "or a stream of these rows must shuffle them first.",
         )
+
+
+def near_chance(best: RuleRow, labels: Tensor, names: Sequence[str] | None) -> tuple[Caution, ...]:
+    """Warn if one class, predicted always, may be as accurate as the best vMF rule.
+
+    Args:
+        best: The best vMF rule on the held-out rows.
+        labels: Classes [N] of these rows.
+        names: Names of the classes.
+    """
+    counts = torch.bincount(labels)
+    share, c = float(counts.max()) / len(labels), int(counts.argmax())
+    if best.low > share:
+        return ()
+    name = class_name(str(c) if names is None else one_line(names[c]))
+    text = f"No vMF rule is clearly more accurate than to predict {name} always "
+    reason = "the features may say nothing about the labels, or the held-out rows are too few"
+    return (Caution("chance", f"{text}({100 * share:.1f} %): {reason}."),)
 
 
 def seen_before(choosing: float, held_out: float, split: str) -> tuple[Caution, ...]:

@@ -205,7 +205,7 @@ TERMS = (
         "Groups of classes by their training rows: head classes have many, tail classes few.",
         (
             *("head, medium and tail", "head classes", "medium classes", "tail classes"),
-            *("head", "medium", "tail", "groups", "group"),
+            *("head", "medium", "tail", "shot groups", "groups", "group"),
         ),
     ),
     Term(
@@ -247,6 +247,14 @@ TERMS = (
             *("95 % interval", "95\u00a0% interval", "ties", "tie", "equivalent", "undecided"),
             "verdict",
         ),
+    ),
+    Term(
+        "plainest",
+        "plainest rule",
+        "The rule nearest to Native at temperature 0.1 without a prior. It is taken among rules "
+        "and settings that tie on the rows that choose: what these rows cannot tell apart is "
+        "chance.",
+        ("plainest",),
     ),
     Term(
         "p-value",
