@@ -25,7 +25,7 @@ def task(classes: int) -> Task:
     all_rows, half = np.arange(60), np.arange(30)
     keys = ("logistic", "logistic-balanced", "lda", "centroid", "knn")
     samples: dict[str, tuple[np.ndarray, np.ndarray]] = dict.fromkeys(keys, (half, all_rows))
-    return Task(classes, "accuracy", 100, x, y, samples, x[30:], y[30:], np.full(30, 1 / 30))
+    return Task(classes, "accuracy", 100, 60, x, y, samples, x[30:], y[30:], np.full(30, 1 / 30))
 
 
 @pytest.fixture(scope="module")

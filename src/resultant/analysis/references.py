@@ -143,6 +143,7 @@ def reference_task(space: FrozenSpace, rows: ChoosingRows, samples: Samples, lev
         num_classes=space.num_classes,
         metric=rows.metric,
         iterations=BUDGETS[level].iterations,
+        total=int(space.statistics.count.sum()),
         x=_units(space.train, space.labels, index).numpy(),
         y=space.labels[index].numpy(),
         samples={

@@ -71,7 +71,7 @@ class ReferenceProcess:
         }
         for key, pair in task.samples.items():
             arrays |= {f"{key}/{i}": rows for i, rows in enumerate(pair)}
-        values = {n: getattr(task, n) for n in ("num_classes", "metric", "iterations")}
+        values = {n: getattr(task, n) for n in ("num_classes", "metric", "iterations", "total")}
         return self._ask({"task": values}, arrays)
 
     def finish(self, number: int) -> list[Fit]:

@@ -24,10 +24,11 @@ COST_LIMITS = (1e-3, 1e5)
 # Values of k that are tried.
 NEIGHBOURS = (1, 3, 5, 10, 20, 50)
 
-# Largest slope at which a trial stops, as in scikit-learn, our final fit in float32, and the fit of
-# scikit-learn that starts from it. The penalty changes the slope of the mean loss by little from
-# one C to the next: with 1e-3 a warm start would stop before its first step, whatever C.
-TRIAL_TOLERANCE = 1e-4
+# Largest slope at which fits of some rows stop, scikit-learn's default; and those of all rows: ours
+# in float32, and scikit-learn's from there. The penalty changes the slope of the mean loss by
+# little from one C to the next: with 1e-3 a warm start would stop before its first step, whatever
+# C.
+SAMPLE_TOLERANCE = 1e-4
 START_TOLERANCE = 5e-6
 TOLERANCE = 2e-6
 
@@ -40,6 +41,7 @@ class Task:
         num_classes: C.
         metric: "accuracy" or "balanced".
         iterations: The most iterations of a logistic regression.
+        total: Training rows, of which some may be fitted.
         x: Unit rows [n, p] in float32 of which samples are drawn.
         y: Their classes [n].
         samples: Positions in ``x`` by key: the rows that are fitted while settings are chosen, and
@@ -52,6 +54,7 @@ class Task:
     num_classes: int
     metric: str
     iterations: int
+    total: int
     x: np.ndarray
     y: np.ndarray
     samples: Mapping[str, tuple[np.ndarray, np.ndarray]]
@@ -194,7 +197,8 @@ def _logistic(task: Task) -> list[Fit]:
         penalty = float(f"{cost * len(x) / len(full_x):.2g}")
         started = time.perf_counter()
         model = finished_logistic(
-            full_x, full_y, penalty, key != "logistic", task.iterations, arrays["trial"]
+            *(full_x, full_y, penalty, key != "logistic", task.iterations, arrays["trial"]),
+            sample=len(full_x) < task.total,
         )
         seconds += time.perf_counter() - started
         arrays["final"] = _weights(model, C)
@@ -211,6 +215,8 @@ def finished_logistic(
     balanced: bool,
     iterations: int,
     start: np.ndarray | None = None,
+    *,
+    sample: bool = False,
 ) -> Any:
     """Fit logistic regression by scikit-learn, from the optimum of our solver.
 
@@ -221,6 +227,7 @@ def finished_logistic(
         balanced: Weigh the classes equally.
         iterations: The most iterations of either solver.
         start: Weights [C, p + 1] of all classes that our solver starts from.
+        sample: The rows are some of all: scikit-learn's default tolerance is enough.
 
     Returns:
         The LogisticRegression.
@@ -234,14 +241,15 @@ def finished_logistic(
     if start is not None:
         known = start[ours.classes].astype(np.float64)
         known[~np.isfinite(known)] = 0.0
-    weights = ours.solve(cost, START_TOLERANCE, iterations, known)
+    first, last = (SAMPLE_TOLERANCE,) * 2 if sample else (START_TOLERANCE, TOLERANCE)
+    weights = ours.solve(cost, first, iterations, known)
     if len(weights) == 2:
         # Two classes have one row of weights.
         weights = weights[1:] - weights[:1]
     model = LogisticRegression(
         C=cost,
         class_weight="balanced" if balanced else None,
-        tol=TOLERANCE,
+        tol=last,
         max_iter=iterations,
         warm_start=True,
     )
@@ -262,7 +270,7 @@ def _cost(trial: Any, costs: tuple[float, ...], task: Task) -> tuple[float, np.n
 
     def fit(cost: float) -> np.ndarray:
         started = time.perf_counter()
-        fitted = trial.solve(cost, TRIAL_TOLERANCE, task.iterations, model)
+        fitted = trial.solve(cost, SAMPLE_TOLERANCE, task.iterations, model)
         seconds = time.perf_counter() - started
         scores = query @ fitted[:, :-1].T.astype(np.float32) + fitted[:, -1].astype(np.float32)
         tried[cost] = scaled_loss(scores, own, weights), fitted, seconds
