@@ -11,6 +11,7 @@ from resultant.cli._analysis import held_out_notes
 from resultant.cli._store import analyze_store
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore, write_store
+from resultant.report.analysis_page import sampled
 from resultant.report.summary import foremost
 from small_features import small_features
 
@@ -40,3 +41,20 @@ def test_held_out_rows_do_not_choose_the_features(references: str, tmp_path: Pat
     (note,) = held_out_notes(analyses, "encoder")
     assert note.startswith("The advice is for encoder, but on the held-out rows projection has ")
     assert held_out_notes(analyses, "projection") == []
+
+
+def test_many_classes_are_asked_about_on_a_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The advice has all held-out rows, and the page says how many the others have."""
+    write_store(tmp_path / "z.safetensors", small_features(dim=8, names=("projection",)))
+    monkeypatch.setattr("resultant.cli._store.ASKED_CELLS", 6 * 20)
+    prepared = prepare(FeatureStore.open(tmp_path / "z.safetensors"))
+    results = analyze_store(
+        prepared, ("grid",), lambda *_: None, temperature=0.1, estimator="mle", mixtures=False
+    )
+    _, analysis = results["projection"]
+    held_out = analysis.space.held_out
+    assert analysis.advice is not None and analysis.advice.judged_rows == held_out > 20
+    assert analysis.grid is not None and int(analysis.grid.queries.sum()) == 20
+    assert f"a random 20 of the {held_out} held-out rows" in sampled(analysis)

@@ -237,16 +237,21 @@ def _text(a: Analysis) -> str:
     )
 
 
+def sampled(a: Analysis) -> str:
+    """Return a sentence about a sample of the held-out rows, or ""."""
+    if a.grid is None or (judged := int(a.grid.queries.sum())) == a.space.held_out:
+        return ""
+    rows = f"a random {judged:,} of the {a.space.held_out:,} held-out rows"
+    return f"figures, and tables other than that of the rules, are of {rows}."
+
+
 def _notes(name: str, a: Analysis, names: Sequence[str]) -> list[str]:
     notes = [
         f"{name}: “{TITLES.get(question, question)}” is left out: {why}."
         for question, why in (a.notes or {}).items()
     ]
-    if a.grid is not None and (judged := int(a.grid.queries.sum())) < a.space.held_out:
-        notes.append(
-            f"{name}: figures and tables after the first are of a random {judged:,} of the "
-            f"{a.space.held_out:,} held-out rows."
-        )
+    if sample := sampled(a):
+        notes.append(f"{name}: {sample}")
     if a.gains is not None and a.gains.capped:
         number = counted(len(a.gains.capped), "class", "classes")
         classes = listed(shown(names[c]) for c in a.gains.capped)

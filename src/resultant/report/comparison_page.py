@@ -10,7 +10,7 @@ from resultant.analysis import Analysis
 from resultant.classes.groups import GROUPS
 from resultant.classes.rule import EDITED
 from resultant.report import decision_figures, explorer_figures
-from resultant.report.analysis_page import class_columns, footer, slugs, snippets
+from resultant.report.analysis_page import class_columns, footer, sampled, slugs, snippets
 from resultant.report.charts import Axis, Chart, Points, kept
 from resultant.report.comparison import SIDES, Verdict, advised_rule, answer, headline
 from resultant.report.explorer import Side, choice_of, rows_of
@@ -93,7 +93,7 @@ def comparison_page(
         f"Comparison: A = {wheres[0]}, B = {wheres[1]}",
         facts,
         sections,
-        notes,
+        [*notes, *(f"{s.name}: {text}" for s in best if (text := sampled(s.analysis)))],
         footer(about.get("A", {})),
         results,
         headline=headline(first, verdicts[first], best),
