@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 
 import pytest
-import torch
 from hypothesis import settings
-
-from resultant._core.vision import declare_operators
-from resultant.special import compiled
-from shallow import stacked_resnet
-
-if "PYTEST_XDIST_WORKER" in os.environ:
-    # The workers share the cores.
-    torch.set_num_threads(1)
-
-declare_operators()
 
 # The same examples at every run; HYPOTHESIS_PROFILE=default draws new ones.
 settings.register_profile("repeatable", derandomize=True)
@@ -27,6 +17,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 @pytest.fixture
 def all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """ResNet-32 with all its blocks."""
+    from shallow import stacked_resnet
+
     monkeypatch.setattr(stacked_resnet, "BLOCKS", 5)
 
 
@@ -35,20 +27,39 @@ def with_and_without_kernel(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The compiled kernel for CPUs, then the functions in torch."""
+    from resultant.special import compiled
+
     if request.param == "torch":
         monkeypatch.setattr(compiled, "_library", None)
     elif compiled._library is None:
         pytest.skip("the kernel is not built")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    worker = "PYTEST_XDIST_WORKER" in os.environ
+    if not worker and config.getoption("numprocesses", None):
+        # This process hands the tests to others, and starts them sooner without these imports.
+        return
+    # Imported modules and collected tests are hardly garbage, and it takes seconds to see.
+    gc.disable()
+    import torch
+
+    import shallow as shallow
+    from resultant._core.vision import declare_operators
+
+    if worker:
+        # The workers share the cores.
+        torch.set_num_threads(1)
+    declare_operators()
+
+
 def pytest_collection_finish() -> None:
     """Leave imported modules and collected tests out of every later garbage collection."""
     gc.collect()
     gc.freeze()
-
-
-def pytest_unconfigure() -> None:
-    gc.unfreeze()
+    gc.enable()
+    # Not before pytest's own collections at its end.
+    atexit.register(gc.unfreeze)
 
 
 # Files with single tests of many seconds. They come first, so that no process ends with one while
@@ -69,6 +80,8 @@ SLOW_FIXTURES = {"whole", "trained", "outcomes", "evaluated", "analysis"}
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    import torch
+
     items.sort(key=lambda item: not item.nodeid.partition("::")[0].endswith(FIRST))
     for item in items:
         if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
