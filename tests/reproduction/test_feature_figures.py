@@ -108,7 +108,7 @@ def test_notes_of_figures() -> None:
         "1.020, median 1.000 of 3."
     )
     scope = note("real-scope-app")
-    assert "3 classes of 5 to 500 images, kappa 5 to 9, rank correlation of both -0.50; " in scope
+    assert "3 classes of 5 to 500 images, kappa 5 to 9, rank correlation of both none; " in scope
     assert "p < 0.05 for 67 % of the classes, where of vMF samples of the same sizes" in scope
     assert "it would be 55 %, by a median distance of 0.40 " in scope
     assert scope.endswith("a mean cosine of 0.600 to their prototype, fitted is 0.900.")
