@@ -7,10 +7,16 @@ fits the references does without torch.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 from scipy import linalg, optimize
 
 from resultant._core import chunks
+
+# Largest slope below which values of the loss in float32 no longer tell which of two points is
+# lower; slopes still do.
+VALUES = 5e-6
 
 
 class SoftmaxFit:
@@ -18,7 +24,7 @@ class SoftmaxFit:
 
     The loss is scikit-learn's: :math:`\sum_iw_i\ell_i/\sum_iw_i+\|W\|^2/(2C\sum_iw_i)`, the
     intercepts are not penalized. The solver is L-BFGS in coordinates in which the Hessian of equal
-    probabilities is the identity.
+    probabilities is the identity; Anderson's mixing of slopes ends it.
 
     Args:
         x: Rows [n, p] in float32.
@@ -69,15 +75,28 @@ class SoftmaxFit:
             return value, (slope @ back.T).ravel().astype(np.float64)
 
         def stop(_: np.ndarray) -> None:
-            if slopes[-1] <= tolerance:
+            if slopes[-1] <= max(tolerance, VALUES):
                 raise StopIteration
 
-        # Below this decrease, and after a few steps back, float32 decides.
         options = {"maxiter": iterations, "ftol": 1e-8, "gtol": 0.0, "maxls": 5}
-        found = optimize.minimize(
+        v = optimize.minimize(
             loss, first.ravel(), jac=True, method="L-BFGS-B", callback=stop, options=options
-        )
-        return found.x.reshape(self.K, -1) @ back
+        ).x
+        if tolerance < slopes[-1] <= 2 * VALUES:
+            # It may fail on what float32 leaves: the start is then the result of L-BFGS.
+            with suppress(optimize.NoConvergence, ValueError):
+                v = optimize.anderson(
+                    lambda v: -loss(v)[1],
+                    v,
+                    # The Hessian is about the identity.
+                    alpha=1.0,
+                    M=15,
+                    line_search=None,
+                    maxiter=iterations,
+                    f_tol=tolerance,
+                    tol_norm=lambda _: slopes[-1],
+                )
+        return v.reshape(self.K, -1) @ back.astype(np.float64)
 
     def _loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the mean cross-entropy and its slope [K, p + 1]."""
