@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -255,18 +253,25 @@ def test_killed_and_started_again(whole: Path, tmp_path: Path) -> None:
     assert actual == expected and len(actual) == 3
 
 
+WITHOUT = """
+import sys
+
+hidden = "tyro rich matplotlib pandas torchvision timm PIL".split()
+# What the program starts with needs none of them either.
+assert sys.modules.keys().isdisjoint(hidden)
+sys.modules.update(dict.fromkeys([*hidden, "flint"]))
+from resultant_reproduction.run import main
+
+assert main(sys.argv[1:]) == 0
+"""
+
+
 @pytest.mark.slow
 def test_without_the_packages_of_the_command_line(tmp_path: Path) -> None:
     """tyro, rich and the like are not imported, and a dry run reads no images."""
-    code = (
-        "import sys; hidden = 'tyro rich flint matplotlib pandas torchvision timm PIL'.split();"
-        "sys.modules.update(dict.fromkeys(hidden)); from resultant_reproduction.run import main;"
-        "sys.exit(main(sys.argv[1:]))"
-    )
     call = ["main", "--dry-run", "--results", str(tmp_path), "--jobs", "cifar10-if10"]
-    done = subprocess.run([sys.executable, "-c", code, *call], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "cifar10-if10: 0 of 12 records, 6 minutes"
+    output, _ = run_program(WITHOUT, *call)
+    assert output.splitlines()[-1] == "cifar10-if10: 0 of 12 records, 6 minutes"
     assert run.main(["main", "--jobs", "cifar10", "--dry-run"]) == 2
 
 
