@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -37,9 +38,23 @@ def results() -> list[float]:
     return torch.cat([a.reshape(-1) for a in values]).tolist()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["/bin/false", "/no/such/compiler"])
-def test_wheel_without_a_compiler(compiler: str, tmp_path: Path) -> None:
+def test_a_compiler_that_fails_or_is_missing(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """No library, also not that of an earlier build, and a message."""
+    pytest.importorskip("hatchling")
+    from hatch_build import build
+
+    monkeypatch.setenv("CC", compiler)
+    (tmp_path / "_kernel.shared").touch()
+    assert not build(tmp_path / "_kernel.shared")
+    assert "resultant is built without its compiled kernel: " in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_wheel_without_a_compiler(tmp_path: Path) -> None:
     """The wheel is built, says that it lacks the kernel, and computes the same in torch alone."""
     pytest.importorskip("hatchling")
     source, wheels, site = (tmp_path / name for name in ("source", "wheels", "site"))
@@ -52,7 +67,7 @@ def test_wheel_without_a_compiler(compiler: str, tmp_path: Path) -> None:
     built = subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)],
         cwd=source,
-        env=os.environ | {"CC": compiler},
+        env=os.environ | {"CC": "/bin/false"},
         check=True,
         capture_output=True,
         text=True,
@@ -62,8 +77,6 @@ def test_wheel_without_a_compiler(compiler: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         assert not [name for name in archive.namelist() if "special/_kernel" in name]
         archive.extractall(site)
-    if compiler != "/bin/false":
-        return
     program = (
         f"import runpy; module = runpy.run_path({__file__!r}); import resultant\n"
         "from resultant.special import compiled\n"
