@@ -87,11 +87,13 @@ class Plan:
         return list(self.make(self.seeds if seeds is None else tuple(seeds)))
 
 
+@cache
 def controlled(dataset: str, imbalance: float, **changes: object) -> TrainConfig:
     """Return the controlled two-view recipe (sec:controlled-training-protocol)."""
     return preset("cifar-controlled", dataset=dataset, imbalance=float(imbalance), **changes)
 
 
+@cache
 def official(dataset: str, imbalance: float, **changes: object) -> TrainConfig:
     """Return ProCo's public three-view recipe, which matches the historical table best."""
     return preset("cifar-official", dataset=dataset, imbalance=float(imbalance), **changes)
