@@ -155,7 +155,7 @@ def settle(
     mixture = choose_mixture(space, rows, temperature, calibration) if mixtures else None
     if mixture is not None:
         rules.append(mixture.rule)
-        if _mixture_is_better(mixture, chosen, rows, ~evidence.part.absent()):
+        if _mixture_is_better(mixture, best, rows, ~evidence.part.absent()):
             key, accuracy = mixture.rule.key, mixture.accuracy
             how = f"the best by the first fold of {rows.described}"
             if rows.folds is None:
@@ -166,18 +166,18 @@ def settle(
 
 
 def _mixture_is_better(
-    mixture: MixtureChoice, chosen: Choice, rows: ChoosingRows, present: Tensor
+    mixture: MixtureChoice, best: Choice, rows: ChoosingRows, present: Tensor
 ) -> bool:
-    """Return True if the loss of a mixture is smaller by more than a tie, as for plainer rules."""
-    losses = chosen.losses.new_full((len(rows.index),), float("nan"))
-    losses[present] = chosen.losses
+    """Return True if the loss of a mixture is smaller than the best by more than a tie."""
+    losses = best.losses.new_full((len(rows.index),), float("nan"))
+    losses[present] = best.losses
     d = mixture.losses - losses[mixture.rows].to(mixture.losses)
     known = ~d.isnan()
     weights = rows.weights[mixture.rows][known]
     weights = weights / weights.sum()
     mean = float(d[known] @ weights)
     error = float((weights * (d[known] - mean)).square().sum().sqrt())
-    return mean < -max(ERRORS * error, LOSS_MARGIN * max(1.0, chosen.loss))
+    return mean < -max(ERRORS * error, LOSS_MARGIN * max(1.0, best.loss))
 
 
 def advise(
