@@ -303,8 +303,7 @@ def test_compile() -> None:
     x = torch.linspace(0.1, 50, 12, dtype=torch.float64, requires_grad=True)
 
     def total(v: torch.Tensor) -> torch.Tensor:
-        # Expansions are short for this order, and quickly traced.
-        return (log_bessel_i(1023.0, v) + bessel_ratio(1023.0, v)).sum()
+        return (log_bessel_i(63.0, v) + bessel_ratio(63.0, v)).sum()
 
     compiled = torch.compile(total, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x), total(x))
