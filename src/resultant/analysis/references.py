@@ -65,7 +65,7 @@ class Budget:
 
 
 BUDGETS = {
-    "fast": Budget(1.2e6, 2e5, 2000, (4e3, 2e10), 2e8, 2e7, 100),
+    "fast": Budget(1.2e6, 2e5, 2000, (3e3, 2e10), 2e8, 2e7, 100),
     "all": Budget(1e9, 2e6, 20_000, (1e6, 1e14), 4e9, 1e9, 1000),
 }
 

@@ -60,9 +60,13 @@ class ReferenceProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.kill()
+        self.kill()
         with suppress(OSError):
             self.process.communicate()
+
+    def kill(self) -> None:
+        """End the process; it is gone when the context ends."""
+        self.process.kill()
 
     def begin(self, task: Task) -> int:
         """Send a task; return its number."""

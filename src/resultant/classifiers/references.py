@@ -29,7 +29,7 @@ NEIGHBOURS = (1, 3, 5, 10, 20, 50)
 # to do unless ours fails. The penalty changes the slope of the mean loss by little from one C to
 # the next: with 1e-3 a warm start would stop before its first step, whatever C.
 SAMPLE_TOLERANCE = 1e-4
-START_TOLERANCE = 3e-7
+START_TOLERANCE = 8e-7
 TOLERANCE = 1e-6
 
 

@@ -148,6 +148,9 @@ def _analyze(options: Analyze, fits: ReferenceProcess | None) -> None:
             first=print_first,
             then=print_advice,
         )
+        if fits is not None:
+            # It ends while the page is written.
+            fits.kill()
         analyses = {name: analysis for name, (_, analysis) in results.items()}
         report = analysis_page(
             analyses,
