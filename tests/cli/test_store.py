@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from resultant.analysis import QUESTIONS
 from resultant.cli._analysis import held_out_notes
-from resultant.cli._store import analyze_store
+from resultant.cli._store import FIRST, REST, analyze_store
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore, write_store
 from resultant.report.analysis_page import sampled
@@ -17,6 +18,11 @@ from small_features import small_features
 
 
 @pytest.mark.slow
+def test_every_question_is_in_one_part() -> None:
+    parts = [question for part in (FIRST, *REST) for question in part]
+    assert sorted(parts) == sorted(QUESTIONS)
+
+
 @pytest.mark.parametrize("references", ["none", "fast"])
 def test_held_out_rows_do_not_choose_the_features(references: str, tmp_path: Path) -> None:
     """One feature set has the better training rows, the other the better held-out rows."""
