@@ -17,12 +17,12 @@ from resultant.report.summary import foremost
 from small_features import small_features
 
 
-@pytest.mark.slow
 def test_every_question_is_in_one_part() -> None:
     parts = [question for part in (FIRST, *REST) for question in part]
     assert sorted(parts) == sorted(QUESTIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("references", ["none", "fast"])
 def test_held_out_rows_do_not_choose_the_features(references: str, tmp_path: Path) -> None:
     """One feature set has the better training rows, the other the better held-out rows."""
