@@ -84,6 +84,18 @@ def test_scores_are_those_of_scikit_learn(
 
 
 @pytest.mark.slow
+def test_logistic_regression_of_all_rows(small: FrozenSpace) -> None:
+    x, y, q = data(small)
+    rules = {rule.key: rule for rule in reference_rules(small, "balanced", "all")}
+    assert list(rules) == list(NAMES)
+    model = LogisticRegression(
+        C=rules["logistic-balanced"].settings["C"], class_weight="balanced", tol=1e-8, max_iter=1000
+    ).fit(x.astype(float), y)
+    expected = q @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(decided(rules["logistic-balanced"], q), expected, atol=1e-4)
+
+
+@pytest.mark.slow
 def test_cost_is_the_best_of_cold_fits(small: FrozenSpace) -> None:
     """C of the path of warm starts has about the least loss of converged fits from zero."""
     rows = choosing_rows(small, "balanced")
@@ -93,7 +105,7 @@ def test_cost_is_the_best_of_cold_fits(small: FrozenSpace) -> None:
     own, weights = torch.from_numpy(task.own), torch.from_numpy(task.weights)
     weights, losses = weights / weights.sum(), {}
     for cost in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0):
-        model = LogisticRegression(C=cost, class_weight="balanced", tol=1e-5, max_iter=500)
+        model = LogisticRegression(C=cost, class_weight="balanced", tol=1e-7, max_iter=500)
         scores = torch.as_tensor(model.fit(x, y).decision_function(task.query))
         scale = fit_scale(scores, own, weights)
         losses[cost] = float(log_losses(scores, own, scale).double() @ weights)
@@ -121,13 +133,14 @@ def test_a_solver_that_was_stopped_is_said(
     assert "stopped after 3 iterations" in rules["logistic"] and rules["lda"] == ""
 
 
-def test_two_classes(small: FrozenSpace) -> None:
+@pytest.mark.parametrize("level", ["fast", "all"])
+def test_two_classes(level: str, small: FrozenSpace) -> None:
     """One row of weights of a binary model gives two scores."""
     at, asked = small.labels < 2, small.test_labels < 2
     space = FrozenSpace.fit(
         small.train[at], small.labels[at], small.test[asked], small.test_labels[asked]
     )
-    rules = {r.key: r for r in reference_rules(space, "accuracy")}
+    rules = {r.key: r for r in reference_rules(space, "accuracy", level)}
     x, y, q = data(space)
     model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(x, y)
     s = decided(rules["lda"], q)
