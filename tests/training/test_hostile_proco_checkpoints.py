@@ -264,6 +264,18 @@ def test_tensors_outside_their_storage_are_refused(path: Path, shape: Any, messa
     refused(path, message)
 
 
+def test_shared_storage_longer_than_the_file_is_refused(path: Path, model: Model) -> None:
+    """Weights that are views of one storage are longer together than the file."""
+    state = model.state_dict()
+    whole = torch.zeros(max(a.numel() for a in state.values()))
+    views = {
+        n: whole[: a.numel()].view(a.shape) if a.is_floating_point() else a
+        for n, a in state.items()
+    }
+    torch.save({"state_dict": views}, path)
+    refused(path, "tensors that fit in the file, got more")
+
+
 def test_expanded_tensor_is_refused(path: Path, model: Model) -> None:
     """A few stored numbers could stand for any number of weights."""
     state = model.state_dict()

@@ -143,7 +143,7 @@ def read_proco_checkpoint(path: str | os.PathLike[str]) -> ProCoCheckpoint:
         rule = f"expected {where} to be a whole file of torch.save"
         raise ValueError(f"{rule}, got: {one_line(error)}") from None
     try:
-        return _checkpoint(root)
+        return _checkpoint(root, os.path.getsize(path))
     except ValueError as error:
         raise ValueError(f"cannot read {where} as a checkpoint of ProCo: {error}") from None
 
@@ -290,7 +290,8 @@ def _description(root: object) -> str:
     return f"one with {', '.join(names[:NAMED])}{more}" if names else "an empty one"
 
 
-def _checkpoint(root: object) -> ProCoCheckpoint:
+def _checkpoint(root: object, length: int) -> ProCoCheckpoint:
+    """Return the checkpoint of a file of ``length`` bytes."""
     if not isinstance(root, dict) or not isinstance(state := root.get("state_dict"), dict):
         raise ValueError(
             f"expected a dict with state_dict, itself a dict, got {_description(root)}"
@@ -301,6 +302,9 @@ def _checkpoint(root: object) -> ProCoCheckpoint:
             raise ValueError(f"expected a tensor as {name!r:.80}, got {type(value).__name__}")
     if len(stored) < len(state):
         raise ValueError("expected names that differ by more than 'module.'")
+    # Views of one storage may be copied to any number of bytes.
+    if sum(a.numel() * a.element_size() for a in stored.values()) > length:
+        raise ValueError("expected tensors that fit in the file, got more")
     shapes = {name: tuple(value.shape) for name, value in stored.items()}
     arch, num_classes, dim, classifier = recognize(shapes)
     weights = {}
