@@ -62,6 +62,10 @@ def contents(
     """Texts of the document, of its pages and of the numbers, by path."""
     folder = Path(os.path.relpath(pages, text.parent))
     every = evidence.every
+    photographs = {
+        "frozen": stand_in.listed(stand_in.frozen_effects(every)),
+        "trained": stand_in.listed(stand_in.equal_gain(every)),
+    }
     values = {
         "claim": judged,
         "verdicts": Counter(claim.judgement.verdict for claim in judged.values()),
@@ -70,14 +74,8 @@ def contents(
         "beyond": beyond(evidence),
         "scaled": {row.title: row for row in calibration.packaged_rows()},
         "pages": folder.as_posix(),
-        "scoreboard": (
-            scoreboard(judged, folder, stand_in.trained(every)),
-            SCOREBOARD,
-        ),
-        "photographs": {
-            "frozen": stand_in.listed(stand_in.frozen_effects(every)),
-            "trained": stand_in.trained(every),
-        },
+        "scoreboard": (scoreboard(judged, folder, photographs["trained"]), SCOREBOARD),
+        "photographs": photographs,
         "claims": [
             (
                 question["text"],
