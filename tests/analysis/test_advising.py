@@ -104,24 +104,60 @@ def test_snippet_of_the_packaged_file(feature: str, capsys, monkeypatch, tmp_pat
     assert Path("classifier.safetensors").exists()
 
 
+def two_modes(seed: int, *counts: int) -> dict[str, torch.Tensor]:
+    """Rows in two opposite modes per class, each row with a near copy of the same identity."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts) // 2)
+    z = torch.eye(4)[labels] * torch.tensor([1.0, -1.0]).repeat(len(labels))[: len(labels), None]
+    z = z + 0.45 * torch.randn(z.shape, generator=generator)
+    near = z + 0.1 * torch.randn(z.shape, generator=generator)
+    number = torch.arange(len(labels)) + 1000 * seed
+    return {"z": torch.cat([z, near]), "labels": labels.repeat(2), "identities": number.repeat(2)}
+
+
+def calibrated(kind: str) -> tuple[dict[str, dict[str, torch.Tensor]], dict[str, Any]]:
+    """Rows by split, and options of the snippet's source."""
+    if kind == "val":
+        few = torch.full((C,), 12)
+        pairs = {name: features(few, seed=i) for i, name in enumerate(SPLITS)}
+        return {n: dict(zip(KEYS, pair, strict=True)) for n, pair in pairs.items()}, {"val": "val"}
+    options = {"fit_fraction": 0.8} if kind == "apart" else {}
+    return {"train": two_modes(0, 120, 80, 40), "test": two_modes(1, 40, 40, 40)}, options
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
-def test_calibration_of_scikit_learn(method: str, tmp_path: Path, monkeypatch, capsys) -> None:
-    """Log-loss and calibration error of the advised rule are those of the snippet's classifier."""
-    splits = {name: features(torch.full((C,), 12), seed=i) for i, name in enumerate(SPLITS)}
-    arrays = {f"{n}/{k}": a for n, pair in splits.items() for k, a in zip(KEYS, pair, strict=True)}
+@pytest.mark.parametrize(
+    ("kind", "method", "advised"),
+    [
+        ("val", "isotonic", None),
+        ("folds", "isotonic", "mixture"),
+        ("folds", "sigmoid", "native"),
+        ("apart", "isotonic", "mixture"),
+    ],
+)
+def test_calibration_of_scikit_learn(
+    kind: str, method: str, advised: str | None, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    """Log-loss and calibration error of the advised rule are those of the snippet's classifier,
+    also if classes count alike and rows share identities."""
+    splits, options = calibrated(kind)
     path = tmp_path / "z.safetensors"
-    write_store(path, arrays)
-    prepared = prepare(FeatureStore.open(path))
-    source = Source(store_code(str(path)), "z", "test", "mle", val="val")
-    space = load_space(prepared.store, "z", val="val")
-    options = {"references": "none", "temperature": 0.05, "calibration": method}
-    advice, _ = advise(space, source=source, **options)
+    write_store(path, {f"{n}/{k}": a for n, arrays in splits.items() for k, a in arrays.items()})
+    store = prepare(FeatureStore.open(path)).store
+    source = Source(store_code(str(path)), "z", "test", "mle", **options)
+    share = options.pop("fit_fraction", None)
+    space = load_space(store, "z", fitting_share=share, **options)
+    if advised == "native":
+        monkeypatch.setattr("resultant.analysis.mixtures.ENTRIES", 0)
+    advice, _ = advise(
+        space, source=source, references="none", temperature=0.05, calibration=method
+    )
     row = advice.row(advice.advised)
+    assert advised in (None, row.key) and (kind == "val") == (advice.metric == "accuracy")
     assert f"its {method} calibration takes" in advice.headline[1]
     monkeypatch.chdir(tmp_path)
     exec(advice.snippet, names := {})
-    assert capsys.readouterr().out.strip() == f"{row.accuracy:.2%}"
+    assert capsys.readouterr().out.split() == [f"{row.accuracy:.2%}", f"{row.after.nll:.3f}"]
     p, y = names["classifier"].predict_proba(names["Xq"]).double(), names["yq"]
     own = p.gather(1, y[:, None]).clamp_min(2**-52)
     assert row.after.nll == pytest.approx(float(-own.log().mean()), rel=1e-3)
@@ -200,9 +236,6 @@ def test_snippets_open_what_was_analyzed() -> None:
     assert "store['val/z']" in Source(**fields, val="val").apart
     assert "a[~fitted]" in Source(**fields, fit_fraction=0.8).apart
     settings: dict[str, Any] = {"temperature": 0.1, "beta": 0.0, "prior": 0.0, "scale": 2.0}
-    settings["calibration"] = "vector"
     row = rule_row("native", settings)
-    assert "    calibration='vector',\n" in vmf_snippet(row, Source(**fields))
-    apart = vmf_snippet(row, Source(**fields, val="val"))
-    assert "classifier.calibrate(Xv, yv, 'vector')" in apart and "calibration=" not in apart
+    assert "calibrate" not in vmf_snippet(row, Source(**fields), "accuracy")
     assert reference_snippet(rule_row("tau-normalized", {}), Source(**fields)) == ""

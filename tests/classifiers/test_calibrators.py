@@ -10,6 +10,7 @@ import pytest
 import torch
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import PredefinedSplit
 
 from resultant import VMFClassifier, expected_calibration_error
 
@@ -45,12 +46,30 @@ def test_calibrate_is_that_of_scikit_learn(method: str, classes: int, tmp_path: 
         np.testing.assert_allclose(tensor.numpy(), np.log(ours.predict_proba(Q)), atol=1e-9)
 
 
+def test_folds_of_the_fitted_rows_are_those_of_scikit_learn() -> None:
+    (X, y), (Q, _) = sample(), sample(seed=1)
+    folds = np.arange(len(y)) % 4
+    ours = VMFClassifier(temperature=0.3).fit(X, y).calibrate(X, y, "sigmoid", folds=folds)
+    assert ours.scale_ is not None
+    scaled = VMFClassifier(temperature=0.3, scale=ours.scale_)
+    options: dict[str, Any] = {"method": "sigmoid", "cv": PredefinedSplit(folds), "ensemble": False}
+    theirs: Any = CalibratedClassifierCV(scaled, **options).fit(X, y)
+    np.testing.assert_allclose(ours.predict_proba(Q), theirs.predict_proba(Q), atol=1e-9)
+
+
+def test_one_row_of_a_class_calibrates() -> None:
+    X, y = sample()
+    kept = (y < 2) | (np.arange(len(y)) == 2)
+    fitted = VMFClassifier(temperature=0.3).fit(X, y).calibrate(X[kept], y[kept], "isotonic")
+    assert np.isfinite(fitted.predict_proba(X)).all()
+
+
 @pytest.mark.parametrize(
     ("method", "components"), [("scale", 1), ("sigmoid", 1), ("isotonic", 1), ("sigmoid", 2)]
 )
 def test_fit_calibrates_on_rows_left_out(method: str, components: int) -> None:
     """The probabilities of scores that are far too sharp become better."""
-    (X, y), (Q, t) = sample(), sample(seed=1)
+    (X, y), (Q, t) = sample(120 // components), sample(seed=1)
     options: dict[str, Any] = {"temperature": 0.004, "components": components}
     plain = VMFClassifier(**options).fit(X, y)
     ours = VMFClassifier(**options, calibration=method).fit(X, y)
@@ -73,6 +92,10 @@ def test_calibration_is_refused_where_it_cannot_be() -> None:
         fitted.calibrate(X[y < 2], y[y < 2], "isotonic")
     with pytest.raises(ValueError, match="labels among the classes"):
         fitted.calibrate(X, y + 1)
+    with pytest.raises(ValueError, match=r"folds \[120\] of integers, two or more of them, got"):
+        fitted.calibrate(X, y, folds=np.zeros(len(y), int))
+    with pytest.raises(ValueError, match="a row of a class with other rows, got none"):
+        fitted.calibrate(X, y, folds=y)
     with pytest.raises(ValueError, match="a class of 5 rows or more"):
         VMFClassifier(components=2, calibration="scale").fit(X[:9], y[:9])
 

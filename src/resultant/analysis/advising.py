@@ -288,7 +288,7 @@ def advise(
     warnings += seen_before(settled.accuracy, value(advised), rows.split)
     snippet = reference = ""
     if source is not None:
-        snippet = vmf_snippet(advised, source)
+        snippet = vmf_snippet(advised, source, metric)
         ahead = best is best_reference and value(best) - value(advised) >= margin
         if ahead and best.rows == len(space.train):
             reference = reference_snippet(best, source)

@@ -100,12 +100,7 @@ def choosing_rows(
     space: FrozenSpace, metric: str, *, cells: int = CHOICE_CELLS, seed: int = 0
 ) -> ChoosingRows:
     """Draw the rows that choose: those of val, else training rows that are not fitted, else
-    training rows in folds.
-
-    Each class keeps at least one of its rows unless classes are thousands; weights restore the
-    share of each class, which is its share of the split for the metric "accuracy" and equal for
-    "balanced".
-    """
+    training rows in folds; see `row_weights`."""
     split, fold_of = "train", None
     if space.val_labels is not None:
         split, labels, pool = "val", space.val_labels, torch.arange(len(space.val_labels))
@@ -114,33 +109,48 @@ def choosing_rows(
         labels = space.labels[pool]
     else:
         labels, pool = space.labels, torch.arange(len(space.labels))
-        fold_of = _folds(space, seed)
-    number = max(CHOICE_ROWS, cells // space.num_classes)
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
-    rank = torch.empty_like(order)
-    rank[order] = rank_in_class(labels[order])
-    counts = torch.bincount(labels, minlength=space.num_classes).double()
-    share = min(1.0, number / len(labels))
-    kept = (share * counts).ceil()
-    chosen = at_most((rank < kept[labels]).nonzero().squeeze(1), number, space.num_classes)
-    own = labels[chosen]
-    mass = (counts > 0).double() if metric == "balanced" else counts
-    weights = (mass / kept)[own]
-    index = pool[chosen]
+        fold_of = stratified_folds(space.labels, space.identities, seed)
+    all_weights = row_weights(labels, space.num_classes, metric, cells=cells, seed=seed)
+    chosen = all_weights.nonzero().squeeze(1)
+    own, weights, index = labels[chosen], all_weights[chosen], pool[chosen]
     fold = torch.zeros_like(index) if fold_of is None else fold_of[index]
-    weights = weights / weights.sum()
     return ChoosingRows(split, index, own, fold, fold_of, weights, len(labels), metric)
 
 
-def _folds(space: FrozenSpace, seed: int) -> Tensor:
-    """Stratified folds [N] of the training rows; rows of one identity share a fold."""
+def row_weights(
+    labels: Tensor, num_classes: int, metric: str, *, cells: int = CHOICE_CELLS, seed: int = 0
+) -> Tensor:
+    """Draw rows that choose from rows of a split; return weights [N] that sum to one, zero for the
+    rows that are not drawn.
+
+    Each class keeps at least one of its rows unless classes are thousands; weights restore the
+    share of each class, which is its share of the split for the metric "accuracy" and equal for
+    "balanced".
+    """
+    number = max(CHOICE_ROWS, cells // num_classes)
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    rank = torch.empty_like(order)
+    rank[order] = rank_in_class(labels[order])
+    counts = torch.bincount(labels, minlength=num_classes).double()
+    share = min(1.0, number / len(labels))
+    kept = (share * counts).ceil()
+    chosen = at_most((rank < kept[labels]).nonzero().squeeze(1), number, num_classes)
+    mass = (counts > 0).double() if metric == "balanced" else counts
+    drawn = (mass / kept)[labels[chosen]]
+    weights = torch.zeros(len(labels), dtype=torch.float64)
+    weights[chosen] = drawn / drawn.sum()
+    return weights
+
+
+def stratified_folds(labels: Tensor, identities: Tensor | None, seed: int = 0) -> Tensor:
+    """Draw stratified folds [N] of training rows; rows of one identity share a fold."""
     generator = torch.Generator().manual_seed(seed)
-    if space.identities is None:
-        number, owner = torch.arange(len(space.labels)), space.labels
+    if identities is None:
+        number, owner = torch.arange(len(labels)), labels
     else:
-        number = owners(space.labels, space.identities)
+        number = owners(labels, identities)
         owner = torch.empty(int(number.max()) + 1, dtype=torch.int64)
-        owner[number] = space.labels
+        owner[number] = labels
     order = torch.randperm(len(owner), generator=generator)
     fold = torch.empty_like(owner)
     # Small classes start in different folds, so that the folds have about one size.

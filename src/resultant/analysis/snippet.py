@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from resultant.analysis.advice import RuleRow
 
+IDENTITIES = "identities = store['train/identities'] if 'train/identities' in store else None\n"
+
 
 @dataclass(frozen=True)
 class Source:
@@ -29,12 +31,12 @@ class Source:
 
     @property
     def apart(self) -> str:
-        """Lines that define the rows that are kept apart and choose, "" if there are none."""
+        """Code of the rows and labels that are kept apart and choose, "" if there are none."""
         if self.val is not None:
-            return f"Xv, yv = {self.arrays(self.val)}\n"
+            return self.arrays(self.val)
         if self.fit_fraction is None:
             return ""
-        return f"Xv, yv = (a[~fitted] for a in ({self.arrays('train')}))\n"
+        return f"(a[~fitted] for a in ({self.arrays('train')}))"
 
     def arrays(self, split: str) -> str:
         """Return the features and the labels of a split, in code."""
@@ -72,8 +74,14 @@ def store_code(
     )
 
 
-def vmf_snippet(row: RuleRow, source: Source) -> str:
-    """Return code that fits and saves the vMF classifier of a row of the table."""
+def vmf_snippet(row: RuleRow, source: Source, metric: str) -> str:
+    """Return code that fits and saves the vMF classifier of a row of the table.
+
+    Args:
+        row: The row.
+        source: Code that opens the features.
+        metric: "accuracy" or "balanced"; rows that calibrate are weighted by it.
+    """
     s = row.settings
     settings = {
         "temperature": s["temperature"],
@@ -85,19 +93,48 @@ def vmf_snippet(row: RuleRow, source: Source) -> str:
     }
     if "components" in s:
         settings["components"] = s["components"]
-    method, calibrate = s.get("calibration"), ""
-    if method is not None and source.apart:
-        calibrate = f"{source.apart}classifier.calibrate(Xv, yv, {method!r})\n"
-    elif method is not None:
-        settings["calibration"] = method
     arguments = "".join(f"    {name}={value!r},\n" for name, value in settings.items())
     return (
         "from resultant import VMFClassifier\n"
         f"{source.opened}\n{_arrays(source)}"
         f"classifier = VMFClassifier(\n{arguments}).fit(X, y)\n"
-        f"{calibrate}"
+        f"{_calibrated(row, source, metric)}"
         'classifier.save("classifier.safetensors")  # VMFClassifier.load reads it\n'
-        f"{_printed(source, 'classifier.score', row)}"
+        f"{_printed('classifier.score', row)}{_log_loss(row)}"
+    )
+
+
+def _calibrated(row: RuleRow, source: Source, metric: str) -> str:
+    """Lines that fit scikit-learn's calibration to the rows that chose, "" without one."""
+    if "calibration" not in row.settings:
+        return ""
+    method = row.settings["calibration"]
+    if source.apart:
+        return (
+            "from resultant.analysis.choice import row_weights\n"
+            f"Xv, yv = {source.apart}\n"
+            f"weights = row_weights(yv, store.num_classes, {metric!r})\n"
+            f"classifier.calibrate(Xv, yv, {method!r}, weights)\n"
+        )
+    # The first fold alone chooses a mixture.
+    first = " * (folds == 0)" if "components" in row.settings else ""
+    return (
+        "from resultant.analysis.choice import row_weights, stratified_folds\n"
+        f"{IDENTITIES}folds = stratified_folds(y, identities)\n"
+        f"weights = row_weights(y, store.num_classes, {metric!r}){first}\n"
+        f"classifier.calibrate(X, y, {method!r}, weights, folds)\n"
+    )
+
+
+def _log_loss(row: RuleRow) -> str:
+    """Lines that print the log-loss of scikit-learn's calibration, "" without one."""
+    if "calibration" not in row.settings:
+        return ""
+    return (
+        "from sklearn.metrics import log_loss\n"
+        "p = classifier.predict_proba(Xq.double())\n"
+        'print(f"{log_loss(yq, p, labels=classifier.classes_):.3f}")'
+        f"  # reported log-loss: {row.after.nll:.3f}\n"
     )
 
 
@@ -106,15 +143,13 @@ def _arrays(source: Source) -> str:
     if source.fit_fraction is not None:
         lines = (
             "from resultant.analysis.sampling import split\n"
-            f"{lines}"
-            "identities = store['train/identities'] if 'train/identities' in store else None\n"
-            f"fitted = split(y, identities, {source.fit_fraction!r}, 0)\n"
+            f"{lines}{IDENTITIES}fitted = split(y, identities, {source.fit_fraction!r}, 0)\n"
             "X, y = X[fitted], y[fitted]\n"
         )
     return f"{lines}Xq, yq = {source.arrays(source.test)}\n"
 
 
-def _printed(source: Source, score: str, row: RuleRow) -> str:
+def _printed(score: str, row: RuleRow) -> str:
     return f'print(f"{{{score}(Xq, yq):.2%}}")  # reported: {100 * row.accuracy:.2f}%\n'
 
 
@@ -159,5 +194,5 @@ def reference_snippet(row: RuleRow, source: Source) -> str:
         + f"X, Xq = (normalize(a.{dtype}().numpy()) for a in (X, Xq))\n"
         + "y, yq = y.numpy(), yq.numpy()\n"
         + f"model = {name}({arguments}).fit(X, y)\n{prior}"
-        + _printed(source, "model.score", row)
+        + _printed("model.score", row)
     )

@@ -102,8 +102,9 @@ def fit_calibrators(
     if len(missing):
         rule = f"expected a row of each class to fit the calibration {method!r}"
         raise ValueError(f"{rule}, got none of class {missing[0]}; use 'scale'")
-    # The model is the same in all folds, so that any folds do.
-    options: dict[str, Any] = {"method": method, "cv": KFold(2), "ensemble": False}
+    # The model is the same in all folds, so that any folds do; listed, as scikit-learn would ask
+    # for a row of each class in each fold of KFold.
+    options: dict[str, Any] = {"method": method, "cv": list(KFold(2).split(y)), "ensemble": False}
     model: Any = CalibratedClassifierCV(Scores(), **options)
     model.fit(_finite(scores), y, sample_weight=w)
     fitted: list[Any] = list(model.calibrated_classifiers_)

@@ -20,6 +20,7 @@ from resultant.classifiers.base import (
     Array,
     DirectionClassifier,
     IncrementalClassifier,
+    as_numpy,
     require_temperatures,
     returned,
 )
@@ -241,21 +242,31 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
         other.calibrate(X[apart], y[apart], str(self.calibration), w[apart])
         self.scale_, self.calibrators_ = other.scale_, other.calibrators_
 
-    def calibrate(self, X: Any, y: Any, method: str = "scale", sample_weight: Any = None) -> Self:
-        """Calibrate `predict_proba` on rows that were not fitted, such as a validation split.
+    def calibrate(
+        self,
+        X: Any,
+        y: Any,
+        method: str = "scale",
+        sample_weight: Any = None,
+        folds: Any = None,
+    ) -> Self:
+        """Calibrate `predict_proba` on rows that were not fitted, such as a validation split, or on
+        the fitted rows in folds.
 
         Args:
             X: Rows [N, p].
             y: Labels [N] among those of the fit.
             method: ``scale``, ``sigmoid`` or ``isotonic``; see ``calibration``.
-            sample_weight: Weights [N] >= 0, one per row by default.
+            sample_weight: Weights [N] >= 0 in the calibration, one per row by default.
+            folds: Folds [N], integers, if the rows are those of the fit: a row is scored by a fit
+                to the rows of the other folds. A row whose class has no other rows takes no part.
 
         Returns:
             This classifier; its predictions are the same.
 
         Raises:
-            ValueError: For another method, for other labels, and for ``sigmoid`` and ``isotonic``
-                without a row of each class.
+            ValueError: For another method, for other labels, for fewer than two folds, and for
+                ``sigmoid`` and ``isotonic`` without a row of each class.
 
         Example:
             >>> from resultant import VMFClassifier
@@ -267,13 +278,35 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
         """
         require_calibration(method)
         check_is_fitted(self, "statistics_")
-        _, index, w, _ = self._sample(X, y, sample_weight, classes=self.classes_, reset=False)
+        rows, index, w, _ = self._sample(X, y, sample_weight, classes=self.classes_, reset=False)
         self.scale_, self.calibrators_ = 1.0, None
-        scores = self._scores(X).to(index.device)
+        if folds is None:
+            scores = self._scores(rows)
+        else:
+            scores = self._left_out_scores(rows, index, w, folds)
+        known = (w > 0) & scores.gather(1, index[:, None])[:, 0].isfinite()
+        if not known.any():
+            raise ValueError("expected a row of a class with other rows, got none")
+        scores, index, w = scores[known], index[known], w[known]
         self.scale_ = fit_scale(scores, index, w)
         if method in METHODS:
             self.calibrators_ = fit_calibrators(self.scale_ * scores, index, w, method)
         return self
+
+    def _left_out_scores(self, rows: Tensor, index: Tensor, w: Tensor, folds: Any) -> Tensor:
+        """Score the rows of each fold that have weight by a fit to the other folds."""
+        fold = torch.as_tensor(as_numpy(folds), device=rows.device)
+        if fold.shape != index.shape or fold.is_floating_point() or len(fold.unique()) < 2:
+            rule = f"expected folds [{len(index)}] of integers, two or more of them"
+            raise ValueError(f"{rule}, got {fold.dtype} of shape {tuple(fold.shape)}")
+        settings = {**self.get_params(), **self._chosen(), "scale": 1.0, "calibration": None}
+        scores = rows.new_full((len(rows), len(self.classes_)), -torch.inf)
+        for k in fold[w > 0].unique():
+            at, rest = ((fold == k) & (w > 0)).nonzero(), fold != k
+            other = VMFClassifier(**settings).fit(rows[rest], index[rest])
+            present = torch.as_tensor(other.classes_, device=rows.device)
+            scores[at, present] = other._scores(rows[at[:, 0]])
+        return scores
 
     @available_if(_has_one_component)
     def partial_fit(  # type: ignore[override]
