@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 
     from resultant_reproduction.courses import Course
 
-# Readable on light and on dark shades of a map; unlike style.BLACK it does not follow the page.
+# The colour of text; a page replaces this black, and no other, on a dark background.
+BLACK = "#000000"
+# Readable on light and on dark shades of a map; unlike BLACK it does not follow the page.
 INK = "#1A1A1B"
 PALE = "#5F5F62"
+# Signed values about zero.
+DIVERGING = "RdBu_r"
 PAPER, OURS = style.ORANGE, style.BLUE
 
 # Mean, and ends of its interval.
@@ -117,23 +121,39 @@ def draw_charts(
     Returns:
         The figure.
     """
+    # Not pyplot, which would keep the figure and choose a display.
+    from matplotlib.figure import Figure
+
     columns = columns or len(charts)
+    rows = -(-len(charts) // columns)
     with style.style():
-        size = {"width": width, "height": height}
-        figure, axes = style.panels(columns, -(-len(charts) // columns), **size)
+        figure = Figure(figsize=(columns * width, rows * height))
+        axes = list(figure.subplots(rows, columns, squeeze=False).flat)
         for ax, chart in zip(axes, charts, strict=False):
             draw_chart(ax, chart)
             if under and ax.get_legend_handles_labels()[1]:
-                style.legend_under(ax, columns=legend)
+                # The pad, in font sizes, leaves room for ticks and label.
+                place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 4}
+                ax.legend(**place, ncols=legend)
         for ax in axes[len(charts) :]:
             ax.axis("off")
         if len(charts) > 1:
-            style.letter(axes[: len(charts)])
+            for name, ax in zip("abcdefgh", axes[: len(charts)], strict=False):
+                ax.set_title(f"({name}) {ax.get_title(loc='left')}", loc="left")
         if not under:
-            fullest = max(axes, key=lambda ax: len(ax.get_legend_handles_labels()[1]))
-            if fullest.get_legend_handles_labels()[1]:
-                style.legend_below(figure, fullest, columns=legend)
+            handles, labels = max(
+                (ax.get_legend_handles_labels() for ax in axes), key=lambda pair: len(pair[1])
+            )
+            if labels:
+                figure.legend(handles, labels, loc="outside lower center", ncols=legend)
     return figure
+
+
+def shades(n: int) -> list[Any]:
+    """Return n colours of a sequence that are visible on light and on dark pages."""
+    import matplotlib as mpl
+
+    return [mpl.colormaps["viridis_r"](0.27 + 0.48 * i / max(1, n - 1)) for i in range(n)]
 
 
 def name_rows(ax: Axes, names: Sequence[str]) -> None:
@@ -267,7 +287,7 @@ def heat_maps(
         from matplotlib.patches import Rectangle
 
         # Few shades: more would be an image in the file.
-        few = mpl.colormaps[style.DIVERGING].resampled(21)
+        few = mpl.colormaps[DIVERGING].resampled(21)
         shade = ScalarMappable(Normalize(-limit, limit), few)
         for (row, column), value in maps[title].items():
             x, y = columns.index(column), rows.index(row)
@@ -320,7 +340,7 @@ def bars(
                 look = {"color": [(colour, 0.3)], "edgecolor": colour, "lw": 1.5}
                 spread = stdev(seeds) if len(seeds) > 1 else None
                 ax.bar(x, fmean(seeds), 0.38, yerr=spread, **look)
-                ax.plot([x] * len(seeds), seeds, ".", color=style.BLACK)
+                ax.plot([x] * len(seeds), seeds, ".", color=BLACK)
         ax.axhline(0, color=style.GREY, lw=1)
         ax.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names])
 
@@ -344,7 +364,7 @@ def svg(figure: Figure) -> str:
     """Return a figure as SVG: coordinates to a hundredth of a point, text as text, no dates."""
     drawn = io.StringIO()
     with style.style():
-        figure.savefig(drawn, format="svg", metadata=style.METADATA["svg"])
+        figure.savefig(drawn, format="svg", metadata={"Date": None})
     text = drawn.getvalue()
     text = re.sub(r"<!DOCTYPE.*?>|<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.S)
     # Within tags: numbers of labels keep their digits.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from resultant.analysis.decisions import BETAS, GAMMAS
 from resultant.report import style
 from resultant_reproduction.evidence import PACKAGED, Evidence, read_edit
-from resultant_reproduction.figures import Chart, Curve, draw_charts, means
+from resultant_reproduction.figures import BLACK, Chart, Curve, draw_charts, means
 from resultant_reproduction.plan import official, planned_seeds
 from resultant_reproduction.spec import Cell, Outcome, load, parse_cell
 from resultant_reproduction.tables import cross_backbone
@@ -123,7 +123,7 @@ def _draw(by_data: Mapping[str, Mapping[str, Changes]]) -> Figure:
             curves.append(means(points, "o--" if network == PLAIN else "o-", colour))
         for gamma, text in zip(SHOWN, printed[title], strict=True):
             if cell := parse_cell(text):
-                look: dict[str, Any] = {"ms": 7, "mec": style.BLACK, "mew": 0.7, "zorder": 5}
+                look: dict[str, Any] = {"ms": 7, "mec": BLACK, "mew": 0.7, "zorder": 5}
                 value = [cell.value.mean]
                 curves.append(Curve([0.0], value, "D", color=colours[gamma], more=look))
         name = title if _known(networks) else f"{title} (paper alone)"
@@ -133,6 +133,6 @@ def _draw(by_data: Mapping[str, Mapping[str, Changes]]) -> Figure:
     for gamma, colour in colours.items():
         charts[0].curves.append(Curve(look="o-", label=rf"$\gamma={gamma:g}$", color=colour))
     charts[0].curves.append(Curve(look="--", label=PLAIN, color=style.GREY))
-    diamond = {"ms": 7, "mec": style.BLACK, "mew": 0.7}
+    diamond = {"ms": 7, "mec": BLACK, "mew": 0.7}
     charts[0].curves.append(Curve(look="D", label="paper", color=style.GREY, more=diamond))
     return draw_charts(charts, width=3.0, legend=5)

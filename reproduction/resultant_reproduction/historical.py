@@ -13,7 +13,7 @@ from resultant.training.config import TrainConfig
 from resultant.training.records import Record
 from resultant_reproduction.courses import Course, seeds_of
 from resultant_reproduction.evidence import CONDITIONS, Evidence
-from resultant_reproduction.figures import bars
+from resultant_reproduction.figures import BLACK, bars
 from resultant_reproduction.plan import official, planned_seeds
 from resultant_reproduction.records import paired, probe_path
 from resultant_reproduction.spec import (
@@ -43,7 +43,7 @@ POLICIES = {
 }
 # Dash and colour.
 LOOKS = {
-    "ProCo": ("-", style.BLACK),
+    "ProCo": ("-", BLACK),
     "Reduced gain disparity": ("--", style.BLUE),
     "Increased gain disparity": (":", style.ORANGE),
 }

@@ -57,19 +57,18 @@ def test_tensors(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", ["pdf", "png", "svg"])
-def test_figures(suffix: str, tmp_path: Path) -> None:
+def test_figures(tmp_path: Path) -> None:
     """Also without room for a header, where matplotlib would fail on exit."""
-    pytest.importorskip("matplotlib")
-    path = tmp_path / f"a.{suffix}"
+    figures = pytest.importorskip("matplotlib.figure")
+    path = tmp_path / "a.pdf"
     path.write_text("old")
     with style.style():
-        figure, (ax,) = style.panels()
-        ax.plot([1, 2], [3, 4])
+        figure = figures.Figure()
+        figure.subplots().plot([1, 2], [3, 4])
     for size in (0, 1000):
         message = re.escape(f"too large: '{path}'")
         with pytest.raises(OSError, match=message), no_room(size):
-            style.save(figure, tmp_path / "a", (suffix,))
+            style.save(figure, tmp_path / "a")
         assert path.read_text() == "old" and os.listdir(tmp_path) == [path.name]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
 from resultant.report import style
 
@@ -51,18 +52,18 @@ def test_marks_and_text_are_visible_on_light_and_dark() -> None:
                 assert contrast(palette[ink], palette[ground]) > 4.5, (ink, ground)
 
 
-def test_shades_on_light_and_dark() -> None:
+def test_shades_of_the_reproduction_on_light_and_dark() -> None:
+    figures = pytest.importorskip("resultant_reproduction.figures")
     for n in (1, 2, 5, 9):
-        for shade in map(to_hex, style.shades(n)):
+        for shade in map(to_hex, figures.shades(n)):
             assert min(contrast(shade, card) for card in cards()) > LEAST
 
 
 @pytest.mark.slow
 def test_figure_files_are_whole(tmp_path: Path) -> None:
     with style.style():
-        figure, (ax,) = style.panels()
-        ax.plot([0, 1], [0, 1], label="line")
-        style.legend_below(figure, ax)
+        figure = Figure()
+        figure.subplots().plot([0, 1], [0, 1])
     files = style.save(figure, tmp_path / "new" / "a.b")
     assert [f.name for f in files] == ["a.b.pdf", "a.b.png"]
     before = files[0].read_bytes()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from scipy.special import ive
 
 from resultant.report import style
@@ -246,6 +247,6 @@ def test_residuals_of_the_linear_mean(drawn: dict[str, Any]) -> None:
 def test_files_are_of_the_resolution_of_the_style(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     with style.style():
-        figure, _ = style.panels(width=2.0, height=1.5)
+        figure = Figure(figsize=(2.0, 1.5))
     _, png = style.save(figure, tmp_path / "a")
     assert image.open(png).size == (400, 300)

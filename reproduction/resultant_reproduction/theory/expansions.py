@@ -11,7 +11,7 @@ from torch import Tensor
 from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.score.expansion import fixed_expansion, joint_expansion
-from resultant_reproduction.figures import LOG, Chart, Curve
+from resultant_reproduction.figures import BLACK, DIVERGING, LOG, Chart, Curve
 from resultant_reproduction.theory.check import (
     Check,
     Numbers,
@@ -68,7 +68,7 @@ def residual_orders(
                 widths=0.5,
                 showfliers=False,
                 patch_artist=True,
-                medianprops={"color": style.BLACK},
+                medianprops={"color": BLACK},
             )
             for box, colour in zip(boxes["boxes"], style.CYCLE, strict=False):
                 box.set(facecolor=colour, alpha=0.6)
@@ -190,9 +190,9 @@ def regime_map(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expa
             def paint(ax: Axes, name: str = name, a: Tensor = a) -> None:
                 places = kap.numpy(), rows.numpy(), a.numpy()
                 levels: Any = [-6, -4, -3, -2, -1, -0.5, 0, 0.5, 1, 2, 3, 4, 6]
-                shade: Any = {"cmap": style.DIVERGING, "vmin": -6, "vmax": 6, "extend": "both"}
+                shade: Any = {"cmap": DIVERGING, "vmin": -6, "vmax": 6, "extend": "both"}
                 filled = ax.contourf(*places, levels, **shade)
-                ax.contour(*places, [0], colors=style.BLACK, linewidths=1.2)
+                ax.contour(*places, [0], colors=BLACK, linewidths=1.2)
                 ax.set_yticks(range(len(p)), [str(d) for d in p])
                 ax.grid(False)
                 if name == [*maps][-1]:
@@ -200,7 +200,7 @@ def regime_map(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expa
                     ax.figure.colorbar(filled, ax=ax, label=label)
 
             curves = [
-                Curve(look="-", label="equal errors", color=style.BLACK, more={"lw": 1.2}),
+                Curve(look="-", label="equal errors", color=BLACK, more={"lw": 1.2}),
                 Curve(x, y, "-", "joint regime", style.GREEN, more={"lw": 2}),
                 Curve(nu[within], rows[within], "--", r"$\kappa=\nu$", style.ORANGE),
             ]

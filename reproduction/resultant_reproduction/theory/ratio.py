@@ -15,7 +15,7 @@ from resultant.score.ratio_expansion import (
     ratio_terms,
 )
 from resultant.special.bessel import bessel_ratio
-from resultant_reproduction.figures import LOG, Chart, Curve
+from resultant_reproduction.figures import LOG, Chart, Curve, shades
 from resultant_reproduction.theory.check import Check, half_orders, power_fits
 from resultant_reproduction.theory.expansions import DIMENSIONS, LAMBDA
 
@@ -60,7 +60,7 @@ def ratio_remainder(approximation: Callable[..., Tensor] = ratio_approximation) 
     def panels() -> list[Chart]:
         shown = (LEAST_ORDER, 2.0, 5.0, 31.0, 511.0)
         curves = []
-        for nu, colour in zip(shown, style.shades(len(shown)), strict=True):
+        for nu, colour in zip(shown, shades(len(shown)), strict=True):
             name = r"$\nu=10/9$" if nu == LEAST_ORDER else rf"$\nu={nu:g}$"
             curves.append(Curve(z, scaled[orders.index(nu)], "-", name, colour))
         curves.append(Curve((1e-3, 1e3), (1, 1), "--", "bound", style.RED))

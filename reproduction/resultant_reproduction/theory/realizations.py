@@ -19,7 +19,7 @@ from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.score.expansion import directional_cumulants
 from resultant.special.bessel import bessel_ratio, bessel_ratio_integral
-from resultant_reproduction.figures import Chart, Curve
+from resultant_reproduction.figures import BLACK, Chart, Curve
 from resultant_reproduction.theory.check import Check, Numbers, grid, rounding
 
 # Relative error that rounding leaves in identities of float64 numbers.
@@ -227,7 +227,7 @@ def failure_state(score: Callable[..., Tensor] = vmf_score) -> Check:
         native, cooled = score(rho, kappa, tau, p), score(rho, kappa, ours["tau*"], p)
         preserve = cooled - ours["q(0; tau*)"] + ours["q(0; tau_0)"]
         curves = [
-            Curve(rho, native, "-", "native", style.BLACK),
+            Curve(rho, native, "-", "native", BLACK),
             Curve(rho, cooled, "-", "temperature", style.RED),
             Curve(rho, preserve, "-", "preserve", style.ORANGE),
             Curve(rho, native + (gbar - ours["A"] / tau) * rho, "--", "angular", style.BLUE),

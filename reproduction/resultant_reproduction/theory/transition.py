@@ -16,7 +16,7 @@ from torch import Tensor
 from resultant.decisions.binary_model import BinaryModel, Pair
 from resultant.report import style
 from resultant.vmf.tails import log_projection_tail
-from resultant_reproduction.figures import LOG, Chart, Curve
+from resultant_reproduction.figures import LOG, Chart, Curve, shades
 from resultant_reproduction.theory.check import Check
 
 CRITICAL = BinaryModel(2.0, 1.0, 0.3, tau=0.5)
@@ -75,7 +75,7 @@ def error_transition(at: Callable[[float], BinaryModel] = at_margin) -> Check:
     def panels() -> list[Chart]:
         # Dense near zero, where the step becomes steep.
         R = 0.15 * torch.linspace(-1, 1, 81, dtype=torch.float64) ** 3
-        colours = dict(zip(dimensions, style.shades(len(dimensions)), strict=True))
+        colours = dict(zip(dimensions, shades(len(dimensions)), strict=True))
         steps = [Curve(R, tail_errors(R, p, at), "-", f"$p={p}$", c) for p, c in colours.items()]
         limit = stats.norm.sf(x)
         own = [Curve(x, scaled[p] - limit, color=c) for p, c in colours.items()]

@@ -31,8 +31,12 @@ SHAPES = {"circle": "o", "square": "s", "triangle": "^"}
 
 def draw(chart: Chart) -> Figure:
     """Return a chart as a figure, laid out once for all its files."""
+    # Not pyplot, which would keep the figure and choose a display.
+    from matplotlib.figure import Figure
+
     with style.style():
-        figure, (ax,) = style.panels(width=4.0, height=2.9)
+        figure = Figure(figsize=(4.0, 2.9))
+        ax = figure.subplots()
         for mark in chart.marks:
             _draw(ax, mark)
         if chart.diagonal:

@@ -123,15 +123,11 @@ def require(figure_files: bool = False) -> None:
         raise ValueError(f"expected {' and '.join(missing)}: pip install resultant[report]")
 
 
-def require_report_folder(out: Path, own: Callable[[str], bool] = lambda name: False) -> None:
-    """Raise a ValueError unless ``out`` can become the folder of a report.
-
-    Args:
-        out: A folder that is absent, empty, or an earlier report, which will be replaced.
-        own: Returns True for the names of further files that may be replaced.
-    """
+def require_report_folder(out: Path) -> None:
+    """Raise a ValueError unless ``out`` can become the folder of a report: a folder that is absent,
+    empty, or an earlier report, which will be replaced."""
     require_writable_folder(out, replace=True)
-    names = {path.name for path in out.iterdir() if not own(path.name)} if out.is_dir() else set()
+    names = {path.name for path in out.iterdir()} if out.is_dir() else set()
     others = sorted(names - PARTS if RESULTS in names else names)
     if others:
         rule = "expected --out to be new or an earlier report"
