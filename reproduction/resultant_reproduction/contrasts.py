@@ -46,12 +46,9 @@ COLOURS = dict(zip(SPACES, (style.BLUE, style.ORANGE), strict=True))
 CONDITION = "CIFAR-100 / 100"
 
 
-def complete(
-    evidence: Evidence,
-    config: TrainConfig,
-    kinds: Iterable[tuple[str, float]] = (("native", 0.0), ("angular", 0.0)),
-) -> bool:
-    """Test whether kinds of runs have long-tail probes of all planned seeds."""
+def complete(evidence: Evidence, config: TrainConfig) -> bool:
+    """Return True if native and angular runs have long-tail probes of all planned seeds."""
+    kinds = ("native", 0.0), ("angular", 0.0)
     return all(
         len(evidence.records.values(config, *kind, probe_path(space)))
         >= planned_seeds(config, *kind)
@@ -145,11 +142,6 @@ def _networks(evidence: Evidence, space: str, after: float, before: float = 1.0)
     return by_condition(evidence, read, (CONDITION,), (space,)).get((CONDITION, space), [])
 
 
-def _queries(evidence: Evidence, space: str, after: float, before: float) -> Interval:
-    """The same on the packaged network, over its queries."""
-    return over_queries(_hits(evidence, after, space), _hits(evidence, before, space), 100.0)
-
-
 def _hits(evidence: Evidence, beta: float, space: str) -> Tensor:
     """Right decisions [N] of the packaged network by Pure Angular at beta, native at 1."""
     policy = Policy("native") if beta == 1 else Policy("angular", beta)
@@ -158,7 +150,8 @@ def _hits(evidence: Evidence, beta: float, space: str) -> Tensor:
 
 def _over_native(evidence: Evidence, beta: float, space: str) -> tuple[Interval, Interval | None]:
     """Change by beta on frozen features, of the packaged network and of the records."""
-    return _queries(evidence, space, beta, 1.0), over_seeds(_networks(evidence, space, beta))
+    after, before = (_hits(evidence, b, space) for b in (beta, 1.0))
+    return over_queries(after, before, 100.0), over_seeds(_networks(evidence, space, beta))
 
 
 def _frozen_cells(evidence: Evidence, row: str, beta: float, space: str) -> list[Cell]:

@@ -28,6 +28,8 @@ INK = "#1A1A1B"
 PALE = "#5F5F62"
 # Signed values about zero.
 DIVERGING = "RdBu_r"
+# Largest value of a map with a shade of its own.
+LIMIT = 5.0
 PAPER, OURS = style.ORANGE, style.BLUE
 
 # Mean, and ends of its interval.
@@ -268,13 +270,11 @@ def _compared(cell: Cell, y: int) -> list[Curve]:
 
 
 def heat_maps(
-    maps: Mapping[str, Mapping[tuple[str, str], tuple[float, int] | None]],
-    label: str,
-    limit: float = 5.0,
+    maps: Mapping[str, Mapping[tuple[str, str], tuple[float, int] | None]], label: str
 ) -> Figure:
     """Draw one map per title, of values with their numbers of networks by row and column.
 
-    Values beyond ``limit`` have its shade, and a bold number with a triangle. A value of one
+    Values beyond `LIMIT` have its shade, and a bold number with a triangle. A value of one
     network has a pale cell and a grey, slanted number; a missing value is a dash.
     """
     known = [*next(iter(maps.values()))]
@@ -288,21 +288,21 @@ def heat_maps(
 
         # Few shades: more would be an image in the file.
         few = mpl.colormaps[DIVERGING].resampled(21)
-        shade = ScalarMappable(Normalize(-limit, limit), few)
+        shade = ScalarMappable(Normalize(-LIMIT, LIMIT), few)
         for (row, column), value in maps[title].items():
             x, y = columns.index(column), rows.index(row)
             if value is None:
                 ax.text(x, y, "–", ha="center", va="center", color=style.GREY)
                 continue
             v, n = value
-            single, beyond = n == 1, abs(v) > limit
+            single, beyond = n == 1, abs(v) > LIMIT
             # One network: two fifths of the strength of the shade.
-            strength = 0.4 * max(-limit, min(limit, v)) if single else v
-            colour = few((strength / limit + 1) / 2)
+            strength = 0.4 * max(-LIMIT, min(LIMIT, v)) if single else v
+            colour = few((strength / LIMIT + 1) / 2)
             ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc=colour, lw=0))
             text = f"{v:+.2f}" if round(v, 2) else "0.00"
             text += ("▲" if v > 0 else "▼") if beyond else ""
-            dark = abs(v) > 0.6 * limit and not single
+            dark = abs(v) > 0.6 * LIMIT and not single
             look = {"color": "white" if dark else PALE if single else INK, "fontsize": 7}
             look |= {"weight": "bold" if beyond else "normal"}
             look |= {"style": "italic" if single else "normal"}

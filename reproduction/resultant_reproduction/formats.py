@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 SIGNIFICANCE = 0.05
 
 
-def span(values: Sequence[float], digits: int, scale: float = 1.0, sign: str = "") -> str:
+def span(values: Sequence[float], digits: int, sign: str = "") -> str:
     """Format the smallest and the largest value."""
-    low, high = (format(scale * f(values), f"{sign}z.{digits}f") for f in (min, max))
+    low, high = (format(f(values), f"{sign}z.{digits}f") for f in (min, max))
     return low if low == high else f"{low} to {high}"
 
 

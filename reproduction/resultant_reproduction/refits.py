@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from resultant.analysis import FrozenSpace, Policy, decide
-from resultant.analysis.sampling import owners, rank_in_class, sample_rows
+from resultant.analysis.sampling import identity_ranks, sample_rows
 from resultant.classes.finite_sample import (
     CrossFit,
     cross_fit_temperature,
@@ -119,9 +119,7 @@ class CrossFitted:
 
 
 @torch.no_grad()
-def cross_fitted(
-    space: FrozenSpace, folds: int = FOLDS, most: int = MOST_ROWS, seed: int = 0
-) -> CrossFitted:
+def cross_fitted(space: FrozenSpace, folds: int = FOLDS, seed: int = 0) -> CrossFitted:
     """Equalize where the classes were not fitted. Every class needs two fitting rows, so that some
     rows are outside each fold."""
     few = (space.state.count < 2).nonzero().squeeze(1)
@@ -139,7 +137,7 @@ def cross_fitted(
     whole = space.statistics
     nothing = ClassStatistics(C, space.dim, device=space.device)
     corrected = _crossed([nothing, whole], tau, A_ref, space.estimator)
-    rows = scored_rows(space, most, seed)
+    rows = scored_rows(space, MOST_ROWS, seed)
     own = decide(_of_training(space, rows), [Policy("native"), Policy("temperature")])
     out = {name: torch.zeros(len(rows), dtype=torch.bool) for name in ("native", "plain", "fit")}
     for k, part in enumerate(parts):
@@ -196,16 +194,8 @@ def scored_rows(space: FrozenSpace, most: int, seed: int) -> Tensor:
 def stratified(space: FrozenSpace, folds: int, seed: int) -> Tensor:
     """Assign fitting rows to folds [N], evenly within each class, and -1 to other rows; rows of one
     identity share a fold."""
-    labels = space.labels
-    owner = torch.arange(len(labels))
-    if space.identities is not None:
-        owner = owners(labels, space.identities)
-    of = torch.empty(int(owner.max()) + 1, dtype=torch.int64)
-    of[owner] = labels
-    order = torch.randperm(len(of), generator=torch.Generator().manual_seed(seed))
-    fold_of = torch.empty_like(of)
-    fold_of[order] = rank_in_class(of[order]) % folds
-    fold = fold_of[owner]
+    rank, _, number = identity_ranks(space.labels, space.identities, seed)
+    fold = (rank % folds)[number]
     return fold if space.fitting is None else fold.masked_fill(~space.fitting, -1)
 
 

@@ -105,21 +105,12 @@ def over_seeds(differences: Sequence[float]) -> Interval | None:
     return over_settings([differences])
 
 
-def over_settings(
-    differences: Sequence[Sequence[float]],
-    level: float = SIGNIFICANCE,
-    printed: Sequence[tuple[float, float]] = (),
-) -> Interval | None:
+def over_settings(differences: Sequence[Sequence[float]]) -> Interval | None:
     """Mean over settings of the means over networks, with its interval.
 
     The settings are fixed, not a sample, so that the variance is that of the means within them.
     Degrees of freedom by Welch and Satterthwaite, which for one setting are Student's. There is no
     interval where a setting has one network, or nothing varies.
-
-    Args:
-        differences: Differences by setting and network.
-        level: One less the coverage of the interval.
-        printed: Variance and degrees of freedom of each printed mean that was subtracted.
     """
     n = sum(map(len, differences))
     if not n:
@@ -128,17 +119,13 @@ def over_settings(
     if min(map(len, differences)) < 2 or all(map(all_equal, differences)):
         return Interval(mean, None, None, n, True)
     share = 1 / len(differences)
-    terms = [(share, Arm.of(d)) for d in differences]
-    terms += [(share, Arm(0.0, variance, freedom, 0)) for variance, freedom in printed]
-    estimate = verdicts.contrast(terms, level)
+    estimate = verdicts.contrast([(share, Arm.of(d)) for d in differences])
     return Interval(mean, estimate.low, estimate.high, n, True, estimate.p)
 
 
-def resampled(
-    n: int, statistic: Callable[[Tensor], float], draws: int = 400, seed: int = 0
-) -> Interval:
+def resampled(n: int, statistic: Callable[[Tensor], float], draws: int = 400) -> Interval:
     """Statistic of n items, a function of their indices [n], with its bootstrap interval."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     values = [statistic(torch.randint(n, (n,), generator=generator)) for _ in range(draws)]
     low, high = torch.tensor(values, dtype=torch.float64).quantile(
         torch.tensor([0.025, 0.975], dtype=torch.float64)

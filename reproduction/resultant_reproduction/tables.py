@@ -113,9 +113,9 @@ def _draw(changes: Sequence[Change]) -> Figure:
     return forest(own, "Pure Angular less ProCo, percentage points")
 
 
-def of_cifar(outcome: Outcome, what: str = CHANGES[-1]) -> list[Change]:
-    """Select one kind of change in the CIFAR settings of a table."""
-    return [c for c in outcome.changes if c.what == what and c.row.startswith("CIFAR")]
+def of_cifar(outcome: Outcome) -> list[Change]:
+    """Select the changes by Pure Angular in the CIFAR settings of a table."""
+    return [c for c in outcome.changes if c.what == CHANGES[-1] and c.row.startswith("CIFAR")]
 
 
 def angular_training(evidence: Evidence) -> Outcome:

@@ -100,7 +100,7 @@ class Estimate(NamedTuple):
         return mean if self.low is None else f"{mean} {self.interval(digits, sign)}"
 
 
-def contrast(terms: Terms, level: float = LEVEL) -> Estimate:
+def contrast(terms: Terms) -> Estimate:
     """Estimate a weighted sum of independent means."""
     mean = math.fsum(weight * arm.mean for weight, arm in terms)
     runs = sum(arm.n for _, arm in terms)
@@ -116,7 +116,7 @@ def contrast(terms: Terms, level: float = LEVEL) -> Estimate:
     from scipy.stats import t
 
     error = math.sqrt(total)
-    reach = float(t.ppf(1 - level / 2, freedom)) * error
+    reach = float(t.ppf(1 - LEVEL / 2, freedom)) * error
     p = 2 * float(t.sf(abs(mean) / error, freedom))
     return Estimate(mean, error, freedom, mean - reach, mean + reach, p, runs)
 
@@ -126,7 +126,7 @@ def negative(terms: Terms) -> Terms:
     return [(-weight, arm) for weight, arm in terms]
 
 
-def power(terms: Terms, effect: float, n: int, level: float = LEVEL) -> float:
+def power(terms: Terms, effect: float, n: int) -> float:
     """Compute the power of the test of a contrast at an effect, with ``n`` runs per arm.
 
     The deviations of single runs are those of the arms. The power is that of the noncentral t
@@ -139,16 +139,16 @@ def power(terms: Terms, effect: float, n: int, level: float = LEVEL) -> float:
     if not total:
         return 1.0
     freedom = total**2 / math.fsum(v**2 / (n - 1) for v in parts)
-    reach, shift = float(t.ppf(1 - level / 2, freedom)), effect / math.sqrt(total)
+    reach, shift = float(t.ppf(1 - LEVEL / 2, freedom)), effect / math.sqrt(total)
     return float(nct.sf(reach, freedom, shift) + nct.cdf(-reach, freedom, shift))
 
 
-def seeds_needed(terms: Terms, effect: float, most: int = 100_000) -> int | None:
+def seeds_needed(terms: Terms, effect: float) -> int | None:
     """Find the fewest runs per arm with a power of 80 % at an effect; None where a spread is
-    unknown, the effect is zero, or more than ``most`` would be needed."""
+    unknown, the effect is zero, or more than 100,000 would be needed."""
     if not effect or any(arm.variance is None for _, arm in terms):
         return None
-    return _least(lambda n: power(terms, abs(effect), n) >= POWER, most)
+    return _least(lambda n: power(terms, abs(effect), n) >= POWER, 100_000)
 
 
 def _least(enough: Callable[[int], bool], most: int) -> int | None:
@@ -294,5 +294,5 @@ def variance_ratio(
     from scipy.stats import f
 
     ratio = ours[0] / printed[0]
-    low, high = (float(f.ppf(q, ours[1], printed[1])) for q in (1 - level / 2, level / 2))
+    low, high = (float(f.ppf(q, ours[1], printed[1])) for q in (1 - LEVEL / 2, level / 2))
     return ratio, ratio / low, ratio / high

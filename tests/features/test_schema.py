@@ -79,4 +79,4 @@ def test_bad_vectors_are_named_with_their_row(
     with pytest.raises(ValueError, match=message):
         result.check()
     if value == 0:
-        result.check(zero=True)
+        list(result.chunks("train/projection", rows, zero=True))

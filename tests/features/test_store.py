@@ -77,7 +77,7 @@ def test_gaps_and_counts(tmp_path: Path) -> None:
     assert set(result) == {"train/features", "train/labels", "test/features", "test/labels"}
     assert result.num_classes == 6
     assert result.label_counts().tolist() == [2, 0, 1, 0, 2, 0]
-    assert result.label_gaps() == [1, 3, 5] and result.label_gaps("test") == [0, 1, 2, 3, 4]
+    assert result.label_gaps() == [1, 3, 5]
     write_store(tmp_path / "a.safetensors", given, {"num_classes": 8})
     assert FeatureStore.open(tmp_path / "a.safetensors").label_gaps() == [1, 3, 5, 6, 7]
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Numbers = tuple[float, ...]
 
+# Seed of `random_states`.
+SEED = 7
+
 
 @dataclass(frozen=True)
 class Check:
@@ -62,9 +65,9 @@ def grid(*axes: Numbers) -> tuple[Tensor, ...]:
     return tuple(a.flatten() for a in mesh)
 
 
-def random_states(states: int, classes: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def random_states(states: int, classes: int) -> tuple[Tensor, Tensor, Tensor]:
     """Draw cosines in [-0.9, 0.9], lambdas in [0.3, 4] and offsets in [-1, 1], each [states, C]."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(SEED)
 
     def uniform(low: float, high: float) -> Tensor:
         draws = torch.rand(states, classes, generator=generator, dtype=torch.float64)

@@ -274,13 +274,11 @@ def _range(values: list[float]) -> float:
     return max(known) - min(known) if known else 0.0
 
 
-def boundary_motion(
-    leading: Callable[..., Realization] = joint_leading, classes: int = 24
-) -> Check:
+def boundary_motion(leading: Callable[..., Realization] = joint_leading) -> Check:
     """Check that equal gains put the boundary at theta/2, that equalizing moves it toward the
     prototype of the larger gain (sec:softmax-geometry), and that leading scores predict the
     displacement (fig:main-boundaries)."""
-    p, tau = 128, 0.5
+    p, tau, classes = 128, 0.5, 24
     state = random_state(21, classes, p, 0.6, 3.0)
     rules = [
         [make(state, Rule(tau, name)) for name in ("native", "temperature")]

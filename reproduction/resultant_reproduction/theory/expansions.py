@@ -46,14 +46,12 @@ def joint_errors(
     return torch.stack(rows)
 
 
-def residual_orders(
-    approximation: Expansion = joint_expansion, p: tuple[int, ...] = DIMENSIONS
-) -> Check:
+def residual_orders(approximation: Expansion = joint_expansion) -> Check:
     """Check that each term of the joint expansion gains one order of 1/nu
     (thm:joint-score-expansion)."""
     axes = (RHO, LAMBDA, T)
     fits = [
-        power_fits(half_orders(p), joint_errors(approximation, p, axes, order))
+        power_fits(half_orders(DIMENSIONS), joint_errors(approximation, DIMENSIONS, axes, order))
         for order in range(3)
     ]
     medians = [float(a.median()) for a in fits]
@@ -87,7 +85,7 @@ def residual_orders(
         ours=", ".join(f"{a:.3f}" for a in medians),
         holds=holds,
         details={
-            "grid": {"p": p, "rho": RHO, "lambda": LAMBDA, "t": T},
+            "grid": {"p": DIMENSIONS, "rho": RHO, "lambda": LAMBDA, "t": T},
             "rule": "each median within 0.02 of -1, -2, -3",
             "fits": [len(a) for a in fits],
             "of": len(grid(*axes)[0]),
@@ -127,15 +125,13 @@ def fixed_orders(approximation: Expansion = fixed_expansion) -> Check:
     )
 
 
-def second_order_error(
-    approximation: Expansion = joint_expansion, p: tuple[int, ...] = DIMENSIONS
-) -> Check:
+def second_order_error(approximation: Expansion = joint_expansion) -> Check:
     """Compare the size of the second-order error (sec:numerical-expansion-validation).
 
     The paper does not give the grid, and the error falls with the cube of the dimension. Some grid
     has the printed median if our medians lie on both sides of it; this does not decide the claim.
     """
-    axes = (RHO, LAMBDA, T)
+    p, axes = DIMENSIONS, (RHO, LAMBDA, T)
     errors = joint_errors(approximation, p, axes, 2).abs()
     low, first, median, third, high = quantiles(errors, (0.05, 0.25, 0.5, 0.75, 0.95))
     printed, medians = 2.32e-7, errors.median(1).values.tolist()

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from resultant.score.exact import decompose, vmf_score
 from resultant_reproduction.theory.check import (
+    SEED,
     Check,
     half_orders,
     power_fits,
@@ -17,7 +18,6 @@ from resultant_reproduction.theory.check import (
 )
 
 DIMENSIONS = tuple(2**k + 2 for k in range(6, 12))
-SEED = 7
 POWERS = (0.0, 0.2, 0.4)
 
 
@@ -27,12 +27,11 @@ def mean_scores(rho: Tensor, kappa: Tensor, tau: Tensor | float, p: int) -> Tens
     return parts.intercept + parts.gain * rho
 
 
-def linear_softmax(
-    linear: Callable[..., Tensor] = mean_scores, states: int = 60, classes: int = 10
-) -> Check:
+def linear_softmax(linear: Callable[..., Tensor] = mean_scores, states: int = 60) -> Check:
     """Check that probabilities and losses of the linear-mean scores have errors of order nu^-1
     (sec:softmax-geometry)."""
-    rho, lam, offset = random_states(states, classes, SEED)
+    classes = 10
+    rho, lam, offset = random_states(states, classes)
     tau, nu = 0.5, half_orders(DIMENSIONS)
     errors: dict[str, list[Tensor]] = {"probabilities": [], "loss": []}
     for p, n in zip(DIMENSIONS, nu.tolist(), strict=True):
@@ -66,7 +65,7 @@ def linear_softmax(
 def growing_temperature(linear: Callable[..., Tensor] = mean_scores, states: int = 200) -> Check:
     """Check that the linear-mean score has a vanishing error for 1/tau = o(sqrt(nu)), with the
     order 2a - 1 for 1/tau = nu^a (sec:expansion-range)."""
-    rho, lam, _ = random_states(states, 1, SEED)
+    rho, lam, _ = random_states(states, 1)
     dimensions = tuple(2**k + 2 for k in range(8, 19, 2))
     nu = half_orders(dimensions)
     medians = []

@@ -10,9 +10,7 @@ from resultant_reproduction.theory.check import Check, grid, half_orders, power_
 from resultant_reproduction.theory.expansions import DIMENSIONS, LAMBDA, RHO, Expansion, T
 
 
-def slope_orders(
-    approximation: Expansion = joint_expansion, p: tuple[int, ...] = DIMENSIONS
-) -> Check:
+def slope_orders(approximation: Expansion = joint_expansion) -> Check:
     """Check the same orders of the derivative in the cosine, the C1 form of
     thm:joint-score-expansion."""
     rho, lam, t = grid(RHO, LAMBDA, T)
@@ -20,12 +18,12 @@ def slope_orders(
     medians, counts = [], []
     for order in range(3):
         rows = []
-        for k in p:
+        for k in DIMENSIONS:
             point = (rho, (k / 2 - 1) * lam, 1 / t, k)
             expanded = approximation(*point, order, validate_args=False)
             (slope,) = torch.autograd.grad(expanded.sum(), rho)
             rows.append(slope - vmf_score_slope(*point).detach())
-        fits = power_fits(half_orders(p), torch.stack(rows))
+        fits = power_fits(half_orders(DIMENSIONS), torch.stack(rows))
         medians.append(float(fits.median()))
         counts.append(len(fits))
     return Check(
@@ -36,7 +34,7 @@ def slope_orders(
         ours=", ".join(f"{a:.3f}" for a in medians),
         holds=all(abs(m + 1 + order) <= 0.02 for order, m in enumerate(medians)),
         details={
-            "grid": {"p": p, "rho": RHO, "lambda": LAMBDA, "t": T},
+            "grid": {"p": DIMENSIONS, "rho": RHO, "lambda": LAMBDA, "t": T},
             "rule": "each median within 0.02 of -1, -2, -3",
             "fits": counts,
             "of": len(rho),

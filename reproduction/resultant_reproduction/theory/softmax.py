@@ -14,6 +14,7 @@ from resultant.score.expansion import joint_terms
 from resultant.score.softmax import propagate_loss, propagate_probabilities
 from resultant_reproduction.figures import LOG, Chart, Curve
 from resultant_reproduction.theory.check import (
+    SEED,
     Check,
     half_orders,
     power_fits,
@@ -22,12 +23,10 @@ from resultant_reproduction.theory.check import (
 )
 
 DIMENSIONS = tuple(2**k + 2 for k in range(6, 12))
-TAU, SEED = 0.5, 7
+TAU, STATES, CLASSES = 0.5, 60, 10
 
 
-def softmax_coupling(
-    loss: Callable[..., Tensor] = propagate_loss, states: int = 60, classes: int = 10
-) -> Check:
+def softmax_coupling(loss: Callable[..., Tensor] = propagate_loss) -> Check:
     """Check that the error of the loss is of order nu^-3 with the variance term V1/2 and nu^-2
     without it (thm:multiclass-propagation)."""
 
@@ -37,7 +36,7 @@ def softmax_coupling(
         exact = -(offset + q).log_softmax(-1)[:, 0]
         return loss(offset + B[0], B[1], B[2], p, 0, variance=variance) - exact
 
-    residuals = _residuals(residual, states, classes)
+    residuals = _residuals(residual)
 
     def panels() -> list[Chart]:
         curves, nu = [], half_orders(DIMENSIONS)
@@ -65,8 +64,6 @@ def softmax_coupling(
 
 def softmax_probabilities(
     probabilities: Callable[..., Tensor] = propagate_probabilities,
-    states: int = 60,
-    classes: int = 10,
 ) -> Check:
     """Check that the error of the probabilities is of order nu^-3 with the second-order term and
     nu^-2 without its variance (eq:multiclass-prob-expansion)."""
@@ -78,16 +75,16 @@ def softmax_probabilities(
         return (expanded - (offset + q).softmax(-1)).abs().amax(-1)
 
     return _check(
-        _residuals(residual, states, classes),
+        _residuals(residual),
         name="softmax-probabilities",
         label="eq:multiclass-prob-expansion",
         claim="order of the probability residual with the variance term; without",
     )
 
 
-def _residuals(residual: Callable[..., Tensor], states: int, classes: int) -> dict[bool, Tensor]:
+def _residuals(residual: Callable[..., Tensor]) -> dict[bool, Tensor]:
     """Return the residuals [P, states] with and without the variance term."""
-    rho, lam, offset = random_states(states, classes, SEED)
+    rho, lam, offset = random_states(STATES, CLASSES)
     rows: dict[bool, list[Tensor]] = {True: [], False: []}
     for p, n in zip(DIMENSIONS, half_orders(DIMENSIONS).tolist(), strict=True):
         point = (rho, n * lam, TAU, p)

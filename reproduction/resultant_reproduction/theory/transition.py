@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -34,10 +34,9 @@ def of_model(model: BinaryModel) -> Pair:
     return model.exponents
 
 
-def at_margin(R_t: float, model: BinaryModel = CRITICAL) -> BinaryModel:
-    """Shift the offsets of a model so that the tail class has this typical margin."""
-    flat = replace(model, b_h=0.0, b_t=0.0)
-    return replace(flat, b_h=(flat.typical_margins.t - R_t) / model.tau)
+def at_margin(R_t: float) -> BinaryModel:
+    """Shift an offset of `CRITICAL` so that the tail class has this typical margin."""
+    return replace(CRITICAL, b_h=(CRITICAL.typical_margins.t - R_t) / CRITICAL.tau)
 
 
 AT_ZERO = at_margin(0.0)
@@ -103,16 +102,13 @@ def error_transition(at: Callable[[float], BinaryModel] = at_margin) -> Check:
     )
 
 
-def rule_agreement(
-    samples: int = 100_000,
-    draws: Draws = AT_ZERO.sample_margins,
-    shown: Sequence[int] = (10, 18, 34, 66, 130, 258, 514),
-) -> Check:
+def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins) -> Check:
     """Check that exact scores and the leading rule agree (fig:synthetic-transition, d).
 
     Both rules see the same draws of the tail class at R_t = 0, where most draws lie near the
     boundary. The figure counts errors in the dimensions ``shown``.
     """
+    shown = (10, 18, 34, 66, 130, 258, 514)
     dimensions = (10, 34, 130, 514, 2050)
     torch.manual_seed(3)
     shares = []
@@ -270,10 +266,10 @@ def prior_reversal(exponents: Exponents = of_model) -> Check:
     )
 
 
-def exponent_order(exponents: Exponents = of_model, models: int = 400) -> Check:
+def exponent_order(exponents: Exponents = of_model) -> Check:
     """Check I_h >= I_t for lambda_h >= lambda_t, b_h >= b_t, R_t > 0
     (sec:large-deviation-exponent)."""
-    generator = torch.Generator().manual_seed(11)
+    models, generator = 400, torch.Generator().manual_seed(11)
     draws = torch.rand(models, 5, generator=generator, dtype=torch.float64)
     low = torch.tensor([0.05, 0.05, -1.0, 0.05, 0.0], dtype=torch.float64)
     high = torch.tensor([10.0, 10.0, 0.95, 2.0, 0.2], dtype=torch.float64)

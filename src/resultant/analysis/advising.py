@@ -61,7 +61,7 @@ class Plan:
     judged: Tensor | None
 
 
-def plan(space: FrozenSpace, most: int | None = JUDGED, seed: int = 0) -> Plan:
+def plan(space: FrozenSpace, most: int | None = JUDGED) -> Plan:
     """Draw the rows that choose, and ``most`` held-out rows that judge, fewer where classes are
     thousands; all for None.
 
@@ -74,8 +74,8 @@ def plan(space: FrozenSpace, most: int | None = JUDGED, seed: int = 0) -> Plan:
     judged = None
     if most is not None:
         most = min(most, JUDGED_CELLS // space.num_classes)
-        judged = sample_rows(len(space.test), most, seed) if len(space.test) > most else None
-    return Plan(metric, choosing_rows(space, metric, seed=seed), judged)
+        judged = sample_rows(len(space.test), most, 0) if len(space.test) > most else None
+    return Plan(metric, choosing_rows(space, metric), judged)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,10 +189,8 @@ def advise(
     settled: Settled | None = None,
     fitted: References | None = None,
     hashes: Callable[[Vectors], Tensor] | None = None,
-    margin: float = MARGIN,
     source: Source | None = None,
     names: Sequence[str] | None = None,
-    seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[Advice, FrozenSpace]:
     """Advise which rule to use for the features of a space.
@@ -209,10 +207,8 @@ def advise(
         settled: The result of `settle`, if already there.
         fitted: The references, if already on the way.
         hashes: The function that hashes all rows, such as that of a cluster.
-        margin: Differences of accuracy below this fraction are ties.
         source: Code that opens the features, for the snippet.
         names: Names of the classes, for the sentences.
-        seed: Seed of all draws.
         progress: Called with the name of the step and the fraction that is done.
 
     Returns:
@@ -231,7 +227,7 @@ def advise(
     """
     started = time.perf_counter()
     if settled is None:
-        planned = plan(space, None if references == "all" else JUDGED, seed)
+        planned = plan(space, None if references == "all" else JUDGED)
         settled = settle(
             space,
             temperature=temperature,
@@ -253,7 +249,7 @@ def advise(
     judgements = settled.judgements + others
     labels = space.test_labels if judged is None else space.test_labels[judged]
     key = settled.key
-    table = compared(judgements, key, labels, metric, margin)
+    table = compared(judgements, key, labels, metric, MARGIN)
     advised = next(row for row in table if row.key == key)
     best = max(table, key=value)
     best_vmf = max((row for row in table if row.kind == "vmf"), key=value)
@@ -264,13 +260,13 @@ def advise(
             right[best_reference.key],
             right[best_vmf.key],
             metric_weights(labels, metric),
-            margin,
+            MARGIN,
             len(table) - 1,
         )
     # Without references, the nearest class direction is the plain alternative.
     plain = "native" if key == "cosine" else "cosine"
     other = best_reference or next((row for row in table if row.key == plain), advised)
-    change = gainers(space, labels, right[key], right[other.key], margin, names)
+    change = gainers(space, labels, right[key], right[other.key], MARGIN, names)
     verdict, sentences = headline(
         table,
         advised,
@@ -278,7 +274,7 @@ def advise(
         best_reference,
         lead,
         metric=metric,
-        margin=margin,
+        margin=MARGIN,
         judged=len(labels),
         how=settled.how,
         whom=f"Against {other.name}, {advised.name} {change}",
@@ -289,7 +285,7 @@ def advise(
     snippet = reference = ""
     if source is not None:
         snippet = vmf_snippet(advised, source, metric)
-        ahead = best is best_reference and value(best) - value(advised) >= margin
+        ahead = best is best_reference and value(best) - value(advised) >= MARGIN
         if ahead and best.rows == len(space.train):
             reference = reference_snippet(best, source)
     advice = Advice(
@@ -298,7 +294,7 @@ def advise(
         advised=key,
         best=best.key,
         metric=metric,
-        margin=margin,
+        margin=MARGIN,
         table=table,
         chosen_on=rows.described,
         split=rows.split,

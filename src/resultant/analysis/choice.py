@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant.analysis.sampling import owners, rank_in_class
+from resultant.analysis.sampling import identity_ranks
 from resultant.analysis.space import FrozenSpace, Progress, unit, unit_chunks
 from resultant.classes.cosines import cosines
 from resultant.classes.statistics import ClassStatistics
@@ -96,9 +96,7 @@ def metric_of(space: FrozenSpace) -> str:
     return "balanced" if nearer else "accuracy"
 
 
-def choosing_rows(
-    space: FrozenSpace, metric: str, *, cells: int = CHOICE_CELLS, seed: int = 0
-) -> ChoosingRows:
+def choosing_rows(space: FrozenSpace, metric: str, *, cells: int = CHOICE_CELLS) -> ChoosingRows:
     """Draw the rows that choose: those of val, else training rows that are not fitted, else
     training rows in folds; see `row_weights`."""
     split, fold_of = "train", None
@@ -109,17 +107,15 @@ def choosing_rows(
         labels = space.labels[pool]
     else:
         labels, pool = space.labels, torch.arange(len(space.labels))
-        fold_of = stratified_folds(space.labels, space.identities, seed)
-    all_weights = row_weights(labels, space.num_classes, metric, cells=cells, seed=seed)
+        fold_of = stratified_folds(space.labels, space.identities)
+    all_weights = row_weights(labels, space.num_classes, metric, cells)
     chosen = all_weights.nonzero().squeeze(1)
     own, weights, index = labels[chosen], all_weights[chosen], pool[chosen]
     fold = torch.zeros_like(index) if fold_of is None else fold_of[index]
     return ChoosingRows(split, index, own, fold, fold_of, weights, len(labels), metric)
 
 
-def row_weights(
-    labels: Tensor, num_classes: int, metric: str, *, cells: int = CHOICE_CELLS, seed: int = 0
-) -> Tensor:
+def row_weights(labels: Tensor, num_classes: int, metric: str, cells: int = CHOICE_CELLS) -> Tensor:
     """Draw rows that choose from rows of a split; return weights [N] that sum to one, zero for the
     rows that are not drawn.
 
@@ -128,9 +124,7 @@ def row_weights(
     "balanced".
     """
     number = max(CHOICE_ROWS, cells // num_classes)
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
-    rank = torch.empty_like(order)
-    rank[order] = rank_in_class(labels[order])
+    rank, _, _ = identity_ranks(labels, None, 0)
     counts = torch.bincount(labels, minlength=num_classes).double()
     share = min(1.0, number / len(labels))
     kept = (share * counts).ceil()
@@ -142,20 +136,11 @@ def row_weights(
     return weights
 
 
-def stratified_folds(labels: Tensor, identities: Tensor | None, seed: int = 0) -> Tensor:
+def stratified_folds(labels: Tensor, identities: Tensor | None) -> Tensor:
     """Draw stratified folds [N] of training rows; rows of one identity share a fold."""
-    generator = torch.Generator().manual_seed(seed)
-    if identities is None:
-        number, owner = torch.arange(len(labels)), labels
-    else:
-        number = owners(labels, identities)
-        owner = torch.empty(int(number.max()) + 1, dtype=torch.int64)
-        owner[number] = labels
-    order = torch.randperm(len(owner), generator=generator)
-    fold = torch.empty_like(owner)
+    rank, own, number = identity_ranks(labels, identities, 0)
     # Small classes start in different folds, so that the folds have about one size.
-    fold[order] = (rank_in_class(owner[order]) + owner[order]) % FOLDS
-    return fold[number]
+    return ((rank + own) % FOLDS)[number]
 
 
 def remaining_sums(

@@ -55,7 +55,6 @@ def response(
     betas: Iterable[float] = BETAS,
     gammas: Iterable[float] = PRIORS,
     scores: int | None = None,
-    seed: int = 0,
 ) -> Response:
     """Measure realizations over temperatures, betas and gammas.
 
@@ -67,7 +66,6 @@ def response(
         gammas: Multiples of the log prior.
         scores: The most scores per temperature, by default a million or a thousand queries; beyond,
             each class keeps an equal number of random queries.
-        seed: Seed of that choice.
 
     Returns:
         Accuracy and calibration of every policy at every temperature.
@@ -80,7 +78,7 @@ def response(
     """
     if scores is None:
         scores = max(SCORES, LEAST * space.num_classes)
-    rows = _rows(space.test_labels, max(1, scores // space.num_classes), seed)
+    rows = _rows(space.test_labels, max(1, scores // space.num_classes))
     betas, gammas = sorted(set(betas)), sorted(set(gammas))
     kept = tuple(r for r in REALIZATIONS if r in {"native", "cosine", *realizations})
     policies = [p for p in grid_policies(betas, gammas) if p.realization in kept]
@@ -96,10 +94,10 @@ def response(
     return Response(kept, tuple(taus), tuple(grids), used, number)
 
 
-def _rows(labels: Tensor, most: int, seed: int) -> Tensor | None:
+def _rows(labels: Tensor, most: int) -> Tensor | None:
     """Random rows [n], as many of each class as possible; None for all."""
     if len(labels) <= most:
         return None
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
     first = rank_in_class(labels[order]).argsort(stable=True)[:most]
     return order[first].sort().values

@@ -34,22 +34,32 @@ def owners(labels: Tensor, identities: Tensor) -> Tensor:
     return (labels * (int(dense.max()) + 1) + dense).unique(return_inverse=True)[1]
 
 
+def identity_ranks(
+    labels: Tensor, identities: Tensor | None, seed: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Number the identities of each class in random order; without identities, the rows.
+
+    Returns:
+        Ranks [M] and classes [M] of the identities, and the identity [N] of each row.
+    """
+    if identities is None:
+        number, own = torch.arange(len(labels)), labels
+    else:
+        number = owners(labels, identities)
+        own = torch.empty(int(number.max()) + 1, dtype=torch.int64)
+        own[number] = labels
+    order = torch.randperm(len(own), generator=torch.Generator().manual_seed(seed))
+    rank = torch.empty_like(order)
+    rank[order] = rank_in_class(own[order])
+    return rank, own, number
+
+
 def split(labels: Tensor, identities: Tensor | None, share: float, seed: int) -> Tensor:
     """The fitted rows, [N] bool: a share of the identities of each class, at least two."""
     if not 0 < share < 1:
         raise ValueError(f"expected fitting_share in (0, 1), got {share!r}")
     if identities is not None and identities.shape != labels.shape:
         raise ValueError(f"expected identities [{len(labels)}], got {shape_of(identities)}")
-    if identities is None:
-        owner, number = labels, torch.arange(len(labels))
-    else:
-        number = owners(labels, identities)
-        owner = torch.empty(int(number.max()) + 1, dtype=torch.int64)
-        owner[number] = labels
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(owner), generator=generator)
+    rank, own, number = identity_ranks(labels, identities, seed)
     # A single row would have a resultant of one.
-    fitted = (share * torch.bincount(owner)).ceil().clamp_min(2)[owner[order]]
-    chosen = torch.empty(len(owner), dtype=torch.bool)
-    chosen[order] = rank_in_class(owner[order]) < fitted
-    return chosen[number]
+    return (rank < (share * torch.bincount(own)).ceil().clamp_min(2)[own])[number]

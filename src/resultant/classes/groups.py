@@ -17,17 +17,15 @@ GROUPS = ("head", "medium", "tail")
 RANKED = 10
 
 
-def shot_groups(counts: Tensor, ranked: bool | None = None) -> Tensor:
+def shot_groups(counts: Tensor) -> Tensor:
     """Assign each class to a group by its training count (sec:boundary-selection).
 
-    HEAD is above 100 samples, MEDIUM from 20 to 100, TAIL below 20. By rank, the first and the
-    last third of the classes, rounded down, are head and tail (3, 4 and 3 of ten classes); the
-    paper ranks ten classes but does not state the cuts. Classes of equal count stay together:
-    they are MEDIUM where a cut would separate them.
+    HEAD is above 100 samples, MEDIUM from 20 to 100, TAIL below 20. Ten classes are grouped by
+    rank: 3, 4 and 3 of them; the paper ranks ten classes but does not state the cuts. Classes of
+    equal count stay together: they are MEDIUM where a cut would separate them.
 
     Args:
         counts: Training counts [C] >= 0.
-        ranked: Group by rank; by default where C is `RANKED`.
 
     Returns:
         Groups [C] int64.
@@ -42,16 +40,12 @@ def shot_groups(counts: Tensor, ranked: bool | None = None) -> Tensor:
     if not isinstance(counts, Tensor) or counts.dim() != 1:
         raise ValueError(f"expected counts [C], got {shape_of(counts)}")
     validation.require_in_range("counts", counts.double(), 0.0, rule=">= 0 and finite")
-    C = len(counts)
-    if ranked is None:
-        ranked = C == RANKED
-    if not ranked:
+    if len(counts) != RANKED:
         return torch.where(counts > 100, HEAD, torch.where(counts >= 20, MEDIUM, TAIL))
-    third, falling = C // 3, counts.sort(descending=True).values
+    third, falling = RANKED // 3, counts.sort(descending=True).values
     groups = torch.full_like(counts, MEDIUM, dtype=torch.int64)
-    if third:
-        groups[counts > falling[third]] = HEAD
-        groups[counts < falling[C - third - 1]] = TAIL
+    groups[counts > falling[third]] = HEAD
+    groups[counts < falling[-third - 1]] = TAIL
     return groups
 
 

@@ -14,7 +14,7 @@ from resultant.features.store import FeatureStore
 from resultant.features.subsets import (
     held_out,
     without_gaps,
-    without_rare,
+    without_single,
     without_unknown,
     without_zeros,
 )
@@ -180,7 +180,7 @@ def _fittable_classes(
 ) -> tuple[FeatureStore, tuple[str, ...], list[str]]:
     """Leave out the classes with fewer than two training rows."""
     names, gaps, asked = _class_names(store), store.label_gaps(), store.label_counts(test)
-    store, single = without_rare(store, 2)
+    store, single = without_single(store)
     store, classes = without_gaps(store)
     notes = []
     largest = int(torch.cat([classes, single]).max())

@@ -230,9 +230,9 @@ class FeatureStore:
         """The number of rows of each class in the split, [C] int64."""
         return torch.bincount(self[f"{split}/labels"], minlength=self.num_classes)
 
-    def label_gaps(self, split: str = "train") -> list[int]:
-        """The classes in [0, C) without a row in the split."""
-        return (self.label_counts(split) == 0).nonzero()[:, 0].tolist()
+    def label_gaps(self) -> list[int]:
+        """The classes in [0, C) without a training row."""
+        return (self.label_counts() == 0).nonzero()[:, 0].tolist()
 
     def chunks(
         self, name: str, rows: int | None = None, *, zero: bool = False
@@ -263,10 +263,10 @@ class FeatureStore:
                 require_vectors(piece, source, array, top, zero=zero, whole=True)
             yield slice(top, top + len(piece)), piece
 
-    def check(self, *, zero: bool = False) -> None:
+    def check(self) -> None:
         """Check all features; a vector that is not finite, or zero, is an error."""
         for name in self.features:
-            for _ in self.chunks(name, zero=zero):
+            for _ in self.chunks(name):
                 pass
 
     def with_arrays(

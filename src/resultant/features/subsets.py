@@ -77,23 +77,22 @@ def held_out(store: FeatureStore, share: float = 0.2, *, seed: int = 0) -> Featu
     return store.with_arrays(arrays, store.num_classes, called)
 
 
-def without_rare(store: FeatureStore, least: int) -> tuple[FeatureStore, Tensor]:
-    """Leave out the classes with fewer than ``least`` training rows, but at least one.
+def without_single(store: FeatureStore) -> tuple[FeatureStore, Tensor]:
+    """Leave out the classes with one training row.
 
     Returns:
         A store without the rows of these classes in all splits, and the classes.
     """
-    counts = store.label_counts()
-    rare = (counts > 0) & (counts < least)
+    single = store.label_counts() == 1
     arrays = dict(store._arrays)
-    for part in store.splits if rare.any() else ():
-        kept = ~rare[store[f"{part}/labels"]]
+    for part in store.splits if single.any() else ():
+        kept = ~single[store[f"{part}/labels"]]
         if not kept.any():
-            rule = f"expected {least} rows or more in train of a class of {part}"
+            rule = f"expected 2 rows or more in train of a class of {part}"
             raise ValueError(f"{rule} in {store.where}, got none")
         if not kept.all():
             arrays = _selected(arrays, part, kept)
-    return store.with_arrays(arrays, store.num_classes), rare.nonzero()[:, 0]
+    return store.with_arrays(arrays, store.num_classes), single.nonzero()[:, 0]
 
 
 def without_unknown(store: FeatureStore) -> tuple[FeatureStore, dict[str, int]]:

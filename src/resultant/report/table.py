@@ -113,7 +113,7 @@ class Table:
         writer.writerows(rows)
         return text.getvalue().encode()
 
-    def address(self, file: str, most: int = EMBEDDED) -> str:
+    def address(self, file: str, most: int) -> str:
         """Return the link of the page to the CSV: embedded in the page, or a file if it has more
         than ``most`` bytes."""
         content = self.csv()

@@ -283,7 +283,7 @@ def _outputs(
         for chunk in images.split(CHUNK_IMAGES):
             yield outputs(network, chunk.to(device), torch.float32)
         return
-    views = source_views(images, view_of(loaded), config.channels, device, workers=workers)
+    views = source_views(images, view_of(loaded), config.channels, device, workers)
     yield from image_outputs(network, views, device)
 
 

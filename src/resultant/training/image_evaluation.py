@@ -175,7 +175,7 @@ def _read(stack: Stack, source: ImageSource, workers: int | None, rows: Tensor) 
         workers = cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     config = stack.config
     view, channels = recipe_view(config.size), config.channels
-    return source_views(select(source, rows), view, channels, stack.device, workers=workers)
+    return source_views(select(source, rows), view, channels, stack.device, workers)
 
 
 def _features(

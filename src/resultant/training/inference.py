@@ -62,9 +62,7 @@ def source_views(
     view: EvaluationView,
     channels: tuple[Channels, Channels],
     device: torch.device,
-    *,
-    batch_size: int = BATCH_IMAGES,
-    workers: int | None = None,
+    workers: int | None,
 ) -> Iterator[Tensor]:
     """Yield normalized views [N, 3, S, S] of all images of a source in their order.
 
@@ -73,6 +71,6 @@ def source_views(
     Raises:
         ImageError: If an image is broken.
     """
-    for views in evaluation_batches(source, view, batch_size, workers):
+    for views in evaluation_batches(source, view, BATCH_IMAGES, workers):
         x = normalize(views.to(device, non_blocking=True), *channels)
         yield x.contiguous(memory_format=torch.channels_last)
