@@ -57,6 +57,8 @@ def pytest_collection_finish() -> None:
     """Leave imported modules and collected tests out of every later garbage collection."""
     gc.collect()
     gc.freeze()
+    # Rarely: by default a twentieth of all time goes to looking for garbage.
+    gc.set_threshold(100_000, 20, 20)
     gc.enable()
     # Not before pytest's own collections at its end.
     atexit.register(gc.unfreeze)

@@ -37,7 +37,8 @@ SHORT = (
     *("torch._dynamo", "pyarrow.parquet", "pyarrow.csv", "h5py", "shallow"),
     *("resultant.features.prepare", "resultant.images.opening", "resultant.training.loading"),
     *("resultant.training.cifar", "resultant.training.proco_checkpoint", "encodings.cp437"),
-    *(f"resultant.cli.{name}" for name in ("train", "extract", "probe")),
+    *(f"resultant.cli.{name}" for name in ("train", "extract", "probe", "import_proco")),
+    *("resultant.cli.progress", "rich.table", "rich.live"),
 )
 LOADED = (
     *("bokeh.plotting", "matplotlib.figure", "sklearn.linear_model", "timm", *SHORT),
@@ -113,7 +114,7 @@ def warm(modules: Sequence[str] = LOADED) -> None:
     from resultant.analysis import response
     from resultant.features import anndata_files
 
-    anndata_files.SECONDS = 3
+    anndata_files.SECONDS = 1
 
     # Fewer questions and temperatures; the files are the same.
     response.STEPS = (1.0,)

@@ -388,7 +388,8 @@ def _fit(total: Tensor, weight: Tensor, estimator: str) -> tuple[Tensor, Tensor]
 
 def capped_concentration(p: int, R: Tensor, estimator: str, n: Tensor | None = None) -> Tensor:
     """Fit the concentration to R, the mean length of n vectors, at most `MAX_KAPPA`."""
-    return concentration_at(p, R, estimator, n).clamp_max(MAX_KAPPA)
+    # Written out: torch.compile may turn the constant into a symbol, and then traces twice.
+    return concentration_at(p, R, estimator, n).clamp_max(1e5)
 
 
 def _ones(z: Tensor) -> Tensor:

@@ -119,12 +119,12 @@ torch.library.register_fake(
 )
 
 
-def _partial(second: Callable[[_Tilted], Tensor], sign: float = 1.0) -> Callable[..., Tensor]:
-    """Make a function of (rho, kappa, tau, p); with a ``sign`` of -1, of t into one of tau."""
+def _partial(second: Callable[[_Tilted], Tensor], in_tau: bool = False) -> Callable[..., Tensor]:
+    """Make a function of (rho, kappa, tau, p), or of the derivative in t the one in tau."""
 
     def partial(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
         value = second(_Tilted(rho, kappa, tau, p))
-        return value if sign > 0 else value / -(tau * tau)
+        return value / -(tau * tau) if in_tau else value
 
     return _one_operation(partial)
 
@@ -162,7 +162,7 @@ _concentration_slope = elementwise(
     _concentration_value,
     _partial(_rho_kappa),
     _partial(_kappa_kappa),
-    _partial(_kappa_t, -1),
+    _partial(_kappa_t, in_tau=True),
     None,
 )
 
@@ -184,8 +184,8 @@ def _tau_tau(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
 
 _temperature_slope = elementwise(
     _temperature_value,
-    _partial(_rho_t, -1),
-    _partial(_kappa_t, -1),
+    _partial(_rho_t, in_tau=True),
+    _partial(_kappa_t, in_tau=True),
     _tau_tau,
     None,
 )
@@ -201,13 +201,13 @@ def _slope_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
 
 
 slope = elementwise(
-    _slope_value, _partial(_rho_rho), _partial(_rho_kappa), _partial(_rho_t, -1), None
+    _slope_value, _partial(_rho_rho), _partial(_rho_kappa), _partial(_rho_t, in_tau=True), None
 )
 
 score = elementwise(_score_value, slope, _concentration_slope, _temperature_slope, None)
 
 
-SECONDS = (_partial(_rho_rho), _partial(_rho_kappa), _partial(_rho_t, -1))
+SECONDS = (_partial(_rho_rho), _partial(_rho_kappa), _partial(_rho_t, in_tau=True))
 
 
 class _Reverse(torch.autograd.Function):
@@ -298,7 +298,7 @@ _excess = elementwise(
     _partial(_rho_rho),
     _partial(_excess_kappa),
     lambda rho, kappa, tau, p: (
-        _partial(_rho_t, -1)(rho, kappa, tau, p) + ratio(p / 2 - 1, kappa, 0) / (tau * tau)
+        SECONDS[2](rho, kappa, tau, p) + ratio(p / 2 - 1, kappa, 0) / (tau * tau)
     ),
     None,
 )
