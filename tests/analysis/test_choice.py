@@ -44,8 +44,9 @@ def test_thousands_of_classes_choose_with_few_rows(
     small: FrozenSpace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One row per class would be as many scores as the square of the classes."""
-    monkeypatch.setattr("resultant.analysis.choice.CHOICE_ROWS", 2)
-    rows = choosing_rows(small, "balanced", cells=0)
+    monkeypatch.setattr("resultant.classifiers.left_out.CHOICE_ROWS", 2)
+    monkeypatch.setattr("resultant.classifiers.left_out.CHOICE_CELLS", 0)
+    rows = choosing_rows(small, "balanced")
     assert len(rows.index) == 4 < C
     torch.testing.assert_close(rows.weights, torch.full((4,), 0.25).double())
     assert (rows.labels == small.labels[rows.index]).all()

@@ -37,7 +37,6 @@ from resultant_reproduction.theory import (
     realizations,
     samples,
     selected,
-    slopes,
     softmax,
     transition,
 )
@@ -120,7 +119,7 @@ WRONG: dict[str, Callable[[], Check]] = {
     "softmax-probabilities": lambda: softmax.softmax_probabilities(
         lambda *args, variance: propagate_probabilities(*args, variance=False)
     ),
-    "slope-orders": lambda: slopes.slope_orders(wrong_joint),
+    "slope-orders": lambda: expansions.slope_orders(wrong_joint),
     "linear-softmax": lambda: linear.linear_softmax(
         lambda *args: 1.01 * linear.mean_scores(*args), states=20
     ),

@@ -22,6 +22,7 @@ from resultant_reproduction.theory.expansions import (
     regime_map,
     residual_orders,
     second_order_error,
+    slope_orders,
 )
 from resultant_reproduction.theory.linear import growing_temperature, linear_softmax
 from resultant_reproduction.theory.ratio import leading_gain, ratio_remainder
@@ -32,7 +33,6 @@ from resultant_reproduction.theory.realizations import (
     realization_differences,
 )
 from resultant_reproduction.theory.samples import cross_fitting, finite_sample
-from resultant_reproduction.theory.slopes import slope_orders
 from resultant_reproduction.theory.softmax import softmax_coupling, softmax_probabilities
 from resultant_reproduction.theory.transition import (
     error_exponents,

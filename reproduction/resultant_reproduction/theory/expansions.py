@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -96,33 +96,68 @@ def residual_orders(approximation: Expansion = joint_expansion) -> Check:
     )
 
 
+def _orders(
+    fits: Sequence[Tensor], within: float, points: Mapping[str, Any], **texts: Any
+) -> Check:
+    """Check that the medians of the fitted orders are -1, -2 and -3."""
+    medians = [float(a.median()) for a in fits]
+    return Check(
+        **texts,
+        paper="-1, -2, -3",
+        ours=", ".join(f"{a:.3f}" for a in medians),
+        holds=all(abs(m + 1 + order) <= within for order, m in enumerate(medians)),
+        details={
+            "grid": points,
+            "rule": f"each median within {within} of -1, -2, -3",
+            "fits": [len(a) for a in fits],
+        },
+    )
+
+
 def fixed_orders(approximation: Expansion = fixed_expansion) -> Check:
     """Check the orders in 1/kappa at fixed p (prop:fixed-dimensional-score)."""
     p, t = (3, 4, 10, 16), (0.7, 1.0, 3.0)
     kappa = 2.0 ** torch.arange(6, 13, dtype=torch.float64)
-    medians, counts = [], []
     rho, tt = grid(RHO, t)
+    fits = []
     for order in range(3):
-        fits = []
-        for k in p:
-            point = (rho, kappa[:, None], 1 / tt, k)
-            fits.append(power_fits(kappa, approximation(*point, order) - vmf_score(*point)))
-        slopes = torch.cat(fits)
-        medians.append(float(slopes.median()))
-        counts.append(len(slopes))
-    return Check(
+        points = [(rho, kappa[:, None], 1 / tt, k) for k in p]
+        errors = (approximation(*point, order) - vmf_score(*point) for point in points)
+        fits.append(torch.cat([power_fits(kappa, error) for error in errors]))
+    return _orders(
+        fits,
+        0.06,
+        {"p": p, "rho": RHO, "t": t, "kappa": kappa.tolist()},
         name="fixed-orders",
         label="prop:fixed-dimensional-score",
         claim="orders of the fixed-dimension expansion in kappa (medians)",
-        paper="-1, -2, -3",
-        ours=", ".join(f"{a:.3f}" for a in medians),
-        holds=all(abs(m + 1 + order) <= 0.06 for order, m in enumerate(medians)),
-        details={
-            "grid": {"p": p, "rho": RHO, "t": t, "kappa": kappa.tolist()},
-            "rule": "each median within 0.06 of -1, -2, -3",
-            "fits": counts,
-        },
     )
+
+
+def slope_orders(approximation: Expansion = joint_expansion) -> Check:
+    """Check the same orders of the derivative in the cosine, the C1 form of
+    thm:joint-score-expansion."""
+    rho, lam, t = grid(RHO, LAMBDA, T)
+    rho.requires_grad_()
+    fits = []
+    for order in range(3):
+        rows = []
+        for k in DIMENSIONS:
+            point = (rho, (k / 2 - 1) * lam, 1 / t, k)
+            expanded = approximation(*point, order, validate_args=False)
+            (slope,) = torch.autograd.grad(expanded.sum(), rho)
+            rows.append(slope - vmf_score_slope(*point).detach())
+        fits.append(power_fits(half_orders(DIMENSIONS), torch.stack(rows)))
+    check = _orders(
+        fits,
+        0.02,
+        {"p": DIMENSIONS, "rho": RHO, "lambda": LAMBDA, "t": T},
+        name="slope-orders",
+        label="thm:joint-score-expansion",
+        claim="residual orders of the slopes of B0, B0+B1, B0+B1+B2 (medians)",
+    )
+    check.details["of"] = len(rho)
+    return check
 
 
 def second_order_error(approximation: Expansion = joint_expansion) -> Check:

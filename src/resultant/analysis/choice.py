@@ -15,7 +15,7 @@ from resultant.analysis.space import FrozenSpace, Progress, unit, unit_chunks
 from resultant.classes.cosines import cosines
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.choice import Choice, Search, choose, simplified
-from resultant.classifiers.left_out import CHOICE_CELLS, CHOICE_ROWS, FOLDS, Part, at_most
+from resultant.classifiers.left_out import FOLDS, Part, draw_rows
 
 # Features that `resultant extract` takes from the layer that the loss is computed on.
 PROJECTION = "projection"
@@ -96,7 +96,7 @@ def metric_of(space: FrozenSpace) -> str:
     return "balanced" if nearer else "accuracy"
 
 
-def choosing_rows(space: FrozenSpace, metric: str, *, cells: int = CHOICE_CELLS) -> ChoosingRows:
+def choosing_rows(space: FrozenSpace, metric: str) -> ChoosingRows:
     """Draw the rows that choose: those of val, else training rows that are not fitted, else
     training rows in folds; see `row_weights`."""
     split, fold_of = "train", None
@@ -108,28 +108,24 @@ def choosing_rows(space: FrozenSpace, metric: str, *, cells: int = CHOICE_CELLS)
     else:
         labels, pool = space.labels, torch.arange(len(space.labels))
         fold_of = stratified_folds(space.labels, space.identities)
-    all_weights = row_weights(labels, space.num_classes, metric, cells)
+    all_weights = row_weights(labels, space.num_classes, metric)
     chosen = all_weights.nonzero().squeeze(1)
     own, weights, index = labels[chosen], all_weights[chosen], pool[chosen]
     fold = torch.zeros_like(index) if fold_of is None else fold_of[index]
     return ChoosingRows(split, index, own, fold, fold_of, weights, len(labels), metric)
 
 
-def row_weights(labels: Tensor, num_classes: int, metric: str, cells: int = CHOICE_CELLS) -> Tensor:
-    """Draw rows that choose from rows of a split; return weights [N] that sum to one, zero for the
-    rows that are not drawn.
+def row_weights(labels: Tensor, num_classes: int, metric: str) -> Tensor:
+    """Draw rows that choose from the rows of a split; return weights [N] that sum to one, zero for
+    the rows that are not drawn (`draw_rows`).
 
-    Each class keeps at least one of its rows unless classes are thousands; weights restore the
-    share of each class, which is its share of the split for the metric "accuracy" and equal for
-    "balanced".
+    Weights restore the share of each class, which is its share of the split for the metric
+    "accuracy" and equal for "balanced".
     """
-    number = max(CHOICE_ROWS, cells // num_classes)
-    rank, _, _ = identity_ranks(labels, None, 0)
-    counts = torch.bincount(labels, minlength=num_classes).double()
-    share = min(1.0, number / len(labels))
-    kept = (share * counts).ceil()
-    chosen = at_most((rank < kept[labels]).nonzero().squeeze(1), number, num_classes)
-    mass = (counts > 0).double() if metric == "balanced" else counts
+    chosen, kept = draw_rows(labels, num_classes)
+    mass = torch.bincount(labels, minlength=num_classes).double()
+    if metric == "balanced":
+        mass = (mass > 0).double()
     drawn = (mass / kept)[labels[chosen]]
     weights = torch.zeros(len(labels), dtype=torch.float64)
     weights[chosen] = drawn / drawn.sum()

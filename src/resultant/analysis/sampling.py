@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.arrays import shape_of
+from resultant.classifiers.left_out import shuffled_ranks
 
 
 def sample_rows(number: int, size: int, seed: int) -> Tensor:
@@ -48,10 +49,7 @@ def identity_ranks(
         number = owners(labels, identities)
         own = torch.empty(int(number.max()) + 1, dtype=torch.int64)
         own[number] = labels
-    order = torch.randperm(len(own), generator=torch.Generator().manual_seed(seed))
-    rank = torch.empty_like(order)
-    rank[order] = rank_in_class(own[order])
-    return rank, own, number
+    return shuffled_ranks(own, seed), own, number
 
 
 def split(labels: Tensor, identities: Tensor | None, share: float, seed: int) -> Tensor:

@@ -174,21 +174,28 @@ def left_out_parts(
         )
 
 
-def at_most(rows: Tensor, number: float, num_classes: int) -> Tensor:
-    """Return twice ``number`` of the rows [M] at random, or fewer where classes are thousands; all
-    if there are fewer."""
-    most = min(2 * int(number), max(int(number), MOST_CELLS // num_classes))
-    if len(rows) <= most:
-        return rows
-    drawn = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:most]
-    return rows[drawn.sort().values.to(rows.device)]
+def draw_rows(y: Tensor, C: int) -> tuple[Tensor, Tensor]:
+    """Draw rows that choose from rows of classes y [N], at random in an order that is always the
+    same. Each class keeps at least one of its rows unless classes are thousands.
+
+    Returns:
+        The rows [M], and the number of rows [C] that each class keeps.
+    """
+    number, counts = max(CHOICE_ROWS, CHOICE_CELLS // C), torch.bincount(y, minlength=C).double()
+    kept = (min(1.0, number / len(y)) * counts).ceil()
+    rows = (shuffled_ranks(y) < kept[y]).nonzero().squeeze(-1)
+    most = min(2 * number, max(number, MOST_CELLS // C))
+    if len(rows) > most:
+        drawn = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:most]
+        rows = rows[drawn.sort().values.to(rows.device)]
+    return rows, kept
 
 
-def shuffled_ranks(y: Tensor, C: int) -> Tensor:
-    """Number the rows [N] of each of C classes in a random order that is always the same."""
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)).to(y.device)
+def shuffled_ranks(y: Tensor, seed: int = 0) -> Tensor:
+    """Number the rows [N] of each class in a random order."""
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed)).to(y.device)
     order = order[y[order].argsort(stable=True)]
-    counts, rank = torch.bincount(y, minlength=C), torch.empty_like(y)
+    counts, rank = torch.bincount(y), torch.empty_like(y)
     rank[order] = torch.arange(len(y), device=y.device) - (counts.cumsum(0) - counts)[y[order]]
     return rank
 
@@ -209,12 +216,9 @@ def sampled_folds(
         The sample in `FOLDS` stratified folds, and the weights [M] of its rows.
     """
     C = statistics.num_classes
-    rank, counts = shuffled_ranks(y, C), torch.bincount(y, minlength=C)
     # Small classes start in different folds, so that the folds have about one size.
-    fold = (rank + y) % FOLDS
-    number = max(CHOICE_ROWS, CHOICE_CELLS // C)
-    kept = (number / len(y) * counts.double()).ceil()
-    chosen = at_most((rank < kept[y]).nonzero().squeeze(-1), number, C)
+    fold = (shuffled_ranks(y) + y) % FOLDS
+    chosen, kept = draw_rows(y, C)
     rho = X.new_empty(len(chosen), C)
     rest, states = [], []
     for k in range(FOLDS):
@@ -234,7 +238,7 @@ def sampled_folds(
         statistics.dim,
         fold[chosen],
     )
-    return part, w[chosen] * (counts / kept.clamp(max=counts))[y[chosen]]
+    return part, w[chosen] * (torch.bincount(y, minlength=C) / kept)[y[chosen]]
 
 
 def point_scores(

@@ -211,7 +211,7 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
             if self._auto:
                 rule = "expected a number for temperature with several components"
                 raise ValueError(f"{rule}, got 'auto', which is chosen for one component per class")
-            self._calibrate_components(X, y, w, statistics.num_classes)
+            self._calibrate_components(X, y, w)
             return
         search = Search(*sampled_folds(X, y, w, statistics, self.estimator))
         fixed = {name: finite_number(name, getattr(self, name)) for name in ("beta", "prior")}
@@ -230,9 +230,9 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
             method = str(self.calibration)
             self.calibrators_ = fit_calibrators(scores, search.part.y, search.weights, method)
 
-    def _calibrate_components(self, X: Tensor, y: Tensor, w: Tensor, C: int) -> None:
+    def _calibrate_components(self, X: Tensor, y: Tensor, w: Tensor) -> None:
         """Calibrate on the fifth row of each five of a class, scored by a fit to the others."""
-        apart = shuffled_ranks(y, C) % FOLDS == FOLDS - 1
+        apart = shuffled_ranks(y) % FOLDS == FOLDS - 1
         if not apart.any():
             raise ValueError(
                 f"expected a class of {FOLDS} rows or more for a calibration, got none"
