@@ -63,6 +63,31 @@ def test_derivative_in_kappa_at_a_right_angle(
 
 
 @pytest.mark.usefixtures("with_and_without_kernel")
+def test_derivative_in_kappa_where_squares_underflow() -> None:
+    """dq/dkappa = rho t/p, although kappa^2 and t^2 are zero in float32."""
+    for rho, kappa, tau, p in ((-1.0, 5.6e-30, 1.8e29, 2), (-5.3e-4, 2.9e-18, 3.6e26, 10**7)):
+        inputs = [torch.tensor([a]) for a in (rho, kappa, tau)]
+        truth = float(inputs[0].double() / inputs[2].double()) / p
+        assert abs(derivatives(inputs, p)[0][1, 0] / truth - 1) <= 1e-6
+
+
+@pytest.mark.usefixtures("with_and_without_kernel")
+def test_derivatives_with_the_largest_errors() -> None:
+    """To 64 roundings of the result and of the inputs, just above the smallest order of the
+    expansion, where a search over all dimensions finds the largest errors of its second derivative.
+    """
+    for x in ((0.016999457820477324, 2.58e-6, 31.95367503660177), (0.0, 0.29, 27.890150630230885)):
+        first, second = derivatives([torch.tensor([a], dtype=torch.float64) for a in x], 63)
+        hessian = symmetric(np.array([arb.hessian(*x, 63)]).T)
+        steps = sum(abs(a * row) for a, row in zip(x, hessian, strict=True))
+        gradient = np.array([arb.score(*x, 63)[1:]]).T
+        change = changes([np.array([a]) for a in x], 63)
+        bar = 64 * torch.finfo(torch.float64).eps
+        assert (abs(first - gradient) <= bar * (abs(gradient) + steps)).all()
+        assert (abs(second - hessian) <= bar * (abs(hessian) + change)).all()
+
+
+@pytest.mark.usefixtures("with_and_without_kernel")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_hessian_is_symmetric(dtype: torch.dtype) -> None:
     """Two derivatives in either order, at points where they differed by their own size."""

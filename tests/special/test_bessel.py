@@ -135,6 +135,19 @@ def test_integral_of_the_ratio(nu: float) -> None:
     )
 
 
+@pytest.mark.usefixtures("with_and_without_kernel")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_integral_far_up_and_down(dtype: torch.dtype) -> None:
+    """Ends so far apart, or so high, that the integral is their distance to the precision."""
+    eps, most = torch.finfo(dtype).eps, torch.finfo(dtype).max
+    for low, high in ((0.125, eps**-2), (0.125, most / 4), (most / 4, most / 2)):
+        ends = [torch.tensor(a, dtype=dtype) for a in (low, high)]
+        for nu in (1.0, 63.0, torch.tensor(1.0, dtype=dtype), torch.tensor(63.0, dtype=dtype)):
+            up, down = bessel_ratio_integral(nu, *ends), bessel_ratio_integral(nu, *ends[::-1])
+            torch.testing.assert_close(up, ends[1] - ends[0], rtol=4 * eps, atol=0)
+            torch.testing.assert_close(down, ends[0] - ends[1], rtol=4 * eps, atol=0)
+
+
 # Zero, and every order of magnitude.
 POINTS = torch.tensor([0.0, 1e-3, 0.5, 11.9, 30.1, 400.0, 2e4], dtype=torch.float64)
 RATIOS = torch.tensor([0.0, 0.01, 0.3, 0.7, 0.95], dtype=torch.float64)

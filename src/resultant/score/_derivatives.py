@@ -135,7 +135,7 @@ def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Ten
 
     Two sums of two terms that may cancel: the difference of the two ratios, which is small where
     both ratios are near one, and the difference of r, which is small where the tilt is. The sum of
-    the smaller terms is used.
+    the smaller terms is used; where squares underflow, the second, in which nothing cancels there.
     """
     if compiled.available(rho, kappa, tau):
         return partials(rho, kappa, tau, p, by_tau=False)[0]
@@ -154,7 +154,7 @@ def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Ten
         lambda e: ratio_difference(e, kappa, x1, h), e, torch.minimum(tilt.y0, y1)
     )
     lead, rest = tilt.t * rho * r1, kappa * inner_ratio_difference(e, tilt.y0, y1, h)
-    small = lead.abs() + rest.abs() < change.abs() + turn
+    small = (lead.abs() + rest.abs() < change.abs() + turn) | (tilt.y0 + y1 < 1e-30)
     return torch.where(small, lead + rest, change - turn)
 
 

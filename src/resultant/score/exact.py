@@ -59,10 +59,10 @@ def vmf_score(
 
     The difference of two scores has an error of up to :math:`3\epsilon/\tau`: compare scores at
     tau >= 7.6e-6 in float32 and 1.4e-14 in float64, as `class_scores` does. The error of a first or
-    second derivative is at most 48 eps of the derivative and of its change under a change of rho,
+    second derivative is at most 64 eps of the derivative and of its change under a change of rho,
     kappa and tau by their own sizes; at rho = -1 and kappa near 1/tau this change is large. Second
-    derivatives hold in float32 up to kappa = 1e12. Results below the smallest normal number of the
-    dtype are lost.
+    derivatives hold up to kappa = 1e12 in float32 and 1e100 in float64. Results below the smallest
+    normal number of the dtype are lost.
 
     Args:
         rho: Cosine in [-1, 1]; rounding beyond is clamped.

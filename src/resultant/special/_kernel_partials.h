@@ -64,8 +64,9 @@ INLINE void partials_block(T *by_kappa, T *by_tau, const Expansion *e, const Exp
         const T sum = x1[i] + FABS(along);
         const T gap = along >= 0 ? across / (sum > TINY ? sum : TINY) : x1[i] - along;
         const T turn = r1 * gap, lead = t[i] * cosine * r1, other = kappa[i] * step.dr[i];
-        /* Of two sums the one whose terms are smaller. */
-        const int small = FABS(lead) + FABS(other) < FABS(step.dR[i]) + turn;
+        /* Of two sums the one whose terms are smaller; the other's terms vanish with the squares. */
+        const int small = FABS(lead) + FABS(other) < FABS(step.dR[i]) + turn
+                          || y0[i] + y1[i] < (T)1e-30;
         by_kappa[i] = small ? lead + other : step.dR[i] - turn;
         /* t + kappa rho, which cancels near rho = -1 */
         const T product = kappa[i] * cosine, lost = FMA(kappa[i], cosine, -product);

@@ -64,8 +64,9 @@ class Lower:
         """Compute ``phi(y1) - phi(y0)`` for ``h = y1 - y0``, and ``r(y1)`` if requested."""
         p1 = point(self.e, y1)
         ds = h / (self.p0.s + p1.s)
-        # ds - a log(1 + x) with x = ds g0, in two parts: a factor a would scale an underflow of x.
-        x = ds * self.p0.g
+        # ds - a log(1 + x) with x = ds g0, in two parts: a factor a would scale an underflow of x,
+        # and the error of a logarithm below the smallest normal number.
+        x = torch.nn.functional.hardshrink(ds * self.p0.g, torch.finfo(ds.dtype).tiny)
         rest = _add(self.corrections(ds, p1), x - torch.log1p(x), self.e.order)
         phi = torch.addcmul(rest, ds, self.share)
         if not (with_ratio or self.e.shift):
@@ -253,7 +254,9 @@ def phi_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
         h = (x1 - x0) * (x1 + x0)
         return Lower(e, x0 * x0).phi_difference(x1 * x1, h, with_ratio=False)[0]
 
-    return _along(step, nu, x0, x1)
+    # Upwards: far downwards, a quotient of the ends would round to zero.
+    size = _along(step, nu, torch.minimum(x0, x1), torch.maximum(x0, x1))
+    return torch.where(x1 < x0, -size, size)
 
 
 def shortfall(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:

@@ -100,9 +100,15 @@ rise_step = elementwise(
     None,
 )
 
+
+def _integral_value(nu: Number, lower: Tensor, upper: Tensor) -> Tensor:
+    start, end = bounded(lower, 2.2), bounded(upper, 2.2)
+    return phi_step(nu, start, end) + ((upper - lower) - (end - start))
+
+
 # ratio_integral(nu, lower, upper): the integral of R_nu.
 ratio_integral = elementwise(
-    phi_step,
+    _integral_value,
     None,
     lambda nu, lower, upper: -ratio(nu, lower, 0),
     lambda nu, lower, upper: ratio(nu, upper, 0),
