@@ -112,6 +112,9 @@ def test_covariance_matrix() -> None:
     torch.testing.assert_close(
         VonMisesFisher(axis(3), 0.0).covariance_matrix, torch.eye(3, dtype=torch.float64) / 3
     )
+    # The square of this concentration is infinite in float32.
+    narrow = VonMisesFisher(axis(3).float(), 1e21).covariance_matrix
+    torch.testing.assert_close(narrow.diagonal()[1:], torch.full((2,), 1e-21), rtol=1e-6, atol=0)
 
 
 @pytest.mark.slow
@@ -130,3 +133,25 @@ def test_a_distribution_built_inside_a_compiled_function() -> None:
         torch.autograd.grad(sum(a.sum() for a in whole), kappa) for whole in (ours, expected)
     )
     torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_samples_of_a_compiled_function() -> None:
+    """Two draws differ, a seed repeats them, and the mean moves with kappa by the variance."""
+    loc, kappa = direction(3), double(3.0).requires_grad_()
+
+    def draw(kappa: Tensor) -> tuple[Tensor, Tensor]:
+        law = VonMisesFisher(loc, kappa)
+        return law.rsample((4000,)) @ loc, law.rsample((4000,)) @ loc
+
+    compiled = torch.compile(draw, fullgraph=True, backend="aot_eager")
+    torch.manual_seed(0)
+    first, second = compiled(kappa)
+    assert not torch.equal(first, second)
+    torch.manual_seed(0)
+    assert torch.equal(first, compiled(kappa)[0])
+    law = VonMisesFisher(loc, kappa.detach())
+    spread = (law.variance_along / 4000).sqrt()
+    assert (first.mean() - law.mean @ loc).abs() <= 5 * spread
+    (moved,) = torch.autograd.grad(first.mean(), kappa)
+    torch.testing.assert_close(moved, law.variance_along, rtol=0.05, atol=0)

@@ -246,7 +246,7 @@ def class_scores(
 
     The scores are differentiable in z, not in state, targets and offset. The cosines are never
     computed in less than float32. The difference of two scores has an error of up to
-    :math:`3\epsilon/\tau`, so tau and :math:`\tau_c^\star` must be at least 2^-17 = 7.6e-6 where
+    :math:`12\epsilon/\tau`, so tau and :math:`\tau_c^\star` must be at least 2^-17 = 7.6e-6 where
     scores compute in float32 and 2^-46 = 1.4e-14 in float64. A class without samples (kappa = 0
     and mu = e_1, see `ClassStatistics`) counts in the mean gain and may win: leave such classes
     out of the state.

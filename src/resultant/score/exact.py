@@ -9,8 +9,9 @@ with :math:`\rho=\mu^\top z` and :math:`t=1/\tau`,
     \tilde\kappa^2 = \kappa^2 + 2\kappa t\rho + t^2, \quad \nu = p/2-1
 
 (eq:main-exact). The difference is computed as a whole (`resultant.special.differences`), so the
-error of q is relative to its own size, in float64 and in float32. All functions broadcast, keep
-dtype and device, and are differentiable in rho, kappa and tau.
+error of q is relative to its own size, in float64 and in float32; where q passes zero, to that of
+:math:`\rho\,\partial_\rho q`. All functions broadcast, keep dtype and device, and are
+differentiable in rho, kappa and tau.
 
 The cosine rho usually comes from a matrix product, and its error becomes
 :math:`\partial q = (\kappa t/\tilde\kappa) R_\nu(\tilde\kappa)\,\partial\rho`. With TF32 or
@@ -57,7 +58,7 @@ def vmf_score(
 ) -> Tensor:
     r"""Compute the exact score :math:`q=\log\mathbb E\exp(z^\top X/\tau)` (eq:main-exact).
 
-    The difference of two scores has an error of up to :math:`3\epsilon/\tau`: compare scores at
+    The difference of two scores has an error of up to :math:`12\epsilon/\tau`: compare scores at
     tau >= 7.6e-6 in float32 and 1.4e-14 in float64, as `class_scores` does. The error of a first or
     second derivative is at most 64 eps of the derivative and of its change under a change of rho,
     kappa and tau by their own sizes; at rho = -1 and kappa near 1/tau this change is large. Second

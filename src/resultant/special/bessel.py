@@ -31,8 +31,9 @@ from resultant.special.ratio import gap_inverse, ratio, ratio_integral, ratio_in
 def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
     r"""The logarithm of the modified Bessel function of the first kind, :math:`\log I_\nu(x)`.
 
-    The error is at most 1e-14 (5e-6 in float32) relative to max(1, :math:`|\log I_\nu(x)|`), and at
-    nu = 0 at most 2e-14 (5e-6) relative to :math:`|\log I_0(x)|`.
+    The error is at most 1e-14 (5e-6 in float32) relative to max(1, :math:`|\log I_\nu(x)|`), for
+    orders in a tensor 3e-14 (5e-6), and at nu = 0 at most 3e-14 (5e-6) relative to
+    :math:`|\log I_0(x)|`.
 
     Args:
         nu: Order >= 0, a number or a tensor without gradient that broadcasts with ``x``.

@@ -30,6 +30,8 @@ def angle(kappa: Tensor, p: int, generator: torch.Generator | None = None) -> Te
 
     Under ``torch.func.vmap`` its argument ``randomness`` is obeyed.
     """
+    if torch.compiler.is_compiling():
+        return _Reverse.apply(kappa, p, generator)  # type: ignore[return-value]
     if is_transformed():
         # A draw that does nothing: a batch of draws makes a batch of angles, one draw makes one,
         # and vmap raises where it forbids draws.
@@ -37,16 +39,35 @@ def angle(kappa: Tensor, p: int, generator: torch.Generator | None = None) -> Te
     return _Angle.apply(kappa, p, generator)  # type: ignore[return-value]
 
 
-class _Angle(torch.autograd.Function):
+class _Reverse(torch.autograd.Function):
+    """Samples and their velocity as two operations, for torch.compile, which cannot trace a
+    rejection; a seed that the compiled program draws makes the first a function."""
+
+    @staticmethod
+    def forward(kappa: Tensor, p: int, generator: torch.Generator | None) -> Tensor:
+        seed = torch.randint(2**62, (), device=kappa.device, generator=generator)
+        return torch.ops.resultant.sample_angle(kappa, seed, p)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        kappa, ctx.p, _ = inputs
+        ctx.save_for_backward(kappa, output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+        kappa, theta = ctx.saved_tensors
+        return grad * torch.ops.resultant.angle_velocity(kappa, theta, ctx.p), None, None
+
+
+class _Angle(_Reverse):
     @staticmethod
     def forward(kappa: Tensor, p: int, generator: torch.Generator | None) -> Tensor:
         return sample_angle(p, kappa.reshape(-1), generator).reshape(kappa.shape)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        kappa, ctx.p, _ = inputs
-        ctx.save_for_backward(kappa, output)
-        ctx.save_for_forward(kappa, output)
+        _Reverse.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(inputs[0], output)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
@@ -128,3 +149,20 @@ def velocity(p: int, kappa: Tensor, theta: Tensor) -> Tensor:
         log_sin = torch.log1p((2 * s * (cot * c - s)).clamp_min(-1 + 1e-16))
         total += weight * (lead - drop) * ((p - 2) * log_sin - kappa * drop).exp()
     return side * reach * total
+
+
+def _seeded(kappa: Tensor, seed: Tensor, p: int) -> Tensor:
+    generator = torch.Generator(kappa.device).manual_seed(int(seed))
+    return sample_angle(p, kappa.reshape(-1), generator).reshape(kappa.shape)
+
+
+_OPERATORS = torch.library.Library("resultant", "FRAGMENT")
+for _name, _second, _function in (
+    ("sample_angle", "seed", _seeded),
+    ("angle_velocity", "theta", lambda kappa, theta, p: velocity(p, kappa, theta)),
+):
+    _OPERATORS.define(f"{_name}(Tensor kappa, Tensor {_second}, int p) -> Tensor")
+    _OPERATORS.impl(_name, _function, "CompositeExplicitAutograd")
+    torch.library.register_fake(
+        f"resultant::{_name}", lambda kappa, *_: kappa.new_empty(kappa.shape), lib=_OPERATORS
+    )

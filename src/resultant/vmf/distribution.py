@@ -219,12 +219,12 @@ class VonMisesFisher(Distribution):
     @property
     def variance_along(self) -> Tensor:
         r"""The variance of :math:`\mu^\top X`, :math:`A_p'(\kappa)`."""
-        return ratio(self._nu, self._kappa, 1).to(self.loc.dtype)
+        return ratio(self._nu, self.concentration.double(), 1).to(self.loc.dtype)
 
     @property
     def variance_across(self) -> Tensor:
         r"""The variance in each direction orthogonal to the mean, :math:`A_p(\kappa)/\kappa`."""
-        return inner(self._nu, self._kappa**2, 0).to(self.loc.dtype)
+        return inner(self._nu, self.concentration.double() ** 2, 0).to(self.loc.dtype)
 
     @property
     def variance(self) -> Tensor:
