@@ -6,6 +6,7 @@ An overview needs no torch and no features, and answers at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,8 +101,9 @@ def _names(what: Sequence[str]) -> list[str]:
     known = {word: n for n, e in entries.items() for word in (n, e.label, page_name(e.label))}
     for name in what:
         if name != "claims" and name not in known:
-            rule = f"list, all, claims, run PLAN, {', '.join(known)}"
-            raise ValueError(f"expected one of {rule}, got {name!r}")
+            rule = "expected list, all, claims, run PLAN, or names that reproduce list shows"
+            close = "".join(f"; {match}?" for match in get_close_matches(name, known, 1))
+            raise ValueError(f"{rule}, got {name!r}{close}")
     return [known[name] for name in what if name != "claims"]
 
 

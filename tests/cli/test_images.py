@@ -116,7 +116,7 @@ def test_long_tailed_subset_of_parquet(
     words = ["--long-tail", "5", "--subset-seed", "1", "--objective", "contrastive"]
     assert train(tmp_path, tmp_path / "out", *words, "--no-classification-view") == 0
     shown = capsys.readouterr()
-    assert "images: 16 train, 6 val images, 3 classes of 10 to 2 training images" in shown.err
+    assert "images: 16 train, 6 val images, 3 classes of 2 to 10 training images" in shown.err
     result = record(tmp_path / "out")
     assert result["probes"].keys() == {"long_tail", "balanced"} and "chosen" not in result
     assert result["held_out"] == "val" and "classifier" not in result
@@ -140,6 +140,7 @@ def test_broken_images_stop_the_training_or_are_skipped(
     assert train(data, out, *words) == 2
     *_, last = capsys.readouterr().err.splitlines()
     assert re.match(rf"resultant: expected {folder}/\d\.png to be a whole image, got", last)
+    assert "; --skip-broken leaves broken images out" in last
     assert not list(out.rglob("native*.safetensors")) and not (out / "records.jsonl").exists()
     assert train(data, out, *words, "--skip-broken", "--delete-store") == 0
     shown = capsys.readouterr().err
@@ -185,13 +186,19 @@ def test_killed_and_resumed_is_uninterrupted(
         (["--data", "PHOTOS", "--batch-size", "12"], "--batch-size of 11 or less, the number of"),
         (["--data", "PHOTOS", "--long-tail", "9"], "expected an imbalance of at most 1, which"),
         (["--data", "PHOTOS", "--pretrained", "--weights", "a"], "pretrained or weights, got both"),
+        (["--data", "PHOTOS", "--train-list", "ONE"], "two classes or more, got one class: 7"),
     ],
 )
 def test_refused_before_any_work(
     words: list[str], message: str, photos: Path, tmp_path: Path, capsys: Shown
 ) -> None:
+    one = tmp_path / "one.txt"
+    paths = [path.relative_to(photos) for path in sorted(photos.rglob("*.png"))[:8]]
+    one.write_text("".join(f"{path},7\n" for path in paths))
+
     def named(text: str) -> str:
-        return text.replace("NOWHERE", str(tmp_path / "no")).replace("PHOTOS", str(photos))
+        text = text.replace("ONE", str(one)).replace("PHOTOS", str(photos))
+        return text.replace("NOWHERE", str(tmp_path / "no"))
 
     call = ["train", "images", *SMALL.split(), "--out", str(tmp_path / "out"), "--workers", "0"]
     assert cli.main([*call, *map(named, words)]) == 2

@@ -209,6 +209,23 @@ def test_arguments_and_status(command: Any) -> None:
     assert cli.main(["test", "--number", "many"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["probe", "a", "--seed", "x"],
+            "expected an integer for --seed, got 'x'; resultant",
+        ),
+        (["probe", "a", "--momentum", "x"], "expected a number for --momentum, got 'x'; "),
+        (["probe", "a", "--epochs", "0"], "resultant: expected epochs >= 1, got 0; "),
+        (["analyze", "--temperature", "x"], "expected a number for --temperature, got 'x'; "),
+        (["train"], "expected one of cifar-controlled, cifar-official, imagenet-lt, "),
+    ],
+)
+def test_usage_errors_in_plain_words(arguments: list[str], message: str, capsys: Shown) -> None:
+    assert cli.main(arguments) == 2 and message in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["--help"], ["probe", "--help"]])

@@ -201,7 +201,7 @@ def test_folders_of_shards(kind: str, nested: bool, tmp_path: Path) -> None:
 
 
 def test_shards_of_different_arrays_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"folder of shards of one kind .* got none"):
+    with pytest.raises(ValueError, match=r"folder of feature files of one kind .* got none"):
         FeatureStore.open(tmp_path)
     for i, width in enumerate((4, 5)):
         given = {"features": torch.ones(3, width), "labels": torch.arange(3)}

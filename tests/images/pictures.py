@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torchvision.transforms import functional
 
-# Typed for tensors only.
-tv: Any = functional
+from resultant._core.vision import vision_module
+
+# Also if the compiled operators of torchvision do not fit torch, as tests of this folder import it.
+tv = vision_module("torchvision.transforms.functional")
 
 SIZE = 32
 GREY = (128, 128, 128)

@@ -139,7 +139,7 @@ def test_exit_of_a_plan(left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["tab-1"], "expected one of list, all, claims, run PLAN, angular-training"),
+        (["table-99"], "or names that reproduce list shows, got 'table-99'; table-"),
         (["run"], "expected run and one plan (main, joint"),
         (
             ["table-01", "--records", "none.jsonl"],

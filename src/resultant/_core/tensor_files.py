@@ -65,6 +65,12 @@ def save(path: str | os.PathLike[str], tensors: dict[str, Tensor], about: dict[s
     write_tensors(path, contiguous, {KEY: text})
 
 
+def require_name(path: Path) -> None:
+    """Raise unless the name of a file to write ends in .safetensors."""
+    if path.suffix != ".safetensors":
+        raise ValueError(f"expected a name that ends in .safetensors, got {path}")
+
+
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
     """Write a safetensors file that is complete or absent; raise an OSError if the disk is full."""
     if KEY not in metadata:
@@ -104,7 +110,8 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any
     tensors, metadata = load_tensors(path)
     about = metadata_of(metadata)
     if about is None:
-        raise ValueError(f"expected a file with metadata {KEY!r}, got none in {path}")
+        rule = f"expected {path} to hold a network, a checkpoint or a classifier"
+        raise ValueError(f"{rule}, with metadata {KEY!r}, got none")
     if about.pop(CHECKSUM, None) not in (None, checksum(tensors, json.dumps(about))):
         raise ValueError(f"expected the checksum of its content in {path}, got another: damaged")
     return tensors, about

@@ -22,8 +22,19 @@ OK, FAILED, WRONG_USE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 # first one that fails, so an error of all processes appears once.
 PATIENCE = 5.0
 
-# Parts of a usage error that repeat the help.
-HELP = ("Argument helptext", "For full helptext")
+# Parts of a usage error that repeat the help, and a title.
+HELP = ("Argument helptext", "For full helptext", "Value error")
+# Usage errors of tyro, and the same in plain words.
+PLAIN = (
+    (r"^Error parsing (?!-)\w+: ", ""),
+    (r"^Error parsing (--\S+): invalid literal .*: (\S+)$", r"expected an integer for \1, got \2"),
+    (r"^Error parsing (--\S+): could not convert .*: (\S+)$", r"expected a number for \1, got \2"),
+    (
+        r"^Error parsing (--\S+): no type matching \{None\}\|\w+ .* from \[(\S+)\]\..*$",
+        r"expected a number for \1, got \2",
+    ),
+    (r"^Expected one of \{(.*)\}$", r"expected one of \1, got none"),
+)
 
 # Messages of torch, oneDNN, Arrow, CUDA, Python and the loader of libraries about memory, of which
 # a thread takes some too, and the sizes in messages.
@@ -110,7 +121,9 @@ def unframed(text: str) -> str:
             parts.append([])
         elif not line.startswith(("╭", "╰", "+")):
             parts[-1].append(inner)
-    joined = (one_line(" ".join(part)).rstrip(".") for part in parts)
+    joined = [one_line(" ".join(part)).rstrip(".") for part in parts]
+    for pattern, plain in PLAIN:
+        joined = [re.sub(pattern, plain, part) for part in joined]
     return shortened("; ".join(part for part in joined if part and not part.startswith(HELP)))
 
 
@@ -123,7 +136,7 @@ def message_of(error: BaseException) -> str:
         message = f"{error.strerror}{where}"
     else:
         message = str(error) or type(error).__name__
-    return shortened(one_line(message))
+    return shortened("; ".join(filter(None, (one_line(message), getattr(error, "remedy", "")))))
 
 
 def lost_process(error: BaseException) -> str | None:

@@ -24,15 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Analyze(FeatureOptions):
-    """Analyze frozen features: recommend a realization and beta, and show the reasons.
+    """Analyze frozen features: recommend a classification rule, and show the reasons.
 
-    Prints a summary of ten lines and writes a folder with index.html, results.json and tables.
-    FEATURES is a file (.safetensors, .npz, .npy, .parquet, .csv, .pt, .arrow or .h5ad) or a folder
-    of such files, also of Hugging Face datasets; without FEATURES, the features shipped with the
-    package are analyzed. The labels of x.npy are read from x_labels.npy or labels.npy in the same
-    folder. With --engine ray, FEATURES is a folder of
-    Parquet files or a pattern, and the work runs on the cluster of RAY_ADDRESS, or on the CPUs of
-    this machine.
+    Prints a summary and writes a folder with index.html, results.json and tables. FEATURES is a
+    file (.safetensors, .npz, .npy, .parquet, .csv, .pt, .arrow or .h5ad) or a folder of such files,
+    also of Hugging Face datasets; without FEATURES, the features shipped with the package are
+    analyzed. The labels of x.npy are read from x_labels.npy or labels.npy in the same folder. For
+    the engine ray, FEATURES is a folder of Parquet files or a pattern, and the work runs on the
+    cluster of RAY_ADDRESS, or on the CPUs of this machine.
 
     Examples:
       resultant analyze features.safetensors
@@ -51,7 +50,7 @@ class Analyze(FeatureOptions):
     fit_fraction: Annotated[Optional[float], shown_default("FRACTION", "1")] = None
     """Fraction of the training rows to fit; losses and gradients are compared on the others."""
     skip_unknown_classes: bool = False
-    """Leave out rows to choose or judge by whose class has no training row."""
+    """Leave out validation and test rows whose class has no training row."""
     engine: Literal["local", "ray"] = "local"
     """Run in this process, or on Ray."""
 
@@ -95,6 +94,9 @@ def _analyze(options: Analyze, fits: ReferenceProcess | None) -> None:
         source = options.path or stack.enter_context(packaged_file())
         if "://" not in str(source):
             refuse_network(source)
+        elif not on_ray:
+            rule = "expected a file or a folder of features; only --engine ray reads URLs"
+            raise ValueError(f"{rule}, got {source}")
         if on_ray:
             names = options.features, options.labels, options.identities
             prepared = prepare(open_store(source, *names))

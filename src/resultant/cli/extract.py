@@ -110,12 +110,14 @@ def extract(options: Extract) -> None:
 def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
     """Open the network and its images; all options are checked before any image is read."""
     from resultant._core.network_files import find_network
+    from resultant._core.tensor_files import require_name
     from resultant.images.cifar import load_cifar
     from resultant.training import extract as extraction
 
     if (options.path is None) == (options.model is None):
         got = "neither" if options.path is None else "both"
         raise ValueError(f"expected the file of a network or --model NAME, got {got}")
+    require_name(options.out)
     changes: dict[str, Any] = {
         name: value
         for name in ("long_tail", "subset_seed")

@@ -38,12 +38,11 @@ class FeatureOptions:
     identities: Labels = None
     """Array or column that identifies each row by an integer or a string."""
     temperature: Annotated[Optional[float], shown_default("TAU", "chosen")] = None
-    """Temperature tau of the scores; without it, rows that do not judge choose one."""
+    """Temperature tau of the scores; by default chosen without the held-out rows."""
     references: Literal["none", "fast", "all"] = "fast"
-    """scikit-learn's logistic regression, LDA, kNN and others to compare with; fast fits some to
-    fewer rows."""
+    """Classifiers of scikit-learn to compare with; fast fits some of them to fewer rows."""
     calibration: Literal["scale", "sigmoid", "isotonic"] = "scale"
-    """Calibration of probabilities: a factor of the scores, then scikit-learn's per class."""
+    """Calibration of probabilities: a factor of the scores, or also a function per class."""
     estimator: Estimator = "mle"
     """Estimator of the concentrations kappa from the lengths of the class means."""
     drop_zero_rows: bool = False
@@ -51,7 +50,7 @@ class FeatureOptions:
     figures: bool = False
     """Also write each figure as PDF and PNG."""
     device: Device = "cpu"
-    """cpu, cuda, cuda:N or auto; cpu with --engine ray."""
+    """cpu, cuda, cuda:N or auto."""
 
     def check(self) -> None:
         """Raise if the report cannot be written, or the temperature is out of range: before the

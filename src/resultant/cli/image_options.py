@@ -92,7 +92,7 @@ def open_splits(
             log.print(f"  and {len(splits.skipped) - SHOWN:,} more", highlight=False)
     sizes = {"train": splits.train, **splits.held_out_splits}
     numbers = ", ".join(f"{len(source):,} {name}" for name, source in sizes.items())
-    counts = splits.counts
-    classes = f"{splits.num_classes:,} classes of {int(counts.max()):,} to {int(counts.min()):,}"
+    ends = sorted({int(splits.counts.min()), int(splits.counts.max())})
+    classes = f"{splits.num_classes:,} classes of {' to '.join(f'{n:,}' for n in ends)}"
     log.print(f"{config.dataset}: {numbers} images, {classes} training images", highlight=False)
     return splits

@@ -31,12 +31,12 @@ def import_proco(options: ImportProco) -> None:
     """Convert a checkpoint and print its contents."""
     from rich.table import Table
 
+    from resultant._core.tensor_files import require_name
     from resultant.cli.progress import open_console
     from resultant.training.proco_checkpoint import RECIPES, convert, is_converted
 
     out = options.out
-    if out.suffix != ".safetensors":
-        raise ValueError(f"expected a name that ends in .safetensors, got {out}")
+    require_name(out)
     if is_converted(options.path, out):
         # A process may have been killed after it had renamed the file.
         remove_leftovers(out)

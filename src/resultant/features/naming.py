@@ -68,8 +68,9 @@ def shards(folder: Path) -> list[Shard]:
     )
     kinds = sorted({path.suffix for path in files})
     if len(kinds) != 1:
-        rule = f"expected {folder} to be a folder of shards of one kind ({', '.join(KINDS)})"
-        raise ValueError(f"{rule}, got {' and '.join(kinds) or 'none'}")
+        rule = f"expected {folder} to be a folder of feature files of one kind ({', '.join(KINDS)})"
+        none = "none; of images, resultant extract writes the features"
+        raise ValueError(f"{rule}, got {' and '.join(kinds) or none}")
     return [_shard(folder, path) for path in files]
 
 

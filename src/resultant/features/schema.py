@@ -78,7 +78,7 @@ def number_of_classes(where: str, arrays: Mapping[str, Tensor], declared: int | 
         if bad.any():
             i = int(bad.nonzero()[0])
             rule = f"expected {name} of {where} in [0, {number})"
-            hint = "; labels count the classes, other numbers can be stored as strings"
+            hint = "; labels number the classes from 0, or are strings"
             hint *= declared is None
             raise ValueError(f"{rule}, got {int(labels[i])} at row {i}{hint}")
         largest = max(largest, int(labels.max()))

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant._core.tensor_files import write_tensors
+from resultant._core.tensor_files import require_name, write_tensors
 from resultant._core.text import printable
 from resultant.features.naming import Names, full_name, split_part, what_of
 from resultant.features.numpy_files import as_tensor, map_npy
@@ -309,8 +309,7 @@ def write_store(
         (2, 2)
     """
     path = Path(path)
-    if path.suffix != ".safetensors":
-        raise ValueError(f"expected a name that ends in .safetensors, got {path}")
+    require_name(path)
     try:
         header = {"format": FORMAT, "metadata": json.dumps(dict(metadata or {}), allow_nan=False)}
     except (TypeError, ValueError) as error:

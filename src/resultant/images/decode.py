@@ -30,7 +30,13 @@ SEVERAL_PICTURES = "MPO"
 
 
 class ImageError(ValueError):
-    """Image that is missing or broken, in one line that names the image."""
+    """Image that is missing or broken, in one line that names the image.
+
+    Attributes:
+        remedy: Advice that the command adds to the line.
+    """
+
+    remedy = "--skip-broken leaves broken images out, except of CIFAR"
 
 
 def decode(data: bytes, name: str) -> Image:

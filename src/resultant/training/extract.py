@@ -13,6 +13,7 @@ from torch import Tensor
 
 from resultant._core.files import require_writable_file
 from resultant._core.network_files import Location
+from resultant._core.tensor_files import require_name
 from resultant._core.text import one_line
 from resultant.features.rows import MemoryRows
 from resultant.features.schema import require_vectors
@@ -201,8 +202,7 @@ def extract(
             ``dtype``.
     """
     out = Path(out)
-    if out.suffix != ".safetensors":
-        raise ValueError(f"expected a name that ends in .safetensors, got {out}")
+    require_name(out)
     require_writable_file(out)
     if dtype not in ("float16", "float32"):
         raise ValueError(f"expected dtype to be float16 or float32, got {dtype!r}")

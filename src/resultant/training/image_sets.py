@@ -137,6 +137,9 @@ def train_images(
         rule = "expected one run and no gradient epochs for images"
         raise ValueError(f"{rule}, got {len(job.runs)} runs and epochs {job.gradient_epochs}")
     # Before images are read: errors of the settings.
+    if data.num_classes < 2:
+        got = ", ".join(data.class_names)
+        raise ValueError(f"expected images of two classes or more, got one class: {got}")
     require_batches(len(data.train), config.batch_size)
     model_settings(config.architecture)
     if config.pretrained or config.weights is not None:
