@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from difflib import get_close_matches
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from resultant._core.termination import TerminatedError, terminable
@@ -189,6 +189,7 @@ def run(arguments: Sequence[str]) -> int:
     return OK if status is None else int(status)
 
 
+@cache
 def plugins() -> dict[str, EntryPoint]:
     """Return the commands of other distributions by name, not loaded."""
     from importlib.metadata import entry_points
