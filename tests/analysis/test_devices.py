@@ -32,6 +32,7 @@ from resultant.analysis import (
     self_inclusion,
 )
 from resultant.analysis.decisions import grid_policies
+from resultant.analysis.pairs import choose_pairs
 from resultant.score import _backends
 
 F64 = torch.float64
@@ -201,8 +202,8 @@ def test_splits_and_identities(on_device: AbstractContextManager[object]) -> Non
         "gradients": lambda s: compare_gradients(s, 50, gamma=1.0, seed=1),
         "inclusion": lambda s: self_inclusion(s, 60),
         "same": lambda s: same_state(s, 0.5, gamma=-1.0, per_class=2),
-        "boundaries": lambda s: boundary_displacement(s, 1, beta=0.5, seed=1),
-        "margins": lambda s: margin_directions(s, 1, realization="angular", seed=1),
+        "boundaries": lambda s: boundary_displacement(s, choose_pairs(s, 1, 1), beta=0.5),
+        "margins": lambda s: margin_directions(s, choose_pairs(s, 1, 1), realization="angular"),
     }
     space = small_space(estimator="banerjee", **options)
     expected = {name: question(space).to_dict() for name, question in questions.items()}

@@ -16,6 +16,7 @@ from resultant.analysis import (
     margin_directions,
     typical_margins,
 )
+from resultant.analysis.pairs import choose_pairs
 from resultant.decisions.binary_model import BinaryModel
 from resultant.decisions.pairs import select_pairs
 
@@ -32,7 +33,7 @@ def arc_root(f, theta: float) -> tuple[int, float]:
 
 @pytest.mark.slow
 def test_boundaries_against_brent(small: FrozenSpace) -> None:
-    result = boundary_displacement(small, per_type=2)
+    result = boundary_displacement(small, choose_pairs(small, 2))
     chosen = select_pairs(small.state, small.groups, 2, 0)
     assert torch.equal(result.pairs, chosen.pairs) and len(result.pairs) == 24
     assert result.kind == tuple(k for k in ("HH", "HM", "HT", "MM", "MT", "TT") for _ in range(4))
@@ -83,7 +84,7 @@ def test_few_classes_use_all_pairs() -> None:
 
 
 def test_margin_directions_against_definition(small: FrozenSpace) -> None:
-    result = margin_directions(small, per_type=2)
+    result = margin_directions(small, choose_pairs(small, 2))
     before, after = (scores(small, name, 0, 0, small.test[:]) for name in ("native", "temperature"))
     y, rho = small.test_labels.numpy(), rows(small.test[:]) @ small.state.mu.numpy().T
     g = np.array([ratio(P, k) for k in small.state.kappa.tolist()]) / TAU
@@ -101,13 +102,13 @@ def test_margin_directions_against_definition(small: FrozenSpace) -> None:
     assert 0.5 < covered / total < 1 and result.certified_wrong == 0
     assert sum(kind["incidences"] or 0 for kind in result.by_kind.values()) == total
     assert len(result.linear) == len(result.exact) == total
-    pieces = margin_directions(small, per_type=2, chunk=31)
+    pieces = margin_directions(small, choose_pairs(small, 2), chunk=31)
     assert (pieces.agreement, pieces.coverage) == (result.agreement, result.coverage)
 
 
 @pytest.mark.slow
 def test_typical_margins_against_definition(small: FrozenSpace) -> None:
-    result = typical_margins(small, per_type=2)
+    result = typical_margins(small, choose_pairs(small, 2))
     native, y = scores(small, "native", 1, 0, small.test[:]), small.test_labels.numpy()
     state, nu = small.state, P / 2 - 1
     for i, (a, b) in enumerate(result.pairs.tolist()):
@@ -126,5 +127,5 @@ def test_typical_margins_against_definition(small: FrozenSpace) -> None:
     assert result.queries.unique().tolist() == [PER_CLASS]
     assert result.model_correlation is not None and result.model_correlation > 0.3
     assert result.typical_correlation is not None and result.typical_correlation < -0.3
-    pieces = typical_margins(small, per_type=2, chunk=31)
+    pieces = typical_margins(small, choose_pairs(small, 2), chunk=31)
     assert torch.equal(pieces.observed, result.observed)

@@ -129,20 +129,16 @@ def choose_pairs(space: FrozenSpace, per_type: int = 5, seed: int = 0) -> Select
 @torch.no_grad()
 def boundary_displacement(
     space: FrozenSpace,
-    per_type: int = 5,
+    chosen: SelectedPairs | None = None,
     *,
     beta: float = 0.0,
-    seed: int = 0,
-    chosen: SelectedPairs | None = None,
 ) -> BoundaryDisplacement:
     """Move the boundaries of pairs by direct temperature, and predict the move by leading scores.
 
     Args:
         space: The classes; the prior is zero.
-        per_type: Argument of `choose_pairs`.
+        chosen: The pairs, by default those of `choose_pairs`.
         beta: Strength of the target gain.
-        seed: Argument of `choose_pairs`.
-        chosen: The pairs, if already chosen.
 
     Returns:
         The exact and the predicted displacements.
@@ -154,7 +150,7 @@ def boundary_displacement(
         >>> boundary_displacement(FrozenSpace.fit(z, y, z, y)).tally["displaced"]
         6
     """
-    chosen = choose_pairs(space, per_type, seed) if chosen is None else chosen
+    chosen = choose_pairs(space) if chosen is None else chosen
     pairs, state, tau = chosen.pairs, space.state, space.tau
     native = realize(state, Rule(tau))
     before = short_arc_roots(native, pairs)
@@ -231,12 +227,10 @@ def kinds(chosen: SelectedPairs) -> tuple[str, ...]:
 @torch.no_grad()
 def margin_directions(
     space: FrozenSpace,
-    per_type: int = 5,
+    chosen: SelectedPairs | None = None,
     *,
     realization: str = "temperature",
     beta: float = 0.0,
-    seed: int = 0,
-    chosen: SelectedPairs | None = None,
     chunk: int | None = None,
     progress: Progress | None = None,
 ) -> MarginDirections:
@@ -244,11 +238,9 @@ def margin_directions(
 
     Args:
         space: The classes and the queries.
-        per_type: Argument of `choose_pairs`.
+        chosen: The pairs, by default those of `choose_pairs`.
         realization: The realization after the change.
         beta: Strength of the target gain.
-        seed: Argument of `choose_pairs`.
-        chosen: The pairs, if already chosen.
         chunk: Queries per chunk.
         progress: Called with the name of the step and the fraction that is done.
 
@@ -262,7 +254,7 @@ def margin_directions(
         >>> margin_directions(FrozenSpace.fit(z, y, z, y)).certified_wrong
         0
     """
-    chosen = choose_pairs(space, per_type, seed) if chosen is None else chosen
+    chosen = choose_pairs(space) if chosen is None else chosen
     undefined = space.untempered(beta) if realization in TEMPERED else ()
     # Rows: incidences, correct, certified, and certified but wrong.
     tally = torch.zeros(4, len(PAIR_TYPES), dtype=torch.int64)

@@ -52,19 +52,15 @@ class TypicalMargins(Result):
 @torch.no_grad()
 def typical_margins(
     space: FrozenSpace,
-    per_type: int = 5,
-    *,
-    seed: int = 0,
     chosen: SelectedPairs | None = None,
+    *,
     chunk: int | None = None,
 ) -> TypicalMargins:
     """Compare margins of pairs with the errors between both classes, by the native score.
 
     Args:
         space: The classes and the queries; the prior is zero.
-        per_type: Argument of `choose_pairs`.
-        seed: Argument of `choose_pairs`.
-        chosen: The pairs, if already chosen.
+        chosen: The pairs, by default those of `choose_pairs`.
         chunk: Queries per chunk.
 
     Returns:
@@ -77,7 +73,7 @@ def typical_margins(
         >>> typical_margins(FrozenSpace.fit(z, y, z, y)).observed.shape
         torch.Size([6, 2])
     """
-    chosen = choose_pairs(space, per_type, seed) if chosen is None else chosen
+    chosen = choose_pairs(space) if chosen is None else chosen
     pairs, native = chosen.pairs, realize(space.state, Rule(space.tau))
     wrong, number = (torch.zeros(len(pairs), 2, dtype=torch.float64) for _ in range(2))
     rows = member_queries(space, pairs)
