@@ -8,7 +8,7 @@ from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from resultant.report.charts import COLOURS
+from resultant.report import style
 from resultant.training.config import TrainConfig
 from resultant_reproduction.courses import Course, seeds_of
 from resultant_reproduction.evidence import Evidence
@@ -48,6 +48,8 @@ POLICIES = {
     "native": ("native", 0.0),
     **{f"{name} {beta:g}": (name, beta) for name in RULES[1:] for beta in (0.0, 0.5)},
 }
+
+COLOURS = dict(zip(RULES, (style.GREY, style.ORANGE, style.GREEN, style.BLUE), strict=True))
 
 
 def control_config(name: str, objective: str) -> TrainConfig:

@@ -11,7 +11,7 @@ from torch import Tensor
 from resultant._core import chunks
 from resultant.analysis.metrics import class_means
 from resultant.analysis.result import Result, UnansweredError
-from resultant.analysis.sampling import class_rows, owners, rank_in_class
+from resultant.analysis.sampling import class_rows, owners
 from resultant.analysis.space import FrozenSpace, Progress
 from resultant.classes.finite_sample import (
     expected_square_resultant,
@@ -20,6 +20,7 @@ from resultant.classes.finite_sample import (
 )
 from resultant.classes.finite_sample import self_inclusion as expected_inclusion
 from resultant.classes.statistics import ClassStatistics, fit_direction
+from resultant.classifiers.left_out import shuffled_ranks
 from resultant.score.exact import exact_score
 
 SIZES = (5, 10, 20, 50, 100)
@@ -294,7 +295,5 @@ def _deviation(values: Tensor, labels: Tensor, C: int) -> Tensor:
 
 def _evenly(labels: Tensor, classes: Tensor, most: int, seed: int) -> Tensor:
     """Random rows of ``classes`` [C] bool, equally many per class, about ``most`` in all."""
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
-    per_class = max(2, most // int(classes.sum()))
-    first = rank_in_class(labels[order]) < per_class
-    return order[first & classes[labels[order]]].sort().values
+    first = shuffled_ranks(labels, seed) < max(2, most // int(classes.sum()))
+    return (first & classes[labels]).nonzero().squeeze(1)

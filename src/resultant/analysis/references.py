@@ -16,9 +16,9 @@ from torch import Tensor
 
 from resultant.analysis.choice import ChoosingRows
 from resultant.analysis.judging import Batch, FinishedRule
-from resultant.analysis.sampling import rank_in_class
 from resultant.analysis.space import FrozenSpace, unit_chunks
 from resultant.classifiers.calibration import fit_scale, log_losses
+from resultant.classifiers.left_out import shuffled_ranks
 from resultant.classifiers.reference_process import ReferenceProcess
 from resultant.classifiers.references import NEIGHBOURS, Fit, ReferenceFits, Task
 
@@ -323,12 +323,9 @@ def votes(near: Tensor, C: int) -> Tensor:
     return torch.log((count.float() + 1 / C) / (k + 1))
 
 
-def stratified(labels: Tensor, number: float, seed: int = 0) -> Tensor:
+def stratified(labels: Tensor, number: float) -> Tensor:
     """Draw about ``number`` rows, each class in proportion but with two rows or more, in order."""
     if number >= len(labels):
         return torch.arange(len(labels))
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
-    rank = torch.empty_like(order)
-    rank[order] = rank_in_class(labels[order])
     kept = (number / len(labels) * torch.bincount(labels).double()).ceil().clamp_min(2)
-    return (rank < kept[labels]).nonzero().squeeze(1)
+    return (shuffled_ranks(labels) < kept[labels]).nonzero().squeeze(1)

@@ -12,13 +12,6 @@ from torch import Tensor
 from resultant.classes.groups import GROUPS
 from resultant.report import style
 
-COLOURS = {
-    "native": style.GREY,
-    "temperature": style.ORANGE,
-    "preserve": style.GREEN,
-    "angular": style.BLUE,
-    "cosine": style.PURPLE,
-}
 # Colours and shapes of the shot groups, and those of classes without groups.
 GROUP_COLOURS: dict[str, str] = dict(zip(GROUPS, (style.SKY, style.GREEN, style.RED), strict=True))
 GROUP_SHAPES: dict[str, str] = dict(zip(GROUPS, ("circle", "square", "triangle"), strict=True))
