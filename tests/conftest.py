@@ -39,6 +39,9 @@ def pytest_configure(config: pytest.Config) -> None:
     worker = "PYTEST_XDIST_WORKER" in os.environ
     if not worker and config.getoption("numprocesses", None):
         # This process hands the tests to others, and starts them sooner without these imports.
+        from programs import start_server
+
+        start_server()
         return
     # Imported modules and collected tests are hardly garbage, and it takes seconds to see.
     gc.disable()

@@ -1,14 +1,15 @@
 """Programs in processes of their own, which start without the time of the imports.
 
-A server per test process has done the imports and forks a child for every program. Triton's
-kernels are interpreted in the server, which needs no GPU: the import of a kernel decides.
+One server does the imports when the first program comes, for all processes that run tests, and
+forks a child for every program. Triton's kernels are interpreted in the server, which needs no GPU:
+the import of a kernel decides.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,8 +17,22 @@ from pathlib import Path
 
 import pytest
 
+# The path of the server's socket.
+ADDRESS = "RESULTANT_TEST_PROGRAMS"
+
 SERVER = """
-import contextlib, json, os, sys, traceback
+import contextlib, json, os, select, signal, socket, sys, traceback
+
+listener = socket.socket(fileno=int(sys.argv[1]))
+
+
+def asked():
+    # The end of the standard input is that of the process that started this one.
+    return sys.stdin not in select.select([listener, sys.stdin], [], [])[0]
+
+
+if not asked():
+    sys.exit()
 
 import torch
 # Loaded by the first step of an optimizer.
@@ -64,10 +79,11 @@ def run(program, arguments):
     return 0
 
 
-for line in sys.stdin:
-    folder, program, arguments = json.loads(line)
+def serve(connection):
+    folder, program, arguments = json.loads(connection.makefile().readline())
     child = os.fork()
     if child == 0:
+        connection.close()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number, name in ((1, "output"), (2, "errors")):
             os.dup2(os.open(os.path.join(folder, name), os.O_WRONLY), number)
@@ -75,35 +91,59 @@ for line in sys.stdin:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    connection.sendall(f"{status}\\n".encode())
+
+
+# Children that end leave nothing behind.
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+while asked():
+    connection, _ = listener.accept()
+    if os.fork() == 0:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        listener.close()
+        serve(connection)
+        os._exit(0)
+    connection.close()
 """
 
 
-@functools.cache
-def start_server() -> subprocess.Popen[str]:
+def start_server() -> None:
+    """Start the server of this process and of processes that it starts, if there is none."""
+    if ADDRESS in os.environ:
+        return
     environment = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-c", SERVER],
-        env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    with socket.socket(socket.AF_UNIX) as listener:
+        folder = tempfile.TemporaryDirectory(prefix="programs-")
+        path = os.path.join(folder.name, "socket")
+        listener.bind(path)
+        listener.listen()
+        server = subprocess.Popen(
+            [sys.executable, "-c", SERVER, str(listener.fileno())],
+            env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
+        )
+    os.environ[ADDRESS] = path
+    # Kept to the end of this process.
+    _started.append((server, folder))
+
+
+_started: list[object] = []
 
 
 def run_program(program: str, *arguments: object) -> tuple[str, str]:
     """Run a program to its end and return its output and its errors; a program that fails is a
     failure of the test."""
-    server = start_server()
-    assert server.stdin is not None and server.stdout is not None
-    with tempfile.TemporaryDirectory() as folder:
+    start_server()
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as connection:
         output, errors = (Path(folder, name) for name in ("output", "errors"))
         output.touch()
         errors.touch()
-        print(
-            json.dumps([folder, program, list(map(str, arguments))]), file=server.stdin, flush=True
-        )
-        status = server.stdout.readline().strip()
+        connection.connect(os.environ[ADDRESS])
+        request = json.dumps([folder, program, list(map(str, arguments))])
+        connection.sendall(f"{request}\n".encode())
+        status = connection.makefile().readline().strip()
         assert status == "0", errors.read_text() or f"status {status}"
         return output.read_text(), errors.read_text()
 
