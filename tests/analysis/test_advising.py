@@ -91,10 +91,14 @@ def test_snippet_of_the_packaged_file(feature: str, capsys, monkeypatch, tmp_pat
         store = prepare(FeatureStore.open(path)).store
     source = Source(store_code(None), feature, "test", "mle")
     given = None if feature == "encoder" else 0.1
+    if feature == "projection":
+        # A sample of the held-out rows judges, and the snippet draws the same.
+        monkeypatch.setattr("resultant.analysis.advising.JUDGED", 3000)
     advice, _ = advise(
         load_space(store, feature), references="none", temperature=given, source=source
     )
     row = advice.row(advice.advised)
+    assert advice.judged_rows == (3000 if feature == "projection" else 10_000)
     # Rows that the network has seen choose nothing odd.
     assert row.key == "angular" and row.settings["temperature"] == 0.1
     assert row.settings["beta"] == row.settings["prior"] == 0

@@ -284,6 +284,7 @@ def advise(
     warnings += seen_before(settled.accuracy, value(advised), rows.split)
     snippet = reference = ""
     if source is not None:
+        source = replace(source, judged=None if judged is None else len(judged))
         snippet = vmf_snippet(advised, source, metric)
         ahead = best is best_reference and value(best) - value(advised) >= MARGIN
         if ahead and best.rows == len(space.train):

@@ -20,6 +20,7 @@ class Source:
         estimator: Estimator of kappa.
         fit_fraction: Fraction of training rows that are fitted, or None.
         val: Name of the split that chooses, or None.
+        judged: Number of rows that judge, if they are a sample of the split.
     """
 
     opened: str
@@ -28,6 +29,7 @@ class Source:
     estimator: str
     fit_fraction: float | None = None
     val: str | None = None
+    judged: int | None = None
 
     @property
     def apart(self) -> str:
@@ -146,7 +148,14 @@ def _arrays(source: Source) -> str:
             f"{lines}{IDENTITIES}fitted = split(y, identities, {source.fit_fraction!r}, 0)\n"
             "X, y = X[fitted], y[fitted]\n"
         )
-    return f"{lines}Xq, yq = {source.arrays(source.test)}\n"
+    lines += f"Xq, yq = {source.arrays(source.test)}\n"
+    if source.judged is not None:
+        lines = (
+            f"from resultant.analysis.sampling import sample_rows\n{lines}"
+            f"judged = sample_rows(len(yq), {source.judged}, 0)\n"
+            "Xq, yq = Xq[judged], yq[judged]\n"
+        )
+    return lines
 
 
 def _printed(score: str, row: RuleRow) -> str:
