@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -41,13 +42,17 @@ def small_call(
         The score and, if ``slope``, its slope (else an empty tensor); None if the arguments need a
         conversion, a derivative or an error.
     """
-    if type(rho) is not Tensor or type(kappa) is not Tensor or type(p) is not int:
+    if type(p) is not int or not compiled.available():
+        return None
+    if _is_number(rho) and _is_number(kappa) and _is_number(tau):
+        rho = torch.full((), rho, dtype=torch.float64, device="cpu")
+    if type(rho) is not Tensor or rho.dtype not in LIMITS or not rho.numel() <= SMALL:
         return None
     dtype, shape = rho.dtype, rho.shape
-    if dtype not in LIMITS or not rho.numel() <= SMALL:
+    kappa, tau = (rho.new_full((), a) if _is_number(a) else a for a in (kappa, tau))
+    if type(kappa) is not Tensor or type(tau) is not Tensor:
         return None
-    tau = rho.new_full((), tau) if type(tau) is float else tau
-    if type(tau) is not Tensor or not kappa.dtype == tau.dtype == dtype:
+    if not kappa.dtype == tau.dtype == dtype:
         return None
     for a in (kappa, tau):
         if a.dim() and a.shape != shape:
@@ -66,6 +71,11 @@ def small_call(
         ):
             return None
     return compiled.score(rho, kappa, tau, p, slope)
+
+
+def _is_number(a: Number) -> TypeGuard[float]:
+    # Not a bool, which is an error.
+    return type(a) is float or type(a) is int
 
 
 def _largest_cosine(p: int, dtype: torch.dtype) -> float:
