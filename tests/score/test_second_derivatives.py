@@ -71,6 +71,7 @@ def test_derivative_in_kappa_where_squares_underflow() -> None:
         assert abs(derivatives(inputs, p)[0][1, 0] / truth - 1) <= 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("with_and_without_kernel")
 def test_derivatives_with_the_largest_errors() -> None:
     """To 64 roundings of the result and of the inputs, just above the smallest order of the

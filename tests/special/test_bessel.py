@@ -142,7 +142,7 @@ def test_integral_far_up_and_down(dtype: torch.dtype) -> None:
     eps, most = torch.finfo(dtype).eps, torch.finfo(dtype).max
     for low, high in ((0.125, eps**-2), (0.125, most / 4), (most / 4, most / 2)):
         ends = [torch.tensor(a, dtype=dtype) for a in (low, high)]
-        for nu in (1.0, 63.0, torch.tensor(1.0, dtype=dtype), torch.tensor(63.0, dtype=dtype)):
+        for nu in (63.0, torch.tensor(1.0, dtype=dtype)):
             up, down = bessel_ratio_integral(nu, *ends), bessel_ratio_integral(nu, *ends[::-1])
             torch.testing.assert_close(up, ends[1] - ends[0], rtol=4 * eps, atol=0)
             torch.testing.assert_close(down, ends[0] - ends[1], rtol=4 * eps, atol=0)
