@@ -129,6 +129,12 @@ def _partial(second: Callable[[_Tilted], Tensor], in_tau: bool = False) -> Calla
     return _one_operation(partial)
 
 
+# Derivatives of the slope in rho, kappa and tau. Each mixed derivative is one function in either
+# order, so that Hessians are symmetric to the last bit.
+SECONDS = (_partial(_rho_rho), _partial(_rho_kappa), _partial(_rho_t, in_tau=True))
+_kappa_tau = _partial(_kappa_t, in_tau=True)
+
+
 @_one_operation
 def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     r"""dq/dkappa :math:`= R(\tilde\kappa)\,\partial\tilde\kappa/\partial\kappa - R(\kappa)`.
@@ -159,11 +165,7 @@ def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Ten
 
 
 _concentration_slope = elementwise(
-    _concentration_value,
-    _partial(_rho_kappa),
-    _partial(_kappa_kappa),
-    _partial(_kappa_t, in_tau=True),
-    None,
+    _concentration_value, SECONDS[1], _partial(_kappa_kappa), _kappa_tau, None
 )
 
 
@@ -182,13 +184,7 @@ def _tau_tau(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     return a.t * a.t * a.t * (a.t * _t_t(a) + 2 * a.towards * a.r())
 
 
-_temperature_slope = elementwise(
-    _temperature_value,
-    _partial(_rho_t, in_tau=True),
-    _partial(_kappa_t, in_tau=True),
-    _tau_tau,
-    None,
-)
+_temperature_slope = elementwise(_temperature_value, SECONDS[2], _kappa_tau, _tau_tau, None)
 
 
 @_one_operation
@@ -200,14 +196,9 @@ def _slope_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     return 0.5 * tilt.twice * inner_ratio(e, tilt.y1(rho.clamp(-1, 1)))
 
 
-slope = elementwise(
-    _slope_value, _partial(_rho_rho), _partial(_rho_kappa), _partial(_rho_t, in_tau=True), None
-)
+slope = elementwise(_slope_value, *SECONDS, None)
 
 score = elementwise(_score_value, slope, _concentration_slope, _temperature_slope, None)
-
-
-SECONDS = (_partial(_rho_rho), _partial(_rho_kappa), _partial(_rho_t, in_tau=True))
 
 
 class _Reverse(torch.autograd.Function):
@@ -295,7 +286,7 @@ def _excess_kappa(a: _Tilted) -> Tensor:
 
 _excess = elementwise(
     _excess_value,
-    _partial(_rho_rho),
+    SECONDS[0],
     _partial(_excess_kappa),
     lambda rho, kappa, tau, p: (
         SECONDS[2](rho, kappa, tau, p) + ratio(p / 2 - 1, kappa, 0) / (tau * tau)
