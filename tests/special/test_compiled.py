@@ -212,3 +212,12 @@ def test_small_scores_of_numbers_are_one_call() -> None:
     for arguments in ((0.5, 3, 0.1), (rho, 3.0, 0.1), (rho, 3, tau), (rho, kappa, 0.1)):
         small = small_call(*arguments, 17, None, slope=True)
         assert small is not None and all(map(torch.equal, small, expected))
+
+
+@pytest.mark.usefixtures("with_and_without_kernel")
+def test_lazy_negations() -> None:
+    """The imaginary part of a conjugate is negated when it is read."""
+    x = torch.tensor([2 - 3j], dtype=torch.complex128).conj().imag
+    assert x.is_neg() and x.is_contiguous()
+    for function in (lambda x: bessel_ratio(0.5, x), lambda x: vmf_score(0.5, x, 0.1, 17)):
+        torch.testing.assert_close(function(x), function(x.resolve_neg()), rtol=1e-14, atol=0)

@@ -92,7 +92,8 @@ def available(*tensors: Tensor) -> bool:
     outside of a transform of torch.func, of a trace and of a mode."""
     if _library is None or not is_plain():
         return False
-    return all(type(a) in _PLAIN and a.device.type == "cpu" for a in tensors)
+    # The memory of a lazy negation, such as the imaginary part of a conjugate, has the other sign.
+    return all(type(a) in _PLAIN and a.is_cpu and not a.is_neg() for a in tensors)
 
 
 @lru_cache(maxsize=1024)
