@@ -63,7 +63,7 @@ def vmf_score(
     second derivative is at most 64 eps of the derivative and of its change under a change of rho,
     kappa and tau by their own sizes; at rho = -1 and kappa near 1/tau this change is large. Second
     derivatives hold up to kappa = 1e12 in float32 and 1e100 in float64. Results below the smallest
-    normal number of the dtype are lost.
+    normal number of the dtype are lost; second derivatives below this number over eps lose digits.
 
     Args:
         rho: Cosine in [-1, 1]; rounding beyond is clamped.
