@@ -21,7 +21,7 @@ import pytest
 ADDRESS = "RESULTANT_TEST_PROGRAMS"
 
 SERVER = """
-import contextlib, json, os, select, signal, socket, sys, traceback
+import contextlib, gc, json, os, select, signal, socket, sys, traceback
 
 listener = socket.socket(fileno=int(sys.argv[1]))
 
@@ -33,6 +33,7 @@ def asked():
 
 if not asked():
     sys.exit()
+gc.disable()
 
 import torch
 # Loaded by the first step of an optimizer.
@@ -66,6 +67,11 @@ with contextlib.suppress(ImportError):
 
 import shallow
 import resultant.training.cifar
+
+# Children do not look for garbage among the modules.
+gc.freeze()
+gc.set_threshold(100_000, 20, 20)
+gc.enable()
 
 
 def run(program, arguments):
