@@ -41,6 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # This process hands the tests to others, and starts them sooner without these imports.
         from programs import start_server
 
+        # The workers share the cores: threads of linear algebra would wait for each other.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         start_server()
         return
     # Imported modules and collected tests are hardly garbage, and it takes seconds to see.
