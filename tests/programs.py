@@ -111,6 +111,8 @@ while asked():
         serve(connection)
         os._exit(0)
     connection.close()
+# Without the farewells of libraries.
+os._exit(0)
 """
 
 
