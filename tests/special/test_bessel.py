@@ -369,10 +369,19 @@ def test_bad_input(call, message: str) -> None:
         call()
 
 
-def test_third_derivatives_are_refused() -> None:
-    x = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
-    value = bessel_ratio(1.0, x)
-    for _ in range(2):
-        (value,) = torch.autograd.grad(value, x, create_graph=True)
-    with pytest.raises(ValueError, match="up to the second"):
-        torch.autograd.grad(value, x)
+@pytest.mark.parametrize("nu", [0.0, 0.5, 31.0, 511.0])
+def test_third_derivative_of_the_ratio(nu: float) -> None:
+    """The derivative of an expression of torch, against differences in 60 digits."""
+    points = [0.5, 12.0, 100.0, 3000.0]
+    with mpmath.workdps(60):
+        want = [mpmath.diff(lambda v: exact_ratio(nu, v), mpmath.mpf(v), 3) for v in points]
+    for dtype, bar in ((torch.float64, 1e-13), (torch.float32, 1e-5)):
+        for order in as_orders(nu, dtype):
+            x = torch.tensor(points, dtype=dtype, requires_grad=True)
+            (third,) = torch.autograd.grad(ratio(order, x, 2).sum(), x)
+            for a, b in zip(third.tolist(), want, strict=True):
+                assert abs(a - b) <= bar * abs(b), (nu, dtype)
+
+
+def exact_ratio(nu: float, x: Any) -> Any:
+    return mpmath.besseli(nu + 1, x) / mpmath.besseli(nu, x)

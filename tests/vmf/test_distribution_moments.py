@@ -10,6 +10,7 @@ import torch
 from flint import arb as ball
 from torch import Tensor
 from torch.distributions import kl_divergence
+from torch.func import grad, hessian
 
 from reference import arb
 from resultant.special.ratio import ratio
@@ -62,6 +63,21 @@ class TestMoments:
         torch.testing.assert_close(d.mean, mean * loc, rtol=1e-11, atol=0)
         torch.testing.assert_close(d.variance, along * loc**2 + across * (1 - loc**2))
         assert d.mode is d.loc
+
+    @pytest.mark.parametrize("p", [2, 3, 128])
+    def test_second_derivatives(self, p: int) -> None:
+        """In the concentration, of the variances and of all that is made of them."""
+        loc = direction(p)
+
+        def moments(kappa: torch.Tensor) -> torch.Tensor:
+            d = VonMisesFisher(loc, kappa, validate_args=False)
+            return torch.stack([d.variance.sum(), d.stddev.sum(), d.covariance_matrix.sum()])
+
+        kappa = double(0.4 * p)
+        step = 0.001 * kappa
+        ends = [grad(lambda k: moments(k).sum())(kappa + sign * step) for sign in (-1, 1)]
+        second = hessian(lambda k: moments(k).sum())(kappa)
+        torch.testing.assert_close(second, (ends[1] - ends[0]) / (2 * step), rtol=1e-5, atol=0)
 
     def test_moments_against_samples(self) -> None:
         d = VonMisesFisher(direction(4), 3.0)

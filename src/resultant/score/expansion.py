@@ -275,8 +275,7 @@ def directional_cumulants(
 
     With :math:`r=R_\nu(\kappa)/\kappa` and :math:`D=\kappa^{-1}d/d\kappa` they are
     :math:`\rho R`, :math:`r+(\kappa\rho)^2Dr` and :math:`3\kappa\rho Dr+(\kappa\rho)^3D^2r`, the
-    formulas of the paper without their cancellation as kappa goes to zero. The third cumulant
-    carries a gradient in rho only.
+    formulas of the paper without their cancellation as kappa goes to zero.
 
     Args:
         rho: Cosine in [-1, 1].

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from resultant._core.autograd import elementwise
+from resultant._core.autograd import elementwise, is_constant
 from resultant.special import compiled
 from resultant.special.debye import Number, by_order, expansion
 from resultant.special.differences import phi_step, rise_difference
@@ -35,31 +35,28 @@ def _ratio_value(nu: Number, x: Tensor, derivative: int) -> Tensor:
     return slopes.first if derivative == 1 else x * slopes.second
 
 
-def _ratio_partial(nu: Number, x: Tensor, derivative: int) -> Tensor:
-    _at_most_second(derivative + 1)
-    return ratio(nu, x, derivative + 1)
+# Functions of (nu, x, n) for n < 2; n = 2 is an expression that torch differentiates.
+_ratio = elementwise(_ratio_value, None, lambda nu, x, n: ratio(nu, x, n + 1), None)
 
 
-# ratio(nu, x, n): the n-th derivative of R_nu, n <= 2.
-ratio = elementwise(_ratio_value, None, _ratio_partial, None)
+def ratio(nu: Number, x: Tensor, derivative: int) -> Tensor:
+    """Compute the n-th derivative of R_nu in x, n = 0, 1 or 2."""
+    if derivative < 2 or is_constant(x):
+        return _ratio(nu, x, derivative)
+    x = bounded(x, 2.2)
+    return x * ratio_slopes(nu, x).second
 
 
 def _inner_value(nu: float, y: Tensor, derivative: int) -> Tensor:
     return inner_ratio(expansion(nu, y.dtype), y, derivative)
 
 
-def _inner_partial(nu: float, y: Tensor, derivative: int) -> Tensor:
-    _at_most_second(derivative + 1)
-    return inner(nu, y, derivative + 1) / 2
+_inner = elementwise(_inner_value, None, lambda nu, y, n: inner(nu, y, n + 1) / 2, None)
 
 
-# inner(nu, y, n): the n-th power of 2 d/dy on R_nu(x)/x as a function of y = x^2, n <= 2.
-inner = elementwise(_inner_value, None, _inner_partial, None)
-
-
-def _at_most_second(derivative: int) -> None:
-    if derivative > 2:
-        raise ValueError(f"derivatives of R_nu go up to the second, got order {derivative}")
+def inner(nu: float, y: Tensor, derivative: int) -> Tensor:
+    """Compute the n-th power of 2 d/dy on R_nu(x)/x as a function of y = x^2, n = 0, 1 or 2."""
+    return (_inner if derivative < 2 else _inner_value)(nu, y, derivative)
 
 
 def _complement_value(nu: Number, x: Tensor) -> Tensor:
