@@ -80,7 +80,7 @@ class TestSampling:
     def test_a_zero_gaussian(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Normals of float32 are sometimes exactly zero; at p = 2 there is only one."""
         monkeypatch.setattr(
-            torch, "randn", lambda *shape, generator, **options: torch.zeros(*shape, **options)
+            torch, "randn", lambda *shape, **options: torch.zeros(*shape, **options)
         )
         for p in (2, 3):
             x = VonMisesFisher(axis(p, dtype=torch.float32), 1.0).sample((10,))

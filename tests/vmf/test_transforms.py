@@ -140,9 +140,9 @@ def test_samples_of_a_compiled_function() -> None:
     """Two draws differ, a seed repeats them, and the mean moves with kappa by the variance."""
     loc, kappa = direction(3), double(3.0).requires_grad_()
 
-    def draw(kappa: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(kappa: Tensor, n: int = 4000) -> tuple[Tensor, Tensor]:
         law = VonMisesFisher(loc, kappa)
-        return law.rsample((4000,)) @ loc, law.rsample((4000,)) @ loc
+        return law.rsample((n,)) @ loc, law.rsample((n,)) @ loc
 
     compiled = torch.compile(draw, fullgraph=True, backend="aot_eager")
     torch.manual_seed(0)
@@ -150,6 +150,7 @@ def test_samples_of_a_compiled_function() -> None:
     assert not torch.equal(first, second)
     torch.manual_seed(0)
     assert torch.equal(first, compiled(kappa)[0])
+    assert compiled(kappa, 5)[0].shape == (5,)
     law = VonMisesFisher(loc, kappa.detach())
     spread = (law.variance_along / 4000).sqrt()
     assert (first.mean() - law.mean @ loc).abs() <= 5 * spread

@@ -10,6 +10,7 @@ angle has density proportional to :math:`e^{\kappa\cos\theta}\sin^{p-2}\theta`.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -303,7 +304,9 @@ class VonMisesFisher(Distribution):
         dtype = COMPUTE_DTYPE[self.loc.dtype]
         cos, sin = (a.to(dtype).unsqueeze(-1) for a in (theta.cos(), theta.sin()))
         across = (*shape[:-1], shape[-1] - 1)
-        v = torch.randn(across, dtype=dtype, device=self.loc.device, generator=generator)
+        # torch.compile traces sizes as symbols, but not beside the argument, even if it is None.
+        normal = torch.randn if generator is None else partial(torch.randn, generator=generator)
+        v = normal(across, dtype=dtype, device=self.loc.device)
         # About one in 2^24 float32 normals is 0.
         v = torch.where((v == 0) & (torch.arange(across[-1], device=v.device) == 0), 1e-10, v)
         sin = sin * v.square().sum(-1, keepdim=True).rsqrt()
