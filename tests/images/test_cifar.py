@@ -206,8 +206,10 @@ def test_image_folder(by_number: bool, tmp_path: Path) -> None:
         load_cifar("cifar10", tmp_path)
     odd = next((tmp_path / "test").rglob("*.png"))
     odd.write_bytes(odd.read_bytes()[:100])
-    with pytest.raises(ValueError, match=f"expected {odd} to be a whole image"):
+    with pytest.raises(ValueError, match=f"expected {odd} to be a whole image") as raised:
         load_cifar("cifar100", tmp_path)
+    # Images of CIFAR cannot be left out.
+    assert not hasattr(raised.value, "remedy")
     Image.new("RGB", (31, 32)).save(odd)
     with pytest.raises(ValueError, match=r"32 x 32 pixels, got \(32, 31\)"):
         load_cifar("cifar100", tmp_path)

@@ -25,7 +25,7 @@ from resultant._core.files import read_bytes, require_input_file
 from resultant._core.vision import vision_module
 from resultant.features.numpy_files import read_npz
 from resultant.images._unpickle import read_batch
-from resultant.images.decode import decode
+from resultant.images.decode import ImageError, decode
 from resultant.images.longtail import long_tail_indices
 
 CIFAR10_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck"
@@ -312,7 +312,11 @@ def _folder(kind: _Kind, folder: Path) -> Split:
     images, labels = [], []
     for c, name in enumerate(names):
         for path in sorted((folder / name).glob("*.png")):
-            image = np.asarray(decode(read_bytes(path), str(path)))
+            try:
+                image = np.asarray(decode(read_bytes(path), str(path)))
+            except ImageError as error:
+                # Without its remedy: no image of CIFAR can be left out.
+                raise ValueError(str(error)) from None
             if image.shape != (32, 32, 3):
                 raise ValueError(f"expected {path} of 32 x 32 pixels, got {image.shape[:2]}")
             images.append(image)

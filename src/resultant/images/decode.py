@@ -36,7 +36,7 @@ class ImageError(ValueError):
         remedy: Advice that the command adds to the line.
     """
 
-    remedy = "--skip-broken leaves broken images out, except of CIFAR"
+    remedy = "--skip-broken leaves broken images out"
 
 
 def decode(data: bytes, name: str) -> Image:

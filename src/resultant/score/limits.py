@@ -23,8 +23,8 @@ def temperature_range(dtype: torch.dtype) -> tuple[float, float]:
     """The smallest and the largest tau at which scores in ``dtype`` can be compared.
 
     The error of a score is relative to its own size, to which 1/tau contributes, so the difference
-    of two scores has an error of up to 12 eps/tau (mostly below 1): up to 0.2 at the smallest tau;
-    below it the difference is meaningless. Far above the largest tau, 1/tau is lost.
+    of two scores has an error of mostly less than eps/tau, and of up to 12 eps/tau: 0.2 at the
+    smallest tau; below it the difference is meaningless. Far above the largest tau, 1/tau is lost.
     """
     # Written out: torch.compile may turn a table lookup into a symbol.
     return (2.0**-46, 2.0**499) if dtype == torch.float64 else (2.0**-17, 2.0**100)

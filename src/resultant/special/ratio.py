@@ -27,6 +27,10 @@ def bounded(x: Tensor, root: float) -> Tensor:
 def _ratio_value(nu: Number, x: Tensor, derivative: int) -> Tensor:
     if not isinstance(nu, Tensor) and compiled.available(x):
         return compiled.ratio(nu, x, derivative)
+    return _ratio_expression(nu, x, derivative)
+
+
+def _ratio_expression(nu: Number, x: Tensor, derivative: int) -> Tensor:
     x = bounded(x, 2.2)
     if derivative == 0:
         # Near one rounding exceeds one.
@@ -41,10 +45,8 @@ _ratio = elementwise(_ratio_value, None, lambda nu, x, n: ratio(nu, x, n + 1), N
 
 def ratio(nu: Number, x: Tensor, derivative: int) -> Tensor:
     """Compute the n-th derivative of R_nu in x, n = 0, 1 or 2."""
-    if derivative < 2 or is_constant(x):
-        return _ratio(nu, x, derivative)
-    x = bounded(x, 2.2)
-    return x * ratio_slopes(nu, x).second
+    differentiated = derivative == 2 and not is_constant(x)
+    return (_ratio_expression if differentiated else _ratio)(nu, x, derivative)
 
 
 def _inner_value(nu: float, y: Tensor, derivative: int) -> Tensor:

@@ -293,7 +293,8 @@ class VonMisesFisher(Distribution):
 
         Args:
             sample_shape: Shape of the samples.
-            generator: Source of random numbers on the device; by default the global one.
+            generator: Source of random numbers on the device; by default the global one, as always
+                under ``torch.compile``, which takes no generator.
 
         Returns:
             Unit vectors in the dtype of loc.
