@@ -1,20 +1,27 @@
-"""Results as plain dataclasses that JSON can represent."""
+"""The result of an analysis: plain frozen dataclasses of numbers, names and arrays.
+
+`AnalysisResult` holds one `FeatureResult` per feature set. The page, the summary in the terminal,
+JSON and the files beside the page are made from it alone. Accuracies and shares are between 0 and
+1, losses in nats, times in seconds. Classes are numbered as in `FeatureData.class_names`. An
+undefined number is NaN or None, and None in JSON.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from resultant.analysis.run import Analysis
 
 
 class Result:
-    """A dataclass of numbers, names, tensors and other results.
-
-    Fractions and accuracies are between 0 and 1; names of angles in degrees end in _degrees.
-    Undefined values are None or NaN, and None in JSON. Tensors are on the CPU.
+    """A dataclass of numbers, names, arrays and other results; tensors are on the CPU.
 
     Example:
         >>> import torch
@@ -30,7 +37,7 @@ class Result:
                 object.__setattr__(self, f.name, value.cpu())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON types: tensors as lists, NaN and infinities as None."""
+        """Return the fields as JSON types: arrays as lists, NaN and infinities as None."""
         return {f.name: plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
 
 
@@ -42,9 +49,10 @@ def plain(value: object) -> Any:
     """Convert a value to JSON types."""
     if isinstance(value, Result):
         return value.to_dict()
-    if isinstance(value, Tensor):
-        numbers = value.tolist()
-        return numbers if bool(value.isfinite().all()) else plain(numbers)
+    if isinstance(value, (Tensor, np.ndarray)):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (tuple, list)):
@@ -53,4 +61,391 @@ def plain(value: object) -> Any:
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (bool, int, str)):
         return value
-    raise TypeError(f"expected a result of numbers, names and tensors, got {type(value).__name__}")
+    raise TypeError(f"expected a result of numbers, names and arrays, got {type(value).__name__}")
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate(Result):
+    """A measured number with its 95 % interval.
+
+    Attributes:
+        value: The number.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+        error: Standard error.
+    """
+
+    value: float
+    low: float
+    high: float
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Difference(Result):
+    """A metric of one method minus that of another.
+
+    Attributes:
+        gain: The difference.
+        low: Lower end of its 95 % interval; it holds for all comparisons of a table together.
+        high: Upper end.
+        error: Standard error.
+        p_value: Exact McNemar p-value of correct predictions; NaN if rows are not paired.
+        verdict: "better" or "worse" if zero is outside the interval, else "tie".
+    """
+
+    gain: float
+    low: float
+    high: float
+    error: float
+    p_value: float
+    verdict: str
+
+
+@dataclass(frozen=True, eq=False)
+class Caution(Result):
+    """A warning about the data.
+
+    Attributes:
+        kind: Name of the check, such as "duplicates", "few-rows" or "units".
+        text: One or two sentences: what was found, and what to do.
+    """
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureData(Result):
+    """The rows of one feature set.
+
+    Attributes:
+        source: File or folder that was read, as the user named it.
+        name: Array or column of the features, such as "encoder".
+        dim: Dimensions p.
+        class_names: Names of the C classes; the numbers as text if the file has no names.
+        splits: Rows by split, under the names of the user: {"train": 10847, "test": 10000}.
+        train: Name of the split that is fitted.
+        test: Name of the split that evaluates.
+        val: Name of the split that validates; None if training rows validate.
+        validation: The validation in words: "5-fold cross-validation on 10,847 training rows".
+        metric: "accuracy", or "balanced accuracy" if test rows are spread evenly over classes and
+            training rows are not.
+        train_count: Training rows [C] per class.
+        test_count: Test rows [C] per class.
+        group: Shot group [C] per class, an index of ``group_names``.
+        group_names: ("head", "medium", "tail"); empty if all classes are of about one size.
+        evaluated: Test rows that evaluated the methods; fewer than all if sampled.
+        notes: Sentences about what reading changed: classes or rows that were left out.
+        warnings: Warnings about the rows.
+    """
+
+    source: str
+    name: str
+    dim: int
+    class_names: tuple[str, ...]
+    splits: dict[str, int]
+    train: str
+    test: str
+    val: str | None
+    validation: str
+    metric: str
+    train_count: np.ndarray
+    test_count: np.ndarray
+    group: np.ndarray
+    group_names: tuple[str, ...]
+    evaluated: int
+    notes: tuple[str, ...] = ()
+    warnings: tuple[Caution, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability(Result):
+    """Confidence against accuracy in 15 equal bins of the largest probability.
+
+    Attributes:
+        count: Test rows [15] per bin.
+        confidence: Mean confidence [15], NaN in an empty bin.
+        accuracy: Accuracy [15], NaN in an empty bin.
+        error: Expected calibration error.
+    """
+
+    count: np.ndarray
+    confidence: np.ndarray
+    accuracy: np.ndarray
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Method(Result):
+    """One classifier, validated and then evaluated on the test rows.
+
+    Attributes:
+        key: Unique name as in the API: a realization of `VMFClassifier` ("native", "temperature",
+            "preserve", "angular", "cosine"), "mixture" (several components per class), a class of
+            scikit-learn ("LogisticRegression", "LinearDiscriminantAnalysis", "NearestCentroid",
+            "KNeighborsClassifier", with a suffix such as "LogisticRegression(balanced)"), or
+            "majority" (always the largest class).
+        name: Name for people, such as "angular (Pure Angular)" or "logistic regression".
+        family: "vmf", "scikit-learn" or "baseline".
+        settings: Chosen settings by parameter name of the API.
+        code: Python that builds the classifier with these settings.
+        validation: Metric of `FeatureData.metric` on the validation rows.
+        validation_loss: Log-loss on the validation rows.
+        accuracy: Accuracy on the test rows.
+        balanced: Balanced accuracy on the test rows.
+        log_loss: Log-loss on the test rows, of calibrated probabilities.
+        reliability: Calibration on the test rows; None for fewer than 30 rows.
+        groups: Mean accuracy of the classes of each shot group, NaN for a group without test rows.
+        class_accuracy: Accuracy [C] per class, NaN without test rows.
+        difference: Metric of this method minus that of the recommended one on the same test rows;
+            None for the recommended method and where there is none.
+        fit_seconds: Seconds of the final fit.
+        predict_seconds: Seconds to predict the evaluated test rows.
+        rows: Training rows of the final fit; fewer than all if sampled.
+        note: A sentence about sampling or convergence, or "".
+    """
+
+    key: str
+    name: str
+    family: str
+    settings: dict[str, Any]
+    code: str
+    validation: Estimate
+    validation_loss: Estimate
+    accuracy: Estimate
+    balanced: Estimate
+    log_loss: Estimate
+    reliability: Reliability | None
+    groups: dict[str, float]
+    class_accuracy: np.ndarray
+    difference: Difference | None
+    fit_seconds: float
+    predict_seconds: float
+    rows: int
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendation(Result):
+    """The method to use.
+
+    Attributes:
+        key: `Method.key` of the best validation score, ties within one standard error to the
+            simpler; None if no method beats always predicting the largest class.
+        best: `Method.key` of the best validation score.
+        sentences: Two sentences: what to use with its accuracy and interval, and what it beats by
+            how much; or that these features do not carry these labels.
+        code: Python that loads the saved classifier, or builds and fits it; "" without one.
+        saved: Name of the file of the saved classifier beside the page; "" without one.
+    """
+
+    key: str | None
+    best: str
+    sentences: tuple[str, ...]
+    code: str
+    saved: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Confusion(Result):
+    """Errors of the recommended method on the test rows.
+
+    Attributes:
+        pairs: Ordered pairs [K, 2] of true and predicted class, the most frequent error first.
+        count: Test rows [K] of these pairs.
+        share: Share [K] of the test rows of the true class.
+        matrix: Counts [C, C], true by predicted class; None for more than 200 classes.
+        order: Order [C] of the classes that puts confused ones side by side; None without matrix.
+    """
+
+    pairs: np.ndarray
+    count: np.ndarray
+    share: np.ndarray
+    matrix: np.ndarray | None
+    order: np.ndarray | None
+
+
+@dataclass(frozen=True, eq=False)
+class RowTable(Result):
+    """Rows to look at, one per entry, the most suspicious first.
+
+    Attributes:
+        kind: "label", "duplicate" or "outlier".
+        split: Split [n] of each row, by the name of the user.
+        row: Row number [n] in the split.
+        identity: Identity [n] of the row as text; "" without identities.
+        label: Class [n] of the label.
+        other: The more likely class [n]; for a duplicate the class of its copy.
+        score: Suspicion [n]: for a label the log odds of the other class against the label; for an
+            outlier the rank of its cosine in its class as a p-value; for a duplicate the row number
+            of its copy.
+        copy_split: For duplicates, the split [n] of the copy; empty otherwise.
+        total: Suspicious rows found; the table keeps the first ones.
+    """
+
+    kind: str
+    split: np.ndarray
+    row: np.ndarray
+    identity: np.ndarray
+    label: np.ndarray
+    other: np.ndarray
+    score: np.ndarray
+    copy_split: np.ndarray
+    total: int
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureMap(Result):
+    """A two-dimensional map of test rows.
+
+    Attributes:
+        kind: "PCA" or "UMAP", of the whitened rows.
+        x: First coordinate [n].
+        y: Second coordinate [n].
+        row: Row number [n] in the test split.
+        identity: Identity [n] as text; "" without identities.
+        label: Class [n].
+        predicted: Class [n] predicted by the recommended method, or by the best one.
+        explained: Share of the variance along both axes; NaN for UMAP.
+    """
+
+    kind: str
+    x: np.ndarray
+    y: np.ndarray
+    row: np.ndarray
+    identity: np.ndarray
+    label: np.ndarray
+    predicted: np.ndarray
+    explained: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Explorer(Result):
+    r"""Classes and a sample of test rows, from which a browser computes scores for any settings.
+
+    The score of a row and a class is that of `resultant.class_scores` from the cosine
+    :math:`\rho`, :math:`\kappa`, tau, beta and p, plus ``prior`` times ``log_prior``. Every array
+    has one entry per metric: the plain directions, and whitened ones by shrinkage.
+
+    Attributes:
+        dim: Dimensions p.
+        shrinkage: Shrinkages [S] of the slider; NaN for directions that are not whitened.
+        kappa: Concentrations [S, C].
+        resultant: Mean resultant lengths A_c [S, C]; the gain is A_c / tau.
+        log_prior: Log shares [C] of the classes among the training rows.
+        row: Row numbers [n] in the test split.
+        label: Their classes [n].
+        weight: Weights [n] whose mean of correct predictions estimates the metric; sum one.
+        candidates: Classes [n, K] that are scored per row: all classes, or the nearest ones under
+            any metric and the own class.
+        cosine: Cosines [S, n, K] of the rows with their candidates.
+        shown: Classes [m] of the boundary chart, of head, medium and tail.
+        pair_cosine: Cosines [S, m, m] between the shown classes.
+        start: Settings of the recommended vMF method: "realization", "beta", "temperature",
+            "prior", "metric" (an index of ``shrinkage``) and "scale".
+    """
+
+    dim: int
+    shrinkage: np.ndarray
+    kappa: np.ndarray
+    resultant: np.ndarray
+    log_prior: np.ndarray
+    row: np.ndarray
+    label: np.ndarray
+    weight: np.ndarray
+    candidates: np.ndarray
+    cosine: np.ndarray
+    shown: np.ndarray
+    pair_cosine: np.ndarray
+    start: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureResult(Result):
+    """The analysis of one feature set.
+
+    Attributes:
+        data: The rows that were read.
+        methods: All methods, the best validation score first.
+        recommendation: The method to use.
+        confusion: Most confused classes.
+        rows: Tables of rows to look at: "label", "duplicate", "outlier".
+        map: Map of the test rows; None for one dimension.
+        explorer: Numbers of the sliders; None without a vMF method.
+        theory: Gains, boundaries, certificates, intercepts and fit of the vMF classes at the
+            temperature of the method "native", in its metric; None for a summary alone.
+        seconds: Seconds by step.
+    """
+
+    data: FeatureData
+    methods: tuple[Method, ...]
+    recommendation: Recommendation
+    confusion: Confusion
+    rows: dict[str, RowTable]
+    map: FeatureMap | None
+    explorer: Explorer | None
+    theory: Analysis | None
+    seconds: dict[str, float]
+
+    def method(self, key: str) -> Method:
+        """Return a method by its key."""
+        return next(method for method in self.methods if method.key == key)
+
+    @property
+    def recommended(self) -> Method | None:
+        """The recommended method, or None."""
+        key = self.recommendation.key
+        return None if key is None else self.method(key)
+
+
+@dataclass(frozen=True, eq=False)
+class SetComparison(Result):
+    """Two feature sets by their recommended methods on the test rows.
+
+    Attributes:
+        a: Index of the first set in `AnalysisResult.features`.
+        b: Index of the second set.
+        metric: "accuracy" or "balanced accuracy".
+        difference: Metric of b minus that of a.
+        paired: True if identities show that the test rows are the same.
+        rows: Test rows that were compared.
+        sentence: The verdict in one sentence.
+    """
+
+    a: int
+    b: int
+    metric: str
+    difference: Difference
+    paired: bool
+    rows: int
+    sentence: str
+
+
+@dataclass(frozen=True, eq=False)
+class AnalysisResult(Result):
+    """The result of `resultant.analyze`, and of the commands analyze and compare.
+
+    Attributes:
+        title: The source in a few words, such as "digits.csv" or "a.npz and b.npz".
+        features: One result per feature set.
+        chosen: Index of the feature set to use, by the validation score.
+        comparisons: Verdicts of two feature sets; empty for analyze.
+        files: Files beside the page, by what they hold: "classifier", "predictions", "rows",
+            "results".
+        versions: Versions of the packages, and the device.
+        options: Options that were given, by name.
+    """
+
+    title: str
+    features: tuple[FeatureResult, ...]
+    chosen: int = 0
+    comparisons: tuple[SetComparison, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def first(self) -> FeatureResult:
+        """The feature set to use."""
+        return self.features[self.chosen]
