@@ -128,6 +128,8 @@ def test_public_names_are_those_of_the_folders() -> None:
 
 def test_package_has_its_names_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(resultant.__all__) <= set(dir(resultant))
+    folders = {path.name for path in SOURCE.iterdir() if path.is_dir()}
+    assert {n for n in dir(resultant) if n[0] != "_"} <= {*resultant.__all__, *folders}
     # As before the first use of the folder.
     monkeypatch.delattr(resultant, "classes")
     assert resultant.classes.realize is resultant.realize

@@ -3,12 +3,12 @@
 Public names are those of the folders below; they load on first use, and torch with them.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import typing as _typing
+from importlib import import_module as _import_module
 
 from resultant._version import __version__ as __version__
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     # ruff: noqa: F403
     from resultant.classes import *
     from resultant.classifiers import *
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 _FOLDERS = ("special", "vmf", "score", "classes", "classifiers", "losses", "decisions")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name in _FOLDERS:
-        return import_module(f"resultant.{name}")
+        return _import_module(f"resultant.{name}")
     if name == "__all__":
-        names = (import_module(f"resultant.{folder}").__all__ for folder in _FOLDERS)
+        names = (_import_module(f"resultant.{folder}").__all__ for folder in _FOLDERS)
         return sorted(["__version__", *(name for folder in names for name in folder)])
     if not name.startswith("_"):
         for folder in _FOLDERS:
-            module = import_module(f"resultant.{folder}")
+            module = _import_module(f"resultant.{folder}")
             if name in module.__all__:
                 globals()[name] = value = getattr(module, name)
                 return value

@@ -24,6 +24,9 @@ def test_angular_gain() -> None:
     tau = torch.linspace(0.05, 0.5, C, dtype=F64)
     close(angular_gain(state, tau), mean_resultant(P, state.kappa) / tau)
     assert angular_gain(state.to(dtype=torch.float32), TAU).dtype == torch.float32
+    tau.requires_grad_()
+    assert gradcheck(lambda tau: angular_gain(state, tau), tau)
+    assert gradcheck(lambda tau: target_temperature(state, tau, 0.4), tau)
 
 
 def test_paper_example() -> None:

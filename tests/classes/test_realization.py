@@ -11,7 +11,6 @@ from torch import Tensor
 
 from class_samples import F64
 from classes.naive_scores import naive_scores
-from peak_memory import beyond, needs_linux
 from resultant._core import chunks
 from resultant.classes import realization as realizations
 from resultant.classes.gain import Gains, mean_and_targets, target_gain, target_temperature
@@ -112,30 +111,23 @@ def test_chunks_change_nothing(realization: str, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-@needs_linux
-def test_memory_beyond_the_scores_is_a_few_chunks() -> None:
-    """In one chunk the cosines and the scores take 61 MiB each."""
-    call = "chunks.SCORE_BYTES = 1 << 22; realization.class_scores(z, state, 0.1, 'angular')"
-    assert beyond(call, (8000, 2000, 32)) - 8000 * 2000 * 4 / 2**20 < 32
-
-
-@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("realization", REALIZATIONS)
-def test_gradients_reach_only_the_features(realization: str) -> None:
+def test_gradients(realization: str, family: str) -> None:
+    """Gradients reach queries, classes, temperatures and offsets; learnable terms are not cut."""
     state = classes(p=16)
-    grown = ClassState(
-        state.mu.clone().requires_grad_(), state.kappa.clone().requires_grad_(), state.count
-    )
-    z = queries(state, 3).requires_grad_()
-    offset = torch.zeros(C, dtype=F64, requires_grad=True)
+    tau = torch.linspace(0.08, 0.12, C, dtype=F64)
+    inputs = (queries(state, 2), state.mu, state.kappa, tau, torch.linspace(-1, 0, C, dtype=F64))
 
-    def scores(raw: Tensor) -> Tensor:
-        x = torch.nn.functional.normalize(raw, dim=-1)
-        return class_scores(x, grown, TAU, realization, 0.3, offset=offset)
+    def scores(z: Tensor, mu: Tensor, kappa: Tensor, tau: Tensor, offset: Tensor) -> Tensor:
+        z, mu = (torch.nn.functional.normalize(a, dim=-1) for a in (z, mu))
+        now = ClassState(mu, kappa, state.count)
+        return class_scores(z, now, tau, realization, 0.3, family=family, offset=offset, chunk=1)
 
-    assert torch.autograd.gradcheck(scores, (z,))
-    class_scores(z, grown, TAU, realization, 0.3, offset=offset, chunk=2).sum().backward()
-    assert z.grad is not None and grown.mu.grad is grown.kappa.grad is offset.grad is None
+    assert torch.autograd.gradcheck(scores, [a.clone().requires_grad_() for a in inputs])
+    shared = torch.tensor(TAU, dtype=F64, requires_grad=True)
+    inputs[0].requires_grad_(False)
+    assert class_scores(inputs[0], state, shared, realization).requires_grad
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -1,4 +1,4 @@
-"""Rules as values: comparison, hashing, and the temperature as a tensor."""
+"""Rules as values: comparison and hashing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 import torch
 
-from resultant import Rule
+from resultant import ClassState, Rule, realize
 
 
 def test_rules_of_numbers_compare_by_value() -> None:
@@ -19,12 +19,15 @@ def test_rules_of_numbers_compare_by_value() -> None:
         rule.beta = 0.0  # type: ignore[misc]
 
 
-def test_temperature_is_float64_without_gradient() -> None:
-    cpu = torch.device("cpu")
-    tau = torch.tensor([0.1, 0.2], requires_grad=True)
-    one, several = Rule(0.1).temperature(cpu), Rule(tau).temperature(cpu)
-    assert one.dtype == several.dtype == torch.float64
-    assert one.shape == () and several.shape == (2,) and not several.requires_grad
+def test_rules_of_tensors_compare_by_value() -> None:
+    tau, offset = torch.tensor([0.1, 0.2]), torch.tensor([0.0, -1.0])
+    rule = Rule(tau, offset=offset)
+    assert rule == Rule(tau.clone(), offset=offset.clone()) and hash(rule) == hash(Rule(tau))
+    for other in (Rule(tau), Rule(0.1, offset=offset), Rule(tau, offset=2 * offset), 1):
+        assert rule != other
+    assert {rule: 1}[Rule(tau.clone(), offset=offset.clone())] == 1
+    state = ClassState(torch.eye(2), torch.ones(2), torch.ones(2))
+    assert realize(state, rule) != realize(state, rule)  # by identity, as ClassState
 
 
 @pytest.mark.parametrize(
@@ -36,6 +39,6 @@ def test_temperature_is_float64_without_gradient() -> None:
         ({"beta": "1"}, "expected beta to be a finite number, got '1'"),
     ],
 )
-def test_fields_are_checked_once(change: dict, message: str) -> None:
+def test_refused_fields(change: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Rule(0.1, **change)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -64,16 +65,16 @@ def test_model_of_rounded_and_of_equal_directions(state: ClassState) -> None:
     mu = torch.stack([state.mu[0], state.mu[0], -state.mu[0]])
     kappa = torch.tensor([3.0, 6.0, 3.0], dtype=torch.float64)
     narrow = ClassState(mu, kappa, torch.ones(3))
-    assert BinaryModel.of(narrow, 0, 1) == BinaryModel(1.0, 2.0, 1.0)
+    assert BinaryModel.of(narrow, np.int64(0), torch.tensor(1)) == BinaryModel(1.0, 2.0, 1.0)
     assert BinaryModel.of(narrow, 0, 2).cosine == pytest.approx(-1.0, abs=1e-15)
 
 
 @pytest.mark.parametrize(
     ("change", "pair", "message"),
     [
-        ({}, (0, 3), r"expected b to be a class in \[0, 3\), got 3"),
-        ({}, (-1, 0), r"expected a to be a class in \[0, 3\), got -1"),
-        ({}, (True, 0), r"expected a to be a class in \[0, 3\), got True"),
+        ({}, (0, 3), "expected b to be an integer from 0 to 2, got 3"),
+        ({}, (-1, 0), "expected a to be an integer from 0 to 2, got -1"),
+        ({}, (True, 0), "expected a to be an integer from 0 to 2, got True"),
         ({}, (1, 1), "expected two different distributions, got equal classes 1 and 1"),
         (
             {"kappa": torch.ones(3), "mu": torch.eye(1, 8).expand(3, 8)},

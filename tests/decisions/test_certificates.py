@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from decisions.certified_cases import F32, F64, Case, cases, close, naive, overlapping, some_pairs
-from peak_memory import beyond, needs_linux
 from resultant._core import chunks
 from resultant.classes.gain import angular_gain
 from resultant.classes.realization import class_scores
@@ -193,7 +192,7 @@ def test_class_temperatures() -> None:
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     z, y, state = overlapping(9, n=50)
     whole, heights = certificate(z, state, 0.1), []
-    losses = loss_bound(z, y, state, 0.1)
+    losses, gradients = (f(z, y, state, 0.1) for f in (loss_bound, gradient_bound))
     rule = RulePair.__call__
 
     def counted(self: Any, x: Tensor) -> Any:
@@ -203,7 +202,8 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RulePair, "__call__", counted)
     monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * 9 * 16)
     parts = certificate(z, state, 0.1)
-    assert heights == [16, 16, 16, 2]
+    close(gradient_bound(z, y, state, 0.1).difference, gradients.difference)
+    assert heights == [16, 16, 16, 2] * 2
     close(parts.margin, whole.margin)
     close(parts.residual_range, whole.residual_range)
     assert torch.equal(parts.certified, whole.certified)
@@ -212,17 +212,6 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert empty.margin.shape == empty.certified.shape == empty.prediction.shape == (0,)
     none = margin_change(z, y, state, EQUAL, torch.zeros(0, 2, dtype=torch.int64))
     assert len(none.exact) == len(none.row) == 0
-
-
-@pytest.mark.slow
-@needs_linux
-def test_memory_of_a_few_chunks() -> None:
-    """The cosines take 46 MiB."""
-    call = (
-        "chunks.SCORE_BYTES = 1 << 21; certificates.certificate(z, state, 0.1); "
-        "certificates.gradient_bound(z, y, state, 0.1)"
-    )
-    assert beyond(call, (6000, 1000, 128)) < 30
 
 
 Z, Y, STATE = overlapping(4, n=8)

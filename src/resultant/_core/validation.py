@@ -53,8 +53,9 @@ def dimension(p: int, dtype: torch.dtype = torch.float64) -> int:
     return value
 
 
-def integer(name: str, value: int, least: int, also: str = "") -> int:
-    """Return ``value`` as an int; raise unless it is an index >= ``least`` and no bool.
+def integer(name: str, value: int, least: int, also: str = "", *, most: int | None = None) -> int:
+    """Return ``value`` as an int; raise unless it is an integer from ``least`` to ``most`` and no
+    bool.
 
     ``also`` names other accepted values in the error, such as ``" or None"``.
     """
@@ -63,8 +64,9 @@ def integer(name: str, value: int, least: int, also: str = "") -> int:
         number = None if is_bool else operator.index(value)
     except TypeError:
         number = None
-    if number is None or number < least:
-        raise ValueError(f"expected {name} to be an integer >= {least}{also}, got {value!r}")
+    if number is None or number < least or (most is not None and number > most):
+        rule = f">= {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"expected {name} to be an integer {rule}{also}, got {value!r}")
     return number
 
 

@@ -11,7 +11,7 @@ from resultant._core import chunks
 from resultant.analysis.result import Result, UnansweredError
 from resultant.analysis.sampling import sample_rows
 from resultant.analysis.space import FrozenSpace, Progress
-from resultant.classes.realization import realize, realized
+from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.certificates import certify, gradient_differences, loss_differences
@@ -133,7 +133,7 @@ def compare_queries(
         Pure Angular, [n] each.
     """
     height = chunks.rows_per_chunk(8 * state.num_classes, chunks.ROW_BYTES, state.mu.device)
-    c = certify(z, RulePair(realized(state, Rule(tau)), height))
+    c = certify(z, RulePair(realize(state, Rule(tau), validate_args=False), height))
     return c.margin, c.residual_range, c.certified, c.prediction, c.angular
 
 
@@ -216,7 +216,7 @@ def compare_gradients(
         rule = realize(state, Rule(tau, realization, offset=there))
         return sphere_gradient(z, y, rule)
 
-    rules = RulePair(realized(state, Rule(tau, offset=there)))
+    rules = RulePair(realize(state, Rule(tau, offset=there), validate_args=False))
     loss, step = loss_differences(z, y, rules), gradient_differences(z, y, rules)
     angular, cosine, native = (gradient(name) for name in ("angular", "cosine", "native"))
     if not native.any():

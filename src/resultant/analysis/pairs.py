@@ -12,7 +12,7 @@ from torch import Tensor
 
 from resultant.analysis.result import Result
 from resultant.analysis.space import CPU, FrozenSpace, Progress
-from resultant.classes.realization import Realization, realize, realized
+from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.decisions.boundaries import (
     Change,
@@ -259,8 +259,8 @@ def margin_directions(
     # Rows: incidences, correct, certified, and certified but wrong.
     tally = torch.zeros(4, len(PAIR_TYPES), dtype=torch.int64)
     drawn: list[Tensor] = []
-    native = realized(space.state, Rule(space.tau))
-    edited = realized(space.state, Rule(space.tau, realization, beta))
+    native = realize(space.state, Rule(space.tau), validate_args=False)
+    edited = realize(space.state, Rule(space.tau, realization, beta), validate_args=False)
     rows = torch.empty(0, dtype=torch.int64) if undefined else member_queries(space, chosen.pairs)
     for at, z, y in space.queries(rows, dtype=torch.float64, device=CPU, chunk=chunk):
         change = change_between(z, y, native, edited, chosen.pairs)

@@ -83,7 +83,7 @@ def terms(
     return Terms(star, None, h0 - h1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Realization:
     r"""Scores of C classes as functions of their cosines, made by `realize`.
 
@@ -120,6 +120,11 @@ class Realization:
     def terms(self) -> Terms:
         """Terms of the scores, without the classes."""
         return Terms(self.tau, self.slope, self.shift)
+
+    def differentiable(self, z: Tensor) -> bool:
+        """Return True if the scores of z carry a gradient."""
+        tensors = (z, self.mu, self.kappa, *self.terms)
+        return torch.is_grad_enabled() and any(a is not None and a.requires_grad for a in tensors)
 
     def __call__(self, z: Tensor) -> Tensor:
         """Score unit vectors z [N, p]; returns [N, C]."""
@@ -188,36 +193,25 @@ def realize(
         >>> realize(state, Rule(0.1, "angular")).slope
         tensor([ 2.2064, -0.0364, -2.1700], dtype=torch.float64)
     """
-    return require_realization(state, rule, validate_args, dtype)
-
-
-@torch.no_grad()
-def require_realization(
-    state: ClassState, rule: Rule, validate: bool | None, dtype: torch.dtype = torch.float64
-) -> Realization:
-    """Apply a rule as `realize` does; raise unless the rule fits the classes."""
-    tau = require_temperature(rule.tau, state.num_classes, state.mu.device, validate, dtype=dtype)
-    _require_offset(rule.offset, state, validate)
-    realization = realized(state, rule, dtype)
-    if validation.should_validate(validate, state.kappa):
-        _require_terms(realization, state, rule, tau, dtype)
-    return realization
-
-
-def realized(state: ClassState, rule: Rule, dtype: torch.dtype = torch.float64) -> Realization:
-    """Apply a rule as `realize` does, unchecked; a class without a temperature gets NaN."""
-    mu, kappa = (a.detach().double() for a in (state.mu, state.kappa))
-    tau, gains = rule.temperature(mu.device), None
+    device = state.mu.device
+    tau = require_temperature(rule.tau, state.num_classes, device, validate_args, dtype=dtype)
+    _require_offset(rule.offset, state, validate_args)
+    wide, gains = state.kappa.double(), None
     if rule.realization != "native":
-        A = mean_resultant_at(state.dim, kappa)
+        A = mean_resultant_at(state.dim, wide)
         gains = class_gains(A, tau, rule.beta, rule.family)
-    kappa = kappa.to(dtype)
+        if rule.realization in EDITED and validation.should_validate(validate_args, wide):
+            require_gains(gains.g, rule.beta, rule.family)
+            if rule.realization in TEMPERED:
+                label = f"{rule.family}, beta = {rule.beta:g}"
+                require_class_temperatures(A, tau, gains.target, label, dtype)
+    kappa = wide.to(dtype)
     tau, slope, shift = terms(rule.realization, kappa, tau.to(dtype), gains, state.dim)
     if rule.offset is not None:
-        offset = rule.offset.detach().double()
+        offset = rule.offset.double()
         shift = offset if shift is None else shift + offset
     slope, shift = (None if a is None else a.to(dtype).expand_as(kappa) for a in (slope, shift))
-    return Realization(mu.to(dtype), kappa, tau, slope, shift)
+    return Realization(state.mu.to(dtype), kappa, tau, slope, shift)
 
 
 def class_scores(
@@ -244,7 +238,7 @@ def class_scores(
     - ``angular``: :math:`q_c(\rho;\tau_0)+(g_c^\star-g_c)\rho` (eq:Pure Angular-control);
     - ``cosine``: :math:`\bar g\rho`, the shared-scale prototype rule, for any beta.
 
-    The scores are differentiable in z, not in state, targets and offset. The cosines are never
+    The scores carry gradients to z, tau, offset and the tensors of the state. The cosines are never
     computed in less than float32. The difference of two scores has an error of up to
     :math:`12\epsilon/\tau`, so tau and :math:`\tau_c^\star` must be at least 2^-17 = 7.6e-6 where
     scores compute in float32 and 2^-46 = 1.4e-14 in float64. A class without samples (kappa = 0
@@ -281,12 +275,10 @@ def class_scores(
     require_features(z, state.dim, state.mu.device, validate_args)
     dtype = COMPUTE_DTYPE[z.dtype]
     rule = Rule(tau, realization, beta, family, offset)
-    scores_of = require_realization(state, rule, validate_args, dtype)
-    if torch.compiler.is_compiling() or (z.requires_grad and torch.is_grad_enabled()):
-        return scores_of(z).to(z.dtype)
+    scores_of = realize(state, rule, dtype=dtype, validate_args=validate_args)
     width = max(1, state.num_classes) * dtype.itemsize
     height = chunk or chunks.rows_per_chunk(width, chunks.SCORE_BYTES)
-    if len(z) <= height:
+    if torch.compiler.is_compiling() or len(z) <= height or scores_of.differentiable(z):
         return scores_of(z).to(z.dtype)
     scores = z.new_empty(len(z), state.num_classes)
     for top in range(0, len(z), height):
@@ -313,21 +305,3 @@ def _require_offset(offset: Tensor | None, state: ClassState, validate: bool | N
         least = torch.finfo(offset.dtype).min
         values = offset.detach().clamp_min(least)
         validation.require_in_range("offset", values, least, rule="below infinity")
-
-
-def _require_terms(
-    realization: Realization, state: ClassState, rule: Rule, tau: Tensor, dtype: torch.dtype
-) -> None:
-    """Raise, naming the classes, unless all terms of an edited gain are finite."""
-    if rule.realization not in EDITED:
-        return
-    edited = realization.tau if rule.realization in TEMPERED else realization.slope
-    assert edited is not None
-    if edited.isfinite().all():
-        return
-    A = mean_resultant_at(state.dim, state.kappa.detach().double())
-    gains = class_gains(A, tau, rule.beta, rule.family)
-    require_gains(gains.g, rule.beta, rule.family)
-    if rule.realization in TEMPERED:
-        label = f"{rule.family}, beta = {rule.beta:g}"
-        require_class_temperatures(A, tau, gains.target, label, dtype)

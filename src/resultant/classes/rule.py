@@ -3,7 +3,7 @@ r"""The rule by which classes are scored: temperature, realization, target gains
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Real
 
 import torch
@@ -20,13 +20,13 @@ FAMILIES = ("linear", "power")
 TEMPERED = ("temperature", "preserve")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rule:
     r"""A way to score classes, independent of the classes.
 
     Plain fields are checked here. The limits of ``tau`` and the shape of ``offset`` depend on the
-    classes and the dtype: `resultant.realize` checks them. A rule of plain numbers is hashable
-    and compares by value, so it can be a dictionary key.
+    classes and the dtype: `resultant.realize` checks them. Rules are hashable and compare by
+    value, tensors entry by entry.
 
     Args:
         tau: Temperature :math:`\tau_0` > 0, a number or one per class [C].
@@ -59,12 +59,21 @@ class Rule:
             )
         object.__setattr__(self, "beta", require_target(self.beta, self.family))
 
-    def temperature(self, device: torch.device) -> Tensor:
-        """Return tau as a float64 tensor [] or [C] on a device, without gradient."""
-        if isinstance(self.tau, Tensor):
-            return self.tau.detach().to(device=device, dtype=torch.float64)
-        # Filled in on the device: a copy would wait for the device.
-        return torch.full((), float(self.tau), dtype=torch.float64, device=device)
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Rule):
+            return NotImplemented
+        return all(_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+    def __hash__(self) -> int:
+        # Tensors are hashed by identity: equal ones are left to the comparison.
+        tau = None if isinstance(self.tau, Tensor) else self.tau
+        return hash((tau, self.realization, self.beta, self.family))
+
+
+def _equal(a: object, b: object) -> bool:
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.device == b.device and torch.equal(a, b)
+    return not isinstance(a, Tensor) and not isinstance(b, Tensor) and a == b
 
 
 def require_target(beta: float, family: str) -> float:

@@ -12,7 +12,7 @@ from torch import Tensor
 from resultant._core.arrays import directions
 from resultant._core.validation import finite_number
 from resultant.classes.cosines import cosines
-from resultant.classes.realization import Realization, require_realization
+from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.base import (
@@ -63,7 +63,7 @@ class VMFScores(DirectionClassifier):
         offset = self._offset(prior)
         settings = (chosen[name] for name in ("temperature", "realization", "beta"))
         rule = Rule(*settings, offset=offset)
-        return require_realization(self._present_state(), rule, True, dtype)
+        return realize(self._present_state(), rule, dtype=dtype, validate_args=True)
 
     def _offset(self, prior: float) -> Tensor | None:
         """Return what is added to the scores of `_present_state`."""

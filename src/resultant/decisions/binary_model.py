@@ -151,10 +151,8 @@ class BinaryModel:
         if not isinstance(state, ClassState):
             raise ValueError(f"expected state to be a ClassState, got {type(state).__name__}")
         nu = tail_dimension(state.dim) / 2 - 1
-        for name, c in (("a", a), ("b", b)):
-            if isinstance(c, bool) or not isinstance(c, int) or not 0 <= c < state.num_classes:
-                rule = f"expected {name} to be a class in [0, {state.num_classes})"
-                raise ValueError(f"{rule}, got {c!r}")
+        last = state.num_classes - 1
+        a, b = (validation.integer(n, c, 0, most=last) for n, c in (("a", a), ("b", b)))
         kappa = state.kappa[[a, b]].detach().double().cpu()
         mu = normalized(state.mu[[a, b]].detach()).cpu()
         # One half of the squared chord, which is exactly zero between equal directions.

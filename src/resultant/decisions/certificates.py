@@ -23,7 +23,7 @@ from resultant._core.arrays import (
     require_labels,
 )
 from resultant._core.validation import Number
-from resultant.classes.realization import realized, require_realization
+from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.rule_pair import RulePair
@@ -197,7 +197,7 @@ def residual_bound(
         tensor(0.5325, dtype=torch.float64)
     """
     tau = require_temperature(tau, state.num_classes, state.mu.device, validate_args)
-    native = realized(state, Rule(tau))
+    native = realize(state, Rule(tau), validate_args=False)
     g = native.gain()
     peak = (-0.5 / (tau * native.kappa)).clamp_min(-1)
     rho = torch.stack([-torch.ones_like(peak), peak, torch.ones_like(peak)])
@@ -339,7 +339,7 @@ def _require_rules(
     if chunk is not None:
         validation.integer("chunk", chunk, 1, " or None")
     require_features(z, state.dim, state.mu.device, validate)
-    return RulePair(require_realization(state, Rule(tau, offset=offset), validate), chunk)
+    return RulePair(realize(state, Rule(tau, offset=offset), validate_args=validate), chunk)
 
 
 def _size(delta: Tensor, centered: bool) -> Tensor:

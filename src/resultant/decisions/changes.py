@@ -9,7 +9,7 @@ from torch import Tensor
 
 from resultant._core import chunks
 from resultant._core.arrays import require_features, require_labels
-from resultant.classes.realization import Realization, require_realization
+from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions._rounding import score_error
@@ -93,7 +93,7 @@ def margin_change(
     require_features(z, state.dim, device, validate_args)
     require_labels(y, len(z), state.num_classes, device, validate_args)
     native, edited = (
-        require_realization(state, replace(rule, realization=name), validate_args)
+        realize(state, replace(rule, realization=name), validate_args=validate_args)
         for name in ("native", rule.realization)
     )
     require_pairs(pairs, native, validate_args)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from resultant._core.arrays import require_features, require_labels, shape_of
 from resultant.classes.cosines import cosines
-from resultant.classes.realization import Realization, require_realization
+from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.margins import score_rows
@@ -158,7 +158,7 @@ def intercept_gradient_difference(
         True
     """
     temperature, preserve = (
-        require_realization(state, replace(rule, realization=name), validate_args)
+        realize(state, replace(rule, realization=name), validate_args=validate_args)
         for name in ("temperature", "preserve")
     )
     _require(z, y, temperature, validate_args)

@@ -18,7 +18,7 @@ from torch import Tensor
 from resultant._core import chunks, validation
 from resultant._core.arrays import require_features, shape_of
 from resultant.classes.cosines import cosines
-from resultant.classes.realization import Realization, require_realization
+from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.score.expansion import joint_order
@@ -55,7 +55,7 @@ def joint_leading(
         tensor([6.1803, 7.8078, 8.8278], dtype=torch.float64)
     """
     nu = joint_order(state.dim)
-    exact = require_realization(state, rule, validate_args)
+    exact = realize(state, rule, validate_args=validate_args)
     if exact.tau is None:
         return exact
     g0 = ratio_terms(exact.kappa / nu).r0 / exact.tau

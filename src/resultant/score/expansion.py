@@ -15,7 +15,6 @@ All functions broadcast, keep dtype and device, and carry gradients.
 
 from __future__ import annotations
 
-import operator
 import warnings
 
 import torch
@@ -102,7 +101,7 @@ def joint_expansion(
         >>> joint_expansion(0.5, 10.0, 0.1, 128), vmf_score(0.5, 10.0, 0.1, 128)
         (tensor(0.7729, dtype=torch.float64), tensor(0.7721, dtype=torch.float64))
     """
-    order = _order(order, 2)
+    order = validation.integer("order", order, 0, most=2)
     (rho, kappa, tau), nu, dtype = _joint_arguments(rho, kappa, tau, p, validate_args)
     if validation.should_validate(validate_args, rho, kappa, tau) and not is_transformed():
         inside = in_range(kappa.detach(), tau.detach(), p)
@@ -193,7 +192,7 @@ def fixed_expansion(
         >>> fixed_expansion(0.5, 100.0, 1.0, 3), vmf_score(0.5, 100.0, 1.0, 3)
         (tensor(0.4987, dtype=torch.float64), tensor(0.4987, dtype=torch.float64))
     """
-    order = _order(order, 2)
+    order = validation.integer("order", order, 0, most=2)
     (rho, kappa, tau), p, dtype = _fixed_arguments(rho, kappa, tau, p, validate_args)
     total = _partial_sum(_fixed_terms(rho, tau, p)[: order + 1], kappa)
     return torch.broadcast_tensors(total, kappa)[0].to(dtype)
@@ -249,7 +248,7 @@ def free_energy_expansion(
         >>> free_energy_expansion(0.5, 10.0, 0.001, 128), vmf_score(0.5, 10.0, 0.001, 128)
         (tensor(807.4702, dtype=torch.float64), tensor(807.4702, dtype=torch.float64))
     """
-    order = _order(order, 2)
+    order = validation.integer("order", order, 0, most=2)
     (rho, kappa, tau), nu, dtype = _joint_arguments(rho, kappa, tau, p, validate_args)
     terms = free_energy_terms(rho, kappa / nu, 1 / (nu * tau))
     return (nu * _partial_sum(terms[: order + 1], nu)).to(dtype)
@@ -295,7 +294,7 @@ def directional_cumulants(
         >>> directional_cumulants(0.5, 10.0, 128, order=2)
         (tensor(0.0388, dtype=torch.float64), tensor(0.0077, dtype=torch.float64))
     """
-    order = _order(order, 3, least=1)
+    order = validation.integer("order", order, 1, most=3)
     (rho, kappa, _), p, dtype = validated_arguments(rho, kappa, 1.0, p, validate_args)
     nu, y, m = p / 2 - 1, kappa * kappa, kappa * rho
     D = [inner(nu, y, n) for n in range(order)]
@@ -313,16 +312,6 @@ def _partial_sum(terms: tuple[Tensor, ...], large: Number) -> Tensor:
     for term in reversed(terms[:-1]):
         total = term + total / large
     return total
-
-
-def _order(order: int, most: int, least: int = 0) -> int:
-    try:
-        value = operator.index(order)
-    except TypeError:
-        raise ValueError(f"expected order to be an integer, got {order!r}") from None
-    if not least <= value <= most:
-        raise ValueError(f"expected order in {least}, ..., {most}, got {value}")
-    return value
 
 
 def joint_order(p: int) -> float:

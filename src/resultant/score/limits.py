@@ -62,7 +62,7 @@ def require_temperature(
         require_comparable(name, float(tau), dtype)
         # Filled on the device: a copy from the host would synchronise.
         return torch.full((), float(tau), dtype=torch.float64, device=device)
-    tau = validation.tensors(**{name: tau})[0][0].detach()
+    tau = validation.tensors(**{name: tau})[0][0]
     if tau.dim() and tau.shape != (num_classes,):
         raise ValueError(f"expected {name} to be a number or [{num_classes}], got {shape_of(tau)}")
     if validation.should_validate(validate, tau):
