@@ -26,7 +26,6 @@ from class_samples import (
     sample,
     unit,
 )
-from resultant._core import arrays as _features
 from resultant._core import chunks
 from resultant.classes import statistics as classes
 from resultant.classes.statistics import MAX_KAPPA, ClassState, ClassStatistics
@@ -124,8 +123,8 @@ def test_chunks_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     left = whole.leave_one_out(z, y)
     monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * P * 7)
     seen = []
-    normalized = _features.normalized
-    monkeypatch.setattr(classes, "normalized", lambda a: seen.append(len(a)) or normalized(a))
+    normalized = classes._normalized
+    monkeypatch.setattr(classes, "_normalized", lambda a: seen.append(len(a)) or normalized(a))
     close(fitted(z, y).total, whole.total)
     for a, b in zip(whole.leave_one_out(z, y), left, strict=True):
         close(a, b)
@@ -158,8 +157,8 @@ def test_degenerate_classes(estimator: str, dtype: torch.dtype) -> None:
     assert state.count.tolist() == [0, 1, 7, 2, 8]
     for c in (0, 3, 4):
         assert torch.equal(state.mu[c], axis())
-    close(state.mu[1], classes.normalized(x[:1])[0])
-    close(state.mu[2], classes.normalized(x[1:2])[0])
+    close(state.mu[1], classes._normalized(x[:1])[0])
+    close(state.mu[2], classes._normalized(x[1:2])[0])
     ClassState(state.mu, state.kappa, state.count)
 
 
@@ -171,12 +170,46 @@ def test_cap_holds_for_nearly_equal_samples(estimator: str) -> None:
     assert float(state.kappa[0]) == MAX_KAPPA
 
 
+# Scatter
+
+
+def test_scatter_is_the_sum_of_outer_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    z, y = sample()
+    w = torch.rand(len(z), dtype=F64)
+    monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * P * 7)
+    expected = sum(a * torch.outer(row, row) for a, row in zip(w, z, strict=True))
+    whole = ClassStatistics(C, P, scatter=True).update(z, y, w)
+    close(whole.scatter, expected)
+    part = ClassStatistics(C, P, scatter=True).update(z[:20], y[:20], w[:20])
+    rest = ClassStatistics(C, P, scatter=True).update(z[20:], y[20:], w[20:])
+    close(whole.without(part).scatter, rest.scatter)
+    close(part.to("cpu").merge(rest).scatter, expected)
+    assert ClassStatistics(C, P).update(z, y).scatter is None
+    with pytest.raises(ValueError, match="expected statistics without scatter"):
+        fitted(z, y).merge(rest)
+
+
+def test_a_vector_of_zeros_is_a_sample_of_length_zero() -> None:
+    z, y = sample()
+    twice = torch.cat([z, torch.zeros_like(z)])
+    statistics = ClassStatistics(C, P, scatter=True).add(twice, y.repeat(2))
+    close(statistics.mean_length, fitted(z, y).mean_length / 2)
+    close(statistics.total, fitted(z, y).total)
+    mu, kappa = statistics.left_out(
+        torch.zeros(1, P).double(), y[:1], torch.ones(1).double(), "mle"
+    )
+    close(mu[0], statistics.state().mu[y[0]])
+    assert kappa.isfinite().all()
+
+
 # Files
 
 
-def test_save_and_load(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scatter", [False, True])
+def test_save_and_load(tmp_path: Path, scatter: bool) -> None:
     z, y = sample()
-    statistics, path = fitted(z, y), tmp_path / "bank.safetensors"
+    statistics = ClassStatistics(C, P, scatter=scatter).update(z, y)
+    path = tmp_path / "bank.safetensors"
     ClassStatistics(2, 3).save(path)
     statistics.save(path)
     loaded = ClassStatistics.load(str(path))

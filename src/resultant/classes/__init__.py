@@ -1,9 +1,9 @@
 """Classes on the sphere, and the rules by which they are scored.
 
-`statistics` sums samples and fits classes, `rule` names a way to score, `gain` computes angular
-and target gains, `realization` turns a rule and fitted classes into scores, `cosines` multiplies
-queries with class directions, `finite_sample` corrects for small samples, `groups` divides classes
-into head, medium and tail.
+`statistics` sums samples and fits classes (`state`), `metric` centres and whitens samples, `rule`
+names a way to score, `gain` computes angular and target gains, `realization` turns a rule and
+fitted classes into scores, `cosines` multiplies queries with class directions, `finite_sample`
+corrects for small samples, `groups` divides classes into head, medium and tail.
 """
 
 from resultant.classes.finite_sample import (
@@ -16,6 +16,7 @@ from resultant.classes.finite_sample import (
     unbiased_square_resultant,
 )
 from resultant.classes.gain import angular_gain, target_gain, target_temperature
+from resultant.classes.metric import Metric
 from resultant.classes.realization import Realization, class_scores, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState, ClassStatistics
@@ -23,6 +24,7 @@ from resultant.classes.statistics import ClassState, ClassStatistics
 __all__ = [
     "ClassState",
     "ClassStatistics",
+    "Metric",
     "Realization",
     "Rule",
     "angular_gain",

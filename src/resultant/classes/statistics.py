@@ -9,18 +9,17 @@ to R. The sums add over any split of the sample, and a query or a fold is remove
 from __future__ import annotations
 
 import os
-from dataclasses import InitVar, dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from resultant._core import validation
-from resultant._core.arrays import normalized, require_features, require_labels, unit_vector
+from resultant._core import distributed, validation
+from resultant._core.arrays import require_features, require_labels
 from resultant._core.chunks import feature_slices
 from resultant._core.tensor_files import load_tensors, write_tensors
-from resultant.score.limits import LARGEST_KAPPA
-from resultant.vmf.estimators import concentration_at, mean_resultant_at, require_estimator
+from resultant.classes.state import ClassState
+from resultant.vmf.estimators import concentration_at, require_estimator
 
 # The cap of the authors' code, in place of the infinite concentration of equal samples.
 MAX_KAPPA = 1e5
@@ -31,82 +30,14 @@ ZERO_LENGTH = 64 * torch.finfo(torch.float64).eps
 FORMAT = "resultant.ClassStatistics 1"
 
 
-@dataclass(frozen=True, eq=False)
-class ClassState:
-    r"""A snapshot of C classes, each a von Mises-Fisher distribution.
-
-    Args:
-        mu: Unit directions [C, p], p >= 2.
-        kappa: Concentrations [C] from 0 to 2^60 = 1.15e18, in the dtype of mu.
-        count: Sample counts [C] >= 0.
-        validate_args: Check values, also on a GPU.
-
-    Raises:
-        ValueError: If a shape, dtype, device or value does not fit.
-
-    Example:
-        >>> import torch
-        >>> from resultant import ClassState
-        >>> ClassState(torch.eye(2), torch.tensor([1.0, 2.0]), torch.ones(2)).resultant
-        tensor([0.4464, 0.6978])
-    """
-
-    mu: Tensor
-    kappa: Tensor
-    count: Tensor
-    validate_args: InitVar[bool] = True
-
-    def __post_init__(self, validate_args: bool) -> None:
-        for name in ("mu", "kappa", "count"):
-            if not isinstance(value := getattr(self, name), Tensor):
-                raise ValueError(f"expected {name} to be a tensor, got {type(value).__name__}")
-        mu, kappa, count = self.mu, self.kappa, self.count
-        shapes = tuple(tuple(a.shape) for a in (mu, kappa, count))
-        if mu.dim() != 2 or mu.shape[1] < 2 or shapes[1:] != ((len(mu),), (len(mu),)):
-            rule = "expected mu [C, p] with p >= 2, kappa [C] and count [C]"
-            raise ValueError(f"{rule}, got {shapes[0]}, {shapes[1]} and {shapes[2]}")
-        if mu.dtype not in validation.COMPUTE_DTYPE or kappa.dtype != mu.dtype:
-            rule = "expected mu and kappa of one floating dtype"
-            raise ValueError(f"{rule}, got {mu.dtype} and {kappa.dtype}")
-        if not mu.device == kappa.device == count.device:
-            rule = "expected mu, kappa and count on one device"
-            raise ValueError(f"{rule}, got {mu.device}, {kappa.device} and {count.device}")
-        if validate_args:
-            unit_vector.require("mu", mu)
-            validation.require_in_range("kappa", kappa, 0.0, rule=">= 0 and finite")
-            rule = f"<= {LARGEST_KAPPA:g}, the largest of scores in float32"
-            validation.require_in_range("kappa", kappa, 0.0, LARGEST_KAPPA, rule=rule)
-            validation.require_in_range("count", count.double(), 0.0, rule=">= 0 and finite")
-
-    @property
-    def num_classes(self) -> int:
-        """Number of classes C."""
-        return self.mu.shape[0]
-
-    @property
-    def dim(self) -> int:
-        """Dimension p."""
-        return self.mu.shape[1]
-
-    @property
-    def resultant(self) -> Tensor:
-        r"""Mean resultant lengths :math:`A_c = A_p(\kappa_c)` [C] of the fitted kappa."""
-        return mean_resultant_at(self.dim, self.kappa)
-
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> ClassState:
-        """Copy the state to a device, mu and kappa to a floating dtype; count keeps its dtype."""
-        mu, kappa = (a.to(device=device, dtype=dtype) for a in (self.mu, self.kappa))
-        return ClassState(mu, kappa, self.count.to(device=device), validate_args=False)
-
-
 class ClassStatistics:
     r"""Sums over the samples of each class, from which a `ClassState` is fitted.
 
     The sums are ``count`` [C] int64, ``weight`` [C] float64 (sums of weights, by default one per
-    sample) and ``total`` [C, p] float64 (sums of weighted unit vectors). Statistics of any split of
-    a sample merge to the statistics of the whole, up to rounding.
+    sample), ``total`` [C, p] float64 (sums of weighted unit vectors) and, on request, ``scatter``
+    [p, p] float64 (the sum of weighted outer products of all samples), from which a `Metric` is
+    fitted. Statistics of any split of a sample merge to the statistics of the whole, up to
+    rounding.
 
     Classes without an ordinary fit are defined as follows.
 
@@ -119,6 +50,7 @@ class ClassStatistics:
         num_classes: Number of classes C >= 1.
         dim: Dimension p >= 2.
         device: Device of the sums.
+        scatter: Sum the outer products as well.
 
     Raises:
         ValueError: If num_classes or dim is not such an integer.
@@ -132,13 +64,21 @@ class ClassStatistics:
     """
 
     def __init__(
-        self, num_classes: int, dim: int, *, device: torch.device | str | None = None
+        self,
+        num_classes: int,
+        dim: int,
+        *,
+        device: torch.device | str | None = None,
+        scatter: bool = False,
     ) -> None:
         num_classes = validation.integer("num_classes", num_classes, 1)
         dim = validation.dimension(dim)
         self.count = torch.zeros(num_classes, dtype=torch.int64, device=device)
         self.weight = torch.zeros(num_classes, dtype=torch.float64, device=device)
         self.total = torch.zeros(num_classes, dim, dtype=torch.float64, device=device)
+        self.scatter: Tensor | None = None
+        if scatter:
+            self.scatter = torch.zeros(dim, dim, dtype=torch.float64, device=device)
 
     def __repr__(self) -> str:
         return f"ClassStatistics(num_classes={self.num_classes}, dim={self.dim})"
@@ -160,12 +100,14 @@ class ClassStatistics:
 
     def to(self, device: torch.device | str) -> ClassStatistics:
         """Copy the statistics to a device; the copy shares no memory with the original."""
-        return self._of(*(a.to(device, copy=True) for a in (self.count, self.weight, self.total)))
+        return self._of(*(a.to(device, copy=True) for a in self._sums()))
 
     @staticmethod
-    def _of(count: Tensor, weight: Tensor, total: Tensor) -> ClassStatistics:
+    def _of(
+        count: Tensor, weight: Tensor, total: Tensor, scatter: Tensor | None = None
+    ) -> ClassStatistics:
         new = ClassStatistics(*total.shape, device="meta")
-        new.count, new.weight, new.total = count, weight, total
+        new.count, new.weight, new.total, new.scatter = count, weight, total, scatter
         return new
 
     @torch.no_grad()
@@ -200,12 +142,18 @@ class ClassStatistics:
 
     @torch.no_grad()
     def add(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> ClassStatistics:
-        """Add samples without checking them; weights are float64."""
+        """Add samples without checking them; weights are float64.
+
+        A vector of zeros is a sample of length zero: it counts, and adds no direction.
+        """
         self.count.index_add_(0, y, torch.ones_like(y))
         self.weight.index_add_(0, y, _ones(z) if weights is None else weights)
         for rows in feature_slices(z):
-            x = normalized(z[rows])
-            self.total.index_add_(0, y[rows], x if weights is None else x * weights[rows, None])
+            x = _normalized(z[rows])
+            weighted = x if weights is None else x * weights[rows, None]
+            self.total.index_add_(0, y[rows], weighted)
+            if self.scatter is not None:
+                self.scatter.addmm_(x.T, weighted)
         return self
 
     def _weights(self, weights: Tensor | None, z: Tensor, validate: bool | None) -> Tensor | None:
@@ -226,10 +174,17 @@ class ClassStatistics:
             mine.add_(theirs.to(self.device))
         return self
 
+    def all_reduce(self) -> ClassStatistics:
+        """Add up the samples of all processes of torch.distributed, on every process."""
+        if distributed.distributed():
+            for a in self._sums():
+                torch.distributed.all_reduce(a)
+        return self
+
     def without(self, other: ClassStatistics) -> ClassStatistics:
         """Build statistics without the samples of a part of these."""
         self._require_same_shape(other)
-        count, weight, total = (
+        count, weight, total, *scatter = (
             mine - theirs.to(self.device)
             for mine, theirs in zip(self._sums(), other._sums(), strict=True)
         )
@@ -237,21 +192,25 @@ class ClassStatistics:
             c = int((count < 0).nonzero()[0])
             got = f"{int(other.count[c])} samples of {int(self.count[c])} in class {c}"
             raise ValueError(f"expected statistics of a part of these, got {got}")
-        return self._of(count, *_unless_empty(count, weight, total, self.weight))
+        return self._of(count, *_unless_empty(count, weight, total, self.weight), *scatter)
 
-    def _sums(self) -> tuple[Tensor, Tensor, Tensor]:
-        return self.count, self.weight, self.total
+    def _sums(self) -> tuple[Tensor, ...]:
+        sums = self.count, self.weight, self.total
+        return sums if self.scatter is None else (*sums, self.scatter)
 
     def _require_same_shape(self, other: ClassStatistics) -> None:
         if not isinstance(other, ClassStatistics):
             raise ValueError(f"expected ClassStatistics, got {type(other).__name__}")
         if other.total.shape != self.total.shape:
             raise ValueError(f"expected statistics of the shape of {self!r}, got {other!r}")
+        if (other.scatter is None) != (self.scatter is None):
+            mine, theirs = ("without" if s.scatter is None else "with" for s in (self, other))
+            raise ValueError(f"expected statistics {mine} scatter, got statistics {theirs} scatter")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a safetensors file atomically."""
-        names = ("count", "weight", "total")
-        tensors = {n: a.cpu().contiguous() for n, a in zip(names, self._sums(), strict=True)}
+        names = ("count", "weight", "total", "scatter")
+        tensors = {n: a.cpu().contiguous() for n, a in zip(names, self._sums(), strict=False)}
         write_tensors(Path(path), tensors, {"format": FORMAT})
 
     @staticmethod
@@ -265,7 +224,8 @@ class ClassStatistics:
         except ValueError as error:
             raise ValueError(f"{rule}, got a file that cannot be read ({error})") from None
         names = list(tensors)
-        if metadata.get("format") != FORMAT or names != ["count", "total", "weight"]:
+        scatter = tensors.pop("scatter", None)
+        if metadata.get("format") != FORMAT or list(tensors) != ["count", "total", "weight"]:
             got = f"format {metadata.get('format')!r} with tensors {names}"
             raise ValueError(f"{rule} (format {FORMAT!r} with count, total and weight), got {got}")
         count, weight, total = tensors["count"], tensors["weight"], tensors["total"]
@@ -275,6 +235,7 @@ class ClassStatistics:
             or total.dim() != 2
             or total.shape[1] < 2
             or shapes != (total.shape[:1], total.shape[:1])
+            or (scatter is not None and scatter.shape != (total.shape[1], total.shape[1]))
         ):
             got = ", ".join(f"{n} {a.dtype} {tuple(a.shape)}" for n, a in tensors.items())
             rule += " (count [C] int64, total [C, p] and weight [C] float64)"
@@ -283,7 +244,8 @@ class ClassStatistics:
         if not ((count >= 0) & (weight >= 0) & weight.isfinite() & bounded).all():
             got = "negative, infinite or undefined values, or a mean longer than one"
             raise ValueError(f"{rule}, got {got}")
-        return ClassStatistics._of(*(a.to(device=device) for a in (count, weight, total)))
+        sums = (count, weight, total) if scatter is None else (count, weight, total, scatter)
+        return ClassStatistics._of(*(a.to(device=device) for a in sums))
 
     @property
     def mean_length(self) -> Tensor:
@@ -337,7 +299,7 @@ class ClassStatistics:
         w = self.require_queries(z, y, weights, validate_args)
         mu, kappa = z.new_empty(z.shape, dtype=torch.float64), z.new_empty(len(z)).double()
         for rows in feature_slices(z):
-            mu[rows], kappa[rows] = self.left_out(normalized(z[rows]), y[rows], w[rows], estimator)
+            mu[rows], kappa[rows] = self.left_out(_normalized(z[rows]), y[rows], w[rows], estimator)
         return mu, kappa
 
     def require_queries(
@@ -390,6 +352,13 @@ def capped_concentration(p: int, R: Tensor, estimator: str, n: Tensor | None = N
     """Fit the concentration to R, the mean length of n vectors, at most `MAX_KAPPA`."""
     # Written out: torch.compile may turn the constant into a symbol, and then traces twice.
     return concentration_at(p, R, estimator, n).clamp_max(1e5)
+
+
+def _normalized(z: Tensor) -> Tensor:
+    """Return float64 unit vectors; a vector of zeros stays as it is."""
+    x = z.double()
+    length = x.square().sum(-1, keepdim=True).sqrt()
+    return x / length.masked_fill(length == 0, 1.0)
 
 
 def _ones(z: Tensor) -> Tensor:

@@ -1,0 +1,154 @@
+r"""A shared metric of the classes: centring and whitening by the within-class covariance.
+
+Unit vectors z are moved to :math:`W(z-m)` and normalized again. The centre m is the mean of the
+class means, so that frequent classes do not pull it. The whitening W makes the covariance
+:math:`\Sigma` of the samples about their class means, pooled over the classes, the identity: the
+directions in which samples of one class differ lose weight. With few samples :math:`\Sigma` is
+shrunk towards its mean variance,
+
+.. math:: \Sigma_\lambda=(1-\lambda)\Sigma+\lambda\,\tfrac1p\operatorname{tr}(\Sigma)\,I.
+
+All shrinkages :math:`\lambda` have the eigenvectors of :math:`\Sigma`: one eigendecomposition
+serves every :math:`\lambda`, and changing :math:`\lambda` scales p numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from resultant._core.validation import finite_number
+from resultant.classes.statistics import ClassStatistics
+
+# Variances below this fraction of the largest are rounding of the sums.
+ROUNDING = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    r"""Centre and whitening of unit vectors.
+
+    Attributes:
+        mean: Centre m [p] in float64.
+        basis: Eigenvectors [p, p] of the within-class covariance as columns; None for a centre
+            without whitening.
+        variance: Eigenvalues [p] of the within-class covariance.
+        shrinkage: Fraction :math:`\lambda` of the covariance that its mean variance replaces.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ClassStatistics, Metric
+        >>> z = torch.nn.functional.normalize(torch.tensor([[9.0, 1], [9, -1], [1, 9], [-1, 9]]))
+        >>> statistics = ClassStatistics(2, 2, scatter=True).update(z, torch.tensor([0, 0, 1, 1]))
+        >>> x = Metric.fit(statistics, shrinkage=0.5).transform(z)
+        >>> (x @ x.T)[0].round(decimals=3)
+        tensor([ 1.0000,  0.9750, -0.9690, -0.9980])
+    """
+
+    mean: Tensor
+    basis: Tensor | None
+    variance: Tensor
+    shrinkage: float = 0.3
+
+    @staticmethod
+    def fit(
+        statistics: ClassStatistics,
+        shrinkage: float = 0.3,
+        *,
+        center: bool = True,
+        whiten: bool = True,
+    ) -> Metric:
+        """Fit the metric to sums.
+
+        Args:
+            statistics: Sums of unit vectors, with ``scatter`` for a whitening.
+            shrinkage: Fraction of the covariance that its mean variance replaces, from 0 to 1.
+            center: Subtract the mean of the class means.
+            whiten: Whiten by the within-class covariance.
+
+        Returns:
+            The metric, on the device of the sums.
+
+        Raises:
+            ValueError: If the sums have no scatter or no sample, or shrinkage is out of range.
+        """
+        shrinkage = require_shrinkage(shrinkage)
+        total, weight = statistics.total, statistics.weight
+        present = weight > 0
+        if not present.any():
+            raise ValueError("expected statistics of one sample or more, got none")
+        means = total[present] / weight[present, None]
+        mean = means.mean(0) if center else torch.zeros_like(means[0])
+        if not whiten:
+            return Metric(mean, None, torch.ones_like(mean), shrinkage)
+        if statistics.scatter is None:
+            rule = "expected statistics with scatter for a whitening"
+            raise ValueError(f"{rule}, got none; use ClassStatistics(..., scatter=True)")
+        covariance = (statistics.scatter - means.T @ total[present]) / weight.sum()
+        variance, basis = torch.linalg.eigh((covariance + covariance.T) / 2)
+        # A square of a unit vector has the scale of one, whatever the variances are.
+        floor = ROUNDING * statistics.scatter.diagonal().sum() / weight.sum()
+        variance = torch.where(variance > floor, variance, 0.0)
+        return Metric(mean, basis, variance, shrinkage)
+
+    def with_shrinkage(self, shrinkage: float) -> Metric:
+        """Return the metric of another shrinkage, which shares the eigenvectors."""
+        return replace(self, shrinkage=require_shrinkage(shrinkage))
+
+    @property
+    def dim(self) -> int:
+        """Dimension p."""
+        return len(self.mean)
+
+    @property
+    def scale(self) -> Tensor:
+        r"""Factors :math:`\Sigma_\lambda^{-1/2}` [p] of the coordinates, up to one common factor.
+
+        A direction without variance, at shrinkage zero, has the factor of the least variance.
+        """
+        average = self.variance.mean()
+        shrunk = (1 - self.shrinkage) * self.variance + self.shrinkage * average
+        positive = shrunk > 0
+        if not positive.any():
+            return torch.ones_like(shrunk)
+        least = shrunk[positive].min()
+        return (average / torch.where(positive, shrunk, least)).sqrt()
+
+    def rotate(self, z: Tensor) -> Tensor:
+        """Return the coordinates [N, p] of centred vectors before scaling, in the dtype of z."""
+        centred = z - self.mean.to(z)
+        return centred if self.basis is None else centred @ self.basis.to(z)
+
+    def transform(self, z: Tensor) -> Tensor:
+        """Move unit vectors [N, p] to the metric and normalize them again.
+
+        Args:
+            z: Unit vectors [N, p], on the device of the metric. A vector of zeros, which has no
+                direction, remains one.
+
+        Returns:
+            Unit vectors [N, p] in the dtype of z; zeros for a vector at the centre.
+        """
+        x = self.rotate(z)
+        # Differences of unit vectors below this length are rounding.
+        directed = x.square().sum(-1, keepdim=True).sqrt() > 64 * torch.finfo(z.dtype).eps
+        directed &= (z != 0).any(-1, keepdim=True)
+        if self.basis is not None:
+            x = x * self.scale.to(z)
+        length = x.square().sum(-1, keepdim=True).sqrt()
+        return torch.where(directed, x / length.masked_fill(~directed, 1.0), 0.0)
+
+    def to(self, device: torch.device | str) -> Metric:
+        """Copy the metric to a device."""
+        basis = None if self.basis is None else self.basis.to(device)
+        return Metric(self.mean.to(device), basis, self.variance.to(device), self.shrinkage)
+
+
+def require_shrinkage(shrinkage: float) -> float:
+    """Return a shrinkage as a float; raise unless it is from 0 to 1."""
+    value = finite_number("shrinkage", shrinkage)
+    if not 0 <= value <= 1:
+        raise ValueError(f"expected shrinkage from 0 to 1, got {value:g}")
+    return value

@@ -1,0 +1,118 @@
+"""The metric against naive covariances and inverse roots, and its invariances."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import sqrtm
+from torch import Tensor
+
+from class_samples import F64, sample
+from resultant import ClassStatistics, Metric
+
+
+def fit(z: Tensor, y: Tensor, shrinkage: float = 0.3, w: Tensor | None = None) -> Metric:
+    statistics = ClassStatistics(int(y.max()) + 1, z.shape[1], scatter=True).update(z, y, w)
+    return Metric.fit(statistics, shrinkage)
+
+
+def naive(z: Tensor, y: Tensor, shrinkage: float, w: Tensor) -> np.ndarray:
+    """Whitened unit vectors by loops over the classes and a matrix square root."""
+    p = z.shape[1]
+    means = {c: (w[y == c, None] * z[y == c]).sum(0) / w[y == c].sum() for c in y.unique().tolist()}
+    covariance = torch.zeros(p, p, dtype=F64)
+    for row, c, a in zip(z, y.tolist(), w, strict=True):
+        covariance += a * torch.outer(row - means[c], row - means[c])
+    covariance /= w.sum()
+    covariance = (1 - shrinkage) * covariance + shrinkage * covariance.trace() / p * torch.eye(
+        p, dtype=F64
+    )
+    x = (z - sum(means.values()) / len(means)).numpy() @ np.linalg.inv(sqrtm(covariance.numpy()))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(("n", "p"), [(60, 6), (20, 40)])
+@pytest.mark.parametrize("shrinkage", [0.05, 0.5, 1.0])
+def test_cosines_are_those_of_the_naive_whitening(n: int, p: int, shrinkage: float) -> None:
+    torch.manual_seed(0)
+    z, y = sample(n, p=p)
+    w = torch.rand(n, dtype=F64) + 0.1
+    expected = naive(z, y, shrinkage, w)
+    # One eigendecomposition serves all shrinkages.
+    x = fit(z, y, 0.9, w).with_shrinkage(shrinkage).transform(z).numpy()
+    np.testing.assert_allclose(x @ x.T, expected @ expected.T, atol=1e-10)
+
+
+def test_within_class_covariance_becomes_the_identity() -> None:
+    torch.manual_seed(0)
+    z, y = sample(200)
+    metric = fit(z, y, 0.0)
+    x = metric.rotate(z) * metric.scale
+    residual = torch.cat([x[y == c] - x[y == c].mean(0) for c in y.unique()])
+    covariance = residual.T @ residual / len(z)
+    torch.testing.assert_close(covariance / covariance[0, 0], torch.eye(6, dtype=F64))
+
+
+def test_a_linear_map_of_rows_changes_nothing_without_shrinkage() -> None:
+    """Whitened cosines of centred samples do not depend on the units of the columns."""
+    torch.manual_seed(0)
+    z, y = sample(200)
+    statistics = ClassStatistics(5, 6, scatter=True)
+    units = torch.tensor([1.0, 10, 100, 1, 1000, 1], dtype=F64)
+
+    def cosines(x: Tensor) -> Tensor:
+        # Sums of vectors that are not unit: the metric itself does not ask for unit length.
+        sums = statistics.to("cpu")
+        sums.count.index_add_(0, y, torch.ones_like(y))
+        sums.weight.index_add_(0, y, torch.ones(len(y), dtype=F64))
+        sums.total.index_add_(0, y, x)
+        assert sums.scatter is not None
+        sums.scatter += x.T @ x
+        t = Metric.fit(sums, 0.0).transform(x)
+        return t @ t.T
+
+    torch.testing.assert_close(cosines(z * units), cosines(z), atol=1e-7, rtol=0)
+
+
+def test_degenerate_samples() -> None:
+    torch.manual_seed(0)
+    z, y = sample()[0][:5], torch.arange(5)
+    metric = fit(z, y)
+    # One sample per class: no variance, the metric only centres.
+    torch.testing.assert_close(
+        metric.transform(z) @ metric.transform(z).T,
+        torch.nn.functional.normalize(z - z.mean(0))
+        @ torch.nn.functional.normalize(z - z.mean(0)).T,
+    )
+    zero = torch.zeros(1, 6, dtype=F64)
+    assert (metric.transform(zero) == 0).all()
+    equal = fit(z[:1].repeat(3, 1), torch.zeros(3).long())
+    assert (equal.transform(z[:1]) == 0).all()
+    alone = ClassStatistics(2, 6).update(z, y % 2)
+    centred = Metric.fit(alone, whiten=False).transform(z)
+    means = (z[::2].mean(0) + z[1::2].mean(0)) / 2
+    torch.testing.assert_close(centred, torch.nn.functional.normalize(z - means))
+
+
+def test_refusals() -> None:
+    z, y = sample()
+    statistics = ClassStatistics(5, 6).update(z, y)
+    for call, fact in (
+        (lambda: Metric.fit(statistics), "scatter=True"),
+        (lambda: Metric.fit(ClassStatistics(5, 6, scatter=True)), "one sample or more"),
+        (lambda: Metric.fit(statistics, 1.5), "from 0 to 1, got 1.5"),
+        (lambda: fit(z, y).with_shrinkage(-0.1), "from 0 to 1, got -0.1"),
+        (lambda: fit(z, y, float("nan")), "shrinkage"),
+    ):
+        with pytest.raises(ValueError, match=fact):
+            call()
+
+
+@pytest.mark.gpu
+def test_gpu() -> None:
+    torch.manual_seed(0)
+    z, y = sample(200)
+    a = fit(z, y).transform(z)
+    b = fit(z.cuda(), y.cuda()).transform(z.cuda()).cpu()
+    torch.testing.assert_close(b @ b.T, a @ a.T, atol=1e-10, rtol=0)
