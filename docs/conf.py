@@ -52,11 +52,10 @@ suppress_warnings = ["config.cache"]  # functions of sphinx-gallery settings can
 # Pages
 html_theme = "furo"
 html_title = "resultant"
-html_static_path = ["_static"]
-html_css_files = ["site.css", "explorer/explorer.css"]
-html_js_files = ["site.js"] + [
-    f"explorer/{name}.js" for name in ("vmf", "picture", "explorer", "tour")
-]
+# The score and the charts of the explorer are those of the report's page.
+html_static_path = ["_static", "../src/resultant/report/shared"]
+html_css_files = ["site.css", "chart.css", "explorer/explorer.css"]
+html_js_files = ["site.js", "vmf.js", "chart.js", "explorer/explorer.js", "explorer/tour.js"]
 pygments_dark_style = "github-dark"
 html_show_sourcelink = False
 html_use_index = False  # the search finds names

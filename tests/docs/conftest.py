@@ -11,6 +11,7 @@ import pytest
 from browser import CHROMIUM, Browser
 
 DOCS = Path(__file__).parents[2] / "docs"
+SHARED = DOCS.parent / "src" / "resultant" / "report" / "shared"
 
 
 @pytest.fixture(scope="session")
@@ -18,10 +19,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("needs chromium")
     folder = DOCS / "_static" / "explorer"
-    scripts = "".join(
-        f"<script>{(folder / f'{name}.js').read_text()}</script>"
-        for name in ("vmf", "picture", "explorer", "tour")
-    )
+    files = (*(SHARED / name for name in ("vmf.js", "chart.js")), *sorted(folder.glob("*.js")))
+    scripts = "".join(f"<script>{file.read_text()}</script>" for file in files)
     tour = (DOCS / "tutorials" / "theory.md").read_text()
     forms = "".join(re.findall(r'<form class="movable tour".*?</form>', tour))
     path = tmp_path_factory.mktemp("site") / "index.html"

@@ -185,12 +185,12 @@ def test_picture_equals_the_library(page: Browser, name: str) -> None:
         const [low, high] = [Number(input.min), Number(input.max)];
         input.value = Number(input.value) + 0.2 * (high - Number(input.value)) - 0.1 * (high - low);
         input.dispatchEvent(new Event('input', {{ bubbles: true }})); }} }})()"""
-    before = page.js(f"{form}.querySelector('path').getAttribute('d')")
+    before = page.js(f"{form}.querySelector('path.curve').getAttribute('d')")
     seen = [json.loads(page.js(f"{form}.dataset.result"))]
     page.js(move)
     seen.append(json.loads(page.js(f"{form}.dataset.result")))
     assert page.errors == []
-    assert page.js(f"{form}.querySelector('path').getAttribute('d')") != before
+    assert page.js(f"{form}.querySelector('path.curve').getAttribute('d')") != before
     assert seen[0]["settings"] != seen[1]["settings"]
     for one in seen:
         s = one["settings"]

@@ -1,4 +1,4 @@
-// The explorer: reads the controls, computes with vmf.js, draws three charts as SVG.
+// The explorer: reads the controls, computes with vmf.js, draws three charts by chart.js.
 "use strict";
 
 addEventListener("DOMContentLoaded", () => {
@@ -7,7 +7,7 @@ addEventListener("DOMContentLoaded", () => {
   const control = (name) => root.querySelector(`[name=${name}]`);
   const COLOURS = ["var(--explorer-first)", "var(--explorer-second)"];
   const NAMES = ["class 1", "class 2"];
-  const { grid, degrees, short } = picture;
+  const { grid, degrees, short } = chart;
 
   // Concentration, temperature and dimension move on a logarithmic scale.
   const scale = (low, high, more) => ({ low, high, log: true, ...more });
@@ -15,7 +15,7 @@ addEventListener("DOMContentLoaded", () => {
 
   function value(name) {
     const raw = Number(control(name).value);
-    return name in SCALES ? picture.fromSlider(raw, SCALES[name]) : raw;
+    return name in SCALES ? chart.fromSlider(raw, SCALES[name]) : raw;
   }
 
   function settings() {
@@ -25,10 +25,13 @@ addEventListener("DOMContentLoaded", () => {
   }
 
   function set(name, x) {
-    control(name).value = name in SCALES ? picture.toSlider(x, SCALES[name]) : x;
+    control(name).value = name in SCALES ? chart.toSlider(x, SCALES[name]) : x;
   }
 
-  const chart = (name, options) => picture.chart(root.querySelector(`svg[data-chart=${name}]`), options);
+  const line = (x, y, colour, dash = "") => ({ type: "line", x, y, colour, dash });
+  function show(name, xlabel, ylabel, marks) {
+    chart.draw(root.querySelector(`svg[data-chart=${name}]`), { x: { label: xlabel }, y: { label: ylabel }, marks });
+  }
 
   function draw() {
     const s = settings();
@@ -42,18 +45,19 @@ addEventListener("DOMContentLoaded", () => {
     const before = vmf.boundary(native, angle);
     const after = vmf.boundary(edited, angle);
 
-    const curves = (rules, dash) => rules.map((rule, c) => ({ x: u.map(degrees), y: along(rule, c), colour: COLOURS[c], dash }));
-    const lines = [{ x: degrees(before), dash: "2 4" }, { x: degrees(after), dash: "" }];
+    const curves = (rules, dash) => rules.map((rule, c) => line(u.map(degrees), along(rule, c), COLOURS[c], dash));
+    const upright = (radians, dash) => ({ type: "level", at: degrees(radians), upright: true, dash });
     const cells = u.map((x) => vmf.certificate(kappas, s.tau, s.p, angle, x));
     const free = u.filter((_, i) => cells[i].margin <= cells[i].range).map(degrees);
-    const span = free.length ? [free[0], free[free.length - 1]] : null;
-    chart("scores", { curves: [...curves(native, "2 4"), ...curves(edited, "")], lines, span, xlabel: "degrees from class 1", ylabel: "score" });
+    const span = free.length ? [{ type: "span", from: free[0], to: free[free.length - 1] }] : [];
+    const boundaries = [upright(before, "dotted"), upright(after)];
+    show("scores", "degrees from class 1", "score", [...span, ...curves(native, "dotted"), ...curves(edited), ...boundaries]);
 
-    const slopes = (rules, dash) => rules.map((rule, c) => ({ x: rho, y: rho.map(rule.slope), colour: COLOURS[c], dash }));
-    chart("slopes", { curves: [...slopes(native, "2 4"), ...slopes(edited, "")], xlabel: "cosine", ylabel: "slope of the score" });
+    const slopes = (rules, dash) => rules.map((rule, c) => line(rho, rho.map(rule.slope), COLOURS[c], dash));
+    show("slopes", "cosine", "slope of the score", [...slopes(native, "dotted"), ...slopes(edited)]);
 
-    const errors = kappas.map((kappa, c) => ({ x: rho, y: rho.map((r) => vmf.expansion(r, kappa, s.tau, s.p) - vmf.score(r, kappa, s.tau, s.p)), colour: COLOURS[c] }));
-    chart("errors", { curves: errors, xlabel: "cosine", ylabel: "expansion less exact" });
+    const error = (kappa) => rho.map((r) => vmf.expansion(r, kappa, s.tau, s.p) - vmf.score(r, kappa, s.tau, s.p));
+    show("errors", "cosine", "expansion − exact", kappas.map((kappa, c) => line(rho, error(kappa), COLOURS[c])));
 
     const certified = cells.filter((c) => c.margin > c.range).length / cells.length;
     const result = {

@@ -2,7 +2,7 @@
 "use strict";
 
 const tour = (() => {
-  const { grid, logGrid, degrees } = picture;
+  const { grid, logGrid, degrees } = chart;
   const radians = (x) => (x * Math.PI) / 180;
   const [FIRST, SECOND, THIRD, GREY] = ["var(--explorer-first)", "var(--explorer-second)", "var(--explorer-third)", "currentColor"];
   const RHO = grid(-1, 1);
@@ -16,7 +16,7 @@ const tour = (() => {
   const lambda = (label, start) => log(label, 0.2, 8, start);
   const CONCENTRATION = "concentration κ / ν";
   const nuOf = (p) => p / 2 - 1;
-  const curve = (label, x, y, colour, dash = "") => ({ label, x, y, colour, dash });
+  const curve = (label, x, y, colour, dash = "") => ({ type: "line", label, x, y, colour, dash });
 
   // Each picture: its sliders, and what to draw and tell at their positions.
   const PICTURES = {
@@ -203,25 +203,26 @@ const tour = (() => {
       const range = s.log ? 'min="0" max="1" step="any"' : `min="${s.low}" max="${s.high}" step="${s.step}"`;
       return `<label>${s.label}<input type="range" name="${name}" ${range}><output></output></label>`;
     });
-    form.innerHTML = `<div class="controls">${inputs.join("")}</div><div class="charts"><figure><svg role="img"></svg><figcaption></figcaption></figure><div><table class="docutils"><tbody></tbody></table><button type="reset">Start again</button></div></div>`;
+    form.innerHTML = `<div class="controls">${inputs.join("")}</div><div class="charts"><figure><svg class="chart" role="img"></svg><figcaption></figcaption></figure><div><table class="docutils"><tbody></tbody></table><button type="reset">Start again</button></div></div>`;
     const show = () => {
       const s = {};
       for (const name of Object.keys(sliders)) {
-        s[name] = picture.fromSlider(Number(form[name].value), sliders[name]);
+        s[name] = chart.fromSlider(Number(form[name].value), sliders[name]);
         form[name].nextElementSibling.textContent = String(s[name]);
       }
-      const { results, ...options } = draw(s);
+      const { results, curves, lines = [], span = null, xlabel, ylabel, xlog, ylog } = draw(s);
       const svg = form.querySelector("svg");
-      svg.setAttribute("aria-label", `${options.ylabel} over ${options.xlabel}`);
-      picture.chart(svg, options);
-      const key = (c) => `<span class="entry"><svg class="key" viewBox="0 0 26 6"><path d="M0 3H26" style="stroke:${c.colour}" stroke-width="3" stroke-dasharray="${c.dash}"/></svg>${c.label}</span>`;
-      form.querySelector("figcaption").innerHTML = options.curves.map(key).join(" ");
-      form.querySelector("tbody").innerHTML = Object.values(results).map(([label, x]) => `<tr><th scope="row">${label}</th><td>${picture.short(x)}</td></tr>`).join("");
+      svg.setAttribute("aria-label", `${ylabel} over ${xlabel}`);
+      const levels = lines.map(({ x, dash }) => ({ type: "level", at: x, upright: true, dash }));
+      const marks = [...(span ? [{ type: "span", from: span[0], to: span[1] }] : []), ...levels, ...curves];
+      chart.draw(svg, { x: { label: xlabel, log: xlog }, y: { label: ylabel, log: ylog }, marks });
+      form.querySelector("figcaption").innerHTML = chart.legend(curves);
+      form.querySelector("tbody").innerHTML = Object.values(results).map(([label, x]) => `<tr><th scope="row">${label}</th><td>${chart.short(x)}</td></tr>`).join("");
       const values = Object.fromEntries(Object.entries(results).map(([name, [, x]]) => [name, x]));
       form.dataset.result = JSON.stringify({ settings: s, results: values });
     };
     const start = () => {
-      for (const [name, s] of Object.entries(sliders)) form[name].value = picture.toSlider(s.start, s);
+      for (const [name, s] of Object.entries(sliders)) form[name].value = chart.toSlider(s.start, s);
       show();
     };
     form.addEventListener("submit", (event) => event.preventDefault());

@@ -115,9 +115,10 @@ const vmf = (() => {
     return above / (below + above);
   }
 
-  // Scores of classes as functions of the cosine; see `class_scores` in the library.
-  function realize(kappas, tau, p, realization, beta) {
-    const g = kappas.map((kappa) => resultant(kappa, p) / tau);
+  // Scores of classes as functions of the cosine; see `class_scores` in the library. A target gain
+  // that is not positive has no temperature.
+  function realize(kappas, tau, p, realization, beta, resultants = kappas.map((kappa) => resultant(kappa, p))) {
+    const g = resultants.map((A) => A / tau);
     const mean = g.reduce((a, b) => a + b) / g.length;
     return kappas.map((kappa, c) => {
       const target = mean + beta * (g[c] - mean);
@@ -129,6 +130,7 @@ const vmf = (() => {
         const added = target - g[c];
         return { score: (rho) => native.score(rho) + added * rho, slope: (rho) => native.slope(rho) + added, gain: target };
       }
+      if (!(target > 0)) return { score: () => NaN, slope: () => NaN, gain: target };
       const kept = realization === "preserve" ? score(0, kappa, tau, p) - score(0, kappa, star, p) : 0;
       return { score: (rho) => score(rho, kappa, star, p) + kept, slope: (rho) => slope(rho, kappa, star, p), gain: target };
     });
