@@ -20,8 +20,8 @@ ENVIRONMENT = {"PYTHONPATH": str(SOURCE.parent)}
 
 # A folder imports itself and the folders before it.
 FLOORS = (
-    *("_core", "special", "vmf", "score", "classes", "decisions", "losses", "classifiers"),
-    *("features", "analysis", "images", "networks", "training", "report", "cli"),
+    *("_core", "special", "vmf", "score", "classes", "decisions", "theory", "losses"),
+    *("classifiers", "features", "analysis", "images", "networks", "training", "report", "cli"),
 )
 
 HEAVY = (

@@ -22,6 +22,7 @@ ROOMS = {
     "score": "The exact score",
     "classes": "Classes, gains and rules",
     "decisions": "Boundaries, gradients and certificates",
+    "theory": "Expansions and limits in high dimension",
     "losses": "Losses",
     "classifiers": "Classifiers",
 }

@@ -10,16 +10,12 @@ from torch import Tensor
 
 from resultant.analysis import FrozenSpace, Policy, decide
 from resultant.analysis.sampling import identity_ranks, sample_rows
-from resultant.classes.finite_sample import (
-    CrossFit,
-    cross_fit_temperature,
-    leave_one_out_scores,
-    unbiased_square_resultant,
-)
+from resultant.classes.finite_sample import leave_one_out_scores, unbiased_square_resultant
 from resultant.classes.gain import target_temperature
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.left_out import left_out_parts, measure
+from resultant.theory.cross_fit import CrossFit, cross_fit_temperature
 from resultant_reproduction.plan import BOTH
 from resultant_reproduction.stats import Interval, over_queries, resampled
 from resultant_reproduction.value import Value

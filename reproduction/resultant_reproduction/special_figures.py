@@ -15,7 +15,7 @@ from torch import Tensor
 from resultant.analysis import Analysis
 from resultant.report import style
 from resultant.score.exact import vmf_score
-from resultant.score.expansion import joint_expansion
+from resultant.theory.score_expansion import joint_expansion
 from resultant_reproduction.courses import Course
 from resultant_reproduction.evidence import packaged
 from resultant_reproduction.figures import HOLLOW, LOG, Chart, Curve, course, draw_charts

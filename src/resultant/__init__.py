@@ -16,10 +16,11 @@ if _typing.TYPE_CHECKING:
     from resultant.losses import *
     from resultant.score import *
     from resultant.special import *
+    from resultant.theory import *
     from resultant.vmf import *
 
 # Folders with public names; a name is looked up in this order.
-_FOLDERS = ("special", "vmf", "score", "classes", "classifiers", "losses", "decisions")
+_FOLDERS = ("special", "vmf", "score", "classes", "classifiers", "losses", "decisions", "theory")
 
 
 def __getattr__(name: str) -> _typing.Any:

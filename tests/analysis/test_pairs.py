@@ -17,8 +17,8 @@ from resultant.analysis import (
     typical_margins,
 )
 from resultant.analysis.pairs import choose_pairs
-from resultant.decisions.binary_model import BinaryModel
 from resultant.decisions.pairs import select_pairs
+from resultant.theory.binary_model import BinaryModel
 
 
 def arc_root(f, theta: float) -> tuple[int, float]:

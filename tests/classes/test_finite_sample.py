@@ -26,9 +26,7 @@ from resultant._core import arrays as _features
 from resultant._core import chunks
 from resultant.classes import finite_sample
 from resultant.classes.finite_sample import (
-    cross_fit_temperature,
     expected_square_resultant,
-    fold_statistics,
     held_out_state,
     leave_one_out_scores,
     self_inclusion,
@@ -36,6 +34,7 @@ from resultant.classes.finite_sample import (
 )
 from resultant.classes.statistics import ClassStatistics
 from resultant.score.exact import vmf_score
+from resultant.theory.cross_fit import cross_fit_temperature, fold_statistics
 from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.estimators import ESTIMATORS, OF_LENGTH, mean_resultant
 

@@ -20,17 +20,16 @@ from resultant.classes.groups import shot_groups
 from resultant.classes.realization import Realization, class_scores, realize
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions import _roots
 from resultant.decisions.boundaries import (
-    LOCATIONS,
     ArcRoots,
     displacement,
     displacement_error,
-    posterior_thresholds,
     short_arc_roots,
 )
 from resultant.decisions.margins import all_pairs, centre_margins
 from resultant.decisions.pairs import select_pairs
+from resultant.decisions.roots import LOCATIONS, refine
+from resultant.theory.thresholds import posterior_thresholds
 from small_classes import TAU, C, P
 
 
@@ -235,11 +234,11 @@ def test_a_class_of_prior_zero_has_no_boundary() -> None:
     assert (roots.count[gone] == 0).all() and roots.count[~gone].any()
 
 
-@pytest.mark.parametrize("find", [_roots.elementwise, _roots.brent])
-def test_a_bracket_lost_to_rounding_gives_its_nearest_end(find: _roots.Find) -> None:
+@pytest.mark.parametrize("brent", [False, True])
+def test_a_bracket_lost_to_rounding_gives_its_nearest_end(brent: bool) -> None:
     low, high = torch.tensor([0.1, 0.1], dtype=F64), torch.tensor([0.2, 0.2], dtype=F64)
     slope = torch.tensor([1.0, -1.0], dtype=F64)
-    root = _roots.refine(lambda u, i: 1 + slope[i] * u, torch.arange(2), low, high, find)
+    root = refine(lambda u, i: 1 + slope[i] * u, torch.arange(2), low, high, brent)
     assert root.tolist() == [0.1, 0.2]
 
 

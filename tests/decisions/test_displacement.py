@@ -21,7 +21,8 @@ from resultant.decisions.boundaries import (
     displacement_error,
     short_arc_roots,
 )
-from resultant.decisions.margins import all_pairs, joint_leading
+from resultant.decisions.margins import all_pairs
+from resultant.theory.leading import joint_leading
 from small_classes import TAU, C
 
 

@@ -27,10 +27,10 @@ from resultant.decisions.margins import (
     all_pairs,
     centre_margins,
     effective_competitors,
-    joint_leading,
     pairwise_margins,
 )
 from resultant.score.exact import vmf_score
+from resultant.theory.leading import joint_leading
 from resultant.vmf.estimators import mean_resultant
 from small_classes import TAU, C, N, P, close
 

@@ -17,15 +17,15 @@ from torch import Tensor
 from resultant.classes.finite_sample import expected_square_resultant, self_inclusion
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import Rule
-from resultant.decisions.binary_model import BinaryModel, Pair
-from resultant.decisions.boundaries import posterior_thresholds
 from resultant.decisions.certificates import certificate
 from resultant.decisions.gradients import intercept_gradient_difference
 from resultant.score.exact import decompose, vmf_score
-from resultant.score.expansion import fixed_expansion, joint_expansion
-from resultant.score.ratio_expansion import ratio_approximation
-from resultant.score.softmax import propagate_loss, propagate_probabilities
 from resultant.special.bessel import bessel_ratio
+from resultant.theory.binary_model import BinaryModel, Pair
+from resultant.theory.ratio_expansion import ratio_approximation
+from resultant.theory.score_expansion import fixed_expansion, joint_expansion
+from resultant.theory.softmax import propagate_loss, propagate_probabilities
+from resultant.theory.thresholds import posterior_thresholds
 from resultant_reproduction import Evidence
 from resultant_reproduction.theory import (
     CHECKS,

@@ -20,7 +20,7 @@ from resultant import (
     vmf_score,
     vmf_score_and_slope,
 )
-from resultant.score._arguments import small_call
+from resultant.score.arguments import small_call
 from resultant.score.exact import exact_score_and_slope
 from resultant.special import compiled
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, special, stats
 from torch import Tensor
 
-from resultant.vmf.tails import log_plane_tail, log_projection_tail
+from resultant.theory.plane_tail import log_plane_tail
+from resultant.vmf.tails import log_projection_tail
 
 
 def disk_probability(xi: float, beta: float, kappa: float, p: int) -> float:

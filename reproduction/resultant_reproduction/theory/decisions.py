@@ -18,13 +18,13 @@ from resultant.decisions.boundaries import (
     ArcRoots,
     displacement,
     displacement_error,
-    posterior_thresholds,
     short_arc_roots,
 )
 from resultant.decisions.certificates import Certificate, certificate, gradient_bound, loss_bound
-from resultant.decisions.margins import joint_leading
 from resultant.report import style
-from resultant.score.expansion import joint_expansion
+from resultant.theory.leading import joint_leading
+from resultant.theory.score_expansion import joint_expansion
+from resultant.theory.thresholds import posterior_thresholds
 from resultant_reproduction.figures import Chart, Curve
 from resultant_reproduction.theory.check import Check, Numbers, rounding
 from resultant_reproduction.theory.realizations import (

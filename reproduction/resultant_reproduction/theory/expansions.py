@@ -10,7 +10,7 @@ from torch import Tensor
 
 from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
-from resultant.score.expansion import fixed_expansion, joint_expansion
+from resultant.theory.score_expansion import fixed_expansion, joint_expansion
 from resultant_reproduction.figures import BLACK, DIVERGING, LOG, Chart, Curve
 from resultant_reproduction.theory.check import (
     Check,

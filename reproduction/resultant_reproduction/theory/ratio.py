@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from resultant.report import style
-from resultant.score.ratio_expansion import (
+from resultant.special.bessel import bessel_ratio
+from resultant.theory.ratio_expansion import (
     LEAST_ORDER,
     ratio_approximation,
     ratio_bound,
     ratio_terms,
 )
-from resultant.special.bessel import bessel_ratio
 from resultant_reproduction.figures import LOG, Chart, Curve, shades
 from resultant_reproduction.theory.check import Check, half_orders, power_fits
 from resultant_reproduction.theory.expansions import DIMENSIONS, LAMBDA

@@ -17,8 +17,8 @@ from resultant.classes.statistics import ClassState
 from resultant.decisions.gradients import GradientDifference, intercept_gradient_difference
 from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
-from resultant.score.expansion import directional_cumulants
 from resultant.special.bessel import bessel_ratio, bessel_ratio_integral
+from resultant.theory.score_expansion import directional_cumulants
 from resultant_reproduction.figures import BLACK, Chart, Curve
 from resultant_reproduction.theory.check import Check, Numbers, grid, rounding
 

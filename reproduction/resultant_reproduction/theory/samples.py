@@ -10,14 +10,13 @@ from torch import Tensor
 
 from resultant.classes.cosines import cosines
 from resultant.classes.finite_sample import (
-    cross_fit_temperature,
     expected_square_resultant,
-    fold_statistics,
     self_inclusion,
     unbiased_square_resultant,
 )
 from resultant.classes.realization import class_scores
 from resultant.report import style
+from resultant.theory.cross_fit import cross_fit_temperature, fold_statistics
 from resultant.vmf.distribution import VonMisesFisher
 from resultant_reproduction.figures import LOG, Chart, Curve
 from resultant_reproduction.theory.check import Check, rounding

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from resultant.report import style
 from resultant.score.exact import vmf_score
-from resultant.score.expansion import joint_terms
-from resultant.score.softmax import propagate_loss, propagate_probabilities
+from resultant.theory.score_expansion import joint_terms
+from resultant.theory.softmax import propagate_loss, propagate_probabilities
 from resultant_reproduction.figures import LOG, Chart, Curve
 from resultant_reproduction.theory.check import (
     SEED,

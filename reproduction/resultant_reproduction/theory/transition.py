@@ -13,8 +13,8 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from resultant.decisions.binary_model import BinaryModel, Pair
 from resultant.report import style
+from resultant.theory.binary_model import BinaryModel, Pair
 from resultant.vmf.tails import log_projection_tail
 from resultant_reproduction.figures import LOG, Chart, Curve, shades
 from resultant_reproduction.theory.check import Check

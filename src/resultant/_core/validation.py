@@ -11,6 +11,7 @@ import math
 import operator
 from functools import reduce
 from numbers import Real
+from typing import SupportsIndex
 
 import torch
 from torch import Tensor
@@ -53,7 +54,9 @@ def dimension(p: int, dtype: torch.dtype = torch.float64) -> int:
     return value
 
 
-def integer(name: str, value: int, least: int, also: str = "", *, most: int | None = None) -> int:
+def integer(
+    name: str, value: SupportsIndex, least: int, also: str = "", *, most: int | None = None
+) -> int:
     """Return ``value`` as an int; raise unless it is an integer from ``least`` to ``most`` and no
     bool.
 

@@ -16,8 +16,8 @@ from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.certificates import certify, gradient_differences, loss_differences
 from resultant.decisions.gradients import gradient_cosines, sphere_gradient, stacked_relative_error
-from resultant.decisions.margins import joint_leading
 from resultant.decisions.rule_pair import RulePair
+from resultant.theory.leading import joint_leading
 
 # Relative rounding that a bound allows for.
 ROUNDING = 1e-9

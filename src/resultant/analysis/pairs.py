@@ -22,8 +22,8 @@ from resultant.decisions.boundaries import (
     short_arc_roots,
 )
 from resultant.decisions.changes import change_between
-from resultant.decisions.margins import joint_leading
 from resultant.decisions.pairs import PAIR_TYPES, SelectedPairs, select_pairs
+from resultant.theory.leading import joint_leading
 
 # About the number of margin changes that are kept for figures.
 DRAWN = 2000

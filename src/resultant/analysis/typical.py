@@ -13,10 +13,10 @@ from resultant.analysis.result import Result
 from resultant.analysis.space import CPU, FrozenSpace
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
-from resultant.decisions.binary_model import BinaryModel
 from resultant.decisions.margins import centre_margins, score_differences
 from resultant.decisions.pairs import SelectedPairs
-from resultant.decisions.rates import projection_variance
+from resultant.theory.binary_model import BinaryModel
+from resultant.theory.rates import projection_variance
 from resultant.vmf.tails import log_projection_tail, tail_dimension
 
 

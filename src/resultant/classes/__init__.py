@@ -7,9 +7,7 @@ corrects for small samples, `groups` divides classes into head, medium and tail.
 """
 
 from resultant.classes.finite_sample import (
-    cross_fit_temperature,
     expected_square_resultant,
-    fold_statistics,
     held_out_state,
     leave_one_out_scores,
     self_inclusion,
@@ -29,9 +27,7 @@ __all__ = [
     "Rule",
     "angular_gain",
     "class_scores",
-    "cross_fit_temperature",
     "expected_square_resultant",
-    "fold_statistics",
     "held_out_state",
     "leave_one_out_scores",
     "realize",

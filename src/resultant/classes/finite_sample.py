@@ -1,15 +1,12 @@
 r"""Effects of a finite sample on class statistics, and their corrections.
 
 The mean length of n unit vectors is biased upwards (eq:finite-resultant-identity), a query that
-counts in its own class scores too high (eq:self-inclusion), and gains equalized on one sample are
-not equal on another (sec:cross-fitted-estimator). The statistics are sums, so a query or a fold is
+counts in its own class scores too high (eq:self-inclusion). The statistics are sums, so a query is
 removed by subtraction.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -20,18 +17,16 @@ from resultant._core.arrays import (
     normalized,
     require_features,
     require_labels,
-    shape_of,
 )
 from resultant._core.validation import Number
 from resultant.classes.statistics import (
     ClassState,
     ClassStatistics,
     capped_concentration,
-    fit_direction,
 )
 from resultant.score.exact import exact_score
 from resultant.score.limits import require_temperature
-from resultant.vmf.estimators import OF_LENGTH, require_estimator, unbiased_square
+from resultant.vmf.estimators import unbiased_square
 
 
 def expected_square_resultant(A: Number, n: Number) -> Tensor:
@@ -227,135 +222,3 @@ def held_out_state(
         number > 0, capped_concentration(state.dim, length, "mle"), state.kappa
     ).masked_fill(state.count == 0, 0.0)
     return ClassState(state.mu, kappa, state.count, validate_args=False)
-
-
-def fold_statistics(
-    z: Tensor,
-    y: Tensor,
-    fold: Tensor,
-    num_classes: int,
-    num_folds: int,
-    *,
-    validate_args: bool | None = None,
-) -> list[ClassStatistics]:
-    """Compute the statistics of each fold of a sample.
-
-    Args:
-        z: Unit vectors [N, p].
-        y: Labels [N] int64.
-        fold: Fold indices [N] int64, in [0, num_folds).
-        num_classes: Number of classes.
-        num_folds: Number of folds >= 2.
-        validate_args: Check values; by default on the CPU only.
-
-    Returns:
-        One `ClassStatistics` per fold.
-
-    Raises:
-        ValueError: If an argument does not fit.
-
-    Example:
-        >>> import torch
-        >>> from resultant import fold_statistics
-        >>> z, y, fold = torch.eye(4), torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 1])
-        >>> [s.count.tolist() for s in fold_statistics(z, y, fold, 2, 2)]
-        [[1, 1], [1, 1]]
-    """
-    num_folds = validation.integer("num_folds", num_folds, 2)
-    if not isinstance(z, Tensor) or z.dim() != 2:
-        raise ValueError(f"expected z [N, p], got {shape_of(z)}")
-    require_labels(fold, len(z), num_folds, z.device, validate_args, name="fold")
-    require_features(z, z.shape[1], z.device, validate_args)
-    require_labels(y, len(z), num_classes, z.device, validate_args)
-    folds = []
-    for k in range(num_folds):
-        rows = (fold == k).nonzero().squeeze(-1)
-        statistics = ClassStatistics(num_classes, z.shape[1], device=z.device)
-        # Gathered in chunks: a fold may be most of the sample.
-        for part in rows.split(chunks.rows_per_chunk(8 * z.shape[1], chunks.FEATURE_BYTES)):
-            statistics.add(z[part], y[part])
-        folds.append(statistics)
-    return folds
-
-
-class CrossFit(NamedTuple):
-    """Fits to the other folds for each of K folds: states, A [K, C] and tau [K, C]."""
-
-    states: tuple[ClassState, ...]
-    resultant: Tensor
-    temperature: Tensor
-
-
-def cross_fit_temperature(
-    folds: Sequence[ClassStatistics],
-    tau: Number,
-    A_ref: float,
-    *,
-    r_min: float,
-    r_max: float,
-    estimator: str = "mle",
-) -> CrossFit:
-    r"""Compute cross-fitted temperatures that equalize the leading gain at A_ref/tau.
-
-    From the statistics without fold k,
-    :math:`\widehat A_c^{(-k)}=\sqrt{\max\{U_c^{(-k)},0\}}` with U of `unbiased_square_resultant`,
-    and :math:`\tau_c^{(-k)}=\tau\,\mathrm{clip}(\widehat A_c^{(-k)}/A_{ref}, r_{min}, r_{max})`
-    (eq:cross-fit-temperature). The state of fold k has the direction of the other folds and the
-    kappa that ``estimator`` fits to :math:`\widehat A`, so that with ``mle`` the gain is A_ref/tau
-    where nothing is clipped. Score fold k with ``class_scores(z_k, states[k], temperature[k],
-    "native")``.
-
-    U needs two samples. A class with fewer samples outside the fold gets A_ref, hence tau; a class
-    without samples has the state of no sample (e_1, kappa 0).
-
-    Args:
-        folds: Statistics of K >= 2 folds, without weights.
-        tau: Temperature > 0, a number or one per class [C].
-        A_ref: Reference mean length in (0, 1].
-        r_min: Smallest ratio of temperatures, > 0.
-        r_max: Largest ratio of temperatures, >= r_min.
-        estimator: Estimator of kappa from a length, ``mle``, ``proco`` or ``banerjee``: the length
-            is corrected already.
-
-    Returns:
-        States, mean lengths [K, C] and temperatures [K, C].
-
-    Raises:
-        ValueError: If an argument is outside its range, or samples have weights.
-
-    Example:
-        >>> import torch
-        >>> from resultant import cross_fit_temperature, fold_statistics
-        >>> z, y = torch.eye(8)[[0, 0, 0, 1]], torch.zeros(4, dtype=torch.int64)
-        >>> folds = fold_statistics(z, y, torch.tensor([0, 0, 1, 1]), 1, 2)
-        >>> cross_fit_temperature(folds, 0.1, 0.5, r_min=0.5, r_max=2.0).temperature
-        tensor([[0.0500],
-                [0.2000]], dtype=torch.float64)
-    """
-    if len(folds) < 2:
-        raise ValueError(f"expected two folds or more, got {len(folds)}")
-    if not 0 < r_min <= r_max < math.inf:
-        got = f"r_min = {r_min} and r_max = {r_max}"
-        raise ValueError(f"expected 0 < r_min <= r_max, both finite, got {got}")
-    require_estimator(estimator, OF_LENGTH)
-    if not 0 < A_ref <= 1:
-        raise ValueError(f"expected A_ref in (0, 1], got {A_ref}")
-    whole = folds[0].to(folds[0].device)
-    for other in folds[1:]:
-        whole.merge(other)
-    if not torch.equal(whole.weight, whole.count.double()):
-        c = int((whole.weight != whole.count).nonzero()[0])
-        got = f"weight {float(whole.weight[c]):g} for {int(whole.count[c])} samples in class {c}"
-        raise ValueError(f"expected samples without weights, for which U is unbiased, got {got}")
-    tau = require_temperature(tau, whole.num_classes, whole.device, True)
-    states, resultants = [], []
-    for part in folds:
-        rest = whole.without(part)
-        mu, R = fit_direction(rest.total, rest.weight)
-        U = unbiased_square_resultant(R, rest.count.clamp_min(2))
-        A = torch.where(rest.count < 2, float(A_ref), U.clamp_min(0).sqrt())
-        kappa = capped_concentration(rest.dim, A, estimator).masked_fill(rest.count == 0, 0.0)
-        states.append(ClassState(mu, kappa, rest.count, validate_args=False))
-        resultants.append(A)
-    A = torch.stack(resultants)
-    return CrossFit(tuple(states), A, tau * (A / A_ref).clamp(r_min, r_max))

@@ -2,12 +2,11 @@
 
 `margins` and `gradients` measure decisions and their losses, `boundaries` finds where two classes
 meet, `changes` compares margins before and after an edit, `certificates` proves agreement with the
-cosine rule (`rule_pair` scores by both), `pairs` chooses pairs of classes, `binary_model` and
-`rates` hold the limits of two matched classes in high dimension.
+cosine rule (`rule_pair` scores by both), `pairs` chooses pairs of classes, `roots` refines roots on
+arcs.
 """
 
-from resultant.decisions.binary_model import BinaryModel
-from resultant.decisions.boundaries import displacement, posterior_thresholds, short_arc_roots
+from resultant.decisions.boundaries import displacement, short_arc_roots
 from resultant.decisions.certificates import (
     certificate,
     disagreement_bound,
@@ -27,14 +26,11 @@ from resultant.decisions.gradients import (
 from resultant.decisions.margins import (
     centre_margins,
     effective_competitors,
-    joint_leading,
     pairwise_margins,
 )
 from resultant.decisions.pairs import select_pairs
-from resultant.decisions.rates import projection_variance, rate_function
 
 __all__ = [
-    "BinaryModel",
     "centre_margins",
     "certificate",
     "disagreement_bound",
@@ -44,15 +40,11 @@ __all__ = [
     "gradient_coordinates",
     "gradient_cosines",
     "intercept_gradient_difference",
-    "joint_leading",
     "loss_bound",
     "loss_gradient",
     "margin_change",
     "mean_relative_error",
     "pairwise_margins",
-    "posterior_thresholds",
-    "projection_variance",
-    "rate_function",
     "residual_bound",
     "select_pairs",
     "short_arc_roots",

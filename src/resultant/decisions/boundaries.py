@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
-from numbers import Real
 from typing import NamedTuple
 
 import torch
@@ -23,17 +22,12 @@ from torch import Tensor
 
 from resultant._core import chunks
 from resultant._core.arrays import normalized
-from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization
-from resultant.decisions import _roots
-from resultant.decisions._roots import LOCATIONS as LOCATIONS
 from resultant.decisions.margins import all_pairs, require_pairs
+from resultant.decisions.roots import solve
 
 # The slope of a score counts as positive above this share of the sum of its terms.
 RISING = 1e-9
-
-# Prototypes whose angle is this close to pi have no defined short arc.
-OPPOSITE = 1e-6
 
 
 class Change(IntEnum):
@@ -143,84 +137,14 @@ def short_arc_roots(
     """
     if pairs is None:
         pairs = all_pairs(len(realization.mu), realization.mu.device)
-    _require(realization, pairs, validate_args)
-    theta = _angles(normalized(realization.mu), pairs)
+    theta = arc_angles(realization, pairs, validate_args)
 
     def margin(u: Tensor, which: Tensor) -> Tensor:
         a, b = pairs[which].T
         return realization.at(u.cos(), a) - realization.at((theta[which] - u).cos(), b)
 
-    if exhaustive:
-        falling, find = torch.zeros_like(theta, dtype=torch.bool), _roots.brent
-    else:
-        falling, find = _rising(realization)[pairs].all(-1), _roots.elementwise
-    return ArcRoots(theta, *_roots.solve(margin, theta, falling, find))
-
-
-@torch.no_grad()
-def posterior_thresholds(
-    realization: Realization,
-    pairs: Tensor,
-    level: float = 0.5,
-    *,
-    validate_args: bool | None = None,
-) -> ArcRoots:
-    r"""Find where :math:`P_a` crosses a level on the short arc from a to b, given all classes.
-
-    The equation is :math:`s_a-\log\sum_{j\ne a}e^{s_j}=\log(level/(1-level))`. Unlike the boundary
-    of a pair, the threshold depends on the competitors (sec:softmax-geometry, "Pairwise Boundaries
-    and Class Count").
-
-    Args:
-        realization: Scores of C classes in float64.
-        pairs: Pairs [P, 2] int64 of different classes, with prototypes that are not opposite.
-        level: Probability in (0, 1).
-        validate_args: Check values; by default on the CPU only.
-
-    Returns:
-        Angles, numbers of roots and roots [P].
-
-    Raises:
-        ValueError: If an argument does not fit, or prototypes are opposite.
-
-    Example:
-        >>> import torch
-        >>> from resultant import ClassState, Rule, posterior_thresholds, realize
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
-        >>> posterior_thresholds(realize(state, Rule(0.5)), torch.tensor([[0, 1]])).status
-        ['none']
-    """
-    _require(realization, pairs, validate_args)
-    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
-        raise ValueError(f"expected level in (0, 1), got {level!r}")
-    mu = normalized(realization.mu)
-    theta = _angles(mu, pairs)
-    opposite = theta > math.pi - OPPOSITE
-    if opposite.any():
-        i = int(opposite.nonzero()[0])
-        rule = f"expected pairs at an angle below pi - {OPPOSITE:g}"
-        raise ValueError(f"{rule}, got {float(theta[i]):.9g} at index {i}")
-    bar = math.log(level) - math.log1p(-level)
-
-    def margin(u: Tensor, which: Tensor) -> Tensor:
-        a, b = pairs[which].T
-        angle = theta[which]
-        weights = torch.stack([(angle - u).sin(), u.sin()]) / angle.sin()
-        # Cosines [K, P, C] of every class with the location, exact for a and b.
-        rho = weights[0, ..., None] * cosines(mu[a], mu) + weights[1, ..., None] * cosines(
-            mu[b], mu
-        )
-        own, other = (i.expand(u.shape).unsqueeze(-1) for i in (a, b))
-        rho.scatter_(-1, other, (angle - u).cos().unsqueeze(-1))
-        rho.scatter_(-1, own, u.cos().unsqueeze(-1))
-        scores = realization.at(rho)
-        mine = scores.gather(-1, own).squeeze(-1)
-        return mine - scores.scatter_(-1, own, -math.inf).logsumexp(-1) - bar
-
-    falling = torch.zeros_like(theta, dtype=torch.bool)
-    return ArcRoots(
-        theta, *_roots.solve(margin, theta, falling, _roots.elementwise, width=len(realization.mu))
-    )
+    falling = _rising(realization)[pairs].all(-1) & (not exhaustive)
+    return ArcRoots(theta, *solve(margin, theta, falling, brent=exhaustive))
 
 
 def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
@@ -275,19 +199,16 @@ def displacement_error(exact: Displacement, predicted: Displacement) -> Displace
     return DisplacementError(float(error.mean()), float(error.max()), same, number, len(both))
 
 
-def _require(realization: Realization, pairs: Tensor, validate: bool | None) -> None:
+def arc_angles(realization: Realization, pairs: Tensor, validate: bool | None) -> Tensor:
+    """Compute the angles [P] between prototypes, accurate also near zero and pi; raise unless the
+    scores are in float64 and the pairs fit."""
     if realization.mu.dtype != torch.float64:
         raise ValueError(f"expected scores in float64, got {realization.mu.dtype}")
     require_pairs(pairs, realization, validate)
-
-
-def _angles(mu: Tensor, pairs: Tensor) -> Tensor:
-    """Compute the angles [P] between float64 unit vectors, accurate also near zero and pi."""
+    mu, norm = normalized(realization.mu), torch.linalg.vector_norm
     theta = mu.new_empty(len(pairs))
-    height = chunks.rows_per_chunk(8 * mu.shape[1], chunks.MATRIX_BYTES)
-    for part in torch.arange(len(pairs), device=mu.device).split(height):
-        a, b = mu[pairs[part, 0]], mu[pairs[part, 1]]
-        norm = torch.linalg.vector_norm
+    for part in chunks.row_slices(len(pairs), 8 * mu.shape[1], chunks.MATRIX_BYTES):
+        a, b = (mu[c] for c in pairs[part].T)
         theta[part] = 2 * torch.atan2(norm(a - b, dim=-1), norm(a + b, dim=-1))
     return theta
 

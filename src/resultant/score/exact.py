@@ -27,9 +27,9 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant.score._arguments import score_arguments, small_call, validated_arguments
 from resultant.score._backends import Tilt
 from resultant.score._derivatives import remainder, score, score_and_slope, slope
+from resultant.score.arguments import score_arguments, small_call, validated_arguments
 from resultant.special.debye import Number
 from resultant.special.ratio import inner, ratio
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from reference import arb
 from resultant import bessel_ratio
-from resultant.score.ratio_expansion import (
+from resultant.theory.ratio_expansion import (
     LEAST_ORDER,
     ratio_approximation,
     ratio_bound,
     ratio_terms,
 )
-from score.orders import R0, R1, R2, f64
+from theory.orders import R0, R1, R2, f64
 
 
 @pytest.mark.parametrize("lam", [1e-6, 0.03, 0.7, 1.0, 2.0, 5.5, 300.0])

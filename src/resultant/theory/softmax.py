@@ -12,7 +12,7 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.validation import Number
-from resultant.score.expansion import joint_order
+from resultant.theory.score_expansion import joint_order
 
 
 def propagate_probabilities(

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from resultant.classes.statistics import ClassState, ClassStatistics
-from resultant.decisions.binary_model import BinaryModel
 from resultant.score.exact import vmf_score
+from resultant.theory.binary_model import BinaryModel
 from resultant.vmf.distribution import VonMisesFisher
 
 # A frequency further than this from its exact value is a failure; the seeds are fixed.

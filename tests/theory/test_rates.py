@@ -13,11 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from decisions.binary_models import CLOSE, DOUBLINGS, ORDERED, models
-from resultant.decisions.binary_model import BinaryModel
-from resultant.decisions.rates import projection_variance, rate_function
 from resultant.special.ratio import ratio
+from resultant.theory.binary_model import BinaryModel
+from resultant.theory.rates import projection_variance, rate_function
 from resultant.vmf.distribution import VonMisesFisher
+from theory.binary_models import CLOSE, DOUBLINGS, ORDERED, models
 
 STANDARD_ERRORS = 5.0
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, SupportsIndex, get_args
 
 import torch
 from torch import Tensor
@@ -28,10 +28,11 @@ from torch import Tensor
 from resultant._core import validation
 from resultant._core.arrays import normalized
 from resultant.classes.statistics import ClassState
-from resultant.decisions.rates import projection_variance, rate_function
 from resultant.score.exact import exact_score, exact_score_and_slope
+from resultant.theory.plane_tail import log_plane_tail
+from resultant.theory.rates import projection_variance, rate_function
 from resultant.vmf.angle import sample_angle
-from resultant.vmf.tails import log_plane_tail, log_projection_tail, tail_dimension
+from resultant.vmf.tails import log_projection_tail, tail_dimension
 
 # Scores that decide: the leading terms or the exact scores.
 Decision = Literal["leading", "exact"]
@@ -120,8 +121,8 @@ class BinaryModel:
     def of(
         cls,
         state: ClassState,
-        a: int,
-        b: int,
+        a: SupportsIndex,
+        b: SupportsIndex,
         tau: float = 1.0,
         *,
         b_h: float = 0.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from resultant.decisions.binary_model import BinaryModel
+from resultant.theory.binary_model import BinaryModel
 
 DOUBLINGS = (256, 1024, 4096, 16384, 65536)
 

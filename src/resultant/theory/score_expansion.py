@@ -23,9 +23,9 @@ from torch import Tensor
 from resultant._core import validation
 from resultant._core.autograd import is_transformed
 from resultant._core.validation import Number
-from resultant.score._arguments import validated_arguments
-from resultant.score.ratio_expansion import ratio_terms
+from resultant.score.arguments import validated_arguments
 from resultant.special.ratio import inner
+from resultant.theory.ratio_expansion import ratio_terms
 
 # `in_range` holds for t <= RANGE sqrt(nu^2 + kappa^2) and p >= LEAST_DIMENSION. The powers of
 # s = t/nu in the leading order of q/nu have the radius of convergence S = sqrt(1 + lambda^2), for

@@ -18,7 +18,12 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from reference import arb
 from resultant import vmf_score
-from resultant.score.expansion import (
+from resultant.theory.ratio_expansion import (
+    ratio_approximation,
+    ratio_bound,
+    ratio_terms,
+)
+from resultant.theory.score_expansion import (
     LEAST_DIMENSION,
     RANGE,
     directional_cumulants,
@@ -29,13 +34,8 @@ from resultant.score.expansion import (
     joint_expansion,
     joint_terms,
 )
-from resultant.score.ratio_expansion import (
-    ratio_approximation,
-    ratio_bound,
-    ratio_terms,
-)
-from resultant.score.softmax import propagate_loss, propagate_probabilities
-from score.orders import R0, R1, R2, f64, slopes
+from resultant.theory.softmax import propagate_loss, propagate_probabilities
+from theory.orders import R0, R1, R2, f64, slopes
 
 
 @pytest.mark.slow

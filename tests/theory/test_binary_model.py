@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 from torch import Tensor
 
-from decisions.binary_models import CRITICAL, DOUBLINGS, ORDERED, models
-from resultant.decisions.binary_model import BinaryModel
-from resultant.decisions.rates import projection_variance, rate_function
 from resultant.score.exact import vmf_score
+from resultant.theory.binary_model import BinaryModel
+from resultant.theory.rates import projection_variance, rate_function
 from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.tails import log_projection_tail
+from theory.binary_models import CRITICAL, DOUBLINGS, ORDERED, models
 
 STANDARD_ERRORS = 5.0
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from resultant import vmf_score
-from resultant.score.expansion import joint_terms
-from resultant.score.softmax import propagate_loss, propagate_probabilities
-from score.orders import slopes
+from resultant.theory.score_expansion import joint_terms
+from resultant.theory.softmax import propagate_loss, propagate_probabilities
+from theory.orders import slopes
 
 
 def classes(p: int) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from resultant import vmf_score
-from resultant.score.expansion import free_energy_expansion, free_energy_terms
-from score.orders import f64, slopes
+from resultant.theory.score_expansion import free_energy_expansion, free_energy_terms
+from theory.orders import f64, slopes
 
 
 def test_free_energy_limit() -> None:

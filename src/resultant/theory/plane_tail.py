@@ -1,0 +1,123 @@
+r"""Probabilities of a von Mises-Fisher vector X in the plane of two directions.
+
+With :math:`\theta` the angle of X to its mean direction :math:`\mu`, and another
+direction at cosine c to :math:`\mu`, the cosine of X to the other direction is
+:math:`c\cos\theta+s\sin\theta\,W`, :math:`s=\sqrt{1-c^2}`, where W is a coordinate of a uniform
+direction in p - 1 dimensions. The probability that this cosine reaches a bound that depends on
+:math:`\theta` is one integral over :math:`\theta` of a tail of W.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resultant.special.ratio import ratio_integral
+from resultant.vmf.tails import DEPTH, enclose, gauss_legendre
+
+# In the plane of two directions the integrand is evaluated on GRID angles, and ZOOMS times closer
+# to where it is within exp(-DEPTH) of its largest value.
+GRID = 401
+ZOOMS = 4
+
+# The tanh-sinh rule: nodes at multiples of STEP, up to where the weights fall below rounding.
+STEP = 1 / 32
+REACH = 3.2
+
+
+def log_plane_tail(bound: Callable[[Tensor], Tensor], c: float, kappa: float, p: int) -> float:
+    r"""The logarithm of :math:`\Pr(m^\top X\ge bound(\mu^\top X))`, m a unit vector.
+
+    Args:
+        bound: A continuous function of float64 cosines [n]; -inf is always reached, inf never.
+        c: Cosine :math:`\mu^\top m`.
+        kappa: Concentration of :math:`X\sim\mathrm{vMF}_p(\mu,\kappa)`.
+        p: Dimension >= 3.
+
+    Returns:
+        The log probability, at most 0.
+    """
+    s = math.sqrt((1 - c) * (1 + c))
+
+    def above(theta: Tensor) -> Tensor:
+        """The distance of the other cosine from the bound at W = 0."""
+        return bound(theta.cos()) - c * theta.cos()
+
+    def log_integrand(theta: Tensor) -> Tensor:
+        density = (p - 2) * theta.sin().log() + kappa * (theta.cos() - 1)
+        return density + _log_tail(above(theta), s * theta.sin(), p)
+
+    low, high = 0.0, math.pi
+    for _ in range(ZOOMS):
+        theta = torch.linspace(low, high, GRID, dtype=torch.float64)[1:-1]
+        values = log_integrand(theta)
+        near = (values >= values.max() - DEPTH) & (values > -math.inf)
+        if not near.any():
+            # The bound is reached between two grid angles, if at all.
+            distance = above(theta) - s * theta.sin()
+            near = distance == distance.min()
+        near, step = theta[near], (high - low) / (GRID - 1)
+        low, high = max(low, float(near[0]) - step), min(high, float(near[-1]) + step)
+    ends = [low, *_breaks(above, s, low, high), high]
+    parts = []
+    nodes, weights = _tanh_sinh()
+    for a, b in pairwise(ends):
+        if b > a:
+            theta = a + (b - a) * nodes
+            parts.append(log_integrand(theta) + (weights * (b - a)).log())
+    log_beta = math.lgamma(0.5) + math.lgamma((p - 1) / 2) - math.lgamma(p / 2)
+    zero, at = torch.zeros((), dtype=torch.float64), torch.tensor(kappa, dtype=torch.float64)
+    log_mass = float(ratio_integral(p / 2 - 1, zero, at)) - kappa + log_beta
+    return min(0.0, float(torch.logsumexp(torch.cat(parts), 0)) - log_mass)
+
+
+def _log_tail(above: Tensor, width: Tensor, p: int) -> Tensor:
+    """The logarithm of the probability that width * W >= above."""
+    w = torch.where(width > 0, above / width, torch.where(above > 0, math.inf, -math.inf))
+    # The angle of the smaller of the two tails; the density of an angle phi is sin(phi)^(p-3).
+    psi = w.abs().clamp_max(1).acos().unsqueeze(-1)
+    low = (psi.sin() * math.exp(-DEPTH / (p - 3) if p > 3 else -math.inf)).asin()
+    nodes, weights = gauss_legendre()
+    phi = low + (psi - low) * nodes
+    values = torch.xlogy(torch.tensor(p - 3.0), phi.sin()) + ((psi - low) * weights).log()
+    log_beta = math.lgamma(0.5) + math.lgamma((p - 2) / 2) - math.lgamma((p - 1) / 2)
+    small = torch.logsumexp(values, -1) - log_beta
+    return torch.where(w >= 0, small, torch.log1p(-small.exp().clamp_max(0.5)))
+
+
+def _breaks(above: Callable[[Tensor], Tensor], s: float, low: float, high: float) -> list[float]:
+    """The angles at which W = 1 or W = -1 just reaches the bound, where the tail of W begins or
+    ends."""
+    breaks = []
+    grid = torch.linspace(low, high, GRID, dtype=torch.float64)
+    for sign in (1.0, -1.0):
+
+        def within(theta: Tensor, sign: float = sign) -> Tensor:
+            return above(theta) < sign * s * theta.sin()
+
+        inside = within(grid)
+        at = (inside[1:] != inside[:-1]).nonzero().squeeze(-1)
+        if not len(at):
+            continue
+        first, left, right = (a.unsqueeze(-1) for a in (inside[at], grid[at], grid[at + 1]))
+        # Twice, to full precision: if the spread of W vanishes, the integrand jumps at a break.
+        for _ in range(2):
+            left, right = enclose(lambda x, y=first: within(x) == y, left, right)
+        breaks += left.flatten().tolist()
+    return sorted(breaks)
+
+
+@cache
+def _tanh_sinh() -> tuple[Tensor, Tensor]:
+    """Return nodes and weights on [0, 1], dense at the ends, where an integrand may be singular."""
+    t = np.arange(-round(REACH / STEP), round(REACH / STEP) + 1) * STEP
+    u = math.pi * np.sinh(t)
+    nodes = 1 / (1 + np.exp(-u))
+    weights = STEP * math.pi * np.cosh(t) * nodes / (1 + np.exp(u))
+    return torch.from_numpy(nodes), torch.from_numpy(weights)
