@@ -44,7 +44,7 @@ class Metric:
         >>> statistics = ClassStatistics(2, 2, scatter=True).update(z, torch.tensor([0, 0, 1, 1]))
         >>> x = Metric.fit(statistics, shrinkage=0.5).transform(z)
         >>> (x @ x.T)[0].round(decimals=3)
-        tensor([ 1.0000,  0.9750, -0.9690, -0.9980])
+        tensor([ 1.0000,  0.9750, -0.9690, -1.0000])
     """
 
     mean: Tensor
@@ -132,18 +132,30 @@ class Metric:
             Unit vectors [N, p] in the dtype of z; zeros for a vector at the centre.
         """
         x = self.rotate(z)
-        # Differences of unit vectors below this length are rounding.
-        directed = x.square().sum(-1, keepdim=True).sqrt() > 64 * torch.finfo(z.dtype).eps
-        directed &= (z != 0).any(-1, keepdim=True)
+        directed = have_direction(z, x)
         if self.basis is not None:
             x = x * self.scale.to(z)
         length = x.square().sum(-1, keepdim=True).sqrt()
         return torch.where(directed, x / length.masked_fill(~directed, 1.0), 0.0)
 
-    def to(self, device: torch.device | str) -> Metric:
-        """Copy the metric to a device."""
-        basis = None if self.basis is None else self.basis.to(device)
-        return Metric(self.mean.to(device), basis, self.variance.to(device), self.shrinkage)
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Metric:
+        """Copy the metric to a device and a floating dtype."""
+        mean, variance = (a.to(device=device, dtype=dtype) for a in (self.mean, self.variance))
+        basis = None if self.basis is None else self.basis.to(device=device, dtype=dtype)
+        return Metric(mean, basis, variance, self.shrinkage)
+
+
+def have_direction(z: Tensor, rotated: Tensor) -> Tensor:
+    """Return True [N, 1] for vectors z that are neither zeros nor the centre, up to rounding.
+
+    Args:
+        z: Unit vectors [N, p].
+        rotated: Their coordinates [N, p] by `Metric.rotate`.
+    """
+    length = rotated.square().sum(-1, keepdim=True).sqrt()
+    return (length > 64 * torch.finfo(z.dtype).eps) & (z != 0).any(-1, keepdim=True)
 
 
 def require_shrinkage(shrinkage: float) -> float:

@@ -39,7 +39,8 @@ from resultant._core.device import require_device
 from resultant._core.validation import finite_number
 from resultant.classes.realization import Realization
 from resultant.classes.statistics import ClassState, ClassStatistics
-from resultant.classifiers.rows import add_rows, row_chunks
+from resultant.classifiers.left_out import add_rows
+from resultant.classifiers.rows import row_chunks
 from resultant.classifiers.saving import load_classifier, save_classifier
 from resultant.score.limits import require_comparable
 

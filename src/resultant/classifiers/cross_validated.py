@@ -17,13 +17,13 @@ from resultant.classifiers.choice import Choice, Point, beyond, plainest
 from resultant.classifiers.fold_scores import Fold, FoldScores
 from resultant.classifiers.left_out import (
     Part,
+    add_rows,
     fold_parts,
     left_out_parts,
     measure,
     point_scales,
     point_scores,
 )
-from resultant.classifiers.rows import add_rows
 from resultant.classifiers.vmf import VMFScores, require_calibration
 
 SCORINGS = ("neg_log_loss", "accuracy")

@@ -25,7 +25,7 @@ from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED
 from resultant.classes.statistics import ZERO_LENGTH, ClassStatistics
 from resultant.classifiers.calibration import fit_scale
-from resultant.classifiers.rows import add_rows, row_chunks
+from resultant.classifiers.rows import row_chunks
 from resultant.score.exact import exact_score
 from resultant.vmf.estimators import mean_resultant_at
 
@@ -40,6 +40,13 @@ SCALE_CELLS = 1 << 26
 CHOICE_CELLS = 1 << 17
 MOST_CELLS = 1 << 23
 CHOICE_ROWS = 1024
+
+
+def add_rows(statistics: ClassStatistics, X: Tensor, y: Tensor, w: Tensor) -> ClassStatistics:
+    """Add rows [N, p] of any length with labels [N] and weights [N]; return the statistics."""
+    for part in row_chunks(X, 1):
+        statistics.add(directions(X[part])[0], y[part], w[part])
+    return statistics
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,418 @@
+r"""The search: settings of the rules, chosen on validation rows.
+
+`VMFClassifierCV`, ``temperature="auto"`` of `VMFClassifier` and `resultant analyze` call
+`search_rules`, so that they agree on the same rows and splits::
+
+    sample = Sample(rows, y, w, num_classes)  # rows [N, p]: a tensor, or SparseRows
+    validation = Validation(sample, splits)  # splits: indices of training and validation rows
+    result = search_rules(validation)  # all axes; or search_rules(validation, {"prior": (0.0,)})
+    result.chosen.point  # Point(realization, temperature, beta, prior, shrinkage, components)
+    result.chosen.scale  # factor of the scores for probabilities
+    VMFClassifier(**result.chosen.parameters()).fit(X, y)
+
+Splits are made by `stratified_splits`, or from folds [N] by `fold_split`; rows of a separate
+validation set follow the training rows in the sample, with fold 0, and the training rows have
+fold -1. References such as logistic regression are no part of the search: fit them by
+scikit-learn, on the same splits, and compare with ``result.chosen.hits`` and ``losses`` on the
+rows ``validation.index`` with the weights ``validation.weights``.
+
+The loss of a point is the mean cross-entropy after the scale of the scores is fitted
+(`resultant.classifiers.calibration.fit_scale`): without a scale of its own, an edit of the gains
+and the mean gain would be confounded. The search goes along one axis at a time, from the best
+point so far, and extends an axis beyond its edge while the edge is best: first for the rows as
+they are, then in the metric, then with several components per class. The simplest of the points
+that tie with the best is chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from resultant._core.arrays import largest
+from resultant.classes.rule import EDITED, REALIZATIONS, TEMPERED
+from resultant.classifiers.calibration import fit_scale, log_losses
+from resultant.classifiers.validation import SHRINKAGES, Validation
+
+# Values of each axis. The first value of temperature and prior is the simplest; beta = 1 is native,
+# and the shrinkage None leaves the rows as they are.
+AXES: dict[str, tuple[Any, ...]] = {
+    "realization": REALIZATIONS,
+    "temperature": (0.1, 0.2, 0.05, 0.02, 0.01, 0.005),
+    "beta": (0.0, 0.5, 1.5),
+    "prior": (0.0, 0.5, 1.0),
+    "shrinkage": (None, *SHRINKAGES),
+    "components": (1, 4),
+}
+LIMITS = {
+    "temperature": (2e-4, 2.0),
+    "beta": (-1.0, 3.0),
+    "prior": (-2.0, 2.0),
+    "shrinkage": (1e-3, 0.95),
+    "components": (1, 16),
+}
+STEP = 0.5
+
+# Realizations that ignore beta, with the beta that is written for them.
+FIXED_BETA = {"native": 1.0, "cosine": 0.0}
+
+# The order of the search: class temperatures start from the choice of angular.
+SEARCHED = ("native", "cosine", "angular", *TEMPERED)
+
+# Among equally simple points the first is chosen: native changes nothing, angular changes least.
+PREFERENCE = ("native", "angular", "cosine", "preserve", "temperature")
+
+# A point ties with the best if its accuracy is within this fraction, and its loss within as many
+# nats (also relative), or both within as many standard errors of the paired differences.
+MARGIN = 0.005
+LOSS_MARGIN = 0.01
+ERRORS = 1
+
+# Least improvement of the score that moves a point, in nats and relative; smaller ones are noise.
+# For separable classes the loss falls for ever, by less and less, as the temperature does.
+LEAST = 1e-3
+
+# Rows times dimension up to which components are tried unless they are asked for.
+COMPONENT_CELLS = 1 << 18
+
+SCORINGS = ("neg_log_loss", "accuracy")
+
+
+class Point(NamedTuple):
+    """Settings of a rule; ``shrinkage`` is None outside the metric."""
+
+    realization: str
+    temperature: float
+    beta: float
+    prior: float
+    shrinkage: float | None = None
+    components: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A point on the validation rows.
+
+    Attributes:
+        point: Settings.
+        scale: Factor of the scores that makes probabilities of them.
+        loss: Mean cross-entropy in nats with this scale, weighted.
+        losses: Cross-entropies [M] of the rows; zero for rows whose class has no training rows.
+        accuracy: Fraction of rows that are predicted correctly, weighted.
+        hits: Rows [M] that are predicted correctly, 1 or 0 in float64.
+    """
+
+    point: Point
+    scale: float
+    loss: float
+    losses: Tensor
+    accuracy: float
+    hits: Tensor
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of a `VMFClassifier` at this point."""
+        point = self.point._asdict()
+        shrinkage = point.pop("shrinkage")
+        metric = {} if shrinkage is None else {"whiten": "within", "shrinkage": shrinkage}
+        return {**point, **metric}
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """Candidates of a search.
+
+    Attributes:
+        validation: The validation rows.
+        candidates: All evaluated points.
+        best: The best score.
+        chosen: The simplest candidate that ties with the best.
+        rules: The simplest tie with the best of each realization, by its name.
+        weights: Weights [M] of the rows in the loss: those of the validation, zero for rows whose
+            class has no training rows.
+    """
+
+    validation: Validation
+    candidates: list[Candidate]
+    best: Candidate
+    chosen: Candidate
+    rules: dict[str, Candidate]
+    weights: Tensor
+
+    def scores(self, point: Point) -> Tensor:
+        """Compute the scores [M, C] of the validation rows at a point, without a scale."""
+        return point_scores(self.validation, point)
+
+
+def point_scores(validation: Validation, point: Point) -> Tensor:
+    """Compute the scores [M, C] of validation rows; NaN for a class without a temperature."""
+    folds = validation.folds(point.shrinkage, point.components)
+    settings = point.realization, point.temperature, point.beta, point.prior
+    return torch.cat([fold.scores(*settings) for fold in folds])
+
+
+def search_rules(
+    validation: Validation,
+    axes: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    scoring: str = "neg_log_loss",
+    scaled: bool = True,
+    extend: bool = True,
+    progress: Callable[[float], object] | None = None,
+) -> SearchResult:
+    """Search the best settings on validation rows.
+
+    Args:
+        validation: The validation rows.
+        axes: Values by name of the axes of a `Point`, by default those of `AXES`. An axis of one
+            value is fixed.
+        scoring: ``neg_log_loss`` or ``accuracy``, on which points are compared.
+        scaled: Fit the scale of the scores of each point; otherwise it is one.
+        extend: Go beyond the edge of an axis while the best point is there.
+        progress: Function that is called with the fraction that is done.
+
+    Returns:
+        All candidates, the best and the chosen one.
+
+    Raises:
+        ValueError: If no point can be realized, or no validation row has a class with training
+            rows.
+    """
+    given = dict(axes or {})
+    size = len(validation.sample.y) * validation.sample.dim
+    if "components" not in given and size > COMPONENT_CELLS:
+        given["components"] = (1,)
+    return _Search(validation, {**AXES, **given}, scoring, scaled, extend).run(progress)
+
+
+class _Search:
+    """The state of a search; arguments of `search_rules`."""
+
+    def __init__(
+        self,
+        validation: Validation,
+        axes: Mapping[str, Sequence[Any]],
+        scoring: str,
+        scaled: bool,
+        extend: bool,
+    ) -> None:
+        self.validation, self.scaled, self.extend = validation, scaled, extend
+        self.axes = {name: tuple(values) for name, values in axes.items()}
+        self.scoring = scoring
+        self.candidates: dict[Point, Candidate | None] = {}
+        absent = torch.cat([fold.absent for fold in validation.folds()])
+        weights = validation.weights.masked_fill(absent, 0.0)
+        if not weights.sum() > 0:
+            raise ValueError("expected a validation row of a class with training rows, got none")
+        self.weights = weights / weights.sum()
+
+    def run(self, progress: Callable[[float], object] | None) -> SearchResult:
+        """Search all families of points."""
+        names = [name for name in SEARCHED if name in self.axes["realization"]]
+        metrics = [bool(shrinkage) for shrinkage in (None, 1) if self._shrinkages(shrinkage)]
+        counts = self.axes["components"]
+        found: list[Candidate] = []
+        steps = len(names) * len(metrics) + len(metrics)
+        for number, metric in enumerate(metrics):
+            of_metric: dict[str, Candidate] = {}
+            for name in names:
+                # Class temperatures change the slopes as angular does, to first order.
+                near = of_metric.get("angular") if name in TEMPERED else None
+                candidate = self._family(name, metric, counts[:1], near and near.point)
+                if candidate is not None:
+                    of_metric[name] = candidate
+                if progress is not None:
+                    done = number * (len(names) + 1) + len(of_metric)
+                    progress(min(1.0, done / steps))
+            found += of_metric.values()
+            if len(counts) > 1 and of_metric:
+                best = min(of_metric.values(), key=self._badness)
+                name = best.point.realization
+                candidate = self._family(name, metric, counts, best.point)
+                found += [candidate] if candidate is not None else []
+        if not found:
+            raise ValueError("expected axes with a point that can be realized, got none")
+        if progress is not None:
+            progress(1.0)
+        best = min(found, key=self._badness)
+        every = [candidate for candidate in self.candidates.values() if candidate is not None]
+        rules = {}
+        for name in REALIZATIONS:
+            own = [candidate for candidate in found if candidate.point.realization == name]
+            if own:
+                top = min(own, key=self._badness)
+                pool = [c for c in every if c.point.realization == name]
+                rules[name] = simplest(pool, top, self.validation.weights, self.weights)
+        chosen = simplest(every, best, self.validation.weights, self.weights)
+        rules[chosen.point.realization] = chosen
+        return SearchResult(self.validation, every, best, chosen, rules, self.weights)
+
+    def _shrinkages(self, metric: object) -> list[float | None]:
+        """Return the values of the axis outside or inside the metric."""
+        return [s for s in self.axes["shrinkage"] if (s is not None) == bool(metric)]
+
+    def _badness(self, candidate: Candidate) -> float:
+        return candidate.loss if self.scoring == "neg_log_loss" else -candidate.accuracy
+
+    def _family(
+        self, realization: str, metric: bool, components: Sequence[int], near: Point | None
+    ) -> Candidate | None:
+        """Search the points of a realization, with or without the metric.
+
+        Args:
+            realization: The realization.
+            metric: Search in the metric.
+            components: Values of the axis of components.
+            near: A point of a similar family, about which the search begins.
+
+        Returns:
+            The best point; None if no point can be realized.
+        """
+        axes = {name: self.axes[name] for name in ("temperature", "beta", "prior")}
+        axes["shrinkage"] = tuple(self._shrinkages(metric))
+        axes["components"] = tuple(components)
+        if realization in FIXED_BETA:
+            axes["beta"] = (FIXED_BETA[realization],)
+        if realization == "cosine":
+            # The temperature is a part of the scale.
+            axes["temperature"] = axes["temperature"][:1]
+        first = {name: values[0] for name, values in axes.items()}
+        if metric and len(axes["shrinkage"]) > 1:
+            first["shrinkage"] = axes["shrinkage"][len(axes["shrinkage"]) // 2]
+        free = [name for name, values in axes.items() if len(values) > 1]
+        if near is not None:
+            first |= {name: getattr(near, name) for name in free}
+            # The values on either side; the search goes on from there.
+            for name in free:
+                if name != "components":
+                    sides = (beyond(name, first[name], low) for low in (True, False))
+                    axes[name] = tuple(value for value in sides if value is not None)
+        best = self._at(Point(realization, **first), None)
+        moved = True
+        while moved:
+            moved = False
+            for name in reversed(free) if near is not None else free:
+                better = self._along(name, axes[name], Point(realization, **first), best)
+                if better is not None and (best is None or better.point != best.point):
+                    best, moved = better, True
+        return best
+
+    def _along(
+        self, name: str, values: Sequence[Any], first: Point, best: Candidate | None
+    ) -> Candidate | None:
+        """Return the best point along an axis through the best point so far."""
+        origin = first if best is None else best.point
+        values = sorted({*values, getattr(origin, name)})
+        for value in values:
+            best = self._better(origin, name, value, best)
+        while self.extend and best is not None:
+            value = getattr(best.point, name)
+            outside = beyond(name, value, value == values[0])
+            if value not in (values[0], values[-1]) or outside is None:
+                break
+            values = sorted({*values, outside})
+            before, best = best, self._better(origin, name, outside, best)
+            if best is before:
+                break
+        return best
+
+    def _better(
+        self, origin: Point, name: str, value: Any, best: Candidate | None
+    ) -> Candidate | None:
+        start = None
+        if best is not None:
+            # The scale is about proportional to the temperature.
+            start = best.scale * (value / best.point.temperature if name == "temperature" else 1.0)
+        other = self._at(origin._replace(**{name: value}), start)
+        if other is None or best is None:
+            return best if other is None else other
+        margin = LEAST * max(1.0, abs(self._badness(best)))
+        return other if self._badness(other) < self._badness(best) - margin else best
+
+    def _at(self, point: Point, start: float | None) -> Candidate | None:
+        """Evaluate a point; None if a class has no temperature there."""
+        if point not in self.candidates:
+            self.candidates[point] = self._evaluate(point, start)
+        return self.candidates[point]
+
+    def _evaluate(self, point: Point, start: float | None) -> Candidate | None:
+        s, y = point_scores(self.validation, point), self.validation.y
+        if s.isnan().any():
+            return None
+        counted = self.weights > 0
+        whole = bool(counted.all())
+        own, labels = (s, y) if whole else (s[counted], y[counted])
+        w = self.weights if whole else self.weights[counted]
+        scale = fit_scale(own, labels, w, start=start) if self.scaled else 1.0
+        losses = torch.zeros_like(self.weights)
+        losses[counted] = log_losses(own, labels, scale)
+        hits = (largest(s)[1] == y).double()
+        accuracy = float(hits @ self.validation.weights)
+        return Candidate(point, scale, float(losses @ self.weights), losses, accuracy, hits)
+
+
+def simplest(
+    candidates: Iterable[Candidate], best: Candidate, weights: Tensor, loss_weights: Tensor
+) -> Candidate:
+    """Return the simplest of the candidates that tie with the best, by `departures`.
+
+    Args:
+        candidates: Points on the same rows.
+        best: The best point.
+        weights: Weights [M] of the rows in the accuracy, which sum to one.
+        loss_weights: Weights [M] of the rows in the loss.
+    """
+
+    def within(difference: Tensor, w: Tensor, margin: float) -> bool:
+        mean = float(difference @ w)
+        error = math.sqrt(float((w * (difference - mean)).square().sum()))
+        return mean <= max(margin, ERRORS * error)
+
+    def ties(candidate: Candidate) -> bool:
+        return within(best.hits - candidate.hits, weights, MARGIN) and within(
+            candidate.losses - best.losses, loss_weights, LOSS_MARGIN * max(1.0, best.loss)
+        )
+
+    return min(
+        filter(ties, candidates),
+        key=lambda c: (departures(c.point), PREFERENCE.index(c.point.realization), c.loss),
+        default=best,
+    )
+
+
+def beyond(name: str, value: float, low: bool) -> Any:
+    """Return the next value of an axis outside its edge, None at the limit."""
+    least, most = LIMITS[name]
+    if name == "temperature":
+        outside = value / 2 if low else value * 2
+    elif name == "shrinkage":
+        outside = float(f"{value / 3:.1g}") if low else (1 + value) / 2
+    elif name == "components":
+        outside = value // 2 if low else value * 2
+    else:
+        outside = value - STEP if low else value + STEP
+    return outside if least <= outside <= most else None
+
+
+def departures(point: Point) -> float:
+    """Count the steps from the simplest rule: native at temperature .1 without prior or metric.
+
+    Steps are those of the search: a factor of two of the temperature or of the components, a factor
+    of three of the shrinkage, .5 of beta and prior. Another realization is one step, from which
+    beta counts, and so are the empirical prior and the metric at shrinkage .3.
+
+    Example:
+        >>> departures(Point("angular", 0.05, 0.0, 1.0))
+        3.0
+    """
+    steps = abs(math.log2(point.temperature / AXES["temperature"][0]))
+    steps += min(abs(point.prior) / STEP, 1 + abs(point.prior - 1) / STEP)
+    steps += math.log2(point.components)
+    if point.shrinkage is not None:
+        steps += 1 + abs(math.log(max(point.shrinkage, LIMITS["shrinkage"][0]) / 0.3, 3)) / 2
+    edited = point.realization in EDITED
+    return steps + (0 if point.realization == "native" else 1 + edited * abs(point.beta) / STEP)

@@ -1,0 +1,349 @@
+r"""Validation rows scored against classes that were fitted without them.
+
+The classes of the training rows of a split are the sums of all rows less those of the rows that
+are left out (sec:self-inclusion, sec:cross-fitted-estimator). In a metric, each split has the
+eigenvectors of its own training rows, and one pass over them sums the classes of all shrinkages.
+Cosines of the validation rows are computed once for each metric and number of components, exact
+scores once for each temperature; every other point of a search is arithmetic on these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from resultant._core.arrays import directions
+from resultant.classes.cosines import cosines
+from resultant.classes.gain import Gains, mean_and_targets
+from resultant.classes.metric import Metric
+from resultant.classes.realization import Terms, terms
+from resultant.classes.rule import TEMPERED
+from resultant.classes.statistics import ZERO_LENGTH, ClassStatistics
+from resultant.classifiers.components import Components, fit_components
+from resultant.classifiers.rows import Sample
+from resultant.score.exact import exact_score
+from resultant.vmf.estimators import mean_resultant_at
+
+# Matrices of exact scores that a fold keeps.
+KEPT = 8
+# Folds of a search by default.
+FOLDS = 5
+# Validation rows times classes that are scored about, and at most, and the least number of rows.
+CELLS = 1 << 18
+MOST_CELLS = 1 << 23
+LEAST_ROWS = 1024
+# Shrinkages whose classes are summed in the first pass over the rows.
+SHRINKAGES = (0.1, 0.3, 0.5)
+
+# Indices of training rows and of validation rows.
+Split = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class ValidationFold:
+    """Validation rows, and the classes of the training rows of a split.
+
+    Attributes:
+        rho: Cosines [n, M] of the rows with the components, one per class or several.
+        y: Class indices [n].
+        kappa: Concentrations [1, M] in float64, or [n, M] where each row has its own classes.
+        weight: Weights of the classes [1, C] or [n, C]; zero for a class without training rows.
+        dim: Dimension p.
+        components: Components of the classes that have training rows; None for one per class.
+    """
+
+    rho: Tensor
+    y: Tensor
+    kappa: Tensor
+    weight: Tensor
+    dim: int
+    components: Components | None = None
+    exact: dict[tuple[float, float | None], Tensor] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def present(self) -> Tensor:
+        """Classes [n, C] or [1, C] that have training rows."""
+        return self.weight > 0
+
+    @cached_property
+    def absent(self) -> Tensor:
+        """Rows [n] whose class has no training rows."""
+        every = self.present.expand(len(self.y), -1)
+        return ~every.gather(1, self.y[:, None])[:, 0]
+
+    @cached_property
+    def resultant(self) -> Tensor:
+        """Mean resultant lengths of the concentrations."""
+        return mean_resultant_at(self.dim, self.kappa)
+
+    @cached_property
+    def log_prior(self) -> Tensor:
+        """Log shares of the classes, zero for classes without training rows."""
+        share = self.weight / self.weight.sum(-1, keepdim=True)
+        return torch.where(self.present, share, 1.0).log()
+
+    def scores(self, realization: str, tau: float, beta: float, prior: float) -> Tensor:
+        """Compute the scores [n, C] of a rule: -inf for classes without training rows, NaN for
+        classes without a temperature that realizes the target gain."""
+        s = self._realized(realization, tau, beta)
+        if self.components is not None:
+            s = self.components.of_classes(s + self.components.log_weight.to(s.dtype))
+            every = s.new_full((len(s), self.weight.shape[1]), -torch.inf)
+            every[:, self.present[0]] = s
+            s = every
+        if prior:
+            s = s + (prior * self.log_prior).to(s.dtype)
+        return s if self.present.all() else s.masked_fill(~self.present, -torch.inf)
+
+    def _realized(self, realization: str, tau: float, beta: float) -> Tensor:
+        """Compute the scores [n, M] of `class_scores`."""
+        dtype, g = self.rho.dtype, self.resultant / tau
+        kappa, base = self.kappa.to(dtype), self.rho.new_full((), tau)
+        counted = self.present if self.components is None else torch.ones_like(g, dtype=torch.bool)
+        mean = (g * counted).sum(-1, keepdim=True) / counted.sum(-1, keepdim=True)
+        gains = Gains(g, *mean_and_targets(g, beta, "linear", mean))
+        star, *added = terms(realization, kappa, base, gains, self.dim)
+        key = tau, beta if realization in TEMPERED else None
+        if star is not None and key not in self.exact:
+            if len(self.exact) >= KEPT:
+                self.exact.pop(next(iter(self.exact)))
+            self.exact[key] = exact_score(self.rho, kappa, star, self.dim)
+        rule = Terms(star, *(None if a is None else a.to(dtype) for a in added))
+        return rule.of(None if star is None else self.exact[key], self.rho)
+
+
+class Validation:
+    """Validation rows of splits, scored in any metric and with any number of components.
+
+    Many rows are sampled, by class, in an order that is always the same.
+
+    Args:
+        sample: Training and validation rows.
+        splits: Training rows and validation rows of each split.
+        estimator: Estimator of kappa.
+        balanced: Give every class the same weight in the score.
+        center: Subtract the mean of the class means in a metric.
+
+    Attributes:
+        index: Validation rows [M] of the sample, split by split.
+        y: Their classes [M].
+        weights: Their weights [M] in a score, which sum to one.
+
+    Raises:
+        ValueError: If a split has no training row or no row can be validated.
+    """
+
+    def __init__(
+        self,
+        sample: Sample,
+        splits: Sequence[Split],
+        *,
+        estimator: str = "mle",
+        balanced: bool = False,
+        center: bool = True,
+    ) -> None:
+        self.sample, self.estimator, self.center = sample, estimator, center
+        self.train = [train for train, _ in splits]
+        pool = torch.cat([rows for _, rows in splits])
+        number = torch.cat([torch.full_like(rows, k) for k, (_, rows) in enumerate(splits)])
+        if not float(sample.w[pool].sum()) > 0:
+            raise ValueError("expected validation rows of positive weight, got none")
+        C, y = sample.num_classes, sample.y[pool]
+        chosen, kept = draw_rows(y, C)
+        self.index, self.split = pool[chosen], number[chosen]
+        self.y = sample.y[self.index]
+        w = sample.w[self.index] * (torch.bincount(y, minlength=C) / kept)[self.y]
+        if balanced:
+            mass = w.new_zeros(C).index_add_(0, self.y, w)
+            w = torch.where(w > 0, w / mass[self.y], 0.0)
+        self.weights = w / w.sum()
+        self._folds: dict[tuple[float | None, int], list[ValidationFold]] = {}
+        self._metrics: list[Metric] = []
+        # Sums of all rows, by the presence of the scatter.
+        self._total: dict[bool, ClassStatistics] = {}
+
+    def folds(self, shrinkage: float | None = None, components: int = 1) -> list[ValidationFold]:
+        """Return the folds in the metric of a shrinkage, None for rows as they are."""
+        key = shrinkage, components
+        if key not in self._folds:
+            if components > 1:
+                self._folds[key] = [
+                    self._mixture_fold(k, shrinkage, components) for k in range(len(self.train))
+                ]
+            elif shrinkage is None:
+                self._folds[key] = [
+                    self._fold(k, self._rest(k), None) for k in range(len(self.train))
+                ]
+            else:
+                self._add_metric_folds(shrinkage)
+        return self._folds[key]
+
+    def _rest(self, k: int, scatter: bool = False) -> ClassStatistics:
+        """Subtract the rows that a split leaves out from the sums of all rows."""
+        if scatter not in self._total:
+            self._total[scatter] = self.sample.sums(scatter=scatter)
+        left_out = torch.ones_like(self.sample.y, dtype=torch.bool)
+        left_out[self.train[k]] = False
+        number = int(left_out.sum())
+        if len(self.train[k]) + number != len(left_out):
+            raise ValueError("expected each row at most once in the training part of a split")
+        rest = self._total[scatter]
+        if number:
+            part = self.sample.sums(left_out.nonzero().squeeze(-1), scatter=scatter)
+            rest = rest.without(part)
+        if not (rest.weight > 0).any():
+            raise ValueError("expected a training part of positive weight in each split, got none")
+        return rest
+
+    def _metric(self, k: int) -> Metric:
+        if not self._metrics:
+            self._metrics = [
+                Metric.fit(self._rest(j, scatter=True), center=self.center).to(
+                    dtype=self.sample.rows.dtype
+                )
+                for j in range(len(self.train))
+            ]
+            self._total.pop(True)
+        return self._metrics[k]
+
+    def _add_metric_folds(self, shrinkage: float) -> None:
+        """Add the folds of a shrinkage; the first pass adds all `SHRINKAGES`."""
+        wanted = [shrinkage]
+        if not any(key is not None for key, _ in self._folds):
+            wanted = sorted({shrinkage, *SHRINKAGES})
+        found: dict[float, list[ValidationFold]] = {value: [] for value in wanted}
+        for k, train in enumerate(self.train):
+            metric = self._metric(k)
+            for value, sums in zip(
+                wanted, self.sample.metric_sums(train, metric, wanted), strict=True
+            ):
+                found[value].append(self._fold(k, sums, metric.with_shrinkage(value)))
+        self._folds |= {(value, 1): folds for value, folds in found.items()}
+
+    def _units(self, index: Tensor, metric: Metric | None) -> Iterator[Tensor]:
+        for at in self.sample.chunks(index):
+            x = directions(self.sample.rows[at])[0].to(self.sample.rows.dtype)
+            yield x if metric is None else metric.transform(x)
+
+    def _fold(self, k: int, sums: ClassStatistics, metric: Metric | None) -> ValidationFold:
+        """Score the validation rows of a split against the classes of ``sums``."""
+        state, index = sums.state(self.estimator), self.index[self.split == k]
+        mu = state.mu.to(self.sample.rows.dtype)
+        rho = [cosines(x, mu) for x in self._units(index, metric)] or [mu.new_empty(0, len(mu))]
+        kappa, weight = state.kappa[None], sums.weight[None]
+        return ValidationFold(torch.cat(rho), self.sample.y[index], kappa, weight, state.dim)
+
+    def _mixture_fold(self, k: int, shrinkage: float | None, number: int) -> ValidationFold:
+        """Score the validation rows of a split against ``number`` components per class."""
+        metric = None if shrinkage is None else self._metric(k).with_shrinkage(shrinkage)
+        train, index = self.train[k], self.index[self.split == k]
+        y, w = self.sample.y[train], self.sample.w[train]
+        weight = w.new_zeros(self.sample.num_classes).index_add_(0, y, w)
+        own = ((weight > 0).cumsum(0) - 1)[y]
+        x = torch.cat(list(self._units(train, metric)))
+        parts = fit_components(x, own, w, int((weight > 0).sum()), number, self.estimator)
+        mu = parts.state.mu.to(x.dtype)
+        rho = [cosines(x, mu) for x in self._units(index, metric)] or [mu.new_empty(0, len(mu))]
+        return ValidationFold(
+            torch.cat(rho),
+            self.sample.y[index],
+            parts.state.kappa[None],
+            weight[None],
+            self.sample.dim,
+            parts,
+        )
+
+
+def left_out_fold(
+    sample: Sample,
+    statistics: ClassStatistics,
+    estimator: str,
+    metric: Metric | None = None,
+    means: Tensor | None = None,
+) -> ValidationFold:
+    r"""Score rows of a fit, each against the classes without this row.
+
+    The sums of its class without a row are exact. In a metric, the row leaves the within-class
+    covariance as well: a rank-one change, by which cosines change in closed form
+    (Sherman-Morrison); the centre and the lengths of the other rows are kept.
+
+    Args:
+        sample: Rows that were fitted.
+        statistics: Sums of all fitted rows, in the metric.
+        estimator: Estimator of kappa.
+        metric: Metric that was fitted to the same rows.
+        means: Class means [C, p] outside the metric.
+
+    Returns:
+        The rows, each with its own classes.
+    """
+    state, y, w = statistics.state(estimator), sample.y, sample.w
+    z = directions(sample.rows[:])[0]
+    x = z if metric is None else metric.transform(z)
+    mu, kappa = statistics.left_out(x, y, w, estimator)
+    rho, own = x @ state.mu.T, (x * mu).sum(-1)
+    before = statistics.weight[y]
+    weight = before - w
+    # As in the statistics: the remainder of an empty class is rounding.
+    weight = torch.where(weight > ZERO_LENGTH * before, weight, 0.0)
+    if metric is not None and metric.basis is not None and means is not None:
+        e = (metric.rotate(z) - metric.rotate(means)[y]) * metric.scale
+        removed = before * w / weight.clamp_min(ZERO_LENGTH) / statistics.weight.sum()
+        leverage = (1 - metric.shrinkage) * removed / metric.variance.mean().clamp_min(1e-300)
+        part = (leverage * e.square().sum(-1)).clamp_max(1 - 1e-6)
+        f = torch.where(weight > 0, leverage / (1 - part), 0.0)[:, None]
+        of_row = (x * e).sum(-1, keepdim=True)
+        of_class, of_own = e @ state.mu.T, (e * mu).sum(-1, keepdim=True)
+        length = (1 + f * of_row.square()).sqrt()
+        rho = (rho + f * of_row * of_class) / (length * (1 + f * of_class.square()).sqrt())
+        own = (own[:, None] + f * of_row * of_own) / (length * (1 + f * of_own.square()).sqrt())
+    index = y[:, None]
+    return ValidationFold(
+        rho.scatter(1, index, own.reshape(-1, 1)).clamp(-1, 1).to(sample.rows.dtype),
+        y,
+        state.kappa.expand_as(rho).scatter(1, index, kappa[:, None]),
+        statistics.weight.expand_as(rho).scatter(1, index, weight[:, None]),
+        state.dim,
+    )
+
+
+def draw_rows(y: Tensor, C: int) -> tuple[Tensor, Tensor]:
+    """Draw validation rows from rows of classes y [N], at random in an order that is always the
+    same. Each class keeps at least one of its rows unless classes are thousands.
+
+    Returns:
+        The rows [M] in their order, and the number of rows [C] that each class keeps.
+    """
+    number, counts = max(LEAST_ROWS, CELLS // C), torch.bincount(y, minlength=C).double()
+    kept = (min(1.0, number / len(y)) * counts).ceil()
+    rows = (shuffled_ranks(y) < kept[y]).nonzero().squeeze(-1)
+    most = min(2 * number, max(number, MOST_CELLS // C))
+    if len(rows) > most:
+        drawn = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:most]
+        rows = rows[drawn.sort().values.to(rows.device)]
+    return rows, kept
+
+
+def shuffled_ranks(y: Tensor, seed: int = 0) -> Tensor:
+    """Number the rows [N] of each class in a random order."""
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed)).to(y.device)
+    order = order[y[order].argsort(stable=True)]
+    counts, rank = torch.bincount(y), torch.empty_like(y)
+    rank[order] = torch.arange(len(y), device=y.device) - (counts.cumsum(0) - counts)[y[order]]
+    return rank
+
+
+def stratified_splits(y: Tensor, folds: int = FOLDS, seed: int = 0) -> list[Split]:
+    """Split rows of classes y [N] into stratified folds, at random."""
+    # Small classes start in different folds, so that the folds have about one size.
+    fold = (shuffled_ranks(y, seed) + y) % folds
+    return [fold_split(fold, k) for k in range(folds)]
+
+
+def fold_split(fold: Tensor, k: int) -> Split:
+    """Return the rows outside and inside fold k of folds [N]; a row of fold -1 only trains."""
+    return (fold != k).nonzero().squeeze(-1), (fold == k).nonzero().squeeze(-1)
