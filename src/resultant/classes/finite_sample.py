@@ -157,14 +157,6 @@ def leave_one_out_scores(
     """
     tau = require_temperature(tau, statistics.num_classes, statistics.device, validate_args)
     w = statistics.require_queries(z, y, weights, validate_args)
-    return own_scores(z, y, statistics, tau, estimator, w)
-
-
-@torch.no_grad()
-def own_scores(
-    z: Tensor, y: Tensor, statistics: ClassStatistics, tau: Tensor, estimator: str, w: Tensor
-) -> LeaveOneOutScores:
-    """Compute `leave_one_out_scores` without checks; tau [] or [C] and weights [N] are float64."""
     state = statistics.state(estimator)
     scores = [z.new_empty(len(z), dtype=torch.float64) for _ in range(2)]
     for rows in chunks.feature_slices(z):

@@ -46,5 +46,4 @@ def joint_leading(
         return exact
     g0 = ratio_terms(exact.kappa / nu).r0 / exact.tau
     g0 = g0 if exact.slope is None else g0 + exact.slope
-    offset = None if rule.offset is None else rule.offset.double()
-    return Realization(exact.mu, exact.kappa, None, g0, offset)
+    return Realization(exact.mu, exact.kappa, None, g0, exact.offset, exact.offset)
