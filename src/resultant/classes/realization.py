@@ -183,13 +183,12 @@ def realize(
         state: C classes.
         rule: Temperature, realization, target gains and offset; see `class_scores`.
         dtype: Dtype that the scores compute in. Terms of the classes are computed in float64.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         The scores as functions of the cosines.
 
     Raises:
-        ValueError: If tau or offset does not fit the classes, or a class has no temperature that
+        ValueError: If a class has no temperature that
             reaches its target gain.
 
     Example:
@@ -262,13 +261,12 @@ def class_scores(
         family: Family of target gains, ``"linear"`` or ``"power"``.
         offset: Numbers [C] added to the scores, such as a log prior.
         chunk: Rows at a time without gradient; by default 64 MiB of cosines.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Scores [N, C] in the dtype and on the device of z.
 
     Raises:
-        ValueError: If an argument is outside its range, or a class has no temperature that
+        ValueError: If a class has no temperature that
             reaches its target gain.
 
     Example:

@@ -45,13 +45,9 @@ def gradient_coordinates(
         z: Unit vectors [N, p].
         y: Labels [N] int64.
         realization: Scores of C classes.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Parts of the gradient in the dtype of the scores.
-
-    Raises:
-        ValueError: If z or y does not fit.
 
     Example:
         >>> import torch
@@ -88,13 +84,9 @@ def loss_gradient(
         z: Unit vectors [N, p].
         y: Labels [N] int64.
         realization: Scores of C classes.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Gradients [N, p] in the dtype of the scores.
-
-    Raises:
-        ValueError: If z or y does not fit.
 
     Example:
         >>> import torch
@@ -136,13 +128,12 @@ def intercept_gradient_difference(
         y: Labels [N] int64.
         state: C classes.
         rule: Temperature, target gains and offset; its realization is ignored.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Differences and predictions [N, p] in float64.
 
     Raises:
-        ValueError: If an argument does not fit, or a class has no temperature.
+        ValueError: If a class has no temperature.
 
     Example:
         >>> import torch
@@ -180,7 +171,7 @@ def stacked_relative_error(G: Tensor, other: Tensor) -> float:
         The error in percent.
 
     Raises:
-        ValueError: If the shapes differ, or G is zero.
+        ValueError: If G is zero.
 
     Example:
         >>> import torch
@@ -208,7 +199,7 @@ def mean_relative_error(G: Tensor, other: Tensor) -> float:
         The mean error in percent.
 
     Raises:
-        ValueError: If the shapes differ, or G is zero.
+        ValueError: If G is zero.
 
     Example:
         >>> import torch
@@ -234,9 +225,6 @@ def gradient_cosines(G: Tensor, other: Tensor) -> Tensor:
 
     Returns:
         Cosines [N] in float64, NaN where a row is zero.
-
-    Raises:
-        ValueError: If the shapes differ.
 
     Example:
         >>> import torch

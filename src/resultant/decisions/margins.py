@@ -38,13 +38,9 @@ def pairwise_margins(
         z: Unit vectors [N, p].
         realization: Scores of C classes.
         pairs: Pairs [P, 2] int64 of different classes.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Margins [N, P] in the dtype of the scores.
-
-    Raises:
-        ValueError: If z or pairs does not fit.
 
     Example:
         >>> import torch
@@ -81,13 +77,9 @@ def centre_margins(
     Args:
         realization: Scores of C classes.
         pairs: Pairs [P, 2] int64 of different classes; by default `all_pairs`.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Margins ``a`` and ``b`` [P].
-
-    Raises:
-        ValueError: If pairs does not fit.
 
     Example:
         >>> import torch
@@ -119,9 +111,6 @@ def effective_competitors(scores: Tensor) -> Tensor:
 
     Returns:
         Numbers [...] in [1, C].
-
-    Raises:
-        ValueError: If scores has no class.
 
     Example:
         >>> import torch

@@ -25,13 +25,9 @@ def joint_leading(
     Args:
         state: C classes in p >= 3 dimensions.
         rule: Temperature, realization and target gains; its offset is :math:`b_c`.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Linear scores in float64.
-
-    Raises:
-        ValueError: If p < 3, or the rule does not fit the classes.
 
     Example:
         >>> import torch
