@@ -112,9 +112,6 @@ def warm(modules: Sequence[str] = LOADED) -> None:
         importlib.import_module(module)
     from resultant import analysis
     from resultant.analysis import response
-    from resultant.features import anndata_files
-
-    anndata_files.SECONDS = 1
 
     # Fewer questions and temperatures; the files are the same.
     response.STEPS = (1.0,)

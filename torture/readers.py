@@ -180,22 +180,6 @@ def _hugging_face(folder: Path, inputs: Path) -> Path:
     return data
 
 
-def _h5ad(folder: Path, inputs: Path) -> Path:
-    import h5py
-
-    a = _arrays()
-    with h5py.File(folder / "a.h5ad", "w") as file:
-        file["X"] = a["train_features"]
-        table = file.create_group("obs")
-        table.attrs["_index"] = "_index"
-        number = len(a["train_labels"])
-        text = h5py.string_dtype()
-        table["_index"] = np.array([f"cell-{i}" for i in range(number)], dtype=text)
-        table["cell_type/categories"] = np.array(["B", "NK", "T"], dtype=text)
-        table["cell_type/codes"] = (np.arange(number) % 3).astype(np.int8)
-    return folder / "a.h5ad"
-
-
 def _copied(name: str) -> Callable[[Path, Path], Path]:
     def write(folder: Path, inputs: Path) -> Path:
         source = inputs / name
@@ -285,7 +269,6 @@ READERS = {
     "arrow": Reader(_arrow, features),
     "packed arrow": Reader(partial(_arrow, compression="zstd"), features),
     "hugging face": Reader(_hugging_face, features),
-    "h5ad": Reader(_h5ad, features),
     "network": Reader(_copied("network.safetensors"), network),
     "checkpoint": Reader(_copied("checkpoint.safetensors"), network),
     "records": Reader(_copied("records.jsonl"), records),

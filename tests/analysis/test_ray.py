@@ -27,7 +27,6 @@ from resultant.features import partition as pieces
 from resultant.features.partition import open_store
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
-from resultant.features.subsets import held_out
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -150,7 +149,7 @@ def test_one_split_is_held_out_as_locally(folder: Path, small_pieces: None) -> N
     rows = torch.cat([stores[1]["train/features"]])
     here = FeatureStore("here", {"features": rows, "labels": stores[1]["train/labels"]})
     for split in ("train", "test"):
-        expected = held_out(here, 0.2, seed=0)[f"{split}/features"]
+        expected = prepare(here).store[f"{split}/features"]
         actual = pieces.divide(there.rows(f"{split}/features"), there[f"{split}/labels"])
         assert torch.equal(torch.cat([z for p in actual for _, z, _ in p.read()]), expected)
 

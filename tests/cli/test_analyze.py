@@ -17,7 +17,6 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from resultant._core import chunks
 from resultant.cli import main as cli
 from resultant.features.store import write_store
 from resultant.report import analysis_page, page
@@ -298,17 +297,6 @@ def truncated(folder: Path) -> Path:
     return path
 
 
-def bomb(folder: Path) -> Path:
-    """A file of kilobytes that decodes to more than a gigabyte."""
-    pa = pytest.importorskip("pyarrow")
-    import pyarrow.parquet as pq
-
-    values = pa.DictionaryArray.from_arrays(np.zeros(10**7, np.int8), pa.array([1.0]))
-    lists = pa.FixedSizeListArray.from_arrays(values.dictionary_decode(), 100)
-    pq.write_table(pa.table({"x": lists}), folder / "bomb.parquet")
-    return folder / "bomb.parquet"
-
-
 LABELS = torch.arange(6).repeat_interleave(torch.tensor(COUNTS))
 FEATURES = small_features()["train/projection"]
 HUGE = torch.full((6 * HELD_OUT,), 7)
@@ -349,15 +337,13 @@ BAD: dict[str, tuple[Callable[[Path], Path], str, list[str]]] = {
         [],
     ),
     "rows": (changed(train_labels=LABELS[1:]), "expected 150 rows|expected 151 rows", []),
-    "bomb": (bomb, "decodes to .* beyond the limit", []),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input(case: str, tmp_path: Path, capsys: Shown, monkeypatch: Any) -> None:
+def test_bad_input(case: str, tmp_path: Path, capsys: Shown) -> None:
     """One line with the file and the rule, exit status 2, and nothing is written."""
-    monkeypatch.setattr(chunks, "DECODED_BYTES", 1 << 20)
     make, message, options = BAD[case]
     path = make(tmp_path)
     before = sorted(os.listdir(tmp_path))

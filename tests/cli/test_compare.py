@@ -178,8 +178,6 @@ def test_two_files(tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatc
     for name, noise in (("a", 0.9), ("b", 0.45)):
         arrays = small_features(1, dim=8, noise=noise)
         write_store(tmp_path / f"{name}.safetensors", arrays)
-    # Features are mapped, not held in memory.
-    monkeypatch.setattr("resultant._core.chunks.HELD_BYTES", 1)
     out = tmp_path / "out"
     files = [str(tmp_path / f"{name}.safetensors") for name in "ab"]
     assert cli.main(["compare", *files, "--out", str(out), "--figures"]) == 0

@@ -13,7 +13,6 @@ from torch import Tensor
 from resultant.cli import main as cli
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
-from resultant.features.subsets import without_zeros
 from small_features import COUNTS, small_features, untimed
 
 pytest.importorskip("matplotlib")
@@ -96,7 +95,8 @@ def test_row_is_left_out_of_every_feature() -> None:
     arrays = small_features(names=("encoder", "projection"))
     arrays["train/encoder"][4], arrays["train/projection"][9] = 0, 0
     written("a.npz", arrays)
-    store, zeros = without_zeros(FeatureStore.open("a.npz"))
+    prepared = prepare(FeatureStore.open("a.npz"), drop_zeros=True)
+    store, zeros = prepared.store, prepared.zeros
     assert zeros.keys() == {"train"} and zeros["train"].tolist() == [4, 9]
     kept = [row for row in range(sum(COUNTS)) if row not in (4, 9)]
     for name in ("train/encoder", "train/projection", "train/labels"):

@@ -54,6 +54,6 @@ def test_array_named_id_of_another_length_is_something_else(tmp_path: Path) -> N
 def test_identities_of_other_kinds_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.eye(4), y=np.arange(4) % 2, id=np.full((4, 2), "a"))
     with pytest.raises(
-        ValueError, match=r"identities of .* \[N\] integers or strings, got <U1 \(4, 2\)"
+        ValueError, match=r"expected id of .* \[N\] integers or strings, got <U1 \(4, 2\)"
     ):
         FeatureStore.open(tmp_path / "a.npz", identities="id")

@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 
 from embedding_files import NAMES, ORDER, N, Save, T, X, Y, Z, opened, write_parquet
-from resultant.features.naming import Names
-from resultant.features.parquet import read_parquet
-from resultant.features.partition import open_store
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
 
@@ -49,9 +46,39 @@ def test_strings_are_numbered_over_all_splits(dtype: str, save: Save, tmp_path: 
     assert prepare(result).names == tuple(sorted(NAMES.tolist()))
 
 
-def test_numerals_are_sorted_as_numbers(tmp_path: Path) -> None:
-    result = opened(tmp_path, X=X, y=np.array(["2", "10", "9", "1", "0"])[Y])
-    assert result.metadata["class_names"] == ["0", "1", "2", "9", "10"]
+@pytest.mark.parametrize("end", ["", ".0", ".5", "e1"])
+def test_numerals_are_sorted_as_numbers(end: str, tmp_path: Path) -> None:
+    names = [f"{number}{end}" for number in (2, 10, 9, 1, 0)]
+    result = opened(tmp_path, X=X, y=np.array(names)[Y])
+    assert result.metadata["class_names"] == [f"{number}{end}" for number in (0, 1, 2, 9, 10)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected", "names"),
+    [
+        (["0.0", "1.0", "10.0", "2.0"], [0, 1, 10, 2], None),
+        (["0", "1", "10", "2"], [0, 1, 10, 2], None),
+        (["true", "false", "false", "true"], [1, 0, 0, 1], ["false", "true"]),
+        (["b", "a", "", "b"], [2, 1, 0, 2], ["", "a", "b"]),
+        (["2024-01-02", "2024-01-01"] * 2, [1, 0, 1, 0], ["2024-01-01", "2024-01-02"]),
+    ],
+)
+def test_labels_in_csv(labels: Any, expected: Any, names: Any, tmp_path: Path) -> None:
+    rows = [f"{i}.5,{i},{label}" for i, label in enumerate(labels)]
+    (tmp_path / "a.csv").write_text("\n".join(["f0,f1,label", *rows]))
+    store = FeatureStore.open(tmp_path / "a.csv")
+    assert store["train/labels"].tolist() == expected
+    assert store.metadata.get("class_names") == names
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_byte_order_marks_are_no_part_of_a_name(kind: str, tmp_path: Path) -> None:
+    text = "\ufefflabel,f0,f1\ncat,1,2\ndog,3,4\n"
+    text = text if kind == "csv" else text.replace(",", "\t")
+    (tmp_path / f"a.{kind}").write_text(text, encoding="utf-8")
+    store = FeatureStore.open(tmp_path / f"a.{kind}")
+    assert store.metadata["class_names"] == ["cat", "dog"]
+    assert store["train/f"].tolist() == [[1, 2], [3, 4]]
 
 
 BAD_LABELS = {
@@ -73,12 +100,12 @@ BAD_LABELS = {
 @pytest.mark.parametrize("case", BAD_LABELS)
 def test_invalid_labels_are_refused(case: str, tmp_path: Path) -> None:
     labels, message = BAD_LABELS[case]
-    with pytest.raises(ValueError, match=rf"train/labels of .*a\.npz to be {message}"):
+    with pytest.raises(ValueError, match=rf"expected y of .*a\.npz to be {message}"):
         opened(tmp_path, X=X, y=labels)
 
 
 def test_strings_and_numbers_do_not_mix(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"test/labels .* as strings, as are train/labels .*int64"):
+    with pytest.raises(ValueError, match=r"y_test .* as strings, as are y_train .*int64"):
         opened(tmp_path, X_train=X, y_train=NAMES[Y], X_test=Z, y_test=T)
 
 
@@ -107,12 +134,12 @@ def test_labels_in_parquet(kind: str, tmp_path: Path) -> None:
     columns |= {"path": ["a"] * N}
     # A dictionary a row group.
     write_parquet(tmp_path / "a.parquet", columns, row_group_size=7)
-    for actual in (FeatureStore.open(tmp_path / "a.parquet"), open_store(tmp_path / "a.parquet")):
-        assert (actual["train/labels"].numpy() == expected[~test]).all()
-        assert (actual["test/labels"].numpy() == expected[test]).all()
-        names = [] if kind in ("int", "float", "bool") else sorted(NAMES)
-        assert actual.metadata.get("class_names", []) == names
-        assert actual.left_out == ("path",)
+    actual = FeatureStore.open(tmp_path / "a.parquet")
+    assert (actual["train/labels"].numpy() == expected[~test]).all()
+    assert (actual["test/labels"].numpy() == expected[test]).all()
+    names = [] if kind in ("int", "float", "bool") else sorted(NAMES)
+    assert actual.metadata.get("class_names", []) == names
+    assert actual.left_out == ("path",)
 
 
 def test_invalid_labels_in_parquet_are_refused(tmp_path: Path) -> None:
@@ -123,25 +150,3 @@ def test_invalid_labels_in_parquet_are_refused(tmp_path: Path) -> None:
         write_parquet(tmp_path / "a.parquet", {"emb": list(X), "label": label})
         with pytest.raises(ValueError, match=message):
             FeatureStore.open(tmp_path / "a.parquet")
-
-
-@pytest.mark.slow
-def test_long_strings_of_many_rows_are_not_repeated(tmp_path: Path) -> None:
-    """A string of a megabyte in every row is read once."""
-    pa = pytest.importorskip("pyarrow")
-    rows, path = 100, tmp_path / "a.parquet"
-    words = np.full(rows, "a" * 2**20, object)
-    write_parquet(path, {"emb": list(np.ones((rows, 2), np.float32)), "label": words})
-    assert path.stat().st_size < 2**21
-    # A pool that has only the allocations of this reading.
-    default = pa.default_memory_pool()
-    pools = {"system": pa.system_memory_pool, "mimalloc": pa.mimalloc_memory_pool}
-    pool = next(make for name, make in pools.items() if name != default.backend_name)()
-    before = pool.max_memory()
-    pa.set_memory_pool(pool)
-    try:
-        labels = read_parquet(path, "train", Names()).arrays["train/labels"]
-    finally:
-        pa.set_memory_pool(default)
-    assert labels is not None and labels.shape[0] == rows
-    assert before < pool.max_memory() < rows * 2**20 // 4

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from embedding_files import NAMES, ORDER, M, N, T, X, Y, Z, opened
-from resultant.features.prepare import check_features, prepare
+from resultant.features.prepare import check_features, hold_out, prepare
 from resultant.features.store import FeatureStore
 
 
@@ -60,7 +60,7 @@ def test_classes_of_a_single_row_are_left_out(divided: bool, tmp_path: Path) -> 
 def test_a_test_split_of_single_rows_only_is_refused(tmp_path: Path) -> None:
     y = np.where(np.arange(N) == 3, 5, Y)
     result = opened(tmp_path, X_train=X, y_train=y, X_test=Z, y_test=np.full(M, 5))
-    with pytest.raises(ValueError, match=r"2 rows or more in train of a class of test .* none"):
+    with pytest.raises(ValueError, match=r"of 2 rows or more in train in test of .* none"):
         prepare(result)
 
 
@@ -83,7 +83,7 @@ def test_classes_of_the_test_only_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"got class 1 \('dog'\) at row 1; --skip-unknown-classes"):
         prepare(result)
     other = opened(tmp_path, X=X[known], y=Y[known], X_test=Z[T == 3], y_test=T[T == 3])
-    with pytest.raises(ValueError, match=r"in test of .* of classes that train has, got none"):
+    with pytest.raises(ValueError, match=r"rows of classes that train has in test of .* got none"):
         prepare(other, skip_unknown=True)
     kept = prepare(result, skip_unknown=True)
     assert len(kept.store["test/labels"]) == int((T != 3).sum())
@@ -108,3 +108,34 @@ def test_features_of_train_only_are_left_out(tmp_path: Path) -> None:
     arrays = {"train/a": X, "train/b": X, "train/y": Y, "test/a": Z, "test/y": T}
     prepared = prepare(opened(tmp_path, **arrays))
     assert prepared.features == ("a",) and any("b" in note.split() for note in prepared.notes)
+
+
+def test_held_out_rows_per_class() -> None:
+    counts = [1, 2, 3, 10, 40]
+    y = torch.arange(5).repeat_interleave(torch.tensor(counts))[torch.randperm(56)]
+    for share, expected in (
+        (0.2, [0, 0, 1, 2, 8]),
+        (0.01, [0, 0, 1, 1, 1]),
+        (0.9, [0, 0, 1, 8, 36]),
+    ):
+        held = hold_out(y, share, seed=3)
+        assert torch.bincount(y[held], minlength=5).tolist() == expected
+    assert torch.equal(hold_out(y, 0.2, seed=3), hold_out(y, 0.2, seed=3))
+    assert not torch.equal(hold_out(y, 0.2, seed=3), hold_out(y, 0.2, seed=4))
+    with pytest.raises(ValueError, match=r"expected a share in \(0, 1\), got 1.5"):
+        hold_out(y, 1.5)
+
+
+def test_one_split_is_divided() -> None:
+    x, y = torch.arange(55.0)[:, None] + 1, torch.arange(55) % 4
+    store = FeatureStore("memory", {"val/z": x.expand(-1, 3).clone(), "val/labels": y})
+    result = prepare(store).store
+    assert result.splits == ("test", "train") and result.called["test/z"] == "val/z"
+    held = hold_out(y, 0.2)
+    for split, rows in (("train", ~held), ("test", held)):
+        assert torch.equal(result[f"{split}/z"][:, 0], x[rows, 0])
+        assert torch.equal(result[f"{split}/labels"], y[rows])
+    pairs = FeatureStore("memory", {"z": x[:12].clone(), "labels": torch.arange(12) // 2})
+    rule = "expected 3 rows or more in some class of memory, or a test split, got 2 at the most"
+    with pytest.raises(ValueError, match=rule):
+        prepare(pairs)

@@ -1,8 +1,8 @@
-"""Rows that stay in files."""
+"""Rows of every kind are indexed as NumPy arrays are, and errors name a row as in its file."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,88 +11,164 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from embedding_files import write_parquet
 from resultant._core import chunks
-from resultant.features.rows import IndexedRows, MappedRows, MemoryRows
-from resultant.features.store import FeatureStore, write_store
-from resultant.features.subsets import held_out
-from small_store import rows_and_labels
+from resultant.features import FeatureStore, store
+from resultant.features.prepare import check_features, prepare
+from resultant.features.rows import ConcatRows, IndexedRows, Rows, TensorRows
+from small_store import ROWS, WIDTH, rows_and_labels
+
+X, Y = rows_and_labels()
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("one", [True, False])
-def test_rows_by_index_and_slice(
-    dtype: torch.dtype, one: bool, tmp_path: Path, spool: Path
-) -> None:
-    x, y = rows_and_labels()
-    x = x.to(dtype)
-    save_file({"z": x[:40].clone(), "labels": y[:40]}, tmp_path / "train-0.safetensors")
-    save_file({"z": x[40:].clone(), "labels": y[40:]}, tmp_path / "train-1.safetensors")
-    path = tmp_path / "train-0.safetensors"
-    opened = FeatureStore.open(path if one else tmp_path)
-    expected, actual = (x[:40] if one else x), opened.vectors("train/z")
-    assert isinstance(actual, MappedRows) and len(actual) == len(expected)
-    for rows in (torch.tensor([3, 39, 0, 3]), torch.arange(len(actual)), torch.arange(0)):
-        assert torch.equal(actual[rows], expected[rows])
-    for part in (slice(0, 7), slice(5, 5), slice(30, 1000), slice(None)):
-        assert torch.equal(actual[part], expected[part])
-    actual[torch.tensor([1])].zero_()
-    assert torch.equal(actual[torch.tensor([1])], expected[1:2])
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing fits in memory, and pieces are of a few rows."""
+    monkeypatch.setattr(store, "held_limit", lambda: 0)
+    monkeypatch.setattr(chunks, "READ_BYTES", 4 * WIDTH * 5)
 
 
-def test_a_truncated_file_is_noticed(tmp_path: Path, spool: Path) -> None:
-    x, y = rows_and_labels()
-    write_store(tmp_path / "a.safetensors", {"z": x, "labels": y})
-    result = FeatureStore.open(tmp_path / "a.safetensors").vectors("train/z")
-    os.truncate(tmp_path / "a.safetensors", 1500)
-    with pytest.raises(ValueError, match=r"300 bytes at .*a\.safetensors, got 140: the file"):
-        result[torch.tensor([59])]
+def npy(folder: Path) -> Any:
+    np.save(folder / "z.npy", X.numpy())
+    np.save(folder / "labels.npy", Y.numpy())
+    return FeatureStore.open(folder).vectors("train/z")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_large_features_stay_on_disk(dtype: torch.dtype, tmp_path: Path, monkeypatch: Any) -> None:
-    """Beyond the limit shards go through a temporary file."""
-    monkeypatch.setattr(chunks, "HELD_BYTES", 100)
-    monkeypatch.setattr(chunks, "READ_BYTES", 300)
-    x, y = torch.randn(50, 8).to(dtype), torch.arange(50) % 5
-    for i in range(5):
-        rows = slice(10 * i, 10 * i + 10)
-        save_file({"z": x[rows].clone(), "labels": y[rows]}, tmp_path / f"train-{i}.safetensors")
-    save_file({"z": x, "labels": y}, tmp_path / "whole.safetensors")
-    whole = FeatureStore.open(tmp_path / "whole.safetensors")
-    (tmp_path / "whole.safetensors").unlink()
-    for result in (whole, FeatureStore.open(tmp_path), held_out(whole)):
-        given = torch.cat([result[n] for n in result.features])
-        again = torch.cat([result.vectors(n)[:] for n in result.features])
-        assert given.dtype == dtype and torch.equal(given, again)
-        assert torch.equal(given.double().sort(0).values, x.double().sort(0).values)
+def fortran(folder: Path) -> Any:
+    np.savez(folder / "a.npz", z=np.asfortranarray(X.numpy().astype(">f4")), labels=Y.numpy())
+    return FeatureStore.open(folder / "a.npz").vectors("train/z")
 
 
-def test_a_changed_shard_is_noticed(tmp_path: Path) -> None:
-    given = {"features": torch.ones(3, 4), "labels": torch.arange(3)}
-    save_file(given, tmp_path / "train-0.safetensors")
-    result = FeatureStore.open(tmp_path)
-    save_file({**given, "more": torch.ones(3, 4)}, tmp_path / "train-0.safetensors")
-    with pytest.raises(ValueError, match=r"train-0\.safetensors as it was .* got it changed"):
-        result["train/features"]
+def packed(folder: Path) -> Any:
+    np.savez_compressed(folder / "a.npz", z=X.numpy(), labels=Y.numpy())
+    return FeatureStore.open(folder / "a.npz").vectors("train/z")
+
+
+def safetensors(folder: Path) -> Any:
+    save_file({"z": X, "labels": Y}, folder / "a.safetensors")
+    return FeatureStore.open(folder / "a.safetensors").vectors("train/z")
+
+
+def shards(folder: Path) -> Any:
+    for i, rows in enumerate((slice(0, 20), slice(20, 23), slice(23, 60))):
+        part = {"z": X[rows].clone(), "labels": Y[rows].clone()}
+        save_file(part, folder / f"train-{i}.safetensors")
+    return FeatureStore.open(folder).vectors("train/z")
+
+
+def parquet(folder: Path) -> Any:
+    columns = {"z": list(X.numpy()), "label": Y.numpy()}
+    write_parquet(folder / "a.parquet", columns, row_group_size=13)
+    return FeatureStore.open(folder / "a.parquet").vectors("train/z")
+
+
+def csv(folder: Path) -> Any:
+    lines = [",".join(f"z{i}" for i in range(WIDTH)) + ",label"]
+    lines += [",".join(map(repr, [*x, y])) for x, y in zip(X.tolist(), Y.tolist(), strict=True)]
+    (folder / "a.csv").write_text("\n".join(lines))
+    return FeatureStore.open(folder / "a.csv").vectors("train/z")
+
+
+def h5ad(folder: Path) -> Any:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "a.h5ad", "w") as file:
+        file["X"], file["obs/label"] = X.numpy(), Y.numpy()
+    return FeatureStore.open(folder / "a.h5ad").vectors("train/X")
+
+
+def chosen(folder: Path) -> Any:
+    """Rows of rows of several arrays."""
+    parts = [TensorRows(part) for part in torch.cat([X[40:], X[:40]]).split(7)]
+    joined = ConcatRows(parts, [str(i) for i in range(len(parts))])
+    index = torch.cat([torch.arange(20, 60), torch.arange(20)])
+    return IndexedRows(joined, index)
+
+
+KEYS = [
+    *(0, 7, -1, -ROWS, np.int32(3)),
+    *(slice(None), slice(0, 7), slice(5, 5), slice(30, 1000), slice(-9, None), slice(9, 3)),
+    *(slice(None, None, 2), slice(50, 3, -7), slice(None, None, -1), slice(1, -1, 13)),
+    *([3, 59, 0, 3], [-1, -60, 30], [], np.array([4, 2], np.uint8), torch.arange(ROWS)),
+    *(np.arange(ROWS) % 3 == 0, torch.zeros(ROWS, dtype=torch.bool), (np.arange(60) > 50).tolist()),
+]
+REFUSED = [
+    *((60, "got 60"), (-61, "got -61"), ([0, 99], "got 99"), (1.5, "got torch.float32")),
+    *((np.ones(59, bool), "mask"), (np.ones((60, 2), bool), "mask"), ([[1, 2]], "indices")),
+    *((None, "None"), (True, "mask"), ([0.5], "indices")),
+]
+KINDS = [npy, fortran, packed, shards, parquet, csv, h5ad, chosen]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_indexed_as_arrays(kind: Callable[[Path], Any], tmp_path: Path) -> None:
+    rows = kind(tmp_path)
+    assert isinstance(rows, Rows) and rows.shape == X.shape
+    for key in KEYS:
+        own = key.numpy() if isinstance(key, torch.Tensor) else key
+        own = np.array(own, int) if isinstance(own, list) and not own else own
+        expected = X.numpy()[own]
+        assert rows[key].shape == expected.shape
+        assert (rows[key].numpy() == expected).all(), key
+    for key, message in REFUSED:
+        with pytest.raises((IndexError, TypeError, RuntimeError), match=message):
+            rows[key]
+    rows[:].zero_()
+    assert torch.equal(rows[:].to(X.dtype), X)
+
+
+def test_mapped_rows_are_tensors(tmp_path: Path) -> None:
+    rows = safetensors(tmp_path)
+    assert isinstance(rows, torch.Tensor) and torch.equal(rows, X)
+    before = (tmp_path / "a.safetensors").read_bytes()
+    rows.zero_()
+    assert (tmp_path / "a.safetensors").read_bytes() == before
+
+
+def test_rows_that_fit_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = {"z": list(X.numpy()), "label": Y.numpy()}
+    write_parquet(tmp_path / "a.parquet", columns)
+    prepared = prepare(FeatureStore.open(tmp_path / "a.parquet"))
+    monkeypatch.setattr(store, "held_limit", lambda: X.nbytes)
+    check_features(prepared, lambda *_: None)
+    (tmp_path / "a.parquet").unlink()
+    parts = [prepared.store.vectors(f"{split}/z") for split in ("train", "test")]
+    assert all(isinstance(part, torch.Tensor) for part in parts)
+    assert torch.equal(torch.cat([part[:] for part in parts]).sort(0).values, X.sort(0).values)
+
+
+def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
+    rows = npy(tmp_path)
+    np.save(tmp_path / "z.npy", X.numpy()[:50])
+    with pytest.raises(
+        ValueError, match=r"an array \(60, 8\), got \(50, 8\); the file has changed"
+    ):
+        rows[3:7]
 
 
 def test_a_bad_row_is_named_with_its_file(tmp_path: Path) -> None:
-    """By file and row, whatever was joined and held out."""
+    """By file and row, for rows that are joined and held out."""
     for i in range(3):
         x = np.ones((40, 4), np.float32)
-        if i == 1:
-            x[17, 2] = np.nan
+        x[17, 2] = np.nan if i == 1 else 1
         y = torch.arange(40) % 2
         save_file({"z": torch.from_numpy(x), "labels": y}, tmp_path / f"{i}.safetensors")
     rule = rf"z of {tmp_path} finite, got nan in row 17 of {tmp_path / '1.safetensors'}$"
     whole = FeatureStore.open(tmp_path)
-    for result in (whole, held_out(whole)):
+    for result in (whole, prepare(whole).store):
         with pytest.raises(ValueError, match=rule):
             result.check()
-    with pytest.raises(ValueError, match=r"ed z of .*1\.safetensors finite, got nan in row 17$"):
-        held_out(FeatureStore.open(tmp_path / "1.safetensors")).check()
 
 
-def test_no_rows_of_a_selection() -> None:
-    rows = IndexedRows(MemoryRows(torch.eye(3)), torch.tensor([0, 2]))
-    assert rows.read(1, 1).shape == (0, 3) and torch.equal(rows.read(0, 2), torch.eye(3)[[0, 2]])
+def test_thousands_of_shards_need_no_open_files(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    for i in range(60):
+        np.savez(tmp_path / f"train-{i:03}.npz", z=X[i : i + 1].numpy(), labels=Y[i : i + 1])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    import os
+
+    open_now = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 64
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 30, hard))
+    try:
+        assert torch.equal(FeatureStore.open(tmp_path)["train/z"], X)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

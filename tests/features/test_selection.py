@@ -85,10 +85,10 @@ def test_other_arrays_are_left_out(save: Save, tmp_path: Path) -> None:
     assert any("Not read: boxes, index, maps" in note for note in prepare(result).notes)
     # They can be asked for, and are then what they are.
     for name, message in (
-        ("paths", r"train/paths of .* \[N, d\] floats, got <U5 \(40,\)"),
-        ("objects", r"train/objects of .* \[N, d\] floats, got object \(40,\)"),
-        ("index", r"train/index of .* \[N, d\] floats, got torch.int64 \(40,\)"),
-        ("maps", r"train/maps of .* \[N, d\] floats, got torch.float64 \(40, 2, 2\)"),
+        ("paths", r"paths of .* \[N, d\] floats, got <U5 \(40,\)"),
+        ("objects", r"objects of .* \[N, d\] floats, got object \(40,\)"),
+        ("index", r"index of .* \[N, d\] floats, got torch.int64 \(40,\)"),
+        ("maps", r"maps of .* \[N, d\] floats, got torch.float64 \(40, 2, 2\)"),
     ):
         with pytest.raises(ValueError, match=message):
             FeatureStore.open(tmp_path / "a.npz", features=name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from pyarrow import feather
 
-from resultant._core import chunks
-from resultant.features import FeatureStore, csv_files
+from embedding_files import write_parquet
+from resultant._core import chunks, memory
+from resultant.features import FeatureStore
 from resultant.features.naming import split_of
-from resultant.features.partition import open_store
 from resultant.features.prepare import prepare
 
 RNG = np.random.default_rng(0)
@@ -30,9 +32,9 @@ def wide(stem: str = "f", **more: Any) -> pa.Table:
 
 
 def write_csv(path: Path, table: pa.Table) -> Path:
-    names = table.column_names
-    lines = [",".join(names)]
-    lines += [",".join(str(row[n]) for n in names) for row in table.to_pylist()]
+    names, comma = table.column_names, "\t" if path.suffix == ".tsv" else ","
+    lines = [comma.join(names)]
+    lines += [comma.join(str(row[n]) for n in names) for row in table.to_pylist()]
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -40,15 +42,17 @@ def write_csv(path: Path, table: pa.Table) -> Path:
 def write_kind(path: Path, table: pa.Table) -> Path:
     if path.suffix == ".parquet":
         pq.write_table(table, path, row_group_size=7)
-    elif path.suffix == ".csv":
+    elif path.suffix in (".csv", ".tsv"):
         write_csv(path, table)
+    elif path.suffix == ".feather":
+        feather.write_feather(table, str(path), compression="zstd", chunksize=9)
     else:
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table, max_chunksize=9)
     return path
 
 
-KINDS = (".parquet", ".csv", ".arrow")
+KINDS = (".parquet", ".csv", ".tsv", ".arrow", ".feather")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -132,7 +136,7 @@ def test_missing_numbers_are_refused(tmp_path: Path, kind: str) -> None:
     values[17] = None
     table = wide().set_column(8, "f3", pa.array(values, pa.float32()))
     path = write_kind(tmp_path / f"a{kind}", table)
-    if kind == ".csv":
+    if kind in (".csv", ".tsv"):
         path.write_text(path.read_text().replace("None", ""))
     with pytest.raises(ValueError, match="a null in row 17") as caught:
         FeatureStore.open(path).check()
@@ -149,38 +153,15 @@ def test_truncated_files_are_refused_in_one_line(tmp_path: Path, kind: str, cut:
     assert "\n" not in str(caught.value)
 
 
-def test_csv_beyond_the_memory_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write_csv(tmp_path / "a.csv", wide())
-    whole = FeatureStore.open(path)["train/f"]
-    monkeypatch.setattr(chunks, "HELD_BYTES", 100)
-    # Batches of a few rows.
-    monkeypatch.setattr(chunks, "TEXT_BYTES", 1000)
-    store = FeatureStore.open(path)
-    assert store.copied_bytes("train/f") == 40 * 12 * 8
-    assert torch.equal(store.rows("train/f").read(33, 40), whole[33:])
-    assert torch.equal(torch.cat([piece for _, piece in store.chunks("train/f", 7)]), whole)
-    assert torch.equal(store["train/f"], whole)
-
-
 def test_csv_that_is_shorter_than_before_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_csv(tmp_path / "a.csv", wide())
-    monkeypatch.setattr(chunks, "HELD_BYTES", 100)
+    monkeypatch.setattr(chunks, "TEXT_BYTES", 1000)
     store = FeatureStore.open(path)
     write_csv(path, wide().slice(0, 30))
     with pytest.raises(ValueError, match=r"expected 40 rows in .*a\.csv, got 30"):
         _ = store["train/f"]
-
-
-def test_csv_of_too_many_columns_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(csv_files, "MAX_WIDTH", 12)
-    with pytest.raises(ValueError, match=r"a\.csv .* got: 13 columns"):
-        FeatureStore.open(write_csv(tmp_path / "a.csv", wide()))
 
 
 def test_csv_without_a_header_is_refused(tmp_path: Path) -> None:
@@ -196,13 +177,6 @@ def test_csv_with_text_among_numbers_is_refused(tmp_path: Path) -> None:
     path.write_text("\n".join(lines))
     with pytest.raises(ValueError, match="column 'f9' of string among the numbers of f0, f1"):
         FeatureStore.open(path)
-
-
-def test_pattern_of_wide_parquet_for_workers(tmp_path: Path) -> None:
-    for split in ("train", "test"):
-        write_kind(tmp_path / f"{split}.parquet", wide())
-    store = open_store(str(tmp_path / "*.parquet"))
-    np.testing.assert_array_equal(store["test/f"].numpy(), X)
 
 
 # Hugging Face datasets
@@ -242,14 +216,17 @@ def test_folder_of_a_hugging_face_dataset_with_splits(tmp_path: Path) -> None:
     assert store.shape("val/embedding") == (40, 12)
 
 
-def test_arrow_files_with_footers_are_read(tmp_path: Path) -> None:
-    table = pa.table({"z": list(X), "y": Y})
-    with (
-        pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink,
-        pa.ipc.new_file(sink, table.schema) as writer,
-    ):
-        writer.write_table(table)
-    np.testing.assert_array_equal(FeatureStore.open(tmp_path / "a.arrow")["train/z"].numpy(), X)
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_arrow_files_and_streams(make: Any, compression: str | None, tmp_path: Path) -> None:
+    labels = pa.array(WORDS).dictionary_encode()
+    table = pa.table({"z": list(X), "label": labels})
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with make(str(tmp_path / "a.arrow"), table.schema, options=options) as writer:
+        writer.write_table(table, 7)
+    store = FeatureStore.open(tmp_path / "a.arrow")
+    np.testing.assert_array_equal(store["train/z"].numpy(), X)
+    assert store["train/labels"].tolist() == Y.tolist()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -274,33 +251,153 @@ def test_empty_tables_are_refused(kind: str, tmp_path: Path) -> None:
         FeatureStore.open(path)
 
 
-def test_arrow_files_without_an_end_are_refused(tmp_path: Path) -> None:
-    path, table = tmp_path / "a.arrow", pa.table({"z": list(X), "y": Y})
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(ValueError, match="whole Arrow file of features, got: no end"):
-        FeatureStore.open(path)
-
-
-@pytest.mark.parametrize(
-    ("columns", "match"),
-    [
-        ({"z": [[]] * 40, "y": Y}, "0 numbers in the first row of 'z'"),
-        ({"z": list(X), "y": [[1]] * 40}, "labels 'y' of list<.*, not integers or strings"),
-    ],
-)
-def test_arrow_columns_that_do_not_fit(columns: Any, match: str, tmp_path: Path) -> None:
-    columns = {
-        n: pa.array(a, pa.list_(pa.float32())) if n == "z" else a for n, a in columns.items()
-    }
-    path = write_kind(tmp_path / "a.arrow", pa.table(columns))
-    with pytest.raises(ValueError, match=match):
-        FeatureStore.open(path, features="z", labels="y")
-
-
 @pytest.mark.parametrize("kind", [".parquet", ".arrow"])
 def test_dictionaries_of_integers_are_labels(kind: str, tmp_path: Path) -> None:
     labels = pa.array(Y + 3).dictionary_encode()
     path = write_kind(tmp_path / f"a{kind}", pa.table({"z": list(X), "label": labels}))
     assert FeatureStore.open(path)["train/labels"].tolist() == (Y + 3).tolist()
+
+
+def vectors(a: np.ndarray, kind: str = "list") -> Any:
+    """Rows as a column of lists, as Hugging Face datasets writes it, or of a fixed size."""
+    values = pa.array(a.ravel())
+    if kind == "fixed":
+        return pa.FixedSizeListArray.from_arrays(values, a.shape[1])
+    make = pa.LargeListArray if kind == "large" else pa.ListArray
+    offsets = pa.array(np.arange(len(a) + 1) * a.shape[1], type=pa.int64())
+    return make.from_arrays(offsets if kind == "large" else offsets.cast(pa.int32()), values)
+
+
+@pytest.mark.parametrize("kind", ["list", "large", "fixed"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_lists_of_every_kind(kind: str, dtype: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    x = np.random.default_rng(1).normal(size=(23, 5)).astype(dtype)
+    y = np.arange(23) % 3
+    split = ["train" if i % 4 else "validation" for i in range(23)]
+    columns = {"id": np.arange(23), "embedding": vectors(x, kind), "label": y, "split": split}
+    write_parquet(tmp_path / "a.parquet", columns, row_group_size=6)
+    # Batches that end neither with a row group nor with a piece.
+    monkeypatch.setattr(chunks, "READ_BYTES", 4 * 5 * dtype().itemsize)
+    result = FeatureStore.open(tmp_path / "a.parquet")
+    assert result.splits == ("train", "val") and result.num_classes == 3
+    of_train = np.array([s == "train" for s in split])
+    for name, rows in (("train", of_train), ("val", ~of_train)):
+        assert (result[f"{name}/embedding"].numpy() == x[rows]).all()
+        assert (result[f"{name}/labels"].numpy() == y[rows]).all()
+        for height in (1, 2, 5, 100):
+            pieces = [piece for _, piece in result.chunks(f"{name}/embedding", height)]
+            assert max(map(len, pieces)) <= height
+            assert (torch.cat(pieces).numpy() == x[rows]).all()
+
+
+def test_named_columns(tmp_path: Path) -> None:
+    x = np.ones((6, 2), np.float32)
+    columns = {"a": vectors(x), "b": vectors(2 * x), "kind": np.arange(6), "text": list("abcdef")}
+    path = tmp_path / "a.parquet"
+    write_parquet(path, columns)
+    assert FeatureStore.open(path).features == ("train/a", "train/b")
+    result = FeatureStore.open(path, features="b", labels="kind")
+    assert result.features == ("train/b",) and result.num_classes == 6
+    for named, message in (
+        ({"features": "nope"}, r"a\.parquet .*no column 'nope' among a, b, kind, text"),
+        ({"labels": "knd"}, r"no column 'knd' among .*; did you mean 'kind'\?"),
+        ({"identities": "txt"}, r"no column 'txt' among .*; did you mean 'text'\?"),
+        ({"features": "kind"}, "column 'kind' of int64, not vectors"),
+        ({"labels": "a"}, "labels 'a' of list<.*>, not integers or strings"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            FeatureStore.open(path, **named)
+
+
+def test_names_with_dots(tmp_path: Path) -> None:
+    columns = {"z.v1": vectors(X), "z": vectors(X[:, :2]), "label.v1": Y + 1, "label": Y}
+    write_parquet(tmp_path / "a.parquet", columns)
+    result = FeatureStore.open(tmp_path / "a.parquet")
+    assert torch.equal(result["train/z.v1"], torch.from_numpy(X))
+    assert torch.equal(result["train/z"], torch.from_numpy(X[:, :2]))
+    assert result["train/labels"].tolist() == Y.tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_floats_are_no_identities(kind: str, tmp_path: Path) -> None:
+    """As data frames make them of integers with missing values."""
+    path = write_kind(tmp_path / f"a{kind}", wide(id=np.arange(40) + 0.5))
+    store = FeatureStore.open(path)
+    assert "train/identities" not in store and store.left_out == ("id",)
+    table = pa.table({"wide": X[:, 0], "long": X[:, 1], "id": np.arange(40) + 0.5, "class": WORDS})
+    assert FeatureStore.open(write_kind(path, table)).shape("train/features") == (40, 2)
+
+
+def test_one_hot_rows_are_no_bomb(tmp_path: Path) -> None:
+    labels = np.arange(20_000) % 1500
+    write_parquet(tmp_path / "a.parquet", {"x": vectors(np.eye(1500)[labels]), "y": labels})
+    assert (tmp_path / "a.parquet").stat().st_size < 1 << 20
+    store = FeatureStore.open(tmp_path / "a.parquet")
+    for rows, piece in store.chunks("train/x"):
+        assert torch.equal(piece.argmax(1), store["train/labels"][rows])
+
+
+def test_declared_sizes_are_compared_with_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.parquet"
+    write_parquet(path, {"x": vectors(np.ones((1000, 100))), "y": np.arange(1000)})
+    monkeypatch.setattr(memory, "total_memory", lambda: 1 << 20)
+    with pytest.raises(ValueError, match=r"a\.parquet .* 800,000 bytes of row group 0, bey"):
+        FeatureStore.open(path)
+    # Row groups are read one after the other, labels as a whole.
+    columns = {"x": vectors(np.ones((1000, 100))), "y": np.arange(1000)}
+    write_parquet(path, columns, row_group_size=100)
+    assert FeatureStore.open(path).shape("train/x") == (1000, 100)
+    monkeypatch.setattr(memory, "total_memory", lambda: 1 << 12)
+    with pytest.raises(ValueError, match=r"of row group 0|of labels, identities and splits"):
+        FeatureStore.open(path)
+
+
+NULLS = pa.array(["train", None, "test", "test", None, "train"])
+ONES = vectors(np.ones((6, 2), np.float32))
+REFUSALS: list[tuple[dict[str, Any], str]] = [
+    ({"x": pa.array([[1.0], [1.0, 2.0]])}, "got: 2 numbers in row 1 of 'x', and 1 before"),
+    ({"x": pa.array([[1.0, 2.0], [1.0, 3.0], None])}, "got: a null in row 2 of 'x'"),
+    ({"x": pa.array([[1.0, 2.0], [1.0, None]])}, "got: a null in row 1 of 'x'"),
+    ({"x": pa.array([[]] * 3, pa.list_(pa.float32()))}, "0 numbers in the first row of 'x'"),
+    ({"x": ONES, "label": [1, 2, None, 1, 1, 1]}, "a null in row 2 of the labels 'label'$"),
+    ({"x": ONES, "label": [[1]] * 6}, "labels 'label' of list<.*, not integers or strings"),
+    ({"x": ONES, "label": np.arange(6).astype("M8[s]")}, "labels 'label' of timestamp"),
+    ({"x": ONES, "label": [0, 1, 2.5, 0, 1, 2]}, "label of .* whole numbers, got 2.5 in row 2"),
+    ({"x": ONES, "split": NULLS}, "a null in row 1 of the column 'split', the first of 2$"),
+    ({"x": ONES, "split": ["train"] * 5 + ["dev"]}, "split 'dev', none of train"),
+    ({"x": [1.0, 2.0]}, r"no features among the columns x \(double\)"),
+    ({"x": vectors(np.full((6, 2), np.nan))}, "finite, got nan in row 0"),
+]
+
+
+@pytest.mark.parametrize("kind", [".parquet", ".arrow"])
+@pytest.mark.parametrize(("columns", "message"), REFUSALS)
+def test_columns_that_do_not_fit(columns: Any, message: str, kind: str, tmp_path: Path) -> None:
+    path = write_kind(tmp_path / f"a{kind}", pa.table(columns))
+    with pytest.raises(ValueError, match=message) as caught:
+        FeatureStore.open(path).check()
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    table = pa.table([vectors(X), vectors(X), pa.array(Y)], names=["z", "z", "label"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"a\.parquet .* got: more than one column 'z'"):
+        FeatureStore.open(tmp_path / "a.parquet")
+
+
+def test_without_pyarrow(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "a.parquet").touch()
+    with pytest.raises(ValueError, match=r"pip install resultant\[parquet\]"):
+        FeatureStore.open(tmp_path / "a.parquet")
+
+
+def test_integers_in_lists(tmp_path: Path) -> None:
+    x = (100 * X).astype(np.int64)
+    write_parquet(tmp_path / "a.parquet", {"emb": list(x), "label": Y})
+    assert (FeatureStore.open(tmp_path / "a.parquet")["train/emb"].numpy() == x).all()
+    write_parquet(tmp_path / "a.parquet", {"emb": list(X), "tokens": list(x), "label": Y})
+    assert FeatureStore.open(tmp_path / "a.parquet").features == ("train/emb",)

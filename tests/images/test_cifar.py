@@ -363,7 +363,7 @@ def test_an_oversized_member_is_not_read(tmp_path: Path, monkeypatch: Any) -> No
         ({"train_images": np.zeros((20, 3, 32, 31), np.uint8)}, r"got \(20, 3, 32, 31\)"),
         ({"test_labels": np.zeros(9, int)}, r"integer labels \[10\].*got int64 \(9,\)"),
         ({"test_labels": np.zeros(10)}, "got float64"),
-        ({"train_images": np.array([None])}, "no plain number"),
+        ({"train_images": np.array([None])}, "Object arrays cannot be loaded"),
         ({"train_images": np.eye(20, 3072, dtype=np.uint8).reshape(20, 3, 32, 32) * 0}, "20 black"),
     ],
 )

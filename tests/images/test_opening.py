@@ -32,8 +32,8 @@ def test_folders_of_splits(tmp_path: Path) -> None:
 def test_stratified_share_of_one_folder(tmp_path: Path) -> None:
     write_folder(tmp_path, {"a": 10, "b": 5, "c": 2, "d": 1})
     splits = open_images(tmp_path, held_out=0.2)
-    # One image at least, but a class keeps an image to learn from.
-    assert splits.counts.tolist() == [8, 4, 1, 1] and counts(splits.test) == [2, 1, 1, 0]
+    # One image at least, but a class keeps two images to learn from.
+    assert splits.counts.tolist() == [8, 4, 2, 1] and counts(splits.test) == [2, 1, 0, 0]
     assert splits.val is None and splits.test is not None
     names = [{s.name(i) for i in range(len(s))} for s in (splits.train, splits.test)]
     assert not names[0] & names[1] and len(names[0] | names[1]) == 18
@@ -93,7 +93,7 @@ def test_select_composes(tmp_path: Path) -> None:
 
 
 def test_digest_follows_the_files_and_not_their_folder(tmp_path: Path) -> None:
-    write_folder(tmp_path / "one", {"a": 2, "b": 2})
+    write_folder(tmp_path / "one", {"a": 3, "b": 3})
     first = open_images(tmp_path / "one").train.digest()
     (tmp_path / "one").rename(tmp_path / "two")
     assert open_images(tmp_path / "two").train.digest() == first
@@ -277,9 +277,9 @@ def test_refused_arguments(tmp_path: Path) -> None:
     refused("got nothing at .*nowhere", tmp_path / "nowhere")
     refused(r"held_out in \(0, 1\), got 1.0", tmp_path, held_out=1.0)
     write_folder(tmp_path / "train", {"a": 1, "b": 1})
-    refused("a class of two images or more to hold one out, got none", tmp_path)
-    a = open_images(write_folder(tmp_path / "x", {"a": 2, "b": 2}))
-    b = open_images(write_folder(tmp_path / "y", {"a": 2, "c": 2}))
+    refused("a class of three images or more to hold one out, got none", tmp_path)
+    a = open_images(write_folder(tmp_path / "x", {"a": 3, "b": 3}))
+    b = open_images(write_folder(tmp_path / "y", {"a": 3, "c": 3}))
     with pytest.raises(ValueError, match="expected the classes of train in test, got other names"):
         ImageSplits(a.train, test=b.train)
 

@@ -1,14 +1,12 @@
-"""Steps of both analyze and compare: disk space, numbers of the page, provenance, summary."""
+"""Steps of both analyze and compare: numbers of the page, provenance, summary."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 from rich.text import Text
 
 from resultant._core.text import one_line, printable
@@ -19,7 +17,6 @@ from resultant.analysis.decisions import BETAS, GAMMAS
 from resultant.analysis.response import PRIORS, Response, response
 from resultant.cli.progress import Step, open_console
 from resultant.features.prepare import Prepared
-from resultant.features.rows import require_disk
 from resultant.report.explorer import Side
 from resultant.report.page import Page
 from resultant.report.summary import HEADINGS
@@ -27,16 +24,6 @@ from resultant.report.words import Settings, settings
 
 # Columns of a heading of the summary.
 WIDTH = len("angular gain")
-
-
-def require_space_for_copies(console: Console, *stores: Prepared) -> None:
-    """Raise unless the disk has room for temporary copies of features; print their size."""
-    sizes = [prepared.store.copied_bytes(*prepared.arrays) for prepared in stores]
-    if any(sizes):
-        copied = [p.store.where for p, size in zip(stores, sizes, strict=True) if size]
-        require_disk(sum(sizes), " and ".join(copied))
-        size, folder = f"{sum(sizes) / 1e9:.1f} GB", tempfile.gettempdir()
-        console.print(f"{size} of features are copied to {folder} meanwhile", soft_wrap=True)
 
 
 def explore(

@@ -75,7 +75,6 @@ def _analyze(options: Analyze, fits: ReferenceProcess | None) -> None:
         print_facts,
         print_rest,
         provenance,
-        require_space_for_copies,
     )
     from resultant.cli._store import analyze_store
     from resultant.cli.progress import StepProgress, open_console
@@ -105,7 +104,6 @@ def _analyze(options: Analyze, fits: ReferenceProcess | None) -> None:
             prepared = prepare(
                 options.open(source), options.drop_zero_rows, options.skip_unknown_classes
             )
-            require_space_for_copies(log, prepared)
         steps = len(prepared.features) * (len(QUESTIONS) + 2) + 2 + (not on_ray)
         progress = stack.enter_context(StepProgress(log, steps))
         if not on_ray:

@@ -62,7 +62,6 @@ def _compare(options: Compare, fits: ReferenceProcess | None) -> None:
         page_sides,
         print_summary,
         provenance,
-        require_space_for_copies,
     )
     from resultant.cli._store import analyze_store
     from resultant.cli.progress import StepProgress, open_console
@@ -83,7 +82,6 @@ def _compare(options: Compare, fits: ReferenceProcess | None) -> None:
     names = _match(paths, networks, stores, options.features)
     chosen = [tuple(pair[i] for pair in names.values()) for i in (0, 1)]
     stores = {i: replace(store, features=chosen[i]) for i, store in stores.items()}
-    require_space_for_copies(log, *stores.values())
     with ExitStack() as stack:
         questions = comparison_page.QUESTIONS
         steps = 2 * (1 + len(names) * (len(questions) + 3)) + len(networks) + 1

@@ -1,15 +1,15 @@
 """Feature files of every kind as rows with labels.
 
-`FeatureStore.open` in `store` reads .safetensors, .npy, .npz, .parquet, .csv, .pt, .arrow and .h5ad
-files and folders of shards; large arrays stay on disk. `identities` are the names of rows;
-`match_rows` finds those that two stores share. The module `prepare` makes a store ready for
-analysis, `partition` opens Parquet files for workers, and `packaged` is the feature file that the
-package ships.
+`FeatureStore.open` in `store` reads .safetensors, .npy, .npz, .pt, .h5ad, .parquet, .csv, .tsv,
+.arrow and .feather files, folders of shards and patterns; large arrays stay on disk. `identities`
+are the names of rows; `match_rows` finds those that two stores share. The module `prepare` makes a
+store ready for analysis, `partition` opens Parquet files for workers, and `packaged` is the feature
+file that the package ships.
 
-`readers` finds the reader of a file by its `naming`: `numpy_files`, `parquet` (with
-`parquet_pages`), `csv_files`, `arrow_files`, `anndata_files` (with `anndata_program`) and
-`torch_files` give arrays as `rows`; `columns`, `selection` and `labels` choose features and labels
-among them, and `schema` checks them. `subsets` are stores with some rows of another.
+`readers` finds the reader of a file by its `naming`: `arrays` (NumPy, safetensors, torch), `tables`
+(pyarrow) and `anndata` (h5py) give arrays as `rows`, and `reading` turns errors of these libraries
+into one line. `columns`, `selection` and `labels` choose features and labels among the arrays, and
+`schema` checks them.
 """
 
 from resultant.features.identities import RowMatch, match_rows

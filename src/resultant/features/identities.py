@@ -9,11 +9,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from resultant.features.rows import MemoryRows, NonNumericArray, Rows
+from resultant.features.rows import AnyArray, Rows, TensorRows
 from resultant.features.schema import INTEGER_DTYPES
 
 
-def identity_numbers(file: str, name: str, array: Rows | NonNumericArray) -> Rows:
+def identity_numbers(file: str, name: str, array: AnyArray) -> Rows:
     """Return identities [N] as int64: integers as they are, strings by 64 bits of their hash.
 
     A string has the same number in every file, so that files can be compared.
@@ -22,13 +22,13 @@ def identity_numbers(file: str, name: str, array: Rows | NonNumericArray) -> Row
     if isinstance(array, Rows):
         if len(array.shape) != 1 or array.dtype not in INTEGER_DTYPES:
             raise ValueError(f"{rule}, got {array.dtype} {array.shape}")
-        return MemoryRows(array.read(0, len(array)).to(torch.int64))
+        return TensorRows(array.read(0, len(array)).to(torch.int64))
     if array.read is None or len(array.shape) != 1:
         raise ValueError(f"{rule} or strings, got {array.kind} {array.shape}")
     words, codes = array.read()
     digests = (hashlib.blake2b(word.encode(), digest_size=8).digest() for word in words)
     numbers = torch.tensor([int.from_bytes(d, "little", signed=True) for d in digests])
-    return MemoryRows(numbers[codes])
+    return TensorRows(numbers[codes])
 
 
 @dataclass(frozen=True)

@@ -2,45 +2,61 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor
 
-from resultant.features.rows import MemoryRows, NonNumericArray, Rows
-
-# The parts of each array by name: the file of a part, and the part.
-Parts = dict[str, list[tuple[str, Rows | NonNumericArray]]]
+from resultant.features.rows import AnyArray, NonNumericArray, Rows, TensorRows
 
 
-def class_labels(where: str, parts: Parts) -> tuple[dict[str, Rows], list[str]]:
+def class_labels(
+    where: str,
+    parts: Mapping[str, Sequence[tuple[str, AnyArray]]],
+    called: Mapping[str, str],
+) -> tuple[dict[str, Rows], list[str]]:
     """Convert the labels of each split to class numbers.
 
     Strings are numbered in sorted order over all splits, so that a class has one number in all
     splits. Numerals are sorted as numbers.
 
+    Args:
+        where: The name of the files in messages.
+        parts: The files and labels of each split by name.
+        called: The names in the files by name.
+
     Returns:
         The labels [N] int64 by name, and the names of the classes if the labels are strings.
     """
     pieces = [(name, *part) for name, of_name in parts.items() for part in of_name]
-    strings = [
-        (name, file, array) for name, file, array in pieces if isinstance(array, NonNumericArray)
-    ]
+    strings = [(name, file, a) for name, file, a in pieces if isinstance(a, NonNumericArray)]
     if not strings:
-        tensors = {n: torch.cat([_whole(n, *part) for part in p]) for n, p in parts.items()}
-        return {name: MemoryRows(labels) for name, labels in tensors.items()}, []
+        tensors = {
+            n: torch.cat([_whole(called.get(n, n), *part) for part in p]) for n, p in parts.items()
+        }
+        return {name: TensorRows(labels) for name, labels in tensors.items()}, []
     for name, file, array in pieces:
         if isinstance(array, Rows):
-            first = f"{strings[0][0]} of {strings[0][1]}"
-            rule = f"expected {name} of {where} as strings, as are {first}"
+            first = f"{called.get(strings[0][0], strings[0][0])} of {strings[0][1]}"
+            rule = f"expected {called.get(name, name)} of {where} as strings, as are {first}"
             raise ValueError(f"{rule}, got {array.dtype} in {file}")
-    encoded = {(name, file): _strings(name, file, array) for name, file, array in strings}
+    encoded = {(n, file): _strings(called.get(n, n), file, a) for n, file, a in strings}
     names = sorted({word for words, _ in encoded.values() for word in words})
-    if all(word.isdecimal() for word in names):
-        names.sort(key=int)
+    if all(map(_is_number, names)):
+        names.sort(key=float)
     numbers = {word: c for c, word in enumerate(names)}
     labels: dict[str, list[Tensor]] = {}
     for (name, _), (words, codes) in encoded.items():
         labels.setdefault(name, []).append(torch.tensor([numbers[w] for w in words])[codes])
-    return {name: MemoryRows(torch.cat(tensors)) for name, tensors in labels.items()}, names
+    return {name: TensorRows(torch.cat(tensors)) for name, tensors in labels.items()}, names
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False
 
 
 def _strings(name: str, file: str, array: NonNumericArray) -> tuple[list[str], Tensor]:
@@ -53,7 +69,7 @@ def _strings(name: str, file: str, array: NonNumericArray) -> tuple[list[str], T
     return array.read()
 
 
-def _whole(name: str, file: str, rows: Rows | NonNumericArray) -> Tensor:
+def _whole(name: str, file: str, rows: AnyArray) -> Tensor:
     """Labels [N] from whole numbers [N] or [N, 1]."""
     assert isinstance(rows, Rows)
     shape = rows.shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,10 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-KINDS = (".safetensors", ".npz", ".npy", ".parquet", ".csv", ".pt", ".arrow", ".h5ad")
+KINDS = (
+    *(".safetensors", ".npz", ".npy", ".pt", ".h5ad"),
+    *(".parquet", ".csv", ".tsv", ".arrow", ".feather"),
+)
 
 # Kinds whose columns are chosen when a file is read.
-TABLES = (".parquet", ".csv", ".arrow")
+TABLES = (".parquet", ".csv", ".tsv", ".arrow", ".feather")
 SPLITS = ("train", "val", "test")
 
 # Names of labels in files of others, in order of preference.
@@ -56,22 +60,34 @@ class Shard:
     name: str
 
 
-def shards(folder: Path) -> list[Shard]:
-    """List the feature files of a folder and its subfolders in sorted order, all of one kind."""
-    files = sorted(
+def shards(where: Path, files: Iterable[Path] | None = None) -> list[Shard]:
+    """List feature files in sorted order, all of one kind.
+
+    Args:
+        where: A folder, whose files and those of its subfolders are listed, or a pattern.
+        files: The files of the pattern.
+    """
+    folder = where
+    if files is not None:
+        fixed = next(i for i, part in enumerate(where.parts) if set(part) & set("*?["))
+        folder = Path(*where.parts[:fixed])
+    chosen = [
         path
-        for path in _walk(folder)
+        for path in sorted(_walk(folder) if files is None else files)
         if path.suffix in KINDS
         and path.is_file()
         and not (path.suffix == ".arrow" and path.name.startswith(_CACHES))
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
-    kinds = sorted({path.suffix for path in files})
+    ]
+    kinds = sorted({path.suffix for path in chosen})
+    if len(kinds) > 1:
+        # Such a table beside shards describes them.
+        kinds = [kind for kind in kinds if kind != ".tsv"]
     if len(kinds) != 1:
-        rule = f"expected {folder} to be a folder of feature files of one kind ({', '.join(KINDS)})"
+        rule = f"expected {where} to be a folder of feature files of one kind ({', '.join(KINDS)})"
         none = "none; of images, resultant extract writes the features"
         raise ValueError(f"{rule}, got {' and '.join(kinds) or none}")
-    return [_shard(folder, path) for path in files]
+    return [_shard(folder, path) for path in chosen if path.suffix == kinds[0]]
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -130,6 +146,20 @@ def split_part(name: str) -> str:
 def what_of(name: str) -> str:
     """The WHAT of SPLIT/WHAT."""
     return name.partition("/")[2]
+
+
+def require_name(name: str, names: Sequence[str], what: str) -> str:
+    """Return a name; raise a ValueError with the closest one if it is not among the names."""
+    if name not in names:
+        close = difflib.get_close_matches(name, names, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"no {what} {name!r} among {among(names)}{hint}")
+    return name
+
+
+def among(names: Sequence[str]) -> str:
+    """Names in a message, shortened: a table can have one column per dimension."""
+    return ", ".join(names if len(names) <= 12 else [*names[:6], "...", *names[-3:]])
 
 
 def usual_name(names: Iterable[str], usual: Sequence[str]) -> str | None:

@@ -18,11 +18,11 @@ from torch import Tensor
 
 from resultant._core import chunks
 from resultant.features.naming import Names, split_of
-from resultant.features.parquet import ParquetRows, read_parquet
 from resultant.features.rows import ConcatRows, IndexedRows, Rows
 from resultant.features.schema import require_vectors
 from resultant.features.selection import combine
 from resultant.features.store import FeatureStore
+from resultant.features.tables import TableRows, read_table
 
 # Footers that are read at the same time.
 THREADS = 16
@@ -55,7 +55,7 @@ def open_store(
     files = _files(where)
     with ThreadPoolExecutor(THREADS) as threads:
         names = Names(features, labels, identities)
-        read = threads.map(lambda f: read_parquet(f[0], f[1], names), files)
+        read = threads.map(lambda f: read_table(f[0], f[1], names), files)
         contents = [(str(path), c) for (path, _), c in zip(files, read, strict=True)]
     return FeatureStore.of(where, combine(where, contents))
 
@@ -105,7 +105,7 @@ class Piece:
     """
 
     first: int
-    parts: tuple[tuple[ParquetRows, Tensor], ...]
+    parts: tuple[tuple[TableRows, Tensor], ...]
     labels: Tensor
 
     def read(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -125,7 +125,7 @@ def _height(rows: Rows) -> int:
     return chunks.rows_per_chunk(rows.shape[1] * rows.dtype.itemsize, chunks.TASK_BYTES)
 
 
-def _blocks(rows: ParquetRows, index: Tensor, height: int) -> Iterator[Tensor]:
+def _blocks(rows: TableRows, index: Tensor, height: int) -> Iterator[Tensor]:
     """The checked rows at ascending indices, read in sequence, which is fastest."""
     end = int(index[-1]) + 1
     for top in range(int(index[0]), end, height):
@@ -159,9 +159,7 @@ def divide(rows: Rows, labels: Tensor, index: Tensor | None = None) -> list[Piec
             elif together:
                 pieces[-1][-1][1].append(chosen)
             else:
-                # New rows: an open file cannot be sent to a worker.
-                fresh = ParquetRows(leaf.path, leaf.name, leaf.shape, leaf.dtype, leaf.columns)
-                pieces[-1].append((fresh, [chosen]))
+                pieces[-1].append((leaf, [chosen]))
                 together = True
             height += size if together else 0
     divided, first = [], 0
@@ -173,7 +171,7 @@ def divide(rows: Rows, labels: Tensor, index: Tensor | None = None) -> list[Piec
     return divided
 
 
-def _leaves(rows: Rows, index: Tensor) -> Iterator[tuple[ParquetRows, Tensor]]:
+def _leaves(rows: Rows, index: Tensor) -> Iterator[tuple[TableRows, Tensor]]:
     """The files of the rows at ascending indices, in order, with the indices in each file."""
     if isinstance(rows, IndexedRows):
         yield from _leaves(rows.rows, rows.index[index])
@@ -183,7 +181,7 @@ def _leaves(rows: Rows, index: Tensor) -> Iterator[tuple[ParquetRows, Tensor]]:
             if len(chosen):
                 yield from _leaves(part, chosen - top)
     else:
-        assert isinstance(rows, ParquetRows)
+        assert isinstance(rows, TableRows)
         yield rows, index
 
 

@@ -9,15 +9,10 @@ import torch
 from torch import Tensor
 
 from resultant._core.text import counted, listed, one_line, shown
+from resultant.features.naming import split_part, what_of
+from resultant.features.rows import IndexedRows, Rows
 from resultant.features.schema import ZeroVectorsError
 from resultant.features.store import FeatureStore
-from resultant.features.subsets import (
-    held_out,
-    without_gaps,
-    without_single,
-    without_unknown,
-    without_zeros,
-)
 
 TEST_SHARE = 0.2
 SEED = 0
@@ -52,6 +47,38 @@ class Prepared:
         return [f"{split}/{name}" for split in splits for name in self.features]
 
 
+def hold_out(labels: Tensor, share: float, *, seed: int = 0) -> Tensor:
+    """Draw held-out rows within each class.
+
+    Args:
+        labels: Classes [N].
+        share: The fraction of the rows of each class to hold out, in (0, 1). Of three rows or more
+            at least one is held out, and two stay; a class of one or two rows keeps them.
+        seed: The seed of the draw.
+
+    Returns:
+        The held-out rows, [N] bool.
+
+    Raises:
+        ValueError: The share is not in (0, 1).
+
+    Example:
+        >>> hold_out(torch.tensor([0, 1, 0, 1, 0, 1, 0, 2, 2]), 0.2).sum()
+        tensor(2)
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"expected a share in (0, 1), got {share}")
+    # Sorted by class, within a class at random.
+    order = torch.rand(len(labels), generator=torch.Generator().manual_seed(seed)).argsort()
+    order = order[labels[order].argsort(stable=True)]
+    counts = torch.bincount(labels)
+    rank = torch.arange(len(labels)) - (counts.cumsum(0) - counts)[labels[order]]
+    number = torch.minimum((share * counts).round().long().clamp_min(1), counts - 2)
+    held = torch.zeros(len(labels), dtype=torch.bool)
+    held[order] = rank < number[labels[order]]
+    return held
+
+
 def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = False) -> Prepared:
     """Prepare a store for analysis.
 
@@ -78,45 +105,46 @@ def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = 
         (4, 4)
     """
     _require_labelled(store)
-    where, notes = store.where, []
+    rows, notes = _Rows(store), []
     if store.label_files:
         notes.append(f"The labels are those of {listed(store.label_files)}.")
-    zeros: Mapping[str, Tensor] = {}
-    if drop_zeros:
-        store, zeros = without_zeros(store)
-        for split, rows in zeros.items():
-            number = counted(len(rows), "row of zero vectors is", "rows of zero vectors are")
-            notes.append(f"{number} left out of {split}, the first of them row {int(rows[0])}.")
+    zeros = _zero_rows(store) if drop_zeros else {}
+    for split, index in zeros.items():
+        number = counted(len(index), "row of zero vectors is", "rows of zero vectors are")
+        notes.append(f"{number} left out of {split}, the first of them row {int(index[0])}.")
+        rows.keep(split, ~torch.isin(rows.index[split], index))
     if len(store.splits) == 1:
-        _require_classes(store, store.splits[0])
-        store = held_out(store, TEST_SHARE, seed=SEED)
+        _require_classes(store.where, store.splits[0], rows.counts(store.splits[0]))
+        rows.divide(TEST_SHARE, SEED)
         rule = "one split only: a fifth of every class is held out for the test"
-        notes.append(f"{where} has {rule} (seed {SEED}), two rows or more are fitted.")
+        notes.append(f"{store.where} has {rule} (seed {SEED}), two rows or more are fitted.")
     elif "train" not in store.splits:
-        raise ValueError(f"expected a split train in {where}, got {' and '.join(store.splits)}")
-    test = "test" if "test" in store.splits else "val"
-    _require_classes(store, "train")
+        got = " and ".join(store.splits)
+        raise ValueError(f"expected a split train in {store.where}, got {got}")
+    test = "test" if "test" in rows.index else "val"
+    _require_classes(store.where, "train", rows.counts("train"))
     if skip_unknown:
-        store, skipped = without_unknown(store)
-        for split, number in skipped.items():
-            rows = counted(number, "row is", "rows are")
-            notes.append(f"{rows} left out of {split}: the class has no training row.")
-    features, missing = _common_features(store, test)
+        for split, number in rows.keep_classes(
+            rows.counts("train") > 0, "of classes that train has"
+        ):
+            text = counted(number, "row is", "rows are")
+            notes.append(f"{text} left out of {split}: the class has no training row.")
+    features, missing = _common_features(store, rows, test)
     notes += [f"{name} has no rows in {test} and is left out." for name in missing]
     val = None
-    if "val" in store.splits and test == "test":
-        val = "val" if set(features) <= set(_common_features(store, "val")[0]) else None
+    if "val" in rows.index and test == "test":
+        val = "val" if set(features) <= set(_common_features(store, rows, "val")[0]) else None
         use = "chooses the settings" if val else f"is not used: it lacks features of {test}"
         notes.append(f"The split val {use}.")
-    store, names, class_notes = _fittable_classes(store, test)
-    notes += class_notes
+    names, class_notes = _fit_classes(store, rows, test)
     if store.left_out:
-        notes.append(f"Not read: {listed(store.left_out)}.")
-    return Prepared(store, test, tuple(features), names, tuple(notes), zeros, val)
+        class_notes.append(f"Not read: {listed(store.left_out)}.")
+    notes = (*notes, *class_notes)
+    return Prepared(rows.store(len(names)), test, tuple(features), names, notes, zeros, val)
 
 
 def check_features(prepared: Prepared, progress: Callable[[str, float], object]) -> None:
-    """Read every feature once: check the vectors and make the copies that the analysis needs.
+    """Read every feature once, check the vectors, and keep in memory what fits.
 
     ``progress`` is called with the name of the step and the fraction that is done.
 
@@ -126,12 +154,94 @@ def check_features(prepared: Prepared, progress: Callable[[str, float], object])
     store, done = prepared.store, 0
     total = sum(store.shape(name)[0] for name in prepared.arrays)
     for name in prepared.arrays:
+        store.vectors(name)
         try:
-            for rows in store.materialize(name):
+            for rows, _ in store.chunks(name):
                 progress("check", (done + rows.stop) / total)
         except ZeroVectorsError as error:
             raise ValueError(f"{error}; --drop-zero-rows leaves them out") from None
         done += store.shape(name)[0]
+
+
+class _Rows:
+    """The rows of each split that are kept, and their classes.
+
+    Attributes:
+        source: The splits of the store by split.
+        index: Indices [n] of the kept rows in the split of the store, by split.
+        labels: Their labels [n], by split.
+    """
+
+    def __init__(self, store: FeatureStore) -> None:
+        self.whole = store
+        self.source = {split: split for split in store.splits}
+        self.labels = {split: store[f"{split}/labels"] for split in store.splits}
+        self.index = {split: torch.arange(len(y)) for split, y in self.labels.items()}
+
+    def counts(self, split: str) -> Tensor:
+        """The number of rows of each class, [C]."""
+        return torch.bincount(self.labels[split], minlength=self.whole.num_classes)
+
+    def keep(self, split: str, mask: Tensor) -> None:
+        """Keep the rows of a split where ``mask`` [n] is True."""
+        self.index[split], self.labels[split] = self.index[split][mask], self.labels[split][mask]
+
+    def keep_classes(self, kept: Tensor, rule: str) -> list[tuple[str, int]]:
+        """Keep the rows of classes where ``kept`` [C] is True; return what splits have lost."""
+        lost = []
+        for split, y in list(self.labels.items()):
+            mask = kept[y]
+            if not mask.any():
+                where = f"in {split} of {self.whole.where}"
+                raise ValueError(f"expected rows {rule} {where}, got none")
+            if not mask.all():
+                self.keep(split, mask)
+                lost.append((split, int((~mask).sum())))
+        return lost
+
+    def divide(self, share: float, seed: int) -> None:
+        """Divide the only split into train and test."""
+        (split,) = self.index
+        index, y = self.index[split], self.labels[split]
+        held = hold_out(y, share, seed=seed)
+        if not held.any():
+            rule = f"expected 3 rows or more in some class of {self.whole.where}, or a test split"
+            raise ValueError(f"{rule}, got {int(torch.bincount(y).max())} at the most")
+        self.source = {"train": split, "test": split}
+        self.index = {"train": index[~held], "test": index[held]}
+        self.labels = {"train": y[~held], "test": y[held]}
+
+    def store(self, num_classes: int) -> FeatureStore:
+        """Return the kept rows with their labels as a store."""
+        arrays: dict[str, Tensor | Rows] = {}
+        called: dict[str, str] = {}
+        for split, index in self.index.items():
+            for old in (n for n in self.whole if split_part(n) == self.source[split]):
+                rows, name = self.whole.rows(old), f"{split}/{what_of(old)}"
+                arrays[name] = rows if len(index) == len(rows) else IndexedRows(rows, index)
+                called[name] = self.whole.called.get(old, old)
+            arrays[f"{split}/labels"] = self.labels[split]
+        return FeatureStore(
+            *(self.whole.where, arrays, self.whole.metadata | {"num_classes": num_classes}),
+            called=called,
+            left_out=self.whole.left_out,
+            label_files=self.whole.label_files,
+        )
+
+
+def _zero_rows(store: FeatureStore) -> dict[str, Tensor]:
+    """The rows of each split that have a zero vector, for splits with such rows."""
+    zeros = {}
+    for split in store.splits:
+        empty = torch.zeros(len(store[f"{split}/labels"]), dtype=torch.bool)
+        for name in (n for n in store.features if split_part(n) == split):
+            for rows, piece in store.chunks(name, zero=True):
+                empty[rows] |= (piece == 0).all(-1)
+        if empty.all():
+            raise ValueError(f"expected {split} of {store.where} not all zero, got zero vectors")
+        if empty.any():
+            zeros[split] = empty.nonzero()[:, 0]
+    return zeros
 
 
 def _require_labelled(store: FeatureStore) -> None:
@@ -144,9 +254,8 @@ def _require_labelled(store: FeatureStore) -> None:
             raise ValueError(f"expected features of {split} in {store.where}, got {got}")
 
 
-def _require_classes(store: FeatureStore, split: str) -> None:
-    counts = store.label_counts(split)
-    rule = f"{split}/labels of {store.where}"
+def _require_classes(where: str, split: str, counts: Tensor) -> None:
+    rule = f"{split}/labels of {where}"
     if int((counts > 0).sum()) < 2:
         only = int(counts.argmax())
         raise ValueError(f"expected two classes or more in {rule}, got class {only} only")
@@ -155,14 +264,15 @@ def _require_classes(store: FeatureStore, split: str) -> None:
         raise ValueError(f"expected two classes or more of two rows or more in {rule}, got {got}")
 
 
-def _common_features(store: FeatureStore, test: str) -> tuple[list[str], list[str]]:
+def _common_features(store: FeatureStore, rows: _Rows, test: str) -> tuple[list[str], list[str]]:
     """Split the features of train into those that the test split has and those that it lacks."""
     where, common, missing = store.where, [], []
-    for name in (n.removeprefix("train/") for n in store.features if n.startswith("train/")):
-        if f"{test}/{name}" not in store:
+    train, held = rows.source["train"], rows.source[test]
+    for name in (what_of(n) for n in store.features if split_part(n) == train):
+        if f"{held}/{name}" not in store:
             missing.append(name)
             continue
-        width, other = store.shape(f"train/{name}")[1], store.shape(f"{test}/{name}")[1]
+        width, other = store.shape(f"{train}/{name}")[1], store.shape(f"{held}/{name}")[1]
         if width != other:
             rule = f"expected {test}/{name} of {where} of dimension {width}, as in train/{name}"
             raise ValueError(f"{rule}, got {other}")
@@ -175,31 +285,39 @@ def _common_features(store: FeatureStore, test: str) -> tuple[list[str], list[st
     return common, missing
 
 
-def _fittable_classes(
-    store: FeatureStore, test: str
-) -> tuple[FeatureStore, tuple[str, ...], list[str]]:
-    """Leave out the classes with fewer than two training rows."""
-    names, gaps, asked = _class_names(store), store.label_gaps(), store.label_counts(test)
-    store, single = without_single(store)
-    store, classes = without_gaps(store)
-    notes = []
-    largest = int(torch.cat([classes, single]).max())
-    if number := sum(c < largest for c in gaps):
-        labels = counted(number, "label", "labels")
-        have = "has no rows and is" if number == 1 else "have no rows and are"
-        notes.append(f"{labels} below {largest} {have} left out.")
+def _fit_classes(store: FeatureStore, rows: _Rows, test: str) -> tuple[tuple[str, ...], list[str]]:
+    """Leave out the classes with fewer than two training rows, and number the others."""
+    names, counts, asked = _class_names(store), rows.counts("train"), rows.counts(test)
+    single = (counts == 1).nonzero()[:, 0]
+    rows.keep_classes(counts != 1, "of classes of 2 rows or more in train")
+    classes = (counts > 1).nonzero()[:, 0]
+    number = torch.full((store.num_classes,), -1)
+    number[classes] = torch.arange(len(classes))
+    for split, y in rows.labels.items():
+        lost = (number[y] < 0).nonzero()[:, 0]
+        if len(lost):
+            c, row = int(y[lost[0]]), int(rows.index[split][lost[0]])
+            rule = f"expected {split}/labels of {store.where} among the classes of train/labels"
+            got = f"{c}" if names[c] == str(c) else f"{c} ({names[c]!r})"
+            remedy = "--skip-unknown-classes leaves such rows out"
+            raise ValueError(f"{rule}, got class {got} at row {row}; {remedy}")
+        rows.labels[split] = number[y]
+    notes, largest = [], int((counts > 0).nonzero()[-1])
+    if gaps := int((counts[:largest] == 0).sum()):
+        have = "has no rows and is" if gaps == 1 else "have no rows and are"
+        notes.append(f"{counted(gaps, 'label', 'labels')} below {largest} {have} left out.")
     if len(single):
-        rows = counted(int(asked[single].sum()), f"{test} row", f"{test} rows")
-        text = f"class has a single training row and is left out with its {rows}"
+        lost = counted(int(asked[single].sum()), f"{test} row", f"{test} rows")
+        text = f"class has a single training row and is left out with its {lost}"
         if len(single) > 1:
-            text = f"classes have a single training row and are left out with their {rows}"
+            text = f"classes have a single training row and are left out with their {lost}"
         notes.append(f"{len(single)} {text}: {listed(shown(names[c]) for c in single.tolist())}.")
     kept = tuple(names[c] for c in classes.tolist())
-    empty = (store.label_counts(test) == 0).nonzero()[:, 0].tolist()
+    empty = (rows.counts(test)[: len(kept)] == 0).nonzero()[:, 0].tolist()
     if empty:
         have = counted(len(empty), "class has", "classes have")
         notes.append(f"{have} no held-out row: {listed(shown(kept[c]) for c in empty)}.")
-    return store, kept, notes
+    return kept, notes
 
 
 def _class_names(store: FeatureStore) -> list[str]:

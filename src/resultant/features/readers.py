@@ -1,16 +1,15 @@
-"""Readers of feature files and of folders of shards."""
+"""Feature files, folders of shards and patterns, each read by the reader of its kind."""
 
 from __future__ import annotations
 
+import glob
 import re
 from pathlib import Path
 from typing import Any
 
-from resultant._core.bounded_json import parse_json
 from resultant._core.files import require_input_file
-from resultant.features.anndata_files import read_anndata
-from resultant.features.arrow_files import read_arrow
-from resultant.features.csv_files import read_csv
+from resultant.features.anndata import read_anndata
+from resultant.features.arrays import read_npy, read_npz, read_safetensors, read_torch
 from resultant.features.naming import (
     KINDS,
     LABELS,
@@ -21,13 +20,8 @@ from resultant.features.naming import (
     shards,
     split_of,
 )
-from resultant.features.numpy_files import map_npy, map_npz
-from resultant.features.parquet import read_parquet
-from resultant.features.rows import NonNumericArray, Rows, map_safetensors
-from resultant.features.selection import Contents, RawContents, combine
-from resultant.features.torch_files import read_torch
-
-FORMAT = "resultant.FeatureStore 1"
+from resultant.features.selection import Contents, combine
+from resultant.features.tables import read_table
 
 # The word for features in the name of an .npy; the file of the labels has another word there.
 FEATURES = re.compile(
@@ -35,78 +29,54 @@ FEATURES = re.compile(
 )
 
 
-def read_arrays(path: Path, names: Names) -> Contents[Rows]:
-    """Read the arrays of a file or a folder of shards; see `FeatureStore.open`."""
-    if not path.exists():
+def read_arrays(path: Path, names: Names) -> Contents:
+    """Read the arrays of a file, a folder of shards or a pattern; see `FeatureStore.open`."""
+    found = [] if path.exists() else sorted(glob.glob(str(path)))
+    if not path.exists() and not found:
         raise ValueError(f"expected {path} to exist, got no such file")
-    if not path.is_dir():
+    if not path.is_dir() and not found:
         require_input_file(path)
-    if path.is_dir():
-        files, keep_open = shards(path), False
+    if found:
+        files = shards(path, [Path(file) for file in found])
+    elif path.is_dir():
+        files = shards(path)
     elif path.suffix == ".npy":
-        files, keep_open = _features_and_labels(path, names.labels), True
+        files = _features_and_labels(path, names.labels)
         names = names._replace(labels=None)
     elif path.suffix in KINDS:
-        files, keep_open = [Shard(path, split_of(path.stem), path.stem)], True
+        files = [Shard(path, split_of(path.stem), path.stem)]
     else:
         rule = f"expected {path} to be a folder or a file of features ({', '.join(KINDS)})"
         got = f"another: {path.suffix or 'it'} is not read; save the arrays by numpy.savez"
         raise ValueError(f"{rule}, got {got}")
-    contents = [(str(f.path), _read(f, names, keep_open=keep_open)) for f in files]
+    contents = [(str(f.path), _read(f, names)) for f in files]
     chosen = files[0].path.suffix in TABLES
     return combine(str(path), contents, None if chosen else names)
 
 
-def _read(file: Shard, names: Names, *, keep_open: bool) -> RawContents:
+def _read(file: Shard, names: Names) -> Contents:
     path, split = file.path, file.split or "train"
     if path.suffix in TABLES:
-        read = {".parquet": read_parquet, ".csv": read_csv, ".arrow": read_arrow}[path.suffix]
-        return read(path, split, names)
+        return read_table(path, split, names)
     if path.suffix == ".npy":
-        # train_features.npy, or features.npy in a folder train.
         name = full_name(file.name, split)
-        return Contents({name: map_npy(path, keep_open=keep_open)}, called={name: file.name})
+        return Contents({name: read_npy(path)}, called={name: file.name})
     metadata: dict[str, Any] = {}
-    if path.suffix == ".npz":
-        arrays = map_npz(path, keep_open=keep_open)
-    elif path.suffix == ".pt":
-        arrays = read_torch(path)
-    elif path.suffix == ".h5ad":
-        arrays = read_anndata(path)
+    if path.suffix == ".safetensors":
+        arrays, metadata = read_safetensors(path)
     else:
-        arrays, metadata = _read_safetensors(path, keep_open=keep_open)
+        readers = {".npz": read_npz, ".pt": read_torch, ".h5ad": read_anndata}
+        arrays = readers[path.suffix](path)
     # If some names contain a split, the split of the file does not hold for the other names.
     if any(full_name(name, "") != f"/{name}" for name in arrays):
         split = "train"
-    contents: RawContents = Contents({}, metadata)
+    contents = Contents({}, metadata)
     for old in sorted(arrays):
         name = full_name(old, split)
         if name in contents.arrays:
             raise ValueError(f"expected one {name} in {path}, got another called {old!r}")
         contents.arrays[name], contents.called[name] = arrays[old], old
     return contents
-
-
-def _read_safetensors(
-    path: Path, *, keep_open: bool
-) -> tuple[dict[str, Rows | NonNumericArray], dict[str, Any]]:
-    rule = f"expected {path} to be a whole safetensors file of features"
-    try:
-        arrays, header = map_safetensors(path, keep_open=keep_open)
-    except FileNotFoundError:
-        raise ValueError(f"{rule}, got no such file") from None
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{rule}, got: {error}") from None
-    # Files of other programs have no format, "pt" or "np".
-    if header.get("format", FORMAT) not in (FORMAT, "pt", "np"):
-        raise ValueError(f"{rule} (format {FORMAT!r}), got format {header['format']!r}")
-    try:
-        metadata = parse_json(header.get("metadata", "{}"))
-    except ValueError as error:
-        raise ValueError(f"{rule} with JSON metadata, got: {error}") from None
-    if not isinstance(metadata, dict):
-        raise ValueError(f"{rule} with a JSON object, got {type(metadata).__name__}")
-    return arrays, metadata
 
 
 def _features_and_labels(path: Path, name: str | None) -> list[Shard]:

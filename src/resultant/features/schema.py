@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from resultant.features.naming import NAMING, SPLITS, full_name, split_part, what_of
-from resultant.features.rows import Rows, as_rows
+from resultant.features.rows import Rows, TensorRows
 
 INTEGERS = ("labels", "identities")
 
@@ -33,7 +33,8 @@ def check_layout(where: str, arrays: Mapping[str, Tensor | Rows]) -> dict[str, R
     checked: dict[str, Rows] = {}
     lengths: dict[str, dict[str, int]] = {}
     for old, array in sorted(arrays.items()):
-        name, rows = full_name(old), as_rows(array)
+        name = full_name(old)
+        rows = array if isinstance(array, Rows) else TensorRows(array)
         split, what = split_part(name), what_of(name)
         if split not in SPLITS or not what:
             raise ValueError(f"expected arrays of {where} named {NAMING}, got {old!r}")
@@ -55,7 +56,7 @@ def check_layout(where: str, arrays: Mapping[str, Tensor | Rows]) -> dict[str, R
         require_one_length(where, by_name)
     for name in checked:
         if what_of(name) in INTEGERS:
-            checked[name] = as_rows(checked[name].read(0, len(checked[name])).to(torch.int64))
+            checked[name] = TensorRows(checked[name].read(0, len(checked[name])).to(torch.int64))
     return checked
 
 

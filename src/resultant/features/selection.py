@@ -6,24 +6,25 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from resultant.features.identities import identity_numbers
-from resultant.features.labels import Parts, class_labels
+from resultant.features.labels import class_labels
 from resultant.features.naming import (
     IDENTITIES,
     LABELS,
     Names,
     full_name,
+    require_name,
     split_of,
     split_part,
     usual_name,
     what_of,
 )
-from resultant.features.rows import IndexedRows, NonNumericArray, Rows, as_floats, join
+from resultant.features.rows import AnyArray, NonNumericArray, Rows, as_floats, join, selected
 from resultant.features.schema import require_one_length
 
 RESERVED = ("labels", "identities", "class_names")
@@ -33,11 +34,12 @@ SPLIT = "split"
 # The metadata ``labels`` of labels that were strings and became numbers in sorted order.
 WORDS = "words"
 
-A = TypeVar("A", bound=Rows | NonNumericArray)
+# The parts of each array by name: the file of a part, and the part.
+Parts = dict[str, list[tuple[str, AnyArray]]]
 
 
 @dataclass
-class Contents(Generic[A]):
+class Contents:
     """The contents of files.
 
     Attributes:
@@ -48,19 +50,16 @@ class Contents(Generic[A]):
         label_files: Files of labels without features.
     """
 
-    arrays: dict[str, A]
+    arrays: dict[str, AnyArray]
     metadata: dict[str, Any] = field(default_factory=dict)
     called: dict[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     label_files: tuple[str, ...] = ()
 
 
-RawContents = Contents[Rows | NonNumericArray]
-
-
 def combine(
-    where: str, files: Iterable[tuple[str, RawContents]], names: Names | None = None
-) -> Contents[Rows]:
+    where: str, files: Iterable[tuple[str, Contents]], names: Names | None = None
+) -> Contents:
     """Combine the contents of files into features and labels.
 
     Args:
@@ -91,19 +90,21 @@ def combine(
         called = {n: called.get(old, old) for n, old in kept.items()}
         parts = {n: parts[old] for n, old in kept.items()}
     _require_rows(where, parts)
-    label_parts = {n: p for n, p in parts.items() if what_of(n) == "labels"}
-    arrays, words = class_labels(where, label_parts)
+    labels = {n: p for n, p in parts.items() if what_of(n) == "labels"}
+    arrays, words = class_labels(where, labels, called)
     if words:
         metadata |= {"class_names": words, "num_classes": len(words), "labels": WORDS}
     for name, pieces in parts.items():
-        if name not in arrays:
-            as_numbers = identity_numbers if what_of(name) == "identities" else _numbers
-            numbers = [(file, as_numbers(file, name, array)) for file, array in pieces]
-            arrays[name] = join(where, name, numbers)
-    of_labels = [file for pieces in label_parts.values() for file, _ in pieces]
-    others = {file for n, pieces in parts.items() if n not in label_parts for file, _ in pieces}
-    label_files = tuple(file for file in dict.fromkeys(of_labels) if file not in others)
-    return Contents(arrays, metadata, called, tuple(dict.fromkeys(left_out)), label_files)
+        if name not in labels:
+            shown, as_numbers = called.get(name, name), _numbers
+            if what_of(name) == "identities":
+                as_numbers = identity_numbers
+            numbers = [(file, as_numbers(file, shown, array)) for file, array in pieces]
+            arrays[name] = join(where, shown, numbers)
+    of_labels = dict.fromkeys(file for pieces in labels.values() for file, _ in pieces)
+    others = {file for n, pieces in parts.items() if n not in labels for file, _ in pieces}
+    label_files = tuple(file for file in of_labels if file not in others)
+    return Contents(dict(arrays), metadata, called, tuple(dict.fromkeys(left_out)), label_files)
 
 
 def _require_rows(where: str, parts: Parts) -> None:
@@ -119,21 +120,6 @@ def _require_rows(where: str, parts: Parts) -> None:
         require_one_length(where, by_name)
 
 
-def at_indices(array: Rows | NonNumericArray, index: Tensor) -> Rows | NonNumericArray:
-    """The rows of an array at ascending indices [M]."""
-    if isinstance(array, Rows):
-        return IndexedRows(array, index)
-    read, shape = array.read, (len(index), *array.shape[1:])
-    if read is None or math.prod(shape[1:]) != 1:
-        return NonNumericArray(shape, array.kind)
-
-    def selected() -> tuple[list[str], Tensor]:
-        words, codes = read()
-        return words, codes[index]
-
-    return NonNumericArray(shape, array.kind, selected)
-
-
 def split_indices(names: list[str], codes: Tensor) -> dict[str, Tensor]:
     """The indices of the rows of each split; ``codes`` [N] are the indices of the names."""
     indices: dict[str, Tensor] = {}
@@ -146,13 +132,12 @@ def split_indices(names: list[str], codes: Tensor) -> dict[str, Tensor]:
     return indices
 
 
-def _numbers(file: str, name: str, array: Rows | NonNumericArray) -> Rows:
+def _numbers(file: str, name: str, array: AnyArray) -> Rows:
     if isinstance(array, NonNumericArray):
         rule = f"expected {name} of {file} to be [N, d] floats"
         raise ValueError(f"{rule}, got {array.kind} {array.shape}")
-    vectors = len(array.shape) == 2
     real = array.dtype.is_floating_point or array.dtype.is_complex
-    return as_floats(array) if vectors and not real else array
+    return as_floats(array) if len(array.shape) == 2 and not real else array
 
 
 def _divide(where: str, parts: Parts, called: dict[str, str]) -> tuple[Parts, dict[str, str]]:
@@ -178,7 +163,7 @@ def _divide(where: str, parts: Parts, called: dict[str, str]) -> tuple[Parts, di
             for (file, array), by_split in zip(pieces, indices, strict=True):
                 for split, index in by_split.items():
                     full = f"{split}/{what_of(name)}"
-                    divided.setdefault(full, []).append((file, at_indices(array, index)))
+                    divided.setdefault(full, []).append((file, selected(array, index)))
                     names[full] = called.get(name, name)
     return divided, names
 
@@ -201,7 +186,10 @@ def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
         # A name with a split, such as X_train, stands for X of all splits.
         what = name if name in present else what_of(full_name(name))
         if what not in present:
-            raise ValueError(f"expected an array {name!r} in {where}, got {', '.join(present)}")
+            try:
+                require_name(name, present, "array")
+            except ValueError as error:
+                raise ValueError(f"expected an array {name!r} in {where}, got {error}") from None
         return what
 
     if labels is not None:
@@ -215,13 +203,13 @@ def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
         fits = _possible_identities(parts)
         identities = usual_name(fits - {labels, features}, IDENTITIES)
     if features is not None:
-        selected = {require(features)}
+        chosen = {require(features)}
     else:
         others = {
             n: p for n, p in parts.items() if what_of(n) not in (labels, identities, *RESERVED)
         }
-        selected = _candidates(others)
-        if not selected and others:
+        chosen = _candidates(others)
+        if not chosen and others:
             got = ", ".join(f"{n} ({_kind(p[0][1])})" for n, p in sorted(others.items()))
             raise ValueError(f"expected features in {where}, [N, d] floats, got {got}")
     kept: dict[str, str] = {}
@@ -230,7 +218,7 @@ def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
             kept[f"{split_part(name)}/labels"] = name
         elif what_of(name) == identities:
             kept[f"{split_part(name)}/identities"] = name
-        elif what_of(name) in selected - {"labels"}:
+        elif what_of(name) in chosen - {"labels"}:
             kept[name] = name
     return kept
 
@@ -250,13 +238,13 @@ def _possible_identities(parts: Parts) -> set[str]:
     }
 
 
-def _one_per_row(array: Rows | NonNumericArray) -> bool:
-    whole = array.read is not None if isinstance(array, NonNumericArray) else _whole(array.dtype)
+def _one_per_row(array: AnyArray) -> bool:
+    if isinstance(array, NonNumericArray):
+        whole = array.read is not None
+    else:
+        real = array.dtype.is_floating_point or array.dtype.is_complex
+        whole = not real and array.dtype != torch.bool
     return len(array.shape) == 1 and whole
-
-
-def _whole(dtype: torch.dtype) -> bool:
-    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
 
 
 def _candidates(parts: Parts) -> set[str]:
@@ -271,7 +259,7 @@ def _candidates(parts: Parts) -> set[str]:
     return wide or integers or thin
 
 
-def _kind(array: Rows | NonNumericArray) -> str:
+def _kind(array: AnyArray) -> str:
     if isinstance(array, Rows):
         return f"{array.dtype} {list(array.shape)}"
     if array.kind == "object":

@@ -1,7 +1,7 @@
-"""Features and labels in files, mapped into memory and read in pieces.
+"""Features and labels in files, mapped or read in pieces.
 
-A store is a file (.safetensors, .npz, .npy, .parquet, .csv, .pt, .arrow or .h5ad), several .npy
-files, or a folder of shards of one kind, such as a folder of Hugging Face datasets.
+A store is a file (.safetensors, .npz, .npy, .parquet, .csv, .tsv, .pt, .arrow, .feather or .h5ad),
+several .npy files, or a folder of shards of one kind, such as a folder of Hugging Face datasets.
 
 Arrays are named SPLIT/WHAT: ``train/encoder`` [N, d], ``train/projection`` [N, p] and other
 features, each of one floating dtype; ``train/labels`` [N] and ``train/identities`` [N] integers.
@@ -15,7 +15,6 @@ identities may be strings, and features may be integers. Other arrays are left o
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,12 +25,13 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
+from resultant._core.memory import total_memory
 from resultant._core.tensor_files import require_name, write_tensors
 from resultant._core.text import printable
+from resultant.features.arrays import FORMAT, as_tensor, read_npy
 from resultant.features.naming import Names, full_name, split_part, what_of
-from resultant.features.numpy_files import as_tensor, map_npy
-from resultant.features.readers import FORMAT, read_arrays
-from resultant.features.rows import MappedRows, MemoryRows, Rows, Spool, bytes_of
+from resultant.features.readers import read_arrays
+from resultant.features.rows import Rows, TensorRows
 from resultant.features.schema import (
     INTEGERS,
     MAX_CLASSES,
@@ -42,6 +42,11 @@ from resultant.features.schema import (
 from resultant.features.selection import Contents, combine
 
 Location = str | os.PathLike[str]
+
+
+def held_limit() -> int:
+    """The most bytes of an array that is kept in memory: an eighth of the memory."""
+    return total_memory() // 8
 
 
 class FeatureStore:
@@ -109,7 +114,7 @@ class FeatureStore:
         Shards are files of one kind, in sorted order, whose names begin or end with the split.
 
         Args:
-            path: A file, a folder, or a mapping such as
+            path: A file, a folder, a pattern such as ``features/*.parquet``, or a mapping such as
                 {"train/features": "z.npy", "train/labels": "y.npy"}.
             features: The name of the array or column of features, if several could be; of a
                 table with one column per feature, the name before the numbers.
@@ -130,17 +135,18 @@ class FeatureStore:
             twice = next((n for n in names if names.count(n) > 1), None)
             if twice is not None:
                 raise ValueError(f"expected one {twice} in {where}, got another")
-            files = [(os.fspath(p), map_npy(Path(p))) for p in path.values()]
+            files = [(os.fspath(p), read_npy(Path(p))) for p in path.values()]
             contents = [(p, Contents({n: a})) for n, (p, a) in zip(names, files, strict=True)]
             return FeatureStore.of(where, combine(where, contents))
         contents = read_arrays(Path(path), Names(features, labels, identities))
         return FeatureStore.of(os.fspath(path), contents)
 
     @staticmethod
-    def of(where: str, contents: Contents[Rows]) -> FeatureStore:
+    def of(where: str, contents: Contents) -> FeatureStore:
         """A store of the contents of files."""
+        arrays = {name: rows for name, rows in contents.arrays.items() if isinstance(rows, Rows)}
         return FeatureStore(
-            *(where, contents.arrays, contents.metadata),
+            *(where, arrays, contents.metadata),
             called=contents.called,
             left_out=contents.left_out,
             label_files=contents.label_files,
@@ -158,42 +164,16 @@ class FeatureStore:
         rows = self.rows(name)
         return rows.read(0, len(rows))
 
-    def vectors(self, name: str) -> Tensor | MappedRows:
-        """Return features for access by slice or by indices [n]; large ones stay on disk.
+    def vectors(self, name: str) -> Tensor | Rows:
+        """Return features that are indexed as arrays are; large ones stay on disk.
 
-        Large features of shards, of Parquet, of a compressed .npz and of a held-out split are
-        copied into a temporary file (`copied_bytes`).
+        Arrays of .npy, .safetensors and .pt files are mapped. Others are kept in memory up to an
+        eighth of the memory, and read again at every access beyond.
         """
-        for _ in self.materialize(name) if self.copied_bytes(name) else ():
-            pass
         rows = self.rows(name)
-        large = bytes_of(rows) > chunks.HELD_BYTES
-        return rows if isinstance(rows, MappedRows) and large else self[name]
-
-    def copied_bytes(self, *names: str) -> int:
-        """Bytes of the temporary files that `vectors` writes for all these names.
-
-        The files live as long as the store.
-        """
-        arrays = [self.rows(name) for name in names]
-        direct = (MemoryRows, MappedRows)
-        sizes = [bytes_of(rows) for rows in arrays if not isinstance(rows, direct)]
-        return sum(size for size in sizes if size > chunks.HELD_BYTES)
-
-    def materialize(self, name: str) -> Iterator[slice]:
-        """Check every vector of a feature, and make the copy that `vectors` needs, if any.
-
-        Yields:
-            The rows that are done.
-        """
-        if not self.copied_bytes(name):
-            yield from (rows for rows, _ in self.chunks(name))
-            return
-        with Spool(self.rows(name), f"{name} of {self.where}") as spool:
-            for rows, piece in self.chunks(name):
-                spool.write(piece)
-                yield rows
-            self._arrays[name] = spool.mapped()
+        if not isinstance(rows, TensorRows) and rows.nbytes <= held_limit():
+            rows = self._arrays[name] = TensorRows(self[name], rows)
+        return rows.tensor if isinstance(rows, TensorRows) else rows
 
     def rows(self, name: str) -> Rows:
         """The rows of an array, read on demand."""
@@ -252,8 +232,7 @@ class FeatureStore:
         """
         array = self.rows(name)
         if rows is None:
-            width = math.prod(array.shape[1:]) * array.dtype.itemsize
-            rows = chunks.rows_per_chunk(width, chunks.READ_BYTES)
+            rows = chunks.rows_per_chunk(array.nbytes // len(array), chunks.READ_BYTES)
         if rows < 1:
             raise ValueError(f"expected rows >= 1, got {rows}")
         for top in range(0, len(array), rows):
@@ -268,21 +247,6 @@ class FeatureStore:
         for name in self.features:
             for _ in self.chunks(name):
                 pass
-
-    def with_arrays(
-        self,
-        arrays: Mapping[str, Tensor | Rows],
-        num_classes: int,
-        called: Mapping[str, str] | None = None,
-    ) -> FeatureStore:
-        """A store of other arrays from the same source."""
-        metadata = self.metadata | {"num_classes": num_classes}
-        return FeatureStore(
-            *(self.where, arrays, metadata),
-            called=called or self.called,
-            left_out=self.left_out,
-            label_files=self.label_files,
-        )
 
 
 def write_store(

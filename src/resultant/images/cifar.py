@@ -23,7 +23,7 @@ from torch import Tensor
 from resultant._core.chunks import require_decoded
 from resultant._core.files import read_bytes, require_input_file
 from resultant._core.vision import vision_module
-from resultant.features.numpy_files import read_npz
+from resultant.features.arrays import load_npz
 from resultant.images._unpickle import read_batch
 from resultant.images.decode import ImageError, decode
 from resultant.images.longtail import long_tail_indices
@@ -286,7 +286,7 @@ def _archive(kind: _Kind, path: Path) -> Splits:
 
 
 def _npz(path: Path) -> Splits:
-    arrays = read_npz(path)
+    arrays = load_npz(path)
     names = ("train_images", "train_labels", "test_images", "test_labels")
     for keys in (names, ("x_train", "y_train", "x_test", "y_test")):
         if all(k in arrays for k in keys):

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from resultant._core.chunks import ENCODED_BYTES
+from resultant._core.memory import require_content
 from resultant._core.text import one_line
-from resultant.features.columns import dataset_class_names, table_errors
-from resultant.features.parquet import open_parquet, read_labels, require_bounded
+from resultant.features.columns import dataset_class_names, is_text
+from resultant.features.reading import FileError, reading
+from resultant.features.tables import open_parquet
 from resultant.images.decode import ImageError, decode
 from resultant.images.labelling import RawSplit
 
@@ -107,14 +109,17 @@ class ParquetImages:
         if images is None:
             path, number = Path(self.files[self.groups[group, 0]]), int(self.groups[group, 1])
             row = self.name(int(self.starts[group]))
-            with table_errors(f"expected a whole row group at {row}", ImageError):
-                if require_bounded(path, [self.column], number)[self.column] is not None:
-                    raise ValueError("images in the encoding DELTA_BYTE_ARRAY, which is not read")
+            try:
                 # Opened again for each row group: threads and forked processes share no handle.
-                with open_parquet(path) as file:
-                    repeated = _repeated(file.metadata, number, self.column)
-                with open_parquet(path, dictionaries=repeated) as file:
-                    images = file.read_row_group(number, columns=[self.column])
+                with reading(row, "the start of a whole row group"):
+                    with open_parquet(path) as file:
+                        size = file.metadata.row_group(number).total_byte_size
+                        require_content(size, f"row group {number}")
+                        repeated = _repeated(file.metadata, number, self.column)
+                    with open_parquet(path, repeated) as file:
+                        images = file.read_row_group(number, columns=[self.column])
+            except FileError as error:
+                raise ImageError(str(error)) from None
             images = _encoded(images.column(self.column).combine_chunks())
             for old in list(self._held)[: 1 - GROUPS] if self.in_order else ():
                 # Another thread may have removed it.
@@ -153,13 +158,12 @@ def read_parquet(
     """
     groups, sizes, labels, names = [], [], [], ()
     for number, path in enumerate(paths):
-        rule = f"expected {path} to be Parquet"
-        with table_errors(rule), open_parquet(path) as file:
+        with reading(path, "Parquet"), open_parquet(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
         _require_columns(schema, path, image_column, label_column)
-        with table_errors(rule):
-            pages = require_bounded(path, [label_column])
-            column = read_labels(path, schema, label_column, pages[label_column])
+        texts = [label_column] if is_text(schema.field(label_column).type) else []
+        with reading(path, "Parquet"), open_parquet(path, texts) as file:
+            column = file.read([label_column]).column(label_column)
         for group in range(metadata.num_row_groups):
             groups.append((number, group))
             sizes.append(metadata.row_group(group).num_rows)

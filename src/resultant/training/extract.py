@@ -15,7 +15,7 @@ from resultant._core.files import require_writable_file
 from resultant._core.network_files import Location
 from resultant._core.tensor_files import require_name
 from resultant._core.text import one_line
-from resultant.features.rows import MemoryRows
+from resultant.features.rows import TensorRows
 from resultant.features.schema import require_vectors
 from resultant.features.store import FeatureStore, write_store
 from resultant.images.cifar import Cifar, load_cifar
@@ -302,7 +302,7 @@ def _fill(
             if name not in arrays:
                 arrays[name] = x.new_empty(len(arrays[f"{split}/labels"]), x.shape[1])
             # Checked now and not after hours of images: float16 may be too narrow.
-            require_vectors(x, f"{name} as {dtype}", MemoryRows(arrays[name]), top)
+            require_vectors(x, f"{name} as {dtype}", TensorRows(arrays[name]), top)
             arrays[name][top : top + n] = x
         top += n
         yield chunk

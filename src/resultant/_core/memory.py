@@ -1,0 +1,44 @@
+"""Memory of the machine or of the container, and the largest content that a file may declare."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+# Limits of containers, by the second and the first version of control groups.
+LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+# Systems that do not tell their memory.
+DEFAULT = 8 << 30
+
+
+def total_memory() -> int:
+    """Return the bytes of memory of the machine, or of the container if it has fewer."""
+    sizes = []
+    with suppress(AttributeError, OSError, ValueError):
+        sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for path in LIMITS:
+        # "max" is no number: there is no limit.
+        with suppress(OSError, ValueError):
+            sizes.append(int(Path(path).read_text()))
+    return min(sizes, default=DEFAULT)
+
+
+def content_limit() -> int:
+    """Return the most bytes that the content of a file may take in memory: half of the memory."""
+    return total_memory() // 2
+
+
+def require_content(size: int, what: str) -> None:
+    """Raise a ValueError if a file declares more bytes than fit, before anything is decoded.
+
+    Args:
+        size: Bytes that a header declares.
+        what: The content, such as the name of an array.
+    """
+    limit = content_limit()
+    if size > limit:
+        rule = f"{size:,} bytes of {what}, beyond half of the memory ({limit:,} bytes)"
+        raise ValueError(
+            f"{rule}; write it in shards, or as .npy or .safetensors, which are mapped"
+        )

@@ -1,0 +1,238 @@
+"""Arrays by name in .npy, .npz, .safetensors and .pt files, read by NumPy, safetensors and torch.
+
+No pickle is loaded. Arrays are mapped; compressed members of an .npz are decoded as a whole, after
+their declared size is compared with the memory.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import struct
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.lib import format as npy
+from safetensors import safe_open
+from torch import Tensor
+
+from resultant._core.bounded_json import parse_json
+from resultant._core.memory import require_content
+from resultant.features.reading import reading
+from resultant.features.rows import AnyArray, FileRows, NonNumericArray, TensorRows
+
+# The format that `write_store` notes in the metadata; files of other programs have none, pt or np.
+FORMAT = "resultant.FeatureStore 1"
+
+# Levels of nested dictionaries in a .pt file.
+DEPTH = 4
+
+# Bytes of the header of a zip member before its name, and the place of the length of the name.
+LOCAL_HEADER, NAME_LENGTH = 30, 26
+
+NPY, NPZ = "a whole .npy of a plain array", "a whole .npz of plain arrays"
+
+Arrays = dict[str, AnyArray]
+
+
+def read_npy(path: Path) -> AnyArray:
+    """Open the array of an .npy file."""
+    with reading(path, NPY):
+        with open(path, "rb") as file:
+            shape, _, dtype = _header(file)
+            length = file.tell() + math.prod(shape) * dtype.itemsize
+        if not dtype.hasobject and length > path.stat().st_size:
+            raise ValueError(f"{path.stat().st_size:,} bytes for {dtype} {shape}")
+        return _array(partial(_mapped, path), shape, dtype)
+
+
+def read_npz(path: Path) -> Arrays:
+    """Open the arrays of an .npz file by name."""
+    arrays: Arrays = {}
+    with reading(path, NPZ), zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if member.filename.endswith(".npy"):
+                with archive.open(member) as file:
+                    shape, fortran, dtype = _header(file)
+                    length = file.tell()
+                size = math.prod(shape) * dtype.itemsize
+                if not dtype.hasobject and size != member.file_size - length:
+                    got = f"{member.file_size - length:,} bytes for {dtype} {shape}"
+                    raise ValueError(f"{got} in {member.filename}")
+                load = partial(getattr, _Member(path, member.filename), "array")
+                if member.compress_type == zipfile.ZIP_STORED and size:
+                    start = _data_offset(path, member.header_offset) + length
+                    order = "F" if fortran else "C"
+                    load = partial(_stored, path, start, shape, dtype, order)
+                arrays[member.filename.removesuffix(".npy")] = _array(load, shape, dtype)
+    return arrays
+
+
+def load_npz(path: Path) -> dict[str, np.ndarray]:
+    """Read all arrays of an .npz file into memory; objects are refused."""
+    with reading(path, NPZ), zipfile.ZipFile(path) as archive:
+        require_content(sum(member.file_size for member in archive.infolist()), "arrays")
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+
+
+def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read shape, order and dtype of an array."""
+    version = npy.read_magic(file)
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    if version not in readers:
+        raise ValueError(f"an array of format {version}")
+    shape, fortran, dtype = readers[version](file)
+    if min(shape, default=0) < 0:
+        raise ValueError(f"an array of shape {shape}")
+    return shape, fortran, dtype
+
+
+class _Member:
+    """A compressed member of an .npz, decoded at the first reading."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name = path, name
+
+    @cached_property
+    def array(self) -> np.ndarray:
+        with reading(self.path, NPZ), zipfile.ZipFile(self.path) as archive:
+            require_content(archive.getinfo(self.name).file_size, f"{self.name}, decompressed")
+            with archive.open(self.name) as file:
+                return npy.read_array(file, allow_pickle=False)
+
+
+def _mapped(path: Path) -> np.ndarray:
+    # Copy on write: nothing is written to the file.
+    with reading(path, NPY):
+        return np.load(path, mmap_mode="c", allow_pickle=False)
+
+
+def _stored(path: Path, start: int, shape: Any, dtype: Any, order: Any) -> np.ndarray:
+    with reading(path, NPZ):
+        return np.memmap(path, dtype, "c", start, shape, order)
+
+
+def _data_offset(path: Path, header: int) -> int:
+    """The place of the data of a member that is stored as it is."""
+    with open(path, "rb") as file:
+        file.seek(header + NAME_LENGTH)
+        return header + LOCAL_HEADER + sum(struct.unpack("<HH", file.read(4)))
+
+
+def _array(load: Callable[[], np.ndarray], shape: Any, dtype: np.dtype[Any]) -> AnyArray:
+    """The rows of an array; strings are read when they are needed, and objects never."""
+    number = None if dtype.kind in "OVUS" else torch_dtype(dtype.newbyteorder("="))
+    if number is None:
+        words = (lambda: _distinct(load())) if dtype.kind in "US" else None
+        return NonNumericArray(shape, str(dtype), words)
+    if not shape:
+        return TensorRows(torch.from_numpy(np.array(load(), dtype.newbyteorder("="))))
+    return FileRows(lambda: nullcontext(load()), shape, number)
+
+
+def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype | None:
+    """The dtype of torch, None if torch has none."""
+    try:
+        return torch.from_numpy(np.empty(0, dtype)).dtype
+    except TypeError:
+        return None
+
+
+def as_tensor(array: np.ndarray, path: Path) -> Tensor:
+    """A tensor that shares the memory of the array."""
+    try:
+        return torch.from_numpy(array)
+    except (TypeError, ValueError):
+        rule = f"expected an array of numbers in this machine's byte order for {path}"
+        raise ValueError(f"{rule}, got {array.dtype} {array.shape}") from None
+
+
+def _distinct(array: np.ndarray) -> tuple[list[str], Tensor]:
+    """The distinct strings of an array, and the index of each element [N] among them."""
+    array = np.array(array, array.dtype.newbyteorder("=")).reshape(-1)
+    if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+        # Python makes strings of such numbers and fails later.
+        largest = array.view(np.uint32).max()
+        if largest > sys.maxunicode:
+            raise ValueError(f"expected strings of Unicode characters, got number {largest:#x}")
+    words, codes = np.unique(array, return_inverse=True)
+    strings = words.tolist()
+    if array.dtype.kind == "S":
+        strings = [word.decode("utf-8", "replace") for word in strings]
+    return strings, torch.from_numpy(codes.reshape(-1))
+
+
+def read_safetensors(path: Path) -> tuple[Arrays, dict[str, Any]]:
+    """Map the arrays of a .safetensors file by name, and return its JSON metadata too."""
+    with reading(path, "a whole safetensors file of features"), safe_open(path, "pt") as file:
+        header = file.metadata() or {}
+        if header.get("format", FORMAT) not in (FORMAT, "pt", "np"):
+            raise ValueError(f"format {header['format']!r}, not {FORMAT!r}")
+        metadata = parse_json(header.get("metadata", "{}"))
+        if not isinstance(metadata, dict):
+            raise ValueError(f"metadata of {type(metadata).__name__}, not a JSON object")
+        return {name: _tensor(file.get_tensor(name)) for name in file.keys()}, metadata  # noqa: SIM118
+
+
+def read_torch(path: Path) -> Arrays:
+    """Map the tensors of a file of `torch.save` by name.
+
+    The file holds a dictionary of tensors, also nested, or a pair of features and labels. Lists of
+    strings are names.
+    """
+    hint = "save a dictionary of tensors by torch.save"
+    with reading(path, "a whole .pt file of tensors"):
+        # Files from before torch 1.6 are no archives and cannot be mapped.
+        mapped = zipfile.is_zipfile(path)
+        if not mapped:
+            require_content(path.stat().st_size, "tensors in the format before torch 1.6")
+        try:
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        except pickle.UnpicklingError:
+            # The message of torch tells how to execute the file.
+            raise ValueError(f"other objects, which are never loaded; {hint}") from None
+        if isinstance(content, Tensor):
+            content = {"features": content}
+        if isinstance(content, (tuple, list)) and len(content) == 2:
+            content = dict(zip(("features", "labels"), content, strict=True))
+        if not isinstance(content, dict):
+            raise ValueError(f"{type(content).__name__}; {hint}")
+        arrays = dict(_collect(content, "", DEPTH))
+        if not arrays:
+            raise ValueError(f"no tensors; {hint}")
+        return arrays
+
+
+def _collect(content: dict[Any, Any], before: str, depth: int) -> Iterator[tuple[str, AnyArray]]:
+    for key, value in content.items():
+        name = f"{before}{key}"
+        if isinstance(value, dict) and depth:
+            yield from _collect(value, f"{name}/", depth - 1)
+        elif isinstance(value, Tensor):
+            yield name, _tensor(value.detach())
+        elif isinstance(value, (list, tuple)) and value:
+            if all(isinstance(v, str) for v in value):
+                yield name, NonNumericArray((len(value),), "strings", partial(_words, value))
+            elif all(type(v) is int for v in value):
+                yield name, TensorRows(torch.tensor(value))
+
+
+def _words(values: Sequence[str]) -> tuple[list[str], Tensor]:
+    return _distinct(np.array(values))
+
+
+def _tensor(tensor: Tensor) -> AnyArray:
+    plain = tensor.layout == torch.strided and not tensor.is_quantized
+    # A few stored numbers can be expanded to any size.
+    plain = plain and tensor.nbytes <= tensor.untyped_storage().nbytes()
+    if not plain or (tensor.is_floating_point() and tensor.itemsize < 2):
+        return NonNumericArray(tuple(tensor.shape), f"{tensor.dtype} that is not read")
+    return TensorRows(tensor)
