@@ -17,7 +17,7 @@ from frozen_data import C, features
 from resultant.analysis import Advice, FrozenSpace, advise, load_space
 from resultant.analysis.advice import RuleRow
 from resultant.analysis.headline import headline
-from resultant.analysis.result import UnansweredError
+from resultant.analysis.plain import UnansweredError
 from resultant.analysis.snippet import Source, reference_snippet, store_code, vmf_snippet
 from resultant.features import FeatureStore, packaged_file, write_store
 from resultant.features.prepare import prepare

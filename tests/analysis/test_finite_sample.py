@@ -12,7 +12,7 @@ import torch
 from frozen_data import TAU, features, fitted, rows, score
 from resultant.analysis import FrozenSpace, self_inclusion, support_curve
 from resultant.analysis import finite_sample as samples
-from resultant.analysis.result import UnansweredError, plain
+from resultant.analysis.plain import UnansweredError, plain
 
 
 @pytest.mark.parametrize("most", [500, 25])
@@ -139,5 +139,5 @@ def test_questions_without_rows() -> None:
 def test_results_are_numbers_names_and_tensors() -> None:
     values = {"a": (1, None), "b": torch.tensor([1.0, math.nan]), "c": math.inf}
     assert plain(values) == {"a": [1, None], "b": [1.0, None], "c": None}
-    with pytest.raises(TypeError, match="expected a result of numbers, names and tensors, got set"):
+    with pytest.raises(TypeError, match="expected a result of numbers, names and arrays, got set"):
         plain({1})

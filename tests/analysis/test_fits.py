@@ -9,7 +9,7 @@ import torch
 
 from resultant.analysis import FrozenSpace
 from resultant.analysis.fits import FITS, REALIZATIONS, compare_fits
-from resultant.analysis.result import UnansweredError
+from resultant.analysis.plain import UnansweredError
 from resultant.classes.finite_sample import held_out_state
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassState

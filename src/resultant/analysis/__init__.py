@@ -10,6 +10,11 @@ The `advice` is made by `advising`: `choice` selects settings on rows that do no
 and `references` are further classifiers, `judging` measures all of them on held-out rows,
 `cautions` warns, `headline`, `gainers` and `snippet` are its text and its code. `metrics` and
 `sampling` serve the questions, `response` and `arcs` the sliders of a page.
+
+`analyze` tells the analysis of feature sets as a sequence: `data` (rows and their roles), `rules`
+(vMF classifiers by one search) and `reference_models` as `candidates`, `evaluate`, `suspects`,
+`warnings` and `explore`; `comparison` of two sets, `export` of files. `result` and `plain` are the
+dataclasses.
 """
 
 from resultant.analysis.advice import (
@@ -54,7 +59,7 @@ from resultant.analysis.pairs import (
     boundary_displacement,
     margin_directions,
 )
-from resultant.analysis.result import Result
+from resultant.analysis.plain import Result
 from resultant.analysis.run import QUESTIONS, Analysis, analyze_space
 from resultant.analysis.space import FrozenSpace, SpaceSummary
 from resultant.analysis.typical import TypicalMargins, typical_margins

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from resultant.analysis.result import Result
+from resultant.analysis.plain import Result
 
 RULE_NAMES = {
     "native": "Native",

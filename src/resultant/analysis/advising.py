@@ -31,8 +31,8 @@ from resultant.analysis.judging import (
     metric_weights,
 )
 from resultant.analysis.mixtures import MixtureChoice, choose_mixture
+from resultant.analysis.plain import UnansweredError
 from resultant.analysis.references import NAMES, References
-from resultant.analysis.result import UnansweredError
 from resultant.analysis.sampling import sample_rows
 from resultant.analysis.snippet import Source, reference_snippet, vmf_snippet
 from resultant.analysis.space import FrozenSpace, Progress, Vectors

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resultant.analysis.result import Result
+from resultant.analysis.plain import Result
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.cosines import cosines
 from resultant.classes.gain import mean_and_targets

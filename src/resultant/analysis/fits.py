@@ -11,7 +11,7 @@ from torch import Tensor
 
 from resultant.analysis.advice import RULE_NAMES
 from resultant.analysis.metrics import class_means, paired_gain, rank_correlation
-from resultant.analysis.result import Result, UnansweredError
+from resultant.analysis.plain import Result, UnansweredError
 from resultant.analysis.sampling import rank_in_class, sample_rows
 from resultant.analysis.space import FrozenSpace, unit
 from resultant.classes.cosines import cosines

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from resultant.analysis.metrics import rank_correlation
-from resultant.analysis.result import Result
+from resultant.analysis.plain import Result
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.finite_sample import unbiased_square_resultant
 from resultant.classes.gain import gain_at

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from resultant._core import chunks
 from resultant.analysis.metrics import SIGNIFICANCE, class_means
-from resultant.analysis.result import Result, UnansweredError
+from resultant.analysis.plain import Result, UnansweredError
 from resultant.analysis.sampling import class_rows
 from resultant.analysis.space import CPU, FrozenSpace, Progress
 from resultant.classes.statistics import capped_concentration, fit_direction

@@ -20,7 +20,7 @@ from resultant.analysis.decisions import (
     grid_policies,
 )
 from resultant.analysis.metrics import calibration_error, class_means, confidence_bins
-from resultant.analysis.result import Result
+from resultant.analysis.plain import Result
 from resultant.analysis.space import FrozenSpace
 
 # Decisions that are measured at a time.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from resultant.analysis.decisions import Decisions, Policy, decide
-from resultant.analysis.result import Result
+from resultant.analysis.plain import Result
 from resultant.analysis.sampling import rank_in_class
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.gain import target_gain

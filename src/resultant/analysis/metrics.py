@@ -72,35 +72,65 @@ class PairedGain(NamedTuple):
     p_value: float
     better: int
     worse: int
+    error: float
 
 
-def paired_gain(before: Tensor, after: Tensor) -> PairedGain:
+def paired_gain(
+    before: Tensor, after: Tensor, weights: Tensor | None = None, comparisons: int = 1
+) -> PairedGain:
     """Compare correct predictions ``after`` [N] bool with those ``before`` [N] bool.
 
     The interval is normal, from the variance of the paired differences, cut to [-1, 1]. The p-value
     is that of the exact two-sided McNemar test on the queries that only one of the two predicts
     correctly.
 
+    Args:
+        before: Correct predictions of one rule.
+        after: Correct predictions of another rule on the same queries.
+        weights: Weights [N] that sum to one, by default equal.
+        comparisons: Comparisons on the same queries; the interval holds for all of them together
+            (Bonferroni).
+
     Example:
         >>> before, after = torch.tensor([True, False, False]), torch.tensor([True, True, False])
         >>> round(paired_gain(before, after).gain, 4)
         0.3333
     """
+    from scipy.stats import binomtest, norm
+
     n = len(before)
     better, worse = int((after & ~before).sum()), int((before & ~after).sum())
-    gain = (better - worse) / n
-    reach = NORMAL * math.sqrt(max(0.0, (better + worse) / n - gain * gain) / n)
-    p = min(1.0, 2 * _fair_tail(min(better, worse), better + worse))
+    if weights is None:
+        gain = (better - worse) / n
+        error = math.sqrt(max(0.0, (better + worse) / n - gain * gain) / n)
+    else:
+        gain, error = mean_and_error(after.double() - before.double(), weights)
+    reach = error * (
+        NORMAL if comparisons == 1 else float(norm.isf(SIGNIFICANCE / 2 / comparisons))
+    )
+    p = binomtest(better, better + worse).pvalue if better + worse else 1.0
     low, high = max(-1.0, gain - reach), min(1.0, gain + reach)
-    return PairedGain(gain, low, high, p, better, worse)
+    return PairedGain(gain, low, high, float(p), better, worse, error)
 
 
-def _fair_tail(k: int, n: int) -> float:
-    """The probability of at most k heads among n tosses; scipy takes half a second to load."""
-    heads = torch.arange(k + 1, dtype=torch.float64)
-    whole = torch.tensor(n + 1.0).double().lgamma()
-    ways = whole - (heads + 1).lgamma() - (n - heads + 1).lgamma()
-    return float((ways - n * math.log(2)).logsumexp(0).exp())
+def mean_and_error(values: Tensor, weights: Tensor) -> tuple[float, float]:
+    """The weighted mean of values [N] and its standard error; weights [N] sum to one."""
+    mean = float(values @ weights)
+    return mean, float((weights * (values - mean)).square().sum().sqrt())
+
+
+def wilson(accuracy: float, number: float) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of an accuracy of ``number`` rows.
+
+    Example:
+        >>> [round(end, 4) for end in wilson(0.5, 100)]
+        [0.4038, 0.5962]
+    """
+    square = NORMAL**2 / number
+    middle = (accuracy + square / 2) / (1 + square)
+    reach = NORMAL * math.sqrt(accuracy * (1 - accuracy) / number + square / (4 * number))
+    reach /= 1 + square
+    return max(0.0, middle - reach), min(1.0, middle + reach)
 
 
 def rank_correlation(a: Tensor, b: Tensor) -> float | None:
@@ -111,10 +141,6 @@ def rank_correlation(a: Tensor, b: Tensor) -> float | None:
     a, b = a[known], b[known]
     if len(a) < FEWEST_RANKS or bool((a == a[0]).all()) or bool((b == b[0]).all()):
         return None
-    return float(torch.corrcoef(torch.stack([_ranks(a), _ranks(b)]))[0, 1])
+    from scipy.stats import spearmanr
 
-
-def _ranks(a: Tensor) -> Tensor:
-    """Ranks [N] of values, the mean rank for equal values."""
-    _, place, count = a.unique(return_inverse=True, return_counts=True)
-    return (count.cumsum(0) - (count - 1) / 2)[place].double()
+    return float(np.asarray(spearmanr(a.numpy(), b.numpy()))[0])

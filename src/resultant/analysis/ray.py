@@ -31,8 +31,8 @@ from resultant.analysis import cautions
 from resultant.analysis.advising import JUDGED, Plan
 from resultant.analysis.cosine import CosineAgreement, collect_agreement, compare_queries
 from resultant.analysis.decisions import COLUMNS, Decisions, Policy, Scorer
+from resultant.analysis.plain import UnansweredError
 from resultant.analysis.references import reference_samples
-from resultant.analysis.result import UnansweredError
 from resultant.analysis.run import QUESTIONS, Analysis, analyze_space
 from resultant.analysis.space import CPU, FrozenSpace, Progress, unit, unit_chunks
 from resultant.classes.statistics import ClassState, ClassStatistics

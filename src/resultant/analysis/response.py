@@ -10,7 +10,7 @@ from torch import Tensor
 
 from resultant.analysis.decisions import BETAS, decide_at, grid_policies
 from resultant.analysis.grid import RealizationGrid, measure
-from resultant.analysis.result import Result
+from resultant.analysis.plain import Result
 from resultant.analysis.sampling import rank_in_class
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.rule import REALIZATIONS

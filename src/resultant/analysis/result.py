@@ -8,60 +8,14 @@ undefined number is NaN or None, and None in JSON.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
-from torch import Tensor
 
-if TYPE_CHECKING:
-    from resultant.analysis.run import Analysis
-
-
-class Result:
-    """A dataclass of numbers, names, arrays and other results; tensors are on the CPU.
-
-    Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, gain_distribution
-        >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
-        >>> gain_distribution(FrozenSpace.fit(z, y, z, y)).to_dict()["spread"]
-        0.0
-    """
-
-    def __post_init__(self) -> None:
-        for f in fields(self):  # type: ignore[arg-type]
-            if isinstance(value := getattr(self, f.name), Tensor):
-                object.__setattr__(self, f.name, value.cpu())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON types: arrays as lists, NaN and infinities as None."""
-        return {f.name: plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
-
-
-class UnansweredError(ValueError):
-    """The features have too few rows or dimensions for a question."""
-
-
-def plain(value: object) -> Any:
-    """Convert a value to JSON types."""
-    if isinstance(value, Result):
-        return value.to_dict()
-    if isinstance(value, (Tensor, np.ndarray)):
-        return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [plain(v) for v in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    raise TypeError(f"expected a result of numbers, names and arrays, got {type(value).__name__}")
+from resultant._core.text import html_text
+from resultant.analysis.plain import Result
+from resultant.analysis.run import Analysis
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,8 +232,8 @@ class RowTable(Result):
         label: Class [n] of the label.
         other: The more likely class [n]; for a duplicate the class of its copy.
         score: Suspicion [n]: for a label the log odds of the other class against the label; for an
-            outlier the rank of its cosine in its class as a p-value; for a duplicate the row number
-            of its copy.
+            outlier the robust standard deviations of its cosine below the median of its class; for
+            a duplicate the row number of its copy.
         copy_split: For duplicates, the split [n] of the copy; empty otherwise.
         total: Suspicious rows found; the table keeps the first ones.
     """
@@ -449,3 +403,22 @@ class AnalysisResult(Result):
     def first(self) -> FeatureResult:
         """The feature set to use."""
         return self.features[self.chosen]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON types, without the numbers of maps and sliders."""
+        kept = tuple(replace(feature, map=None, explorer=None) for feature in self.features)
+        return Result.to_dict(replace(self, features=kept))
+
+    def _repr_html_(self) -> str:
+        """Show the recommendation and the methods of the chosen feature set in a notebook."""
+        f = self.first
+        text = "".join(f"<p>{html_text(s)}</p>" for s in f.recommendation.sentences)
+        text += "".join(f"<p>Warning: {html_text(w.text)}</p>" for w in f.data.warnings)
+        head = ("method", "validation", "accuracy", "balanced accuracy", "log-loss")
+        rows = [f"<tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>"]
+        for m in f.methods:
+            shares = (f"{100 * e.value:.1f} %" for e in (m.validation, m.accuracy, m.balanced))
+            cells = (html_text(m.name), *shares, f"{m.log_loss.value:.3f}")
+            rows.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
+        title = f"<h3>{html_text(f'{self.title}: {f.data.name}')}</h3>"
+        return f"{title}{text}<table>{''.join(rows)}</table>"

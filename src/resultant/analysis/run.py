@@ -33,7 +33,7 @@ from resultant.analysis.pairs import (
     choose_pairs,
     margin_directions,
 )
-from resultant.analysis.result import Result, UnansweredError
+from resultant.analysis.plain import Result, UnansweredError
 from resultant.analysis.space import FrozenSpace, Progress, SpaceSummary
 from resultant.analysis.typical import TypicalMargins, typical_margins
 

@@ -21,7 +21,7 @@ from resultant._core import chunks
 from resultant._core.arrays import directions, require_labels, shape_of
 from resultant._core.device import require_device
 from resultant._core.validation import COMPUTE_DTYPE
-from resultant.analysis.result import Result
+from resultant.analysis.plain import Result
 from resultant.analysis.sampling import split
 from resultant.classes.gain import angular_gain, class_temperature, mean_and_targets
 from resultant.classes.groups import GROUPS, one_size, shot_groups

@@ -25,8 +25,8 @@ from resultant.analysis import ray as ray_engine
 from resultant.analysis.advising import JUDGED, Plan, Settled, plan, settle
 from resultant.analysis.choice import Evidence, foremost_features, gather_evidence
 from resultant.analysis.decisions import BETAS, GAMMAS
+from resultant.analysis.plain import UnansweredError
 from resultant.analysis.references import References
-from resultant.analysis.result import UnansweredError
 from resultant.analysis.sampling import sample_rows
 from resultant.analysis.snippet import Source
 from resultant.classifiers.reference_process import ReferenceProcess

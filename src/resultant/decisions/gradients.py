@@ -45,9 +45,13 @@ def gradient_coordinates(
         z: Unit vectors [N, p].
         y: Labels [N] int64.
         realization: Scores of C classes.
+        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Parts of the gradient in the dtype of the scores.
+
+    Raises:
+        ValueError: If z or y does not fit.
 
     Example:
         >>> import torch
@@ -70,23 +74,25 @@ def gradient_coordinates(
     return GradientCoordinates(prototype, radial, ambient, _tangent(prototype, x))
 
 
-@torch.no_grad()
 def loss_gradient(
     z: Tensor, y: Tensor, realization: Realization, *, validate_args: bool | None = None
 ) -> Tensor:
     r"""Compute the gradient of the cross-entropy on the sphere, :math:`\Pi_z\nabla_zL_y`.
 
     With exact scores the gradient is eq:exact-loss-gradient after projection, for any realization
-    and offsets; with ``realization.linear()`` it is eq:leading-sphere-gradient. The printed errors
-    of the leading gradient match ``realization.linear(intercept=False)`` better.
+    and offsets; with ``realization.linear()`` it is eq:leading-sphere-gradient.
 
     Args:
         z: Unit vectors [N, p].
         y: Labels [N] int64.
         realization: Scores of C classes.
+        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Gradients [N, p] in the dtype of the scores.
+
+    Raises:
+        ValueError: If z or y does not fit.
 
     Example:
         >>> import torch
@@ -96,6 +102,12 @@ def loss_gradient(
         tensor([[0.0000, 0.2566, 0.3367]], dtype=torch.float64)
     """
     _require(z, y, realization, validate_args)
+    return sphere_gradient(z, y, realization)
+
+
+@torch.no_grad()
+def sphere_gradient(z: Tensor, y: Tensor, realization: Realization) -> Tensor:
+    """Compute `loss_gradient` without checking the arguments."""
     G = z.new_empty(z.shape, dtype=realization.mu.dtype)
     for rows in score_rows(z, len(realization.mu), realization):
         x = z[rows].to(G.dtype)
@@ -128,12 +140,13 @@ def intercept_gradient_difference(
         y: Labels [N] int64.
         state: C classes.
         rule: Temperature, target gains and offset; its realization is ignored.
+        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Differences and predictions [N, p] in float64.
 
     Raises:
-        ValueError: If a class has no temperature.
+        ValueError: If an argument does not fit, or a class has no temperature.
 
     Example:
         >>> import torch
@@ -149,8 +162,7 @@ def intercept_gradient_difference(
         for name in ("temperature", "preserve")
     )
     _require(z, y, temperature, validate_args)
-    first, second = (loss_gradient(z, y, s, validate_args=False) for s in (temperature, preserve))
-    difference = first - second
+    difference = sphere_gradient(z, y, temperature) - sphere_gradient(z, y, preserve)
     predicted = torch.empty_like(difference)
     for rows in score_rows(z, state.num_classes, temperature):
         x = z[rows].to(predicted.dtype)
@@ -171,7 +183,7 @@ def stacked_relative_error(G: Tensor, other: Tensor) -> float:
         The error in percent.
 
     Raises:
-        ValueError: If G is zero.
+        ValueError: If the shapes differ, or G is zero.
 
     Example:
         >>> import torch
@@ -199,7 +211,7 @@ def mean_relative_error(G: Tensor, other: Tensor) -> float:
         The mean error in percent.
 
     Raises:
-        ValueError: If G is zero.
+        ValueError: If the shapes differ, or G is zero.
 
     Example:
         >>> import torch
@@ -225,6 +237,9 @@ def gradient_cosines(G: Tensor, other: Tensor) -> Tensor:
 
     Returns:
         Cosines [N] in float64, NaN where a row is zero.
+
+    Raises:
+        ValueError: If the shapes differ.
 
     Example:
         >>> import torch

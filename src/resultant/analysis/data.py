@@ -1,0 +1,286 @@
+"""Rows of one feature set, and their roles: fit, validate, evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from resultant._core import chunks
+from resultant.analysis.plain import UnansweredError
+from resultant.analysis.sampling import sample_rows, split, stratified, stratified_folds
+from resultant.analysis.space import Vectors
+from resultant.classes.groups import GROUPS, one_size, shot_groups
+from resultant.features.selection import WORDS
+
+if TYPE_CHECKING:
+    from resultant.features.prepare import Prepared
+    from resultant.features.store import FeatureStore
+
+ACCURACY, BALANCED = "accuracy", "balanced accuracy"
+
+# Test rows at most that evaluate methods, and these rows times classes.
+EVALUATED = 50_000
+EVALUATED_CELLS = 100_000_000
+
+# Validation rows times classes at most.
+VALIDATION_CELLS = 5_000_000
+
+# Difference of two distributions over classes, as a sum of absolute differences, that is a tie.
+EVEN = 0.05
+
+# Folds of a cross-validation.
+FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Rows of one split.
+
+    Attributes:
+        name: Name of the split, as the user calls it.
+        x: Rows [N, p]: a tensor, or rows in a file.
+        y: Classes [N] int64.
+        identities: Identities [N] int64, or None.
+    """
+
+    name: str
+    x: Vectors
+    y: Tensor
+    identities: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def chunks(
+        self, rows: Tensor | None = None, width: int = 1
+    ) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Yield positions, vectors [k, p] in float32 or float64 and classes [k] of some rows.
+
+        Args:
+            rows: Indices [n] of the rows, by default all.
+            width: Numbers per row beside the vector, such as the classes that are scored.
+        """
+        number = len(self) if rows is None else len(rows)
+        bytes_per_row = 4 * max(width, self.x.shape[1])
+        height = chunks.rows_per_chunk(bytes_per_row, chunks.MATRIX_BYTES)
+        for top in range(0, number, height):
+            at = slice(top, min(top + height, number))
+            index = at if rows is None else rows[at]
+            x = self.x[index]
+            yield at, x if x.dtype == torch.float64 else x.float(), self.y[index]
+
+    def read(self, rows: Tensor) -> Tensor:
+        """Return vectors [n, p] of some rows in float32."""
+        return self.x[rows].float()
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSet:
+    """One feature set, ready for analysis.
+
+    Attributes:
+        source: File or folder, as the user named it.
+        name: Array or column of the features.
+        class_names: Names of the C classes.
+        train: Training rows; every class has two or more.
+        test: Test rows.
+        val: Validation rows, or None.
+        kept_apart: Training rows [K] that validate and are not fitted, or None.
+        notes: Sentences about what reading changed.
+        words: True if the labels of the user are the names of the classes.
+    """
+
+    source: str
+    name: str
+    class_names: tuple[str, ...]
+    train: Split
+    test: Split
+    val: Split | None = None
+    kept_apart: Tensor | None = None
+    notes: tuple[str, ...] = ()
+    words: bool = False
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def dim(self) -> int:
+        return self.train.x.shape[1]
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """Training rows [C] per class."""
+        return torch.bincount(self.train.y, minlength=self.num_classes)
+
+    @cached_property
+    def groups(self) -> Tensor:
+        """Shot groups [C]."""
+        return shot_groups(self.counts)
+
+    @cached_property
+    def group_names(self) -> tuple[str, ...]:
+        """Names of the shot groups; none if all classes are of about one size or in one group."""
+        alone = len(self.groups.unique()) < 2
+        return () if alone or one_size(self.counts) else GROUPS
+
+    @cached_property
+    def fitted(self) -> Tensor:
+        """Training rows [n] of the final fits."""
+        rows = torch.ones(len(self.train), dtype=torch.bool)
+        if self.kept_apart is not None:
+            rows[self.kept_apart] = False
+        return rows.nonzero().squeeze(1)
+
+
+def feature_sets(
+    prepared: Prepared, source: str, fit_fraction: float | None = None
+) -> list[FeatureSet]:
+    """Return the feature sets of a prepared store.
+
+    Args:
+        prepared: The store.
+        source: Name of the source.
+        fit_fraction: Fraction of the training rows of each class to fit; the others validate.
+    """
+    store, sets = prepared.store, []
+    words = store.metadata.get("labels") == WORDS
+    for name in prepared.features:
+        train, test, val = (
+            None
+            if part is None
+            else Split(
+                part,
+                store.vectors(f"{part}/{name}"),
+                store[f"{part}/labels"],
+                _identities(store, part),
+            )
+            for part in ("train", prepared.test, prepared.val)
+        )
+        assert train is not None and test is not None
+        apart = None
+        if fit_fraction is not None:
+            apart = (~split(train.y, train.identities, fit_fraction, 0)).nonzero().squeeze(1)
+        rows = train, test, val, apart
+        sets.append(FeatureSet(source, name, prepared.names, *rows, prepared.notes, words))
+    return sets
+
+
+def _identities(store: FeatureStore, part: str) -> Tensor | None:
+    name = f"{part}/identities"
+    return store[name] if name in store else None  # noqa: SIM401
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The rows that validate and evaluate; labels alone decide.
+
+    Attributes:
+        metric: "accuracy" or "balanced accuracy".
+        folds: Folds [N] of the training rows, or None if other rows validate.
+        fit: Training rows [n] that are fitted while methods are validated.
+        validation: The split of the validation rows.
+        rows: Validation rows [V] of this split.
+        labels: Their classes [V].
+        weights: Their weights [V], sum one.
+        test: Test rows [M] that evaluate, or None for all.
+        words: The validation in words.
+    """
+
+    metric: str
+    folds: Tensor | None
+    fit: Tensor
+    validation: Split
+    rows: Tensor
+    labels: Tensor
+    weights: Tensor
+    test: Tensor | None
+    words: str
+
+
+def plan(data: FeatureSet, most: int | None = EVALUATED) -> Plan:
+    """Draw the validation rows and the test rows.
+
+    Rows of the split val validate, else training rows that are kept apart, else one of five
+    stratified folds of the training rows.
+
+    Args:
+        data: The rows.
+        most: Test rows at most; None for all.
+
+    Raises:
+        UnansweredError: There are fewer than two test rows.
+    """
+    if len(data.test) < 2:
+        raise UnansweredError(f"expected two test rows or more, got {len(data.test)}")
+    metric = metric_of(data)
+    folds, fit, source = None, data.fitted, data.train
+    if data.val is not None:
+        source, pool = data.val, torch.arange(len(data.val))
+        of = f"rows of the split {data.val.name}"
+    elif data.kept_apart is not None and len(data.kept_apart):
+        pool, of = data.kept_apart, "training rows kept apart"
+    else:
+        folds = stratified_folds(data.train.y, data.train.identities, FOLDS)
+        fit, pool = ((folds != 0).nonzero().squeeze(1), (folds == 0).nonzero().squeeze(1))
+        of = f"training rows, one of {FOLDS} folds"
+    # A class without fitted rows cannot be predicted, and says nothing about a method.
+    known = torch.bincount(data.train.y[fit], minlength=data.num_classes) > 0
+    pool = pool[known[source.y[pool]]]
+    if not len(pool):
+        raise UnansweredError("expected a validation row of a class with other rows, got none")
+    rows = pool[stratified(source.y[pool], VALIDATION_CELLS / data.num_classes)]
+    labels = source.y[rows]
+    mass = torch.bincount(source.y[pool], minlength=data.num_classes)
+    part = "" if len(rows) == len(pool) else f" of the {len(pool):,}"
+    test = None
+    if most is not None:
+        most = min(most, EVALUATED_CELLS // data.num_classes)
+        test = sample_rows(len(data.test), most, 0) if len(data.test) > most else None
+    return Plan(
+        metric,
+        folds,
+        fit,
+        source,
+        rows,
+        labels,
+        row_weights(labels, metric, mass),
+        test,
+        f"{len(rows):,}{part} {of}",
+    )
+
+
+def metric_of(data: FeatureSet) -> str:
+    """Return "balanced accuracy" if test rows are spread evenly over classes rather than as the
+    training rows are, else "accuracy".
+
+    Counts of classes alone are compared, by their total variation. Training rows that are even
+    themselves, up to `EVEN`, leave the accuracy.
+    """
+    test = torch.bincount(data.test.y, minlength=data.num_classes).double()
+    train, asked = data.counts.double(), test > 0
+    test, train, even = test / test.sum(), train / train.sum(), asked / asked.sum()
+    nearer = (test - even).abs().sum() + EVEN < (test - train).abs().sum()
+    return BALANCED if nearer else ACCURACY
+
+
+def row_weights(labels: Tensor, metric: str, mass: Tensor | None = None) -> Tensor:
+    """Weights [N] whose mean of correct predictions is the metric; they sum to one.
+
+    Args:
+        labels: Classes [N].
+        metric: "accuracy" or "balanced accuracy".
+        mass: Rows [C] that the labels were drawn from, if classes were not drawn in proportion.
+    """
+    drawn = torch.bincount(labels).double()
+    if metric == BALANCED:
+        share = (drawn > 0).double()
+    else:
+        share = drawn if mass is None else mass[: len(drawn)].double() * (drawn > 0)
+    weights = (share / drawn.clamp_min(1))[labels]
+    return weights / weights.sum()

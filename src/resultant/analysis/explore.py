@@ -1,0 +1,192 @@
+"""Numbers that a page draws in the browser: a map of the test rows, and the sliders."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resultant._core.arrays import directions
+from resultant.analysis.data import FeatureSet, Plan, Split, row_weights
+from resultant.analysis.result import Explorer, FeatureMap
+from resultant.analysis.sampling import shuffled_ranks, stratified
+from resultant.analysis.suspects import identity_text
+from resultant.classes.cosines import cosines
+from resultant.classes.metric import Metric
+from resultant.classes.state import ClassState
+from resultant.classes.statistics import ClassStatistics
+
+# Training rows times dimension that a metric is fitted to, and points of the map.
+METRIC_ENTRIES = 2e7
+MAP_ROWS = 2_000
+
+# Dimensions of the metric at most: beyond them, directions are not whitened here.
+METRIC_DIM = 2_048
+
+# Shrinkages of the slider; the map has the middle one.
+SHRINKAGES = (0.1, 0.3, 0.6, 0.9)
+MAP_SHRINKAGE = 0.3
+
+# Test rows of the sliders, candidates per row, numbers of all of them, and classes of a boundary.
+EXPLORED_ROWS = 500
+CANDIDATES = 100
+EXPLORED_CELLS = 250_000
+SHOWN_CLASSES = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """Directions of classes in one metric.
+
+    Attributes:
+        metric: The metric; None for the plain directions.
+        state: The classes.
+    """
+
+    metric: Metric | None
+    state: ClassState
+
+    def of(self, x: Tensor) -> Tensor:
+        """Return rows [n, p] as unit vectors of the metric in float64."""
+        z = directions(x.double())[0]
+        return z if self.metric is None else self.metric.transform(z)
+
+
+def fit_directions(data: FeatureSet, estimator: str) -> list[Directions]:
+    """Fit the classes in the plain directions and in the whitened ones of each shrinkage.
+
+    A stratified sample of the training rows is fitted where they are many.
+    """
+    rows = data.fitted[stratified(data.train.y[data.fitted], METRIC_ENTRIES / data.dim)]
+    whiten = data.dim <= METRIC_DIM
+    plain = ClassStatistics(data.num_classes, data.dim, scatter=whiten)
+    for _, x, own in data.train.chunks(rows):
+        plain.add(directions(x.double())[0], own)
+    fitted = [Directions(None, plain.state(estimator))]
+    if not whiten:
+        return fitted
+    metric = Metric.fit(plain, MAP_SHRINKAGE)
+    for shrinkage in SHRINKAGES:
+        at = metric.with_shrinkage(shrinkage)
+        statistics = ClassStatistics(data.num_classes, data.dim)
+        for _, x, own in data.train.chunks(rows):
+            statistics.add(at.transform(directions(x.double())[0]), own)
+        fitted.append(Directions(at, statistics.state(estimator)))
+    return fitted
+
+
+def feature_map(
+    data: FeatureSet, fitted: list[Directions], rows: Tensor, predicted: Tensor
+) -> FeatureMap:
+    """Map test rows to two dimensions: PCA of the whitened rows, or UMAP if it is installed.
+
+    Args:
+        data: The rows.
+        fitted: Results of `fit_directions`.
+        rows: Evaluated test rows [M].
+        predicted: Their predicted classes [M].
+    """
+    at = stratified(data.test.y[rows], MAP_ROWS)
+    rows, predicted = rows[at], predicted[at]
+    z = fitted[min(2, len(fitted) - 1)].of(data.test.read(rows)).float()
+    kind, explained = "PCA", (float("nan"), float("nan"))
+    if importlib.util.find_spec("umap") is not None and len(z) > 15:
+        import umap  # pyright: ignore[reportMissingImports]
+
+        xy, kind = umap.UMAP(metric="cosine", random_state=0).fit_transform(z.numpy()), "UMAP"
+    else:
+        centred = z - z.mean(0)
+        variance, axes = torch.linalg.eigh(centred.T @ centred)
+        top = axes[:, [-1, -2]]
+        # The sign of an axis is arbitrary: its largest coordinate is positive.
+        top = top * top.gather(0, top.abs().argmax(0, keepdim=True)).sign()
+        xy = (centred @ top).numpy()
+        shares = variance.clamp_min(0)[[-1, -2]] / variance.clamp_min(0).sum().clamp_min(1e-30)
+        explained = (float(shares[0]), float(shares[1]))
+    return FeatureMap(
+        kind,
+        xy[:, 0].astype(np.float32),
+        xy[:, 1].astype(np.float32),
+        rows.numpy(),
+        identity_text(data.test, rows),
+        data.test.y[rows].numpy(),
+        predicted.numpy(),
+        explained,
+    )
+
+
+def explorer(
+    data: FeatureSet,
+    plan: Plan,
+    fitted: list[Directions],
+    rows: Tensor,
+    settings: dict[str, Any],
+) -> Explorer:
+    """Return the numbers of the sliders.
+
+    Args:
+        data: The rows.
+        plan: The metric.
+        fitted: Results of `fit_directions`.
+        rows: Evaluated test rows [M].
+        settings: Settings of the recommended vMF method.
+    """
+    C, S = data.num_classes, len(fitted)
+    most = min(EXPLORED_ROWS, EXPLORED_CELLS // (S * min(C, CANDIDATES)))
+    rows = rows[_spread(data.test.y[rows], most)]
+    x, label = data.test.read(rows), data.test.y[rows]
+    rho = torch.stack([cosines(f.of(x), f.state.mu) for f in fitted]).float()
+    candidates = _candidates(rho, label, min(C, CANDIDATES))
+    shown = _shown(data)
+    log_prior = (data.counts.double() / data.counts.sum()).log()
+    shrinkage = np.array([np.nan if f.metric is None else f.metric.shrinkage for f in fitted])
+    return Explorer(
+        dim=data.dim,
+        shrinkage=shrinkage,
+        kappa=torch.stack([f.state.kappa for f in fitted]).numpy(),
+        resultant=torch.stack([f.state.resultant for f in fitted]).numpy(),
+        log_prior=log_prior.numpy(),
+        row=rows.numpy(),
+        label=label.numpy(),
+        weight=row_weights(label, plan.metric).numpy(),
+        candidates=candidates.numpy(),
+        cosine=rho.gather(2, candidates.expand(S, -1, -1)).numpy(),
+        shown=shown.numpy(),
+        pair_cosine=torch.stack([f.state.mu[shown] @ f.state.mu[shown].T for f in fitted]).numpy(),
+        start=_start(settings, shrinkage),
+    )
+
+
+def _spread(labels: Tensor, most: int) -> Tensor:
+    """Random rows [n], as many of each class as possible."""
+    return shuffled_ranks(labels).argsort(stable=True)[:most].sort().values
+
+
+def _candidates(rho: Tensor, label: Tensor, K: int) -> Tensor:
+    """The K classes [n, K] of each row with the largest cosine under any metric, and its own."""
+    best = rho.amax(0).scatter(1, label[:, None], 2.0)
+    return best.topk(K, 1).indices.sort(1).values
+
+
+def _shown(data: FeatureSet) -> Tensor:
+    """Classes of a boundary: evenly over the class sizes, the largest first."""
+    order = data.counts.argsort(descending=True, stable=True)
+    number = min(SHOWN_CLASSES, len(order))
+    return order[torch.linspace(0, len(order) - 1, number).round().long()]
+
+
+def _start(settings: dict[str, Any], shrinkage: np.ndarray) -> dict[str, Any]:
+    start = {k: settings.get(k) for k in ("realization", "beta", "temperature", "prior", "scale")}
+    at = 0
+    if settings.get("whiten") and len(shrinkage) > 1:
+        at = 1 + int(np.abs(shrinkage[1:] - float(settings.get("shrinkage", 0.3))).argmin())
+    return {**start, "metric": at}
+
+
+def rows_of(split: Split, rows: Tensor | None) -> Tensor:
+    """Return row indices [n]; all rows for None."""
+    return torch.arange(len(split)) if rows is None else rows

@@ -1,0 +1,152 @@
+"""Files beside a page: the saved classifier, predictions, rows to look at, numbers as JSON."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import importlib.util
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resultant._core.text import csv_cell
+from resultant.analysis.analyze import Evaluated
+from resultant.analysis.candidates import probabilities
+from resultant.analysis.data import FeatureSet
+from resultant.analysis.result import AnalysisResult, RowTable
+from resultant.analysis.suspects import identity_text
+
+RESULTS, CLASSIFIER, ROWS = "results.json", "classifier.safetensors", "rows.csv"
+PREDICTIONS = ("predictions.parquet", "predictions.csv")
+
+# Probabilities of all classes up to this number of cells; the most likely classes beyond.
+CELLS = 5_000_000
+TOP = 5
+
+LOAD = """\
+from resultant import VMFClassifier
+
+model = VMFClassifier.load({path!r})
+model.predict(X)"""
+
+
+def write_files(
+    folder: Path, result: AnalysisResult, evaluated: Sequence[Evaluated], shown: Path | None = None
+) -> AnalysisResult:
+    """Write the files beside the page.
+
+    Args:
+        folder: An existing folder.
+        result: The result.
+        evaluated: Its feature sets with their models.
+        shown: Path of the folder in code that loads the classifier, by default ``folder``.
+
+    Returns:
+        The result with the names of the files, and with code that loads the saved classifier.
+    """
+    first, chosen = evaluated[result.chosen], result.first.recommendation
+    files = {"results": RESULTS, "rows": write_rows(folder, result)}
+    files["predictions"] = write_predictions(folder, first.fitted.data, first.model)
+    method = result.first.recommended
+    if method is not None and method.family == "vmf":
+        save_classifier(folder / CLASSIFIER, first)
+        files["classifier"] = CLASSIFIER
+        code = LOAD.format(path=str((shown or folder) / CLASSIFIER))
+        chosen = replace(chosen, code=code, saved=CLASSIFIER)
+        features = list(result.features)
+        features[result.chosen] = replace(result.first, recommendation=chosen)
+        result = replace(result, features=tuple(features))
+    result = replace(result, files=files)
+    text = json.dumps(result.to_dict(), allow_nan=False) + "\n"
+    (folder / RESULTS).write_text(text, encoding="utf-8")
+    return result
+
+
+def save_classifier(path: Path, evaluated: Evaluated) -> None:
+    """Save the recommended `VMFClassifier`, which predicts the labels of the user."""
+    model = copy.copy(evaluated.model)
+    model.classes_ = user_labels(evaluated.fitted.data)
+    model.save(path)
+
+
+def user_labels(data: FeatureSet) -> np.ndarray:
+    """Labels [C] of the classes: words if the labels are words, else the numbers of the file."""
+    names = data.class_names
+    if all(name.isdecimal() for name in names):
+        return np.array([int(name) for name in names])
+    return np.array(names) if data.words else np.arange(len(names))
+
+
+def write_predictions(folder: Path, data: FeatureSet, model: Any) -> str:
+    """Write the predictions of all test rows with probabilities; return the name of the file.
+
+    The file has the columns row, identity (if any), label, predicted and probability, then one
+    column per class, or the five most likely classes where classes and rows are many.
+    """
+    everyone = len(data.test) * data.num_classes <= CELLS
+    names, parts = np.array(data.class_names), []
+    for at, x, y in data.test.chunks(None, data.num_classes):
+        p = probabilities(model, x)
+        k = min(TOP, data.num_classes)
+        top = p.topk(k, 1)
+        columns: dict[str, np.ndarray] = {"row": np.arange(at.start, at.stop)}
+        if data.test.identities is not None:
+            columns["identity"] = identity_text(data.test, torch.arange(at.start, at.stop))
+        columns |= {"label": names[y], "predicted": names[top.indices[:, 0]]}
+        columns["probability"] = _rounded(top.values[:, 0])
+        if everyone:
+            columns |= {f"p_{name}": _rounded(p[:, c]) for c, name in enumerate(names)}
+        else:
+            for i in range(1, k):
+                columns[f"predicted_{i + 1}"] = names[top.indices[:, i]]
+                columns[f"probability_{i + 1}"] = _rounded(top.values[:, i])
+        parts.append(columns)
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    if importlib.util.find_spec("pyarrow") is not None:
+        import pyarrow
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.table(whole), folder / PREDICTIONS[0])
+        return PREDICTIONS[0]
+    _write_csv(folder / PREDICTIONS[1], list(whole), zip(*whole.values(), strict=True))
+    return PREDICTIONS[1]
+
+
+def _rounded(p: Tensor) -> np.ndarray:
+    return np.round(p.double().numpy(), 6)
+
+
+def write_rows(folder: Path, result: AnalysisResult) -> str:
+    """Write the rows to look at as CSV; return the name of the file."""
+    header = ["features", "kind", "split", "row", "identity", "label", "other", "score", "copy"]
+    lines = []
+    for feature in result.features:
+        name, classes = feature.data.name, feature.data.class_names
+        for table in feature.rows.values():
+            lines += [[name, *cells] for cells in _cells(table, classes)]
+    _write_csv(folder / ROWS, header, lines)
+    return ROWS
+
+
+def _cells(table: RowTable, classes: Sequence[str]) -> list[list[object]]:
+    rows = []
+    for i, row in enumerate(table.row.tolist()):
+        copied = f"{table.copy_split[i]} {int(table.score[i])}" if len(table.copy_split) else ""
+        score = "" if copied else f"{table.score[i]:.4g}"
+        label, other = (classes[c[i]] for c in (table.label, table.other))
+        cells = [table.kind, str(table.split[i]), row, str(table.identity[i]), label, other]
+        rows.append([*cells, score, copied])
+    return rows
+
+
+def _write_csv(path: Path, header: Sequence[str], lines: Any) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([csv_cell(name) for name in header])
+        writer.writerows([[csv_cell(cell) for cell in line] for line in lines])

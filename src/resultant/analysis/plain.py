@@ -1,0 +1,55 @@
+"""Dataclasses of numbers, names and arrays that JSON can represent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+
+class Result:
+    """A dataclass of numbers, names, arrays and other results; tensors are on the CPU.
+
+    Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, gain_distribution
+        >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
+        >>> gain_distribution(FrozenSpace.fit(z, y, z, y)).to_dict()["spread"]
+        0.0
+    """
+
+    def __post_init__(self) -> None:
+        for f in fields(self):  # type: ignore[arg-type]
+            if isinstance(value := getattr(self, f.name), Tensor):
+                object.__setattr__(self, f.name, value.cpu())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON types: arrays as lists, NaN and infinities as None."""
+        return {f.name: plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
+
+
+class UnansweredError(ValueError):
+    """The features have too few rows or dimensions for a question."""
+
+
+def plain(value: object) -> Any:
+    """Convert a value to JSON types."""
+    if isinstance(value, Result):
+        return value.to_dict()
+    if isinstance(value, (Tensor, np.ndarray)):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [plain(v) for v in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    raise TypeError(f"expected a result of numbers, names and arrays, got {type(value).__name__}")

@@ -1,0 +1,213 @@
+"""vMF classifiers of a feature set: one search for settings, one fit per metric."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resultant.analysis.candidates import Candidate, predict
+from resultant.analysis.data import BALANCED, FOLDS, FeatureSet, Plan
+from resultant.analysis.sampling import stratified
+from resultant.classes.rule import REALIZATIONS
+from resultant.classifiers.rows import Sample
+from resultant.classifiers.search import search_rules
+from resultant.classifiers.validation import Validation, fold_split
+
+# Names of the realizations in the paper.
+RULE_NAMES = {
+    "native": "Native",
+    "temperature": "Direct Temperature",
+    "preserve": "Intercept-Preserving",
+    "angular": "Pure Angular",
+    "cosine": "Cosine",
+}
+MIXTURE = "mixture"
+
+# Places in the order from simple to complex.
+RANKS = {"cosine": 10, "native": 20, "angular": 21, "temperature": 22, "preserve": 23, MIXTURE: 60}
+
+# Bytes of rows in memory that a search and a fit of several components read; beyond them, a
+# stratified sample.
+SEARCH_BYTES = 1 << 30
+
+# Parameters that change the fit; others may be set after it.
+FIT_PARAMETERS = ("whiten", "shrinkage", "center", "components", "estimator", "device")
+
+
+@dataclass(frozen=True, eq=False)
+class VMFSearch:
+    """The result of the one search.
+
+    Attributes:
+        points: Parameters of `VMFClassifier` by method, the best of each.
+        chosen: The method that the search chose among them, by cross-validation.
+        seconds: Seconds of the search.
+        words: The rows of the search in words.
+    """
+
+    points: dict[str, dict[str, Any]]
+    chosen: str
+    seconds: float
+    words: str
+
+
+def search(
+    data: FeatureSet,
+    plan: Plan,
+    *,
+    estimator: str = "mle",
+    temperature: float | None = None,
+    device: torch.device | str = "cpu",
+) -> VMFSearch:
+    """Choose settings of each vMF method, by the search of `resultant.VMFClassifierCV`.
+
+    Args:
+        data: The rows.
+        plan: The validation rows; without them, five folds of the training rows.
+        estimator: Estimator of kappa.
+        temperature: A temperature that is given rather than chosen.
+        device: Device of the search.
+    """
+    started = time.perf_counter()
+    x, y, splits, words = search_rows(data, plan)
+    x, y = x.to(device), y.to(device)
+    sample = Sample(x, y, torch.ones_like(y, dtype=torch.float64), data.num_classes)
+    validation = Validation(
+        sample,
+        [(fit.to(device), rows.to(device)) for fit, rows in splits],
+        estimator=estimator,
+        balanced=plan.metric == BALANCED,
+    )
+    axes: dict[str, Any] = {"shrinkage": (None,), "components": (1,)}
+    if temperature is not None:
+        axes["temperature"] = (temperature,)
+    result = search_rules(validation, axes)
+    points = {method_of(c.parameters()): c for c in result.rules.values()}
+    chosen = method_of(result.chosen.parameters())
+    points[chosen] = result.chosen
+    parameters = {
+        key: {**c.parameters(), "scale": c.scale, "estimator": estimator}
+        for key, c in points.items()
+    }
+    return VMFSearch(parameters, chosen, time.perf_counter() - started, words)
+
+
+def search_rows(
+    data: FeatureSet, plan: Plan
+) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]], str]:
+    """Return rows [n, p], classes [n] and splits of the search, and these rows in words."""
+    most = SEARCH_BYTES / (4 * data.dim)
+    if plan.folds is not None:
+        rows = stratified(data.train.y, most)
+        splits = [fold_split(plan.folds[rows], k) for k in range(FOLDS)]
+        part = "" if len(rows) == len(data.train) else f" of the {len(data.train):,}"
+        words = f"{FOLDS}-fold cross-validation on {len(rows):,}{part} training rows"
+        return data.train.read(rows), data.train.y[rows], splits, words
+    fit = plan.fit[stratified(data.train.y[plan.fit], most)]
+    x = torch.cat([data.train.read(fit), plan.validation.read(plan.rows)])
+    y, at = torch.cat([data.train.y[fit], plan.labels]), torch.arange(len(x))
+    return x, y, [(at[: len(fit)], at[len(fit) :])], plan.words
+
+
+def method_of(point: dict[str, Any]) -> str:
+    """Return the method of a point: its realization, or "mixture" for several components."""
+    return MIXTURE if point.get("components", 1) != 1 else str(point["realization"])
+
+
+def vmf_candidates(
+    data: FeatureSet,
+    plan: Plan,
+    found: VMFSearch,
+    *,
+    calibration: str = "scale",
+    device: torch.device | str = "cpu",
+) -> list[Candidate]:
+    """Fit and validate the vMF methods of a search.
+
+    Methods whose fits agree share one pass over the rows.
+
+    Args:
+        data: The rows.
+        plan: The validation rows.
+        found: The search.
+        calibration: "scale", "sigmoid" or "isotonic".
+        device: Device of the fits.
+    """
+    keys = [k for k in (*REALIZATIONS, MIXTURE) if k in found.points]
+    points = [{**found.points[k], "device": device} for k in keys]
+    trials = fit_points(data, plan.fit, points)
+    validated = predict(
+        [model for model, _, _ in trials], plan.validation, plan.rows, data.num_classes
+    )
+    finals = trials if plan.folds is None else fit_points(data, data.fitted, points)
+    if calibration != "scale":
+        x, y = plan.validation.read(plan.rows), plan.labels.numpy()
+        for (trial, _, _), (final, _, _) in zip(trials, finals, strict=True):
+            # The calibration of a fit without the validation rows serves the final fit.
+            trial.calibrate(x, y, calibration, plan.weights.numpy())
+            final.scale_, final.calibrators_ = trial.scale_, trial.calibrators_
+    candidates = []
+    for key, point, checked, (model, rows, seconds) in zip(
+        keys, points, validated, finals, strict=True
+    ):
+        settings = {k: v for k, v in point.items() if k != "device" and v is not None}
+        candidates.append(
+            Candidate(
+                *(key, _name(key, settings), "vmf", RANKS[key], settings, _code(settings)),
+                *(checked, model, seconds, rows),
+            )
+        )
+    return candidates
+
+
+def fit_points(
+    data: FeatureSet, rows: Tensor, points: Sequence[dict[str, Any]]
+) -> list[tuple[Any, int, float]]:
+    """Fit a `VMFClassifier` per point to some training rows; return its rows and seconds too."""
+    from resultant.classifiers import VMFClassifier
+
+    fits: dict[str, tuple[Any, int, float]] = {}
+    models = []
+    for point in points:
+        key = str({k: point.get(k) for k in FIT_PARAMETERS})
+        if key not in fits:
+            started = time.perf_counter()
+            model, used = _fit(VMFClassifier(**point), data, rows)
+            fits[key] = model, used, time.perf_counter() - started
+        model, used, seconds = fits[key]
+        models.append((copy.copy(model).set_params(**point), used, seconds))
+    return models
+
+
+def _fit(model: Any, data: FeatureSet, rows: Tensor) -> tuple[Any, int]:
+    """Fit one model, as a stream where the rows are larger than the memory of a search."""
+    if 4 * data.dim * len(rows) <= SEARCH_BYTES or method_of(model.get_params()) == MIXTURE:
+        rows = rows[stratified(data.train.y[rows], SEARCH_BYTES / (4 * data.dim))]
+        return model.fit(data.train.read(rows), data.train.y[rows].numpy()), len(rows)
+    classes = np.arange(data.num_classes)
+    for _, x, y in data.train.chunks(rows):
+        model.partial_fit(x, y.numpy(), classes=classes)
+    return model, len(rows)
+
+
+def _name(key: str, settings: dict[str, Any]) -> str:
+    if key == MIXTURE:
+        return f"mixture of {settings['components']} vMF per class"
+    whitened = ", whitened" if settings.get("whiten") else ""
+    return f"{key} ({RULE_NAMES[key]}{whitened})"
+
+
+def _code(settings: dict[str, Any]) -> str:
+    words = ", ".join(f"{k}={_rounded(v)!r}" for k, v in settings.items())
+    return f"from resultant import VMFClassifier\n\nmodel = VMFClassifier({words}).fit(X, y)"
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
