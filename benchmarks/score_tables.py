@@ -123,9 +123,7 @@ fewer from p = 1024 on) and in float32 (300 of 400). Every error is against Arb,
 judged at the same points. Errors of q are relative to max(|q|, |rho dq/drho|). Any input is
 kappa = 1e-6 to 1e6, 1/tau = .01 to 1000, rho in [-1, 1] with both ends; in training is kappa = p/10
 to 10 p, tau = 0.1. Errors of R are relative, over kappa = 1e-6 to 1e6. The other
-scores subtract two values of log I. The ProCo recurrence is our implementation of it. These are
-calls of few elements; thousands of rows that share their classes are scored by polynomials in rho,
-with errors of up to 2e-15 in float64."""
+scores subtract two values of log I. The ProCo recurrence is our implementation of it."""
 
 DERIVATIVE_NOTE = """\
 Any input as above, by the same search. Errors are relative to the derivative and to its change

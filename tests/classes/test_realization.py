@@ -101,7 +101,7 @@ def test_chunks_change_nothing(realization: str, monkeypatch: pytest.MonkeyPatch
             rows.append(rho.shape[0])
         return vmf_score(rho, *args, **options)
 
-    monkeypatch.setattr(realizations, "exact_score", counted)
+    monkeypatch.setattr(realizations, "vmf_score", counted)
     monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * C * 11)
     close(class_scores(z, state, TAU, realization), whole)
     if realization != "cosine":

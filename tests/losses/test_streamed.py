@@ -21,7 +21,7 @@ from resultant.losses import ProCoLoss, _fused_step, _partial_softmax, _streamed
 from resultant.losses._fused_step import fused_loss
 from resultant.losses._means import mean
 from resultant.losses._streamed import streamed_loss
-from resultant.score.exact import exact_score_and_slope
+from resultant.score.exact import vmf_score_and_slope
 
 
 def logits(rho: Tensor, kappa: Tensor, terms: Any, offset: Tensor, p: int) -> tuple[Tensor, Tensor]:
@@ -31,7 +31,7 @@ def logits(rho: Tensor, kappa: Tensor, terms: Any, offset: Tensor, p: int) -> tu
     for v, each in enumerate(rho.double()):
         if tau is not None:
             at = tau if tau.dim() == 0 else tau[v]
-            x[v], s[v] = exact_score_and_slope(each, kappa[v].double(), at, p)
+            x[v], s[v] = vmf_score_and_slope(each, kappa[v].double(), at, p, validate_args=False)
         if slope is not None:
             x[v] += each * slope[v]
             s[v] += slope[v]

@@ -343,6 +343,10 @@ NAN = torch.tensor([0.1, math.nan, 0.3])
             r"expected shapes that broadcast, got rho \(3,\), kappa \(2,\)",
         ),
         (lambda: vmf_score(RHO, "1", 0.1, 8), r"expected kappa to be a tensor or number, got str"),
+        (
+            lambda: vmf_score(torch.zeros(3), 1e39, 0.1, 8),
+            r"expected kappa within the range of torch.float32, got 1e\+39",
+        ),
         (lambda: decompose(RHO, -1.0, 0.1, 8), r"expected kappa >= 0 and finite, got -1"),
         (lambda: vmf_score_slope(RHO, 1.0, -1.0, 8), r"expected tau > 0 and finite, got -1"),
         (

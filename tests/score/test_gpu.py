@@ -59,7 +59,7 @@ def test_kernel_equals_the_torch_path(p: int, shape: tuple[int, int], dtype: tor
 
 
 def test_classes_of_any_tilt_in_many_rows() -> None:
-    """Polynomials where they suffice, the exact form elsewhere, and NaN for NaN."""
+    """Weak and strong tilts in one call, and NaN for NaN."""
     rho, kappa, _ = classes(1100, 1000, 128, torch.float64)
     tau = torch.logspace(-3, 1, 1000, device="cuda", dtype=torch.float64)
     rho[7, 11], rho[7, 900] = torch.nan, torch.nan

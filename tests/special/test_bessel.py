@@ -353,6 +353,10 @@ X = torch.tensor([1.0, 2.0])
             r"expected x of a floating dtype, got torch.int64",
         ),
         (lambda: log_bessel_i(1.0, [1.0]), r"expected x to be a tensor or number, got list"),
+        (
+            lambda: bessel_ratio_integral(1.0, X, 1e39),
+            r"expected upper within the range of torch.float32, got 1e\+39",
+        ),
         (lambda: bessel_ratio_inverse(1.0, X), r"expected r between 0 and 1, got 2 at index 1"),
         (
             lambda: bessel_ratio(torch.ones(3), X),

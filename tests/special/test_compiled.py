@@ -20,8 +20,6 @@ from resultant import (
     vmf_score,
     vmf_score_and_slope,
 )
-from resultant.score.arguments import small_call
-from resultant.score.exact import exact_score_and_slope
 from resultant.special import compiled
 
 built = pytest.mark.skipif(compiled._library is None, reason="the kernel is not built")
@@ -202,16 +200,6 @@ def test_the_kernel_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None
     assert compiled._load(Path(compiled.__file__).parent) is None
     monkeypatch.setattr(compiled, "_library", None)
     assert compiled._functions("ratio", "p") == {}
-
-
-@built
-def test_small_scores_of_numbers_are_one_call() -> None:
-    """Numbers are as fast as tensors, and give the same."""
-    rho, kappa, tau = (torch.tensor(a, dtype=torch.float64) for a in (0.5, 3.0, 0.1))
-    expected = exact_score_and_slope(rho, kappa, tau, 17)
-    for arguments in ((0.5, 3, 0.1), (rho, 3.0, 0.1), (rho, 3, tau), (rho, kappa, 0.1)):
-        small = small_call(*arguments, 17, None, slope=True)
-        assert small is not None and all(map(torch.equal, small, expected))
 
 
 @pytest.mark.usefixtures("with_and_without_kernel")

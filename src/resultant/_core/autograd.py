@@ -30,10 +30,16 @@ def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]
     return aligned
 
 
+def is_traced() -> bool:
+    """Return True in torch.compile, torch.export and torch.jit.trace, to which other code than
+    that of torch is invisible."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+
+
 def is_plain() -> bool:
     """Return True outside of traces, of transforms of torch.func, and of modes."""
     return (
-        not torch.compiler.is_compiling()
+        not is_traced()
         and _functorch.peek_interpreter_stack() is None
         and torch._C._len_torch_dispatch_stack() == 0
     )
@@ -60,18 +66,69 @@ def signed(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+# Values of elementwise functions as one operation to torch.compile, by their index.
+_VALUES: list[Callable[..., Tensor]] = []
+_OPERATORS = torch.library.Library("resultant", "FRAGMENT")
+_OPERATORS.define("elementwise(int index, Tensor?[] tensors, Scalar[] numbers) -> Tensor")
+
+
+def _operator(index: int, tensors: list[Tensor | None], numbers: list[float]) -> Tensor:
+    pairs = zip(tensors, numbers, strict=True)
+    return _VALUES[index](*(number if a is None else a for a, number in pairs))
+
+
+def _shape(index: int, tensors: list[Tensor | None], numbers: list[float]) -> Tensor:
+    given = [a for a in tensors if a is not None]
+    return given[0].new_empty(torch.broadcast_shapes(*(a.shape for a in given)))
+
+
+_OPERATORS.impl("elementwise", _operator, "CompositeExplicitAutograd")
+torch.library.register_fake("resultant::elementwise", _shape, lib=_OPERATORS)
+
+
+def is_opaque(long: bool) -> bool:
+    """Return True if an expression that is ``long`` is one operation: to torch.compile, which takes
+    a minute for it. An exported program has the expression, and does not need this package."""
+    return torch.compiler.is_compiling() and long and not torch.compiler.is_exporting()
+
+
+def _opaque(
+    value: Callable[..., Tensor], long: Callable[..., bool] | None
+) -> Callable[..., Tensor]:
+    """Make ``value`` one operation to torch.compile for arguments that are ``long``."""
+    if long is None:
+        return signed(value)
+    index = len(_VALUES)
+    _VALUES.append(value)
+
+    def call(*args: Any) -> Tensor:
+        if not is_opaque(long(*args)):
+            return value(*args)
+        tensors = [a if isinstance(a, Tensor) else None for a in args]
+        numbers = [0 if isinstance(a, Tensor) else a for a in args]
+        return torch.ops.resultant.elementwise(index, tensors, numbers)
+
+    # torch.compile counts the parameters.
+    call.__signature__ = inspect.signature(value)  # type: ignore[attr-defined]
+    return call
+
+
 def elementwise(
-    value: Callable[..., Tensor], *partials: Callable[..., Tensor] | None
+    value: Callable[..., Tensor],
+    *partials: Callable[..., Tensor] | None,
+    long: Callable[..., bool] | None = None,
 ) -> Callable[..., Tensor]:
     """Make ``value(*args)`` differentiable, with ``partials[i](*args)`` its i-th derivative.
 
     Arguments are broadcasting tensors or plain values; ``None`` marks an argument that
     carries no gradient. Higher derivatives exist as far as the partials are differentiable, in
-    reverse mode and, except under torch.compile, in forward mode.
+    reverse mode and, except under torch.compile, in forward mode. For arguments that are ``long``
+    the value is one operation to torch.compile.
     """
+    compute = _opaque(value, long)
 
     class Reverse(torch.autograd.Function):
-        forward = staticmethod(signed(value))  # no wrapper: torch.compile counts its parameters
+        forward = staticmethod(compute)
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -110,11 +167,11 @@ def elementwise(
     def apply(*args: Any) -> Tensor:
         if is_constant(*args):
             return value(*args)
-        if not torch.compiler.is_compiling():
+        if not is_traced():
             return Both.apply(*args)  # type: ignore[return-value]
         # torch.compile accepts no forward mode, and in a backward pass no functions of this kind.
         if not _has_gradient(*args):
-            return value(*args)
+            return compute(*args)
         return Reverse.apply(*args)  # type: ignore[return-value]
 
     Reverse.__name__ = Both.__name__ = value.__name__

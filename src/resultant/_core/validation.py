@@ -109,9 +109,10 @@ def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
 
     Numbers take the dtype and device of the tensors among the arguments; without one, float64.
     """
-    ready = _ready(*arguments.values())
-    if ready is not None:
-        return ready, ready[0].dtype
+    first = next((a for a in arguments.values() if isinstance(a, Tensor)), None)
+    if first is not None and all(_fits(a, first) for a in arguments.values()):
+        dtype, device = first.dtype, first.device
+        return [_converted(name, a, dtype, device) for name, a in arguments.items()], dtype
     inputs = {name: a for name, a in arguments.items() if isinstance(a, Tensor)}
     for name, a in arguments.items():
         if isinstance(a, Tensor):
@@ -131,25 +132,24 @@ def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
         got = ", ".join(f"{name} on {device}" for device, name in devices.items())
         raise ValueError(f"expected all tensors on one device, got {got}")
     device, compute = next(iter(devices)), COMPUTE_DTYPE[dtype]
-    return [_converted(a, compute, device) for a in arguments.values()], dtype
+    return [_converted(name, a, compute, device) for name, a in arguments.items()], dtype
 
 
-def _ready(*arguments: Number) -> list[Tensor] | None:
-    """Return the arguments if they need no conversion, else None: tensors of one computing dtype
-    and device, the first with the shape of the result."""
-    tensors = [a for a in arguments if isinstance(a, Tensor)]
-    first = tensors[0] if len(tensors) == len(arguments) else None
-    if first is None or COMPUTE_DTYPE.get(first.dtype) != first.dtype:
-        return None
-    for a in tensors:
-        fits = a.dim() == 0 or first.shape[first.dim() - a.dim() :] == a.shape
-        if a.dtype != first.dtype or a.device != first.device or not fits:
-            return None
-    return tensors
-
-
-def _converted(a: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
+def _fits(a: Number, first: Tensor) -> bool:
+    """Return True if ``a`` is a number, or a tensor that has the dtype and device of ``first`` and
+    broadcasts to its shape."""
     if not isinstance(a, Tensor):
+        return type(a) in (float, int)
+    is_alike = a.dtype == first.dtype and a.device == first.device
+    shape = first.shape
+    fits = a.dim() == 0 or shape[len(shape) - a.dim() :] == a.shape
+    return fits and is_alike and COMPUTE_DTYPE.get(a.dtype) == a.dtype
+
+
+def _converted(name: str, a: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
+    if not isinstance(a, Tensor):
+        if torch.finfo(dtype).max < abs(a) < math.inf:
+            raise ValueError(f"expected {name} within the range of {dtype}, got {a:g}")
         return torch.full((), float(a), dtype=dtype, device=device)
     if a.dtype == dtype and a.device == device:
         return a
@@ -175,16 +175,36 @@ def _floating(name: str, a: Tensor) -> None:
 
 def should_validate(validate_args: bool | None, *arguments: object) -> bool:
     """Return True if the values of these arguments are to be checked, and can be."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return False
     if validate_args is None:
         return all(a.is_cpu for a in arguments if isinstance(a, Tensor))
     return validate_args
 
 
+def is_inside(a: Number, low: float, high: float, *, open_low: bool = False) -> bool:
+    """Return True if values are finite and ``low <= a <= high``, ``low < a`` if ``open_low``."""
+    if not isinstance(a, Tensor):
+        least = most = a
+    elif a.numel() == 0:
+        return True
+    else:
+        smallest, largest = torch.aminmax(_values(a))
+        least, most = smallest.item(), largest.item()
+    return (low < least if open_low else low <= least) and most <= high and most < math.inf
+
+
+def _values(a: Tensor) -> Tensor:
+    """Return a tensor without gradient; inside torch.func transforms, that of the whole batch."""
+    a = a.detach()
+    while _functorch.is_functorch_wrapped_tensor(a):
+        a = _functorch.get_unwrapped(a)
+    return a
+
+
 def require_in_range(
     name: str,
-    a: Tensor,
+    a: Number,
     low: float,
     high: float = math.inf,
     *,
@@ -192,25 +212,18 @@ def require_in_range(
     open_low: bool = False,
     remedy: str = "",
 ) -> None:
-    """Raise unless ``a`` is finite and ``low <= a <= high`` (``low < a`` if ``open_low``).
-
-    The error names the first bad value and its index, and ends with the ``remedy``.
-    """
-    high = min(high, torch.finfo(a.dtype).max)
-    if a.numel() == 0:
+    """Raise unless `is_inside`. The error names the first bad value and its index, and ends with
+    the ``remedy``."""
+    if is_inside(a, low, high, open_low=open_low):
         return
-    a = a.detach()
-    # Inside torch.func transforms: the values of the whole batch.
-    while _functorch.is_functorch_wrapped_tensor(a):
-        a = _functorch.get_unwrapped(a)
-    least, most = (float(v) for v in torch.aminmax(a))
-    if (low < least if open_low else low <= least) and most <= high:
-        return
-    bad = ~((a > low if open_low else a >= low) & (a <= high))
-    index = bad.nonzero()[0].tolist()
-    value = float(a[tuple(index)])
-    at = f" at index {index[0] if len(index) == 1 else tuple(index)}" if index else ""
-    raise ValueError(f"expected {name} {rule}, got {value:g}{at}{remedy and f' ({remedy})'}")
+    at = ""
+    if isinstance(a, Tensor):
+        a = _values(a)
+        bad = ~((a > low if open_low else a >= low) & (a <= high) & (a < math.inf))
+        index = bad.nonzero()[0].tolist()
+        at = f" at index {index[0] if len(index) == 1 else tuple(index)}" if index else ""
+        a = float(a[tuple(index)])
+    raise ValueError(f"expected {name} {rule}, got {a:g}{at}{remedy and f' ({remedy})'}")
 
 
 class DivergedError(ValueError):

@@ -15,7 +15,7 @@ from resultant.analysis.space import FrozenSpace, Progress
 from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
-from resultant.score.exact import exact_score
+from resultant.score.exact import vmf_score
 
 BETAS = (0.0, 0.5, 1.0, 1.5)
 GAMMAS = (-1.0, 0.0, 1.0)
@@ -160,7 +160,7 @@ class Scorer:
             for family in self.families:
                 tau, q = family[0][0][1].tau, None
                 if tau is not None:
-                    q = exact_score(rho[part], self.kappa, tau, self.dim)
+                    q = vmf_score(rho[part], self.kappa, tau, self.dim, validate_args=False)
                 for priors in family:
                     decided = _decide(q, rho[part], y[part], [rule for _, rule in priors])
                     for (number, _), values in zip(priors, decided, strict=True):

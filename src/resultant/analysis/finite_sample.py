@@ -21,7 +21,7 @@ from resultant.classes.finite_sample import (
 from resultant.classes.finite_sample import self_inclusion as expected_inclusion
 from resultant.classes.statistics import ClassStatistics, fit_direction
 from resultant.classifiers.left_out import shuffled_ranks
-from resultant.score.exact import exact_score
+from resultant.score.exact import vmf_score
 
 SIZES = (5, 10, 20, 50, 100)
 
@@ -277,7 +277,7 @@ class _Histories:
         mean = self.total[part] / number.unsqueeze(1)
         mu, kappa = self.statistics.left_out(mean, y, number, space.estimator)
         rho = (x * mu).sum(1).clamp(-1, 1)
-        q = exact_score(rho, kappa, space.tau, space.dim)
+        q = vmf_score(rho, kappa, space.tau, space.dim, validate_args=False)
         return q.masked_fill(self.statistics.weight[y] <= number, torch.nan)
 
 

@@ -24,7 +24,7 @@ from resultant.classes.statistics import (
     ClassStatistics,
     capped_concentration,
 )
-from resultant.score.exact import exact_score
+from resultant.score.exact import vmf_score
 from resultant.score.limits import require_temperature
 from resultant.vmf.estimators import unbiased_square
 
@@ -173,7 +173,7 @@ def own_scores(
         left_out = statistics.left_out(x, own, w[rows], estimator)
         included = state.mu[own], state.kappa[own]
         for q, (mu, kappa) in zip(scores, (left_out, included), strict=True):
-            q[rows] = exact_score((x * mu).sum(-1), kappa, own_tau, state.dim)
+            q[rows] = vmf_score((x * mu).sum(-1), kappa, own_tau, state.dim, validate_args=False)
     return LeaveOneOutScores(*scores)
 
 

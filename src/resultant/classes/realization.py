@@ -26,7 +26,7 @@ from resultant.classes.gain import (
 )
 from resultant.classes.rule import EDITED, TEMPERED, Rule
 from resultant.classes.statistics import ClassState
-from resultant.score.exact import exact_score, exact_slope
+from resultant.score.exact import vmf_score, vmf_score_slope
 from resultant.score.limits import require_temperature
 from resultant.vmf.estimators import mean_resultant_at
 
@@ -79,7 +79,7 @@ def terms(
         return Terms(star)
     # From the rounded arguments: the intercepts are large, and only their difference remains.
     wide = kappa.double()
-    h0, h1 = (exact_score(zero, wide, t.double(), p) for t in (tau, star))
+    h0, h1 = (vmf_score(zero, wide, t.double(), p, validate_args=False) for t in (tau, star))
     return Terms(star, None, h0 - h1)
 
 
@@ -137,7 +137,7 @@ class Realization:
             return chosen.of(None, rho)
         # z and mu are unit vectors up to rounding, beyond which the score clamps rho.
         kappa = self.kappa if classes is None else self.kappa[classes]
-        q = exact_score(rho, kappa, chosen.tau, self.mu.shape[1])
+        q = vmf_score(rho, kappa, chosen.tau, self.mu.shape[1], validate_args=False)
         return chosen.of(q, rho)
 
     def slope_at(self, rho: Tensor, classes: Tensor | None = None) -> Tensor:
@@ -147,7 +147,7 @@ class Realization:
         if tau is None:
             total = torch.zeros_like(rho * kappa)
         else:
-            total = exact_slope(rho, kappa, tau, self.mu.shape[1])
+            total = vmf_score_slope(rho, kappa, tau, self.mu.shape[1], validate_args=False)
         return total if slope is None else total + slope
 
     def gain(self) -> Tensor:

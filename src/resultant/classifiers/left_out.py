@@ -26,7 +26,7 @@ from resultant.classes.rule import TEMPERED
 from resultant.classes.statistics import ZERO_LENGTH, ClassStatistics
 from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.rows import row_chunks
-from resultant.score.exact import exact_score
+from resultant.score.exact import vmf_score
 from resultant.vmf.estimators import mean_resultant_at
 
 # Matrices of exact scores that a part keeps.
@@ -125,7 +125,9 @@ class Part:
                 if len(self.exact) >= KEPT:
                     self.exact.pop(next(iter(self.exact)))
                 own = self.by_row(star) if star.dim() else star
-                self.exact[key] = exact_score(self.rho, self.by_row(kappa), own, self.dim)
+                self.exact[key] = vmf_score(
+                    self.rho, self.by_row(kappa), own, self.dim, validate_args=False
+                )
             scores = Terms(star, *(None if a is None else self.by_row(a.to(dtype)) for a in added))
             yield scores.of(None if star is None else self.exact[key], self.rho)
 

@@ -25,7 +25,7 @@ from resultant.classes.rule import TEMPERED
 from resultant.classes.statistics import ZERO_LENGTH, ClassStatistics
 from resultant.classifiers.components import Components, fit_components
 from resultant.classifiers.rows import Sample
-from resultant.score.exact import exact_score
+from resultant.score.exact import vmf_score
 from resultant.vmf.estimators import mean_resultant_at
 
 # Matrices of exact scores that a fold keeps.
@@ -111,7 +111,7 @@ class ValidationFold:
         if star is not None and key not in self.exact:
             if len(self.exact) >= KEPT:
                 self.exact.pop(next(iter(self.exact)))
-            self.exact[key] = exact_score(self.rho, kappa, star, self.dim)
+            self.exact[key] = vmf_score(self.rho, kappa, star, self.dim, validate_args=False)
         rule = Terms(star, *(None if a is None else a.to(dtype) for a in added))
         return rule.of(None if star is None else self.exact[key], self.rho)
 

@@ -13,7 +13,7 @@ from resultant._core import chunks
 from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization
 from resultant.decisions._rounding import score_error
-from resultant.score.exact import exact_score_and_slope
+from resultant.score.exact import vmf_score_and_slope
 
 
 class RulePair:
@@ -43,7 +43,7 @@ class RulePair:
         rho = cosines(z, self.native.mu)
         p, (kappa, tau) = z.shape[1], (self.native.kappa, self.tau)
         # Score and slope together cost little more than the score, and less than the slope.
-        q, slope = exact_score_and_slope(rho, kappa, tau, p)
+        q, slope = vmf_score_and_slope(rho, kappa, tau, p, validate_args=False)
         delta = torch.addcmul(q, self.g, rho, value=-1)
         return torch.addcmul(self.b, self.gbar, rho), delta, slope - self.g
 

@@ -21,7 +21,7 @@ from resultant.losses._cross_entropy import cross_entropy
 from resultant.losses._views import by_view, compute_dtype, labels_by_view
 from resultant.losses.bank import ProCoBank, Snapshot, WideModule
 from resultant.losses.prior import require_counted
-from resultant.score.exact import exact_score, exact_score_and_slope
+from resultant.score.exact import vmf_score, vmf_score_and_slope
 from resultant.score.limits import require_comparable
 
 # A tilt by 1/VANISHING leaves every kappa as it is.
@@ -182,16 +182,18 @@ class ContrastiveLoss(WideModule):
         if terms.tau is None:
             assert terms.slope is not None
             return terms.of(None, rho), terms.slope
-        q, slope = exact_score_and_slope(rho, kappa, terms.tau, self.bank.dim)
+        q, slope = vmf_score_and_slope(rho, kappa, terms.tau, self.bank.dim, validate_args=False)
         return terms.of(q, rho), slope if terms.slope is None else slope + terms.slope
 
     def exact(self, rho: Tensor, kappa: Tensor, tau: Tensor) -> Tensor:
         """Return the exact part q(rho; kappa, tau) of the scores."""
-        return exact_score(rho, kappa, tau, self.bank.dim)
+        return vmf_score(rho, kappa, tau, self.bank.dim, validate_args=False)
 
     def gain(self, kappa: Tensor) -> Tensor:
         """Return g = A(kappa)/tau as the slope of a vanishing tilt: on a GPU in one kernel."""
-        _, slope = exact_score_and_slope(self.zero, kappa, self.vanishing, self.bank.dim)
+        _, slope = vmf_score_and_slope(
+            self.zero, kappa, self.vanishing, self.bank.dim, validate_args=False
+        )
         return slope * (VANISHING / self.temperature)
 
     def terms(self, kappa: Tensor, gains: Gains | None) -> Terms:

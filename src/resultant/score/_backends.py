@@ -1,49 +1,38 @@
-r"""Evaluation of the score by the fastest way of each device.
-
-On the CPU the compiled kernel is used, or polynomials in rho where those are faster, on CUDA the
-fused kernel. Under torch.compile, on other devices and without a kernel the score is one expression
-(`ExactScorer`), on the CPU in chunks that fit the cache.
+r"""Evaluation of the score: by the compiled kernel on a CPU, by the Triton kernel on a GPU, and as
+one torch expression (`ExactScorer`) on other devices, without a kernel, and in a trace.
 """
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import Tensor
 
 from resultant._core import chunks, validation
+from resultant._core.autograd import is_opaque, is_traced
 from resultant._core.compensated import two_reciprocal
 from resultant._core.device import kernel_module
-from resultant.score._polynomial import ScorePolynomial, Scorer, degree_for
 from resultant.special import compiled
-from resultant.special.debye import expansion, smallest_order
+from resultant.special.debye import expansion, is_shifted
 from resultant.special.differences import Lower
-from resultant.special.three import LowerInThree
-
-# A polynomial in rho is built if its nodes are no more than this share of the rows to score.
-ROW_SHARE = 0.25
 
 
 def evaluate(
     rho: Tensor, kappa: Tensor, tau: Tensor, p: int, *, slope: bool
 ) -> tuple[Tensor, Tensor]:
     """Compute the score and, if ``slope``, its slope (else an empty tensor), broadcasting."""
-    if torch.compiler.is_compiling():
-        if is_long(p, kappa.dtype):
-            return torch.ops.resultant.score(rho, kappa, tau, p, slope)
-    elif rho.device.type in ("cpu", "cuda"):
-        score = _by_chunks
-        if rho.device.type == "cuda":
-            kernels = kernel_module("resultant.score._triton")
-            score = None if kernels is None else kernels.score
-        if score is not None:
-            shape = validation.broadcast(rho.shape, kappa.shape, tau.shape)
-            q, slopes = score(*_rows(rho, kappa, tau, shape), p, slope)
-            if q.shape == shape:
-                return q, slopes
-            return q.reshape(shape), slopes.reshape(shape) if slope else slopes
-    return ExactScorer(kappa, tau, p)(rho, slope)
+    if is_opaque(is_recurrent(rho, kappa, tau, p)):
+        return torch.ops.resultant.score(rho, kappa, tau, p, slope)
+    score = None
+    if not is_traced() and rho.is_cuda:
+        kernels = kernel_module("resultant.score._triton")
+        score = kernels and kernels.score
+    elif not is_traced() and rho.is_cpu:
+        score = compiled.score if compiled.available(rho, kappa, tau) else _by_chunks
+    if score is None:
+        return ExactScorer(kappa, tau, p)(rho, slope)
+    shape = validation.broadcast(rho.shape, kappa.shape, tau.shape)
+    q, slopes = score(*_rows(rho, kappa, tau, shape), p, slope)
+    return q.reshape(shape), slopes.reshape(shape) if slope else slopes
 
 
 def partials(
@@ -57,15 +46,14 @@ def partials(
     return first.reshape(shape) if by_kappa else first, second.reshape(shape) if by_tau else second
 
 
-def is_long(p: int, dtype: torch.dtype) -> bool:
-    """Return True if the expression for p has a recurrence or two legs, which takes minutes to
-    compile; an exported program has the expression, and does not need this package."""
-    return p / 2 - 1 < smallest_order(dtype) and not torch.compiler.is_exporting()
+def is_recurrent(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> bool:
+    """Return True if the expression of the score has a recurrence, which is slow to compile."""
+    return is_shifted(p / 2 - 1, rho)
 
 
-# The score as one operation to torch.compile.
-OPERATORS = torch.library.Library("resultant", "FRAGMENT")
-OPERATORS.define(
+# Score and slope as one operation to torch.compile.
+_OPERATORS = torch.library.Library("resultant", "FRAGMENT")
+_OPERATORS.define(
     "score(Tensor rho, Tensor kappa, Tensor tau, int p, bool slope) -> (Tensor, Tensor)"
 )
 
@@ -81,8 +69,8 @@ def _shapes(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tup
     return q, torch.empty_like(q) if slope else rho.new_empty(0)
 
 
-OPERATORS.impl("score", _operator, "CompositeExplicitAutograd")
-torch.library.register_fake("resultant::score", _shapes, lib=OPERATORS)
+_OPERATORS.impl("score", _operator, "CompositeExplicitAutograd")
+torch.library.register_fake("resultant::score", _shapes, lib=_OPERATORS)
 
 
 class Tilt:
@@ -91,32 +79,34 @@ class Tilt:
     def __init__(self, kappa: Tensor, tau: Tensor) -> None:
         self.t, self.t_rest = two_reciprocal(tau)  # 1/tau and its rounding error
         self.y0 = kappa * kappa
-        self.twice = 2 * kappa * self.t
-        self.square = self.t * self.t
-        apart = (kappa - self.t) - self.t_rest
-        self.least = apart * apart
+        self.two_kappa_t = 2 * kappa * self.t
+        self.t_squared = self.t * self.t
+        gap = (kappa - self.t) - self.t_rest
+        self.gap_squared = gap * gap
 
     def y1(self, rho: Tensor) -> Tensor:
         r"""Compute :math:`\tilde\kappa^2` as a sum of terms that are not negative."""
-        return torch.addcmul(self.least, self.twice, 1 + rho)
+        return torch.addcmul(self.gap_squared, self.two_kappa_t, 1 + rho)
 
     def h(self, rho: Tensor) -> Tensor:
         """Compute ``y1 - y0`` directly."""
-        return torch.addcmul(self.square, self.twice, rho)
+        return torch.addcmul(self.t_squared, self.two_kappa_t, rho)
 
 
 def _rows(
     rho: Tensor, kappa: Tensor, tau: Tensor, shape: torch.Size
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Reshape rho to [rows, classes], kappa and tau to [classes] or [1]."""
-    if rho.shape == shape and rho.dim() == 2 and kappa.dim() == 1 and tau.dim() == 0:
-        return rho, kappa, tau.reshape(1)
-    classes = validation.broadcast(kappa.shape, tau.shape)
-    split = len(shape) - len(classes) if math.prod(classes) != 1 else len(shape)
-    rows, classes = math.prod(shape[:split]), shape[split:]
-    kappa, tau = (a.expand(classes) if a.numel() != 1 else a for a in (kappa, tau))
-    rho = rho.expand(shape).reshape(rows, math.prod(classes))
-    return rho, kappa.reshape(-1), tau.reshape(-1)
+    own = validation.broadcast(kappa.shape, tau.shape)
+    classes = shape[len(shape) - len(own) :] if own.numel() != 1 else torch.Size()
+    kappa, tau = (
+        a.reshape(-1) if a.numel() == 1 or a.shape == classes else a.expand(classes).reshape(-1)
+        for a in (kappa, tau)
+    )
+    if rho.shape != shape:
+        rho = rho.expand(shape)
+    # Not -1: there may be no rows.
+    return rho.reshape(shape.numel() // max(1, classes.numel()), classes.numel()), kappa, tau
 
 
 class ExactScorer:
@@ -124,9 +114,7 @@ class ExactScorer:
 
     def __init__(self, kappa: Tensor, tau: Tensor, p: int) -> None:
         self.tilt = Tilt(kappa, tau)
-        y0 = self.tilt.y0
-        closed = p == 3
-        self.lower = LowerInThree(y0) if closed else Lower(expansion(p / 2 - 1, kappa.dtype), y0)
+        self.lower = Lower(expansion(p / 2 - 1, kappa.dtype), self.tilt.y0)
         self.scale = kappa * self.tilt.t
 
     def __call__(self, rho: Tensor, slope: bool) -> tuple[Tensor, Tensor]:
@@ -136,39 +124,13 @@ class ExactScorer:
         return q, self.scale * r1 if slope else q.new_empty(0)
 
 
-def _scorer(kappa: Tensor, tau: Tensor, p: int, rows: int) -> Scorer:
-    """Build the exact score of the classes or, for many rows, the polynomial that equals it."""
-    degree = degree_for(kappa, tau, p, kappa.dtype)
-    if degree is None or rows * ROW_SHARE < degree + 2:
-        return ExactScorer(kappa, tau, p)
-    exact = ExactScorer(kappa.double(), tau.double(), p)
-    return ScorePolynomial(exact, max(kappa.numel(), tau.numel()), degree, kappa.dtype)
-
-
 def _by_chunks(
     rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool
 ) -> tuple[Tensor, Tensor]:
-    """Score rho [rows, classes] on the CPU, in chunks that fit the cache."""
-    size = chunks.CACHE_BYTES // rho.element_size() * torch.get_num_threads()
-    rows, columns = rho.shape
-    if compiled.available(rho, kappa, tau):
-        # A polynomial in rho is faster still, if its degree is small for the rows.
-        few = rho.numel() <= size or rows * ROW_SHARE < 4
-        if few or degree_for(kappa, tau, p, kappa.dtype) is None:
-            return compiled.score(rho, kappa, tau, p, slope)
-    elif rho.numel() <= size:
-        return ExactScorer(kappa, tau, p)(rho, slope)
-    q = torch.empty_like(rho)
-    slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
-    width = min(columns, size)
-    height = max(1, size // width)
-    for left in range(0, columns, width):
-        part = slice(left, left + width)
-        kappa_part, tau_part = (a[part] if len(a) > 1 else a for a in (kappa, tau))
-        score = _scorer(kappa_part, tau_part, p, rows)
-        for top in range(0, rows, height):
-            block = (slice(top, top + height), part)
-            q[block], slope_block = score(rho[block], slope)
-            if slope:
-                slopes[block] = slope_block
+    """Score rho [rows, classes] on a CPU by the expression, in chunks of rows that fit a cache."""
+    score = ExactScorer(kappa, tau, p)
+    row = rho.shape[1] * rho.element_size()
+    height = chunks.rows_per_chunk(row, chunks.CACHE_BYTES * torch.get_num_threads())
+    parts = [score(part, slope) for part in rho.split(height)]
+    q, slopes = (torch.cat(part) for part in zip(*parts, strict=True))
     return q, slopes

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from resultant._core.autograd import batched, elementwise, is_constant, signed
 from resultant._core.compensated import two_product
-from resultant.score._backends import OPERATORS, Tilt, evaluate, is_long, partials
+from resultant.score._backends import Tilt, evaluate, is_recurrent, partials
 from resultant.special import compiled
 from resultant.special.debye import expansion
 from resultant.special.differences import (
@@ -20,8 +20,8 @@ from resultant.special.differences import (
     phi_second_difference,
     ratio_difference,
 )
-from resultant.special.ratio import inner, ratio, rise, rise_step
-from resultant.special.slopes import direct_if_far, inner_ratio
+from resultant.special.ratio import inner, ratio, ratio_slope, ratio_slope_step
+from resultant.special.slopes import inner_ratio, unshifted_if_large
 
 
 def _score_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
@@ -48,13 +48,13 @@ class _Tilted:
         r"""Compute :math:`R(\tilde\kappa)/\tilde\kappa`, or its n-th derivative D."""
         return inner(self.nu, self.y1, n)
 
-    def rise(self) -> Tensor:
+    def ratio_slope(self) -> Tensor:
         r"""Compute :math:`R'(\tilde\kappa)`."""
-        return rise(self.nu, self.y1)
+        return ratio_slope(self.nu, self.y1)
 
-    def rise_step(self) -> Tensor:
+    def ratio_slope_step(self) -> Tensor:
         r"""Compute :math:`R'(\tilde\kappa) - R'(\kappa)`."""
-        return rise_step(self.nu, self.y0, self.y1, self.h.detach())
+        return ratio_slope_step(self.nu, self.y0, self.y1, self.h.detach())
 
 
 # Second derivatives of q in rho, kappa and t. With r and d = D r < 0 at the tilted end, each is a
@@ -66,57 +66,23 @@ def _rho_rho(a: _Tilted) -> Tensor:
 
 
 def _rho_kappa(a: _Tilted) -> Tensor:
-    return a.t * (a.rise() - a.t * (a.towards * a.r(1)))
+    return a.t * (a.ratio_slope() - a.t * (a.towards * a.r(1)))
 
 
 def _rho_t(a: _Tilted) -> Tensor:
-    return a.kappa * (a.rise() - a.kappa * (a.along * a.r(1)))
+    return a.kappa * (a.ratio_slope() - a.kappa * (a.along * a.r(1)))
 
 
 def _kappa_kappa(a: _Tilted) -> Tensor:
-    return a.rise_step() - a.t * (a.t * (a.sine * a.r(1)))
+    return a.ratio_slope_step() - a.t * (a.t * (a.sine * a.r(1)))
 
 
 def _kappa_t(a: _Tilted) -> Tensor:
-    return a.rho * a.rise() + a.scale * (a.sine * a.r(1))
+    return a.rho * a.ratio_slope() + a.scale * (a.sine * a.r(1))
 
 
 def _t_t(a: _Tilted) -> Tensor:
-    return a.rise() - a.kappa * (a.kappa * (a.sine * a.r(1)))
-
-
-# Values that torch.compile takes as one operation where their expression is long.
-_VALUES: list[Callable[..., Tensor]] = []
-
-
-def _one_operation(value: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    index = len(_VALUES)
-    _VALUES.append(value)
-
-    def call(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
-        if torch.compiler.is_compiling() and is_long(p, rho.dtype):
-            return torch.ops.resultant.score_derivative(rho, kappa, tau, p, index)
-        return value(rho, kappa, tau, p)
-
-    call.__name__ = value.__name__
-    return call
-
-
-OPERATORS.define(
-    "score_derivative(Tensor rho, Tensor kappa, Tensor tau, int p, int index) -> Tensor"
-)
-OPERATORS.impl(
-    "score_derivative",
-    lambda rho, kappa, tau, p, index: _VALUES[index](rho, kappa, tau, p),
-    "CompositeExplicitAutograd",
-)
-torch.library.register_fake(
-    "resultant::score_derivative",
-    lambda rho, kappa, tau, p, index: rho.new_empty(
-        torch.broadcast_shapes(rho.shape, kappa.shape, tau.shape)
-    ),
-    lib=OPERATORS,
-)
+    return a.ratio_slope() - a.kappa * (a.kappa * (a.sine * a.r(1)))
 
 
 def _partial(second: Callable[[_Tilted], Tensor], in_tau: bool = False) -> Callable[..., Tensor]:
@@ -126,7 +92,7 @@ def _partial(second: Callable[[_Tilted], Tensor], in_tau: bool = False) -> Calla
         value = second(_Tilted(rho, kappa, tau, p))
         return value / -(tau * tau) if in_tau else value
 
-    return _one_operation(partial)
+    return partial
 
 
 # Derivatives of the slope in rho, kappa and tau. Each mixed derivative is one function in either
@@ -135,7 +101,6 @@ SECONDS = (_partial(_rho_rho), _partial(_rho_kappa), _partial(_rho_t, in_tau=Tru
 _kappa_tau = _partial(_kappa_t, in_tau=True)
 
 
-@_one_operation
 def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     r"""dq/dkappa :math:`= R(\tilde\kappa)\,\partial\tilde\kappa/\partial\kappa - R(\kappa)`.
 
@@ -150,13 +115,13 @@ def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Ten
     y1, h = tilt.y1(rho), tilt.h(rho)
     x1 = y1.sqrt()
     along = kappa + tilt.t * rho
-    across = tilt.square * ((1 - rho) * (1 + rho))
+    across = tilt.t_squared * ((1 - rho) * (1 + rho))
     tiny = torch.finfo(rho.dtype).tiny
     gap = torch.where(along >= 0, across / (x1 + along.abs()).clamp_min(tiny), x1 - along)
     e = expansion(p / 2 - 1, rho.dtype)
     r1 = inner_ratio(e, y1)
     turn = r1 * gap
-    change = direct_if_far(
+    change = unshifted_if_large(
         lambda e: ratio_difference(e, kappa, x1, h), e, torch.minimum(tilt.y0, y1)
     )
     lead, rest = tilt.t * rho * r1, kappa * inner_ratio_difference(e, tilt.y0, y1, h)
@@ -165,11 +130,15 @@ def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Ten
 
 
 _concentration_slope = elementwise(
-    _concentration_value, SECONDS[1], _partial(_kappa_kappa), _kappa_tau, None
+    _concentration_value,
+    SECONDS[1],
+    _partial(_kappa_kappa),
+    _kappa_tau,
+    None,
+    long=is_recurrent,
 )
 
 
-@_one_operation
 def _temperature_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     r"""dq/dtau :math:`= -t^2 (t + \kappa\rho) R(\tilde\kappa)/\tilde\kappa`."""
     if compiled.available(rho, kappa, tau):
@@ -178,25 +147,25 @@ def _temperature_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tenso
     return -(a.t * a.t) * a.towards * a.r()
 
 
-@_one_operation
 def _tau_tau(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     a = _Tilted(rho, kappa, tau, p)
     return a.t * a.t * a.t * (a.t * _t_t(a) + 2 * a.towards * a.r())
 
 
-_temperature_slope = elementwise(_temperature_value, SECONDS[2], _kappa_tau, _tau_tau, None)
+_temperature_slope = elementwise(
+    _temperature_value, SECONDS[2], _kappa_tau, _tau_tau, None, long=is_recurrent
+)
 
 
-@_one_operation
 def _slope_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     if compiled.available(rho, kappa, tau):
         return evaluate(rho, kappa, tau, p, slope=True)[1]
     tilt = Tilt(kappa, tau)
     e = expansion(p / 2 - 1, rho.dtype)
-    return 0.5 * tilt.twice * inner_ratio(e, tilt.y1(rho.clamp(-1, 1)))
+    return 0.5 * tilt.two_kappa_t * inner_ratio(e, tilt.y1(rho.clamp(-1, 1)))
 
 
-slope = elementwise(_slope_value, *SECONDS, None)
+slope = elementwise(_slope_value, *SECONDS, None, long=is_recurrent)
 
 score = elementwise(_score_value, slope, _concentration_slope, _temperature_slope, None)
 
@@ -281,7 +250,7 @@ def _excess_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
 
 
 def _excess_kappa(a: _Tilted) -> Tensor:
-    return a.t * (a.rise_step() - a.t * (a.towards * a.r(1)))
+    return a.t * (a.ratio_slope_step() - a.t * (a.towards * a.r(1)))
 
 
 _excess = elementwise(
@@ -292,6 +261,7 @@ _excess = elementwise(
         SECONDS[2](rho, kappa, tau, p) + ratio(p / 2 - 1, kappa, 0) / (tau * tau)
     ),
     None,
+    long=is_recurrent,
 )
 
 
@@ -299,10 +269,10 @@ def _remainder_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     rho = rho.clamp(-1, 1)
     tilt = Tilt(kappa, tau)
     e = expansion(p / 2 - 1, rho.dtype)
-    middle = tilt.y0 + tilt.square  # the tilted square at rho = 0
-    bend = phi_second_difference(e, middle, tilt.y1(rho), tilt.twice * rho)
-    shift = inner_ratio_difference(e, tilt.y0, middle, tilt.square)
-    return 0.5 * tilt.twice * rho * shift + bend
+    middle = tilt.y0 + tilt.t_squared  # the tilted square at rho = 0
+    bend = phi_second_difference(e, middle, tilt.y1(rho), tilt.two_kappa_t * rho)
+    shift = inner_ratio_difference(e, tilt.y0, middle, tilt.t_squared)
+    return 0.5 * tilt.two_kappa_t * rho * shift + bend
 
 
 remainder = elementwise(
@@ -319,4 +289,5 @@ remainder = elementwise(
         + rho / (tau * tau) * ratio(p / 2 - 1, kappa, 0)
     ),
     None,
+    long=is_recurrent,
 )

@@ -29,7 +29,7 @@ from torch import Tensor
 from resultant._core import validation
 from resultant.score._backends import Tilt
 from resultant.score._derivatives import remainder, score, score_and_slope, slope
-from resultant.score.arguments import score_arguments, small_call, validated_arguments
+from resultant.score.arguments import validated_arguments
 from resultant.special.debye import Number
 from resultant.special.ratio import inner, ratio
 
@@ -83,10 +83,11 @@ def vmf_score(
         >>> vmf_score(0.5, 10.0, 0.1, 128)
         tensor(0.7721, dtype=torch.float64)
     """
-    small = small_call(rho, kappa, tau, p, validate_args, slope=False)
-    return (
-        small[0] if small else _typed_score(*validated_arguments(rho, kappa, tau, p, validate_args))
-    )
+    arguments, p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
+    if any(a.requires_grad for a in arguments):
+        # One pass for the score and the slope, which the backward pass needs.
+        return score_and_slope(*arguments, p)[0].to(dtype)
+    return score(*arguments, p).to(dtype)
 
 
 def vmf_score_slope(
@@ -114,10 +115,8 @@ def vmf_score_slope(
         >>> vmf_score_slope(0.5, 10.0, 0.1, 128)
         tensor(0.7676, dtype=torch.float64)
     """
-    small = small_call(rho, kappa, tau, p, validate_args, slope=True)
-    return (
-        small[1] if small else _typed_slope(*validated_arguments(rho, kappa, tau, p, validate_args))
-    )
+    arguments, p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
+    return slope(*arguments, p).to(dtype)
 
 
 def vmf_score_and_slope(
@@ -143,36 +142,7 @@ def vmf_score_and_slope(
         >>> vmf_score_and_slope(0.5, 10.0, 0.1, 128)
         (tensor(0.7721, dtype=torch.float64), tensor(0.7676, dtype=torch.float64))
     """
-    small = small_call(rho, kappa, tau, p, validate_args, slope=True)
-    return small or _typed_both(*validated_arguments(rho, kappa, tau, p, validate_args))
-
-
-def exact_score(rho: Number, kappa: Number, tau: Number, p: int) -> Tensor:
-    """Compute `vmf_score` without checking values."""
-    return _typed_score(*score_arguments(rho, kappa, tau, p))
-
-
-def exact_slope(rho: Number, kappa: Number, tau: Number, p: int) -> Tensor:
-    """Compute `vmf_score_slope` without checking values."""
-    return _typed_slope(*score_arguments(rho, kappa, tau, p))
-
-
-def exact_score_and_slope(rho: Number, kappa: Number, tau: Number, p: int) -> tuple[Tensor, Tensor]:
-    """Compute `vmf_score_and_slope` without checking values."""
-    return _typed_both(*score_arguments(rho, kappa, tau, p))
-
-
-def _typed_score(arguments: list[Tensor], p: int, dtype: torch.dtype) -> Tensor:
-    if any(a.requires_grad for a in arguments):
-        return score_and_slope(*arguments, p)[0].to(dtype)
-    return score(*arguments, p).to(dtype)
-
-
-def _typed_slope(arguments: list[Tensor], p: int, dtype: torch.dtype) -> Tensor:
-    return slope(*arguments, p).to(dtype)
-
-
-def _typed_both(arguments: list[Tensor], p: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    arguments, p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
     q, slopes = score_and_slope(*arguments, p)
     return q.to(dtype), slopes.to(dtype)
 

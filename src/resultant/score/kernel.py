@@ -139,9 +139,9 @@ def clamp(rho):
 @triton.jit
 def difference(
     rho,
-    twice,
-    least,
-    square,
+    two_kappa_t,
+    gap_squared,
+    t_squared,
     y0,
     s0,
     w0,
@@ -156,8 +156,8 @@ def difference(
 ):
     """q, and r at the tilted end if RATIO; SMALL promises -1/4 <= ds/s0 <= 1/2."""
     rho = clamp(rho)
-    y1 = least + twice * (1 + rho)
-    h = square + twice * rho
+    y1 = gap_squared + two_kappa_t * (1 + rho)
+    h = t_squared + two_kappa_t * rho
     s1, w1 = _roots(y1 + A * A)
     u0 = A * w0
     u1 = A * w1
@@ -195,29 +195,9 @@ def difference(
                 logs += tl.log(product)
                 product = tl.full(q.shape, 1.0, q.dtype)
         near = tl.abs(excess) < 0.5
-        far = logs + tl.log(product)
-        q -= tl.where(near, _log1p(tl.where(near, excess, 0.0), P, False), far)
+        apart = logs + tl.log(product)
+        q -= tl.where(near, _log1p(tl.where(near, excess, 0.0), P, False), apart)
     return q, r1
-
-
-@triton.jit
-def ratio_at(x, A: tl.constexpr, HALF: tl.constexpr):
-    """s, 1/s, 1/(nu + s) and r for x = s^2."""
-    s, w = _roots(x)
-    g = _reciprocal(s + A)
-    return s, w, g, g - _horner(HALF, A * w) * w * w
-
-
-@triton.jit
-def ratio_difference(x, h, lower, A: tl.constexpr, HALF: tl.constexpr):
-    """r at x = s^2 less r at x - h, whose `ratio_at` is ``lower``."""
-    s1, w1, g1, r1 = ratio_at(x, A, HALF)
-    s0, w0, g0, r0 = lower
-    if x.dtype != tl.float32:
-        return r1 - r0  # precise enough
-    u0, ds = A * w0, h * _reciprocal(s0 + s1)
-    de = -u0 * ds * w1 * _divided_difference(HALF, u0, A * w1)
-    return w1 * w1 * (_horner(HALF, u0) * h * w0 * w0 - de) - ds * g0 * g1
 
 
 @triton.jit
@@ -227,14 +207,14 @@ def tilt(kappa, tau, A: tl.constexpr):
     # t + t_rest is 1/tau to twice the precision.
     t = 1 / tau
     t_rest = tl.fma(-tau, t, tl.full(tau.shape, 1.0, tau.dtype)) * t
-    twice = 2 * tl.fma(kappa, t, kappa * t_rest)
-    apart = (kappa - t) - t_rest
-    least, square, y0, scale = apart * apart, t * t, kappa * kappa, 0.5 * twice
+    two_kappa_t = 2 * tl.fma(kappa, t, kappa * t_rest)
+    gap = (kappa - t) - t_rest
+    gap_squared, t_squared, y0, scale = gap * gap, t * t, kappa * kappa, 0.5 * two_kappa_t
     s0, w0 = _roots(y0 + A * A)
     g0 = 1 / (s0 + A)
     lower, upper = 0.5625 * (y0 + A * A), 2.25 * (y0 + A * A)
-    steady = (y0 + square + twice + A * A <= upper) & (least + A * A >= lower)
-    return twice, least, square, y0, s0, w0, g0, scale, steady
+    steady = (y0 + t_squared + two_kappa_t + A * A <= upper) & (gap_squared + A * A >= lower)
+    return two_kappa_t, gap_squared, t_squared, y0, s0, w0, g0, scale, steady
 
 
 @cache

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -30,17 +28,19 @@ def temperature_range(dtype: torch.dtype) -> tuple[float, float]:
     return (2.0**-46, 2.0**499) if dtype == torch.float64 else (2.0**-17, 2.0**100)
 
 
+def require_within(
+    name: str, a: Number, low: float, high: float, rule: str, dtype: torch.dtype
+) -> None:
+    """Raise unless ``low <= a <= high``, the limits in ``dtype`` of what the ``rule`` names."""
+    if not validation.is_inside(a, low, high):
+        require_in_range(name, a, 0.0, rule=rule, open_low=low > 0)
+        require_in_range(name, a, low, rule=f">= {low:g} in {dtype}")
+        require_in_range(name, a, low, high, rule=f"<= {high:g} in {dtype}")
+
+
 def require_comparable(name: str, tau: Number, dtype: torch.dtype) -> None:
     """Raise unless scores in ``dtype`` can be compared at ``tau``; reads the values of ``tau``."""
-    least, most = temperature_range(dtype)
-    finite, low, high = "> 0 and finite", f">= {least:g} in {dtype}", f"<= {most:g} in {dtype}"
-    if isinstance(tau, Tensor):
-        require_in_range(name, tau, 0.0, rule=finite, open_low=True)
-        require_in_range(name, tau, least, rule=low)
-        require_in_range(name, tau, least, most, rule=high)
-    elif not least <= tau <= most:
-        rule = finite if not 0 < tau < math.inf else low if tau < least else high
-        raise ValueError(f"expected {name} {rule}, got {tau:g}")
+    require_within(name, tau, *temperature_range(dtype), "> 0 and finite", dtype)
 
 
 def require_temperature(

@@ -1,9 +1,8 @@
 """Bessel functions: the ratio, its inverse, its integral, and log I.
 
 `compiled` is the kernel for CPUs. `debye` holds the expansion, `slopes` the ratio and its
-derivatives at one argument, `differences` their differences without cancellation, `three` those in
-three dimensions in closed form, `ratio` and `log_i` the functions with derivatives, `bessel` the
-public ones.
+derivatives at one argument, `differences` their differences without cancellation, `ratio` and
+`log_i` the functions with derivatives, `bessel` the public ones.
 """
 
 from resultant.special.bessel import (

@@ -22,39 +22,27 @@
 #endif
 #define EXPORT CLONES __attribute__((visibility("default")))
 
-#define EACH_OF(n) _Pragma("omp simd") for (int i = 0; i < n; i++)
-#define EACH EACH_OF(B)
-#ifdef __aarch64__
-#define PART (B / 2)
-#else
-#define PART B
-#endif
+#define EACH _Pragma("omp simd") for (int i = 0; i < B; i++)
 #define MOST_TERMS 44
-#define MOST_POWERS 16
 
 /* One expansion of `debye`, as `compiled.py` lays it out. Every coefficient is repeated B times: a
    vector of equal elements is loaded faster than it is made. */
 typedef const T (*Table)[B];
 typedef struct {
-    T nu, a, scale, far, largest;
-    int n, shift, powers;
+    T nu, a, scale, large;
+    int n, shift;
     const T *steps;
-    Table log, e1, e2, e3, p, q, p_above, q_above;
+    Table log, e1, e2, e3;
 } Expansion;
 
 INLINE Expansion read(const T *data) {
-    Expansion e = {.nu = data[0], .a = data[1], .scale = data[2], .far = data[3],
-                   .largest = data[4], .n = (int)data[5], .shift = (int)data[6],
-                   .powers = (int)data[7]};
-    e.steps = data + 8;
+    Expansion e = {.nu = data[0], .a = data[1], .scale = data[2], .large = data[3],
+                   .n = (int)data[4], .shift = (int)data[5]};
+    e.steps = data + 6;
     e.log = (Table)(e.steps + e.shift);
     e.e1 = e.log + e.n;
     e.e2 = e.e1 + e.n;
     e.e3 = e.e2 + e.n;
-    e.p = e.e3 + e.n;
-    e.q = e.p + e.powers;
-    e.p_above = e.q + e.powers;
-    e.q_above = e.p_above + e.powers;
     return e;
 }
 
@@ -88,29 +76,16 @@ INLINE void quotient(T (*c0)[B], T *at0, Table c, int n, const T *u0) {
     EACH at0[i] = sum[i] * u0[i] + c[0][i];
 }
 
-/* The value of that polynomial at u1, for a u0 that is used once, in registers: these suffice for
-   PART elements. The sums a, b and t change places, so that no sum is copied. */
+/* The value of that polynomial at u1, for a u0 that is used once, and P(u0). */
 INLINE void divided(T *bend, T *at0, Table c, int n, const T *u0, const T *u1) {
-    for (int j = 0; j < B; j += PART) {
-        T a[PART], b[PART], t[PART], x0[PART], x1[PART];
-        const int first = n % 3;
-        EACH_OF(PART) {
-            x0[i] = u0[j + i];
-            x1[i] = u1[j + i];
-            t[i] = first == 2 ? c[n - 1][i] : 0;
-            a[i] = first == 0 ? 0 : first == 1 ? c[n - 1][i] : t[i] * x0[i] + c[n - 2][i];
-        }
-        for (int k = n - 1 - first; k >= 2; k -= 3) {
-            EACH_OF(PART) b[i] = a[i] * x0[i] + c[k][i];
-            EACH_OF(PART) a[i] = t[i] * x1[i] + a[i];
-            EACH_OF(PART) t[i] = b[i] * x0[i] + c[k - 1][i];
-            EACH_OF(PART) b[i] = a[i] * x1[i] + b[i];
-            EACH_OF(PART) a[i] = t[i] * x0[i] + c[k - 2][i];
-            EACH_OF(PART) t[i] = b[i] * x1[i] + t[i];
-        }
-        EACH_OF(PART) at0[j + i] = a[i];
-        EACH_OF(PART) bend[j + i] = t[i];
+    T sum[B], total[B];
+    EACH sum[i] = total[i] = 0;
+    for (int k = n - 1; k >= 1; k--) {
+        EACH sum[i] = sum[i] * u0[i] + c[k][i];
+        EACH total[i] = total[i] * u1[i] + sum[i];
     }
+    EACH at0[i] = sum[i] * u0[i] + c[0][i];
+    EACH bend[i] = total[i];
 }
 
 INLINE U bits(T x) {
@@ -187,20 +162,11 @@ INLINE T log_at(T x) {
     return x > 0 && x <= LARGEST ? value + (inner ? 0 : shift * (T)0.69314718055994531) : ends;
 }
 
-/* r = I_{nu+1}/(x I_nu) obeys r_{j-1} = 1/(2j + y r_j). With r_j = D_{j+1}/D_j this is the linear
-   recurrence D_{j-1} = 2j D_j + y D_{j+1}, whose solution is D = P(y) + y r Q(y), with r at the
-   order of the expansion and polynomials of positive coefficients (Lommel's, for I): no division,
-   no cancellation. Phi at nu is phi at the order of the expansion plus log(D). */
-
 /* The lower end of differences of phi, `differences.Lower`. */
 typedef struct {
     T y[B], s[B], w[B], g[B], u[B], share[B];
     T log[MOST_TERMS][B];
-    /* Where the order is shifted. */
-    T half[B], r[B], e1[MOST_TERMS][B];
-    /* 1/D, and the quotients of its polynomials; where y is not too large. */
-    T d[B], p[MOST_POWERS][B], q[MOST_POWERS][B];
-    int direct;
+    T half[B], e1[MOST_TERMS][B]; /* where the order is shifted */
 } Lower;
 
 INLINE int any_above(const T *y, T least) {
@@ -215,12 +181,6 @@ INLINE int all_above(const T *y, T least) {
     return !below;
 }
 
-INLINE int all_below(const T *y, T most) {
-    int above = 0;
-    for (int i = 0; i < B; i++) above |= !(y[i] <= most);
-    return !above;
-}
-
 INLINE void lower_point(Lower *l, const Expansion *e, const T *y) {
     const T a = e->a, scale = e->scale;
     EACH {
@@ -232,20 +192,13 @@ INLINE void lower_point(Lower *l, const Expansion *e, const T *y) {
         l->u[i] = scale * l->w[i];
         l->share[i] = l->s[i] * l->g[i];
     }
-    l->direct = e->shift && all_below(y, e->largest);
 }
 
 /* What the differences from one lower end to many others share. */
 INLINE void lower_quotients(Lower *l, const Expansion *e) {
-    T unused[B], p0[B], q0[B];
+    T unused[B];
     quotient(l->log, unused, e->log, e->n, l->u);
-    if (!e->shift) return;
-    quotient(l->e1, l->half, e->e1, e->n, l->u);
-    EACH l->r[i] = l->g[i] - l->half[i] * l->w[i] * l->w[i];
-    if (!l->direct) return;
-    quotient(l->p, p0, e->p, e->powers, l->y);
-    quotient(l->q, q0, e->q, e->powers, l->y);
-    EACH l->d[i] = 1 / (p0[i] + l->y[i] * l->r[i] * q0[i]);
+    if (e->shift) quotient(l->e1, l->half, e->e1, e->n, l->u);
 }
 
 /* Parts of phi(y1) - phi(y0), for h = y1 - y0. */
@@ -253,42 +206,41 @@ typedef struct {
     T ds[B], s[B];
     T x[B], log[B];       /* ds/(a + s0), and log(1 + x) */
     T corrections[B];     /* the difference of L - log(s)/2 */
-    T down[B];            /* the difference of log(D), from the order of the expansion to nu */
+    T down[B];            /* the difference of phi at nu and at the order of the expansion */
     T r[B];               /* r at y1 */
 } Step;
 
-/* The differences of log(D) and r by the recurrence itself, where powers of y might overflow. */
-INLINE void recur(Step *t, const Expansion *e, const Lower *l, const T *y1, const T *h,
-                        T *r1, T *dr) {
-    T r0[B], excess[B], product[B], logs[B];
-    EACH {
-        r0[i] = l->r[i];
-        excess[i] = logs[i] = 0;
-        product[i] = 1;
-    }
+/* The recurrence r_{j-1} = 1/(2j + y r_j) at both ends, from the order of the expansion down to nu;
+   `differences.Lower.down`. */
+INLINE void recur(Step *t, const Expansion *e, const T *y0, T *r0, const T *y1, T *dr,
+                  const T *h) {
+    T excess[B], product[MOST_PRODUCTS][B], *r1 = t->r;
+    EACH excess[i] = 0;
     for (int j = 0; j < e->shift; j++) {
         const T step = e->steps[j];
+        T *const part = product[j / FACTORS];
+        if (j % FACTORS == 0) EACH part[i] = 1;
         EACH {
-            const T f0 = step + l->y[i] * r0[i], df = h[i] * r1[i] + l->y[i] * dr[i];
-            r0[i] = 1 / f0;
-            r1[i] = 1 / (step + y1[i] * r1[i]);
-            const T growth = -df * r1[i];
-            dr[i] = growth * r0[i];
+            const T f0 = step + y0[i] * r0[i], f1 = step + y1[i] * r1[i];
+            const T both = 1 / (f0 * f1), change = h[i] * r1[i] + y0[i] * dr[i];
+            r0[i] = f1 * both;
+            r1[i] = f0 * both;
+            dr[i] = -change * both;
+            const T growth = -change * r1[i];
             excess[i] += growth + excess[i] * growth;
-            product[i] *= f0 * r1[i];
+            part[i] *= f0 * r1[i];
         }
-        if (j % 4 == 3) {
-            EACH {
-                logs[i] += log_at(product[i]);
-                product[i] = 1;
-            }
-        }
+    }
+    T apart[B];
+    int far = 0;
+    EACH apart[i] = 0;
+    for (int i = 0; i < B; i++) far |= !(FABS(excess[i]) < (T)0.5);
+    for (int k = 0; far && k * FACTORS < e->shift; k++) {
+        EACH apart[i] += log_at(product[k][i]);
     }
     EACH {
         const int near = FABS(excess[i]) < (T)0.5;
-        const T small = log1p_at(near ? excess[i] : 0);
-        t->down[i] = -(near ? small : logs[i] + log_at(product[i]));
-        t->r[i] = r1[i];
+        t->down[i] = -(near ? log1p_at(near ? excess[i] : 0) : apart[i]);
     }
 }
 
@@ -299,13 +251,13 @@ INLINE void difference(Step *t, const Expansion *e, Lower *l, const T *y1, const
     const T a = e->a, scale = e->scale;
     T w[B], g[B], u[B], bend[B], unused[B], inverse[B];
     EACH {
-        const T s = SQRT(y1[i] + a * a), sum = l->s[i] + s, rise = 1 + s * l->w[i];
-        /* One division for 1/s, 1/(s + a) and 1/sum, which is 1/(s0 rise); a wide step would
+        const T s = SQRT(y1[i] + a * a), sum = l->s[i] + s, growth = 1 + s * l->w[i];
+        /* One division for 1/s, 1/(s + a) and 1/sum, which is 1/(s0 growth); a wide step would
            overflow. */
-        const T all = 1 / (wide ? s * (s + a) : s * (s + a) * rise);
+        const T all = 1 / (wide ? s * (s + a) : s * (s + a) * growth);
         t->s[i] = s;
-        w[i] = wide ? (s + a) * all : (s + a) * rise * all;
-        g[i] = wide ? s * all : s * rise * all;
+        w[i] = wide ? (s + a) * all : (s + a) * growth * all;
+        g[i] = wide ? s * all : s * growth * all;
         u[i] = scale * w[i];
         inverse[i] = wide ? 1 / sum : s * (s + a) * all * l->w[i];
         const T ds = h[i] * inverse[i];
@@ -329,70 +281,22 @@ INLINE void difference(Step *t, const Expansion *e, Lower *l, const T *y1, const
     log_sums(t->log, &near);
     log_sums(log_root, &root);
     EACH t->corrections[i] = (T)-0.5 * log_root[i] - step[i] * u[i] * bend[i];
+    EACH t->down[i] = 0;
     if (!e->shift) {
         if (!ratio) return;
         horner(bend, e->e1, e->n, u);
         EACH t->r[i] = g[i] - bend[i] * w[i] * w[i];
         return;
     }
-    T dr[B]; /* the difference of r, divided by h */
-    if (stored) {
-        horner(bend, (Table)l->e1, e->n - 1, u);
-    } else {
-        divided(bend, l->half, e->e1, e->n, l->u, u);
-        EACH l->r[i] = l->g[i] - l->half[i] * l->w[i] * l->w[i];
-    }
+    T r0[B], dr[B];
+    if (stored) horner(bend, (Table)l->e1, e->n - 1, u);
+    else divided(bend, l->half, e->e1, e->n, l->u, u);
     EACH {
-        const T square = w[i] * w[i], de = -l->u[i] * inverse[i] * w[i] * bend[i];
+        const T square = w[i] * w[i], de = -l->u[i] * t->ds[i] * w[i] * bend[i];
         const T half = l->half[i] + (u[i] - l->u[i]) * bend[i];
+        r0[i] = l->g[i] - l->half[i] * l->w[i] * l->w[i];
         t->r[i] = g[i] - half * square;
-        dr[i] = square * (l->half[i] * l->w[i] * l->w[i] - de) - inverse[i] * l->g[i] * g[i];
+        dr[i] = square * (l->half[i] * h[i] * l->w[i] * l->w[i] - de) - t->ds[i] * l->g[i] * g[i];
     }
-    if (!l->direct || !all_below(y1, e->largest)) {
-        EACH dr[i] *= h[i];
-        recur(t, e, l, y1, h, t->r, dr);
-        return;
-    }
-    T p1[B], q1[B], dp[B], dq[B], p2[B], q2[B], rest[B];
-    horner(p1, e->p, e->powers, y1);
-    horner(q1, e->q, e->powers, y1);
-    if (stored) {
-        horner(dp, (Table)l->p, e->powers - 1, y1);
-        horner(dq, (Table)l->q, e->powers - 1, y1);
-    } else {
-        T p0[B], q0[B];
-        divided(dp, p0, e->p, e->powers, l->y, y1);
-        divided(dq, q0, e->q, e->powers, l->y, y1);
-        EACH l->d[i] = 1 / (p0[i] + l->y[i] * l->r[i] * q0[i]);
-    }
-    horner(p2, e->p_above, e->powers, y1);
-    horner(q2, e->q_above, e->powers, y1);
-    EACH {
-        const T y0 = l->y[i], r1 = t->r[i], y1r1 = y1[i] * r1, d1 = p1[i] + y1r1 * q1[i];
-        const T slope = dp[i] + q1[i] * (r1 + y0 * dr[i]) + y0 * l->r[i] * dq[i];
-        const T growth = (y1[i] - y0) * slope * l->d[i];
-        const T whole = d1 * l->d[i];
-        const int is_near = FABS(growth) < (T)0.5;
-        const T f = fraction(is_near ? growth : whole, is_near, is_near ? 1 + growth : whole,
-                             &near.exponent[i]);
-        const T both = 1 / ((2 + f) * d1);
-        near.f[i] = f;
-        near.z[i] = f * (d1 * both);
-        t->r[i] = (p2[i] + y1r1 * q2[i]) * ((2 + f) * both);
-        /* D is a high power of y, so that the rounding of y1 matters, unless y1 is far below y0.
-           The end is y0 + h = sum + lost; log(D) rises by half the difference of the two r. */
-        const T sum = y0 + h[i], part = sum - y0;
-        const T lost = (y0 - (sum - part)) + (h[i] - part);
-        const T miss = y1[i] > (T)0.25 * y0 ? (sum - y1[i]) + lost : 0;
-        rest[i] = (T)0.5 * miss * (t->r[i] - r1);
-    }
-    log_sums(t->down, &near);
-    EACH t->down[i] += rest[i];
-}
-
-/* 1 if all elements are in [low, high], else 0. */
-EXPORT int64_t EXPORTED(inside)(const T *x, int64_t count, double low, double high) {
-    int64_t outside = 0;
-    for (int64_t i = 0; i < count; i++) outside |= !(x[i] >= low && x[i] <= high);
-    return !outside;
+    recur(t, e, l->y, r0, y1, dr, h);
 }

@@ -44,17 +44,17 @@ INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x) {
     }
 }
 
-/* By the expansion or, for s well above its smallest order, by the one at nu itself, `direct`. */
-INLINE void slopes_at(Slopes *out, const Expansion *e, const Expansion *direct, const T *x) {
+/* By the expansion or, for s well above its smallest order, by the one at nu itself, `unshifted`. */
+INLINE void slopes_at(Slopes *out, const Expansion *e, const Expansion *unshifted, const T *x) {
     T square[B];
     EACH square[i] = x[i] * x[i] + e->nu * e->nu;
-    const int first = e->shift && all_above(square, e->far);
-    const int last = e->shift && any_above(square, e->far);
+    const int first = e->shift && all_above(square, e->large);
+    const int last = e->shift && any_above(square, e->large);
     for (int far = first; far <= last; far++) {
         Slopes at;
-        slopes_by(&at, far ? direct : e, x);
+        slopes_by(&at, far ? unshifted : e, x);
         EACH {
-            const int chosen = far == first || square[i] >= e->far;
+            const int chosen = far == first || square[i] >= e->large;
             out->r[i] = chosen ? at.r[i] : out->r[i];
             out->complement[i] = chosen ? at.complement[i] : out->complement[i];
             out->first[i] = chosen ? at.first[i] : out->first[i];
@@ -70,9 +70,9 @@ INLINE void bounded(T *to, const T *x) {
 }
 
 /* R (kind 0), R' (1), R'' (2) or 1 - R (3). */
-EXPORT void EXPORTED(ratio)(const T *expansion, const T *direct_expansion, const T *x, T *out,
+EXPORT void EXPORTED(ratio)(const T *expansion, const T *unshifted_expansion, const T *x, T *out,
                             int64_t count, int64_t kind) {
-    const Expansion e = read(expansion), direct = read(direct_expansion);
+    const Expansion e = read(expansion), unshifted = read(unshifted_expansion);
     for (int64_t first = 0; first < count; first += B) {
         T room[B], at[B], result[B];
         bounded(at, block(room, x + first, 1, count - first));
@@ -92,7 +92,7 @@ EXPORT void EXPORTED(ratio)(const T *expansion, const T *direct_expansion, const
             EACH result[i] = result[i] > 1 ? 1 : result[i] < -1 ? -1 : result[i];
         } else {
             Slopes slopes;
-            slopes_at(&slopes, &e, &direct, at);
+            slopes_at(&slopes, &e, &unshifted, at);
             if (kind == 1) EACH result[i] = slopes.first[i];
             if (kind == 2) EACH result[i] = at[i] * slopes.second[i];
             if (kind == 3) EACH result[i] = slopes.complement[i];
@@ -103,9 +103,9 @@ EXPORT void EXPORTED(ratio)(const T *expansion, const T *direct_expansion, const
 
 /* The x with R(x) = r, given r or, if `complement`, 1 - r, by Halley's steps from the start of
    Banerjee et al. */
-EXPORT void EXPORTED(inverse)(const T *expansion, const T *direct_expansion, const T *given,
+EXPORT void EXPORTED(inverse)(const T *expansion, const T *unshifted_expansion, const T *given,
                               T *out, int64_t count, int64_t steps, int64_t complement) {
-    const Expansion e = read(expansion), direct = read(direct_expansion);
+    const Expansion e = read(expansion), unshifted = read(unshifted_expansion);
     const T p = 2 * e.nu + 2;
     for (int64_t first = 0; first < count; first += B) {
         T room[B], length[B], rest[B], start[B], x[B], at[B];
@@ -119,7 +119,7 @@ EXPORT void EXPORTED(inverse)(const T *expansion, const T *direct_expansion, con
         for (int64_t step = 0; step < steps; step++) {
             Slopes slopes;
             bounded(at, x);
-            slopes_at(&slopes, &e, &direct, at);
+            slopes_at(&slopes, &e, &unshifted, at);
             EACH {
                 /* Near one the digits are in 1 - r. */
                 const T miss = length[i] < (T)0.5 ? at[i] * slopes.r[i] - length[i]
@@ -136,15 +136,16 @@ EXPORT void EXPORTED(inverse)(const T *expansion, const T *direct_expansion, con
     }
 }
 
-/* The rise of phi from x0 to x1, and the amount by which x1 - x0 exceeds it. At a small order the
-   path has two legs, which meet in the corner: beyond it the recurrence would lose digits. */
-INLINE void path(T *rise, T *shortfall, const Expansion *e, const Expansion *direct, const T *x0,
-                 const T *x1) {
-    const T corner = e->shift ? SQRT(e->far - e->nu * e->nu) : (T)INFINITY;
+/* The integrals of R and of 1 - R from x0 to x1, of which the first is phi(x1) - phi(x0). At a
+   small order the path has two legs, which meet in the corner: beyond it the recurrence would lose
+   digits. */
+INLINE void integrals(T *ratio, T *complement, const Expansion *e, const Expansion *unshifted,
+                      const T *x0, const T *x1) {
+    const T corner = e->shift ? SQRT(e->large - e->nu * e->nu) : (T)INFINITY;
     const int legs = any_above(x0, corner) || any_above(x1, corner) ? 2 : 1;
-    EACH rise[i] = shortfall[i] = 0;
+    EACH ratio[i] = complement[i] = 0;
     for (int leg = 0; leg < legs; leg++) {
-        const Expansion *by = leg ? direct : e;
+        const Expansion *by = leg ? unshifted : e;
         T a[B], b[B], y0[B], y1[B], h[B];
         Lower lower;
         Step step;
@@ -157,37 +158,35 @@ INLINE void path(T *rise, T *shortfall, const Expansion *e, const Expansion *dir
         }
         lower_point(&lower, by, y0);
         difference(&step, by, &lower, y1, h, 0, 0, 1);
-        if (!by->shift) EACH step.down[i] = 0;
         EACH {
             const T lag = (by->a / (lower.s[i] + a[i])) * (by->a / (step.s[i] + b[i]));
             const T others = step.corrections[i] + by->a * (step.x[i] - step.log[i]);
-            rise[i] += others + step.ds[i] * lower.share[i] + step.down[i];
-            shortfall[i] += lag * ((b[i] - a[i]) + step.ds[i]) - step.corrections[i]
-                            + by->a * step.log[i] - step.down[i];
+            ratio[i] += others + step.ds[i] * lower.share[i] + step.down[i];
+            complement[i] += lag * ((b[i] - a[i]) + step.ds[i]) - step.corrections[i]
+                             + by->a * step.log[i] - step.down[i];
         }
     }
 }
 
-/* phi(x1) - phi(x0) (kind 0), x1 - x0 less that (1), or x1 R(x1) less that (2); x0 has the given
-   step. */
-EXPORT void EXPORTED(step)(const T *expansion, const T *direct_expansion, const T *x0, const T *x1,
-                           T *out, int64_t count, int64_t x0_step, int64_t kind) {
-    const Expansion e = read(expansion), direct = read(direct_expansion);
+/* The integral of R from x0 to x1 (kind 0), that of 1 - R (1), or x1 R(x1) less the first (2). */
+EXPORT void EXPORTED(step)(const T *expansion, const T *unshifted_expansion, const T *x0,
+                           const T *x1, T *out, int64_t count, int64_t kind) {
+    const Expansion e = read(expansion), unshifted = read(unshifted_expansion);
     for (int64_t first = 0; first < count; first += B) {
-        T room[B], other[B], rise[B], shortfall[B];
-        const T *from = block(room, x0 + x0_step * first, x0_step, count - first);
+        T room[B], other[B], ratio[B], complement[B];
+        const T *from = block(room, x0 + first, 1, count - first);
         const T *to = block(other, x1 + first, 1, count - first);
-        path(rise, shortfall, &e, &direct, from, to);
+        integrals(ratio, complement, &e, &unshifted, from, to);
         if (kind == 2) {
             Slopes at;
-            slopes_at(&at, &e, &direct, to);
+            slopes_at(&at, &e, &unshifted, to);
             /* Of two differences the one whose terms do not cancel. */
             EACH {
-                const T gap = at.complement[i], small = to[i] * to[i] * at.r[i] - rise[i];
-                rise[i] = gap > (T)0.5 ? small : shortfall[i] - to[i] * gap;
+                const T gap = at.complement[i], small = to[i] * to[i] * at.r[i] - ratio[i];
+                ratio[i] = gap > (T)0.5 ? small : complement[i] - to[i] * gap;
             }
         }
-        store(out + first, kind == 1 ? shortfall : rise, count - first);
+        store(out + first, kind == 1 ? complement : ratio, count - first);
     }
 }
 
@@ -261,9 +260,9 @@ INLINE void log_scaled(T *total, const Expansion *e, const T *x) {
 
 /* log I or, if `scaled`, log I - x. `zero` holds log I_0(x)/x^2 on [0, 1]; `limit` bounds x such
    that powers of the recurrence are finite. */
-EXPORT void EXPORTED(log)(const T *expansion, const T *direct_expansion, const T *x, T *out,
+EXPORT void EXPORTED(log)(const T *expansion, const T *unshifted_expansion, const T *x, T *out,
                           int64_t count, int64_t scaled, const T *zero, int64_t zeros) {
-    const Expansion e = read(expansion), direct = read(direct_expansion);
+    const Expansion e = read(expansion), unshifted = read(unshifted_expansion);
     const T most = e.a * (T)ZERO * LARGEST_ROOT, limit = most < ROOT_LARGEST ? most : ROOT_LARGEST;
     for (int64_t first = 0; first < count; first += B) {
         T room[B], result[B], beyond[B], square[B];
@@ -276,9 +275,9 @@ EXPORT void EXPORTED(log)(const T *expansion, const T *direct_expansion, const T
                 bounded(square, at);
                 EACH square[i] = square[i] * square[i] + e.nu * e.nu;
                 EACH result[i] -= at[i];
-                if (any_above(square, e.far)) {
-                    log_scaled(beyond, &direct, at);
-                    EACH result[i] = square[i] >= e.far ? beyond[i] : result[i];
+                if (any_above(square, e.large)) {
+                    log_scaled(beyond, &unshifted, at);
+                    EACH result[i] = square[i] >= e.large ? beyond[i] : result[i];
                 }
             }
         }
@@ -292,30 +291,4 @@ EXPORT void EXPORTED(log)(const T *expansion, const T *direct_expansion, const T
         }
         store(out + first, result, count - first);
     }
-}
-
-void resultant_step_f64(const double *, const double *, const double *, const double *, double *,
-                        int64_t, int64_t, int64_t);
-
-/* Log densities peak - kappa |x - loc|^2/2 of x [count, p], with the log of the peak in double
-   precision. Returns 0 if the length of a row is not within the tolerance of one, else 1. */
-EXPORT int64_t EXPORTED(density)(const double *expansion, const double *direct_expansion,
-                                 const T *x, const T *loc, const T *concentration, T *out,
-                                 int64_t count, int64_t p, double log_area, double tolerance) {
-    const double zero = 0, kappa = *concentration;
-    double peak;
-    resultant_step_f64(expansion, direct_expansion, &zero, &kappa, &peak, 1, 0, 1);
-    for (int64_t row = 0; row < count; row++) {
-        double chord = 0, square = 0;
-        const T *at = x + row * p;
-#pragma omp simd reduction(+ : chord, square)
-        for (int64_t i = 0; i < p; i++) {
-            const double value = at[i], d = value - loc[i];
-            chord += d * d;
-            square += value * value;
-        }
-        if (!(fabs(sqrt(square) - 1) <= tolerance)) return 0;
-        out[row] = (T)((peak - log_area) - 0.5 * kappa * chord);
-    }
-    return 1;
 }

@@ -12,10 +12,8 @@
 #define LOG_TERMS 4
 #define LN2_HIGH 0x1.62e4p-1f
 #define LN2_LOW 0x1.7f7d1cp-20f
-#define EXP_TERMS 7
-#define TAIL_TERMS 2
-#define LEAST_LOG -86.0f
-#define ROUND 0x1.8p23f
+#define FACTORS 4 /* of a product that neither overflows nor underflows */
+#define MOST_PRODUCTS 3
 #define SQRT sqrtf
 #define FMA fmaf
 #define FABS fabsf
@@ -26,5 +24,4 @@
 #include "_kernel.h"
 #include "_kernel_score.h"
 #include "_kernel_partials.h"
-#include "_kernel_three.h"
 #include "_kernel_bessel.h"

@@ -12,10 +12,8 @@
 #define LOG_TERMS 9
 #define LN2_HIGH 0x1.62e42fefa3800p-1
 #define LN2_LOW 0x1.ef35793c76730p-45
-#define EXP_TERMS 13
-#define TAIL_TERMS 5
-#define LEAST_LOG -700.0
-#define ROUND 0x1.8p52
+#define FACTORS 16 /* of a product that neither overflows nor underflows */
+#define MOST_PRODUCTS 2
 #define SQRT sqrt
 #define FMA fma
 #define FABS fabs
@@ -26,7 +24,6 @@
 #include "_kernel.h"
 #include "_kernel_score.h"
 #include "_kernel_partials.h"
-#include "_kernel_three.h"
 #include "_kernel_bessel.h"
 
 /* The checksum of the sources, by which `compiled` knows a library of other sources. */

@@ -40,7 +40,7 @@ INLINE void ratio_step(RatioStep *out, const Expansion *e, const T *x0, const T 
 }
 
 /* dq/dkappa and dq/dtau of a block; see `_derivatives`. */
-INLINE void partials_block(T *by_kappa, T *by_tau, const Expansion *e, const Expansion *direct,
+INLINE void partials_block(T *by_kappa, T *by_tau, const Expansion *e, const Expansion *unshifted,
                            const T *rho, const T *kappa, const T *t, const T *rest,
                            const Tilt *tilt) {
     T y0[B], x1[B], y1[B], h[B], least[B];
@@ -53,14 +53,14 @@ INLINE void partials_block(T *by_kappa, T *by_tau, const Expansion *e, const Exp
     }
     ratio_step(&step, e, kappa, x1, y0, y1, h);
     /* Far above a small order the recurrence would lose digits of the difference of R. */
-    if (e->shift && any_above(least, e->far)) {
-        ratio_step(&beyond, direct, kappa, x1, y0, y1, h);
-        EACH step.dR[i] = least[i] >= e->far ? beyond.dR[i] : step.dR[i];
+    if (e->shift && any_above(least, e->large)) {
+        ratio_step(&beyond, unshifted, kappa, x1, y0, y1, h);
+        EACH step.dR[i] = least[i] >= e->large ? beyond.dR[i] : step.dR[i];
     }
     EACH {
         const T low = rho[i] < -1 ? -1 : rho[i], cosine = low > 1 ? 1 : low;
         const T r1 = step.r1[i], along = kappa[i] + t[i] * cosine;
-        const T across = tilt->square[i] * ((1 - cosine) * (1 + cosine));
+        const T across = tilt->t_squared[i] * ((1 - cosine) * (1 + cosine));
         const T sum = x1[i] + FABS(along);
         const T gap = along >= 0 ? across / (sum > TINY ? sum : TINY) : x1[i] - along;
         const T turn = r1 * gap, lead = t[i] * cosine * r1, other = kappa[i] * step.dr[i];
@@ -75,10 +75,10 @@ INLINE void partials_block(T *by_kappa, T *by_tau, const Expansion *e, const Exp
 }
 
 /* dq/dkappa and dq/dtau, each unless null, of rho [rows, columns], as `score`. */
-EXPORT void EXPORTED(partials)(const T *expansion, const T *direct_expansion, const T *rho,
+EXPORT void EXPORTED(partials)(const T *expansion, const T *unshifted_expansion, const T *rho,
                                const T *kappa, const T *tau, T *by_kappa, T *by_tau, int64_t rows,
                                int64_t columns, int64_t kappa_step, int64_t tau_step) {
-    const Expansion e = read(expansion), direct = read(direct_expansion);
+    const Expansion e = read(expansion), unshifted = read(unshifted_expansion);
     T t[B], rest[B];
     for (int64_t first = 0; first < columns; first += B) {
         T room[B], other[B], of_kappa[B], of_tau[B];
@@ -91,7 +91,7 @@ EXPORT void EXPORTED(partials)(const T *expansion, const T *direct_expansion, co
         for (int64_t row = 0; row < rows; row++) {
             const int64_t at = row * columns + first;
             const T *cosines = block(room, rho + at, 1, count);
-            partials_block(of_kappa, of_tau, &e, &direct, cosines, kappas, t, rest, &tilt);
+            partials_block(of_kappa, of_tau, &e, &unshifted, cosines, kappas, t, rest, &tilt);
             if (by_kappa) store(by_kappa + at, of_kappa, count);
             if (by_tau) store(by_tau + at, of_tau, count);
         }

@@ -2,7 +2,7 @@
 
 /* The squares of `_backends.Tilt` at one block of classes, from t + rest = 1/tau. */
 typedef struct {
-    T twice[B], least[B], square[B];
+    T two_kappa_t[B], gap_squared[B], t_squared[B];
 } Tilt;
 
 INLINE void reciprocal(T *t, T *rest, const T *tau) {
@@ -12,10 +12,10 @@ INLINE void reciprocal(T *t, T *rest, const T *tau) {
 
 INLINE void tilt_of(Tilt *c, const T *kappa, const T *t, const T *rest) {
     EACH {
-        const T apart = (kappa[i] - t[i]) - rest[i];
-        c->twice[i] = 2 * (kappa[i] * t[i] + kappa[i] * rest[i]);
-        c->least[i] = apart * apart;
-        c->square[i] = t[i] * t[i];
+        const T gap = (kappa[i] - t[i]) - rest[i];
+        c->two_kappa_t[i] = 2 * (kappa[i] * t[i] + kappa[i] * rest[i]);
+        c->gap_squared[i] = gap * gap;
+        c->t_squared[i] = t[i] * t[i];
     }
 }
 
@@ -23,8 +23,8 @@ INLINE void tilt_of(Tilt *c, const T *kappa, const T *t, const T *rest) {
 INLINE void tilted(T *y1, T *h, const Tilt *c, const T *rho) {
     EACH h[i] = rho[i] < -1 ? -1 : rho[i];
     EACH h[i] = h[i] > 1 ? 1 : h[i];
-    EACH y1[i] = c->least[i] + c->twice[i] * (1 + h[i]);
-    EACH h[i] = c->square[i] + c->twice[i] * h[i];
+    EACH y1[i] = c->gap_squared[i] + c->two_kappa_t[i] * (1 + h[i]);
+    EACH h[i] = c->t_squared[i] + c->two_kappa_t[i] * h[i];
 }
 
 typedef struct {
@@ -50,12 +50,11 @@ INLINE void score_block(const Expansion *e, Classes *c, const T *rho, T *q, T *s
     /* ds - a log(1 + x) in two parts: a factor a would scale an underflow of x. */
     EACH {
         const T others = step.corrections[i] + e->a * (step.x[i] - step.log[i]);
-        result[i] = others + step.ds[i] * c->lower.share[i];
+        result[i] = others + step.ds[i] * c->lower.share[i] + step.down[i];
     }
-    if (e->shift) EACH result[i] += step.down[i];
     store(q, result, count);
     if (!slope) return;
-    EACH result[i] = (T)0.5 * c->tilt.twice[i] * step.r[i];
+    EACH result[i] = (T)0.5 * c->tilt.two_kappa_t[i] * step.r[i];
     store(slope, result, count);
 }
 

@@ -13,7 +13,6 @@ import os
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from fractions import Fraction
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,15 +22,10 @@ import torch
 from torch import Tensor
 
 from resultant._core.autograd import is_plain
-from resultant.special import three
-from resultant.special.debye import LogDebye, expansion, far, log_i_zero, smallest_order
-from resultant.special.slopes import FAR
+from resultant.special.debye import expansion, log_i_zero, unshifted, unshifted_from
 
 # Below this size a second thread costs more than it saves.
 GRAIN = 16384
-
-# The largest y whose powers in `_lommel` are finite.
-LARGEST = {torch.float64: 1e18, torch.float32: 1e7}
 
 # Elements in a block of the kernel.
 BLOCK = {torch.float64: 16, torch.float32: 32}
@@ -59,31 +53,25 @@ def _load(folder: Path) -> ctypes.CDLL | None:
 _library = _load(Path(__file__).parent)
 
 
-_TYPES = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "x": ctypes.c_double}
+_TYPES = {"p": ctypes.c_void_p, "n": ctypes.c_int64}
 
 
-def _functions(
-    name: str, arguments: str, result: Any = None
-) -> dict[torch.dtype, Callable[..., Any]]:
+def _functions(name: str, arguments: str) -> dict[torch.dtype, Callable[..., None]]:
     """Return the function of each dtype; ``arguments`` are letters of `_TYPES`."""
     if _library is None:
         return {}
-    types = [_TYPES[a] for a in arguments]
     functions = {}
     for dtype, suffix in ((torch.float64, "f64"), (torch.float32, "f32")):
         functions[dtype] = function = getattr(_library, f"resultant_{name}_{suffix}")
-        function.argtypes, function.restype = types, result
+        function.argtypes, function.restype = [_TYPES[a] for a in arguments], None
     return functions
 
 
 _SCORE = _functions("score", "ppppppnnnn")
-_THREE = _functions("three", "ppppppnnnn")
-_INSIDE = _functions("inside", "pnxx", ctypes.c_int64)
 _RATIO = _functions("ratio", "ppppnn")
 _PARTIALS = _functions("partials", "pppppppnnnn")
 _INVERSE = _functions("inverse", "ppppnnn")
-_DENSITY = _functions("density", "ppppppnnxx", ctypes.c_int64)
-_STEP = _functions("step", "pppppnnn")
+_STEP = _functions("step", "pppppnn")
 _LOG = _functions("log", "ppppnnpn")
 
 
@@ -98,68 +86,36 @@ def available(*tensors: Tensor) -> bool:
 
 @lru_cache(maxsize=1024)
 def _table(nu: float, dtype: torch.dtype, kind: str = "") -> np.ndarray:
-    """Return an expansion as the kernel reads it; ``kind`` is "", "far" or "absolute"."""
+    """Return an expansion as the kernel reads it; ``kind`` is "", "unshifted" or "absolute"."""
     e = expansion(nu, dtype, absolute=kind == "absolute")
-    e = far(e, dtype) if kind == "far" else e
-    powers = _lommel(e) if e.shift else []
+    e = unshifted(e, dtype) if kind == "unshifted" else e
     weighted = [e.weighted(n) for n in (1, 2, 3)]
     weighted[0][0] = 0.5
-    far_from = FAR * smallest_order(dtype)
-    header = [nu, e.order, e.scale, far_from**2, LARGEST[dtype]]
-    counts = [len(e.coefficients), e.shift, len(powers[0]) if powers else 0]
-    tables = [float(c) for values in (e.coefficients, *weighted, *powers) for c in values]
-    numbers = [*header, *counts, *e.steps(), *np.repeat(tables, BLOCK[dtype])]
+    header = [nu, e.order, e.scale, unshifted_from(dtype) ** 2, len(e.coefficients), e.shift]
+    tables = [float(c) for values in (e.coefficients, *weighted) for c in values]
+    numbers = [*header, *e.steps(), *np.repeat(tables, BLOCK[dtype])]
     return np.array(numbers, dtype=_NUMPY[dtype])
-
-
-def _lommel(e: LogDebye) -> list[list[float]]:
-    """Return the polynomials P and Q of ``D = P(y) + y r Q(y)`` at nu, and those at nu + 1, all
-    divided by P(0) at nu."""
-    # From the shifted order down by D_{j-1} = 2j D_j + y D_{j+1}, with D_j = 1 and D_{j+1} = r.
-    zero = Fraction(0)
-    above, here = ([zero], [Fraction(1)]), ([Fraction(1)], [zero])
-    steps = [2 * (Fraction(float(e.nu)) + j) for j in range(e.shift, 0, -1)]
-    for step in steps:
-        below = tuple(
-            [
-                step * (h[k] if k < len(h) else 0) + (a[k - 1] if 0 < k <= len(a) else 0)
-                for k in range(max(len(h), len(a) + 1))
-            ]
-            for h, a in zip(here, above, strict=True)
-        )
-        above, here = here, below
-    size = e.shift // 2 + 1
-    lists = [here[0], here[1][1:], above[0], above[1][1:]]
-    return [[float(c / here[0][0]) for c in (v + [zero] * size)[:size]] for v in lists]
 
 
 @lru_cache(maxsize=1024)
 def _addresses(nu: float, dtype: torch.dtype, kind: str = "") -> tuple[int, int]:
-    """Return where the expansion at ``nu`` is, and the one for s well above its smallest order."""
+    """Return where the expansion at ``nu`` is, and the unshifted one."""
     near = _table(nu, dtype, kind)
-    is_small = nu < smallest_order(dtype)
-    beyond = _table(nu, dtype, "far") if is_small else near
-    _KEPT.update({near.ctypes.data: near, beyond.ctypes.data: beyond})
-    return near.ctypes.data, beyond.ctypes.data
+    direct = _table(nu, dtype, "unshifted") if expansion(nu, dtype).shift else near
+    _KEPT.update({near.ctypes.data: near, direct.ctypes.data: direct})
+    return near.ctypes.data, direct.ctypes.data
 
 
 # Tables by their address, which the kernel reads.
 _KEPT: dict[int, np.ndarray] = {}
 
 
-def inside(a: Tensor, low: float, high: float) -> bool:
-    """Return True if all elements of a contiguous tensor are between the bounds."""
-    return bool(_INSIDE[a.dtype](a.data_ptr(), a.numel(), low, high))
-
-
 def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, Tensor]:
     """Compute q and, if ``slope``, its slope (else an empty tensor) of rho [rows, classes] for
     kappa and tau, each [classes] or [1]; or of rho of any shape, for kappa and tau of that shape or
     of one element."""
-    dtype = rho.dtype
-    if p == 3:
-        return _grid(_THREE[dtype], (_three(dtype),), rho, kappa, tau, True, slope)
-    return _grid(_SCORE[dtype], _addresses(p / 2 - 1, dtype)[:1], rho, kappa, tau, True, slope)
+    table = _addresses(p / 2 - 1, rho.dtype)[:1]
+    return _grid(_SCORE[rho.dtype], table, rho, kappa, tau, True, slope)
 
 
 def partials(
@@ -193,9 +149,6 @@ def _grid(
     steps = int(kappa.numel() > 1), int(tau.numel() > 1)
     inputs = rho.data_ptr(), kappa.data_ptr(), tau.data_ptr()
     outputs = first.data_ptr() if one else None, second.data_ptr() if other else None
-    if total <= GRAIN:
-        function(*tables, *inputs, *outputs, rows, columns, *steps)
-        return first, second
     size = rho.element_size()
 
     def part(start: int, end: int) -> None:
@@ -220,9 +173,6 @@ def _each(
     tables = _addresses(nu, out.dtype, kind)
     at, size = [a.data_ptr() for a in (*inputs, out)], out.element_size()
     count = out.numel()
-    if 0 < count <= GRAIN:
-        call(*tables, *at, count, *options)
-        return out
 
     def part(first: int, last: int) -> None:
         call(*tables, *(a + first * size for a in at), last - first, *options)
@@ -241,43 +191,19 @@ def inverse(nu: float, r: Tensor, steps: int, *, complement: bool) -> Tensor:
     return _each(_INVERSE[r.dtype], [r], steps, int(complement), nu=nu)
 
 
-def density(
-    x: Tensor, loc: Tensor, kappa: Tensor, log_area: float, tolerance: float
-) -> Tensor | None:
-    """Compute the log densities of x [..., p] under one distribution, of loc [p] and kappa [];
-    None if a row is not of unit length to the ``tolerance``."""
-    x, p = x.contiguous(), loc.shape[0]
-    out = x.new_empty(x.shape[:-1])
-    tables = _addresses(p / 2 - 1, torch.float64)
-    at = [a.data_ptr() for a in (x, loc.contiguous(), kappa, out)]
-    return out if _DENSITY[x.dtype](*tables, *at, out.numel(), p, log_area, tolerance) else None
-
-
-def step(nu: float, x0: Tensor, x1: Tensor, *, shortfall: bool) -> Tensor:
-    """Compute phi(x1) - phi(x0) or, if ``shortfall``, the amount by which x1 - x0 exceeds it."""
-    if x0.shape != x1.shape:
-        x0, x1 = torch.broadcast_tensors(x0, x1)
-    return _each(_STEP[x1.dtype], [x0, x1], 1, int(shortfall), nu=nu)
+def step(nu: float, x0: Tensor, x1: Tensor, *, complement: bool) -> Tensor:
+    """Compute phi(x1) - phi(x0), the integral of R_nu, or that of the ``complement`` 1 - R_nu."""
+    return _each(_STEP[x1.dtype], list(torch.broadcast_tensors(x0, x1)), int(complement), nu=nu)
 
 
 def information(nu: float, x: Tensor) -> Tensor:
     """Compute x R(x) - (phi(x) - phi(0))."""
-    return _each(_STEP[x.dtype], [torch.zeros_like(x), x], 1, 2, nu=nu)
+    return _each(_STEP[x.dtype], [torch.zeros_like(x), x], 2, nu=nu)
 
 
 def log(nu: float, x: Tensor, *, scaled: bool) -> Tensor:
     """Compute log I_nu(x) or, if ``scaled``, log I_nu(x) - x."""
     return _each(_LOG[x.dtype], [x], int(scaled), *_log_zero(x.dtype), nu=nu, kind="absolute")
-
-
-@cache
-def _three(dtype: torch.dtype) -> int:
-    """Return where the number and the coefficients of `three.series` are, and those of r."""
-    c = three.series(torch.finfo(dtype).eps)
-    slope = [2 * k * a / three.CORNER**2 for k, a in enumerate(c)][1:]
-    table = np.array([len(c), *np.repeat([*c, *slope], BLOCK[dtype])], dtype=_NUMPY[dtype])
-    _KEPT[table.ctypes.data] = table
-    return table.ctypes.data
 
 
 @cache

@@ -86,8 +86,8 @@ def terms_for(order: float, eps: float) -> int:
 class LogDebye:
     """The expansion at the order ``order = nu + shift``, as a polynomial in ``scale/s``.
 
-    The scale is the order, so the variable is u, except in `far`. Coefficients are numbers if nu
-    is a number, and tensors if nu is a tensor.
+    The scale is the order, so the variable is u, except in `unshifted`. Coefficients are numbers if
+    nu is a number, and tensors if nu is a tensor.
     """
 
     nu: Number
@@ -117,9 +117,19 @@ def expansion(nu: float, dtype: torch.dtype, *, absolute: bool = False) -> LogDe
     return _expansion(nu, shift, nu + shift, dtype, absolute)
 
 
-def far(e: LogDebye, dtype: torch.dtype) -> LogDebye:
-    """Return the expansion at ``e.nu`` itself, for s well above the smallest order."""
+def is_shifted(nu: Number, x: Tensor, *_: object) -> bool:
+    """Return True if some function of (nu, x, ...) is computed by the recurrence."""
+    return isinstance(nu, Tensor) or nu < smallest_order(x.dtype)
+
+
+def unshifted(e: LogDebye, dtype: torch.dtype) -> LogDebye:
+    """Return the expansion at ``e.nu`` itself, for s from `unshifted_from` on."""
     return _expansion(e.nu, 0, smallest_order(dtype), dtype)
+
+
+def unshifted_from(dtype: torch.dtype) -> float:
+    """Return the s from which on the expansion at any order nu needs no shift."""
+    return 1.5 * smallest_order(dtype)
 
 
 def by_order(
@@ -172,7 +182,7 @@ def _coefficients_at(order: float, scale: float, eps: float) -> tuple[float, ...
         )
         for m in range(3 * len(table) + 1)
     ]
-    # In `far` derivatives are used on their own; otherwise r is of the size of 1/scale.
+    # In `unshifted` derivatives are used on their own; otherwise r is of the size of 1/scale.
     tolerance = scale * eps / 8 if scale == order else eps / 1024
     return tuple(float(c) for c in economise(polynomial, tolerance))
 

@@ -24,13 +24,13 @@ from resultant.special.debye import (
     by_order,
     divided_difference,
     expansion,
-    far,
     horner,
     quotient,
     second_divided_difference,
-    smallest_order,
+    unshifted,
+    unshifted_from,
 )
-from resultant.special.slopes import FAR, Point, half_plus_at, inner_ratio, point, r_at
+from resultant.special.slopes import Point, half_plus_at, inner_ratio, point, r_at
 
 # Products of this many factors of the recurrence neither overflow nor underflow in float32.
 GROUP = 4
@@ -136,7 +136,7 @@ def ratio_difference(e: LogDebye, x0: Tensor, x1: Tensor, h: Tensor) -> Tensor:
     return dR
 
 
-def rise_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
+def ratio_slope_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
     """Compute ``R'(x1) - R'(x0)`` for ``h = y1 - y0``, for ends that are not far apart."""
     a, p0, p1 = e.order, point(e, y0), point(e, y1)
     e1, e2 = half_plus_at(e, p0), horner(e.weighted(2), p0.u)
@@ -155,14 +155,14 @@ def rise_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
     if not e.shift:
         return dR
     r0, dr = r_at(e1, p0), _dr(e, p0, p1, h, e1)
-    rise0 = a * p0.w * p0.g + ((e1 + e2) - (2 * e1 + e2) * a * a * square0) * square0
+    slope0 = a * p0.w * p0.g + ((e1 + e2) - (2 * e1 + e2) * a * a * square0) * square0
     for step in e.steps():
-        r1, rest0 = r0 + dr, step - y0 * rise0
+        r1, rest0 = r0 + dr, step - y0 * slope0
         below0, below1 = (step + y0 * r0).reciprocal(), (step + y1 * r1).reciprocal()
         dr = -(h * r1 + y0 * dr) * below0 * below1
-        change = h * (rise0 + dR) + y0 * dR
+        change = h * (slope0 + dR) + y0 * dR
         dR = (below0 + below1) * dr * rest0 - below1 * below1 * change
-        r0, rise0 = below0, below0 * below0 * rest0
+        r0, slope0 = below0, below0 * below0 * rest0
     return dR
 
 
@@ -208,11 +208,11 @@ def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Ten
         # First and second differences of y r, as in `inner_ratio_difference`.
         df = h * torch.where(h < 0, r0, r1) + lower * dr
         ddf = h * torch.where(h < 0, 0.5 * h * d0, dr) + lower * ddr
-        rise0 = 2 * r0 + y0 * d0
+        slope0 = 2 * r0 + y0 * d0
         r0, r1 = (step + y0 * r0).reciprocal(), (step + y1 * r1).reciprocal()
         dr = -df * r0 * r1
-        d0 = -r0 * r0 * rise0
-        ddr = -r0 * r1 * ddf - 0.5 * h * rise0 * r0 * dr
+        d0 = -r0 * r0 * slope0
+        ddr = -r0 * r1 * ddf - 0.5 * h * slope0 * r0 * dr
         growth = dr / r0
         near = growth.abs() < 0.5
         first = torch.where(near, log1p_minus(torch.where(near, growth, 0.0)), 0.0)
@@ -226,7 +226,7 @@ def _corner(e: LogDebye, like: Tensor) -> Tensor:
 
     Beyond the corner the recurrence would lose digits, and is not needed.
     """
-    return as_tensor(((FAR * smallest_order(like.dtype)) ** 2 - e.nu * e.nu) ** 0.5, like)
+    return as_tensor((unshifted_from(like.dtype) ** 2 - e.nu * e.nu) ** 0.5, like)
 
 
 def _along(
@@ -240,7 +240,7 @@ def _along(
         corner = _corner(e, x1)
         near = step(e, torch.minimum(x0, corner), torch.minimum(x1, corner))
         beyond = torch.maximum(x0, corner), torch.maximum(x1, corner)
-        return (near + step(far(e, x1.dtype), *beyond),)
+        return (near + step(unshifted(e, x1.dtype), *beyond),)
 
     return by_order(nu, x1.dtype, total)[0]
 
@@ -248,7 +248,7 @@ def _along(
 def phi_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
     """Compute ``phi(x1) - phi(x0)``."""
     if not isinstance(nu, Tensor) and compiled.available(x0, x1):
-        return compiled.step(nu, x0, x1, shortfall=False)
+        return compiled.step(nu, x0, x1, complement=False)
 
     def step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
         h = (x1 - x0) * (x1 + x0)
@@ -259,10 +259,11 @@ def phi_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
     return torch.where(x1 < x0, -size, size)
 
 
-def shortfall(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
-    """Compute ``(x1 - x0) - (phi(x1) - phi(x0))``, with an error relative to its own size."""
+def complement_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
+    """Compute ``(x1 - x0) - (phi(x1) - phi(x0))``, the integral of 1 - R, with an error relative to
+    its own size."""
     if not isinstance(nu, Tensor) and compiled.available(x0, x1):
-        return compiled.step(nu, x0, x1, shortfall=True)
+        return compiled.step(nu, x0, x1, complement=True)
 
     def step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
         dx = x1 - x0
@@ -292,7 +293,7 @@ def bregman(nu: float, x0: Tensor, x1: Tensor) -> Tensor:
     e = expansion(nu, x1.dtype)
     if not e.shift:
         return _bregman(e, x0, x1)
-    corner, direct = _corner(e, x1), far(e, x1.dtype)
+    corner, direct = _corner(e, x1), unshifted(e, x1.dtype)
     (near0, near1), (beyond0, beyond1) = (
         [bound(x, corner) for x in (x0, x1)] for bound in (torch.minimum, torch.maximum)
     )

@@ -19,11 +19,12 @@ from resultant.special.debye import (
     as_tensor,
     by_order,
     horner,
+    is_shifted,
     log_i_zero,
 )
 from resultant.special.differences import GROUP
 from resultant.special.ratio import bounded, complement, ratio
-from resultant.special.slopes import direct_if_far
+from resultant.special.slopes import unshifted_if_large
 
 # The leading part of log I_nu(x) vanishes at x = ZERO nu, where s = COTH nu: COTH solves
 # c = coth(c) and ZERO = 1/sinh(COTH); ZERO_REST is the rounding error of ZERO in float64.
@@ -97,7 +98,7 @@ def _order_over(nu: Number, x: Tensor) -> Number | Tensor:
 
 
 # log_i(nu, x): log I_nu(x).
-log_i = elementwise(_log_value, None, _log_partial)
+log_i = elementwise(_log_value, None, _log_partial, long=is_shifted)
 
 
 def _scaled_value(nu: Number, x: Tensor) -> Tensor:
@@ -108,7 +109,7 @@ def _scaled_value(nu: Number, x: Tensor) -> Tensor:
         return _log_sum(e, x) - x if e.shift else _scaled_sum(e, x)
 
     def chosen(e: LogDebye) -> tuple[Tensor]:
-        return (direct_if_far(total, e, bounded(x, 2.2) ** 2),)
+        return (unshifted_if_large(total, e, bounded(x, 2.2) ** 2),)
 
     value = by_order(nu, x.dtype, chosen, absolute=True)[0]
     small, log = _near_zero(nu, x)
@@ -127,4 +128,9 @@ def _scaled_sum(e: LogDebye, x: Tensor) -> Tensor:
 
 
 # log_ie(nu, x): log I_nu(x) - x.
-log_ie = elementwise(_scaled_value, None, lambda nu, x: _order_over(nu, x) - complement(nu, x))
+log_ie = elementwise(
+    _scaled_value,
+    None,
+    lambda nu, x: _order_over(nu, x) - complement(nu, x),
+    long=is_shifted,
+)

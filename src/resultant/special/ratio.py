@@ -10,9 +10,9 @@ from torch import Tensor
 
 from resultant._core.autograd import elementwise, is_constant
 from resultant.special import compiled
-from resultant.special.debye import Number, by_order, expansion
-from resultant.special.differences import phi_step, rise_difference
-from resultant.special.slopes import RatioSlopes, direct_if_far, inner_ratio, ratio_slopes
+from resultant.special.debye import Number, by_order, expansion, is_shifted
+from resultant.special.differences import phi_step, ratio_slope_difference
+from resultant.special.slopes import RatioSlopes, inner_ratio, ratio_slopes, unshifted_if_large
 
 # Halley steps from the start of Banerjee et al. (2005) to full precision; 2 suffice from p = 3 on.
 HALLEY_STEPS = 3
@@ -40,7 +40,9 @@ def _ratio_expression(nu: Number, x: Tensor, derivative: int) -> Tensor:
 
 
 # Functions of (nu, x, n) for n < 2; n = 2 is an expression that torch differentiates.
-_ratio = elementwise(_ratio_value, None, lambda nu, x, n: ratio(nu, x, n + 1), None)
+_ratio = elementwise(
+    _ratio_value, None, lambda nu, x, n: ratio(nu, x, n + 1), None, long=is_shifted
+)
 
 
 def ratio(nu: Number, x: Tensor, derivative: int) -> Tensor:
@@ -53,7 +55,9 @@ def _inner_value(nu: float, y: Tensor, derivative: int) -> Tensor:
     return inner_ratio(expansion(nu, y.dtype), y, derivative)
 
 
-_inner = elementwise(_inner_value, None, lambda nu, y, n: inner(nu, y, n + 1) / 2, None)
+_inner = elementwise(
+    _inner_value, None, lambda nu, y, n: inner(nu, y, n + 1) / 2, None, long=is_shifted
+)
 
 
 def inner(nu: float, y: Tensor, derivative: int) -> Tensor:
@@ -72,31 +76,41 @@ complement = elementwise(
     _complement_value,
     None,
     lambda nu, x: -ratio(nu, x, 1),
+    long=is_shifted,
 )
 
-# rise(nu, y): R_nu' at y = x^2; rise_step(nu, y0, y1, h): its difference, for h = y1 - y0.
-rise = elementwise(lambda nu, y: _rises(nu, y).first, None, lambda nu, y: _rises(nu, y).second / 2)
+# ratio_slope(nu, y): R_nu' at y = x^2; ratio_slope_step(nu, y0, y1, h): its difference, for
+# h = y1 - y0.
+ratio_slope = elementwise(
+    lambda nu, y: _slopes(nu, y).first,
+    None,
+    lambda nu, y: _slopes(nu, y).second / 2,
+    long=is_shifted,
+)
 
 
-def _rises(nu: float, y: Tensor) -> RatioSlopes:
+def _slopes(nu: float, y: Tensor) -> RatioSlopes:
     return ratio_slopes(nu, bounded(y, 1.1).sqrt())
 
 
-def _rise_step(nu: float, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
-    rise0, rise1 = _rises(nu, y0).first, _rises(nu, y1).first
-    apart = rise1 - rise0
-    close = direct_if_far(
-        lambda e: rise_difference(e, y0, y1, h), expansion(nu, h.dtype), torch.minimum(y0, y1)
+def _ratio_slope_step(nu: float, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
+    slope0, slope1 = _slopes(nu, y0).first, _slopes(nu, y1).first
+    apart = slope1 - slope0
+    close = unshifted_if_large(
+        lambda e: ratio_slope_difference(e, y0, y1, h),
+        expansion(nu, h.dtype),
+        torch.minimum(y0, y1),
     )
-    return torch.where(apart.abs() > 0.25 * torch.maximum(rise0, rise1), apart, close)
+    return torch.where(apart.abs() > 0.25 * torch.maximum(slope0, slope1), apart, close)
 
 
-rise_step = elementwise(
-    _rise_step,
+ratio_slope_step = elementwise(
+    _ratio_slope_step,
     None,
-    lambda nu, y0, y1, h: _rises(nu, y0).second / -2,
-    lambda nu, y0, y1, h: _rises(nu, y1).second / 2,
+    lambda nu, y0, y1, h: _slopes(nu, y0).second / -2,
+    lambda nu, y0, y1, h: _slopes(nu, y1).second / 2,
     None,
+    long=is_shifted,
 )
 
 
@@ -111,6 +125,7 @@ ratio_integral = elementwise(
     None,
     lambda nu, lower, upper: -ratio(nu, lower, 0),
     lambda nu, lower, upper: ratio(nu, upper, 0),
+    long=is_shifted,
 )
 
 
@@ -133,14 +148,16 @@ def _solve(nu: Number, given: Tensor, complement: bool) -> Tensor:
     return torch.where(start < 0.5 * torch.finfo(r.dtype).max ** (1 / 2.2), x, start)
 
 
-# ratio_inverse(nu, r): the x with R_nu(x) = r; gap_inverse(nu, gap): with 1 - R_nu(x) = gap.
+# ratio_inverse(nu, r): the x with R_nu(x) = r; complement_inverse(nu, gap): with 1 - R_nu(x) = gap.
 ratio_inverse = elementwise(
     lambda nu, r: _solve(nu, r, False),
     None,
     lambda nu, r: 1 / ratio(nu, ratio_inverse(nu, r), 1),
+    long=is_shifted,
 )
-gap_inverse = elementwise(
+complement_inverse = elementwise(
     lambda nu, gap: _solve(nu, gap, True),
     None,
-    lambda nu, gap: -1 / ratio(nu, gap_inverse(nu, gap), 1),
+    lambda nu, gap: -1 / ratio(nu, complement_inverse(nu, gap), 1),
+    long=is_shifted,
 )

@@ -13,10 +13,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from resultant.special.debye import LogDebye, Number, by_order, far, horner, smallest_order
-
-# Above this multiple of the smallest order, s is large enough for the expansion at nu itself.
-FAR = 1.5
+from resultant.special.debye import (
+    LogDebye,
+    Number,
+    by_order,
+    horner,
+    unshifted,
+    unshifted_from,
+)
 
 
 class Point(NamedTuple):
@@ -82,12 +86,12 @@ def ratio_slopes(nu: Number, x: Tensor) -> RatioSlopes:
     """Compute the ratio, its complement to one, and its derivatives at ``x``."""
 
     def slopes(e: LogDebye) -> tuple[Tensor, ...]:
-        return direct_if_far(lambda e: _ratio_slopes(e, x), e, x * x)
+        return unshifted_if_large(lambda e: _ratio_slopes(e, x), e, x * x)
 
     return RatioSlopes(*by_order(nu, x.dtype, slopes))
 
 
-def direct_if_far(compute: Callable[[LogDebye], Any], e: LogDebye, y: Tensor) -> Any:
+def unshifted_if_large(compute: Callable[[LogDebye], Any], e: LogDebye, y: Tensor) -> Any:
     """Compute a tensor or a tuple of tensors by the expansion, for a large ``y`` at nu itself.
 
     For x >> nu the recurrence would lose digits of all but the ratio, and is not needed.
@@ -95,11 +99,11 @@ def direct_if_far(compute: Callable[[LogDebye], Any], e: LogDebye, y: Tensor) ->
     near = compute(e)
     if not e.shift:
         return near
-    is_far = y + e.nu * e.nu >= (FAR * smallest_order(y.dtype)) ** 2
-    beyond = compute(far(e, y.dtype))
+    is_large = y + e.nu * e.nu >= unshifted_from(y.dtype) ** 2
+    beyond = compute(unshifted(e, y.dtype))
     if isinstance(near, Tensor):
-        return torch.where(is_far, beyond, near)
-    return tuple(torch.where(is_far, b, a) for a, b in zip(near, beyond, strict=True))
+        return torch.where(is_large, beyond, near)
+    return tuple(torch.where(is_large, b, a) for a, b in zip(near, beyond, strict=True))
 
 
 def _ratio_slopes(e: LogDebye, x: Tensor) -> RatioSlopes:

@@ -28,7 +28,7 @@ from torch import Tensor
 from resultant._core import validation
 from resultant._core.arrays import normalized
 from resultant.classes.statistics import ClassState
-from resultant.score.exact import exact_score, exact_score_and_slope
+from resultant.score.exact import vmf_score, vmf_score_and_slope
 from resultant.theory.plane_tail import log_plane_tail
 from resultant.theory.rates import projection_variance, rate_function
 from resultant.vmf.angle import sample_angle
@@ -338,8 +338,8 @@ class BinaryModel:
 
     def _exact_margin(self, xi: Tensor, u: Tensor, p: int) -> Tensor:
         kappa, beta, alpha = self.concentrations(p), self.beta, self.alpha
-        q_h = exact_score(beta.h * xi + alpha.h * u, kappa.h, self.tau, p)
-        q_t = exact_score(beta.t * xi + alpha.t * u, kappa.t, self.tau, p)
+        q_h = vmf_score(beta.h * xi + alpha.h * u, kappa.h, self.tau, p, validate_args=False)
+        q_t = vmf_score(beta.t * xi + alpha.t * u, kappa.t, self.tau, p, validate_args=False)
         return (self.b_h - self.b_t) + (q_h - q_t)
 
 
@@ -357,16 +357,16 @@ class _Bound(NamedTuple):
     p: int
 
     def __call__(self, rho: Tensor) -> Tensor:
-        value = self.offset + exact_score(rho, self.own, self.tau, self.p)
+        value = self.offset + vmf_score(rho, self.own, self.tau, self.p, validate_args=False)
         low, high = (
-            exact_score(torch.full_like(rho, end), self.other, self.tau, self.p)
+            vmf_score(torch.full_like(rho, end), self.other, self.tau, self.p, validate_args=False)
             for end in (-1.0, 1.0)
         )
         # The score is concave in the cosine: after the first Newton step the iterates approach from
         # the left and do not overshoot.
         at = torch.zeros_like(rho)
         for _ in range(STEPS):
-            q, slope = exact_score_and_slope(at, self.other, self.tau, self.p)
+            q, slope = vmf_score_and_slope(at, self.other, self.tau, self.p, validate_args=False)
             before, at = at, (at + (value - q) / slope).clamp(-1, 1)
             if ((at - before).abs() <= CLOSE).all():
                 break

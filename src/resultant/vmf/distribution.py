@@ -19,11 +19,12 @@ from torch.distributions import Distribution, constraints, register_kl
 
 from resultant._core import validation
 from resultant._core.arrays import unit_vector
-from resultant._core.autograd import elementwise, is_constant
+from resultant._core.autograd import elementwise
 from resultant._core.validation import COMPUTE_DTYPE, Number
 from resultant.special import compiled
-from resultant.special.differences import bregman, ratio_step, shortfall
-from resultant.special.ratio import complement, gap_inverse, inner, ratio
+from resultant.special.debye import is_shifted
+from resultant.special.differences import bregman, complement_step, ratio_step
+from resultant.special.ratio import complement, complement_inverse, inner, ratio
 from resultant.vmf.angle import angle
 from resultant.vmf.estimators import log_area
 
@@ -33,6 +34,7 @@ _ratio_change = elementwise(
     None,
     lambda nu, x0, x1: -ratio(nu, x0, 1),
     lambda nu, x0, x1: ratio(nu, x1, 1),
+    long=is_shifted,
 )
 
 # phi(x1) - phi(x0) - (x1 - x0) R(x0): the Bregman divergence of prop:bregman-view on one axis, and
@@ -42,13 +44,15 @@ _bregman = elementwise(
     None,
     lambda nu, x0, x1: (x0 - x1) * ratio(nu, x0, 1),
     lambda nu, x0, x1: _ratio_change(nu, x0, x1),  # torch.compile needs a function
+    long=is_shifted,
 )
 
 # The integral of 1 - R_nu from zero to x: x - [phi(x) - phi(0)].
-_shortfall = elementwise(
-    lambda nu, x: shortfall(nu, torch.zeros_like(x), x),
+_complement_integral = elementwise(
+    lambda nu, x: complement_step(nu, torch.zeros_like(x), x),
     None,
     lambda nu, x: complement(nu, x),
+    long=is_shifted,
 )
 
 
@@ -59,7 +63,9 @@ def _information_value(nu: float, x: Tensor) -> Tensor:
 
 
 # phi(0) - phi(x) + x R(x): the KL divergence from concentration x to the uniform distribution.
-_information = elementwise(_information_value, None, lambda nu, x: x * ratio(nu, x, 1))
+_information = elementwise(
+    _information_value, None, lambda nu, x: x * ratio(nu, x, 1), long=is_shifted
+)
 
 
 def _by_default(validate_args: bool | None) -> bool | None:
@@ -73,8 +79,6 @@ def _by_default(validate_args: bool | None) -> bool | None:
         return None if turned_off else False
     return validate_args
 
-
-_KERNEL_DTYPES = (torch.float32, torch.float64)
 
 # The square of a concentration must be finite in float64.
 LARGEST_CONCENTRATION = 1e150
@@ -197,12 +201,17 @@ class VonMisesFisher(Distribution):
             validation.require_in_range(
                 "the mean resultant length", length_one, 0.0, 0.5, rule=rule
             )
-        kappa = gap_inverse(x.shape[-1] / 2 - 1, gap.clamp(0, 1))
+        kappa = complement_inverse(int(x.shape[-1]) / 2 - 1, gap.clamp(0, 1))
         return VonMisesFisher(loc.to(x.dtype), kappa.to(x.dtype), validate_args)
 
     @property
+    def _p(self) -> int:
+        # torch.jit.trace makes tensors of sizes.
+        return int(self.event_shape[0])
+
+    @property
     def _nu(self) -> float:
-        return self.event_shape[0] / 2 - 1
+        return self._p / 2 - 1
 
     @property
     def _kappa(self) -> Tensor:
@@ -239,14 +248,14 @@ class VonMisesFisher(Distribution):
         """The covariance of X, [..., p, p]."""
         along, across = (a[..., None, None] for a in (self.variance_along, self.variance_across))
         axis = self.loc.unsqueeze(-1) * self.loc.unsqueeze(-2)
-        identity = torch.eye(self.event_shape[0], dtype=axis.dtype, device=axis.device)
+        identity = torch.eye(self._p, dtype=axis.dtype, device=axis.device)
         return across * (identity - axis) + along * axis
 
     def entropy(self) -> Tensor:
         r"""The entropy :math:`\log Z_p(\kappa) - \kappa A_p(\kappa)` [...]."""
         kappa = self.concentration.double()
         gain = _information(self._nu, kappa)
-        return (log_area(self.event_shape[0]) - gain).to(self.loc.dtype)
+        return (log_area(self._p) - gain).to(self.loc.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
         r"""The log density :math:`\kappa\mu^\top x - \log Z_p(\kappa)` of unit vectors [..., p].
@@ -255,32 +264,15 @@ class VonMisesFisher(Distribution):
         and as one quantity, :math:`\int_0^\kappa(1-R_\nu)` minus the log area of the sphere: so
         neither large concentrations nor the rounding of x to unit length cost digits.
         """
-        p = self.event_shape[0]
-        small = self._small_log_prob(value)
-        if small is not None:
-            return small
+        p = self._p
         (x, loc), dtype = validation.tensors(value=value, loc=self.loc)
         if x.dim() == 0 or x.shape[-1] != p:
             raise ValueError(f"expected value [..., {p}], got shape {tuple(x.shape)}")
         if self._validate_args:
             unit_vector.require("value", value)
-        peak = _shortfall(self._nu, self.concentration.double()) - log_area(p)
+        peak = _complement_integral(self._nu, self.concentration.double()) - log_area(p)
         chord = (x - loc).square().sum(-1)
         return (peak.to(x.dtype) - 0.5 * self._kappa * chord).to(dtype)
-
-    def _small_log_prob(self, value: Tensor) -> Tensor | None:
-        """Compute the log density of few vectors under one distribution by the compiled kernel
-        alone; None if the arguments need a conversion, a derivative or an error."""
-        loc, kappa = self.loc, self.concentration
-        if type(value) is not Tensor or loc.dim() != 1 or value.dtype not in _KERNEL_DTYPES:
-            return None
-        same = value.shape[-1:] == loc.shape and value.dtype == loc.dtype == kappa.dtype
-        if not same or value.numel() > compiled.GRAIN:
-            return None
-        if not (compiled.available(value, loc, kappa) and is_constant(value, loc, kappa)):
-            return None
-        tolerance = unit_vector.tolerance(value) if self._validate_args else float("inf")
-        return compiled.density(value, loc, kappa, log_area(loc.shape[0]), tolerance)
 
     def rsample(
         self, sample_shape: Any = (), *, generator: torch.Generator | None = None
@@ -301,7 +293,7 @@ class VonMisesFisher(Distribution):
         """
         shape = self._extended_shape(sample_shape)
         kappa = self.concentration.double().expand(shape[:-1])
-        theta = angle(kappa, shape[-1], generator)
+        theta = angle(kappa, self._p, generator)
         dtype = COMPUTE_DTYPE[self.loc.dtype]
         cos, sin = (a.to(dtype).unsqueeze(-1) for a in (theta.cos(), theta.sin()))
         across = (*shape[:-1], shape[-1] - 1)
