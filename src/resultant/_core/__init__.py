@@ -1,9 +1,9 @@
 """Tools that know nothing of vMF.
 
-`validation` and `arrays` check arguments; `chunks` holds the byte budgets, `memory` that of the
-machine; `files`, `tensor_files` and `network_files` read and write files, `torch_files` and
-`bounded_json` read those of others; `device`, `distributed` and `versions` describe the machine;
-`termination` answers SIGTERM; `autograd` and `compensated` serve the special functions,
-`compilation` keeps functions out of torch.compile; `text` formats messages; `lazy`, `preload` and
-`vision` import names, packages and torchvision.
+`validation` and `arrays` check arguments; `hold_out` splits rows; `chunks` holds the byte budgets,
+`memory` that of the machine; `files`, `tensor_files` and `network_files` read and write files,
+`torch_files` and `bounded_json` read those of others; `device`, `distributed` and `versions`
+describe the machine; `termination` answers SIGTERM; `autograd` and `compensated` serve the special
+functions, `compilation` keeps functions out of torch.compile; `text` formats messages; `lazy`,
+`preload` and `vision` import names, packages and torchvision.
 """
