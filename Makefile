@@ -51,10 +51,7 @@ $(DOCS): $(EVERYTHING)
 demo: $(LIBRARY)
 	$(BIN)/resultant analyze
 
-# Compiled tests are kept, whatever the environment says: compiling takes half of the start.
-# Each of two processes begins with half of the rooms, so that most fixtures are made once; a third
-# costs a start and its fixtures.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist worksteal -q -n 2
+PYTEST := $(BIN)/python -m pytest -q -n 2
 
 test: install
 	$(PYTEST)

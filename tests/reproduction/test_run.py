@@ -199,7 +199,7 @@ import os, signal, sys
 from pathlib import Path
 
 sys.path.insert(0, sys.argv.pop(1))
-import pytest, test_run
+import pytest, shallow, test_run
 from resultant.training import batches
 from resultant_reproduction import jobs, run
 

@@ -195,9 +195,6 @@ def test_gpu(
 RANKS = """
 import os, signal, socket, sys
 
-# Once, before all processes.
-import timm
-
 from listed import four_classes
 from resultant.cli import _console, main, progress, train
 from resultant.training import image_sets

@@ -31,6 +31,7 @@ KILLED = """
 import os, shutil, signal, sys
 from pathlib import Path
 
+import shallow
 from resultant.training import batches, log
 from resultant.training.cifar import train_cifar
 from tiny_job import DATA, joint_job
