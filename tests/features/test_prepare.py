@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from embedding_files import NAMES, ORDER, M, N, T, X, Y, Z, opened
-from resultant.features.prepare import check_features, hold_out, prepare
+from resultant._core.hold_out import held_out_rows
+from resultant.features.prepare import check_features, prepare
 from resultant.features.store import FeatureStore
 
 
@@ -110,32 +111,16 @@ def test_features_of_train_only_are_left_out(tmp_path: Path) -> None:
     assert prepared.features == ("a",) and any("b" in note.split() for note in prepared.notes)
 
 
-def test_held_out_rows_per_class() -> None:
-    counts = [1, 2, 3, 10, 40]
-    y = torch.arange(5).repeat_interleave(torch.tensor(counts))[torch.randperm(56)]
-    for share, expected in (
-        (0.2, [0, 0, 1, 2, 8]),
-        (0.01, [0, 0, 1, 1, 1]),
-        (0.9, [0, 0, 1, 8, 36]),
-    ):
-        held = hold_out(y, share, seed=3)
-        assert torch.bincount(y[held], minlength=5).tolist() == expected
-    assert torch.equal(hold_out(y, 0.2, seed=3), hold_out(y, 0.2, seed=3))
-    assert not torch.equal(hold_out(y, 0.2, seed=3), hold_out(y, 0.2, seed=4))
-    with pytest.raises(ValueError, match=r"expected a share in \(0, 1\), got 1.5"):
-        hold_out(y, 1.5)
-
-
 def test_one_split_is_divided() -> None:
     x, y = torch.arange(55.0)[:, None] + 1, torch.arange(55) % 4
     store = FeatureStore("memory", {"val/z": x.expand(-1, 3).clone(), "val/labels": y})
     result = prepare(store).store
     assert result.splits == ("test", "train") and result.called["test/z"] == "val/z"
-    held = hold_out(y, 0.2)
+    held = held_out_rows(y, 0.2)
     for split, rows in (("train", ~held), ("test", held)):
         assert torch.equal(result[f"{split}/z"][:, 0], x[rows, 0])
         assert torch.equal(result[f"{split}/labels"], y[rows])
     pairs = FeatureStore("memory", {"z": x[:12].clone(), "labels": torch.arange(12) // 2})
-    rule = "expected 3 rows or more in some class of memory, or a test split, got 2 at the most"
+    rule = "expected 3 rows or more in some class, got 2 at the most in memory; or give a test"
     with pytest.raises(ValueError, match=rule):
         prepare(pairs)

@@ -277,7 +277,7 @@ def test_refused_arguments(tmp_path: Path) -> None:
     refused("got nothing at .*nowhere", tmp_path / "nowhere")
     refused(r"held_out in \(0, 1\), got 1.0", tmp_path, held_out=1.0)
     write_folder(tmp_path / "train", {"a": 1, "b": 1})
-    refused("a class of three images or more to hold one out, got none", tmp_path)
+    refused("expected 3 rows or more in some class, got 1 at the most", tmp_path)
     a = open_images(write_folder(tmp_path / "x", {"a": 3, "b": 3}))
     b = open_images(write_folder(tmp_path / "y", {"a": 3, "c": 3}))
     with pytest.raises(ValueError, match="expected the classes of train in test, got other names"):

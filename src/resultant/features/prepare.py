@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from resultant._core.hold_out import held_out_rows
 from resultant._core.text import counted, listed, one_line, shown
 from resultant.features.naming import split_part, what_of
 from resultant.features.rows import IndexedRows, Rows
@@ -45,38 +46,6 @@ class Prepared:
         """The names of the feature arrays of all splits."""
         splits = ("train", self.test) if self.val is None else ("train", self.test, self.val)
         return [f"{split}/{name}" for split in splits for name in self.features]
-
-
-def hold_out(labels: Tensor, share: float, *, seed: int = 0) -> Tensor:
-    """Draw held-out rows within each class.
-
-    Args:
-        labels: Classes [N].
-        share: The fraction of the rows of each class to hold out, in (0, 1). Of three rows or more
-            at least one is held out, and two stay; a class of one or two rows keeps them.
-        seed: The seed of the draw.
-
-    Returns:
-        The held-out rows, [N] bool.
-
-    Raises:
-        ValueError: The share is not in (0, 1).
-
-    Example:
-        >>> hold_out(torch.tensor([0, 1, 0, 1, 0, 1, 0, 2, 2]), 0.2).sum()
-        tensor(2)
-    """
-    if not 0 < share < 1:
-        raise ValueError(f"expected a share in (0, 1), got {share}")
-    # Sorted by class, within a class at random.
-    order = torch.rand(len(labels), generator=torch.Generator().manual_seed(seed)).argsort()
-    order = order[labels[order].argsort(stable=True)]
-    counts = torch.bincount(labels)
-    rank = torch.arange(len(labels)) - (counts.cumsum(0) - counts)[labels[order]]
-    number = torch.minimum((share * counts).round().long().clamp_min(1), counts - 2)
-    held = torch.zeros(len(labels), dtype=torch.bool)
-    held[order] = rank < number[labels[order]]
-    return held
 
 
 def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = False) -> Prepared:
@@ -203,10 +172,10 @@ class _Rows:
         """Divide the only split into train and test."""
         (split,) = self.index
         index, y = self.index[split], self.labels[split]
-        held = hold_out(y, share, seed=seed)
-        if not held.any():
-            rule = f"expected 3 rows or more in some class of {self.whole.where}, or a test split"
-            raise ValueError(f"{rule}, got {int(torch.bincount(y).max())} at the most")
+        try:
+            held = held_out_rows(y, share, seed)
+        except ValueError as error:
+            raise ValueError(f"{error} in {self.whole.where}; or give a test split") from None
         self.source = {"train": split, "test": split}
         self.index = {"train": index[~held], "test": index[held]}
         self.labels = {"train": y[~held], "test": y[held]}

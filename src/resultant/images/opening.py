@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from resultant._core.hold_out import held_out_rows
 from resultant._core.text import listed
 from resultant.features.naming import split_of
-from resultant.features.prepare import hold_out
 from resultant.images.folders import read_folder
 from resultant.images.labelling import RawSplit, encode, read_class_names
 from resultant.images.lists import read_list
@@ -182,8 +182,6 @@ def _by_split(files: list[Path], root: Path) -> dict[str, list[Path]]:
 def _with_held_out(splits: ImageSplits, share: float, seed: int) -> ImageSplits:
     """Hold out a share of each class as test; a class of one or two images keeps them."""
     labels = torch.from_numpy(splits.train.labels)
-    test = hold_out(labels, share, seed=seed).nonzero()[:, 0].numpy()
-    if not len(test):
-        raise ValueError("expected a class of three images or more to hold one out, got none")
+    test = held_out_rows(labels, share, seed).nonzero()[:, 0].numpy()
     train = np.setdiff1d(np.arange(len(labels)), test)
     return replace(splits, train=select(splits.train, train), test=select(splits.train, test))
