@@ -18,6 +18,7 @@ from resultant.classes.gain import angular_gain
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
+from resultant.decisions._rule_pair import RulePair
 from resultant.decisions.certificates import (
     certificate,
     disagreement_bound,
@@ -25,7 +26,6 @@ from resultant.decisions.certificates import (
     loss_bound,
 )
 from resultant.decisions.changes import margin_change
-from resultant.decisions.rule_pair import RulePair
 from resultant.score.exact import decompose, vmf_score
 
 EQUAL = Rule(0.1, "temperature")

@@ -37,6 +37,8 @@ def test_margin_changes_are_the_brute_ones(
     realization: str, beta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     z, y, state = overlapping(5, n=50)
+    # A query at right angles to all classes, whose scores are the intercepts.
+    across = torch.linalg.svd(state.mu).Vh[-1:]
     case, pairs = Case(z, y, state, 0.1, None), some_pairs(5)
     m = margin_change(z, y, state, Rule(0.1, realization, beta), pairs)
     close(m.exact, brute(case, pairs, realization, beta, z), atol=1e-11)
@@ -48,6 +50,13 @@ def test_margin_changes_are_the_brute_ones(
     linear, (a, b) = (target - g) * rho, pairs[m.pair].T
     close(m.linear, linear[m.row, a] - linear[m.row, b], atol=1e-11)
     close(m.residual, m.exact - m.linear)
+    h0, h1 = (class_scores(across, state, 0.1, r, beta)[0] for r in ("native", realization))
+    whole = margin_change(z, y, state, Rule(0.1, realization, beta), pairs, intercept=True)
+    linear = linear + (h1 - h0)
+    close(whole.linear, linear[m.row, a] - linear[m.row, b], atol=1e-11)
+    assert torch.equal(whole.exact, m.exact)
+    if realization == "temperature":
+        assert whole.residual.abs().mean() < m.residual.abs().mean() / 2
     monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * 128 * 7)
     close(margin_change(z, y, state, Rule(0.1, realization, beta), pairs).exact, m.exact)
     if realization == "angular":

@@ -68,10 +68,13 @@ def test_linear_mean(realization: str) -> None:
         "angular": (h0, target),
         "cosine": (torch.zeros(C, dtype=F64), g.mean().expand(C)),
     }[realization]
-    linear = realize(state, Rule(TAU, realization, BETA, offset=OFFSET)).linear()
+    rule = realize(state, Rule(TAU, realization, BETA, offset=OFFSET))
+    linear, alone = rule.linear(), rule.linear(intercept=False)
     close(linear.at(rho), intercept + OFFSET + gain * rho)
+    close(alone.at(rho), OFFSET + gain * rho)
     close(linear.gain(), gain)
     close(linear.linear().at(rho), linear.at(rho))
+    close(linear.linear(intercept=False).at(rho), alone.at(rho))
 
 
 def test_joint_leading() -> None:

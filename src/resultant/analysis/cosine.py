@@ -14,9 +14,8 @@ from resultant.analysis.space import FrozenSpace, Progress
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions.certificates import certify, gradient_differences, loss_differences
-from resultant.decisions.gradients import gradient_cosines, sphere_gradient, stacked_relative_error
-from resultant.decisions.rule_pair import RulePair
+from resultant.decisions.certificates import certificate, gradient_bound, loss_bound
+from resultant.decisions.gradients import gradient_cosines, loss_gradient, stacked_relative_error
 from resultant.theory.leading import joint_leading
 
 # Relative rounding that a bound allows for.
@@ -133,7 +132,7 @@ def compare_queries(
         Pure Angular, [n] each.
     """
     height = chunks.rows_per_chunk(8 * state.num_classes, chunks.ROW_BYTES, state.mu.device)
-    c = certify(z, RulePair(realize(state, Rule(tau), validate_args=False), height))
+    c = certificate(z, state, tau, chunk=height, validate_args=False)
     return c.margin, c.residual_range, c.certified, c.prediction, c.angular
 
 
@@ -214,10 +213,12 @@ def compare_gradients(
 
     def gradient(realization: str) -> Tensor:
         rule = realize(state, Rule(tau, realization, offset=there))
-        return sphere_gradient(z, y, rule)
+        return loss_gradient(z, y, rule, validate_args=False)
 
-    rules = RulePair(realize(state, Rule(tau, offset=there), validate_args=False))
-    loss, step = loss_differences(z, y, rules), gradient_differences(z, y, rules)
+    loss, step = (
+        bound(z, y, state, tau, offset=there, validate_args=False)
+        for bound in (loss_bound, gradient_bound)
+    )
     angular, cosine, native = (gradient(name) for name in ("angular", "cosine", "native"))
     if not native.any():
         raise UnansweredError("expected gradients that are not all zero, got zeros")
@@ -227,7 +228,9 @@ def compare_gradients(
     if space.dim >= 3:
         leading.append(joint_leading(space.state, rule))
     errors = [
-        stacked_relative_error(native, sphere_gradient(z, y, scores.to(space.device)))
+        stacked_relative_error(
+            native, loss_gradient(z, y, scores.to(space.device), validate_args=False)
+        )
         for scores in leading
     ]
     held = (b.difference <= b.bound * (1 + ROUNDING) + ROUNDING for b in (loss, step))

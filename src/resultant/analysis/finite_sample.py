@@ -15,7 +15,7 @@ from resultant.analysis.sampling import class_rows, owners
 from resultant.analysis.space import FrozenSpace, Progress
 from resultant.classes.finite_sample import (
     expected_square_resultant,
-    own_scores,
+    leave_one_out_scores,
     unbiased_square_resultant,
 )
 from resultant.classes.finite_sample import self_inclusion as expected_inclusion
@@ -208,14 +208,14 @@ def self_inclusion(
     if space.device.type != "cpu":
         statistics = statistics.to(space.device)
     histories = _Histories.of(space, statistics, rows)
-    tau = torch.full((), space.tau, dtype=torch.float64, device=space.device)
     columns = []
     for part in torch.arange(len(rows)).split(
         chunks.rows_per_chunk(8 * space.dim, chunks.INCLUSION_BYTES, space.device)
     ):
         x, own = space.units("train", rows[part]), y[part].to(space.device)
-        weights = x.new_ones(len(x), dtype=torch.float64)
-        scores = own_scores(x, own, statistics, tau, space.estimator, weights)
+        scores = leave_one_out_scores(
+            x, own, statistics, space.tau, space.estimator, validate_args=False
+        )
         n, along = statistics.count[own].double(), (x * statistics.total[own]).sum(1)
         leading = (along / n - (along - 1) / (n - 1)) / space.tau
         history = leading.new_full(leading.shape, torch.nan)

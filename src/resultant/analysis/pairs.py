@@ -21,7 +21,7 @@ from resultant.decisions.boundaries import (
     displacement_error,
     short_arc_roots,
 )
-from resultant.decisions.changes import change_between
+from resultant.decisions.changes import margin_change
 from resultant.decisions.pairs import PAIR_TYPES, SelectedPairs, select_pairs
 from resultant.theory.leading import joint_leading
 
@@ -184,7 +184,7 @@ def _predictions(
     rules = [Rule(tau, "native", 1.0), Rule(tau, "temperature", beta)]
     exact_scores = [realize(state, rule) for rule in rules]
     approximations = {
-        "linear_mean": [Realization(r.mu, r.kappa, None, r.gain(), None) for r in exact_scores],
+        "linear_mean": [r.linear(intercept=False) for r in exact_scores],
         "linear_intercept": [r.linear() for r in exact_scores],
     }
     if space.dim >= 3:
@@ -259,11 +259,10 @@ def margin_directions(
     # Rows: incidences, correct, certified, and certified but wrong.
     tally = torch.zeros(4, len(PAIR_TYPES), dtype=torch.int64)
     drawn: list[Tensor] = []
-    native = realize(space.state, Rule(space.tau), validate_args=False)
-    edited = realize(space.state, Rule(space.tau, realization, beta), validate_args=False)
+    rule = Rule(space.tau, realization, beta)
     rows = torch.empty(0, dtype=torch.int64) if undefined else member_queries(space, chosen.pairs)
     for at, z, y in space.queries(rows, dtype=torch.float64, device=CPU, chunk=chunk):
-        change = change_between(z, y, native, edited, chosen.pairs)
+        change = margin_change(z, y, space.state, rule, chosen.pairs, validate_args=False)
         kind = chosen.kind[change.pair]
         certified, correct = change.certified, change.correct
         for row, members in enumerate(

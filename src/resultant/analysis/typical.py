@@ -13,7 +13,7 @@ from resultant.analysis.plain import Result
 from resultant.analysis.space import CPU, FrozenSpace
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
-from resultant.decisions.margins import centre_margins, score_differences
+from resultant.decisions.margins import centre_margins, pairwise_margins
 from resultant.decisions.pairs import SelectedPairs
 from resultant.theory.binary_model import BinaryModel
 from resultant.theory.rates import projection_variance
@@ -78,7 +78,7 @@ def typical_margins(
     wrong, number = (torch.zeros(len(pairs), 2, dtype=torch.float64) for _ in range(2))
     rows = member_queries(space, pairs)
     for _, z, y in space.queries(rows, dtype=torch.float64, device=CPU, chunk=chunk):
-        margins = score_differences(z, native, pairs)
+        margins = pairwise_margins(z, native, pairs, validate_args=False)
         for side, errors in enumerate((margins < 0, margins >= 0)):
             own = y.unsqueeze(1) == pairs[:, side]
             wrong[:, side] += (own & errors).sum(0)

@@ -4,6 +4,12 @@
 names a way to score, `gain` computes angular and target gains, `realization` turns a rule and
 fitted classes into scores, `cosines` multiplies queries with class directions, `finite_sample`
 corrects for small samples, `groups` divides classes into head, medium and tail.
+
+Conventions of this folder, `resultant.decisions` and `resultant.theory`: C classes, N rows, P
+pairs, dimension p. An argument outside its stated shape, dtype, device or range is a ValueError
+that names the first bad value; ``Raises`` lists other errors alone. The values of tensors are
+checked by default on the CPU only, where the check costs no synchronisation;
+``validate_args=True`` checks them on every device, ``validate_args=False`` on none.
 """
 
 from resultant.classes.finite_sample import (

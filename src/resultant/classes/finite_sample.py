@@ -39,9 +39,6 @@ def expected_square_resultant(A: Number, n: Number) -> Tensor:
     Returns:
         Expectations in the broadcast shape of A and n.
 
-    Raises:
-        ValueError: If an argument is outside its range.
-
     Example:
         >>> from resultant import expected_square_resultant
         >>> expected_square_resultant(0.5, 4)
@@ -60,9 +57,6 @@ def unbiased_square_resultant(R: Number, n: Number) -> Tensor:
 
     Returns:
         Estimates in the broadcast shape of R and n, negative where R^2 < 1/n.
-
-    Raises:
-        ValueError: If an argument is outside its range.
 
     Example:
         >>> from resultant import unbiased_square_resultant
@@ -86,9 +80,6 @@ def self_inclusion(A: Number, tau: Number, n: Number) -> Tensor:
 
     Returns:
         Biases in the broadcast shape of A, tau and n.
-
-    Raises:
-        ValueError: If an argument is outside its range.
 
     Example:
         >>> from resultant import self_inclusion
@@ -140,13 +131,12 @@ def leave_one_out_scores(
         tau: Temperature > 0, a number or one per class [C].
         estimator: Estimator of kappa, see `concentration`.
         weights: Weights [N] that the samples were added with.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Scores ``left_out`` and ``included`` [N] in float64.
 
     Raises:
-        ValueError: If an argument does not fit, or a query has a class without samples.
+        ValueError: If a query has a class without samples.
 
     Example:
         >>> import torch
@@ -157,14 +147,6 @@ def leave_one_out_scores(
     """
     tau = require_temperature(tau, statistics.num_classes, statistics.device, validate_args)
     w = statistics.require_queries(z, y, weights, validate_args)
-    return own_scores(z, y, statistics, tau, estimator, w)
-
-
-@torch.no_grad()
-def own_scores(
-    z: Tensor, y: Tensor, statistics: ClassStatistics, tau: Tensor, estimator: str, w: Tensor
-) -> LeaveOneOutScores:
-    """Compute `leave_one_out_scores` without checks; tau [] or [C] and weights [N] are float64."""
     state = statistics.state(estimator)
     scores = [z.new_empty(len(z), dtype=torch.float64) for _ in range(2)]
     for rows in chunks.feature_slices(z):
@@ -192,14 +174,10 @@ def held_out_state(
         statistics: Sums of the fitted sample.
         z: Held-out unit vectors [N, p].
         y: Their labels [N] int64.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         The state, with the concentration of ``statistics.state("loo")`` for a class without
         held-out vectors.
-
-    Raises:
-        ValueError: If an argument does not fit.
 
     Example:
         >>> import torch

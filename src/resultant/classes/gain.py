@@ -30,13 +30,9 @@ def angular_gain(state: ClassState, tau: Number, *, validate_args: bool | None =
     Args:
         state: C classes.
         tau: Temperature > 0, a number or one per class [C].
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Gains [C] in the dtype of the state.
-
-    Raises:
-        ValueError: If tau is not positive, or neither a number nor [C].
 
     Example:
         >>> import torch
@@ -63,13 +59,9 @@ def target_gain(
         g: Gains [C] >= 0; > 0 for a negative power.
         beta: Strength, a finite number.
         family: ``"linear"`` or ``"power"``.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Target gains [C].
-
-    Raises:
-        ValueError: If an argument is outside these ranges.
 
     Example:
         >>> import torch
@@ -107,13 +99,12 @@ def target_temperature(
         beta: Strength of the target gain.
         family: Family of target gains, see `target_gain`.
         dtype: Dtype of the scores; by default that of the state.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Temperatures [C]; NaN for a class without one where values are not checked.
 
     Raises:
-        ValueError: If an argument is outside its range, or a class has no temperature.
+        ValueError: If a class has no temperature.
 
     Example:
         >>> import torch

@@ -30,9 +30,6 @@ def shot_groups(counts: Tensor) -> Tensor:
     Returns:
         Groups [C] int64.
 
-    Raises:
-        ValueError: If counts is not [C], or a count is negative.
-
     Example:
         >>> shot_groups(torch.tensor([500, 50, 5]))
         tensor([0, 1, 2])

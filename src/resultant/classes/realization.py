@@ -6,7 +6,7 @@ that changes with the temperature, or by a linear term (sec:realization-separati
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import torch
@@ -96,6 +96,7 @@ class Realization:
         tau: Temperatures [C] or [], or None.
         slope: Linear coefficients [C] or [], or None.
         shift: Intercepts [C], or None.
+        offset: Part [C] of the intercepts that is the offset of the rule, or None.
 
     Example:
         >>> import torch
@@ -110,11 +111,12 @@ class Realization:
     tau: Tensor | None
     slope: Tensor | None
     shift: Tensor | None
+    offset: Tensor | None = None
 
     def to(self, device: torch.device | str) -> Realization:
         """Copy the scores to another device."""
-        mu, kappa = self.mu.to(device), self.kappa.to(device)
-        return Realization(mu, kappa, *(None if a is None else a.to(device) for a in self.terms))
+        parts = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{n: a.to(device) for n, a in parts.items() if a is not None})
 
     @property
     def terms(self) -> Terms:
@@ -157,11 +159,15 @@ class Realization:
             gain = gain_at(self.mu.shape[1], self.kappa, self.tau)
         return gain if self.slope is None else gain + self.slope
 
-    def linear(self) -> Realization:
-        r"""Build the linear-mean scores :math:`\ell_c=a_c+g_c\rho_c` (sec:softmax-geometry), with
-        the intercept :math:`a_c` of these scores at rho = 0 and their gain :math:`g_c`."""
-        intercept = self.at(torch.zeros_like(self.kappa))
-        return Realization(self.mu, self.kappa, None, self.gain(), intercept)
+    def linear(self, intercept: bool = True) -> Realization:
+        r"""Build the linear scores :math:`a_c+g_c\rho_c` with the gain :math:`g_c` of these scores.
+
+        With the intercept, :math:`a_c=b_c+q_c(0)` is the score at rho = 0: the linear mean as the
+        text of the paper defines it (sec:softmax-geometry). Without it, :math:`a_c=b_c` is the
+        offset of the rule: the version that the printed boundaries and margins of the paper match.
+        """
+        shift = self.at(torch.zeros_like(self.kappa)) if intercept else self.offset
+        return Realization(self.mu, self.kappa, None, self.gain(), shift, self.offset)
 
 
 def realize(
@@ -177,13 +183,12 @@ def realize(
         state: C classes.
         rule: Temperature, realization, target gains and offset; see `class_scores`.
         dtype: Dtype that the scores compute in. Terms of the classes are computed in float64.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         The scores as functions of the cosines.
 
     Raises:
-        ValueError: If tau or offset does not fit the classes, or a class has no temperature that
+        ValueError: If a class has no temperature that
             reaches its target gain.
 
     Example:
@@ -207,11 +212,13 @@ def realize(
                 require_class_temperatures(A, tau, gains.target, label, dtype)
     kappa = wide.to(dtype)
     tau, slope, shift = terms(rule.realization, kappa, tau.to(dtype), gains, state.dim)
-    if rule.offset is not None:
-        offset = rule.offset.double()
+    offset = None if rule.offset is None else rule.offset.double()
+    if offset is not None:
         shift = offset if shift is None else shift + offset
-    slope, shift = (None if a is None else a.to(dtype).expand_as(kappa) for a in (slope, shift))
-    return Realization(state.mu.to(dtype), kappa, tau, slope, shift)
+    slope, shift, offset = (
+        None if a is None else a.to(dtype).expand_as(kappa) for a in (slope, shift, offset)
+    )
+    return Realization(state.mu.to(dtype), kappa, tau, slope, shift, offset)
 
 
 def class_scores(
@@ -254,13 +261,12 @@ def class_scores(
         family: Family of target gains, ``"linear"`` or ``"power"``.
         offset: Numbers [C] added to the scores, such as a log prior.
         chunk: Rows at a time without gradient; by default 64 MiB of cosines.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Scores [N, C] in the dtype and on the device of z.
 
     Raises:
-        ValueError: If an argument is outside its range, or a class has no temperature that
+        ValueError: If a class has no temperature that
             reaches its target gain.
 
     Example:

@@ -37,9 +37,6 @@ class Rule:
         family: Family of target gains, ``"linear"`` or ``"power"``; see `resultant.target_gain`.
         offset: Numbers [C] added to the scores, such as :math:`\gamma\log\pi_c`.
 
-    Raises:
-        ValueError: If realization, beta or family is not one of these.
-
     Example:
         >>> from resultant import Rule
         >>> Rule(0.1, "angular", 0.5) == Rule(0.1, "angular", beta=0.5)

@@ -120,13 +120,9 @@ def short_arc_roots(
         exhaustive: Follow the protocol of the paper exactly, for some thousands of pairs: 2,001
             locations for every arc, and Brent's method (`scipy.optimize.brentq`) root by root.
             Otherwise all roots are refined together (Chandrupatla's method).
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Angles, numbers of roots and roots [P].
-
-    Raises:
-        ValueError: If the scores are not in float64, or pairs does not fit.
 
     Example:
         >>> import torch
@@ -156,9 +152,6 @@ def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
 
     Returns:
         Shifts and changes [P].
-
-    Raises:
-        ValueError: If the numbers of pairs differ.
 
     Example:
         >>> import torch

@@ -4,8 +4,8 @@ At beta = 0 the Pure Angular score is :math:`\bar g\rho_c+\delta_c(z)`, the shar
 score and a residual :math:`\delta_c=q_c(\rho_c;\tau_0)-g_c\rho_c`
 (eq:Pure Angular-cosine-decomposition). A cosine margin above the range of the residual decides the
 prediction (prop:cosine-prediction-stability); the size of the residual and of its slope bounds
-losses and gradients (prop:cosine-gradient-stability). Everything is
-computed in float64, in chunks of rows.
+losses and gradients (prop:cosine-gradient-stability). Everything is computed in float64, in chunks
+of rows.
 """
 
 from __future__ import annotations
@@ -16,17 +16,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resultant._core import validation
-from resultant._core.arrays import (
-    normalized,
-    require_features,
-    require_labels,
-)
+from resultant._core.arrays import normalized
 from resultant._core.validation import Number
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions.rule_pair import RulePair
+from resultant.decisions._rule_pair import RulePair
 from resultant.score.limits import require_temperature
 
 
@@ -84,6 +79,7 @@ class ResidualBound:
         return self.high.max() - self.low.min()
 
 
+@torch.no_grad()
 def certificate(
     z: Tensor,
     state: ClassState,
@@ -110,13 +106,9 @@ def certificate(
         offset: Numbers [C] added to the scores. Classes with -inf cannot win; they count in the
             mean gain only.
         chunk: Rows at a time.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Margins, residual ranges and certificates [N].
-
-    Raises:
-        ValueError: If an argument does not fit.
 
     Example:
         >>> import torch
@@ -125,13 +117,7 @@ def certificate(
         >>> certificate(torch.eye(3), state, tau=0.5).certified
         tensor([True, True, True])
     """
-    return certify(z, _require_rules(z, state, tau, offset, chunk, validate_args))
-
-
-@torch.no_grad()
-def certify(z: Tensor, rules: RulePair) -> Certificate:
-    """Compute `certificate` without checking the arguments."""
-    columns = []
+    rules, columns = RulePair(state, tau, offset, chunk, validate_args), []
     for rows in rules.chunks(z):
         cosine, delta, _ = rules(z[rows])
         top = cosine.topk(min(2, cosine.shape[1])).values
@@ -181,13 +167,9 @@ def residual_bound(
     Args:
         state: C classes.
         tau: Temperature > 0, a number or one per class [C].
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Extremes [C] in float64.
-
-    Raises:
-        ValueError: If tau does not fit.
 
     Example:
         >>> import torch
@@ -205,6 +187,7 @@ def residual_bound(
     return ResidualBound(delta.amin(0), delta[1], excess.abs().amax(0))
 
 
+@torch.no_grad()
 def loss_bound(
     z: Tensor,
     y: Tensor,
@@ -229,13 +212,9 @@ def loss_bound(
         offset: Numbers [C] added to the scores.
         centered: Use half the range D(z) for epsilon, which is never larger.
         chunk: Rows at a time.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Differences and bounds [N].
-
-    Raises:
-        ValueError: If an argument does not fit.
 
     Example:
         >>> import torch
@@ -245,15 +224,8 @@ def loss_bound(
         >>> (b.difference <= b.bound).all()
         tensor(True)
     """
-    rules = _require_rules(z, state, tau, offset, chunk, validate_args)
-    require_labels(y, len(z), state.num_classes, state.mu.device, validate_args)
-    return loss_differences(z, y, rules, centered)
-
-
-@torch.no_grad()
-def loss_differences(z: Tensor, y: Tensor, rules: RulePair, centered: bool = False) -> Bound:
-    """Compute `loss_bound` without checking the arguments."""
-    y, columns = rules.labels(y), []
+    rules, columns = RulePair(state, tau, offset, chunk, validate_args), []
+    y = rules.labels(y, len(z))
     for rows in rules.chunks(z):
         cosine, delta, _ = rules(z[rows])
         own = delta.gather(1, y[rows, None])
@@ -263,6 +235,7 @@ def loss_differences(z: Tensor, y: Tensor, rules: RulePair, centered: bool = Fal
     return Bound(*map(torch.cat, zip(*columns, strict=True)))
 
 
+@torch.no_grad()
 def gradient_bound(
     z: Tensor,
     y: Tensor,
@@ -274,10 +247,10 @@ def gradient_bound(
     chunk: int | None = None,
     validate_args: bool | None = None,
 ) -> Bound:
-    r"""Compute the difference of the tangent loss gradients and its bound.
+    r"""Compute the norm of the difference of the tangent loss gradients, and its bound.
 
-    The bound of the norm is :math:`2\bar g\epsilon+2\eta` with :math:`\epsilon=\max_c|\delta_c|`
-    and :math:`\eta=\max_c|\partial_{\rho_c}\delta_c|` (eq:cosine-gradient-bound).
+    The bound is :math:`2\bar g\epsilon+2\eta` with :math:`\epsilon=\max_c|\delta_c|` and
+    :math:`\eta=\max_c|\partial_{\rho_c}\delta_c|` (eq:cosine-gradient-bound).
 
     Args:
         z: Unit vectors [N, p].
@@ -287,13 +260,9 @@ def gradient_bound(
         offset: Numbers [C] added to the scores.
         centered: Use half the range D(z) for epsilon, as in `loss_bound`.
         chunk: Rows at a time.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
-        Norms of differences and bounds [N].
-
-    Raises:
-        ValueError: If an argument does not fit.
+        Norms and bounds [N].
 
     Example:
         >>> import torch
@@ -303,15 +272,8 @@ def gradient_bound(
         >>> (b.difference <= b.bound).all()
         tensor(True)
     """
-    rules = _require_rules(z, state, tau, offset, chunk, validate_args)
-    require_labels(y, len(z), state.num_classes, state.mu.device, validate_args)
-    return gradient_differences(z, y, rules, centered)
-
-
-@torch.no_grad()
-def gradient_differences(z: Tensor, y: Tensor, rules: RulePair, centered: bool = False) -> Bound:
-    """Compute `gradient_bound` without checking the arguments."""
-    y, columns = rules.labels(y), []
+    rules, columns = RulePair(state, tau, offset, chunk, validate_args), []
+    y = rules.labels(y, len(z))
     for rows in rules.chunks(z):
         cosine, delta, excess = rules(z[rows])
         log_p = cosine.log_softmax(1)
@@ -322,24 +284,9 @@ def gradient_differences(z: Tensor, y: Tensor, rules: RulePair, centered: bool =
         weight.scatter_add_(1, own, -excess.gather(1, own))
         ambient, x = weight @ rules.native.mu, normalized(z[rows])
         tangent = ambient - (ambient * x).sum(1, keepdim=True) * x
-        eta = excess.abs().amax(1)
-        bound = 2 * rules.gbar * _size(delta, centered) + 2 * eta
+        bound = 2 * rules.gbar * _size(delta, centered) + 2 * excess.abs().amax(1)
         columns.append((torch.linalg.vector_norm(tangent, dim=1), bound))
     return Bound(*map(torch.cat, zip(*columns, strict=True)))
-
-
-def _require_rules(
-    z: Tensor,
-    state: ClassState,
-    tau: Number,
-    offset: Tensor | None,
-    chunk: int | None,
-    validate: bool | None,
-) -> RulePair:
-    if chunk is not None:
-        validation.integer("chunk", chunk, 1, " or None")
-    require_features(z, state.dim, state.mu.device, validate)
-    return RulePair(realize(state, Rule(tau, offset=offset), validate_args=validate), chunk)
 
 
 def _size(delta: Tensor, centered: bool) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from resultant._core import chunks
 from resultant._core.arrays import require_features, require_labels
-from resultant.classes.realization import Realization, realize
+from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions._rounding import score_error
@@ -22,7 +22,7 @@ class MarginChange:
 
     Attributes:
         exact: Exact changes, ``linear + residual``.
-        linear: Changes from the gains.
+        linear: Changes of the linear scores: of the gains, or of gains and intercepts.
         residual: Rest.
         certified: Mask where linear outweighs residual and rounding.
         correct: Mask where linear and exact have the same sign.
@@ -49,6 +49,7 @@ class MarginChange:
         return float(self.correct.double().mean())
 
 
+@torch.no_grad()
 def margin_change(
     z: Tensor,
     y: Tensor,
@@ -56,16 +57,21 @@ def margin_change(
     rule: Rule,
     pairs: Tensor,
     *,
+    intercept: bool = False,
     validate_args: bool | None = None,
 ) -> MarginChange:
     r"""Compute the change of margins from the native score to a rule (sec:margin-change-protocol).
 
     For pairs of classes (a, b) and the queries of both, the change of :math:`s_a-s_b` is
-    :math:`\Delta m=\Delta m_{lin}+r` with
-    :math:`\Delta m_{lin}=(g_a^\star-g_a)\rho_a-(g_b^\star-g_b)\rho_b`. The sign is certified by
-    :math:`|\Delta m_{lin}|>|r|` and a slack for rounding: the error of the four scores in the dtype
-    of z and twice that in float64 (see `certificate`). An offset is common to both scores and
-    cancels.
+    :math:`\Delta m=\Delta m_{lin}+r`, where :math:`\Delta m_{lin}` is the change of
+    `Realization.linear` with or without the intercept :math:`q_c(0)`. Without it,
+    :math:`\Delta m_{lin}=(g_a^\star-g_a)\rho_a-(g_b^\star-g_b)\rho_b`: the numbers that the paper
+    prints match this version, although its text defines the linear mean with the intercept. The
+    versions differ for direct temperature alone, which moves the intercepts.
+
+    The sign is certified by :math:`|\Delta m_{lin}|>|r|` and a slack for rounding: the error of the
+    four scores in the dtype of z and twice that in float64 (see `certificate`). An offset is common
+    to both scores and cancels.
 
     Args:
         z: Unit vectors [N, p].
@@ -73,13 +79,10 @@ def margin_change(
         state: C classes.
         rule: Temperature, realization and target gains.
         pairs: Pairs [P, 2] int64 of different classes.
-        validate_args: Check values; by default on the CPU only.
+        intercept: Include the change of :math:`q_c(0)` in the linear change.
 
     Returns:
         Changes [I], one per pair and query of its two classes.
-
-    Raises:
-        ValueError: If an argument does not fit, or a class has no temperature.
 
     Example:
         >>> import torch
@@ -92,21 +95,14 @@ def margin_change(
     device = state.mu.device
     require_features(z, state.dim, device, validate_args)
     require_labels(y, len(z), state.num_classes, device, validate_args)
-    native, edited = (
+    scores = native, edited = [
         realize(state, replace(rule, realization=name), validate_args=validate_args)
         for name in ("native", rule.realization)
-    )
+    ]
     require_pairs(pairs, native, validate_args)
-    return change_between(z, y, native, edited, pairs)
-
-
-@torch.no_grad()
-def change_between(
-    z: Tensor, y: Tensor, native: Realization, edited: Realization, pairs: Tensor
-) -> MarginChange:
-    """Compute `margin_change` from the scores before and after, without checking the arguments."""
-    scores = native, edited
-    raised = edited.gain() - native.gain()
+    raised, moved = edited.gain() - native.gain(), torch.zeros_like(native.kappa)
+    if intercept:
+        moved = edited.at(moved) - native.at(moved)
     errors = [score_error(s, z.dtype) + 2 * score_error(s, torch.float64) for s in scores]
     slack = errors[0] + errors[1]
     row, pair = _incidences(y, pairs)
@@ -115,7 +111,7 @@ def change_between(
         x, (a, b) = z[rows].double(), pairs[index].T
         rho_a, rho_b = ((x * native.mu[c]).sum(1) for c in (a, b))
         before, after = (s.at(rho_a, a) - s.at(rho_b, b) for s in scores)
-        linear = raised[a] * rho_a - raised[b] * rho_b
+        linear = (raised[a] * rho_a + moved[a]) - (raised[b] * rho_b + moved[b])
         columns.append((after - before, linear, slack[a] + slack[b]))
     exact, linear, slack = map(torch.cat, zip(*columns, strict=True))
     residual = exact - linear

@@ -1,8 +1,8 @@
 r"""Margins of decisions: pairs of classes, class centres, and the number of competitors.
 
 Everything is a function of a `Realization`: the exact scores of `realize`, their linear means
-``realization.linear()`` with :math:`g_c=A_c/\tau` and the intercept :math:`q_c(0)`, or the
-`joint_leading` scores with :math:`g_c^0=r_0(\kappa_c/\nu)/\tau` and no intercept
+``realization.linear()`` with :math:`g_c=A_c/\tau`, with or without the intercept :math:`q_c(0)`, or
+the `joint_leading` scores with :math:`g_c^0=r_0(\kappa_c/\nu)/\tau` and no intercept
 (sec:softmax-geometry). Margins are differences of large scores: build the scores in float64, as
 `realize` does by default.
 """
@@ -38,13 +38,9 @@ def pairwise_margins(
         z: Unit vectors [N, p].
         realization: Scores of C classes.
         pairs: Pairs [P, 2] int64 of different classes.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Margins [N, P] in the dtype of the scores.
-
-    Raises:
-        ValueError: If z or pairs does not fit.
 
     Example:
         >>> import torch
@@ -55,11 +51,6 @@ def pairwise_margins(
     """
     require_features(z, realization.mu.shape[1], realization.mu.device, validate_args)
     require_pairs(pairs, realization, validate_args)
-    return score_differences(z, realization, pairs)
-
-
-def score_differences(z: Tensor, realization: Realization, pairs: Tensor) -> Tensor:
-    """Compute `pairwise_margins` without checking the arguments."""
     classes, index = pairs.unique(return_inverse=True)
     margins = z.new_empty(len(z), len(pairs), dtype=realization.mu.dtype)
     for rows in score_rows(z, max(len(classes), len(pairs)), realization):
@@ -86,13 +77,9 @@ def centre_margins(
     Args:
         realization: Scores of C classes.
         pairs: Pairs [P, 2] int64 of different classes; by default `all_pairs`.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Margins ``a`` and ``b`` [P].
-
-    Raises:
-        ValueError: If pairs does not fit.
 
     Example:
         >>> import torch
@@ -124,9 +111,6 @@ def effective_competitors(scores: Tensor) -> Tensor:
 
     Returns:
         Numbers [...] in [1, C].
-
-    Raises:
-        ValueError: If scores has no class.
 
     Example:
         >>> import torch

@@ -56,9 +56,6 @@ def select_pairs(
     Returns:
         Pairs with their types.
 
-    Raises:
-        ValueError: If an argument does not fit.
-
     Example:
         >>> import torch
         >>> from resultant import ClassState, select_pairs

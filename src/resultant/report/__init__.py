@@ -9,3 +9,14 @@ sets of features, `words` names and numbers.
 them with matplotlib in the `style` of every figure of the project. `explorer` is the numbers behind
 the sliders, `glossary` the terms, `paper` the numbers of the paper's tables and figures.
 """
+
+from typing import TYPE_CHECKING
+
+from resultant._core.lazy import lazy
+
+if TYPE_CHECKING:
+    from resultant.report.next.page import write_page
+
+__all__ = ["write_page"]
+
+__getattr__ = lazy(__name__, {"write_page": "next.page"})

@@ -5,7 +5,8 @@ carries the expansion to probabilities and losses, `leading` builds leading scor
 `binary_model`, `rates` and `plane_tail` hold the limits and errors of two matched classes,
 `thresholds` finds posterior thresholds on arcs, `cross_fit` fits temperatures to folds of a sample.
 
-All functions broadcast, keep dtype and device, and carry gradients unless they say otherwise.
+All functions broadcast, keep dtype and device, and carry gradients unless they say
+otherwise. Conventions are those of `resultant.classes`.
 """
 
 from resultant.theory.binary_model import BinaryModel

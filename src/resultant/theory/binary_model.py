@@ -18,8 +18,7 @@ draws.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from numbers import Real
+from dataclasses import dataclass, fields, replace
 from typing import Literal, NamedTuple, SupportsIndex, get_args
 
 import torch
@@ -90,7 +89,7 @@ class BinaryModel:
         b_t: Offset of the logit of class t.
 
     Raises:
-        ValueError: If an argument is outside its range, or both classes are the same.
+        ValueError: If both classes are the same.
 
     Example:
         >>> from resultant import BinaryModel
@@ -106,16 +105,16 @@ class BinaryModel:
     b_t: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("lambda_h", "lambda_t", "tau"):
-            _require(name, getattr(self, name), 0.0, rule="> 0 and finite", open_low=True)
-        _require("cosine", self.cosine, -1.0, 1.0, rule="in [-1, 1]")
-        for name in ("b_h", "b_t"):
-            _require(name, getattr(self, name), -math.inf, rule="finite", open_low=True)
+        for field in fields(self):
+            value = validation.finite_number(field.name, getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
+            if field.name in ("lambda_h", "lambda_t", "tau") and value <= 0:
+                raise ValueError(f"expected {field.name} > 0, got {value:g}")
+        if not -1 <= self.cosine <= 1:
+            raise ValueError(f"expected cosine in [-1, 1], got {self.cosine:g}")
         if self.W == 0:
-            raise ValueError(
-                "expected w = r_h mu_h - r_t mu_t != 0, got lambda_h = lambda_t = "
-                f"{self.lambda_h:g} and cosine = 1"
-            )
+            got = f"lambda_h = lambda_t = {self.lambda_h:g} and cosine = 1"
+            raise ValueError(f"expected w = r_h mu_h - r_t mu_t != 0, got {got}")
 
     @classmethod
     def of(
@@ -146,7 +145,7 @@ class BinaryModel:
             The model.
 
         Raises:
-            ValueError: If an index is not a class, a concentration is zero, or both classes are
+            ValueError: If a concentration is zero, or both classes are
                 the same.
         """
         if not isinstance(state, ClassState):
@@ -219,14 +218,9 @@ class BinaryModel:
 
     @property
     def variances(self) -> Pair:
-        r"""Limits :math:`\sigma^2_{\lambda_j}(w)` of nu Var(w'Z).
-
-        See eq:projection-clt.
-        """
-        lambdas = (self.lambda_h, self.lambda_t)
-        parts = zip(lambdas, self.beta, self.alpha, strict=True)
-        W = self.W
-        return Pair(*(float(projection_variance(x, W * b, W * a)) for x, b, a in parts))
+        r"""Limits :math:`\sigma^2_{\lambda_j}(w)` of nu Var(w'Z) (eq:projection-clt)."""
+        parts = zip((self.lambda_h, self.lambda_t), self.beta, self.alpha, strict=True)
+        return Pair(*(float(projection_variance(x, self.W * b, self.W * a)) for x, b, a in parts))
 
     def gaussian_errors(self, p: int) -> Pair:
         r"""Compute errors :math:`\Phi(-\sqrt\nu R_j/\sigma_{\lambda_j}(w))` near the transition.
@@ -239,8 +233,7 @@ class BinaryModel:
 
     def rates(self, xi: float) -> Pair:
         r"""Compute :math:`I_h(\xi)` and :math:`I_t(\xi)` of eq:rate-function."""
-        lambdas = (self.lambda_h, self.lambda_t)
-        parts = zip(lambdas, self.beta, strict=True)
+        parts = zip((self.lambda_h, self.lambda_t), self.beta, strict=True)
         return Pair(*(float(rate_function(xi, x, b)) for x, b in parts))
 
     @property
@@ -304,21 +297,6 @@ class BinaryModel:
         Returns:
             Leading and exact score differences [samples] in float64.
         """
-        xi, u = self._sample_plane(p, samples, label)
-        return self._leading_margin(xi), self._exact_margin(xi, u, p)
-
-    def monte_carlo(self, p: int, samples: int, rule: Decision = "exact") -> EstimatePair:
-        r"""Count the class errors of a rule, :math:`D_0` or :math:`D_\nu`, over draws."""
-        _require_rule(rule)
-        margins = []
-        for label in Pair._fields:
-            xi, u = self._sample_plane(p, samples, label)
-            exact = rule == "exact"
-            margins.append(self._exact_margin(xi, u, p) if exact else self._leading_margin(xi))
-        return EstimatePair(_frequency(margins[0] < 0), _frequency(margins[1] >= 0))
-
-    def _sample_plane(self, p: int, samples: int, label: str) -> tuple[Tensor, Tensor]:
-        """Draw n'Z and e'Z, where e is orthogonal to n in the plane of the mean directions."""
         if label not in Pair._fields:
             raise ValueError(f"expected label 'h' or 't', got {label!r}")
         samples = validation.integer("samples", samples, 1)
@@ -331,16 +309,21 @@ class BinaryModel:
         others = 2 * torch._standard_gamma(torch.full_like(theta, (p - 2) / 2))
         across = theta.sin() * first / (first * first + others).sqrt()
         along = theta.cos()
-        return beta * along - alpha * across, alpha * along + beta * across
+        # n'Z, and e'Z with e orthogonal to n in the plane of the mean directions.
+        xi, u = beta * along - alpha * across, alpha * along + beta * across
+        q_h, q_t = (
+            vmf_score(b * xi + a * u, k, self.tau, p, validate_args=False)
+            for b, a, k in zip(self.beta, self.alpha, self.concentrations(p), strict=True)
+        )
+        offset = self.b_h - self.b_t
+        return offset + self.W / self.tau * xi, offset + (q_h - q_t)
 
-    def _leading_margin(self, xi: Tensor) -> Tensor:
-        return (self.b_h - self.b_t) + self.W / self.tau * xi
-
-    def _exact_margin(self, xi: Tensor, u: Tensor, p: int) -> Tensor:
-        kappa, beta, alpha = self.concentrations(p), self.beta, self.alpha
-        q_h = vmf_score(beta.h * xi + alpha.h * u, kappa.h, self.tau, p, validate_args=False)
-        q_t = vmf_score(beta.t * xi + alpha.t * u, kappa.t, self.tau, p, validate_args=False)
-        return (self.b_h - self.b_t) + (q_h - q_t)
+    def monte_carlo(self, p: int, samples: int, rule: Decision = "exact") -> EstimatePair:
+        r"""Count the class errors of a rule, :math:`D_0` or :math:`D_\nu`, over draws."""
+        _require_rule(rule)
+        which = get_args(Decision).index(rule)
+        h, t = (self.sample_margins(p, samples, label)[which] for label in ("h", "t"))
+        return EstimatePair(_frequency(h < 0), _frequency(t >= 0))
 
 
 def _r0(lam: float) -> float:
@@ -377,15 +360,6 @@ def _require_rule(rule: str) -> None:
     if rule not in get_args(Decision):
         names = ", ".join(get_args(Decision))
         raise ValueError(f"expected rule to be one of {names}, got {rule!r}")
-
-
-def _require(
-    name: str, a: float, low: float, high: float = math.inf, *, rule: str, open_low: bool = False
-) -> None:
-    if isinstance(a, bool) or not isinstance(a, Real):
-        raise ValueError(f"expected {name} to be a number, got {type(a).__name__}")
-    value = torch.tensor(float(a), dtype=torch.float64)
-    validation.require_in_range(name, value, low, high, rule=rule, open_low=open_low)
 
 
 def _frequency(wrong: Tensor) -> Estimate:

@@ -43,13 +43,9 @@ def fold_statistics(
         fold: Fold indices [N] int64, in [0, num_folds).
         num_classes: Number of classes.
         num_folds: Number of folds >= 2.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         One `ClassStatistics` per fold.
-
-    Raises:
-        ValueError: If an argument does not fit.
 
     Example:
         >>> import torch
@@ -118,7 +114,7 @@ def cross_fit_temperature(
         States, mean lengths [K, C] and temperatures [K, C].
 
     Raises:
-        ValueError: If an argument is outside its range, or samples have weights.
+        ValueError: If samples have weights.
 
     Example:
         >>> import torch

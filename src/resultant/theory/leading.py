@@ -25,13 +25,9 @@ def joint_leading(
     Args:
         state: C classes in p >= 3 dimensions.
         rule: Temperature, realization and target gains; its offset is :math:`b_c`.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Linear scores in float64.
-
-    Raises:
-        ValueError: If p < 3, or the rule does not fit the classes.
 
     Example:
         >>> import torch
@@ -46,5 +42,4 @@ def joint_leading(
         return exact
     g0 = ratio_terms(exact.kappa / nu).r0 / exact.tau
     g0 = g0 if exact.slope is None else g0 + exact.slope
-    offset = None if rule.offset is None else rule.offset.double()
-    return Realization(exact.mu, exact.kappa, None, g0, offset)
+    return Realization(exact.mu, exact.kappa, None, g0, exact.offset, exact.offset)

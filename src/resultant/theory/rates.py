@@ -28,9 +28,6 @@ def rate_function(xi: Number, lam: Number, beta: Number) -> Tensor:
     Returns:
         Rates in the broadcast shape of xi, lam and beta.
 
-    Raises:
-        ValueError: If an argument is outside its range.
-
     Example:
         >>> from resultant import rate_function
         >>> rate_function(0.0, 1.0, 1.0)
@@ -65,9 +62,6 @@ def projection_variance(lam: Number, along: Number, across: Number) -> Tensor:
 
     Returns:
         Variances in the broadcast shape of the arguments.
-
-    Raises:
-        ValueError: If lam is negative or not finite.
 
     Example:
         >>> from resultant import projection_variance

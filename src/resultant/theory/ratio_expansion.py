@@ -59,13 +59,9 @@ def ratio_approximation(nu: Number, x: Number, *, validate_args: bool | None = N
     Args:
         nu: Order > 0.
         x: Argument >= 0.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Approximations in the broadcast shape of nu and x.
-
-    Raises:
-        ValueError: If an argument is outside its range.
 
     Example:
         >>> from resultant import bessel_ratio, ratio_approximation
@@ -88,13 +84,9 @@ def ratio_bound(nu: Number, *, validate_args: bool | None = None) -> Tensor:
 
     Args:
         nu: Order >= 10/9.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Bounds in the shape of nu.
-
-    Raises:
-        ValueError: If nu is below 10/9 or not finite.
 
     Example:
         >>> from resultant import ratio_bound

@@ -8,9 +8,7 @@ With :math:`t=1/\tau`, :math:`\nu=p/2-1`, :math:`\kappa=\nu\lambda`, the score o
 
 (thm:joint-score-expansion, prop:fixed-dimensional-score). Neither holds where t grows with
 :math:`\nu`; see `free_energy_expansion`. To compute a score use `vmf_score`, which is exact
-everywhere: the expansions serve theory, figures and checks.
-
-All functions broadcast, keep dtype and device, and carry gradients.
+everywhere.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ LEAST_DIMENSION = 8
 
 def joint_terms(
     rho: Number, kappa: Number, tau: Number, p: int, *, validate_args: bool | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     r"""Compute the coefficients :math:`B_0, B_1, B_2` of thm:joint-score-expansion.
 
     The theorem keeps lambda away from zero; the coefficients have the right limits there.
@@ -50,22 +48,18 @@ def joint_terms(
         kappa: Concentration >= 0.
         tau: Temperature > 0.
         p: Dimension >= 3.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Three tensors in the broadcast shape of rho, kappa and tau.
-
-    Raises:
-        ValueError: If an argument is outside its range.
 
     Example:
         >>> from resultant import joint_terms
         >>> joint_terms(0.5, 10.0, 0.1, 128)[0]
         tensor(0.3944, dtype=torch.float64)
     """
-    (rho, kappa, tau), nu, dtype = _joint_arguments(rho, kappa, tau, p, validate_args)
-    B0, B1, B2 = _joint_terms(rho, kappa, tau, nu)
-    return B0.to(dtype), B1.to(dtype), B2.to(dtype)
+    nu = joint_order(p)
+    (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
+    return tuple(B.to(dtype) for B in _joint_terms(rho, kappa, tau, nu))
 
 
 def joint_expansion(
@@ -83,26 +77,19 @@ def joint_expansion(
     1/tau <= sqrt(nu^2 + kappa^2)/4, where values are checked.
 
     Args:
-        rho: Cosine in [-1, 1].
-        kappa: Concentration >= 0.
-        tau: Temperature > 0.
-        p: Dimension >= 3.
+        rho, kappa, tau, p: As in `joint_terms`.
         order: Index of the last term, 0, 1 or 2.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Expansions in the broadcast shape of rho, kappa and tau.
-
-    Raises:
-        ValueError: If an argument is outside its range.
 
     Example:
         >>> from resultant import joint_expansion, vmf_score
         >>> joint_expansion(0.5, 10.0, 0.1, 128), vmf_score(0.5, 10.0, 0.1, 128)
         (tensor(0.7729, dtype=torch.float64), tensor(0.7721, dtype=torch.float64))
     """
-    order = validation.integer("order", order, 0, most=2)
-    (rho, kappa, tau), nu, dtype = _joint_arguments(rho, kappa, tau, p, validate_args)
+    order, nu = validation.integer("order", order, 0, most=2), joint_order(p)
+    (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
     if validation.should_validate(validate_args, rho, kappa, tau) and not is_transformed():
         inside = in_range(kappa.detach(), tau.detach(), p)
         if not bool(inside.all()):
@@ -118,22 +105,21 @@ def joint_expansion(
 def _joint_terms(rho: Tensor, kappa: Tensor, tau: Tensor, nu: float) -> tuple[Tensor, ...]:
     t, a = 1 / tau, ratio_terms(kappa / nu)
     across = (1 - rho) * (1 + rho)
-    B0 = t * rho * a.r0
     B1 = t * rho * a.r1 + t**2 / 2 * (across * a.r0_over + rho**2 * a.dr0)
     variance = across * a.r1_over + rho**2 * a.dr1
     skewness = rho**3 * a.ddr0 + 3 * rho * across * a.shear
-    return B0, B1, t * rho * a.r2 + t**2 / 2 * variance + t**3 / 6 * skewness
+    return t * rho * a.r0, B1, t * rho * a.r2 + t**2 / 2 * variance + t**3 / 6 * skewness
 
 
 def in_range(kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     r"""Mark the range of `joint_expansion`, :math:`t\le\frac14\sqrt{\nu^2+\kappa^2}` and p >= 8."""
     inside = 1 / tau <= RANGE * torch.hypot(torch.full_like(kappa, p / 2 - 1), kappa)
-    return inside if p >= LEAST_DIMENSION else torch.zeros_like(inside)
+    return inside & (p >= LEAST_DIMENSION)
 
 
 def fixed_terms(
     rho: Number, kappa: Number, tau: Number, p: int, *, validate_args: bool | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     r"""Compute the coefficients :math:`t\rho, Q_1, Q_2` of prop:fixed-dimensional-score.
 
     Args:
@@ -141,22 +127,22 @@ def fixed_terms(
         kappa: Concentration > 0, used for its shape only.
         tau: Temperature > 0.
         p: Dimension >= 2.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Three tensors in the broadcast shape of rho, kappa and tau.
-
-    Raises:
-        ValueError: If an argument is outside its range.
 
     Example:
         >>> from resultant import fixed_terms
         >>> fixed_terms(0.5, 100.0, 1.0, 3)[1]
         tensor(-0.1250, dtype=torch.float64)
     """
-    (rho, kappa, tau), _, dtype = _fixed_arguments(rho, kappa, tau, p, validate_args)
-    terms = torch.broadcast_tensors(*_fixed_terms(rho, tau, p), kappa)[:3]
-    return terms[0].to(dtype), terms[1].to(dtype), terms[2].to(dtype)
+    (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
+    _require_concentrated(kappa, validate_args)
+    t, across = 1 / tau, (1 - rho) * (1 + rho)
+    Q1 = t**2 * across / 2 - (p - 1) * t * rho / 2
+    Q2 = (p - 1) * (p - 3) * t * rho / 8 + (p - 1) * t**2 * (2 * rho**2 - 1) / 4
+    terms = torch.broadcast_tensors(t * rho, Q1, Q2 - t**3 * rho * across / 2, kappa)[:3]
+    return tuple(Q.to(dtype) for Q in terms)
 
 
 def fixed_expansion(
@@ -174,18 +160,11 @@ def fixed_expansion(
     1/tau.
 
     Args:
-        rho: Cosine in [-1, 1].
-        kappa: Concentration > 0.
-        tau: Temperature > 0.
-        p: Dimension >= 2.
+        rho, kappa, tau, p: As in `fixed_terms`.
         order: Index of the last term, 0, 1 or 2.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Expansions in the broadcast shape of rho, kappa and tau.
-
-    Raises:
-        ValueError: If an argument is outside its range.
 
     Example:
         >>> from resultant import fixed_expansion, vmf_score
@@ -193,21 +172,15 @@ def fixed_expansion(
         (tensor(0.4987, dtype=torch.float64), tensor(0.4987, dtype=torch.float64))
     """
     order = validation.integer("order", order, 0, most=2)
-    (rho, kappa, tau), p, dtype = _fixed_arguments(rho, kappa, tau, p, validate_args)
-    total = _partial_sum(_fixed_terms(rho, tau, p)[: order + 1], kappa)
-    return torch.broadcast_tensors(total, kappa)[0].to(dtype)
+    (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
+    _require_concentrated(kappa, validate_args)
+    terms = fixed_terms(rho, kappa, tau, p, validate_args=False)
+    return _partial_sum(terms[: order + 1], kappa).to(dtype)
 
 
-def _fixed_terms(rho: Tensor, tau: Tensor, p: int) -> tuple[Tensor, ...]:
-    t = 1 / tau
-    across = (1 - rho) * (1 + rho)
-    Q1 = t**2 * across / 2 - (p - 1) * t * rho / 2
-    Q2 = (
-        (p - 1) * (p - 3) * t * rho / 8
-        + (p - 1) * t**2 * (2 * rho**2 - 1) / 4
-        - t**3 * rho * across / 2
-    )
-    return t * rho, Q1, Q2
+def _require_concentrated(kappa: Tensor, validate: bool | None) -> None:
+    if validation.should_validate(validate, kappa):
+        validation.require_in_range("kappa", kappa, 0.0, rule="> 0 and finite", open_low=True)
 
 
 def free_energy_expansion(
@@ -230,34 +203,26 @@ def free_energy_expansion(
     come from Debye's expansion of :math:`I_\nu(\nu\lambda)`.
 
     Args:
-        rho: Cosine in [-1, 1].
-        kappa: Concentration >= 0.
-        tau: Temperature > 0.
-        p: Dimension >= 3.
+        rho, kappa, tau, p: As in `joint_terms`.
         order: Index of the last term, 0, 1 or 2.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Expansions in the broadcast shape of rho, kappa and tau.
-
-    Raises:
-        ValueError: If an argument is outside its range.
 
     Example:
         >>> from resultant import free_energy_expansion, vmf_score
         >>> free_energy_expansion(0.5, 10.0, 0.001, 128), vmf_score(0.5, 10.0, 0.001, 128)
         (tensor(807.4702, dtype=torch.float64), tensor(807.4702, dtype=torch.float64))
     """
-    order = validation.integer("order", order, 0, most=2)
-    (rho, kappa, tau), nu, dtype = _joint_arguments(rho, kappa, tau, p, validate_args)
+    order, nu = validation.integer("order", order, 0, most=2), joint_order(p)
+    (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
     terms = free_energy_terms(rho, kappa / nu, 1 / (nu * tau))
     return (nu * _partial_sum(terms[: order + 1], nu)).to(dtype)
 
 
 def free_energy_terms(rho: Tensor, lam: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     r"""Compute :math:`F_0, F_1, F_2` of `free_energy_expansion`."""
-    rho = rho.clamp(-1, 1)
-    S = torch.sqrt(1 + lam**2)
+    rho, S = rho.clamp(-1, 1), torch.sqrt(1 + lam**2)
     # A sum of squares also where the tilt is nearly opposite to the mean.
     tilted = torch.sqrt(1 + (lam - s) ** 2 + 2 * lam * s * (1 + rho))
     # Everything follows from the difference of the two roots, taken as one.
@@ -281,13 +246,9 @@ def directional_cumulants(
         kappa: Concentration >= 0.
         p: Dimension >= 2.
         order: Number of cumulants, 1, 2 or 3.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         As many tensors as ``order``, in the broadcast shape of rho and kappa.
-
-    Raises:
-        ValueError: If an argument is outside its range.
 
     Example:
         >>> from resultant import directional_cumulants
@@ -320,20 +281,3 @@ def joint_order(p: int) -> float:
     if p < 3:
         raise ValueError(f"expected p >= 3 for an expansion in 1/nu, nu = p/2 - 1, got {p}")
     return p / 2 - 1
-
-
-def _joint_arguments(
-    rho: Number, kappa: Number, tau: Number, p: int, validate_args: bool | None
-) -> tuple[list[Tensor], float, torch.dtype]:
-    nu = joint_order(p)
-    (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
-    return [rho, kappa, tau], nu, dtype
-
-
-def _fixed_arguments(
-    rho: Number, kappa: Number, tau: Number, p: int, validate_args: bool | None
-) -> tuple[list[Tensor], int, torch.dtype]:
-    (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
-    if validation.should_validate(validate_args, rho, kappa, tau):
-        validation.require_in_range("kappa", kappa, 0.0, rule="> 0 and finite", open_low=True)
-    return [rho, kappa, tau], p, dtype

@@ -35,9 +35,6 @@ def propagate_probabilities(
     Returns:
         Probabilities [..., C], which sum to one in either case.
 
-    Raises:
-        ValueError: If p < 3, or a shape or dtype does not fit.
-
     Example:
         >>> import torch
         >>> from resultant import propagate_probabilities
@@ -69,13 +66,9 @@ def propagate_loss(
         p: Dimension >= 3.
         y: Labels [...] of an integer dtype, in [0, C).
         variance: Include :math:`V_1/2`, the coupling of the classes.
-        validate_args: Check labels; by default on the CPU only.
 
     Returns:
         Losses [...].
-
-    Raises:
-        ValueError: If p < 3, a shape or dtype does not fit, or a label is out of range.
 
     Example:
         >>> import torch

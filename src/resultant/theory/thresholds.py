@@ -36,13 +36,12 @@ def posterior_thresholds(
         realization: Scores of C classes in float64.
         pairs: Pairs [P, 2] int64 of different classes, with prototypes that are not opposite.
         level: Probability in (0, 1).
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Angles, numbers of roots and roots [P].
 
     Raises:
-        ValueError: If an argument does not fit, or prototypes are opposite.
+        ValueError: If prototypes are opposite.
 
     Example:
         >>> import torch

@@ -31,7 +31,7 @@ const chart = (() => {
   function ticks(low, high, count) {
     const raw = (high - low) / count;
     const power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * (1 - 1e-9));
+    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= 0.75 * raw);
     const all = [];
     for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) all.push(k * step);
     return all;
@@ -67,7 +67,7 @@ const chart = (() => {
     if (!ends) [low, high] = [low - pad * (high - low), high + pad * (high - low)];
     const all = log ? logTicks(10 ** low, 10 ** high) : ticks(low, high, count);
     const place = (v) => (own(v) - low) / (high - low);
-    return { at: place, ticks: all.map((v) => [place(v), Math.abs(v) < 1e-12 ? "0" : short(v)]) };
+    return { at: place, ends: [low, high], ticks: all.map((v) => [place(v), Math.abs(v) < 1e-12 ? "0" : short(v)]) };
   }
 
   const SHAPES = {
@@ -96,11 +96,11 @@ const chart = (() => {
       const drawn = [];
       x.forEach((v, i) => {
         const [px, py] = [c.X(v), c.Y(y[i])];
-        if (!finite(px) || !finite(py)) return;
+        if (!(px >= c.left - 1 && px <= c.right + 1 && py >= c.top - 1 && py <= c.bottom + 1)) return;
         const ink = at(colour, i);
         if (low) drawn.push(`<path d="M${c.X(low[i])} ${py}H${c.X(high[i])}" style="stroke:${ink}" stroke-width="2" fill="none"/>`);
         const fill = hollow ? `fill:none;stroke:${ink}` : `fill:${ink};fill-opacity:.8`;
-        drawn.push(`${SHAPES[at(shape, i)](px.toFixed(1), py.toFixed(1), size / 2)} style="${fill}"/>`);
+        drawn.push(`${SHAPES[at(shape, i)](Number(px.toFixed(1)), Number(py.toFixed(1)), size / 2)} style="${fill}"/>`);
         const own = [classes[i] ?? []].flat();
         if (own.includes(c.followed)) drawn.push(`<circle cx="${px}" cy="${py}" r="9" class="ring"/>`);
         c.card(px, py, text[i] ?? c.values([own.map((k) => c.names[k]).join(" and "), label], v, y[i]));
@@ -149,18 +149,18 @@ const chart = (() => {
     if (!svg.targets) listen(svg);
     const W = Math.round(svg.clientWidth) || svg.drawnWidth || 460;
     svg.drawnWidth = W;
-    const { x: across, y: up, marks, diagonal = false, square = false, followed = null, names = [] } = spec;
+    const { x: across, y: up, marks, diagonal = false, square = false, followed = -1, names = [] } = spec;
     const all = (axis) => marks.flatMap((m) => extent(m, axis));
     const x = scale(across, all("x"), Math.max(3, Math.round(W / 80)), diagonal || !across.pad ? 0.02 : across.pad);
     const y = scale(up, all("y"), 5, 0.05);
-    const most = up.names ? 0.4 * W : W;
+    const most = up.names ? Math.max(0.4 * W, Math.min(190, 0.55 * W)) : W;
     const letters = Math.floor((most - 26) / 6.6);
     const cut = (text, n) => (text.length > n ? `${text.slice(0, n - 1)}…` : text);
     const labels = (ticks, n) => ticks.map(([place, text]) => [place, cut(text, n)]);
     const yTicks = square ? [] : labels(y.ticks, letters);
     const L = 14 + (up.label ? 16 : 0) + 6.6 * Math.max(0, ...yTicks.map(([, t]) => t.length));
     const [R, T, B] = [16, 10, across.label ? 44 : 26];
-    const H = spec.height ?? (square ? W - L - R + T + B : up.names ? up.names.length * 24 + T + B : 290);
+    const H = spec.height ?? (square ? W - L - R + T + B : up.names ? up.names.length * 24 + T + B : Math.max(290, Math.min(480, 0.42 * W)));
     const [right, bottom] = [W - R, H - B];
     const targets = [];
     const context = {
@@ -194,7 +194,19 @@ const chart = (() => {
     if (up.label) parts.push(`<text transform="translate(12 ${(T + bottom) / 2}) rotate(-90)" text-anchor="middle">${escape(up.label)}</text>`);
     svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
     svg.innerHTML = parts.join("");
-    Object.assign(svg, { targets, target: -1 });
+    Object.assign(svg, { targets, target: -1, inner: context, ends: { x: x.ends, y: y.ends } });
+  }
+
+  // Zooms into the values around a place of the window; a factor of 0 shows all values again.
+  function zoom(svg, factor, clientX, clientY) {
+    const { chart: spec, inner, drawnWidth } = svg, box = svg.getBoundingClientRect();
+    const ratio = box.width / drawnWidth;
+    const part = { x: ((clientX - box.left) / ratio - inner.left) / (inner.right - inner.left), y: (inner.bottom - (clientY - box.top) / ratio) / (inner.bottom - inner.top) };
+    for (const axis of ["x", "y"]) {
+      const [low, high] = spec[axis].ends ?? svg.ends[axis], middle = low + part[axis] * (high - low);
+      spec[axis] = { ...spec[axis], ends: factor ? [low, high].map((v) => middle + (v - middle) / factor) : null };
+    }
+    draw(svg, spec);
   }
 
   // Charts follow the width of the page; a folded chart is drawn again when it is shown.
@@ -230,7 +242,7 @@ const chart = (() => {
       let [best, found] = [24 ** 2, -1];
       svg.targets.forEach(([x, y], i) => {
         const distance = (x - px) ** 2 + (y - py) ** 2;
-        if (distance < best) [best, found] = [distance, i];
+        if (distance <= best) [best, found] = [distance, i];
       });
       show(svg, found);
     };
@@ -260,5 +272,5 @@ const chart = (() => {
     return entries.length > 1 ? entries.map(key).join(" ") : "";
   }
 
-  return { draw, legend, grid, logGrid, degrees, short, escape, toSlider, fromSlider };
+  return { draw, zoom, legend, grid, logGrid, degrees, short, escape, toSlider, fromSlider };
 })();

@@ -1,0 +1,366 @@
+"""Charts and tables of one feature set: methods, classes, rows to look at, and the map."""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from resultant._core.text import counted
+from resultant.analysis.result import Estimate, FeatureResult, Method
+from resultant.report import style
+from resultant.report.next.charts import Axis, Bars, Cells, Chart, Level, Points, by_group
+from resultant.report.next.table import Column, Table
+from resultant.report.next.words import percent, points, seconds, settings, share
+
+# Families of methods: their colours, and their names in the legend.
+FAMILIES = {
+    "vmf": (style.BLUE, "vMF"),
+    "scikit-learn": (style.ORANGE, "scikit-learn"),
+}
+# Tables of rows to look at: headings, and captions.
+ROWS = {
+    "label": (
+        "Likely label errors",
+        "Another class is far more likely than the label, by scores of rows that were held out. "
+        "Log odds: how many nats more likely.",
+    ),
+    "duplicate": (
+        "Exact duplicates",
+        "Rows with the same features as a row of another split: test accuracy may be too high.",
+    ),
+    "outlier": (
+        "Outliers",
+        "Rows that are unusually far from the direction of their class. p-value: the share of rows "
+        "of the class that are expected to be farther away.",
+    ),
+}
+
+
+def metric(result: FeatureResult, method: Method) -> Estimate:
+    """Return the metric of the feature set on the test rows."""
+    return method.accuracy if result.data.metric == "accuracy" else method.balanced
+
+
+def judged(result: FeatureResult) -> Method:
+    """Return the recommended method, or the best one if none is recommended."""
+    return result.recommended or result.method(result.recommendation.best)
+
+
+def methods_chart(result: FeatureResult) -> Chart:
+    """Return a dot plot of all methods with their intervals."""
+    data = result.data
+    methods = [m for m in result.methods if m.family != "baseline"]
+    place = np.arange(len(methods))
+    values = [metric(result, m) for m in methods]
+    families = dict.fromkeys(m.family for m in methods)
+    rows = counted(data.evaluated, "test row", "test rows")
+    floor = [
+        f" Not drawn: {m.name}, {percent(metric(result, m).value)}."
+        for m in result.methods
+        if m.family == "baseline"
+    ]
+    return Chart(
+        "methods",
+        "All methods",
+        f"{data.metric.capitalize()} on {rows} with 95 % intervals; rings are the validation "
+        f"scores ({data.validation}), which choose the recommendation. Test rows do not choose."
+        f"{''.join(floor)}",
+        Axis(f"{data.metric} (%)"),
+        Axis(names=tuple(_method_name(result, m) for m in methods)),
+        (
+            Points(
+                100 * np.array([m.validation.value for m in methods]),
+                place,
+                colour=style.GREY,
+                hollow=True,
+                size=9,
+                legend=[("validation", style.GREY, "ring")],
+                text=[f"{m.name}\nvalidation: {percent(m.validation.value)}" for m in methods],
+            ),
+            Points(
+                100 * np.array([v.value for v in values]),
+                place,
+                colour=[FAMILIES[m.family][0] for m in methods],
+                low=100 * np.array([v.low for v in values]),
+                high=100 * np.array([v.high for v in values]),
+                size=9,
+                legend=[(FAMILIES[f][1], FAMILIES[f][0], "circle") for f in families],
+                text=[_method_text(result, m) for m in methods],
+            ),
+        ),
+    )
+
+
+def _method_name(result: FeatureResult, method: Method) -> str:
+    return f"▸ {method.name}" if method.key == result.recommendation.key else method.name
+
+
+def _method_text(result: FeatureResult, method: Method) -> str:
+    value, d = metric(result, method), method.difference
+    lines = [method.name, f"test: {percent(value.value)} [{share(value.low)}, {share(value.high)}]"]
+    if d is not None:
+        lines.append(f"{points(d.gain)} points from the recommended method: {d.verdict}")
+    return "\n".join([*lines, settings(method.settings)])
+
+
+def methods_table(result: FeatureResult) -> Table:
+    """Return all numbers of all methods."""
+    groups = result.data.group_names
+    percents = lambda name: Column(name, share, "%")  # noqa: E731
+    columns = (
+        *(Column("method"), percents("validation"), percents("accuracy"), Column("95 % interval")),
+        *(percents("balanced accuracy"), *(percents(g) for g in groups)),
+        *(Column("difference", points, "points"), Column("verdict")),
+        *(Column("log-loss"), percents("calibration error")),
+        *(Column("fit time", seconds, "s"), Column("predict time", seconds, "s")),
+        *(Column("training rows"), Column("settings"), Column("note")),
+    )
+    rows = []
+    for m in result.methods:
+        d, a, r = m.difference, m.accuracy, m.reliability
+        difference = (None, "") if d is None else (d.gain, d.verdict)
+        if m.key == result.recommendation.key:
+            difference = (None, "recommended")
+        rows.append(
+            (
+                *(
+                    m.name,
+                    m.validation.value,
+                    a.value,
+                    f"{share(a.low)}\u00a0to\u00a0{share(a.high)}",
+                ),
+                *(m.balanced.value, *(m.groups.get(g) for g in groups), *difference),
+                *(m.log_loss.value, None if r is None else r.error),
+                *(m.fit_seconds, m.predict_seconds, m.rows, settings(m.settings), m.note),
+            )
+        )
+    marked = [i for i, m in enumerate(result.methods) if m.key == result.recommendation.key]
+    return Table(
+        "methods",
+        "All numbers",
+        f"Validation: {result.data.metric}, {result.data.validation}. Other numbers: the same test "
+        f"rows for all methods. Difference: {result.data.metric} minus that of the recommended "
+        "method; the intervals hold for all comparisons together.",
+        columns,
+        rows,
+        marked[0] if marked else None,
+    )
+
+
+def class_charts(result: FeatureResult) -> list[Chart]:
+    """Return accuracies per class, by shot group, and the confusion matrix."""
+    charts = (_sorted_classes(result), _groups(result), _matrix(result))
+    return [chart for chart in charts if chart is not None and not chart.empty]
+
+
+def _sorted_classes(result: FeatureResult) -> Chart:
+    data, method = result.data, judged(result)
+    accuracy = method.class_accuracy
+    order = np.argsort(accuracy, kind="stable")
+    order = order[np.isfinite(accuracy[order])]
+    values = accuracy[order]
+    low = int((values < 0.5).sum())
+    half = counted(low, "class is", "classes are") + " below 50 %" if low else "None is below 50 %"
+    return Chart(
+        "classes",
+        "Accuracy per class",
+        f"{method.name} on the test rows of each class, the lowest first. {half}.",
+        Axis("class, by accuracy"),
+        Axis("accuracy (%)", ends=(0, 102)),
+        (
+            Level(100 * float(values.mean()) if len(values) else 0.0),
+            Points(
+                np.arange(len(order)),
+                100 * values,
+                classes=order,
+                **by_group(data.group[order], data.group_names),
+            ),
+        ),
+    )
+
+
+def _groups(result: FeatureResult) -> Chart | None:
+    data, method = result.data, judged(result)
+    names = [g for g in data.group_names if np.isfinite(method.groups.get(g, np.nan))]
+    if not names:
+        return None
+    others = [m for m in result.methods if m.family not in (method.family, "baseline")]
+    shown = [method, *others[:1]]
+    width = 0.8 / len(shown)
+    bars = tuple(
+        Bars(
+            np.arange(len(names)) + (i - (len(shown) - 1) / 2) * width,
+            100 * np.array([m.groups[g] for g in names]),
+            0.9 * width,
+            m.name,
+            (style.BLUE, style.ORANGE)[i],
+        )
+        for i, m in enumerate(shown)
+    )
+    worst = min(names, key=lambda g: method.groups[g])
+    return Chart(
+        "groups",
+        "Head, medium and tail",
+        f"Mean accuracy of classes by training rows; {worst} classes are the least accurate, "
+        f"{percent(method.groups[worst])}.",
+        Axis(names=tuple(names)),
+        Axis("mean accuracy (%)", ends=(0, 100)),
+        bars,
+    )
+
+
+def _matrix(result: FeatureResult) -> Chart | None:
+    matrix, order = result.confusion.matrix, result.confusion.order
+    if matrix is None or order is None:
+        return None
+    names, number = result.data.class_names, len(order)
+    ordered = matrix[np.ix_(order, order)]
+    true, predicted = np.nonzero(ordered)
+    count = ordered[true, predicted]
+    part = count / ordered.sum(1)[true]
+    text = [
+        f"{names[order[t]]}\npredicted: {names[order[p]]}\n{c:,} rows, {percent(s)} of the class"
+        for t, p, c, s in zip(true, predicted, count, part, strict=True)
+    ]
+    return Chart(
+        "confusion",
+        "Confusion matrix",
+        "Rows are true classes, columns predicted ones; darker cells hold a larger share of the "
+        "true class. Classes that are confused stand side by side.",
+        Axis("predicted class", names=tuple("" for _ in range(number))),
+        Axis("true class", names=tuple("" for _ in range(number))),
+        (Cells(predicted, true, part, text),),
+        square=True,
+    )
+
+
+def pairs_table(result: FeatureResult) -> Table | None:
+    """Return the most confused pairs of classes."""
+    c, names = result.confusion, result.data.class_names
+    if not len(c.pairs):
+        return None
+    rows = [
+        (names[true], names[predicted], int(n), float(s))
+        for (true, predicted), n, s in zip(c.pairs, c.count, c.share, strict=True)
+    ]
+    columns = (
+        *(Column("true class"), Column("predicted class")),
+        *(Column("test rows"), Column("share of the class", share, "%")),
+    )
+    sentence = f"Most frequent errors of {judged(result).name} on the test rows."
+    return Table("confused", "Most confused pairs", sentence, columns, rows)
+
+
+def classes_table(result: FeatureResult) -> Table:
+    """Return numbers of all classes, the least accurate first."""
+    data, method, theory = result.data, judged(result), result.theory
+    gain = None if theory is None or theory.gains is None else theory.gains.gain.tolist()
+    groups = [data.group_names[g] for g in data.group] if data.group_names else None
+    order = np.argsort(method.class_accuracy, kind="stable").tolist()
+    rows = [
+        (
+            *(data.class_names[c], float(method.class_accuracy[c])),
+            *(int(data.train_count[c]), int(data.test_count[c])),
+            *("" if groups is None else groups[c], None if gain is None else gain[c]),
+        )
+        for c in order
+    ]
+    columns = (
+        *(Column("class"), Column("accuracy", share, "%"), Column("training rows")),
+        *(Column("test rows"), Column("group"), Column("gain g")),
+    )
+    sentence = f"Accuracy of {method.name}, and rows of each class."
+    return Table("classes", "All classes", sentence, columns, rows)
+
+
+def row_tables(result: FeatureResult, file: str) -> list[Table]:
+    """Return the rows to look at; ``file`` is the CSV file that has all of them."""
+    names, tables = result.data.class_names, []
+    for kind, (title, sentence) in ROWS.items():
+        table = result.rows.get(kind)
+        if table is None or not len(table.row):
+            continue
+        copies = table.copy_split if kind == "duplicate" else [""] * len(table.row)
+        found = zip(
+            *(table.split, table.row, table.identity, table.label, table.other),
+            *(table.score, copies),
+            strict=True,
+        )
+        rows: list[tuple[Any, ...]] = []
+        for split, row, identity, label, other, score, copy in found:
+            last = (str(copy), int(score)) if kind == "duplicate" else (float(score),)
+            both = (names[label], names[other] if other >= 0 else "")
+            rows.append((int(row), str(split), str(identity), *both, *last))
+        columns = (
+            *(Column("row", str), Column("split"), Column("identity"), Column("label")),
+            *{
+                "label": (Column("more likely"), Column("log odds", "{:.1f}".format)),
+                "duplicate": (
+                    Column("label of the copy"),
+                    Column("copy in"),
+                    Column("its row", str),
+                ),
+                "outlier": (Column("nearest class"), Column("p-value", "{:.2g}".format)),
+            }[kind],
+        )
+        total = f"{counted(table.total, 'row', 'rows')} found. "
+        tables.append(Table(f"rows-{kind}", title, total + sentence, columns, rows, file=file))
+    return tables
+
+
+def map_chart(result: FeatureResult, most: int) -> Chart | None:
+    """Return the map of at most ``most`` test rows."""
+    if (m := result.map) is None or not len(m.x):
+        return None
+    names = result.data.class_names
+    chosen = np.linspace(0, len(m.x) - 1, min(most, len(m.x))).round().astype(int)
+    label, predicted = m.label[chosen], m.predicted[chosen]
+    wrong = label != predicted
+    palette = class_colours(len(names))
+    text = [
+        f"row {row}{f', {identity}' if identity else ''}\n{names[y]}"
+        + (f"\npredicted: {names[p]}" if y != p else "")
+        for row, identity, y, p in zip(
+            *(m.row[chosen].tolist(), m.identity[chosen], label, predicted), strict=True
+        )
+    ]
+    axes = ("first", "second")
+    if np.isfinite(m.explained).all():
+        axes = tuple(
+            f"{a} component, {percent(e, 0)} of the variance"
+            for a, e in zip(axes, m.explained, strict=True)
+        )
+    by_class = [palette[y] for y in label.tolist()]
+    by_error = [style.RED if w else style.GREY for w in wrong]
+    of = f"{len(chosen):,} of {len(m.x):,}" if len(chosen) < len(m.x) else f"{len(chosen):,}"
+    return Chart(
+        "map",
+        "Map of the test rows",
+        f"{m.kind} of {of} test rows; {int(wrong.sum()):,} are misclassified by "
+        f"{judged(result).name}. Near rows are similar; distances between far ones mean little.",
+        Axis(axes[0]),
+        Axis(axes[1]),
+        (
+            Points(
+                *(m.x[chosen], m.y[chosen]),
+                colour=by_class,
+                size=5,
+                classes=label,
+                text=text,
+                colours={"class": by_class, "error": by_error},
+            ),
+        ),
+    )
+
+
+def class_colours(number: int) -> Sequence[str]:
+    """Return a colour per class; neighbours are far apart in hue."""
+    colours = []
+    for c in range(number):
+        # Steps of the golden ratio spread any number of hues.
+        rgb = colorsys.hls_to_rgb((0.58 + 0.618034 * c) % 1, 0.5, 0.65)
+        colours.append("#" + "".join(f"{round(255 * v):02x}" for v in rgb))
+    return colours

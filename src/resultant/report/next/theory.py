@@ -1,0 +1,175 @@
+"""Charts of the theory: gains, boundaries, certificates, intercepts, calibration and fit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from resultant._core.text import class_name, counted
+from resultant.analysis.result import FeatureResult, Reliability
+from resultant.report import style
+from resultant.report.next.charts import Axis, Bars, Chart, Level, Line, Points, by_group
+from resultant.report.next.sections import judged
+from resultant.report.next.words import minus, percent
+
+# Bins with fewer rows are not drawn: a single row has an accuracy of zero or one.
+FEWEST = 20
+
+
+def theory_charts(result: FeatureResult) -> list[Chart]:
+    """Return one chart per question that has an answer."""
+    charts = (
+        *(_gains(result), _boundaries(result), _certificate(result)),
+        *(_intercepts(result), _calibration(result), _fit(result)),
+    )
+    return [chart for chart in charts if chart is not None and not chart.empty]
+
+
+def _gains(result: FeatureResult) -> Chart | None:
+    if result.theory is None or (r := result.theory.gains) is None:
+        return None
+    rank = ""
+    if r.rank_correlation is not None:
+        rank = f"; their rank correlation with class size is {minus(f'{r.rank_correlation:+.2f}')}"
+    groups = by_group(result.data.group, result.data.group_names)
+    classes, count = np.arange(len(r.gain)), np.asarray(r.count, dtype=float)
+    marks = [Level(r.mean), Points(count, np.asarray(r.gain), classes=classes, **groups)]
+    corrected = ""
+    if r.corrected_spread is not None:
+        corrected = (
+            " Means of few rows are too long on average; rings are without this bias, and their "
+            f"spread is {percent(r.corrected_spread)}."
+        )
+        look = {name: v for name, v in groups.items() if name != "legend"}
+        rings = np.asarray(r.corrected_gain)
+        marks.insert(0, Points(count, rings, hollow=True, classes=classes, **look))
+    return Chart(
+        "gains",
+        "Gains of the classes",
+        f"One temperature gives the classes gains from {r.minimum:.2f} to {r.maximum:.2f}, a "
+        f"spread of {percent(r.spread)} around the mean of {r.mean:.2f} (dashed){rank}."
+        f"{corrected}",
+        Axis("training rows of the class", log=True),
+        Axis("gain g = A / τ"),
+        tuple(marks),
+        "Figure 1, fig:gain-discovery",
+    )
+
+
+def _boundaries(result: FeatureResult) -> Chart | None:
+    if result.theory is None or (r := result.theory.boundaries) is None:
+        return None
+    if (predicted := r.predicted.get("linear_mean")) is None:
+        return None
+    exact, linear = np.asarray(r.shift_degrees), np.asarray(predicted.shift_degrees)
+    kept = np.isfinite(exact) & np.isfinite(linear)
+    if not kept.any():
+        return None
+    return Chart(
+        "boundaries",
+        "Moved decision boundaries",
+        f"Equal gains move the boundaries between {int(kept.sum())} pairs of classes by up to "
+        f"{np.abs(exact[kept]).max():.2f}°; the gains alone predict the shift with a mean error of "
+        f"{predicted.mean_absolute_degrees:.3f}°.",
+        Axis("exact shift (degrees)"),
+        Axis("predicted from the gains (degrees)"),
+        (Points(exact[kept], linear[kept], classes=np.asarray(r.pairs)[kept]),),
+        "Figure 3, fig:main-boundaries",
+        diagonal=True,
+    )
+
+
+def _certificate(result: FeatureResult) -> Chart | None:
+    if result.theory is None or (r := result.theory.cosine) is None:
+        return None
+    part = np.linspace(0, 100, len(r.margin_quantiles))
+    curves = (
+        ("margin", r.margin_quantiles, style.BLUE),
+        ("range of the residual", r.residual_quantiles, style.ORANGE),
+    )
+    wrong = counted(r.certified_disagreements, "certified row differs", "certified rows differ")
+    return Chart(
+        "certificate",
+        "Provably the same prediction as cosine",
+        f"angular at β = 0 provably predicts the same class as cosine on {percent(r.coverage)} of "
+        "the test rows, where the margin exceeds the range of the residual; it agrees on "
+        f"{percent(r.agreement)}.{f' {wrong}.' if r.certified_disagreements else ''}",
+        Axis("test rows (%), smallest value first"),
+        Axis("score", log=True),
+        tuple(Line(part, np.asarray(y), name, colour) for name, y, colour in curves),
+        "Table 4, tab:cosine-diagnostics; Equation G.13, eq:cosine-margin-certificate",
+    )
+
+
+def _intercepts(result: FeatureResult) -> Chart | None:
+    theory = result.theory
+    if theory is None or theory.gains is None or (r := theory.intercepts) is None:
+        return None
+    if r.worst_class is None:
+        return None
+    drift = np.asarray(r.temperature) - np.asarray(r.native)
+    return Chart(
+        "intercepts",
+        "Intercepts under class temperatures",
+        f"A temperature per class also moves the score at cosine zero: by up to "
+        f"{r.largest['temperature']:.3g} ({class_name(result.data.class_names[r.worst_class])}) "
+        f"for the realization temperature at β = {r.beta:g}; angular leaves it unchanged.",
+        Axis("gain g = A / τ"),
+        Axis("shift of the intercept"),
+        (
+            Level(0.0),
+            Points(
+                np.asarray(theory.gains.gain),
+                drift,
+                classes=np.arange(len(drift)),
+                **by_group(result.data.group, result.data.group_names),
+            ),
+        ),
+        "Figure 4, fig:realization",
+    )
+
+
+def _calibration(result: FeatureResult) -> Chart | None:
+    method = judged(result)
+    if (r := method.reliability) is None:
+        return None
+    return Chart(
+        "calibration",
+        "Calibration",
+        f"{method.name} has an expected calibration error of {percent(r.error)} on the test rows; "
+        f"calibrated probabilities lie on the diagonal. Bins with fewer than {FEWEST} rows are not "
+        "drawn.",
+        Axis("confidence", ends=(0, 1)),
+        Axis("accuracy", ends=(0, 1)),
+        _reliability(r),
+        "Appendix M.5, sec:backbone-calibration-extension",
+    )
+
+
+def _reliability(r: Reliability) -> tuple[Line, Line]:
+    accuracy = np.where(r.count >= FEWEST, r.accuracy, np.nan)
+    diagonal = Line([0.0, 1.0], [0.0, 1.0], colour=style.GREY, dash="dotted")
+    return diagonal, Line(r.confidence, accuracy, colour=style.BLUE, marks=True)
+
+
+def _fit(result: FeatureResult) -> Chart | None:
+    if result.theory is None or (r := result.theory.fit) is None:
+        return None
+    n = len(r.histogram)
+    observed, expected = (
+        n * np.asarray(h, dtype=float) / float(h.sum()) for h in (r.histogram, r.expected_histogram)
+    )
+    centres = (np.arange(n) + 0.5) / n
+    return Chart(
+        "fit",
+        "Fit of the vMF distribution",
+        f"A test rejects the fitted vMF for {percent(r.rejected)} of the classes at the 5 % level; "
+        f"vMF samples of the same sizes would give about {percent(r.expected, 0)}. Bars of vMF "
+        "classes follow the dashed line.",
+        Axis("distribution function at test cosines", ends=(0, 1)),
+        Axis("density"),
+        (
+            Bars(centres, observed, 0.94 / n, "test rows", style.SKY),
+            Line(centres, expected, "if classes were vMF", style.GREY, "dashed"),
+        ),
+        "Appendix J.7, sec:support-fit-protocol",
+    )

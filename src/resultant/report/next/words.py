@@ -1,0 +1,72 @@
+"""Numbers as a report prints them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+MISSING = "–"
+
+
+def is_missing(value: object) -> bool:
+    """Return True for None and for numbers that are not finite."""
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
+
+
+def percent(fraction: float | None, digits: int = 1) -> str:
+    """Return a fraction in percent; the space before the sign does not break.
+
+    Example:
+        >>> percent(0.5, 0)
+        '50\\xa0%'
+    """
+    return MISSING if is_missing(fraction) else f"{100 * fraction:.{digits}f}\u00a0%"  # type: ignore[operator]
+
+
+def share(fraction: float | None) -> str:
+    """Return a fraction in percent without the sign, for a column with the unit in its heading."""
+    return percent(fraction).removesuffix("\u00a0%")
+
+
+def points(change: float | None) -> str:
+    """Return the change of a fraction in percentage points, with its sign.
+
+    Example:
+        >>> points(-0.0123)
+        '−1.23'
+    """
+    return MISSING if is_missing(change) else minus(f"{100 * change:+.2f}")  # type: ignore[operator]
+
+
+def number(value: Any) -> str:
+    """Return any value of a table as text."""
+    if is_missing(value):
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return minus(f"{value:,}")
+    # With trailing zeros, so that the numbers of a column have one width.
+    return minus(f"{value:#.4g}") if isinstance(value, float) else str(value)
+
+
+def seconds(value: float | None) -> str:
+    """Return seconds with two digits or more."""
+    return MISSING if is_missing(value) else f"{value:.2g}" if value < 10 else f"{value:.0f}"  # type: ignore[operator]
+
+
+def minus(text: str) -> str:
+    """Return a number with the sign of the typesetters."""
+    return text.replace("-", "−")
+
+
+def settings(values: dict[str, Any]) -> str:
+    """Return settings as in a call.
+
+    Example:
+        >>> settings({"beta": 0.25, "realization": "angular"})
+        "beta=0.25, realization='angular'"
+    """
+    return ", ".join(
+        f"{name}={v:.4g}" if isinstance(v, float) else f"{name}={v!r}" for name, v in values.items()
+    )

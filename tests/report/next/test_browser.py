@@ -1,0 +1,166 @@
+"""The page in a browser: charts, sliders against the library, tables, tabs, keyboard, print."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from browser import Browser
+from resultant import ClassState, Rule, realize
+from resultant.analysis.result import AnalysisResult, FeatureResult
+from resultant.report.next.page import write_page
+
+pytestmark = pytest.mark.slow
+
+# Realization, beta, position of the temperature, prior, and metric.
+MOVES = [
+    ("angular", 0.5, 0.5, 0.0, 0),
+    ("native", 0.5, 0.3, 1.0, 1),
+    ("temperature", 0.25, 0.6, 0.0, 0),
+    ("preserve", 1.5, 0.5, -0.5, 1),
+    ("cosine", 0.0, 0.8, 0.0, 0),
+]
+MOVE = """(([realization, beta, temperature, prior, metric]) => {
+  const form = document.querySelector("form.explorer");
+  for (const [name, value] of Object.entries({ realization, beta, temperature, prior, metric }))
+    form.elements[name].value = value;
+  form.dispatchEvent(new Event("input", { bubbles: true }));
+  return JSON.parse(form.dataset.result);
+})"""
+
+
+@pytest.fixture(scope="module")
+def path(result: AnalysisResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_page(result, tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture(scope="module")
+def tabs(several: AnalysisResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_page(several, tmp_path_factory.mktemp("tabs"))
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, False), (1280, True)])
+def test_everything_is_drawn(browser: Browser, path: Path, width: int, dark: bool) -> None:
+    browser.open(path, width=width, dark=dark)
+    browser.js("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    browser.settle()
+    assert browser.errors == []
+    assert browser.requests == [path.as_uri()]
+    # Nothing is wider than the window, and text is not scaled.
+    assert browser.js("document.documentElement.scrollWidth") <= width
+    charts = browser.js("""[...document.querySelectorAll("svg.chart")].map((svg) =>
+        [svg.targets.length, svg.drawnWidth - svg.clientWidth, /NaN/.test(svg.innerHTML)])""")
+    assert len(charts) == 14
+    assert all(targets > 0 and abs(gap) <= 1 and not broken for targets, gap, broken in charts)
+
+
+@pytest.mark.parametrize("candidates", [1000, 4])
+def test_sliders_equal_the_library(
+    browser: Browser, feature: Callable[..., FeatureResult], candidates: int, tmp_path: Path
+) -> None:
+    """Accuracy and log-loss of the sample, with all classes or the nearest ones."""
+    one = feature(candidates=candidates)
+    browser.open(write_page(AnalysisResult("t", (one,)), tmp_path))
+    e = one.explorer
+    assert e is not None
+    label, index = torch.tensor(e.label), torch.tensor(e.candidates)
+    mu = torch.eye(len(one.data.class_names), e.dim, dtype=torch.float64)
+    for move in MOVES:
+        seen = browser.js(f"{MOVE}({json.dumps(move)})")
+        realization, beta, _, prior, metric = move
+        state = ClassState(mu, torch.tensor(e.kappa[metric]), torch.ones(len(mu)))
+        classes = realize(state, Rule(seen["settings"]["temperature"], realization, beta))
+        rho = torch.zeros(len(label), len(mu), dtype=torch.float64)
+        scores = classes.at(rho.scatter(1, index, torch.tensor(e.cosine[metric])))
+        scores = scores + prior * torch.tensor(e.log_prior)
+        kept = torch.zeros_like(rho, dtype=torch.bool).scatter(1, index, True)
+        scores = scores.masked_fill(~kept, -torch.inf)
+        accuracy = float((scores.argmax(1) == label).double().mean())
+        loss = float(torch.nn.functional.cross_entropy(scores, label))
+        assert seen["all"] == pytest.approx(accuracy, abs=1e-12), move
+        assert seen["loss"] == pytest.approx(loss, abs=1e-4), move
+    assert browser.errors == []
+
+
+def test_card_by_pointer_and_keys(browser: Browser, path: Path, result: AnalysisResult) -> None:
+    browser.open(path)
+    box = browser.js("""(() => { const svg = document.querySelector("svg[data-chart=methods]");
+        svg.scrollIntoView({ block: "center" }); const { left, top } = svg.getBoundingClientRect();
+        const [x, y] = svg.targets.at(-1); return [left + x + 3, top + y + 3]; })()""")
+    browser.mouse(*box)
+    card = "document.querySelector('.chart-card')"
+    assert "logistic regression\ntest: " in browser.js(f"{card}.textContent")
+    browser.mouse(2, 2)
+    assert browser.js(f"{card}.hidden")
+    browser.js("document.querySelector('svg[data-chart=gains]').closest('details').open = true")
+    browser.js("document.querySelector('svg[data-chart=classes]').focus()")
+    browser.key("ArrowRight", 39)
+    first = result.first.methods[0].class_accuracy.argmin()
+    assert browser.js(f"{card}.textContent").startswith(result.first.data.class_names[first])
+    browser.key("Escape", 27)
+    assert browser.js(f"{card}.hidden")
+
+
+def test_map_colours_zoom_and_search(browser: Browser, path: Path) -> None:
+    browser.open(path)
+    svg = "document.querySelector('svg[data-chart=map]')"
+    circles = f"[...{svg}.querySelectorAll('circle')]"
+    colours = f"new Set({circles}.map((c) => c.style.fill)).size"
+    assert browser.js(colours) == 12
+    browser.js("document.querySelector('[value=error]').click()")
+    assert browser.js(colours) == 2
+    number = browser.js(f"{circles}.length")
+    browser.js("document.querySelector('[data-map] button[value=\"2\"]').click()")
+    assert 0 < browser.js(f"{circles}.length") < number
+    browser.js("document.querySelector('[data-map] button[value=\"0\"]').click()")
+    assert browser.js(f"{circles}.length") == number
+    browser.js("""(() => { const form = document.querySelector("[data-search]");
+        form.elements.name.value = "class 12"; form.dispatchEvent(new Event("input")); })()""")
+    assert browser.js(f"{svg}.querySelectorAll('.ring').length") == 20
+    assert browser.js("document.querySelectorAll('tr.followed').length") >= 1
+
+
+def test_tables_sort(browser: Browser, path: Path) -> None:
+    browser.open(path)
+    column = """[...document.querySelectorAll("[aria-label='All classes'] tbody tr")]
+        .map((row) => Number(row.cells[2].dataset.key))"""
+    click = "document.querySelectorAll(\"table[aria-label='All classes'] th button\")[2].click()"
+    browser.js(click)
+    falling = browser.js(column)
+    assert falling == sorted(falling, reverse=True) and len(falling) == 12
+    browser.js(click)
+    assert browser.js(column) == falling[::-1]
+
+
+def test_tabs_by_keyboard_and_by_link(browser: Browser, tabs: Path) -> None:
+    browser.open(tabs)
+    shown = "[...document.querySelectorAll('.set')].map((e) => e.hidden)"
+    assert browser.js(shown) == [True, False]
+    browser.js("document.querySelector('[aria-selected=true]').focus()")
+    browser.key("ArrowLeft", 37)
+    assert browser.js(shown) == [False, True]
+    assert browser.js("document.activeElement.id") == "tab-1-store-npz"
+    browser.js("location.hash = '#2-b-npz-theory'")
+    browser.settle()
+    assert browser.js(shown) == [True, False]
+    assert browser.js("document.getElementById('2-b-npz-theory').open")
+    assert browser.errors == []
+
+
+def test_print_has_all_folds_and_tabs(browser: Browser, tabs: Path) -> None:
+    browser.open(tabs)
+    browser.js("dispatchEvent(new Event('beforeprint'))")
+    assert browser.js("document.querySelectorAll('details:not([open])').length") == 0
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    browser.settle()
+    heights = browser.js("[...document.querySelectorAll('svg.chart')].map((e) => e.clientHeight)")
+    assert len(heights) == 28 and min(heights) > 50
+    browser.send("Emulation.setEmulatedMedia", media="")
+    browser.js("dispatchEvent(new Event('afterprint'))")
+    assert browser.js("document.querySelectorAll('details:not([open])').length") > 0
+    assert base64.b64decode(browser.send("Page.printToPDF")["data"]).startswith(b"%PDF")

@@ -1,0 +1,227 @@
+"""The page and its files, from small results."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import dataclasses
+import hashlib
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from resultant.analysis.result import AnalysisResult, FeatureResult, Recommendation
+from resultant.report.next import page
+from resultant.report.next.chart_files import draw
+from resultant.report.next.charts import Axis, Bars, Cells, Chart, Level, Line, Points
+from resultant.report.next.page import render, require, require_report_folder, write_page
+from resultant.report.next.sections import methods_table
+from resultant.report.next.table import SHOWN, Column, Table
+
+Feature = Callable[..., FeatureResult]
+
+
+def test_files(result: AnalysisResult, tmp_path: Path) -> None:
+    assert write_page(result, tmp_path) == tmp_path / "index.html"
+    assert {p.name for p in tmp_path.rglob("*") if p.is_file()} == {
+        *("index.html", "methods.csv", "confused.csv", "classes.csv"),
+    }
+    with (tmp_path / "tables" / "methods.csv").open() as file:
+        first, *_ = csv.DictReader(file)
+    assert float(first["accuracy"]) == result.first.methods[0].accuracy.value
+
+
+def test_sections_in_order(result: AnalysisResult) -> None:
+    text = render(result)
+    anchors = ("use", "which", "look", "the-map", "try", "theory", "glossary")
+    places = [text.index(f'id="{name}"') for name in anchors]
+    assert places == sorted(places)
+    for sentence in result.first.recommendation.sentences:
+        assert sentence in text
+    assert "2 test rows are exact duplicates" in text
+    opened = text.index("VMFClassifier.load(&#34;classifier.safetensors&#34;)")
+    assert text.index("<details>") > opened
+    assert text.count('href="rows.csv"') == 4
+
+
+def test_no_other_resource_and_no_other_script(result: AnalysisResult) -> None:
+    text = render(result)
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//', text)
+    (allowed,) = re.findall(r"script-src '(sha256-[^']+)'", text)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert allowed == f"sha256-{digest}"
+    # The name of the first class is text.
+    assert "</script><b>&" not in text.replace("\n", "")
+    assert "&lt;/script&gt;&lt;b&gt;&amp;" in text
+
+
+def test_tabs_and_verdict(several: AnalysisResult, tmp_path: Path) -> None:
+    text = write_page(several, tmp_path).read_text()
+    assert several.comparisons[0].sentence in text
+    assert re.findall(r'role="tab" id="tab-([^"]+)"', text) == ["1-store-npz", "2-b-npz"]
+    assert text.count('role="tabpanel"') == 2
+    # The chosen set is shown first.
+    assert re.findall(r'id="(\d-[a-z-]+)" hidden', text) == ["1-store-npz"]
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert {f"{key}-methods.csv" for key in ("1-store-npz", "2-b-npz")} <= {
+        p.name for p in (tmp_path / "tables").iterdir()
+    }
+
+
+def test_without_recommendation_and_optional_parts(result: AnalysisResult) -> None:
+    sentence = "These features do not carry these labels."
+    bare = dataclasses.replace(
+        result.first,
+        recommendation=Recommendation(None, "native", (sentence,), ""),
+        rows={},
+        map=None,
+        explorer=None,
+        theory=None,
+    )
+    text = render(dataclasses.replace(result, features=(bare,)))
+    assert sentence in text
+    assert "VMFClassifier.load" not in text and 'class="explorer"' not in text
+    assert "No likely label errors" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("classes", "sets"), [(1000, 1), (150, 4)])
+def test_large_pages_stay_below_the_limit(
+    feature: Feature,
+    result: AnalysisResult,
+    classes: int,
+    sets: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With long names, more cosines than fit, and a limit that needs fewer rows."""
+    one = feature(classes, 16, 3, candidates=200)
+    names = tuple(f"{c:060d}" for c in range(classes))
+    one = dataclasses.replace(one, data=dataclasses.replace(one.data, class_names=names))
+    many = dataclasses.replace(result, features=(one,) * sets)
+    size = len(render(many).encode())
+    assert size <= page.LARGEST == 4_000_000
+    monkeypatch.setattr(page, "LARGEST", round(0.9 * size))
+    text = render(many)
+    assert len(text.encode()) <= 0.9 * size
+    assert names[0] in text
+    assert bool(re.search(r'data-chart="[^"]*confusion"', text)) == (classes <= 200)
+
+
+def test_numbers_of_the_paper(result: AnalysisResult) -> None:
+    """Labels and numbers below the theory are those of the paper."""
+    root = Path(__file__).parents[3] / "reproduction" / "resultant_reproduction"
+    paper = tomllib.loads((root / "printed" / "paper.toml").read_text())
+    printed = re.findall(r'<p class="paper">((?:Figure|Table|App|Eq).*?)</p>', render(result))
+    pairs = [pair.split(", ") for text in printed for pair in text.split("; ")]
+    assert len(pairs) == 7
+    for number, label in pairs:
+        assert paper[label]["number"].translate({40: None, 41: None}) == number
+
+
+def test_table() -> None:
+    rows = [("=1+1", 0.1234567890123, None), *(("x", float(i), None) for i in range(SHOWN))]
+    table = Table("t", "T", "", (Column("name"), Column("v"), Column("none")), rows)
+    first, *others = table.csv().decode().splitlines()[1:]
+    assert first == "'=1+1,0.1234567890123," and len(others) == SHOWN
+    assert len(table.shown()) == SHOWN
+    # A column without values is left out of the page.
+    assert [(column.name, numeric) for column, numeric in table.heads()] == [
+        *(("name", False), ("v", True)),
+    ]
+    assert table.shown()[0][1] == ("0.1235", "0.1234567890123", True)
+
+
+def test_all_numbers_of_methods(result: AnalysisResult) -> None:
+    table = methods_table(result.first)
+    assert table.marked == 0
+    heads = [column.name for column, _ in table.heads()]
+    assert heads[:2] == ["method", "validation"] and {"head", "medium", "tail"} <= set(heads)
+    text = [[cell.text for cell in row] for row in table.shown()]
+    assert text[0][heads.index("verdict")] == "recommended"
+    assert text[1][heads.index("difference")] == "−5.00"
+
+
+def test_chart_as_json() -> None:
+    x = np.array([0.123456789, np.nan])
+    chart = Chart("c", "C", "", Axis("x", log=True), Axis("y"), (Level(0.0), Points(x, [1.0, 2.0])))
+    assert chart.document() == {
+        "x": {"label": "x", "log": True},
+        "y": {"label": "y"},
+        "marks": [
+            {"type": "level", "at": 0.0, "colour": "#8A8A8A", "dash": "dashed"},
+            {
+                "type": "points",
+                "x": [0.123457, None],
+                "y": [1.0, 2.0],
+                "colour": "#0072B2",
+                "shape": "circle",
+                "size": 7,
+            },
+        ],
+        "diagonal": False,
+        "square": False,
+    }
+    assert not chart.empty
+    assert Chart("c", "C", "", marks=(Level(0.0), Line([1.0], [np.nan]))).empty
+
+
+@pytest.mark.slow
+def test_figures_as_files(result: AnalysisResult, tmp_path: Path) -> None:
+    text = write_page(result, tmp_path, figures=True).read_text()
+    drawn = re.findall(r'data-chart="([^"]+)"', text)
+    assert len(drawn) == 11
+    assert {p.name for p in (tmp_path / "figures").iterdir()} == {
+        f"{name}.{suffix}" for name in drawn for suffix in ("pdf", "png")
+    }
+    assert 'href="figures/gains.pdf"' in text
+
+
+def test_marks_of_matplotlib() -> None:
+    names = Axis(names=("a", "b"))
+    marks = (
+        Points(
+            [1.0, 2.0], [0.0, 1.0], "p", ["#000000", "#ff0000"], low=[0.5, 1.5], high=[1.5, 3.0]
+        ),
+        Line([1.0, 2.0], [0.0, 1.0], "line", marks=True),
+    )
+    (ax,) = draw(Chart("c", "C", "", Axis("x", log=True), names, marks)).axes
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]
+    assert ax.yaxis_inverted() and ax.get_xscale() == "log"
+    segments: Any = ax.collections[0]
+    assert [s[:, 0].tolist() for s in segments.get_segments()] == [[0.5, 1.5], [1.5, 3.0]]
+    cells = Cells([0, 1], [0, 1], [0.5, 1.0], ["", ""])
+    (ax,) = draw(Chart("c", "C", "", names, names, (cells,), square=True)).axes
+    assert len(ax.collections) == 1
+    (ax,) = draw(Chart("c", "C", "", marks=(Bars([0.0, 1.0], [2.0, 3.0], 0.5),))).axes
+    bars: Any = ax.patches
+    assert [bar.get_height() for bar in bars] == [2.0, 3.0]
+
+
+def test_glossary_has_twenty_terms(result: AnalysisResult) -> None:
+    terms = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", render(result))
+    assert len(terms) == 20 and all(name and text.endswith(".") for name, text in terms)
+
+
+def test_folder_of_a_report(tmp_path: Path, result: AnalysisResult) -> None:
+    require_report_folder(tmp_path / "new")
+    require_report_folder(tmp_path)
+    write_page(result, tmp_path)
+    require_report_folder(tmp_path)
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(ValueError, match=r"earlier report, got other files: .*thesis\.tex"):
+        require_report_folder(tmp_path)
+
+
+def test_missing_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(
+        ValueError, match=r"jinja2 and matplotlib .*pip install 'resultant\[report\]"
+    ):
+        require(figures=True)
