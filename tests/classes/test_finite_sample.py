@@ -1,4 +1,4 @@
-"""Leave-one-out scores and cross-fitting against refits, finite-sample identities against draws."""
+"""Leave-one-out scores against refits, finite-sample identities against draws."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from class_samples import (
     C,
     P,
     axis,
-    changed,
     close,
     fitted,
     naive_kappa,
-    naive_mean,
     sample,
     unit,
 )
@@ -34,9 +32,8 @@ from resultant.classes.finite_sample import (
 )
 from resultant.classes.statistics import ClassStatistics
 from resultant.score.exact import vmf_score
-from resultant.theory.cross_fit import cross_fit_temperature, fold_statistics
 from resultant.vmf.distribution import VonMisesFisher
-from resultant.vmf.estimators import ESTIMATORS, OF_LENGTH, mean_resultant
+from resultant.vmf.estimators import ESTIMATORS, mean_resultant
 
 
 @pytest.fixture(autouse=True)
@@ -154,41 +151,8 @@ def test_held_out_rows_of_a_class_without_samples_or_against_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("estimator", OF_LENGTH)
-def test_cross_fit_is_the_naive_one(estimator: str) -> None:
-    z, y = sample(50, spread=0.6)
-    # Class 5 is in fold 0 only, 6 has one sample in each of folds 0 and 1, 7 cancels.
-    extra = unit(4, P)
-    z = torch.cat([z, extra, extra[:2], -extra[:2]])
-    y = torch.cat([y, torch.tensor([5, 5, 6, 6, 7, 7, 7, 7])])
-    fold = torch.cat([torch.randint(3, (50,)), torch.tensor([0, 0, 0, 1, 2, 2, 2, 2])])
-    tau, A_ref, r_min, r_max = 0.1, 0.6, 0.9, 1.1
-    folds = fold_statistics(z, y, fold, 8, 3)
-    fit = cross_fit_temperature(folds, tau, A_ref, r_min=r_min, r_max=r_max, estimator=estimator)
-    clipped = set()
-    for k in range(3):
-        rows = fold != k
-        for c in range(8):
-            n = int((y[rows] == c).sum())
-            mu, R = naive_mean(z[rows], y[rows], c)
-            A = A_ref if n < 2 else math.sqrt(max((n * R**2 - 1) / (n - 1), 0.0))
-            ratio = min(max(A / A_ref, r_min), r_max)
-            clipped.add((ratio == r_min) - (ratio == r_max))
-            close(fit.resultant[k, c], A, rtol=1e-10)
-            close(fit.temperature[k, c], tau * ratio, rtol=1e-10)
-            close(fit.states[k].mu[c], mu)
-            kappa = 0.0 if n == 0 else naive_kappa(A, P, estimator)
-            close(fit.states[k].kappa[c], kappa, rtol=1e-8)
-            assert int(fit.states[k].count[c]) == n
-            if estimator == "mle" and n > 0 and ratio == A / A_ref:
-                close(fit.states[k].resultant[c] / fit.temperature[k, c], A_ref / tau, rtol=1e-9)
-    assert clipped == {-1, 0, 1}
-
-
-@pytest.mark.slow
 def test_chunks_do_not_change_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
     z, y = sample()
-    fold = torch.arange(len(y)) % 4
     whole = fitted(z, y)
     scores = leave_one_out_scores(z, y, whole, 0.1)
     monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * P * 3)
@@ -197,50 +161,6 @@ def test_chunks_do_not_change_the_results(monkeypatch: pytest.MonkeyPatch) -> No
     for a, b in zip(leave_one_out_scores(z, y, whole, 0.1), scores, strict=True):
         close(a, b)
     assert max(seen) == 3 and sum(seen) == len(z)
-    for k, statistics in enumerate(fold_statistics(z, y, fold, C, 4)):
-        close(statistics.total, fitted(z[fold == k], y[fold == k]).total)
 
 
 Z, Y = sample(20)
-
-
-def test_finite_sample_errors() -> None:
-    with pytest.raises(ValueError, match="expected n >= 2 and finite, got 1 at index 1"):
-        unbiased_square_resultant(0.5, torch.tensor([2, 1]))
-    with pytest.raises(ValueError, match="expected n >= 1 and finite, got 0"):
-        expected_square_resultant(0.5, 0)
-    with pytest.raises(ValueError, match=r"expected A between 0 and 1, got 1\.5"):
-        self_inclusion(1.5, 0.1, 3)
-    with pytest.raises(ValueError, match=r"expected R between 0 and 1, got -0\.5"):
-        unbiased_square_resultant(-0.5, 3)
-    with pytest.raises(ValueError, match="expected tau > 0 and finite, got 0"):
-        self_inclusion(0.5, 0.0, 3)
-    with pytest.raises(ValueError, match=r"expected weights \[20\] on cpu, got \(30,\)"):
-        leave_one_out_scores(Z, Y, fitted(Z, Y), 0.1, weights=torch.ones(30))
-    with pytest.raises(ValueError, match=r"expected tau to be a number or \[5\], got shape \(2,\)"):
-        leave_one_out_scores(Z, Y, fitted(Z, Y), torch.ones(2))
-    with pytest.raises(ValueError, match="expected tau > 0 and finite, got 0"):
-        leave_one_out_scores(Z, Y, fitted(Z, Y), 0.0)
-
-
-def test_cross_fit_errors() -> None:
-    fold = torch.arange(20) % 2
-    folds = fold_statistics(Z, Y, fold, C, 2)
-    bounds: Any = {"r_min": 0.5, "r_max": 2.0}
-    with pytest.raises(ValueError, match="expected two folds or more, got 1"):
-        cross_fit_temperature(folds[:1], 0.1, 0.5, **bounds)
-    with pytest.raises(ValueError, match="0 < r_min <= r_max, both finite, got r_min = 2"):
-        cross_fit_temperature(folds, 0.1, 0.5, r_min=2.0, r_max=1.0)
-    with pytest.raises(ValueError, match=r"expected estimator to be one of .*, got 'median'"):
-        cross_fit_temperature(folds, 0.1, 0.5, **bounds, estimator="median")
-    with pytest.raises(ValueError, match=r"expected A_ref in \(0, 1\], got 0"):
-        cross_fit_temperature(folds, 0.1, 0.0, **bounds)
-    weighted = ClassStatistics(C, P).update(Z, Y, torch.full((20,), 0.5))
-    with pytest.raises(ValueError, match=r"without weights, .* samples in class 0"):
-        cross_fit_temperature([*folds, weighted], 0.1, 0.5, **bounds)
-    with pytest.raises(ValueError, match=r"expected fold in \[0, 2\), got 4 at index 3"):
-        fold_statistics(Z, Y, changed(fold, 3, 4), C, 2)
-    with pytest.raises(ValueError, match="expected num_folds to be an integer >= 2, got 1"):
-        fold_statistics(Z, Y, fold, C, 1)
-    with pytest.raises(ValueError, match=r"expected z \[N, p\], got shape \(6,\)"):
-        fold_statistics(Z[0], Y, fold, C, 2)

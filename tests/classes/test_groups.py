@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from resultant.classes.groups import HEAD, MEDIUM, TAIL, group_masks, shot_groups
@@ -30,13 +29,3 @@ def test_masks_of_groups() -> None:
         "tail": [False, False, True, False],
     }
     assert group_masks([30, 30, 30]) == {}
-
-
-def test_counts_that_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"expected counts \[C\], got shape \(2, 2\)"):
-        shot_groups(torch.ones(2, 2))
-    for counts in (torch.ones(2, 2, dtype=torch.int64), torch.ones(3), torch.ones(0).long()):
-        with pytest.raises(ValueError, match=r"expected counts \[C\] of integers, got shape"):
-            group_masks(counts)
-    with pytest.raises(ValueError, match="expected counts >= 0, got -2 at class 1"):
-        group_masks([3, -2])

@@ -13,7 +13,7 @@ from class_samples import F64
 from classes.naive_scores import naive_scores
 from resultant._core import chunks
 from resultant.classes import realization as realizations
-from resultant.classes.gain import Gains, mean_and_targets, target_gain, target_temperature
+from resultant.classes.gain import Gains, mean_and_targets, target_temperature
 from resultant.classes.realization import class_scores, realize, terms
 from resultant.classes.rule import FAMILIES, REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState
@@ -188,60 +188,6 @@ def test_a_prior_of_zero_is_minus_infinity() -> None:
 
 STATE = classes()
 QUERIES = queries(STATE)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        ((TAU, "cold"), {}, r"expected realization to be one of \('native', .* got 'cold'"),
-        ((TAU, "angular", math.nan), {}, "expected beta to be a finite number, got nan"),
-        ((TAU, "angular", "1"), {}, "expected beta to be a finite number, got '1'"),
-        ((TAU, "native", True), {}, "expected beta to be a finite number, got True"),
-        ((TAU,), {"family": "cubic"}, r"expected family to be one of .* got 'cubic'"),
-        ((TAU,), {"chunk": 0}, "expected chunk to be an integer >= 1 or None, got 0"),
-        ((TAU,), {"offset": 1.0}, r"expected offset \[6\], one per class, got float"),
-        ((TAU,), {"offset": torch.ones(2)}, r"expected offset \[6\], one per class, got \(2,\)"),
-        ((TAU,), {"offset": torch.ones(C).long()}, "expected offset of a floating dtype"),
-        (
-            (TAU,),
-            {"offset": torch.ones(C, device="meta")},
-            "expected offset on cpu, got offset on meta",
-        ),
-        (
-            (TAU,),
-            {"offset": torch.full((C,), math.inf)},
-            "offset below infinity, got inf at index 0",
-        ),
-        (
-            (TAU,),
-            {"offset": torch.full((C,), math.nan)},
-            "offset below infinity, got nan at index 0",
-        ),
-        ((0.0,), {}, "expected tau > 0 and finite, got 0"),
-        ((torch.ones(2),), {}, r"expected tau to be a number or \[6\], got shape \(2,\)"),
-        (("0.1",), {}, "expected tau to be a tensor or number, got str"),
-    ],
-)
-def test_errors(arguments: Any, options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        class_scores(QUERIES, STATE, *arguments, **options)
-
-
-def test_feature_and_gain_errors() -> None:
-    with pytest.raises(ValueError, match=r"expected z \[N, 64\], got shape \(7, 3\)"):
-        class_scores(QUERIES[:, :3], STATE, TAU)
-    with pytest.raises(ValueError, match=r"expected \|z\| - 1 within .* got 1 at index 0"):
-        class_scores(2 * QUERIES, STATE, TAU)
-    with pytest.raises(ValueError, match=r"expected z on cpu, got z on meta"):
-        class_scores(QUERIES.to("meta"), STATE, TAU)
-    with pytest.raises(ValueError, match="expected g >= 0 and finite, got -1 at index 0"):
-        target_gain(-torch.ones(3), 0.5)
-    with pytest.raises(ValueError, match=r"expected g > 0 and finite \(a negative power\), got 0"):
-        target_gain(torch.zeros(3), -0.5, "power")
-    with pytest.raises(ValueError, match=r"expected g \[C\] of one class or more, got shape \(\)"):
-        target_gain(torch.ones(()), 0.5)
-    with pytest.raises(ValueError, match=r"expected g \[C\] of one class or more, got float"):
-        target_gain(1.0, 0.5)  # type: ignore[arg-type]
 
 
 @pytest.mark.gpu

@@ -3,69 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import brentq
 from torch import Tensor
 
 from class_samples import F64, unit
-from decisions.arcs import PAIR, classes, close, two
+from decisions.arcs import PAIR, check, classes, close, naive_roots, on_arc, two
 from resultant._core import chunks
-from resultant.classes.groups import shot_groups
 from resultant.classes.realization import Realization, class_scores, realize
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.boundaries import (
-    ArcRoots,
-    displacement,
-    displacement_error,
     short_arc_roots,
 )
 from resultant.decisions.margins import all_pairs, centre_margins
 from resultant.decisions.pairs import select_pairs
 from resultant.decisions.roots import LOCATIONS, refine
-from resultant.theory.thresholds import posterior_thresholds
-from small_classes import TAU, C, P
-
-
-def on_arc(state: ClassState, a: int, b: int, u: np.ndarray) -> tuple[float, Tensor]:
-    """The angle between two prototypes, and the unit vectors at angles u from the first."""
-    x, y = state.mu[a], state.mu[b]
-    across = y - (x @ y) * x
-    theta = math.atan2(float(across.norm()), float(x @ y))
-    at = torch.as_tensor(u, dtype=F64)[:, None]
-    return theta, at.cos() * x + at.sin() * across / across.norm()
-
-
-def naive_roots(state: ClassState, pairs: Tensor, scores: Any, value: Any) -> list[list[float]]:
-    """Sign changes of value(scores, a, b) on dense grids of vectors, refined by Brent."""
-    roots = []
-    for a, b in pairs.tolist():
-        theta, _ = on_arc(state, a, b, np.zeros(1))
-
-        def D(u: float | np.ndarray, a: int = a, b: int = b) -> Any:
-            _, z = on_arc(state, a, b, np.atleast_1d(u))
-            out = value(scores(z), a, b)
-            return out.numpy() if np.ndim(u) else float(out[0])
-
-        # An even number of locations: equal gains have an exact zero in the middle.
-        grid = np.linspace(0, theta, 3000)
-        at = np.sign(D(grid))
-        crossings = np.flatnonzero(at[:-1] * at[1:] < 0)
-        roots.append([brentq(D, grid[i], grid[i + 1], xtol=1e-14) for i in crossings])
-    return roots
-
-
-def check(roots: ArcRoots, naive: list[list[float]]) -> None:
-    assert roots.count.tolist() == [len(r) for r in naive]
-    expected = [r[0] if len(r) == 1 else math.nan for r in naive]
-    close(roots.root, torch.tensor(expected, dtype=F64), 0.0, 1e-10)
-
+from small_classes import TAU, C
 
 # Roots
 
@@ -215,8 +173,6 @@ def test_prototypes_that_coincide_or_oppose() -> None:
         assert roots.count.tolist() == [0] and roots.root.isnan().all()
     rule = two(math.pi, (1.0, 1.0), (0.0, 0.0))
     assert float(short_arc_roots(rule, PAIR).root) == pytest.approx(math.pi / 2, abs=1e-14)
-    with pytest.raises(ValueError, match=r"an angle below pi - 1e-06, got 3.14159\d* at index 0"):
-        posterior_thresholds(rule, PAIR)
 
 
 def test_close_prototypes_keep_their_angle() -> None:
@@ -247,12 +203,10 @@ def test_a_bracket_lost_to_rounding_gives_its_nearest_end(brent: bool) -> None:
 def test_chunks_change_nothing(exhaustive: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     rule = realize(classes(), Rule(TAU, "angular", 1.8))
     whole = short_arc_roots(rule, exhaustive=exhaustive)
-    rest = posterior_thresholds(rule, all_pairs(C))
     monkeypatch.setattr(chunks, "MATRIX_BYTES", 8 * LOCATIONS * 4)
     part = short_arc_roots(rule, exhaustive=exhaustive)
     assert torch.equal(part.count, whole.count)
     close(part.root, whole.root)
-    close(posterior_thresholds(rule, all_pairs(C)).root, rest.root)
 
 
 def test_no_pairs() -> None:
@@ -263,67 +217,7 @@ def test_no_pairs() -> None:
 # Thresholds
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("level", [0.5, 0.2])
-def test_posterior_thresholds(level: float) -> None:
-    state = classes()
-    pairs = torch.tensor([[0, 5], [5, 0], [4, 2], [3, 1]])
-    offset = torch.linspace(-1.0, 1.0, C, dtype=F64)
-    rule = realize(state, Rule(TAU, "angular", 0.5, offset=offset))
-
-    def scores(z: Tensor) -> Tensor:
-        return class_scores(z, state, TAU, "angular", 0.5, offset=offset, validate_args=False)
-
-    naive = naive_roots(state, pairs, scores, lambda s, a, b: s.softmax(-1)[:, a] - level)
-    assert 1 in {len(r) for r in naive}
-    check(posterior_thresholds(rule, pairs, level), naive)
-
-
-@pytest.mark.slow
-def test_competitors_move_the_threshold_and_not_the_boundary() -> None:
-    state = classes(torch.tensor([30.0, 60.0], dtype=F64))
-    alone = realize(state, Rule(TAU))
-    boundary = short_arc_roots(alone, PAIR).root
-    close(posterior_thresholds(alone, PAIR).root, boundary, 0.0, 1e-12)
-    torch.manual_seed(1)
-    reached, others = [float(boundary)], unit(30, P)
-    for more in (3, 10, 30):
-        mu = torch.cat([state.mu, others[:more]])
-        kappa = torch.cat([state.kappa, torch.full((more,), 40.0, dtype=F64)])
-        rule = realize(ClassState(mu, kappa, torch.ones(len(mu))), Rule(TAU))
-        close(short_arc_roots(rule, PAIR).root, boundary)
-        reached.append(float(posterior_thresholds(rule, PAIR).root))
-    assert reached == sorted(reached, reverse=True) and reached[-1] < reached[0] - 1e-3
-
-
 # Errors
-
-
-def test_errors() -> None:
-    state = classes()
-    rule = realize(state, Rule(TAU))
-    with pytest.raises(ValueError, match=r"expected scores in float64, got torch\.float32"):
-        short_arc_roots(realize(state, Rule(TAU), dtype=torch.float32))
-    with pytest.raises(ValueError, match=r"two different classes .* got \[0, 9\] at index 0"):
-        short_arc_roots(rule, torch.tensor([[0, 9]]))
-    for level in (0.0, 1.0, math.nan, "half"):
-        with pytest.raises(ValueError, match=r"expected level in \(0, 1\), got"):
-            posterior_thresholds(rule, PAIR, level)  # type: ignore[arg-type]
-    one, all_ = short_arc_roots(rule, PAIR), short_arc_roots(rule)
-    with pytest.raises(ValueError, match=r"roots of the same pairs .* got 1 and 15"):
-        displacement(one, all_)
-    with pytest.raises(ValueError, match="displacements of the same pairs, got 1 and 15"):
-        displacement_error(displacement(one, one), displacement(all_, all_))
-    with pytest.raises(ValueError, match=r"expected counts \[C\], got list"):
-        shot_groups([1, 2])  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="expected counts >= 0 and finite, got -1 at index 1"):
-        shot_groups(torch.tensor([3, -1]))
-    with pytest.raises(ValueError, match=r"expected groups \[6\], one per class, got shape \(2,\)"):
-        select_pairs(state, torch.zeros(2))
-    with pytest.raises(ValueError, match=r"expected groups in \{0, 1, 2\}, got 3 at index 0"):
-        select_pairs(state, torch.full((C,), 3))
-    with pytest.raises(ValueError, match="expected per_type to be an integer >= 1, got 0"):
-        select_pairs(state, torch.zeros(C), 0)
 
 
 @pytest.mark.gpu
@@ -336,11 +230,4 @@ def test_gpu_agrees(realization: str) -> None:
         b = short_arc_roots(there, exhaustive=exhaustive)
         assert b.root.is_cuda and torch.equal(a.count, b.count.cpu())
         close(b.root.cpu(), a.root, 0.0, 1e-10)
-    pairs = select_pairs(state.to("cuda"), torch.zeros(C)).pairs
-    assert pairs.is_cuda
-    close(
-        posterior_thresholds(there, pairs).root.cpu(),
-        posterior_thresholds(here, pairs.cpu()).root,
-        0.0,
-        1e-10,
-    )
+    assert select_pairs(state.to("cuda"), torch.zeros(C)).pairs.is_cuda

@@ -217,45 +217,6 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 Z, Y, STATE = overlapping(4, n=8)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"chunk": 0}, "expected chunk to be an integer >= 1 or None, got 0"),
-        ({"chunk": True}, "expected chunk to be an integer >= 1 or None, got True"),
-        ({"offset": torch.zeros(3)}, r"expected offset \[4\], one per class, got \(3,\)"),
-        ({"offset": torch.full((4,), -math.inf)}, "expected a class with an offset above -inf"),
-        ({"z": Z[:, :5]}, r"expected z \[N, 128\], got shape \(8, 5\)"),
-        ({"z": 2 * Z}, r"expected \|z\| - 1 within .* got 1 at index 0"),
-        ({"tau": 0.0}, "expected tau > 0 and finite, got 0"),
-    ],
-)
-def test_errors(options: Any, message: str) -> None:
-    z, tau = options.get("z", Z), options.get("tau", 0.1)
-    rest = {k: v for k, v in options.items() if k not in ("z", "tau")}
-    for call in (
-        lambda: certificate(z, STATE, tau, **rest),
-        lambda: loss_bound(z, Y, STATE, tau, **rest),
-        lambda: gradient_bound(z, Y, STATE, tau, **rest),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()
-
-
-def test_label_and_pair_errors() -> None:
-    offset = torch.tensor([0.0, 0.0, -math.inf, 0.0])
-    message = "expected labels of classes with an offset above -inf, got class 2 .* at index 2"
-    with pytest.raises(ValueError, match=message):
-        loss_bound(Z, Y, STATE, 0.1, offset=offset)
-    with pytest.raises(ValueError, match=r"expected y in \[0, 4\), got 4 at index 0"):
-        gradient_bound(Z, Y + 4, STATE, 0.1)
-    with pytest.raises(ValueError, match=r"expected pairs of two different classes in \[0, 4\)"):
-        margin_change(Z, Y, STATE, EQUAL, torch.tensor([[1, 1]]))
-    with pytest.raises(ValueError, match=r"expected pairs \[P, 2\]"):
-        margin_change(Z, Y, STATE, EQUAL, torch.tensor([1, 2]))
-    with pytest.raises(ValueError, match="expected realization to be one of"):
-        margin_change(Z, Y, STATE, Rule(0.1, "cold"), some_pairs(4))
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [F64, F32])
 def test_gpu(dtype: torch.dtype) -> None:

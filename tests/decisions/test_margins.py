@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,16 +9,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from class_samples import F64
-from decisions.overlapping_classes import BETA, OFFSET, PAIRS, classes, queries, tilted
+from decisions.overlapping_classes import BETA, OFFSET, PAIRS, classes, queries
 from resultant._core import chunks
 from resultant.classes.gain import target_temperature
-from resultant.classes.realization import Realization, class_scores, realize
+from resultant.classes.realization import class_scores, realize
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.decisions.gradients import (
     gradient_coordinates,
-    gradient_cosines,
     loss_gradient,
-    stacked_relative_error,
 )
 from resultant.decisions.margins import (
     all_pairs,
@@ -30,7 +25,6 @@ from resultant.decisions.margins import (
     pairwise_margins,
 )
 from resultant.score.exact import vmf_score
-from resultant.theory.leading import joint_leading
 from resultant.vmf.estimators import mean_resultant
 from small_classes import TAU, C, N, P, close
 
@@ -77,30 +71,6 @@ def test_linear_mean(realization: str) -> None:
     close(linear.linear(intercept=False).at(rho), alone.at(rho))
 
 
-def test_joint_leading() -> None:
-    state = classes()
-    rho = torch.linspace(-1, 1, 9, dtype=F64).unsqueeze(1).expand(-1, C)
-    lam = state.kappa / (P / 2 - 1)
-    r0 = lam / (1 + torch.sqrt(1 + lam**2))
-    close(joint_leading(state, Rule(TAU, offset=OFFSET)).at(rho), OFFSET + r0 / TAU * rho)
-    star = target_temperature(state, TAU, BETA)
-    for realization in ("temperature", "preserve"):
-        leading = joint_leading(state, Rule(TAU, realization, BETA, offset=OFFSET))
-        close(leading.at(rho), OFFSET + r0 / star * rho)
-    g = mean_resultant(P, state.kappa) / TAU
-    slope = r0 / TAU + (1 - BETA) * (g.mean() - g)
-    close(joint_leading(state, Rule(TAU, "angular", BETA)).at(rho), slope * rho)
-    cosine = realize(state, Rule(TAU, "cosine", offset=OFFSET))
-    close(joint_leading(state, Rule(TAU, "cosine", offset=OFFSET)).at(rho), cosine.at(rho))
-
-
-def test_scores_of_intercepts_only() -> None:
-    mu, kappa = torch.eye(3, 4, dtype=F64), torch.ones(3, dtype=F64)
-    shift = torch.tensor([1.0, 2.0, 3.0], dtype=F64)
-    scores = Realization(mu, kappa, None, None, shift)
-    assert torch.equal(scores.at(torch.zeros(2, 3, dtype=F64)), shift.expand(2, 3))
-
-
 # Margins
 
 
@@ -124,35 +94,6 @@ def _contrast(a: int, b: int) -> Tensor:
     return torch.eye(C, dtype=F64)[a] - torch.eye(C, dtype=F64)[b]
 
 
-def test_leading_pairwise_logodds() -> None:
-    """eq:leading-pairwise-logodds: the normal of the boundary is g_a mu_a - g_b mu_b."""
-    state = classes()
-    z, _ = queries(state)
-    for rule in (
-        joint_leading(state, Rule(TAU, offset=OFFSET)),
-        realize(state, Rule(TAU)).linear(),
-    ):
-        assert rule.shift is not None
-        g, b, (i, j) = rule.gain(), rule.shift, PAIRS.T
-        normal = g[i, None] * state.mu[i] - g[j, None] * state.mu[j]
-        close(pairwise_margins(z, rule, PAIRS), b[i] - b[j] + z @ normal.T, atol=1e-11)
-
-
-def test_leading_margins_close_like_one_over_nu() -> None:
-    """Doubling nu at fixed lambda and prototypes halves the exact less the leading margin."""
-    errors: dict[str, list[float]] = {"joint": [], "linear": []}
-    for p in (512, 1024, 2048):
-        state = tilted(p)
-        z, _ = queries(state)
-        exact = realize(state, Rule(TAU))
-        truth = pairwise_margins(z, exact, PAIRS)
-        for name, rule in (("joint", joint_leading(state, Rule(TAU))), ("linear", exact.linear())):
-            errors[name].append(float((truth - pairwise_margins(z, rule, PAIRS)).norm()))
-    for sizes in errors.values():
-        ratios = [a / b for a, b in pairwise(sizes)]
-        assert ratios == pytest.approx([2.0, 2.0], rel=0.15)
-
-
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_centre_margins(realization: str) -> None:
     state = classes()
@@ -163,22 +104,6 @@ def test_centre_margins(realization: str) -> None:
         M = centre_margins(rule, pairs)
         close(M.a, at_centres[a, a] - at_centres[a, b], atol=1e-10)
         close(M.b, at_centres[b, b] - at_centres[b, a], atol=1e-10)
-
-
-def test_leading_centre_margins() -> None:
-    state = classes()
-    rule = joint_leading(state, Rule(TAU, offset=OFFSET))
-    g = rule.gain()
-    M = centre_margins(rule, PAIRS)
-    for k, (a, b) in enumerate(PAIRS.tolist()):
-        c = float(state.mu[a] @ state.mu[b])
-        close(M.a[k], OFFSET[a] - OFFSET[b] + g[a] - g[b] * c)
-        close(M.b[k], OFFSET[b] - OFFSET[a] + g[b] - g[a] * c)
-
-
-def test_all_pairs() -> None:
-    assert all_pairs(4).tolist() == [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]
-    assert all_pairs(1).shape == (0, 2)
 
 
 @given(st.lists(st.floats(-800, 800), min_size=1, max_size=9), st.floats(-800, 800))
@@ -199,45 +124,6 @@ def test_effective_competitors(scores: list[float], more: float) -> None:
 STATE = classes()
 RULE = realize(STATE, Rule(TAU))
 Z, Y = queries(STATE)
-
-
-@pytest.mark.parametrize(
-    ("pairs", "message"),
-    [
-        (torch.tensor([0, 1]), r"expected pairs \[P, 2\], got shape \(2,\)"),
-        ([[0, 1]], r"expected pairs \[P, 2\], got list"),
-        (PAIRS.int(), "expected pairs of dtype torch.int64, got torch.int32"),
-        (PAIRS.to("meta"), "expected pairs on cpu, got pairs on meta"),
-        (
-            torch.tensor([[0, 1], [2, 6]]),
-            r"expected pairs of two different classes in \[0, 6\), got \[2, 6\] at index 1",
-        ),
-        (torch.tensor([[3, 3]]), r"two different classes .* got \[3, 3\] at index 0"),
-    ],
-)
-def test_pair_errors(pairs: Any, message: str) -> None:
-    for call in (lambda: pairwise_margins(Z, RULE, pairs), lambda: centre_margins(RULE, pairs)):
-        with pytest.raises(ValueError, match=message):
-            call()
-
-
-def test_other_errors() -> None:
-    with pytest.raises(ValueError, match=r"expected z \[N, 64\], got shape \(7, 3\)"):
-        loss_gradient(Z[:, :3], Y, RULE)
-    with pytest.raises(ValueError, match=r"expected y in \[0, 6\), got 6 at index 0"):
-        gradient_coordinates(Z, Y + 6, RULE)
-    with pytest.raises(ValueError, match=r"expected scores \[..., C\] of one class .* shape \(\)"):
-        effective_competitors(torch.ones(()))
-    with pytest.raises(ValueError, match=r"gradients of one shape, got \(7, 64\) and \(6, 64\)"):
-        stacked_relative_error(Z, Z[1:])
-    with pytest.raises(ValueError, match="expected G of positive norm, got 0"):
-        stacked_relative_error(0 * Z, Z)
-    with pytest.raises(ValueError, match=r"expected gradients \[N, p\], got shape \(64,\)"):
-        gradient_cosines(Z[0], Z[0])
-    with pytest.raises(ValueError, match="expected p >= 3 for an expansion"):
-        joint_leading(classes(torch.ones(2, dtype=F64), 2), Rule(TAU))
-    with pytest.raises(ValueError, match=r"expected realization to be one of .* got 'hot'"):
-        realize(STATE, Rule(TAU, "hot"))
 
 
 def test_no_queries() -> None:

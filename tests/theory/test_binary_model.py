@@ -19,9 +19,7 @@ from torch import Tensor
 
 from resultant.score.exact import vmf_score
 from resultant.theory.binary_model import BinaryModel
-from resultant.theory.rates import projection_variance, rate_function
 from resultant.vmf.distribution import VonMisesFisher
-from resultant.vmf.tails import log_projection_tail
 from theory.binary_models import CRITICAL, DOUBLINGS, ORDERED, models
 
 STANDARD_ERRORS = 5.0
@@ -187,52 +185,3 @@ def test_limit_of_one_half_at_the_critical_margin() -> None:
     assert model.typical_margins.t == 0
     assert model.limiting_errors == (0.0, 0.5)
     assert model.exponents.t == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"lambda_h": 0.0}, "expected lambda_h > 0, got 0"),
-        ({"lambda_t": -1.0}, "expected lambda_t > 0, got -1"),
-        ({"lambda_t": math.inf}, "expected lambda_t to be a finite number, got inf"),
-        ({"cosine": 1.5}, r"expected cosine in \[-1, 1\], got 1.5"),
-        ({"tau": 0.0}, "expected tau > 0, got 0"),
-        ({"b_h": math.nan}, "expected b_h to be a finite number, got nan"),
-        ({"b_t": -math.inf}, "expected b_t to be a finite number, got -inf"),
-        ({"tau": "warm"}, "expected tau to be a finite number, got 'warm'"),
-        ({"lambda_t": 2.0, "cosine": 1.0}, "w = .* != 0, got lambda_h = lambda_t = 2 and cosine"),
-    ],
-)
-def test_model_rejects(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(ORDERED, **change)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: ORDERED.log_errors(2), r"expected p >= 3 \(nu > 0\), got 2"),
-        (lambda: ORDERED.gaussian_errors(2), "expected p >= 3"),
-        (lambda: ORDERED.errors(7.5), "expected p to be an integer"),  # type: ignore[arg-type]
-        (lambda: ORDERED.monte_carlo(9, 0), "expected samples to be an integer >= 1, got 0"),
-        (lambda: ORDERED.monte_carlo(9, 9, "best"), "leading, exact, got 'best'"),  # type: ignore[arg-type]
-        (lambda: ORDERED.log_errors(9, "best"), "leading, exact, got 'best'"),  # type: ignore[arg-type]
-        (lambda: ORDERED.sample_margins(9, 9, "x"), "label 'h' or 't', got 'x'"),  # type: ignore[arg-type]
-        (lambda: rate_function(0.0, -1.0, 0.0), "expected lam >= 0 and finite, got -1"),
-        (lambda: rate_function(0.0, 1.0, 1.1), r"expected beta in \[-1, 1\], got 1.1"),
-        (lambda: rate_function(math.nan, 1.0, 0.0), "expected xi finite, got nan"),
-        (lambda: log_projection_tail(math.nan, 0.0, 1.0, 5, upper=True), "xi finite, got nan"),
-        (lambda: projection_variance(-2.0, 0.0, 1.0), "expected lam >= 0 and finite, got -2"),
-        (
-            lambda: log_projection_tail(0.0, torch.tensor([0.0, 2.0]), 1.0, 5, upper=True),
-            r"expected beta in \[-1, 1\], got 2 at index 1",
-        ),
-        (
-            lambda: log_projection_tail(0.0, 0.0, -1.0, 5, upper=True),
-            "expected kappa >= 0 and finite, got -1",
-        ),
-    ],
-)
-def test_functions_reject(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.score.exact import vmf_score
@@ -67,32 +66,3 @@ def test_model_of_rounded_and_of_equal_directions(state: ClassState) -> None:
     narrow = ClassState(mu, kappa, torch.ones(3))
     assert BinaryModel.of(narrow, np.int64(0), torch.tensor(1)) == BinaryModel(1.0, 2.0, 1.0)
     assert BinaryModel.of(narrow, 0, 2).cosine == pytest.approx(-1.0, abs=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("change", "pair", "message"),
-    [
-        ({}, (0, 3), "expected b to be an integer from 0 to 2, got 3"),
-        ({}, (-1, 0), "expected a to be an integer from 0 to 2, got -1"),
-        ({}, (True, 0), "expected a to be an integer from 0 to 2, got True"),
-        ({}, (1, 1), "expected two different distributions, got equal classes 1 and 1"),
-        (
-            {"kappa": torch.ones(3), "mu": torch.eye(1, 8).expand(3, 8)},
-            (0, 2),
-            "equal classes 0 and 2",
-        ),
-        ({"kappa": torch.tensor([0.0, 1.0, 2.0])}, (1, 0), "expected kappa > 0, got 0 at class 0"),
-        ({"mu": torch.eye(3, 2)[[0, 1, 0]]}, (0, 1), r"expected p >= 3 \(nu > 0\), got 2"),
-    ],
-)
-def test_model_of_classes_rejects(
-    change: dict[str, Tensor], pair: tuple[int, int], message: str
-) -> None:
-    values = {"mu": torch.eye(3, 8), "kappa": torch.arange(1.0, 4.0)} | change
-    with pytest.raises(ValueError, match=message):
-        BinaryModel.of(ClassState(values["mu"], values["kappa"], torch.ones(3)), *pair)
-
-
-def test_model_of_classes_rejects_other_things() -> None:
-    with pytest.raises(ValueError, match="expected state to be a ClassState, got dict"):
-        BinaryModel.of({}, 0, 1)  # type: ignore[arg-type]

@@ -42,7 +42,7 @@ def angular_gain(state: ClassState, tau: Number, *, validate_args: bool | None =
         tensor([3.1304, 5.3731, 7.5067])
     """
     tau = require_temperature(tau, state.num_classes, state.mu.device, validate_args)
-    return (state.resultant / tau).to(state.kappa.dtype)
+    return gain_at(state.dim, state.kappa, tau).to(state.kappa.dtype)
 
 
 def target_gain(
@@ -114,14 +114,13 @@ def target_temperature(
         tensor([0.0587, 0.1007, 0.1407])
     """
     beta = require_target(beta, family)
-    A = state.resultant
-    dtype = COMPUTE_DTYPE[A.dtype if dtype is None else dtype]
+    dtype = COMPUTE_DTYPE[state.kappa.dtype if dtype is None else dtype]
     where = state.num_classes, state.mu.device, validate_args
-    tau = require_temperature(tau, *where, dtype=dtype).to(A.dtype)
-    gains = class_gains(A, tau, beta, family)
-    if validation.should_validate(validate_args, A):
+    tau = require_temperature(tau, *where, dtype=dtype).to(state.kappa.dtype)
+    gains = class_gains(gain_at(state.dim, state.kappa, tau), beta, family)
+    if validation.should_validate(validate_args, gains.g):
         require_gains(gains.g, beta, family)
-        require_class_temperatures(A, tau, gains.target, f"{family}, beta = {beta:g}", dtype)
+        require_class_temperatures(tau, gains, f"{family}, beta = {beta:g}", dtype)
     return class_temperature(tau, gains.g, gains.target, dtype)
 
 
@@ -134,13 +133,12 @@ class Gains(NamedTuple):
 
 
 def gain_at(p: int, kappa: Tensor, tau: Number) -> Tensor:
-    """Compute the gains of concentrations, in their dtype."""
+    r"""Compute the gains :math:`A_p(\kappa)/\tau` of concentrations."""
     return mean_resultant_at(p, kappa) / tau
 
 
-def class_gains(A: Tensor, tau: Tensor, beta: float, family: str) -> Gains:
-    """Compute gains and target gains of mean resultant lengths A [..., C]."""
-    g = A / tau
+def class_gains(g: Tensor, beta: float, family: str) -> Gains:
+    """Return gains g [..., C] with their mean and their targets."""
     return Gains(g, *mean_and_targets(g, beta, family))
 
 
@@ -154,22 +152,9 @@ def mean_and_targets(
         # Exact at both ends.
         return mean, torch.lerp(mean.expand_as(g), g, beta)
     # Powers of g/mean neither overflow nor vanish where powers of g would.
-    power = _power(g / torch.where(mean > 0, mean, 1.0), beta)
+    power = (g / torch.where(mean > 0, mean, 1.0)) ** beta
     average = power.mean(-1, keepdim=True)
     return mean, mean * (power / torch.where(average > 0, average, 1.0))
-
-
-def _power(a: Tensor, beta: float | Tensor) -> Tensor:
-    """Compute ``a ** beta``, the same for equal entries of a row.
-
-    A power is rounded by its place in a vector register; each entry takes that of the first entry
-    equal to it.
-    """
-    power = a**beta
-    values, order = a.detach().sort(dim=-1, stable=True)
-    place = torch.searchsorted(values, a.detach().contiguous()).clamp_max(a.shape[-1] - 1)
-    shared = power.detach().gather(-1, order.gather(-1, place))
-    return torch.where(power == shared, power, power + (shared - power.detach()))
 
 
 def class_temperature(tau: Number, g: Tensor, target: Tensor, dtype: torch.dtype) -> Tensor:
@@ -192,16 +177,15 @@ def require_gains(g: Tensor, beta: float, family: str) -> None:
     validation.require_in_range("g", g, 0.0, rule=rule, open_low=positive)
 
 
-def require_class_temperatures(
-    A: Tensor, tau: Tensor, target: Tensor, label: str, dtype: torch.dtype
-) -> None:
+def require_class_temperatures(tau: Tensor, gains: Gains, label: str, dtype: torch.dtype) -> None:
     """Raise unless every class has a temperature that reaches its target gain."""
+    g, _, target = gains
     _require_classes(f"target gains > 0 for a class temperature ({label})", target, target > 0)
-    _require_classes(f"resultants A > 0 for a class temperature ({label})", A, A > 0)
+    _require_classes(f"resultants A > 0 for a class temperature ({label})", g * tau, g > 0)
     least, most = temperature_range(dtype)
-    exists = class_temperature(tau, A / tau, target, dtype).isfinite()
+    star = tau * (g / target)
     rule = f"class temperatures in [{least:g}, {most:g}] in {dtype} ({label})"
-    _require_classes(rule, A / target, exists)
+    _require_classes(rule, star, comparable(star, dtype))
 
 
 def _require_classes(rule: str, a: Tensor, good: Tensor) -> None:

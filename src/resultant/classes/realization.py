@@ -28,7 +28,6 @@ from resultant.classes.rule import EDITED, TEMPERED, Rule
 from resultant.classes.statistics import ClassState
 from resultant.score.exact import vmf_score, vmf_score_slope
 from resultant.score.limits import require_temperature
-from resultant.vmf.estimators import mean_resultant_at
 
 
 class Terms(NamedTuple):
@@ -203,13 +202,12 @@ def realize(
     _require_offset(rule.offset, state, validate_args)
     wide, gains = state.kappa.double(), None
     if rule.realization != "native":
-        A = mean_resultant_at(state.dim, wide)
-        gains = class_gains(A, tau, rule.beta, rule.family)
+        gains = class_gains(gain_at(state.dim, wide, tau), rule.beta, rule.family)
         if rule.realization in EDITED and validation.should_validate(validate_args, wide):
             require_gains(gains.g, rule.beta, rule.family)
             if rule.realization in TEMPERED:
                 label = f"{rule.family}, beta = {rule.beta:g}"
-                require_class_temperatures(A, tau, gains.target, label, dtype)
+                require_class_temperatures(tau, gains, label, dtype)
     kappa = wide.to(dtype)
     tau, slope, shift = terms(rule.realization, kappa, tau.to(dtype), gains, state.dim)
     offset = None if rule.offset is None else rule.offset.double()

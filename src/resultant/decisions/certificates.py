@@ -205,13 +205,9 @@ def loss_bound(
     residual common to all classes changes neither loss nor gradient.
 
     Args:
-        z: Unit vectors [N, p].
+        z, state, tau, offset, chunk: As in `certificate`.
         y: Labels [N] int64.
-        state: C classes.
-        tau: Temperature > 0, a number or one per class [C].
-        offset: Numbers [C] added to the scores.
         centered: Use half the range D(z) for epsilon, which is never larger.
-        chunk: Rows at a time.
 
     Returns:
         Differences and bounds [N].
@@ -253,13 +249,7 @@ def gradient_bound(
     :math:`\eta=\max_c|\partial_{\rho_c}\delta_c|` (eq:cosine-gradient-bound).
 
     Args:
-        z: Unit vectors [N, p].
-        y: Labels [N] int64.
-        state: C classes.
-        tau: Temperature > 0, a number or one per class [C].
-        offset: Numbers [C] added to the scores.
-        centered: Use half the range D(z) for epsilon, as in `loss_bound`.
-        chunk: Rows at a time.
+        z, y, state, tau, offset, centered, chunk: As in `loss_bound`.
 
     Returns:
         Norms and bounds [N].

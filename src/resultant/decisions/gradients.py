@@ -81,9 +81,7 @@ def loss_gradient(
     of the leading gradient match ``realization.linear(intercept=False)`` better.
 
     Args:
-        z: Unit vectors [N, p].
-        y: Labels [N] int64.
-        realization: Scores of C classes.
+        z, y, realization: As in `gradient_coordinates`.
 
     Returns:
         Gradients [N, p] in the dtype of the scores.
@@ -189,10 +187,8 @@ def stacked_relative_error(G: Tensor, other: Tensor) -> float:
 def mean_relative_error(G: Tensor, other: Tensor) -> float:
     r"""Compute the mean over rows of :math:`100\,\|G_i-G'_i\|/\|G_i\|`.
 
-    Zero rows of G are left out.
-
     Args:
-        G: Gradients [N, p].
+        G: Gradients [N, p]; zero rows are left out.
         other: Gradients [N, p] to compare.
 
     Returns:

@@ -1,0 +1,75 @@
+"""Leading scores against their definition and the exact scores."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+from class_samples import F64
+from decisions.overlapping_classes import BETA, OFFSET, PAIRS, classes, queries, tilted
+from resultant.classes.gain import target_temperature
+from resultant.classes.realization import realize
+from resultant.classes.rule import Rule
+from resultant.decisions.margins import centre_margins, pairwise_margins
+from resultant.theory.leading import joint_leading
+from resultant.vmf.estimators import mean_resultant
+from small_classes import TAU, C, P, close
+
+
+def test_joint_leading() -> None:
+    state = classes()
+    rho = torch.linspace(-1, 1, 9, dtype=F64).unsqueeze(1).expand(-1, C)
+    lam = state.kappa / (P / 2 - 1)
+    r0 = lam / (1 + torch.sqrt(1 + lam**2))
+    close(joint_leading(state, Rule(TAU, offset=OFFSET)).at(rho), OFFSET + r0 / TAU * rho)
+    star = target_temperature(state, TAU, BETA)
+    for realization in ("temperature", "preserve"):
+        leading = joint_leading(state, Rule(TAU, realization, BETA, offset=OFFSET))
+        close(leading.at(rho), OFFSET + r0 / star * rho)
+    g = mean_resultant(P, state.kappa) / TAU
+    slope = r0 / TAU + (1 - BETA) * (g.mean() - g)
+    close(joint_leading(state, Rule(TAU, "angular", BETA)).at(rho), slope * rho)
+    cosine = realize(state, Rule(TAU, "cosine", offset=OFFSET))
+    close(joint_leading(state, Rule(TAU, "cosine", offset=OFFSET)).at(rho), cosine.at(rho))
+
+
+def test_leading_pairwise_logodds() -> None:
+    """eq:leading-pairwise-logodds: the normal of the boundary is g_a mu_a - g_b mu_b."""
+    state = classes()
+    z, _ = queries(state)
+    for rule in (
+        joint_leading(state, Rule(TAU, offset=OFFSET)),
+        realize(state, Rule(TAU)).linear(),
+    ):
+        assert rule.shift is not None
+        g, b, (i, j) = rule.gain(), rule.shift, PAIRS.T
+        normal = g[i, None] * state.mu[i] - g[j, None] * state.mu[j]
+        close(pairwise_margins(z, rule, PAIRS), b[i] - b[j] + z @ normal.T, atol=1e-11)
+
+
+def test_leading_margins_close_like_one_over_nu() -> None:
+    """Doubling nu at fixed lambda and prototypes halves the exact less the leading margin."""
+    errors: dict[str, list[float]] = {"joint": [], "linear": []}
+    for p in (512, 1024, 2048):
+        state = tilted(p)
+        z, _ = queries(state)
+        exact = realize(state, Rule(TAU))
+        truth = pairwise_margins(z, exact, PAIRS)
+        for name, rule in (("joint", joint_leading(state, Rule(TAU))), ("linear", exact.linear())):
+            errors[name].append(float((truth - pairwise_margins(z, rule, PAIRS)).norm()))
+    for sizes in errors.values():
+        ratios = [a / b for a, b in pairwise(sizes)]
+        assert ratios == pytest.approx([2.0, 2.0], rel=0.15)
+
+
+def test_leading_centre_margins() -> None:
+    state = classes()
+    rule = joint_leading(state, Rule(TAU, offset=OFFSET))
+    g = rule.gain()
+    M = centre_margins(rule, PAIRS)
+    for k, (a, b) in enumerate(PAIRS.tolist()):
+        c = float(state.mu[a] @ state.mu[b])
+        close(M.a[k], OFFSET[a] - OFFSET[b] + g[a] - g[b] * c)
+        close(M.b[k], OFFSET[b] - OFFSET[a] + g[b] - g[a] * c)

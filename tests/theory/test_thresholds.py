@@ -1,0 +1,67 @@
+"""Posterior thresholds against dense grids and Brent's method."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from class_samples import F64, unit
+from decisions.arcs import PAIR, check, classes, close, naive_roots
+from resultant._core import chunks
+from resultant.classes.realization import class_scores, realize
+from resultant.classes.rule import Rule
+from resultant.classes.statistics import ClassState
+from resultant.decisions.boundaries import short_arc_roots
+from resultant.decisions.margins import all_pairs
+from resultant.decisions.roots import LOCATIONS
+from resultant.theory.thresholds import posterior_thresholds
+from small_classes import TAU, C, P
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [0.5, 0.2])
+def test_posterior_thresholds(level: float) -> None:
+    state = classes()
+    pairs = torch.tensor([[0, 5], [5, 0], [4, 2], [3, 1]])
+    offset = torch.linspace(-1.0, 1.0, C, dtype=F64)
+    rule = realize(state, Rule(TAU, "angular", 0.5, offset=offset))
+
+    def scores(z: Tensor) -> Tensor:
+        return class_scores(z, state, TAU, "angular", 0.5, offset=offset, validate_args=False)
+
+    naive = naive_roots(state, pairs, scores, lambda s, a, b: s.softmax(-1)[:, a] - level)
+    assert 1 in {len(r) for r in naive}
+    check(posterior_thresholds(rule, pairs, level), naive)
+
+
+@pytest.mark.slow
+def test_competitors_move_the_threshold_and_not_the_boundary() -> None:
+    state = classes(torch.tensor([30.0, 60.0], dtype=F64))
+    alone = realize(state, Rule(TAU))
+    boundary = short_arc_roots(alone, PAIR).root
+    close(posterior_thresholds(alone, PAIR).root, boundary, 0.0, 1e-12)
+    torch.manual_seed(1)
+    reached, others = [float(boundary)], unit(30, P)
+    for more in (3, 10, 30):
+        mu = torch.cat([state.mu, others[:more]])
+        kappa = torch.cat([state.kappa, torch.full((more,), 40.0, dtype=F64)])
+        rule = realize(ClassState(mu, kappa, torch.ones(len(mu))), Rule(TAU))
+        close(short_arc_roots(rule, PAIR).root, boundary)
+        reached.append(float(posterior_thresholds(rule, PAIR).root))
+    assert reached == sorted(reached, reverse=True) and reached[-1] < reached[0] - 1e-3
+
+
+@pytest.mark.slow
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = realize(classes(), Rule(TAU, "angular", 1.8))
+    whole = posterior_thresholds(rule, all_pairs(C))
+    monkeypatch.setattr(chunks, "MATRIX_BYTES", 8 * LOCATIONS * 4)
+    close(posterior_thresholds(rule, all_pairs(C)).root, whole.root)
+
+
+@pytest.mark.gpu
+def test_gpu_agrees() -> None:
+    here, there = (realize(s, Rule(TAU, "angular")) for s in (classes(), classes().to("cuda")))
+    expected = posterior_thresholds(here, all_pairs(C)).root
+    close(posterior_thresholds(there, all_pairs(C).cuda()).root.cpu(), expected, 0.0, 1e-10)
