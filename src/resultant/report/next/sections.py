@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import colorsys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -356,7 +355,7 @@ def map_chart(result: FeatureResult, most: int) -> Chart | None:
     )
 
 
-def class_colours(number: int) -> Sequence[str]:
+def class_colours(number: int) -> list[str]:
     """Return a colour per class; neighbours are far apart in hue."""
     colours = []
     for c in range(number):
