@@ -159,13 +159,21 @@ def by_group(group: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
 def numbers(values: Any) -> Any:
     """Return values as JSON types: None for numbers that are not finite, six digits of others."""
     if isinstance(values, np.ndarray):
-        return numbers(values.tolist())
+        if values.dtype.kind == "f":
+            finite = np.isfinite(values)
+            size = np.abs(np.where(finite & (values != 0), values, 1))
+            scale = 10.0 ** (5 - np.floor(np.log10(size)))
+            rounded = np.where(finite, np.round(np.where(finite, values, 0) * scale) / scale, None)
+            return rounded.tolist()
+        return values.tolist()
+    if isinstance(values, float):
+        return numbers(np.array(values))
     if isinstance(values, Mapping):
         return {name: numbers(value) for name, value in values.items()}
     if isinstance(values, list | tuple):
+        if values and all(isinstance(v, float) for v in values):
+            return numbers(np.array(values))
         return [numbers(v) for v in values]
-    if isinstance(values, float):
-        return float(f"{values:.6g}") if math.isfinite(values) else None
     return values
 
 

@@ -39,9 +39,9 @@ const vmf = (() => {
     return Math.sqrt(Math.max(0, (kappa - t) ** 2 + 2 * kappa * t * (1 + rho)));
   }
 
-  function score(rho, kappa, tau, p) {
-    const nu = p / 2 - 1;
-    return logSeries(nu, length(rho, kappa, tau)) - logSeries(nu, kappa);
+  // `base` is the term of kappa alone, for callers that have it.
+  function score(rho, kappa, tau, p, base = logSeries(p / 2 - 1, kappa)) {
+    return logSeries(p / 2 - 1, length(rho, kappa, tau)) - base;
   }
 
   function slope(rho, kappa, tau, p) {
@@ -123,7 +123,8 @@ const vmf = (() => {
     return kappas.map((kappa, c) => {
       const target = mean + beta * (g[c] - mean);
       const star = (tau * g[c]) / target;
-      const native = { score: (rho) => score(rho, kappa, tau, p), slope: (rho) => slope(rho, kappa, tau, p) };
+      const base = logSeries(p / 2 - 1, kappa);
+      const native = { score: (rho) => score(rho, kappa, tau, p, base), slope: (rho) => slope(rho, kappa, tau, p) };
       if (realization === "native") return { ...native, gain: g[c] };
       if (realization === "cosine") return { score: (rho) => mean * rho, slope: () => mean, gain: mean };
       if (realization === "angular") {
@@ -132,7 +133,7 @@ const vmf = (() => {
       }
       if (!(target > 0)) return { score: () => NaN, slope: () => NaN, gain: target };
       const kept = realization === "preserve" ? score(0, kappa, tau, p) - score(0, kappa, star, p) : 0;
-      return { score: (rho) => score(rho, kappa, star, p) + kept, slope: (rho) => slope(rho, kappa, star, p), gain: target };
+      return { score: (rho) => score(rho, kappa, star, p, base) + kept, slope: (rho) => slope(rho, kappa, star, p), gain: target };
     });
   }
 
