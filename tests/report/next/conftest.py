@@ -186,7 +186,7 @@ def feature_result(
     rows_ = {
         "label": table("label", np.linspace(9, 5, len(wrong)), predicted[wrong]),
         "duplicate": table("duplicate", np.array([7.0, 9.0]), label[wrong[:2]]),
-        "outlier": table("outlier", np.array([1e-4, 2e-3]), predicted[wrong[:2]]),
+        "outlier": table("outlier", np.array([7.5, 4.25]), predicted[wrong[:2]]),
     }
     u, s, _ = np.linalg.svd(rows.test.numpy() - rows.test.numpy().mean(0), full_matrices=False)
     explained = s**2 / (s**2).sum()

@@ -32,8 +32,8 @@ ROWS = {
     ),
     "outlier": (
         "Outliers",
-        "Rows that are unusually far from the direction of their class. p-value: the share of rows "
-        "of the class that are expected to be farther away.",
+        "Rows far from the direction of their class. Deviations: robust standard deviations of the "
+        "cosine below the median of the class.",
     ),
 }
 
@@ -302,7 +302,7 @@ def row_tables(result: FeatureResult, file: str) -> list[Table]:
                     Column("copy in"),
                     Column("its row", str),
                 ),
-                "outlier": (Column("nearest class"), Column("p-value", "{:.2g}".format)),
+                "outlier": (Column("nearest class"), Column("deviations", "{:.1f}".format)),
             }[kind],
         )
         total = f"{counted(table.total, 'row', 'rows')} found. "
