@@ -1,7 +1,8 @@
-"""Batches of unit vectors for the losses and the banks, and their seed."""
+"""Batches of unit vectors for the losses and the banks, their seed, and a stand-in for graphs."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from resultant.losses import ProCoBank
+from resultant.losses import ProCoBank, _cuda_graph, proco
 
 C, P, N, TAU = 6, 16, 24, 0.1
 COUNTS = torch.tensor([50.0, 20.0, 10.0, 6.0, 3.0, 1.0])
@@ -42,3 +43,35 @@ def cancelling(*lead: int) -> tuple[Tensor, Tensor]:
 def wrong_length(bank: ProCoBank, row: int) -> None:
     """Note a vector of zeros in a row of the bank, as a kernel does; -1 is a row elsewhere."""
     bank.off_length.host.fill_((row << 32) + int(np.float32(1).view(np.int32)))
+
+
+class _Played:
+    """Stand-in for a CUDA graph on the CPU, which computes the recorded step again."""
+
+    recorded: _cuda_graph.Recorded
+    step: _cuda_graph.Step
+
+    def replay(self) -> None:
+        with torch.enable_grad():
+            losses, gradient = self.recorded.run(self.step)
+        self.recorded.losses.copy_(losses)
+        self.recorded.gradient.copy_(gradient)
+
+
+def _record(recorded: _cuda_graph.Recorded, step: _cuda_graph.Step, pool: object) -> None:
+    recorded.graph.recorded, recorded.graph.step = recorded, step  # type: ignore[attr-defined]
+    for _ in range(_cuda_graph.CALLS):
+        recorded.losses, recorded.gradient = recorded.run(step)
+
+
+def play_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replay steps on the CPU by a stand-in for CUDA graphs."""
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", _Played)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(_cuda_graph.Recorded, "record", _record)
+
+    def takes(z: Tensor, y: Tensor, num_classes: int) -> bool:
+        return z.requires_grad and torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+    monkeypatch.setattr(proco, "should_replay", takes)

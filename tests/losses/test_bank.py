@@ -5,19 +5,16 @@ from __future__ import annotations
 import io
 import math
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load, save
-from torch import Tensor
 
 from loss_batches import COUNTS, TAU, C, P, batch
 from loss_batches import seeded as seeded
 from processes import run_processes
 from resultant.classes.statistics import MAX_KAPPA, ClassStatistics
-from resultant.losses import _means, bank
+from resultant.losses import bank
 from resultant.losses.bank import START_LENGTH, ProCoBank
 from resultant.losses.proco import ProCoLoss
 
@@ -53,18 +50,48 @@ def test_samples_that_cancel() -> None:
     z, _ = batch(n=1)
     total = loss(torch.cat([z, -z]), torch.tensor([1, 1]))
     assert total.isfinite() and loss.state().kappa[1] == 0
+    # One convention: the direction e_1, as in ClassStatistics.
+    state, statistics = loss.state(), loss.bank.statistics().state("proco")
+    assert torch.equal(state.mu[1], torch.eye(P).double()[0])
+    torch.testing.assert_close(statistics.mu, state.mu)
+    torch.testing.assert_close(statistics.kappa, state.kappa)
     one = ProCoBank(C, P)
     z = torch.eye(P, dtype=torch.float64)[[0, 0, 1, 2]]
     z[1] *= -(1 + 1e-15)
     one.update(z, torch.tensor([0, 0, 1, 2]))
     snapshot = one.snapshot(torch.float64)
-    assert (snapshot.mu[0, 0] == 0).all() and snapshot.R[0, 0] == 0
+    assert torch.equal(snapshot.mu[0, 0], torch.eye(P).double()[0]) and snapshot.R[0, 0] == 0
     torch.testing.assert_close(snapshot.mu[0, 1:3], z[2:], rtol=0, atol=1e-15)
     torch.testing.assert_close(snapshot.mu[0, 3:].norm(dim=-1), torch.ones(C - 3).double())
     torch.testing.assert_close(snapshot.R[0, 3:], torch.full((C - 3,), START_LENGTH).double())
     one.old[1, 3] = math.nan  # NaN stays NaN and does not count as zero
     snapshot = one.snapshot()
     assert snapshot.R[0, 1].isnan() and snapshot.mu[0, 1].isnan().any()
+
+
+def test_labels_outside_of_the_classes_add_nothing() -> None:
+    one, other = ProCoBank(C, P), ProCoBank(C, P)
+    z, y = batch(2)
+    keep = torch.arange(len(y)) % 3 > 0
+    one.add(z, y.masked_fill(~keep, -1))
+    other.update(z[:, keep], y[keep])
+    assert torch.equal(one.old, other.old) and torch.equal(one.new, other.new)
+
+
+def test_on_the_meta_device() -> None:
+    """A loss made on the meta device is whole after `to_empty`."""
+    with torch.device("meta"):
+        loss = ProCoLoss(C, P, realization="temperature", beta=0.5, class_counts=COUNTS, seed=3)
+    assert loss.bank.old.is_meta and "beta=0.5" in repr(loss)
+    plain = ProCoLoss(C, P, realization="temperature", beta=0.5, class_counts=COUNTS, seed=3)
+    loss.to_empty(device="cpu")
+    z, y = batch(2)
+    assert torch.equal(loss(z, y), plain(z, y))
+    assert all(map(torch.equal, loss.buffers(), plain.buffers()))
+    with torch.device("meta"):
+        loaded = ProCoLoss(C, P, class_counts=COUNTS)
+    loaded.load_state_dict(plain.state_dict(), assign=True)
+    assert torch.equal(loaded.state().kappa, plain.state().kappa)
 
 
 @pytest.mark.parametrize("estimator", ["proco", "mle", "banerjee"])
@@ -116,34 +143,6 @@ def test_state_dict_in_the_middle_of_an_epoch() -> None:
     torch.save(first, stream)
     first.bank.reset()
     assert all(map(torch.equal, first.bank.buffers(), ProCoLoss(C, P).bank.buffers()))
-
-
-@pytest.mark.parametrize("leave_out", [False, True])
-@pytest.mark.parametrize("estimator", ["proco", "mle"])
-def test_fused_kernels(estimator: str, leave_out: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in takes the place of the kernels, which take vectors without counts."""
-    plain, fused = (ProCoBank(C, P, estimator=estimator, leave_out=leave_out) for _ in range(2))
-    z, y = batch(2)
-    expected = plain.update(z, y)
-
-    def enter(z: Tensor, rows: Tensor, old: Tensor, new: Tensor, *rest: Any) -> None:
-        samples = torch.cat([z[rest[-1]].double(), torch.ones(len(rows), 1)], -1)
-        for a in (old, new):
-            a.index_add_(0, rows, samples)
-
-    def mean(sums: Tensor, mu: Tensor, R: Tensor, kappa: Tensor, view: int) -> None:
-        _means.write_mean(sums, mu[view], R[view])
-        kappa[view] = plain.kappa(R[view])
-
-    kernels = SimpleNamespace(enter=enter, mean=mean)
-    monkeypatch.setattr(bank, "bank_kernels", lambda a: kernels)
-    got = fused.update(z, y)
-    for a, b in zip(plain.buffers(), fused.buffers(), strict=True):
-        torch.testing.assert_close(a, b)
-    for a, b in zip(got[:4], expected[:4], strict=True):
-        torch.testing.assert_close(a, b)
-    assert (got.kappa is None) == (estimator == "mle")
-    torch.testing.assert_close(fused.concentrations(got), plain.concentrations(expected))
 
 
 TWO = """

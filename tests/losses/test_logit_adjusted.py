@@ -32,6 +32,8 @@ def test_classes_without_a_count() -> None:
     assert loss.log_prior[1] == -math.inf
     with pytest.raises(ValueError, match="that class_counts has, got class 1, whose count is zero"):
         loss(torch.zeros(2, 3), torch.tensor([0, 1]))
+    with pytest.raises(ValueError, match=r"> 0 for a negative prior .* got 0 of class 1: leave"):
+        LogitAdjustedCrossEntropy([3, 0], -1.0)
 
 
 def test_no_samples() -> None:

@@ -117,8 +117,31 @@ def test_equals_cross_entropy_of_class_scores(realization: str, family: str) -> 
     torch.testing.assert_close(loss.scores(x), expected, rtol=1e-11, atol=1e-11)
     expected = nn.functional.cross_entropy(expected + offset, y)
     (expected_grad,) = torch.autograd.grad(expected, x)
+    # The loss is a function of directions.
+    expected_grad -= (expected_grad * x).sum(-1, keepdim=True) * x.detach()
     torch.testing.assert_close(got, expected, rtol=1e-11, atol=0)
     torch.testing.assert_close(grad, expected_grad, rtol=1e-9, atol=1e-12)
+
+
+def test_unit_vectors_need_no_normalization() -> None:
+    """Loss, statistics and the gradient of a network are the same."""
+    x, y = torch.randn(2, N, P).double().requires_grad_(), batch()[1]
+    results = []
+    for normalize in (True, False):
+        loss = ProCoLoss(C, P, TAU, "angular", class_counts=COUNTS, normalize=normalize)
+        value = loss(nn.functional.normalize(x, dim=-1), y)
+        results.append((value, loss.bank.old, *torch.autograd.grad(value, x)))
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-13, atol=1e-15)
+
+
+def test_indices_of_a_miner_are_weights() -> None:
+    z, y = batch(2)
+    triplets = tuple(torch.randint(0, N, (30,)) for _ in range(3))
+    weights = torch.bincount(torch.cat(triplets), minlength=N).double()
+    a, b, c, d = (ProCoLoss(C, P, class_counts=COUNTS) for _ in range(4))
+    torch.testing.assert_close(a(z, y, triplets), b(z, y, weights=weights))
+    assert torch.equal(c(z, y, tuple(index[:0] for index in triplets)), d(z, y, None))
 
 
 def test_gradient_only_to_queries() -> None:

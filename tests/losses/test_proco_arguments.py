@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from loss_batches import COUNTS, TAU, C, P, batch, cancelling, wrong_length
+from loss_batches import COUNTS, TAU, C, N, P, batch, cancelling, wrong_length
 from loss_batches import seeded as seeded
 from resultant._core import validation
 from resultant.classes.realization import class_scores
@@ -46,6 +46,12 @@ from resultant.losses import ProCoLoss
         ({"class_counts": [1.0, 1.0]}, r"expected class_counts \[3\], one per class, got 2"),
         ({"family": "cubic"}, r"expected family to be one of .*'cubic'"),
         ({"estimator": "sra"}, r"expected estimator to be one of .*'sra'"),
+        ({"reduction": "max"}, r"expected reduction to be one of .*'max'"),
+        ({"cuda_graph": "yes"}, r"expected cuda_graph to be 'auto' or a bool, got 'yes'"),
+        (
+            {"class_counts": [1.0, 0.0, 1.0], "prior": -1.0},
+            r"class_counts > 0 for a negative prior \(-1\), got 0 of class 1",
+        ),
         *(
             ({"seed": seed}, r"expected seed to be an integer >= 0, got")
             for seed in (-1, (1, 2), 2.0, True, None, "ab")
@@ -72,7 +78,7 @@ def test_numbers_of_any_kind() -> None:
 
 
 def test_bad_batches() -> None:
-    loss = ProCoLoss(C, P)
+    loss = ProCoLoss(C, P, normalize=False)
     z, y = batch()
     before = loss.bank.old.clone()
     cases: list[tuple[Tensor, Any, str]] = [
@@ -85,10 +91,23 @@ def test_bad_batches() -> None:
         (2 * z, y, r"expected \|z\| - 1 within .* of zero, got 1 at index 0"),
         (z * math.nan, y, r"expected \|z\| - 1 within .*, got nan"),
         (z.long(), y, r"expected z of a floating dtype, got torch.int64"),
+        (
+            torch.stack([z, z], 1),
+            *(
+                y,
+                r"views first, z \[V, N, p\], got z \(24, 2, 16\) with y \(24,\): use z.transpose",
+            ),
+        ),
+        (z, torch.eye(C)[y], r"expected y \[N\] of class indices, got soft labels \(torch.float32"),
     ]
     for z, y, message in cases:
         with pytest.raises(ValueError, match=message):
             loss(z, y)
+    for weights in (torch.ones(3), 1.0):
+        with pytest.raises(ValueError, match=r"expected weights \[24\], one per sample, got"):
+            loss(*batch(), weights=weights)
+    with pytest.raises(ValueError, match="expected indices_tuple or weights, got both"):
+        loss(*batch(), (torch.arange(3),), weights=torch.ones(24))
     assert torch.equal(loss.bank.old, before)
 
 
@@ -102,8 +121,11 @@ def test_empty_batches_and_zero_rows_are_refused() -> None:
             with pytest.raises(ValueError, match="one sample or more, got an empty batch"):
                 mode(z, y)
         assert loss.scores(z).shape == (*views, 0, C)
-    with pytest.raises(ValueError, match=r"expected \|z\| - 1 within .* got -1 at index 0"):
-        loss(torch.zeros(1, P), torch.tensor([0]))
+    for normalize in (True, False):
+        strict = ProCoLoss(C, P, normalize=normalize)
+        with pytest.raises(ValueError, match=r"expected \|z\| - 1 within .* got -1 at index 0"):
+            strict(torch.zeros(1, P), torch.tensor([0]))
+        assert torch.equal(strict.bank.old, before)
     assert torch.equal(loss.bank.old, before)
 
 
@@ -146,13 +168,41 @@ def test_features_normalized_in_half_precision(half: torch.dtype) -> None:
     do."""
     h = torch.randn(24, P).to(half)
     y = torch.arange(24) % C
-    loss = ProCoLoss(C, P)
+    loss = ProCoLoss(C, P, normalize=False)
     z = nn.functional.normalize(h, dim=-1)
-    assert loss(z, y).isfinite()
+    assert loss(z, y).isfinite() and ProCoLoss(C, P)(z.float(), y).isfinite()
     remedy = r"of zero, got .* at index \d+ \(normalize after casting to float32\)$"
     with pytest.raises(ValueError, match=r"expected \|z\| - 1 within .*" + remedy):
         loss(z.float(), y)
     assert loss(nn.functional.normalize(h.float(), dim=-1), y).isfinite()
+
+
+def test_inference_mode_leaves_nothing_behind() -> None:
+    """A loss evaluated in inference mode has no part in the gradient of another one."""
+    z, y = torch.randn(4, 8), torch.tensor([0, 1, 0, 1])
+    for realization in REALIZATIONS:
+        with torch.inference_mode():
+            ProCoLoss(2, 8, 0.07, realization).eval()(z, y)
+        x = z.clone().requires_grad_()
+        ProCoLoss(2, 8, 0.07, realization)(x, y).backward()
+        assert x.grad is not None and x.grad.isfinite().all()
+
+
+def test_per_sample_gradients_by_vmap() -> None:
+    loss = ProCoLoss(C, P, TAU, "angular", class_counts=COUNTS)
+    loss(*batch())
+    loss.eval()
+    z, y = batch()
+
+    def one(z: Tensor, y: Tensor) -> Tensor:
+        return loss(z.unsqueeze(0), y.unsqueeze(0))
+
+    got = torch.func.vmap(torch.func.grad(one))(z, y)
+    x = z.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(loss(x, y), x)
+    torch.testing.assert_close(got, N * expected)
+    with pytest.raises(ValueError, match=r"expected y in \[0, 6\), got 6"):
+        torch.func.vmap(torch.func.grad(one))(z, y.masked_fill(y == 2, C))
 
 
 def test_checkpointing_enters_the_statistics_twice() -> None:
@@ -184,7 +234,7 @@ def test_settings_between_steps() -> None:
         with pytest.raises(AttributeError, match=name):
             setattr(loss, name, value)
     assert loss.temperature == 2 * TAU and loss.realization == "native"
-    assert "temperature=0.2, realization='native', beta=0.0" in repr(loss)
+    assert "temperature=0.2, realization='native'" in repr(loss)
 
 
 def test_negative_targets_name_their_classes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,3 +69,21 @@ def test_gradients() -> None:
     assert torch.autograd.gradcheck(lambda a: SupConLoss(TAU)(a, y), z)
     loss(z, y).backward()
     assert loss.prototypes.grad is not None and loss.prototypes.grad.abs().sum() > 0
+
+
+def test_samples_without_another_of_their_class() -> None:
+    """They have no positive: the mean is over the other samples, and zero without any."""
+    z, _ = batch()
+    y = torch.tensor([0, 0, 1, 3, 0, 2])
+    paired = torch.tensor([0, 1, 4])
+    scores = z[0] @ z[0].T / TAU
+    rows = []
+    for i in paired.tolist():
+        others = [j for j in range(len(y)) if j != i]
+        positive = [j for j in others if y[j] == y[i]]
+        rows.append(scores[i, others].logsumexp(0) - scores[i, positive].mean())
+    x = z[:1].clone().requires_grad_()
+    loss = SupConLoss(TAU)(x, y)
+    torch.testing.assert_close(loss, torch.stack(rows).mean())
+    assert torch.autograd.grad(loss, x)[0].isfinite().all()
+    assert SupConLoss(TAU)(z[:1, :3], torch.arange(3)) == 0

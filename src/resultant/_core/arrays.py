@@ -78,10 +78,11 @@ def require_labels(
         raise ValueError(f"expected {name} on {device}, got {name} on {y.device}")
     if not validation.should_validate(validate, y):
         return
+    y = validation.values_of(y)
     bad = (y < 0) | (y >= number)
     if bad.any():
-        i = int(bad.nonzero()[0])
-        raise ValueError(f"expected {name} in [0, {number}), got {int(y[i])} at index {i}")
+        i = int(bad.nonzero()[0, 0])
+        raise ValueError(f"expected {name} in [0, {number}), got {int(y[bad][0])} at index {i}")
 
 
 def shape_of(a: object) -> str:

@@ -189,12 +189,12 @@ def is_inside(a: Number, low: float, high: float, *, open_low: bool = False) -> 
     elif a.numel() == 0:
         return True
     else:
-        smallest, largest = torch.aminmax(_values(a))
+        smallest, largest = torch.aminmax(values_of(a))
         least, most = smallest.item(), largest.item()
     return (low < least if open_low else low <= least) and most <= high and most < math.inf
 
 
-def _values(a: Tensor) -> Tensor:
+def values_of(a: Tensor) -> Tensor:
     """Return a tensor without gradient; inside torch.func transforms, that of the whole batch."""
     a = a.detach()
     while _functorch.is_functorch_wrapped_tensor(a):
@@ -218,7 +218,7 @@ def require_in_range(
         return
     at = ""
     if isinstance(a, Tensor):
-        a = _values(a)
+        a = values_of(a)
         bad = ~((a > low if open_low else a >= low) & (a <= high) & (a < math.inf))
         index = bad.nonzero()[0].tolist()
         at = f" at index {index[0] if len(index) == 1 else tuple(index)}" if index else ""

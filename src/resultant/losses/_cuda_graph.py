@@ -1,60 +1,75 @@
-"""A loss and its gradient as a CUDA graph, recorded at the first call of each shape.
+"""Losses of a batch and their gradient as a CUDA graph.
 
-A step of the loss is some thirty kernels. Launching them one by one takes the host longer than the
+A step of the loss is some fifty kernels. Launching them one by one takes the host longer than the
 device needs for all of them.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from resultant._core import distributed
-from resultant.losses._with_gradient import with_gradient
+from resultant._core.autograd import is_plain
 
-# A loss [] of features and labels.
+# Losses [V, N] of features [V, N, p] and labels [N].
 Step = Callable[[Tensor, Tensor], Tensor]
 
 # Calls before recording, in which libraries and kernels initialise themselves.
 CALLS = 3
-# Graphs kept at most, as the last batch of an epoch may be shorter; other shapes are not recorded.
+# Graphs kept at most, as the last batch of an epoch may be shorter.
 MOST = 4
+# A graph that was not used for so many calls gives its place to another.
+UNUSED = 1000
+# Bytes of directions and scores beyond which kernels take longer than their launches, and a graph
+# would keep much memory from the rest of the training.
+LARGEST = 1 << 27
 
 
-def replays(z: Tensor, y: Tensor) -> bool:
-    """Return whether a step can be recorded on this device and in this context."""
+def should_replay(z: Tensor, y: Tensor, num_classes: int) -> bool:
+    """Return True if a step of z [V, N, p] can be recorded on this device and in this context."""
     return (
-        not torch.compiler.is_compiling()
-        and not torch.is_inference_mode_enabled()
-        and isinstance(z, Tensor)
-        and isinstance(y, Tensor)
+        is_plain()
+        and type(z) in (Tensor, nn.Parameter)
         and z.is_cuda
-        and z.device == y.device
+        and z.requires_grad
+        and torch.is_grad_enabled()
+        and forward_ad.unpack_dual(z).tangent is None
         and not torch.cuda.is_current_stream_capturing()
         and distributed.world_size() == 1
+        and len(z) * num_classes * sum(z.shape[1:]) * 4 <= LARGEST
     )
 
 
 class Recorded:
     """One graph and the tensors that it reads and writes."""
 
-    def __init__(self, step: Step, z: Tensor, y: Tensor, state: Sequence[Tensor]) -> None:
+    def __init__(
+        self, step: Step, z: Tensor, y: Tensor, state: Sequence[Tensor], pool: Any
+    ) -> None:
         self.z, self.y = z.detach().clone().requires_grad_(), y.clone()
-        before = [a.to("cpu", copy=True) for a in state]
-        self.graph = torch.cuda.CUDAGraph()
+        self.used, self.graph = 0, torch.cuda.CUDAGraph()
+        before = [a.clone() for a in state]
         try:
             # The gradient is computed here, where autocast may be on; the loss disables autocast.
-            with torch.enable_grad(), torch.autocast(z.device.type, enabled=False):
-                self.record(step)
+            with (
+                torch.enable_grad(),
+                torch.autocast(z.device.type, enabled=False),
+                torch.autograd.graph.disable_saved_tensors_hooks("a step being recorded"),
+            ):
+                self.record(step, pool)
         finally:
             # None of these calls counts as a step.
             for a, b in zip(state, before, strict=True):
                 a.copy_(b)
 
-    def record(self, step: Step) -> None:
+    def record(self, step: Step, pool: Any) -> None:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -62,19 +77,26 @@ class Recorded:
                 self.run(step)
         torch.cuda.current_stream().wait_stream(side)
         # Threads that pin memory continue during the capture.
-        with torch.cuda.graph(self.graph, stream=side, capture_error_mode="thread_local"):
-            self.loss, self.gradient = self.run(step)
+        with torch.cuda.graph(self.graph, pool, side, "thread_local"):
+            self.losses, self.gradient = self.run(step)
 
     def run(self, step: Step) -> tuple[Tensor, Tensor]:
-        loss = step(self.z, self.y)
-        return loss.detach(), torch.autograd.grad(loss, self.z)[0]
+        # A loss depends on its own row of z alone.
+        losses = step(self.z, self.y)
+        return losses.detach(), torch.autograd.grad(losses.sum(), self.z)[0]
 
 
 class Replay:
-    """The graphs of a step by shapes and settings. Copies begin without graphs."""
+    """The graphs of a step by shapes and settings. Copies begin without graphs.
 
-    def __init__(self) -> None:
+    Args:
+        patience: Calls of one shape before it is recorded: recording takes as long as many steps.
+    """
+
+    def __init__(self, patience: int = 2) -> None:
+        self.patience, self.calls, self.pool = patience, 0, None
         self.recorded: dict[Hashable, Recorded] = {}
+        self.met: Counter[Hashable] = Counter()
 
     def __call__(
         self,
@@ -83,31 +105,56 @@ class Replay:
         y: Tensor,
         state: Sequence[Tensor],
         settings: Sequence[Tensor | Hashable],
-    ) -> Tensor:
-        """Return ``step(z, y)``, replayed if a graph of these shapes and settings exists.
+    ) -> tuple[Tensor, Tensor] | None:
+        """Return ``step(z, y)`` and the gradient of each loss in its row of z, by a graph of these
+        shapes and settings; None if there is no such graph.
 
         The step changes the tensors ``state`` in place and nothing else. It depends on ``settings``
         and, for tensors among them, on the values at the time of the call.
         """
+        self.calls += 1
         key = (
-            *(z.shape, z.dtype, z.device, y.shape, y.dtype),
+            *(z.shape, z.dtype, z.device, y.dtype),
             *(a.data_ptr() if isinstance(a, Tensor) else a for a in (*state, *settings)),
         )
-        recorded = self.recorded.get(key)
-        if recorded is None:
-            if len(self.recorded) == MOST:
-                return step(z, y)
-            with torch.cuda.device(z.device), torch.no_grad():
-                recorded = self.recorded[key] = Recorded(step, z, y, state)
-        with torch.no_grad():
+        with torch.no_grad(), torch.cuda.device(z.device):
+            recorded = self.recorded.get(key) or self.record(key, step, z, y, state)
+            if recorded is None:
+                return None
+            recorded.used = self.calls
             recorded.z.copy_(z)
             recorded.y.copy_(y)
             recorded.graph.replay()
-            gradient = recorded.gradient.clone() if z.requires_grad else recorded.gradient
-        return with_gradient(z, recorded.loss.clone(), gradient)
+            # Other graphs write to the same memory.
+            return recorded.losses.clone(), recorded.gradient.clone()
+
+    def record(
+        self, key: Hashable, step: Step, z: Tensor, y: Tensor, state: Sequence[Tensor]
+    ) -> Recorded | None:
+        """Record a graph at the call after ``patience`` calls of a key; None otherwise."""
+        if len(self.met) > 64:
+            # Batches of ever new shapes.
+            self.met.clear()
+        self.met[key] += 1
+        if self.met[key] <= self.patience:
+            return None
+        if len(self.recorded) == MOST:
+            oldest = min(self.recorded, key=lambda other: self.recorded[other].used)
+            if self.calls - self.recorded[oldest].used <= UNUSED:
+                return None
+            del self.recorded[oldest]
+        if self.pool is None:
+            self.pool = torch.cuda.graph_pool_handle()
+        try:
+            self.recorded[key] = Recorded(step, z, y, state, self.pool)
+        except RuntimeError as error:
+            # Out of memory, or hooks of the caller: the loss is the same without a graph.
+            self.patience = 1 << 62
+            warnings.warn(f"no CUDA graph of the loss could be recorded: {error}", stacklevel=2)
+        return self.recorded.get(key)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Replay:
-        return Replay()
+        return Replay(self.patience)
 
-    def __reduce__(self) -> tuple[type[Replay], tuple[()]]:
-        return Replay, ()
+    def __reduce__(self) -> tuple[type[Replay], tuple[int]]:
+        return Replay, (self.patience,)

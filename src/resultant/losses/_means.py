@@ -1,4 +1,7 @@
-"""Directions and lengths of the means of classes, from sums and counts."""
+"""Directions and lengths of the means of classes, from sums and counts.
+
+Samples that cancel have the direction e_1 and the length zero, as in `ClassStatistics`.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +37,14 @@ def write_mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
     total = sums[..., :-1]
     length = torch.linalg.vector_norm(total, dim=-1)
     torch.div(length, sums[..., -1], out=R)
-    # Samples that cancel have no direction: zero is orthogonal to every query. NaN is no length.
+    # NaN is no length that cancels.
     cancelled = R <= ZERO_LENGTH
     mu.copy_(total / torch.where(cancelled, math.inf, length).unsqueeze(-1))
+    mu[..., 0].masked_fill_(cancelled, 1.0)
     R.masked_fill_(cancelled, 0.0)
 
 
 def bank_kernels(a: Tensor) -> ModuleType | None:
     """Return the fused kernels for a tensor: on a GPU, with Triton, outside of torch.compile."""
     eager = a.is_cuda and not torch.compiler.is_compiling()
-    return kernel_module("resultant.losses._triton") if eager else None
+    return kernel_module("resultant.losses._bank_kernel") if eager else None

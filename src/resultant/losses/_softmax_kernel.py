@@ -11,26 +11,21 @@ and for the weights of the gradient. Scores and slopes never reach memory.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from resultant._core.device import Launcher, device_of
+from resultant._core.device import device_of
 from resultant.classes.realization import Terms
 from resultant.classes.statistics import ZERO_LENGTH
+from resultant.losses._bank_kernel import require_contiguous, row_block
 from resultant.score.kernel import constants, difference, tilt
 
 # Queries and classes of a tile, and warps per program: for few queries, and from MANY on.
 FEW_TILE, MANY_TILE, MANY = (1, 1024, 8), (2, 256, 4), 1024
 # Vectors of at most unit length are split into halves of float16 after this factor.
 UNIT_SCALE = 2.0**15
-# Entries of a row of sums that a program holds at most, and entries per warp.
-MEAN_BLOCK, MEAN_WARP = 2048, 256
-# Tensors of a softmax that not every call has.
-OUTPUTS = "top", "total", "entropies", "gradient", "high", "low", "weight_scale"
 
 
 @triton.jit
@@ -74,11 +69,11 @@ def _logits(
 
 @triton.jit
 def _softmax_rows(
-    rho, kappa, tau, slope, shift, offset, own, top, total, entropies, gradient, high, low,
-    weight_scale, queries, columns, width, rho_scale, number,
+    rho, kappa, tau, slope, shift, offset, own, top, total, gradient, high, low,
+    weight_scale, queries, columns, width, rho_scale,
     kappa_view, tau_view, slope_view, shift_view, tau_step, slope_step,
     EXACT: tl.constexpr, SLOPE: tl.constexpr, SHIFT: tl.constexpr, OWN: tl.constexpr,
-    FINISH: tl.constexpr, SPLIT: tl.constexpr,
+    SPLIT: tl.constexpr,
     A: tl.constexpr, STEPS: tl.constexpr, LOG: tl.constexpr, HALF: tl.constexpr, P: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -87,17 +82,11 @@ def _softmax_rows(
     here = query < queries
     row = (view * queries + query).to(tl.int64)
     first = tl.arange(0, BLOCK)
-    if FINISH:
-        before = tl.full([ROWS], float("-inf"), rho.dtype.element_ty)
-        sums = tl.zeros_like(before)
-    else:
-        before = tl.load(top + row, mask=here, other=0.0)
-        sums = tl.load(total + row, mask=here, other=0.0)
+    before = tl.load(top + row, mask=here, other=0.0)
+    sums = tl.load(total + row, mask=here, other=0.0)
     largest = before
     if OWN:
         label = tl.load(own + query, mask=here, other=-1)
-    own_logit = tl.zeros_like(before)
-    matches = tl.zeros([ROWS], tl.int32)
     at = row[:, None] * columns + first[None, :]
 
     for start in range(0, columns, BLOCK):
@@ -110,33 +99,21 @@ def _softmax_rows(
             EXACT, SLOPE, SHIFT, False, A, STEPS, LOG, HALF, P,
         )  # fmt: skip
         if OWN:
-            is_own = (column[None, :] == label[:, None]) & (column < columns)[None, :]
-            if FINISH:
-                own_logit += tl.sum(tl.where(is_own, x, 0.0), 1)
-                matches += tl.sum(is_own.to(tl.int32), 1)
-            else:
-                x = tl.where(is_own, float("-inf"), x)
+            x = tl.where(column[None, :] == label[:, None], float("-inf"), x)
         now = tl.maximum(largest, tl.max(x, 1))
         # Without classes of a prior above zero there is nothing to subtract.
         base = tl.where(now > float("-inf"), now, 0.0)
         sums = sums * tl.exp(largest - base) + tl.sum(tl.exp(x - base[:, None]), 1)
         largest = now
     base = tl.where(largest > float("-inf"), largest, 0.0)
-    if FINISH:
-        # An invalid label makes its row NaN.
-        loss = tl.log(sums) + (largest - own_logit)
-        tl.store(entropies + row, tl.where(matches == 1, loss, float("nan")), mask=here)
-        # In the dtype of rho: a number is passed in float32.
-        weight = 1 / tl.full([1, 1], number, rho.dtype.element_ty)
-    else:
-        tl.store(top + row, largest, mask=here)
-        tl.store(total + row, sums, mask=here)
-        kept = tl.exp(before - base)
-        for start in range(0, width, BLOCK):
-            entry = start + first
-            inner = here[:, None] & (entry < width)[None, :]
-            place = gradient + row[:, None] * width + entry[None, :]
-            tl.store(place, tl.load(place, mask=inner, other=0.0) * kept[:, None], mask=inner)
+    tl.store(top + row, largest, mask=here)
+    tl.store(total + row, sums, mask=here)
+    kept = tl.exp(before - base)
+    for start in range(0, width, BLOCK):
+        entry = start + first
+        inner = here[:, None] & (entry < width)[None, :]
+        place = gradient + row[:, None] * width + entry[None, :]
+        tl.store(place, tl.load(place, mask=inner, other=0.0) * kept[:, None], mask=inner)
     if SPLIT:
         factor = tl.load(weight_scale)
 
@@ -151,12 +128,7 @@ def _softmax_rows(
         )  # fmt: skip
         share = tl.exp(x - base[:, None])
         if OWN:
-            is_own = column[None, :] == label[:, None]
-        if FINISH:
-            share = share / sums[:, None]
-            share = tl.where(is_own, share - 1, share) * weight
-        elif OWN:
-            share = tl.where(is_own, 0.0, share)
+            share = tl.where(column[None, :] == label[:, None], 0.0, share)
         w = share * s
         if SPLIT:
             w *= factor
@@ -178,14 +150,15 @@ def _half_rows(sums, halves, p: tl.constexpr, BLOCK: tl.constexpr, ZERO: tl.cons
         entries = tl.load(sums + start + first, mask=start + first < p, other=0.0)
         squares += entries * entries
     length = tl.sqrt(tl.sum(squares))
-    # Samples that cancel have no direction; see `_means.write_mean`.
+    # Samples that cancel have the direction e_1; see `_means.write_mean`.
     cancelled = length / tl.load(sums + p) <= ZERO
     scale = tl.where(cancelled, 0.0, 1 / tl.where(cancelled, 1.0, length))
     for start in range(0, p, BLOCK):
         column = start + first
         inside = column < p
         entries = tl.load(sums + column, mask=inside, other=0.0)
-        mu = (entries * scale).to(tl.float32) * SCALE
+        along = tl.where(cancelled, tl.where(column == 0, 1.0, 0.0), entries * scale)
+        mu = along.to(tl.float32) * SCALE
         high = mu.to(tl.float16)
         tl.store(halves + column, high, mask=inside)
         tl.store(halves + p + column, (mu - high.to(tl.float32)).to(tl.float16), mask=inside)
@@ -195,33 +168,19 @@ def _half_rows(sums, halves, p: tl.constexpr, BLOCK: tl.constexpr, ZERO: tl.cons
 def half_directions(sums: Tensor) -> Tensor:
     """Return the directions of the means of sums and counts [K, p + 1] as [K, 3 p] in float16: the
     high half of each entry times `UNIT_SCALE`, the low half, and the high half again."""
-    p = sums.shape[1] - 1
+    p, sums = sums.shape[1] - 1, sums.contiguous()
     halves = sums.new_empty(len(sums), 3 * p, dtype=torch.float16)
-    block = min(MEAN_BLOCK, triton.next_power_of_2(p))
+    block, warps = row_block(p)
     with device_of(sums):
         _half_rows[(len(sums),)](
-            sums,
-            halves,
+            *(sums, halves),
             p=p,
             BLOCK=block,
             ZERO=ZERO_LENGTH,
             SCALE=UNIT_SCALE,
-            num_warps=max(1, block // MEAN_WARP),
+            num_warps=warps,
         )
     return halves
-
-
-def finish(
-    rho: Tensor, kappa: Tensor, terms: Terms, offset: Tensor, p: int, labels: Tensor
-) -> Tensor:
-    """Return the cross-entropies [V, Q] of classes at cosines ``rho`` [V, Q, K] and labels [Q].
-
-    ``rho`` becomes the gradient in the cosines of the mean over views and queries.
-    """
-    entropies = rho.new_empty(rho.shape[:2])
-    number = entropies.numel()
-    _softmax(rho, kappa, terms, offset, p, labels, entropies=entropies, number=number)
-    return entropies
 
 
 def absorb(
@@ -252,61 +211,37 @@ def absorb(
         Weights exp(x - top) times the slope: rho itself and an empty tensor, or the two halves.
     """
     top, total, gradient = sums
-    split = {}
-    if weight_scale is not None:
-        high, low = (rho.new_empty(rho.shape, dtype=torch.float16) for _ in range(2))
-        split = {"high": high, "low": low, "weight_scale": weight_scale}
-    _softmax(
-        *(rho, kappa, terms, offset, p, own),
-        top=top,
-        total=total,
-        gradient=gradient,
-        width=gradient.shape[-1],
-        rho_scale=rho_scale,
-        **split,
-    )
-    return (split["high"], split["low"]) if split else (rho, rho.new_empty(0))
-
-
-def _softmax(
-    rho: Tensor,
-    kappa: Tensor,
-    terms: Terms,
-    offset: Tensor,
-    p: int,
-    own: Tensor | None,
-    **given: Any,
-) -> None:
+    require_contiguous(rho, top, total, gradient)
     views, queries, columns = rho.shape
+    split = weight_scale is not None
+    high = low = rho
+    if split:
+        high, low = (rho.new_empty(rho.shape, dtype=torch.float16) for _ in range(2))
     (kappa_view, _), *steps = [_steps(a) for a in (kappa, *terms)]
     (tau_view, tau_step), (slope_view, slope_step), (shift_view, _) = steps
     rows, block, warps = MANY_TILE if views * queries >= MANY else FEW_TILE
-    numbers = (
-        *(queries, columns, given.get("width", 0), given.get("rho_scale", 1.0)),
-        *(given.get("number", 1), kappa_view, tau_view, slope_view, shift_view),
-        *(tau_step, slope_step, *[a is not None for a in (*terms, own)]),
-        *("entropies" in given, "high" in given),
-    )
-    types = [None if a is None else a.dtype for a in (rho, kappa, offset, *terms)]
     with device_of(rho):
-        _launches(
-            (-(-queries // rows), views, 1),
-            (rho.get_device(), p, *types, *numbers),
-            (
-                *(rho, kappa, *[rho if a is None else a for a in terms], offset),
-                *(rho if own is None else own.contiguous(), *[given.get(a, rho) for a in OUTPUTS]),
-            ),
-            (*numbers, *constants(p, rho.dtype).values(), rows, block),
-            warps,
+        _softmax_rows[(-(-queries // rows), views)](
+            *(rho, kappa, *[rho if a is None else a for a in terms], offset.contiguous()),
+            *(rho if own is None else own.contiguous(), top, total, gradient, high, low),
+            *(rho if weight_scale is None else weight_scale, queries, columns),
+            *(gradient.shape[-1], rho_scale, kappa_view, tau_view, slope_view, shift_view),
+            *(tau_step, slope_step, *[a is not None for a in (*terms, own)], split),
+            *(*constants(p, rho.dtype).values(), rows, block),
+            num_warps=warps,
         )
-
-
-_launches = Launcher(_softmax_rows)
+    return (high, low) if split else (rho, rho.new_empty(0))
 
 
 def _steps(a: Tensor | None) -> tuple[int, int]:
-    """Return the steps from view to view and from class to class, zero where all share a number."""
+    """Return the steps from view to view and from class to class, zero where all share a number.
+
+    Raises:
+        ValueError: If the classes of a view are not next to each other.
+    """
     if a is None or not (shape := a.shape):
         return 0, 0
+    if shape[-1] > 1 and a.stride(-1) != 1:
+        raise ValueError(f"expected classes next to each other, got strides {a.stride()}")
     by_view = a.stride(0) if len(shape) > 1 and shape[0] > 1 else 0
-    return by_view, a.stride(-1) if shape[-1] > 1 else 0
+    return by_view, 1 if shape[-1] > 1 else 0

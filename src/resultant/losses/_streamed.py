@@ -22,14 +22,13 @@ from resultant._core.compilation import untraced
 from resultant.classes.gain import Gains
 from resultant.losses._means import lengths, mean
 from resultant.losses._partial_softmax import Columns, PartialSoftmax, partial_softmax
-from resultant.losses._views import by_view
 from resultant.losses._with_gradient import with_gradient
 from resultant.losses.bank import ProCoBank
 from resultant.losses.contrastive import ContrastiveLoss
 
 
-def streams(bank: ProCoBank, z: Tensor) -> bool:
-    """Return whether the scores of queries z [..., p] are too large to be stored."""
+def should_stream(bank: ProCoBank, z: Tensor) -> bool:
+    """Return True if the scores of queries z [..., p] are too large to be stored."""
     if torch.compiler.is_compiling():
         return False
     number = z.numel() // bank.dim * bank.num_classes
@@ -37,43 +36,41 @@ def streams(bank: ProCoBank, z: Tensor) -> bool:
 
 
 @untraced
-def streamed_loss(loss: ContrastiveLoss, z: Tensor, y: Tensor) -> Tensor:
-    """Return the loss [] of z [N, p] or [V, N, p], in the dtype to compute in, and labels y [N]."""
+def streamed_entropies(
+    loss: ContrastiveLoss, z: Tensor, y: Tensor, sizes: list[int] | None = None
+) -> Tensor:
+    """Return the cross-entropies [V, N] of z [V, N, p], in the dtype to compute in, and labels y
+    [N]; ``sizes`` are the numbers of samples of all ranks, if known."""
     with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
-        entropies, gradient = _Step(loss, by_view(z.detach()), y).result()
-        gradient = (gradient / entropies.numel()).view(z.shape)
-    return with_gradient(z, entropies.mean(), gradient)
+        entropies, gradient = _Step(loss, z.detach(), y, sizes).result()
+    return with_gradient(z, entropies, gradient)
 
 
 class _Step:
     """One step: queries z [V, Q, p], and the M samples of the batch as the views see them."""
 
-    def __init__(self, loss: ContrastiveLoss, z: Tensor, y: Tensor) -> None:
+    def __init__(
+        self, loss: ContrastiveLoss, z: Tensor, y: Tensor, sizes: list[int] | None
+    ) -> None:
         bank = loss.bank
         self.loss, self.bank, self.z = loss, bank, z
-        self.labels, self.here = y, slice(None)
-        views = z
+        views, self.labels, self.here = z, y, slice(None)
         if loss.training or bank.shard_classes:
-            views, self.labels, self.here = bank.collect(z, y)
+            views, self.labels, self.here = bank.gather_ranks(z, y, sizes)
+        self.queries = self.here
         if bank.shard_classes:
             self.z, self.queries = views, slice(None)
-        else:
-            self.queries = self.here
         # The bank ``old`` in the rows of the batch, after each view.
-        self.rows, self.inside = bank.rows(self.labels), bank.inside(self.labels)
-        if loss.training:
-            samples, rows = bank.samples(views, self.labels)
-            seen = []
-            for view in range(len(samples)):
-                bank.enter(samples, rows, view)
-                seen.append(bank.old[self.rows])
-            self.batch = torch.stack(seen)
-        else:
-            self.batch = bank.old[self.rows].expand(len(views), -1, -1)
+        self.rows, self.held = bank.rows(self.labels), bank.held_mask(self.labels)
+        seen = []
+        for view in views:
+            if loss.training:
+                bank.accumulate(view, self.labels)
+            seen.append(bank.old[self.rows])
+        self.batch = torch.stack(seen)
         self.mu, self.R = mean(self.batch, z.dtype)
         # A column behind the last class takes what belongs to other processes.
-        held = len(bank.classes)
-        self.slots = self.rows if self.inside is None else self.rows.where(self.inside, held)
+        self.slots = self.rows.where(self.held, len(bank.classes))
 
     def result(self) -> tuple[Tensor, Tensor]:
         """Return the cross-entropies [V, N] of these queries, and their gradient [V, N, p]."""
@@ -114,8 +111,7 @@ class _Step:
         if gains is not None:
             own = Gains(gains.g[:, rows], gains.mean, gains.target[:, rows])
         if bank.leave_out and loss.training:
-            mu, R = torch.empty_like(mu), torch.empty_like(R)
-            bank.write_without(z, self.batch[:, self.queries], mu, R)
+            mu, R = bank.leave_one_out(z, self.batch[:, self.queries], z.dtype)
         kappa = bank.kappa(R)
         if own is not None and bank.leave_out and loss.training:
             # Without the query the class keeps the target gain of the whole.
@@ -126,19 +122,15 @@ class _Step:
         score, slope = loss.score_and_slope(rho, kappa, loss.terms(kappa, own))
         logit = score + offset[rows].to(z.dtype)
         gradient = slope.expand_as(rho).unsqueeze(-1) * mu
-        if self.inside is not None:
-            outside = ~self.inside[self.queries]
-            logit = logit.masked_fill(outside, 0.0)
-            gradient = gradient.masked_fill(outside.unsqueeze(-1), 0.0)
-        return logit, gradient
+        outside = ~self.held[self.queries]
+        return logit.masked_fill(outside, 0.0), gradient.masked_fill(outside.unsqueeze(-1), 0.0)
 
     def _note(self, own: Gains) -> None:
         """Note the gains [V, Q] of own classes; other processes note those of theirs."""
-        g, target = own.g, own.target
-        if self.inside is not None:
-            outside = ~self.inside[self.queries]
-            g, target = (a.masked_fill(outside, 1.0) for a in (g, target))
-        labels = self.labels[self.queries].unsqueeze(-1).expand(-1, len(g))
+        outside = ~self.held[self.queries]
+        g, target = (a.masked_fill(outside, 1.0) for a in (own.g, own.target))
+        labels = self.labels[self.queries].clamp(0, self.bank.num_classes - 1)
+        labels = labels.unsqueeze(-1).expand(-1, len(g))
         columns = Gains(g.mT.unsqueeze(-1), own.mean, target.mT.unsqueeze(-1))
         self.loss.note(self.z.dtype, columns, labels)
 

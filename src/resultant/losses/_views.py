@@ -1,8 +1,9 @@
-"""Views of a batch: shapes and dtypes shared by the losses."""
+"""Views of a batch: shapes and dtypes shared by the losses, and cross-entropies with a prior."""
 
 from __future__ import annotations
 
 from torch import Tensor
+from torch.nn import functional
 
 from resultant._core.validation import COMPUTE_DTYPE
 
@@ -20,3 +21,10 @@ def by_view(a: Tensor) -> Tensor:
 def labels_by_view(y: Tensor, views: int) -> Tensor:
     """Expand labels ``y`` [N] to [N, V]."""
     return y.unsqueeze(-1).expand(-1, views)
+
+
+def cross_entropy(scores: Tensor, offset: Tensor, labels: Tensor) -> Tensor:
+    """Return the cross-entropies [...] of ``scores`` [..., C] + ``offset`` [C] at labels [...]."""
+    logits = (scores + offset.to(scores.dtype)).flatten(0, -2)
+    entropies = functional.cross_entropy(logits, labels.reshape(-1), reduction="none")
+    return entropies.view(labels.shape)

@@ -1,4 +1,4 @@
-"""A loss whose gradient has been computed together with it."""
+"""Losses whose gradient has been computed together with them."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from torch import Tensor
 
 
 def with_gradient(
-    z: Tensor, loss: Tensor, gradient: Tensor, again: Callable[[Tensor], Tensor] | None = None
+    z: Tensor, losses: Tensor, gradient: Tensor, again: Callable[[Tensor], Tensor] | None = None
 ) -> Tensor:
-    """Return ``loss`` [] with the known ``gradient`` in z.
+    """Return ``losses`` [...] of rows z [..., p] with the known ``gradient`` [..., p] of each row.
 
-    ``again`` computes the loss as a differentiable function of z, for second derivatives.
+    ``again`` computes the losses as a differentiable function of z, for second derivatives.
     """
     # In a tuple: autograd inspects every tensor among the arguments.
-    return _WithGradient.apply(z, (loss, gradient, again))  # type: ignore[return-value]
+    return _WithGradient.apply(z, (losses, gradient, again))  # type: ignore[return-value]
 
 
 class _WithGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, known: tuple[Tensor, Tensor, Any]) -> Tensor:
-        loss, gradient, ctx.again = known
+        losses, gradient, ctx.again = known
         if ctx.needs_input_grad[0]:
             ctx.save_for_backward(gradient, *(() if ctx.again is None else (z,)))
-        return loss
+        return losses
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         gradient, *z = ctx.saved_tensors
         if not torch.is_grad_enabled():
-            return gradient * grad, None
+            return gradient * grad.unsqueeze(-1), None
         if ctx.again is None:
             raise RuntimeError(
                 "expected first derivatives only: the gradient of this loss has no gradient "
-                "(a CUDA graph, classes in shards, or scores too large to be stored)"
+                "(classes in shards, or scores too large to be stored)"
             )
         (first,) = torch.autograd.grad(ctx.again(z[0]), z[0], grad, create_graph=True)
         return first, None

@@ -12,6 +12,7 @@ weight 1e-30: without samples it is the mean, and next to one sample it is below
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,11 +21,11 @@ from torch import Tensor, nn
 
 from resultant._core import distributed, validation
 from resultant._core.arrays import require_features, require_labels, shape_of
-from resultant._core.compilation import untraced
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.statistics import ClassState, ClassStatistics, capped_concentration
 from resultant.losses._means import bank_kernels, mean, write_mean
 from resultant.losses._off_length import LENGTH_TOLERANCE, OffLength
+from resultant.losses._ranks import gather_samples, rank_sizes
 from resultant.losses._shards import rows_of, sharded, shares
 from resultant.losses._views import by_view
 from resultant.vmf.estimators import OF_LENGTH, require_estimator
@@ -43,7 +44,9 @@ class WideModule(nn.Module):
         super()._apply(fn, recurse)
         for name, a in kept.items():
             moved = self._buffers[name]
-            self._buffers[name] = a if a is None or moved is None else a.to(moved.device)
+            if a is not None and moved is not None and not a.is_meta:
+                # Also for ``to_empty``, which would forget the settings of a loss.
+                self._buffers[name] = a.to(moved.device)
         return self
 
 
@@ -56,14 +59,12 @@ class Snapshot(NamedTuple):
         own_mu: With ``leave_out``, directions [V, N, p] of the class of each query without the
             query.
         own_R: With ``leave_out``, mean lengths [V, N] of these classes.
-        kappa: Concentrations [V, C], where they have been computed with the rest.
     """
 
     mu: Tensor
     R: Tensor
     own_mu: Tensor | None = None
     own_R: Tensor | None = None
-    kappa: Tensor | None = None
 
 
 class ProCoBank(WideModule):
@@ -72,7 +73,7 @@ class ProCoBank(WideModule):
     ``old`` holds the previous epoch and the current one so far, ``new`` only the current epoch.
     Both are buffers [C, p + 1] of sums and, last, counts, and part of ``state_dict``. Under
     torch.distributed the samples of all ranks, however many each has, enter the banks of every
-    rank.
+    rank. A label outside of the classes adds nothing.
 
     Args:
         num_classes: Number of classes C.
@@ -84,6 +85,9 @@ class ProCoBank(WideModule):
             ranks.
         shard_classes: Hold a share of the classes in each process; see `ProCoLoss`. `state` and
             `statistics` are then those of ``classes``, the share of this process.
+        samples_per_epoch: Number of samples of an epoch, those of all ranks, each counted once for
+            all of its views. The bank then begins an epoch by itself, before the first batch that
+            does not fit the current one. None leaves epochs to `start_epoch`.
 
     Raises:
         ValueError: For an unknown estimator, or sizes or a seed out of range.
@@ -110,6 +114,7 @@ class ProCoBank(WideModule):
         leave_out: bool = False,
         seed: int = 0,
         shard_classes: bool = False,
+        samples_per_epoch: int | None = None,
     ) -> None:
         super().__init__()
         require_estimator(estimator, OF_LENGTH)
@@ -117,6 +122,11 @@ class ProCoBank(WideModule):
         self.dim = validation.dimension(dim)
         self.estimator, self.leave_out = estimator, leave_out
         self.seed = validation.integer("seed", seed, 0)
+        if samples_per_epoch is not None:
+            samples_per_epoch = validation.integer(
+                "samples_per_epoch", samples_per_epoch, 1, " or None"
+            )
+        self.samples_per_epoch = samples_per_epoch
         self.shares = shares(self.num_classes) if shard_classes else [range(self.num_classes)]
         self.classes = self.shares[distributed.rank() if shard_classes else 0]
         self.shard_classes = shard_classes
@@ -124,74 +134,125 @@ class ProCoBank(WideModule):
             sums = torch.empty(len(self.classes), self.dim + 1, dtype=torch.float64)
             self.register_buffer(name, sums)
         self.register_buffer("epoch", torch.zeros((), dtype=torch.int64))
+        # Samples of the current epoch; negative where the caller begins the epochs.
+        self.seen = 0
         self.off_length = OffLength()
         self.reset()
 
     def extra_repr(self) -> str:
         shape = f"num_classes={self.num_classes}, dim={self.dim}"
-        return f"{shape}, estimator={self.estimator!r}, leave_out={self.leave_out}"
+        size = f"samples_per_epoch={self.samples_per_epoch}"
+        return f"{shape}, estimator={self.estimator!r}, leave_out={self.leave_out}, {size}"
 
     @torch.no_grad()
     def reset(self) -> None:
         """Set both banks to the start of the first epoch."""
+        self.seen = 0
+        if self.old.is_meta:
+            return
         self.epoch.zero_()
         self._start(self.old, 0)
         self._start(self.new, 1)
 
+    def start_epoch(self, epoch: int | None = None) -> None:
+        """Begin an epoch: copy ``new`` to ``old`` and restart ``new``.
+
+        The bank no longer begins epochs by itself after the first call.
+
+        Args:
+            epoch: Number of the epoch from 0 on, as in ``set_epoch`` of a sampler. Another call
+                with the number of the current epoch changes nothing, so that a training resumed in
+                the middle of an epoch may call it again.
+        """
+        self.seen = -1
+        current = int(self.epoch)
+        following = current + 1 if epoch is None else validation.integer("epoch", epoch, 0) + 1
+        if epoch is None or following != current:
+            self._begin(following)
+
     @torch.no_grad()
-    def start_epoch(self) -> None:
-        """Copy ``new`` to ``old`` and restart ``new``. Call this once before every epoch."""
+    def _begin(self, epoch: int) -> None:
         self.old.copy_(self.new)
-        self.epoch += 1
+        self.epoch.fill_(epoch)
         self._start(self.new, 1)
+
+    def advance(self, n: int) -> None:
+        """Count the n samples of a step of all ranks; begin an epoch if they do not fit this one.
+
+        Inside torch.compile and inside a CUDA graph of the caller nothing can be counted.
+        """
+        if torch.compiler.is_compiling():
+            return
+        size = self.samples_per_epoch
+        if size is None or self.seen < 0:
+            return
+        if self.old.is_cuda and torch.cuda.is_current_stream_capturing():
+            return
+        if n > size:
+            self.seen = -1
+            warnings.warn(
+                f"expected batches within an epoch of {size} samples, got a batch of {n}: "
+                "class_counts are not the numbers of training samples, and the statistics do not "
+                "age; call start_epoch() before every epoch",
+                stacklevel=5,
+            )
+            return
+        # Samplers pad an epoch to a multiple of the ranks.
+        ranks = distributed.world_size()
+        if self.seen + n > -(-size // ranks) * ranks:
+            self._begin(int(self.epoch) + 1)
+            self.seen = 0
+        self.seen += n
 
     def _start(self, bank: Tensor, which: int) -> None:
         write_starts(bank, self.classes, self.num_classes, (self.seed, int(self.epoch), which))
 
     def rows(self, y: Tensor) -> Tensor:
-        """Return the row of each sample in the banks; 0 if another process holds its class."""
-        inside = self.inside(y)
-        return y if inside is None else torch.where(inside, y - self.classes.start, 0)
+        """Return the row of each sample in the banks; 0 if its class is not held here."""
+        return torch.where(self.held_mask(y), y - self.classes.start, 0)
 
-    def inside(self, y: Tensor) -> Tensor | None:
-        """Mark the labels of classes held here; None if all are."""
-        if len(self.classes) == self.num_classes:
-            return None
+    def held_mask(self, y: Tensor) -> Tensor:
+        """Mark the labels of classes held here."""
         return (y >= self.classes.start) & (y < self.classes.stop)
 
-    def add(self, z: Tensor, y: Tensor) -> Snapshot:
+    def add(self, z: Tensor, y: Tensor, sizes: list[int] | None = None) -> Snapshot:
         """Add the views of a batch in turn to both banks.
 
         Args:
             z: Unit vectors [N, p] or [V, N, p], as accepted by `require_batch`.
             y: Labels [N] of every view.
+            sizes: Number of samples of every rank, if known.
 
         Returns:
             For each view, ``old`` with this view and the views before it. Nothing waits for the
             device.
         """
-        views, all_y, here = self.collect(z, y)
-        samples, rows = self.samples(views, all_y)
-        old, number, dtype = self.old, views.shape[0], COMPUTE_DTYPE[z.dtype]
-        mu = old.new_empty(number, old.shape[0], self.dim, dtype=dtype)
-        R = old.new_empty(number, old.shape[0])
-        kernels = bank_kernels(old) if self.estimator == "proco" else None
-        kappa = None if kernels is None else torch.empty_like(R)
-        queries, own = views, None
-        if self.leave_out:
-            queries = views[:, here]
-            own = z.new_empty(queries.shape, dtype=dtype), R.new_empty(queries.shape[:-1])
-        for v in range(number):
-            self.enter(samples, rows, v)
-            if kernels is not None:
-                kernels.mean(old, mu, R, kappa, v)
-            else:
-                write_mean(old, mu[v], R[v])
-            if own is not None:
-                self.write_without(queries[v], old[self.rows(y)], own[0][v], own[1][v])
-        return Snapshot(mu, R, *(own or (None, None)), kappa=kappa)
+        views, labels, here = self.gather_ranks(z, y, sizes)
+        old, dtype = self.old, COMPUTE_DTYPE[z.dtype]
+        mu = old.new_empty(len(views), old.shape[0], self.dim, dtype=dtype)
+        R, own = old.new_empty(len(views), old.shape[0]), []
+        for v, view in enumerate(views):
+            self.accumulate(view, labels)
+            write_mean(old, mu[v], R[v])
+            if self.leave_out:
+                own.append(self.leave_one_out(view[here], old[self.rows(y)], dtype))
+        return Snapshot(mu, R, *map(torch.stack, zip(*own, strict=True)))
 
-    def collect(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor, slice]:
+    def seen_by_views(self, z: Tensor, y: Tensor) -> Snapshot:
+        """Return what `add` returned for the batch that was added last."""
+        views, old = by_view(z.detach()), self.old
+        sums = [old]
+        for view in views[1:].flip(0):
+            sums.insert(0, sums[0].index_add(0, self.rows(y), -self._samples(view, y)))
+        mu, R = mean(torch.stack(sums), COMPUTE_DTYPE[z.dtype])
+        if not self.leave_out:
+            return Snapshot(mu, R)
+        own = torch.stack([a[self.rows(y)] for a in sums])
+        return Snapshot(mu, R, *self.leave_one_out(views, own, COMPUTE_DTYPE[z.dtype]))
+
+    def gather_ranks(
+        self, z: Tensor, y: Tensor, sizes: list[int] | None = None
+    ) -> tuple[Tensor, Tensor, slice]:
         """Return views [V, N, p] and labels of all ranks, and the place of these queries among
         them.
 
@@ -200,44 +261,36 @@ class ProCoBank(WideModule):
         views = by_view(z.detach() if z.requires_grad else z)
         if distributed.world_size() == 1:
             return views, y, slice(None)
-        return _over_ranks(views, y)
+        return gather_samples(views, y, rank_sizes(len(y)) if sizes is None else sizes)
 
-    def samples(self, views: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the samples that views add to the banks, and their rows [M] in the banks.
-
-        The samples are [V, M, p + 1] with counts, or vectors [V, M, p] for a fused kernel. Samples
-        of other processes are zero or have the row -1.
-        """
-        if bank_kernels(views) is not None:
-            inside, rows = self.inside(y), self.rows(y)
-            return views.contiguous(), rows if inside is None else rows.where(inside, -1)
-        samples = views.new_ones(*views.shape[:-1], self.dim + 1, dtype=torch.float64)
-        samples[..., :-1] = views
-        if (inside := self.inside(y)) is not None:
-            samples.masked_fill_(~inside.unsqueeze(-1), 0.0)
-        return samples, self.rows(y)
-
-    def enter(self, samples: Tensor, rows: Tensor, view: int) -> None:
-        """Add the `samples` of one view to rows [M] of both banks."""
-        if (kernels := bank_kernels(samples)) is not None:
+    def accumulate(self, z: Tensor, y: Tensor) -> None:
+        """Add vectors z [M, p] to the rows of their labels y [M] in both banks."""
+        if (kernels := bank_kernels(z)) is not None:
+            rows = torch.where(self.held_mask(y), y - self.classes.start, -1)
             host = self.off_length.host
-            kernels.enter(samples, rows, self.old, self.new, host, LENGTH_TOLERANCE, view)
+            kernels.accumulate(z, rows, self.old, self.new, host, LENGTH_TOLERANCE)
             return
+        samples, rows = self._samples(z, y), self.rows(y)
         for bank in (self.new, self.old):
-            bank.index_add_(0, rows, samples[view])
+            bank.index_add_(0, rows, samples)
 
-    def write_without(self, z: Tensor, own: Tensor, mu: Tensor, R: Tensor) -> None:
-        """Write directions and mean lengths of the classes ``own`` of the queries, each without its
-        query.
+    def _samples(self, z: Tensor, y: Tensor) -> Tensor:
+        """Return vectors and counts [M, p + 1] in float64, zero for classes not held here."""
+        samples = z.new_ones(len(z), self.dim + 1, dtype=torch.float64)
+        samples[:, :-1] = z
+        return samples.masked_fill_(~self.held_mask(y).unsqueeze(-1), 0.0)
+
+    def leave_one_out(self, z: Tensor, own: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return directions and mean lengths of the classes ``own`` [..., p + 1] of the queries z
+        [..., p], each without its query.
 
         A class that is empty without the query gets the length of the random start, and a direction
         orthogonal to every query (zero), as a random one nearly is.
         """
         rest = torch.cat([own[..., :-1] - z, own[..., -1:] - 1], -1)
-        write_mean(rest, mu, R)
+        mu, R = mean(rest, dtype)
         empty = rest[..., -1] < 0.5
-        mu.masked_fill_(empty.unsqueeze(-1), 0.0)
-        R.masked_fill_(empty, START_LENGTH)
+        return mu.masked_fill_(empty.unsqueeze(-1), 0.0), R.masked_fill_(empty, START_LENGTH)
 
     def of_all_shards(self, a: Tensor) -> Tensor:
         """Join values [..., K] of the classes held by each process to those of all classes."""
@@ -245,10 +298,6 @@ class ProCoBank(WideModule):
             return a
         sizes = [len(classes) for classes in self.shares]
         return distributed.gather(a.movedim(-1, 0), sizes).movedim(0, -1)
-
-    def concentrations(self, snapshot: Snapshot) -> Tensor:
-        """Return the concentrations of a snapshot."""
-        return self.kappa(snapshot.R) if snapshot.kappa is None else snapshot.kappa
 
     def kappa(self, R: Tensor) -> Tensor:
         """Return the concentrations fitted to mean lengths, at most 1e5."""
@@ -279,20 +328,33 @@ class ProCoBank(WideModule):
             raise ValueError(f"expected bank to be 'old' or 'new', got {bank!r}")
         return self.old if bank == "old" else self.new
 
-    def require_batch(self, z: Tensor, y: Tensor) -> None:
-        """Raise unless `add` takes ``z`` and the labels ``y``."""
-        self.require(z)
+    def require_batch(self, z: Tensor, y: Tensor, ignore_index: int | None = None) -> None:
+        """Raise unless z holds vectors [N, p] or [V, N, p] and y [N] their labels."""
+        self.require_vectors(z)
         if not z.shape[-2]:
             raise ValueError("expected a batch of one sample or more, got an empty batch: skip it")
+        if isinstance(y, Tensor) and y.is_floating_point():
+            raise ValueError(
+                f"expected y [N] of class indices, got soft labels ({y.dtype}, {shape_of(y)}): a "
+                "sample enters the statistics of one class; compute this loss on unmixed samples"
+            )
+        if z.dim() == 3 and isinstance(y, Tensor) and y.shape == z.shape[:1] != z.shape[1:2]:
+            got = f"z {tuple(z.shape)} with y {tuple(y.shape)}"
+            raise ValueError(f"expected views first, z [V, N, p], got {got}: use z.transpose(0, 1)")
+        if ignore_index is not None and isinstance(y, Tensor) and not y.is_floating_point():
+            y = y.masked_fill(y == ignore_index, 0)
         require_labels(y, z.shape[-2], self.num_classes, self.old.device, None)
 
-    def require(self, z: Tensor) -> None:
-        """Raise unless ``z`` holds unit vectors [N, p] or [V, N, p]."""
+    def require_vectors(self, z: Tensor) -> None:
+        """Raise unless ``z`` is [N, p] or [V, N, p], of a floating dtype and on this device."""
         if not isinstance(z, Tensor) or z.dim() not in (2, 3) or z.shape[-1] != self.dim:
             shape = f"N, {self.dim}"
             raise ValueError(f"expected z [{shape}] or [V, {shape}], got {shape_of(z)}")
-        flat = z if z.dim() == 2 else z.detach().flatten(0, 1)
-        require_features(flat, self.dim, self.old.device, None)
+        require_features(z.detach().flatten(0, -2), self.dim, self.old.device, False)
+
+    def require_unit(self, z: Tensor) -> None:
+        """Raise unless ``z`` [..., p] holds vectors of length one, where values are checked."""
+        require_features(z.detach().flatten(0, -2), self.dim, self.old.device, None)
 
     def require_lengths(self) -> None:
         """Raise if a step that the device has finished had a vector of another length than one."""
@@ -311,8 +373,17 @@ class ProCoBank(WideModule):
         """Name a class in an error."""
         return f"class {c}"
 
+    def _apply(self, fn: Any, recurse: bool = True) -> WideModule:
+        empty = self.old.is_meta
+        super()._apply(fn, recurse)
+        if empty and not self.old.is_meta:
+            # Made on the meta device, and now on a real one.
+            self.reset()
+        return self
+
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + "seen"] = torch.tensor(self.seen, device="cpu")
         if self.shard_classes:
             for name in ("old", "new"):
                 rows = destination[prefix + name]
@@ -321,11 +392,15 @@ class ProCoBank(WideModule):
     def _load_from_state_dict(  # type: ignore[override]
         self, state_dict: Any, prefix: str, *rest: Any
     ) -> None:
+        state_dict = dict(state_dict)
         for name in (prefix + "old", prefix + "new"):
             if name in state_dict:
-                rows = rows_of(state_dict[name], self.classes, self.num_classes)
-                state_dict = {**state_dict, name: rows}
+                state_dict[name] = rows_of(state_dict[name], self.classes, self.num_classes)
+        seen, epoch = state_dict.pop(prefix + "seen", None), state_dict.get(prefix + "epoch")
         super()._load_from_state_dict(state_dict, prefix, *rest)
+        if epoch is not None:
+            # In a state without this number, an epoch was begun by the caller or not at all.
+            self.seen = (-1 if int(epoch) else 0) if seen is None else int(seen)
 
     @torch.no_grad()
     def update(self, z: Tensor, y: Tensor) -> Snapshot:
@@ -343,7 +418,10 @@ class ProCoBank(WideModule):
             ValueError: For other shapes or dtypes and, on the CPU, for other lengths or labels.
         """
         self.require_batch(z, y)
-        return self.add(z, y)
+        self.require_unit(z)
+        sizes = rank_sizes(len(y))
+        self.advance(sum(sizes))
+        return self.add(z, y, sizes)
 
     def state(self, *, bank: str = "old") -> ClassState:
         """Return the classes of bank ``old`` or ``new`` in float64."""
@@ -352,16 +430,6 @@ class ProCoBank(WideModule):
     def statistics(self, *, bank: str = "old") -> ClassStatistics:
         """Return a copy of the sums of a bank; the start of a class is part of its weight."""
         return self.statistics_of(self.named(bank))
-
-
-@untraced
-def _over_ranks(views: Tensor, y: Tensor) -> tuple[Tensor, Tensor, slice]:
-    """Join views [V, N, p] and labels [N] of all ranks."""
-    sizes = distributed.numbers(len(y))
-    views = distributed.gather(views.movedim(1, 0), sizes).movedim(0, 1)
-    y = distributed.gather(y, sizes)
-    first = sum(sizes[: distributed.rank()])
-    return views, y, slice(first, first + sizes[distributed.rank()])
 
 
 def write_starts(
@@ -377,12 +445,12 @@ def write_starts(
     """
     rows[:, -1] = START_WEIGHT
     mixed = np.random.SeedSequence(entropy).generate_state(1, np.uint64)
-    generator = torch.Generator().manual_seed(int(mixed[0] >> np.uint64(1)))
+    generator = torch.Generator("cpu").manual_seed(int(mixed[0] >> np.uint64(1)))
     # The last draw takes the rest: one of fewer than 16 numbers would not continue the sequence.
     *lefts, end = *range(0, num_classes - START_ROWS + 1, START_ROWS), num_classes
     lefts = lefts or [0]
     for left, right in zip(lefts, [*lefts[1:], end], strict=True):
-        u = torch.randn(right - left, rows.shape[1] - 1, generator=generator)
+        u = torch.randn(right - left, rows.shape[1] - 1, generator=generator, device="cpu")
         first, last = max(left, classes.start), min(right, classes.stop)
         if first < last:
             u = u[first - left : last - left].double()

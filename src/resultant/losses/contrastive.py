@@ -7,7 +7,6 @@ same numbers, and the trainer gives it further axes.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -17,10 +16,8 @@ from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.gain import NAMED, Gains, comparable, mean_and_targets
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED, Rule
-from resultant.losses._cross_entropy import cross_entropy
-from resultant.losses._views import by_view, compute_dtype, labels_by_view
+from resultant.losses._views import by_view, compute_dtype, cross_entropy
 from resultant.losses.bank import ProCoBank, Snapshot, WideModule
-from resultant.losses.prior import require_counted
 from resultant.score.exact import vmf_score, vmf_score_and_slope
 from resultant.score.limits import require_comparable
 
@@ -51,12 +48,12 @@ class ContrastiveLoss(WideModule):
         self.has_temperatures = rule.realization in TEMPERED
         for name, a in {
             "log_prior": log_prior,
-            "beta": torch.tensor([rule.beta], dtype=torch.float64),
+            "beta": torch.tensor([rule.beta], dtype=torch.float64, device="cpu"),
             "least_target": torch.full_like(log_prior, math.inf),
             # On the device beforehand: a number would be filled in at every call. With an axis:
             # numbers without one are traced twice by torch.compile.
-            "zero": torch.zeros(1, dtype=torch.float64),
-            "vanishing": torch.full((1,), VANISHING, dtype=torch.float64),
+            "zero": torch.zeros(1, dtype=torch.float64, device="cpu"),
+            "vanishing": torch.full((1,), VANISHING, dtype=torch.float64, device="cpu"),
         }.items():
             self.register_buffer(name, a, persistent=False)
 
@@ -79,47 +76,25 @@ class ContrastiveLoss(WideModule):
         """Family of the target gains."""
         return self._family
 
-    def tau(self, like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-        """Return the temperature as a tensor [] on the device of another tensor."""
-        return _number(self.temperature, dtype or like.dtype, like.device)
+    def start_epoch(self, epoch: int | None = None) -> None:
+        """Begin an epoch of the bank; see `ProCoBank.start_epoch`."""
+        self.bank.start_epoch(epoch)
 
-    def start_epoch(self) -> None:
-        """Begin an epoch: copy the bank ``new`` to ``old`` and restart ``new``."""
-        self.bank.start_epoch()
-
-    def forward(self, z: Tensor, y: Tensor) -> Tensor:
-        self.require(z, y)
-        return self.stored(z, y)
-
-    def require(self, z: Tensor, y: Tensor) -> None:
-        """Raise unless the loss takes a batch.
-
-        Values are checked here on the CPU. On a GPU nothing waits: a step in training mode notes
-        wrong lengths of z, and a later step or `check` raises the error.
-        """
-        self.bank.require_batch(z, y)
-        require_counted(y, self.log_prior)
-        if not torch.compiler.is_compiling():
-            self.bank.require_lengths()
-
-    def stored(self, z: Tensor, y: Tensor) -> Tensor:
-        """Return the loss of a batch that has been checked, from scores stored as a whole."""
-        return self.entropy(z, y, self.snapshot(z, y))
-
-    def snapshot(self, z: Tensor, y: Tensor) -> Snapshot:
+    def snapshot(self, z: Tensor, y: Tensor, sizes: list[int] | None = None) -> Snapshot:
         """Return the classes that a batch is scored against, which it enters in training mode."""
-        return self.bank.add(z, y) if self.training else self.bank.snapshot(COMPUTE_DTYPE[z.dtype])
+        if self.training:
+            return self.bank.add(z, y, sizes)
+        return self.bank.snapshot(COMPUTE_DTYPE[z.dtype])
 
-    def entropy(self, z: Tensor, y: Tensor, snapshot: Snapshot) -> Tensor:
-        """Return the mean cross-entropy [] of a batch, differentiable in z to any order."""
-        views = by_view(z)
-        return self.mean_entropy(views, labels_by_view(y, len(views)), snapshot)
+    def entropies(self, z: Tensor, labels: Tensor, snapshot: Snapshot) -> Tensor:
+        """Return the cross-entropies [N, V, ...] of z [V, ..., N, p] at labels [N, V, ...],
+        differentiable in z to any order."""
+        with torch.autocast(z.device.type, enabled=False):
+            return cross_entropy(self.realized(z, snapshot, labels), self.log_prior, labels)
 
     def mean_entropy(self, z: Tensor, labels: Tensor, snapshot: Snapshot) -> Tensor:
-        """Average the cross-entropies of z [V, ..., N, p] at labels [N, V, ...] over N and V."""
-        with torch.autocast(z.device.type, enabled=False):
-            scores = self.realized(z, snapshot, labels)
-            return cross_entropy(scores, self.log_prior, labels).mean((0, 1))
+        """Average the `entropies` over N and V."""
+        return self.entropies(z, labels, snapshot).mean((0, 1))
 
     def scores(self, z: Tensor) -> Tensor:
         """Score queries against the bank ``old`` as it is, without prior and without an update.
@@ -130,14 +105,15 @@ class ContrastiveLoss(WideModule):
         Returns:
             The scores [N, C] or [V, N, C].
         """
-        self.bank.require(z)
+        self.bank.require_vectors(z)
+        self.bank.require_unit(z)
         with torch.autocast(z.device.type, enabled=False):
             scores = self.realized(by_view(z), self.bank.snapshot(COMPUTE_DTYPE[z.dtype]))
             return scores.movedim(0, -2).reshape(*z.shape[:-1], scores.shape[-1])
 
     def check(self) -> None:
-        """Raise if a step or scores since the last call met a class without a temperature, or a
-        step had z of another length than one. Waits for the device."""
+        """Raise if a training step since the last call met a class without a temperature, or z of
+        another length than one. Waits for the device."""
         least = self.least_target.clone()
         self.least_target.fill_(math.inf)
         self.require_temperatures(least)
@@ -152,7 +128,7 @@ class ContrastiveLoss(WideModule):
         """
         z = compute_dtype(z)
         rho = (z @ snapshot.mu.mT).movedim(-2, 0)
-        kappa = self.bank.concentrations(snapshot)
+        kappa = self.bank.kappa(snapshot.R)
         gains = self.noted_gains(kappa, z.dtype)
         scores = self._score(rho, kappa, gains)
         if labels is None or snapshot.own_mu is None or snapshot.own_R is None:
@@ -198,7 +174,7 @@ class ContrastiveLoss(WideModule):
 
     def terms(self, kappa: Tensor, gains: Gains | None) -> Terms:
         """Return the terms of the scores of classes [..., C], in the dtype of ``kappa``."""
-        tau = self.tau(kappa)
+        tau = torch.full((), self.temperature, dtype=kappa.dtype, device=kappa.device)
         star, *added = terms(self.realization, kappa, tau, gains, self.bank.dim, self.zero)
         return Terms(star, *(a if a is None else a.to(kappa.dtype) for a in added))
 
@@ -216,12 +192,14 @@ class ContrastiveLoss(WideModule):
         return Gains(gains.g[..., here], gains.mean, gains.target[..., here])
 
     def note(self, dtype: torch.dtype, gains: Gains | None, labels: Tensor | None = None) -> None:
-        """Keep the least gain or target per class for `check`, and check it now on the CPU.
+        """Keep the least gain or target per class in training mode, for `check`; on the CPU, raise
+        now if it is not positive.
 
         ``gains`` are [V, ..., C] or, with ``labels`` [N, V, ...], those of the own classes of
         queries [N, V, ..., 1].
         """
-        if gains is None or not self.has_temperatures:
+        checks = validation.should_validate(None, self.least_target)
+        if gains is None or not self.has_temperatures or not (checks or self.training):
             return
         least = self._least(gains, dtype)
         if labels is None:
@@ -229,9 +207,10 @@ class ContrastiveLoss(WideModule):
         else:
             own, at = (a.movedim(0, -1) for a in (least.squeeze(-1).amin(1), labels[:, 0]))
             least = torch.full_like(self.least_target, math.inf).scatter_reduce(-1, at, own, "amin")
-        if validation.should_validate(None, least):
+        if checks:
             self.require_temperatures(least)
-        torch.fmin(self.least_target, least, out=self.least_target)
+        if self.training:
+            torch.fmin(self.least_target, least, out=self.least_target)
 
     def _least(self, gains: Gains, dtype: torch.dtype) -> Tensor:
         """Return the smaller of gain and target; minus infinity if both are positive, but scores
@@ -261,17 +240,3 @@ def _temperature(value: object) -> float:
     tau = validation.finite_number("temperature", value)
     require_comparable("temperature", tau, torch.float32)
     return tau
-
-
-def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return a number as a tensor [], filled in once, and again inside every graph."""
-    if torch.compiler.is_compiling() or (
-        device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-    ):
-        return torch.full((), value, dtype=dtype, device=device)
-    return _kept_number(value, dtype, device)
-
-
-@lru_cache(maxsize=64)
-def _kept_number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.full((), value, dtype=dtype, device=device)

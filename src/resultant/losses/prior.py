@@ -11,6 +11,20 @@ from resultant._core import validation
 from resultant._core.arrays import shape_of
 
 
+def require_counts(counts: Tensor | Sequence[float], num_classes: int | None = None) -> Tensor:
+    """Return class counts [C] in float64 on the CPU; raise unless they are counts of C classes."""
+    n = torch.as_tensor(counts, dtype=torch.float64, device="cpu").detach()
+    if n.dim() != 1 or not len(n):
+        raise ValueError(f"expected class_counts [C] of one class or more, got {shape_of(n)}")
+    if num_classes not in (None, len(n)):
+        raise ValueError(f"expected class_counts [{num_classes}], one per class, got {len(n)}")
+    validation.require_in_range("class_counts", n, 0.0, rule=">= 0 and finite")
+    validation.require_in_range(
+        "the sum of class_counts", n.sum(), 0.0, rule="> 0 and finite", open_low=True
+    )
+    return n
+
+
 def log_prior_of(
     counts: Tensor | Sequence[float] | None, prior: float, num_classes: int | None = None
 ) -> Tensor:
@@ -20,17 +34,13 @@ def log_prior_of(
     """
     if counts is None:
         assert num_classes is not None
-        counts = torch.ones(num_classes)
-    n = torch.as_tensor(counts, dtype=torch.float64).detach().cpu()
-    if n.dim() != 1 or not len(n):
-        raise ValueError(f"expected class_counts [C] of one class or more, got {shape_of(n)}")
-    if num_classes not in (None, len(n)):
-        raise ValueError(f"expected class_counts [{num_classes}], one per class, got {len(n)}")
-    validation.require_in_range("class_counts", n, 0.0, rule=">= 0 and finite")
-    validation.require_in_range(
-        "the sum of class_counts", n.sum(), 0.0, rule="> 0 and finite", open_low=True
-    )
+        counts = torch.ones(num_classes, device="cpu")
+    n = require_counts(counts, num_classes)
     gamma = validation.finite_number("prior", prior)
+    if gamma < 0 and not n.all():
+        c = int((n == 0).nonzero()[0])
+        rule = f"expected class_counts > 0 for a negative prior ({gamma:g})"
+        raise ValueError(f"{rule}, got 0 of class {c}: leave the class out, or use prior >= 0")
     return gamma * (n / n.sum()).log() if gamma else torch.zeros_like(n)
 
 

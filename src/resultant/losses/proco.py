@@ -8,63 +8,72 @@ and logarithms are float32 or wider, also under autocast; nothing in a step wait
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch.nn import functional
 
-from resultant._core import validation
+from resultant._core import distributed, validation
+from resultant._core.autograd import is_transformed
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.losses._cuda_graph import Replay, replays
-from resultant.losses._fused_step import fused_loss, fuses
-from resultant.losses._streamed import streamed_loss, streams
-from resultant.losses._views import compute_dtype
+from resultant.losses._cuda_graph import Replay, should_replay
+from resultant.losses._ranks import rank_sizes
+from resultant.losses._reduction import reduced, require_reduction, sample_weights
+from resultant.losses._streamed import should_stream, streamed_entropies
+from resultant.losses._views import by_view, compute_dtype, labels_by_view
+from resultant.losses._with_gradient import with_gradient
 from resultant.losses.bank import ProCoBank, WideModule
 from resultant.losses.contrastive import ContrastiveLoss
-from resultant.losses.prior import log_prior_of
+from resultant.losses.prior import log_prior_of, require_counted, require_counts
 
 
 class ProCoLoss(ContrastiveLoss):
     r"""Contrastive loss of controlled training, ``loss(z, y)``.
 
-    ``z`` are unit vectors [N, p] or, for V views of a batch, [V, N, p]; ``y`` [N] are the labels of
+    ``z`` are features [N, p] or, for V views of a batch, [V, N, p]; ``y`` [N] are the labels of
     every view. Each view in turn enters both banks (`ProCoBank`), the classes of the bank ``old``
     are fitted and detached, and the view is scored against them (`class_scores`). The loss is the
-    cross-entropy of :math:`q_c+\gamma\log\pi_c`, averaged over views and queries.
+    cross-entropy of :math:`q_c+\gamma\log\pi_c`.
 
-    Call `start_epoch` before every epoch. In ``eval`` mode the statistics do not change. Under
-    ``torch.utils.checkpoint`` each step enters the statistics twice: keep the loss outside of it.
+    The statistics are of the previous epoch and the current one so far. With ``class_counts`` an
+    epoch begins by itself after that many samples; without them, inside torch.compile and inside
+    a CUDA graph of your own, call `start_epoch` before every epoch. In ``eval`` mode the statistics
+    do not change. Under ``torch.utils.checkpoint`` each step enters the statistics twice: keep the
+    loss outside of it.
 
     On the CPU the values of z and y are checked in the step, except under ``torch.compile``. On a
-    GPU nothing waits: vectors of another length than one, zero among them, are an error in the next
-    step that begins after the device has met them, or in `check`; a label out of range makes the
-    loss NaN.
+    GPU nothing waits: vectors without a direction are an error in the next step that begins after
+    the device has met them, or in `check`; a label out of range makes the loss NaN.
 
     A class temperature exists for a positive gain and a positive target gain, and in the range of
     `class_scores`. A class whose samples cancel has the gain zero. On the CPU a class without its
     temperature is an error; on a GPU its scores become NaN, and `check` raises the error later.
 
-    Under torch.distributed every process gives its own queries, however many, and gets their mean
-    loss. The statistics are those of the samples of all processes, which are exchanged in every
-    step. With ``shard_classes`` each process holds a share of the classes: of the banks, and of the
-    scores of all queries. Losses and gradients are those of unsharded classes up to rounding.
-    ``state_dict`` then holds the banks as DTensors: torch.distributed.checkpoint saves and loads
-    them for any number of processes, and ``load_state_dict`` also takes the banks of an unsharded
-    loss.
+    Under torch.distributed every process gives its own queries, however many, and gets their loss;
+    all processes take the same number of steps. The statistics are those of the samples of all
+    processes, which are exchanged in every step. With ``shard_classes`` each process holds a share
+    of the classes: of the banks, and of the scores of all queries. Losses and gradients are those
+    of unsharded classes up to rounding. ``state_dict`` then holds the banks as DTensors:
+    torch.distributed.checkpoint saves and loads them for any number of processes, and
+    ``load_state_dict`` also takes the banks of an unsharded loss.
 
     Scores that would take more than 256 MiB on a GPU, or 64 MiB on a CPU, are never stored: the
     classes are scored in chunks, and a gradient has no gradient then.
 
     Args:
         num_classes: Number of classes C.
-        dim: Dimension p of the unit vectors.
+        dim: Dimension p of the features.
         temperature: Temperature tau, at least 7.6e-6.
         realization: Scores of `class_scores`: ``native``, ``temperature``, ``preserve``,
             ``angular`` or ``cosine``.
         beta: Strength of the target gains; ignored by native and cosine.
-        class_counts: Number of training samples per class [C]; their shares are :math:`\pi_c`.
-            Equal shares by default.
+        class_counts: Number of training samples per class [C]; their shares are :math:`\pi_c`, and
+            their sum is an epoch. Without them the shares are equal, and the first step warns.
         prior: Strength :math:`\gamma` of the class prior.
         family: Family of the target gains, ``linear`` or ``power``.
         estimator: Estimator of kappa, ``proco``, ``mle`` or ``banerjee``.
@@ -72,25 +81,30 @@ class ProCoLoss(ContrastiveLoss):
             of the other samples, and the target gain is that of the whole class
             (sec:self-inclusion).
         seed: Seed >= 0 of the random starts of the classes.
-        cuda_graph: On a CUDA device, record a step with its gradient at the first call for each of
-            up to four shapes and settings, and replay it from then on: several times faster. No
-            effect on other devices, inside a graph, torch.compile or inference mode, and on several
-            ranks. The gradient of a replayed step has no gradient.
+        normalize: Normalize z in float32 or wider. The loss is a function of directions: unit
+            vectors give the same loss either way. With False, z of another length is an error.
+        reduction: ``mean`` or ``sum`` over views and samples, or ``none`` for the losses [N] or
+            [V, N].
+        ignore_index: Label of samples without a class, which have no loss and enter no statistics.
+        cuda_graph: With ``"auto"``, a training step with its gradient is recorded as a CUDA graph
+            at the third call of a shape and replayed from then on; True records at the first call,
+            False never. Up to four shapes are recorded. Not recorded are steps without a gradient,
+            inside a graph, torch.compile or torch.func, on several ranks, and steps whose kernels
+            take longer than their launches.
         shard_classes: Share the classes among the processes of the default group, which must exist
             already. `state`, `scores` and ``bank.classes`` are those of this process. Without a
             group the one process holds all classes.
 
     Raises:
         ValueError: For settings out of range, for z or y of other shapes or dtypes and, on the CPU,
-            for z that is not of unit length, labels out of range or classes without a count; for
-            fewer classes than processes to share them.
+            for z without a direction, labels out of range or classes without a count; for fewer
+            classes than processes to share them.
 
     Example:
         >>> import torch
         >>> from resultant import ProCoLoss
         >>> loss = ProCoLoss(num_classes=3, dim=4, realization="angular", class_counts=[5, 3, 1])
-        >>> z = torch.nn.functional.normalize(torch.ones(2, 4), dim=-1)
-        >>> loss(z, torch.tensor([0, 1])).shape, loss.state().count.tolist()
+        >>> loss(torch.ones(2, 4), torch.tensor([0, 1])).shape, loss.state().count.tolist()
         (torch.Size([]), [1, 1, 0])
 
         One million classes on four GPUs, each with a quarter of the banks (under torchrun after
@@ -98,7 +112,8 @@ class ProCoLoss(ContrastiveLoss):
 
         >>> options = {"class_counts": [5, 3, 1], "shard_classes": True}
         >>> shard = ProCoLoss(3, 4, realization="angular", **options)
-        >>> torch.allclose(shard(z, torch.tensor([0, 1])), loss.eval()(z, torch.tensor([0, 1])))
+        >>> a, b = (one(torch.ones(2, 4), torch.tensor([0, 1])) for one in (shard, loss.eval()))
+        >>> torch.allclose(a, b)
         True
     """
 
@@ -116,9 +131,15 @@ class ProCoLoss(ContrastiveLoss):
         estimator: str = "proco",
         leave_out: bool = False,
         seed: int = 0,
-        cuda_graph: bool = False,
+        normalize: bool = True,
+        reduction: str = "mean",
+        ignore_index: int | None = None,
+        cuda_graph: bool | str = "auto",
         shard_classes: bool = False,
     ) -> None:
+        samples = None
+        if class_counts is not None:
+            samples = max(1, round(float(require_counts(class_counts).sum())))
         bank = ProCoBank(
             num_classes,
             dim,
@@ -126,40 +147,141 @@ class ProCoLoss(ContrastiveLoss):
             leave_out=leave_out,
             seed=seed,
             shard_classes=shard_classes,
+            samples_per_epoch=samples,
         )
         rule = Rule(temperature, realization, validation.finite_number("beta", beta), family)
         super().__init__(bank, rule, log_prior_of(class_counts, prior, bank.num_classes))
-        self.replay = Replay() if cuda_graph else None
+        if not isinstance(cuda_graph, bool) and cuda_graph != "auto":
+            raise ValueError(f"expected cuda_graph to be 'auto' or a bool, got {cuda_graph!r}")
+        self.prior, self.has_counts = float(prior), class_counts is not None
+        self.normalize, self.ignore_index = normalize, ignore_index
+        self.reduction = require_reduction(reduction)
+        self.replay = Replay(2 if cuda_graph == "auto" else 0) if cuda_graph else None
+        self.steps, self.warned = 0, False
 
     def extra_repr(self) -> str:
-        settings = f"temperature={self.temperature}, realization={self.realization!r}"
-        return f"{settings}, beta={float(self.beta)}"
+        parts = [f"temperature={self.temperature}", f"realization={self.realization!r}"]
+        if self.realization not in ("native", "cosine"):
+            parts.append(f"beta={float(self.beta)}, family={self.family!r}")
+        shares = "class_counts" if self.has_counts else "equal shares, no class_counts"
+        parts.append(f"prior={self.prior} ({shares})" if self.prior else "prior=0.0 (none)")
+        return ", ".join(parts)
 
     def state(self) -> ClassState:
         """Return the classes scored against, of the bank ``old``."""
         return self.bank.state()
 
-    def forward(self, z: Tensor, y: Tensor) -> Tensor:
-        if self.replay is None or not replays(z, y):
-            return self.step(z, y)
-        bank = self.bank
-        bank.require_lengths()
+    def scores(self, z: Tensor) -> Tensor:
+        """Score queries against the bank ``old`` as it is, without prior and without an update.
+
+        Args:
+            z: Features [N, p] or, for V views, [V, N, p].
+
+        Returns:
+            The scores [N, C] or [V, N, C].
+        """
+        self.bank.require_vectors(z)
+        return super().scores(self._unit(z))
+
+    def forward(
+        self, z: Tensor, y: Tensor, indices_tuple: Any = None, *, weights: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch, which enters the statistics in training mode.
+
+        Args:
+            z: Features [N, p] or, for V views, [V, N, p].
+            y: Labels [N] of every view.
+            indices_tuple: Tensors of indices of samples, as miners of pytorch-metric-learning
+                return them: a sample has the weight of its number of places in them.
+            weights: Weight [N] of each sample in the loss; the statistics count it once. A mean is
+                divided by the sum of the weights.
+        """
+        self.bank.require_batch(z, y, self.ignore_index)
+        weights = sample_weights(y, indices_tuple, weights)
+        views = by_view(z)
+        replays = self.replay is not None and self.training
+        replays = replays and should_replay(views, y, self.bank.num_classes)
+        if not replays:
+            views = self._unit(views)
+            self.bank.require_unit(views)
+        if not torch.compiler.is_compiling():
+            self._begin_step(y)
+        sizes = None
+        if self.training:
+            sizes = rank_sizes(len(y)) if distributed.world_size() > 1 else [len(y)]
+            self.bank.advance(sum(sizes))
+        entropies = self._replayed(views, y) if replays else None
+        if entropies is None:
+            entropies = self._entropies(self._unit(views) if replays else views, y, sizes)
+        losses = entropies if z.dim() == 3 else entropies.squeeze(0)
+        return reduced(losses, y, weights, self.reduction, self.ignore_index)
+
+    def _begin_step(self, y: Tensor) -> None:
+        """Raise for an earlier step, or for labels without a prior; warn of a loss without
+        counts."""
+        self.bank.require_lengths()
+        if validation.should_validate(None, y) and not is_transformed():
+            ignored = self.ignore_index
+            require_counted(y if ignored is None else y[y != ignored], self.log_prior)
+        self.steps += 1
+        if self.warned or self.has_counts or not self.training:
+            return
+        self.warned = True
+        missing = []
+        if self.prior:
+            missing.append("the prior is uniform, which costs accuracy on classes of unequal size")
+        if self.bank.seen >= 0:
+            missing.append("the statistics keep the samples of all epochs")
+        if missing:
+            remedy = "pass class_counts, or prior=0 and call start_epoch() before every epoch"
+            got = f"expected class_counts, got none: {' and '.join(missing)}; {remedy}"
+            warnings.warn(got, stacklevel=5)
+
+    def _unit(self, z: Tensor) -> Tensor:
+        return functional.normalize(compute_dtype(z), dim=-1) if self.normalize else z
+
+    def _entropies(
+        self, z: Tensor, y: Tensor, sizes: list[int] | None = None, *, again: bool = False
+    ) -> Tensor:
+        """Return the cross-entropies [V, N] of unit vectors; NaN at labels that are no class.
+
+        ``again``: The batch has entered the statistics already, as the last one.
+        """
+        valid = (y >= 0) & (y < self.bank.num_classes)
+        y = y.where(valid, -1)
+        if self.bank.shard_classes or should_stream(self.bank, z):
+            entropies = streamed_entropies(self, compute_dtype(z), y, sizes)
+        else:
+            snapshot = self.bank.seen_by_views(z, y) if again else self.snapshot(z, y, sizes)
+            labels = labels_by_view(y.clamp_min(0), len(z))
+            entropies = self.entropies(z, labels, snapshot).mT
+        return entropies.masked_fill(~valid, math.nan)
+
+    def _replayed(self, z: Tensor, y: Tensor) -> Tensor | None:
+        """Return the `_entropies` of features by a CUDA graph, or None where none is recorded."""
+        assert self.replay is not None
+        bank, step = self.bank, self.steps
         state = (bank.old, bank.new, self.least_target)
-        settings = (self.training, self.temperature, self.family, bank.estimator, bank.leave_out)
+        settings = (self.temperature, self.normalize, bank.estimator, bank.leave_out)
         # In the computing dtype: a gradient scaled for half precision is rounded after the scaling.
-        return self.replay(
-            self.step, compute_dtype(z), y, state, (*settings, self.beta, self.log_prior)
+        z = compute_dtype(z)
+        known = self.replay(
+            lambda z, y: self._entropies(self._unit(z), y),
+            *(z, y, state, (*settings, self.beta, self.log_prior)),
         )
 
-    def step(self, z: Tensor, y: Tensor) -> Tensor:
-        """Return the loss of a batch, which enters the statistics in training mode."""
-        self.require(z, y)
-        if self.bank.shard_classes or streams(self.bank, z):
-            return streamed_loss(self, compute_dtype(z), y)
-        return fused_loss(self, compute_dtype(z), y) if fuses(self, z) else self.stored(z, y)
+        def again(z: Tensor) -> Tensor:
+            if self.steps != step:
+                raise RuntimeError(
+                    "expected second derivatives before the next step of the loss, got them after "
+                    "it: use cuda_graph=False"
+                )
+            return self._entropies(self._unit(z), y, again=True)
+
+        return None if known is None else with_gradient(z, *known, again)
 
     def _apply(self, fn: Any, recurse: bool = True) -> WideModule:
         if self.replay is not None:
             # Graphs read the buffers at their old addresses.
-            self.replay = Replay()
+            self.replay = Replay(self.replay.patience)
         return super()._apply(fn, recurse)

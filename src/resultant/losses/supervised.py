@@ -96,7 +96,13 @@ def _same_class(rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _loss(scores: Tensor, weights: Tensor, positive: Tensor, itself: Tensor) -> Tensor:
-    """Return the mean over rows of -log of the share of a positive column in the weighted sum."""
+    """Return the mean over rows of -log of the share of a positive column in the weighted sum.
+
+    A row without a positive column has no part in the mean; without other rows the mean is zero.
+    """
     total = torch.logsumexp((scores + weights).masked_fill(itself, -torch.inf), -1)
-    mean = (scores * positive).sum(-1) / positive.sum(-1)
-    return (total - mean).mean(-1)
+    number = positive.sum(-1)
+    mean = (scores * positive).sum(-1) / number.clamp(min=1)
+    each = (total - mean).masked_fill(number == 0, 0.0)
+    # The mean of all rows, corrected: a factor of one leaves it as it is.
+    return each.mean(-1) * (number.shape[-1] / (number > 0).sum(-1).clamp(min=1))

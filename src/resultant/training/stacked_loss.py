@@ -68,12 +68,13 @@ class StackedProCoBank(ProCoBank):
             entropy = seed, int(self.epoch), which
             write_starts(rows, range(self.per_run), self.per_run, entropy)
 
-    def add(self, z: Tensor, y: Tensor) -> Snapshot:
+    def add(self, z: Tensor, y: Tensor, sizes: list[int] | None = None) -> Snapshot:
         """Add views z [V, R, N, p] with labels y [N] or [R, N]; see `ProCoBank.add`.
 
         The snapshot has an axis of runs behind that of the views.
         """
-        return self._snapshot_by_run(super().add(z.flatten(1, 2), (y + self.first).flatten()))
+        labels = (y + self.first).flatten()
+        return self._snapshot_by_run(super().add(z.flatten(1, 2), labels, sizes))
 
     def snapshot(self, dtype: torch.dtype = torch.float32) -> Snapshot:
         return self._snapshot_by_run(super().snapshot(dtype))

@@ -1,0 +1,186 @@
+"""Epochs of the banks: begun by themselves, by the caller, and after a resume."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from loss_batches import C, P, batch
+from loss_batches import seeded as seeded
+from processes import run_processes
+from resultant._core import distributed
+from resultant.losses import ProCoBank, ProCoLoss
+
+COUNTS = [40, 20, 10, 5, 3, 2]
+TOTAL = sum(COUNTS)
+
+
+def samples(bank: ProCoBank) -> tuple[int, int]:
+    """Return the samples in both banks."""
+    return tuple(int(bank.state(bank=name).count.sum()) for name in ("old", "new"))  # type: ignore[return-value]
+
+
+def epoch(n: int = TOTAL) -> tuple[Tensor, Tensor]:
+    return torch.randn(n, P), torch.arange(n) % C
+
+
+@pytest.mark.parametrize("size", [1, 7, 24, 80])
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("views", [1, 2])
+def test_a_loop_without_start_epoch(size: int, drop_last: bool, views: int) -> None:
+    """Epochs begin where those of the loop do: both banks are those of a loop that says so."""
+    automatic, explicit = (ProCoLoss(C, P, class_counts=COUNTS) for _ in range(2))
+    z, y = epoch()
+    for number in range(4):
+        if number:
+            explicit.start_epoch(number - 1)
+        for rows in torch.arange(TOTAL).split(size):
+            if drop_last and len(rows) < size:
+                continue
+            for loss in (automatic, explicit):
+                loss(z[rows].expand(views, -1, -1), y[rows])
+        assert torch.equal(automatic.bank.old, explicit.bank.old)
+        assert torch.equal(automatic.bank.new, explicit.bank.new)
+    per_epoch = views * (TOTAL - TOTAL % size if drop_last else TOTAL)
+    assert samples(automatic.bank) == (2 * per_epoch, per_epoch)
+
+
+def test_padded_epochs_of_several_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sampler gives each of three ranks 27 samples, 81 together; all ranks count all."""
+    monkeypatch.setattr(distributed, "world_size", lambda: 3)
+    bank = ProCoBank(C, P, samples_per_epoch=TOTAL)
+    for number in range(3):
+        for n in (30, 30, 21):
+            bank.advance(n)
+            assert int(bank.epoch) == number
+
+
+TWO = """
+from loss_batches import batch
+from resultant.losses import ProCoLoss
+
+def main(rank):
+    loss = ProCoLoss(6, 16, class_counts=[4, 4, 4, 4, 4, 4, 1][:6])
+    for step in range(5):
+        z, y = batch(2, n=12)
+        part = slice(rank * 7, rank * 7 + 7)
+        loss(z[:, part], y[part])
+        # 12 samples of both ranks in every step, and 24 in an epoch.
+        assert int(loss.bank.epoch) == step // 2, (step, loss.bank.epoch)
+    assert int(loss.bank.state(bank="new").count.sum()) == 24
+    if rank == 0:
+        dist.all_gather([torch.zeros(1, dtype=torch.int64) for _ in range(2)], torch.tensor([5]))
+        return
+    try:
+        loss(z[:, :7], y[:7])
+    except RuntimeError as error:
+        assert "another exchange on ranks [0]: all ranks must take" in str(error), error
+        return
+    raise AssertionError
+"""
+
+
+@pytest.mark.slow
+def test_two_processes(tmp_path: Path) -> None:
+    run_processes(TWO, 2, tmp_path)
+
+
+def test_resume_in_the_middle_of_an_epoch() -> None:
+    z, y = epoch()
+    whole, first = (ProCoLoss(C, P, class_counts=COUNTS) for _ in range(2))
+    parts = torch.arange(2 * TOTAL).remainder(TOTAL).split(24)
+    for i, rows in enumerate(parts):
+        whole(z[rows], y[rows])
+        if i == 4:
+            second = ProCoLoss(C, P, class_counts=COUNTS, seed=9)
+            second.load_state_dict(first.state_dict())
+            second.bank.seed, first = 0, second
+        first(z[rows], y[rows])
+    for name, a in whole.state_dict().items():
+        assert torch.equal(first.state_dict()[name], a), name
+    # A state of a version that did not count.
+    state = whole.state_dict()
+    del state["bank.seen"]
+    first.load_state_dict(state)
+    assert first.bank.seen == -1
+
+
+def test_start_epoch_of_a_number_is_idempotent() -> None:
+    """A resume calls it again in the middle of the epoch, and loses nothing."""
+    plain, numbered = (ProCoLoss(C, P, class_counts=COUNTS) for _ in range(2))
+    for number in range(3):
+        plain.start_epoch()
+        numbered.start_epoch(number)
+        for _ in range(6):  # longer than the counts say
+            z, y = batch(2)
+            plain(z, y)
+            numbered(z, y)
+            numbered.start_epoch(number)
+            resumed = ProCoLoss(C, P, class_counts=COUNTS)
+            resumed.load_state_dict(numbered.state_dict())
+            resumed.start_epoch(number)
+            for a, b, c in zip(
+                *(loss.bank.buffers() for loss in (plain, numbered, resumed)), strict=True
+            ):
+                assert torch.equal(a, b) and torch.equal(b, c)
+    with pytest.raises(ValueError, match="expected epoch to be an integer >= 0, got -1"):
+        plain.start_epoch(-1)
+
+
+def test_evaluation_and_reset() -> None:
+    loss = ProCoLoss(C, P, class_counts=COUNTS)
+    z, y = epoch()
+    loss(z[:60], y[:60])
+    loss.eval()(z, y)
+    assert samples(loss.bank) == (60, 60)
+    loss.train()(z[60:], y[60:])
+    loss.bank.reset()
+    assert samples(loss.bank) == (0, 0) and loss.bank.seen == 0
+    for rows in torch.arange(TOTAL).split(30):
+        loss.bank.update(torch.nn.functional.normalize(z[rows], dim=-1), y[rows])
+    assert samples(loss.bank) == (TOTAL, TOTAL)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "the prior is uniform, .* and the statistics keep the samples of all epochs"),
+        ({"prior": 0.0}, "got none: the statistics keep the samples of all epochs; pass"),
+        ({"class_counts": [0.5, 0.3, 0.2]}, "an epoch of 1 samples, got a batch of 9"),
+    ],
+)
+def test_warns_once_where_epochs_are_not_known(options: dict, message: str) -> None:
+    loss = ProCoLoss(3, 4, **options)
+    z, y = torch.randn(9, 4), torch.arange(9) % 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss.eval()(z, y)
+        loss.train()
+    with pytest.warns(UserWarning, match=message) as caught:
+        loss(z, y)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss(z, y)
+        said = ProCoLoss(3, 4, prior=0.0)
+        said.start_epoch()
+        said(z, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({}, "realization='native', prior=1.0 (equal shares, no class_counts)\n"),
+        ({"prior": 0.0}, "realization='native', prior=0.0 (none)\n"),
+        (
+            {"class_counts": [1, 2, 3], "realization": "angular", "beta": 0.5, "prior": 0.7},
+            "realization='angular', beta=0.5, family='linear', prior=0.7 (class_counts)\n",
+        ),
+    ],
+)
+def test_the_printed_form_says_what_is_in_force(options: dict, shown: str) -> None:
+    assert shown in repr(ProCoLoss(3, 4, **options))

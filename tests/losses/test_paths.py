@@ -1,0 +1,219 @@
+"""Every path of a step against the plain path: modes, views, gradients, weights and labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from loss_batches import COUNTS, TAU, C, batch, play_graphs
+from loss_batches import seeded as seeded
+from resultant._core import chunks
+from resultant.classes.rule import REALIZATIONS, Rule
+from resultant.losses import ProCoLoss
+from resultant.losses._streamed import should_stream
+from resultant.training.stacked_loss import StackedProCoLoss
+
+# Expansions are short in this dimension, and quickly compiled.
+P = 64
+SLOW = pytest.mark.slow
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+PATHS = ["streamed", "graph", "sharded", "stacked", pytest.param("compiled", marks=SLOW)]
+
+
+class Stacked(torch.nn.Module):
+    """One run of the trainer's loss, called as `ProCoLoss`."""
+
+    def __init__(self, realization: str, leave_out: bool) -> None:
+        super().__init__()
+        rule = Rule(TAU, realization, 0.3)
+        self.loss = StackedProCoLoss(C, P, [rule], COUNTS, 0.7, seeds=[0], leave_out=leave_out)
+        self.bank, self.log_prior = self.loss.bank, self.loss.log_prior
+
+    def forward(self, z: Tensor, y: Tensor) -> Tensor:
+        z = z if z.dim() == 3 else z.unsqueeze(0)
+        return self.loss(torch.nn.functional.normalize(z, dim=-1).unsqueeze(1), y).squeeze()
+
+
+def made(realization: str, leave_out: bool, **options: Any) -> ProCoLoss:
+    # An epoch of ten batches.
+    counts, options = 3 * COUNTS, {"cuda_graph": False, **options}
+    return ProCoLoss(C, P, TAU, realization, 0.3, counts, 0.7, leave_out=leave_out, **options)
+
+
+def other(path: str, realization: str, leave_out: bool, **options: Any) -> torch.nn.Module:
+    if path == "stacked":
+        return Stacked(realization, leave_out)
+    options |= {"cuda_graph": path == "graph", "shard_classes": path == "sharded"}
+    return made(realization, leave_out, **options)
+
+
+def set_up(path: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if path == "streamed":
+        # Chunks of two classes of one view.
+        for name in ("SCORE_BYTES", "DEVICE_BYTES"):
+            monkeypatch.setattr(chunks, name, 8 * 2 * 24)
+    if path == "graph" and device == "cpu":
+        play_graphs(monkeypatch)
+
+
+def compare(plain: ProCoLoss, loss: Any, z: Tensor, y: Tensor, gradient: bool, **more: Any) -> None:
+    """Compare losses, gradients of a weighted sum and banks, to the rounding of the dtype."""
+    bar = 1e-11 if z.dtype == torch.float64 else 2e-5
+    results = []
+    with pytest.MonkeyPatch.context() as patch:
+        for one in (plain, loss):
+            if one is plain:
+                for name in ("SCORE_BYTES", "DEVICE_BYTES"):
+                    patch.setattr(chunks, name, 1 << 26)
+            else:
+                patch.undo()
+            x = z.detach().clone().requires_grad_(gradient)
+            value = one(x, y, **more)
+            weights = torch.linspace(1, 2, value.numel(), device=z.device).view(value.shape)
+            row = [value.detach()]
+            if gradient:
+                row.append(torch.autograd.grad((value * weights).sum(), x)[0])
+            results.append(row)
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(b, a, rtol=bar, atol=bar * float(a.abs().max()))
+    for name in ("old", "new"):
+        a, b = getattr(plain.bank, name), getattr(loss.bank, name)
+        torch.testing.assert_close(b, a, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    ("realization", "leave_out"), [(name, i % 2 == 0) for i, name in enumerate(REALIZATIONS)]
+)
+def test_equals_the_plain_path(
+    path: str, realization: str, leave_out: bool, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_up(path, device, monkeypatch)
+    if path == "compiled" and realization not in ("native", "temperature"):
+        pytest.skip("minutes of compilation")
+    dtype = torch.float64 if device == "cpu" else torch.float32
+    for views in ((), (1,), (2,)):
+        plain = made(realization, leave_out).to(device)
+        loss: Any = other(path, realization, leave_out).to(device)
+        called = loss
+        if path == "compiled":
+            torch.compiler.reset()
+            called = torch.compile(loss, backend="eager")
+        for training in (True, False):
+            plain.train(training)
+            called.train(training)
+            loss.train(training)
+            for gradient in (True, False):
+                z, y = (a.to(device) for a in batch(*views, p=P, dtype=dtype))
+                compare(plain, called, z, y, gradient)
+                assert path != "streamed" or should_stream(loss.bank, z)
+        assert path != "graph" or loss.replay.recorded
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("path", ["plain", "streamed", "graph", "sharded"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_options(path: str, reduction: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reductions, weights, ignored samples and raw features, each against its definition."""
+    set_up(path, device, monkeypatch)
+    dtype = torch.float64 if device == "cpu" else torch.float32
+    for leave_out, views in ((False, (2,)), (True, ())):
+        z, y = batch(*views, p=P, dtype=dtype)
+        kept = torch.arange(len(y)) % 5 != 0
+        length, w = 0.1 + 5 * torch.rand(*z.shape[:-1], 1).to(dtype), torch.rand(len(y)).to(dtype)
+        each = made("angular", leave_out, reduction="none").to(device)
+        options: dict[str, Any] = {"reduction": reduction, "ignore_index": -1}
+        loss: Any = other(path, "angular", leave_out, **options).to(device)
+        z, y, w, length, kept = (a.to(device) for a in (z, y, w, length, kept))
+        full = torch.zeros(z.shape[:-1], dtype=dtype, device=device)
+        x = z.clone().requires_grad_()
+        full[..., kept] = each(x[..., kept, :], y[kept]) * w[kept]
+        total = (w * kept).sum() * (len(z) if views else 1)
+        expected = {"none": full, "sum": full.sum(), "mean": full.sum() / total}[reduction]
+        raw = (z * length).requires_grad_()
+        got = loss(raw, y.masked_fill(~kept, -1), weights=w)
+        bar = 1e-11 if device == "cpu" else 2e-5
+        torch.testing.assert_close(got, expected, rtol=bar, atol=bar)
+        (grad,) = torch.autograd.grad(expected.sum(), x)
+        (other_grad,) = torch.autograd.grad(got.sum(), raw)
+        # A length has no effect, and divides the gradient.
+        torch.testing.assert_close(other_grad * length, grad, rtol=0, atol=bar * grad.abs().max())
+        torch.testing.assert_close(loss.bank.old, each.bank.old, rtol=1e-13, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("path", ["plain", "streamed", "graph", "sharded"])
+def test_tensors_that_are_not_contiguous(
+    path: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Views that are transposed, expanded or strided are read as they are."""
+    set_up(path, device, monkeypatch)
+    dtype = torch.float64 if device == "cpu" else torch.float32
+    z, y = (a.to(device) for a in batch(2, p=P, dtype=dtype))
+    strided = torch.stack([y, y], -1)[:, 0]
+    wide = torch.cat([z, z], -1)[..., :P]
+    for x in (z.transpose(0, 1).contiguous().transpose(0, 1), z[:1].expand_as(z), wide):
+        for training in (True, False):
+            plain, loss = made("angular", True).to(device), other(path, "angular", True).to(device)
+            plain.train(training)
+            loss.train(training)
+            for gradient in (True, False):
+                values = [
+                    one(a.detach().requires_grad_(gradient), labels)
+                    for one, a, labels in ((plain, x.contiguous(), y), (loss, x, strided))
+                ]
+                bar = 1e-11 if device == "cpu" else 2e-5
+                torch.testing.assert_close(values[1], values[0], rtol=bar, atol=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("training", [True, False])
+def test_many_classes_and_two_views_on_a_device(training: bool) -> None:
+    """Streamed by kernels, the loss of two views is the mean of the losses of each."""
+    classes, n = 200_000, 512
+    y = torch.randint(classes, (n,), device="cuda")
+    z = torch.nn.functional.normalize(torch.randn(2, n, P, device="cuda"), dim=-1)
+    loss = ProCoLoss(classes, P, prior=0.0).cuda()
+    loss(z, y)
+    loss.train(training)
+    singles = []
+    for gradient in (True, False):
+        if not training:
+            singles = [loss(view, y) for view in z]
+        together = loss(z.clone().requires_grad_(gradient), y)
+        assert together.isfinite()
+        if not training:
+            torch.testing.assert_close(together, torch.stack(singles).mean(), rtol=1e-5, atol=0)
+            chosen = loss.scores(z[0, :4]).double()
+            expected = torch.nn.functional.cross_entropy(chosen, y[:4])
+            torch.testing.assert_close(loss(z[0, :4], y[:4]).double(), expected, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("leave_out", [False, True])
+def test_second_derivatives_of_a_replayed_step(
+    leave_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play_graphs(monkeypatch)
+    z, y = batch(2, p=P)
+    y[3] = -1
+    options: dict[str, Any] = {"ignore_index": -1, "reduction": "sum"}
+    plain, replayed = (
+        made("angular", leave_out, cuda_graph=graph, **options) for graph in (False, True)
+    )
+    seconds = []
+    for loss in (plain, replayed):
+        x = z.clone().requires_grad_()
+        (first,) = torch.autograd.grad(loss(x, y), x, create_graph=True)
+        seconds.append((first.detach(), torch.autograd.grad(first.square().sum(), x)[0]))
+    for a, b in zip(*seconds, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9 * float(a.abs().max()))
+    x = z.clone().requires_grad_()
+    value = replayed(x, y)
+    replayed(x, y)
+    with pytest.raises(RuntimeError, match="second derivatives before the next step"):
+        torch.autograd.grad(value, x, create_graph=True)
