@@ -25,7 +25,7 @@ NOTE = """\
 A step of one or two views of 256 queries, also for 12 runs together: statistics, loss and
 gradient. The direct way is the method of the ProCo authors, implemented without their host
 synchronizations and timed in the same run; the last two columns are the ratio of its time to
-ours. On a small problem the two agree to {agreement}. Replayed is the default, the others are with cuda_graph=False; its peak
+ours. On a small problem the two agree to {agreement}. Replayed means cuda_graph=True; its peak
 includes cuBLAS workspaces for one more stream. The products are the cosines and their gradient,
 in float32. The authors' own code was timed separately, on the same kind of GPU, as called, for a
 batch of 256. {device}, torch {torch}, {date}."""

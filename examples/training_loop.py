@@ -23,11 +23,10 @@ for ax, realization in zip(axes, ("native", "angular"), strict=True):
     optimizer = torch.optim.SGD(network.parameters(), 0.05, momentum=0.9)
     gains = []
     for _ in range(epochs):
-        loss.start_epoch()
         for rows in torch.randperm(len(y)).split(64):
             views = network(x[rows] + 0.3 * torch.randn(2, len(rows), 10))
             optimizer.zero_grad()
-            loss(nn.functional.normalize(views, dim=-1), y[rows]).backward()
+            loss(views, y[rows]).backward()
             optimizer.step()
         gains.append(angular_gain(loss.state(), tau))
     ax.plot(range(1, epochs + 1), torch.stack(gains), label=[f"{n} samples" for n in counts])

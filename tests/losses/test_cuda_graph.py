@@ -182,7 +182,7 @@ def test_two_losses_of_one_network(device: str) -> None:
             x, y = batch(device=device)
             z = layer(x.detach()).bfloat16()
             with torch.autocast(device, torch.bfloat16):
-                total = sum(loss(z, y) for loss in losses)
+                total = torch.stack([loss(z, y) for loss in losses]).sum()
             scaler.scale(total).backward()
             scaler.unscale_(optimizer)
             scaler.step(optimizer)

@@ -100,7 +100,7 @@ def test_equals_the_plain_path(
     for views in ((), (1,), (2,)):
         plain = made(realization, leave_out).to(device)
         loss: Any = other(path, realization, leave_out).to(device)
-        called = loss
+        called: Any = loss
         if path == "compiled":
             torch.compiler.reset()
             called = torch.compile(loss, backend="eager")
@@ -142,7 +142,9 @@ def test_options(path: str, reduction: str, device: str, monkeypatch: pytest.Mon
         (grad,) = torch.autograd.grad(expected.sum(), x)
         (other_grad,) = torch.autograd.grad(got.sum(), raw)
         # A length has no effect, and divides the gradient.
-        torch.testing.assert_close(other_grad * length, grad, rtol=0, atol=bar * grad.abs().max())
+        torch.testing.assert_close(
+            other_grad * length, grad, rtol=0, atol=bar * float(grad.abs().max())
+        )
         torch.testing.assert_close(loss.bank.old, each.bank.old, rtol=1e-13, atol=1e-6)
 
 

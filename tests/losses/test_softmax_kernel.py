@@ -102,10 +102,9 @@ def check_steps(device: str) -> None:
     torch.manual_seed(0)
     for views, leave_out in (((V,), False), ((), True)):
         plain, fused = (
-            ProCoLoss(C, 64, 0.1, "angular", 0.3, COUNTS, leave_out=leave_out, cuda_graph=False)
+            ProCoLoss(C, 64, 0.1, "angular", 0.3, COUNTS, leave_out=leave_out).to(device)
             for _ in range(2)
         )
-        plain.to(device), fused.to(device)
         for training in (True, False):
             plain.train(training)
             fused.train(training)

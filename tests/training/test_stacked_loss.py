@@ -52,7 +52,12 @@ def test_runs_are_separate_losses(
     rules = [Rule(TAU, name, beta) for name, beta in zip(names, betas, strict=True)]
     stack = StackedProCoLoss(C, P, rules, COUNTS, 0.5, seeds=seeds, leave_out=leave_out)
     separate = [
-        ProCoLoss(C, P, TAU, name, beta, COUNTS, 0.5, seed=seed, leave_out=leave_out)
+        ProCoLoss(
+            *(C, P, TAU, name, beta, COUNTS, 0.5),
+            seed=seed,
+            leave_out=leave_out,
+            normalize=False,
+        )
         for name, beta, seed in zip(names, betas, seeds, strict=True)
     ]
     for _ in range(2):
