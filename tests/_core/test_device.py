@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from resultant._core.device import Launcher, device_of, full_precision
+from resultant._core.device import device_of, full_precision
 
 
 def launch_all(device: str) -> list[torch.Tensor]:
@@ -93,51 +92,6 @@ def test_kernels_are_compiled_on_their_device(monkeypatch: pytest.MonkeyPatch) -
     finally:
         conv._kernels.cache_clear()
     assert devices and set(devices) == {3}
-
-
-def test_direct_launches_are_those_of_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The launch of a kernel gets what Triton would give it: addresses for tensors, no hooks."""
-    pytest.importorskip("triton")
-    from triton.compiler import compiler
-
-    launches: list[tuple[Any, ...]] = []
-
-    class Compiled:
-        function, packed_metadata, name, src = "function", "metadata", "name", None
-        __getitem__, launch_metadata = (
-            getattr(compiler.CompiledKernel, name) for name in ("__getitem__", "launch_metadata")
-        )
-
-        def _init_handles(self) -> None: ...
-
-        def run(self, *given: Any) -> None:
-            launches.append(given)
-
-    compiled: Any = Compiled()
-    active = SimpleNamespace(get_current_device=lambda: 0, get_current_stream=lambda device: 77)
-    for module in (compiler, importlib.import_module("triton.runtime")):
-        monkeypatch.setattr(module, "driver", SimpleNamespace(active=active))
-
-    class Kernel:
-        def __getitem__(self, grid: tuple[int, int, int]) -> Any:
-            def launch(*given: Any, num_warps: int) -> Any:
-                assert num_warps == 4
-                compiled[grid](*given)
-                return compiled
-
-            return launch
-
-    launcher, a, b = Launcher(Kernel()), torch.zeros(8), torch.zeros(4, 4)
-    for _ in range(2):
-        launcher((3, 2, 1), "key", (a, b), (5, 0.5, (1, 2)), 4)
-    triton_s, ours = launches
-    assert triton_s[:6] == ours[:6] == (3, 2, 1, 77, "function", "metadata")
-    assert ours[6:9] == (None, None, None) and triton_s[11:] == ours[11:] == (5, 0.5, (1, 2))
-    assert triton_s[9] is a and triton_s[10] is b and ours[9:11] == (a.data_ptr(), b.data_ptr())
-    # Another key and an address that is not aligned are for Triton to see.
-    launcher((1, 1, 1), "other", (a, b), (), 4)
-    launcher((1, 1, 1), "key", (a[1:], b), (), 4)
-    assert all(isinstance(given[9], torch.Tensor) for given in launches[2:])
 
 
 @pytest.mark.gpu

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib
 import importlib.util
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -34,63 +34,6 @@ def device_of(a: Tensor) -> AbstractContextManager[object]:
     """
     index = a.get_device()
     return _HERE if index < 0 or index == torch.cuda.current_device() else torch.cuda.device(index)
-
-
-class Launcher:
-    """Launches of a Triton kernel that skip what Triton has derived before.
-
-    Triton derives types, alignment and constants from the arguments of every launch, and calls
-    the hooks of profilers, which takes the host several times as long as the launch. Here the
-    caller names what decides by a ``key``, and no hook is called.
-    """
-
-    def __init__(self, kernel: Any) -> None:
-        self._kernel, self._compiled = kernel, {}
-
-    def __call__(
-        self,
-        grid: tuple[int, int, int],
-        key: object,
-        tensors: tuple[Tensor, ...],
-        numbers: tuple[Any, ...],
-        warps: int,
-    ) -> None:
-        """Launch on the current device.
-
-        Args:
-            grid: Number of programs.
-            key: What decides the device, the dtypes, and what Triton knows of the numbers.
-            tensors: The first arguments of the kernel.
-            numbers: The other arguments, constants included.
-            warps: Number of warps per program.
-        """
-        pointers, bits = [a.data_ptr() for a in tensors], 0
-        for pointer in pointers:
-            bits |= pointer
-        aligned = not bits & 15
-        if aligned and (compiled := self._compiled.get(key)) is not None:
-            launch, stream_of, device, fixed = compiled
-            launch(*grid, stream_of(device), *fixed, *pointers, *numbers)
-            return
-        compiled = self._kernel[grid](*tensors, *numbers, num_warps=warps)
-        # In the interpreter nothing is compiled.
-        if aligned and compiled is not None and _launches_directly():
-            self._compiled[key] = _direct(compiled, tensors[0].get_device())
-
-
-def _direct(compiled: Any, device: int) -> tuple[Any, Any, int, tuple[Any, ...]]:
-    """Return the launch of a compiled kernel, its stream as a function of the device, the device,
-    and the arguments between the stream and those of the kernel; the last three are hooks."""
-    stream_of = importlib.import_module("triton").runtime.driver.active.get_current_stream
-    fixed = compiled.function, compiled.packed_metadata, None, None, None
-    return compiled.run, stream_of, device, fixed
-
-
-@cache
-def _launches_directly() -> bool:
-    """Return True if compiled kernels take all arguments: since Triton 3.4."""
-    major, minor = importlib.metadata.version("triton").split(".")[:2]
-    return (int(major), int(minor)) >= (3, 4)
 
 
 @cache
