@@ -8,6 +8,7 @@ import hashlib
 import importlib.resources
 import importlib.util
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ PARTS = {"index", "results", "tables", "figures", "classifier", "predictions", "
 # Bytes of a page, points of the map, and cosines of the sliders of one feature set.
 LARGEST = 4_000_000
 MAP_POINTS = 3000
-COSINES = 200_000
+COSINES = 300_000
 
 STYLES = ("shared/chart.css", "next/templates/page.css")
 SCRIPTS = (
@@ -217,7 +218,8 @@ def _explorer(result: FeatureResult, most: int) -> dict[str, Any] | None:
         "weight": weight,
         "candidates": None if everyone else e.candidates[kept].ravel(),
         "width": e.candidates.shape[1],
-        "cosine": [c.ravel() for c in e.cosine[:, kept]],
+        # In units of 1e-5, which are shorter than fractions.
+        "cosine": [np.round(1e5 * c.ravel()).astype(int) for c in e.cosine[:, kept]],
         "shown": e.shown,
         "pair_cosine": e.pair_cosine,
         "start": e.start,
@@ -239,6 +241,7 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["minus"] = lambda text: re.sub(r"(?<!\w)-(?=\d)", "−", text)
     return environment.get_template("page.html")
 
 

@@ -7,6 +7,7 @@ class Explorer {
 
   constructor(form, data, names) {
     Object.assign(this, { form, data, names });
+    data.cosine = data.cosine.map((rho) => rho.map((v) => v / 1e5));
     this.candidates = data.candidates ?? data.label.flatMap(() => data.kappa[0].map((_, c) => c));
     this.ends = data.cosine.map((rho) => [rho.reduce((a, b) => Math.min(a, b)), rho.reduce((a, b) => Math.max(a, b))]);
     form.closest("section").querySelector("[name=rows]").value = data.label.length.toLocaleString("en");
