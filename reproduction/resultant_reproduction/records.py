@@ -8,8 +8,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from resultant._core.bounded_json import parse_json
 from resultant._core.files import read_bytes
+from resultant._core.json_values import parse_json
 from resultant.training.config import RESULTS, TrainConfig
 from resultant.training.records import (
     Record,

@@ -12,11 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from resultant._core import files
 from resultant._core.files import (
     clean_folder,
-    read_bytes,
-    remove_leftovers,
     replacing,
     replacing_folder,
     require_writable_folder,
@@ -116,29 +113,17 @@ def test_others_files_are_kept(tmp_path: Path) -> None:
     names = [f".a.elsewhere-{gone}-x.tmp", f"{start}{gone}-x.txt", f"{start}x.tmp", f"a.{gone}.tmp"]
     for name in [*names, f"{start}{gone}-x.tmp"]:
         (tmp_path / name).mkdir()
-    remove_leftovers(tmp_path / "a")
+    clean_folder(tmp_path, "a")
     assert sorted(os.listdir(tmp_path)) == sorted(names)
-    remove_leftovers(tmp_path / "nowhere" / "a")
+    clean_folder(tmp_path / "nowhere", "a")
 
 
 def test_files_that_are_being_written_are_kept(tmp_path: Path) -> None:
     with replacing(tmp_path / "a") as temporary:
         temporary.write_text("whole")
         clean_folder(tmp_path)
-        remove_leftovers(tmp_path / "a")
+        clean_folder(tmp_path, "a")
     assert (tmp_path / "a").read_text() == "whole"
-
-
-def test_leftovers_of_other_machines_are_removed_after_a_day(tmp_path: Path) -> None:
-    for machine, age in (("old", 2 * 24 * 3600), ("new", 3600)):
-        folder = tmp_path / f".a.{machine}-7-x.tmp"
-        folder.mkdir()
-        (folder / "a").touch()
-        for path in (folder / "a", folder):
-            past = path.stat().st_mtime - age
-            os.utime(path, (past, past))
-    remove_leftovers(tmp_path / "a")
-    assert os.listdir(tmp_path) == [".a.new-7-x.tmp"]
 
 
 def test_what_cannot_be_removed_is_no_error(
@@ -233,14 +218,6 @@ def test_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="no space"):
         write_text(path, "three\n")
     assert path.read_text() == "two\n" and os.listdir(path.parent) == ["a.txt"]
-
-
-def test_text_beyond_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a").write_text("four")
-    assert read_bytes(tmp_path / "a") == b"four"
-    monkeypatch.setattr(files, "MAX_TEXT", 3)
-    with pytest.raises(ValueError, match="expected a file of at most 3 bytes of text, got 4 in"):
-        read_bytes(tmp_path / "a")
 
 
 def test_a_folder_takes_its_place_whole(tmp_path: Path) -> None:
@@ -350,6 +327,8 @@ def test_folders_that_cannot_be_written(
 
 
 def test_a_mount_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    require_writable_folder(Path(), replace=True)
     monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
     require_writable_folder(tmp_path)
     with pytest.raises(ValueError, match="expected --out within a mounted folder, got the mount"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -87,31 +86,13 @@ def test_a_flipped_bit_is_noticed(path: Path) -> None:
     assert tensor_files.load(path)[1] == ABOUT
 
 
-def written(path: Path, header: object, data: bytes = b"") -> Path:
-    text = json.dumps(header).encode()
-    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
-    return path
-
-
-A, B = ({"dtype": "U8", "shape": [2], "data_offsets": [i, i + 2]} for i in (0, 2))
-
-
 @pytest.mark.parametrize(
-    ("header", "data", "match"),
-    [
-        ([1], b"", "a header that is no JSON object"),
-        ({"__metadata__": {"a": 1}}, b"", "metadata that are not texts by name"),
-        ({"a": A, "b": A}, b"1234", "tensors that overlap or leave a gap before 'b'"),
-        ({"b": B}, b"1234", "tensors that overlap or leave a gap before 'b'"),
-        ({"a": A | {"dtype": "Q7"}}, b"12", "the dtype 'Q7'"),
-        ({"a": A, "__metadata__": {CHECKSUMS: "[]"}}, b"12", "checksums that are not numbers"),
-        ({"a": A, "__metadata__": {CHECKSUMS: '{"a": 1}'}}, b"12", "another checksum of 'a'"),
-    ],
+    ("sums", "match"), [("[]", "."), ('{"a": 1}', "another checksum of 'a'"), ("{", ".")]
 )
-def test_headers_that_contradict(tmp_path: Path, header: object, data: bytes, match: str) -> None:
-    path = written(tmp_path / "a.safetensors", header, data)
+def test_checksums_of_tensors(tmp_path: Path, sums: str, match: str) -> None:
+    save_file({"a": torch.zeros(2)}, tmp_path / "a.safetensors", {CHECKSUMS: sums})
     with pytest.raises(ValueError, match=f"expected a whole safetensors file, got .*{match}"):
-        load_tensors(path)
+        load_tensors(tmp_path / "a.safetensors")
 
 
 def test_metadata_of_other_files() -> None:

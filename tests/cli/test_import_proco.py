@@ -118,7 +118,7 @@ def test_facts_and_refusals(tmp_path: Path, root: Path, capsys: Shown) -> None:
     assert "a name that ends in .safetensors, got " in capsys.readouterr().err
     call = ["import-proco", str(root / "cifar10.npz"), str(tmp_path / "new.safetensors")]
     assert cli.main(call) == 2
-    assert "to be a whole file of torch.save, got: no data.pkl" in capsys.readouterr().err
+    assert "to be a whole file of torch.save, got: " in capsys.readouterr().err
     assert not (tmp_path / "new.safetensors").exists()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from resultant.networks.encoder_weights import load_encoder, read_weights
+from resultant.networks.encoder_weights import load_encoder
 
 
 def network() -> nn.Sequential:
@@ -99,17 +98,3 @@ def test_broken_and_missing_files(name: str, tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(ValueError, match=f"expected {path} to hold only tensors, got "):
             load_encoder(network(), str(path), "tiny")
-
-
-def test_compressed_files_are_refused(tmp_path: Path) -> None:
-    """A hundred kilobytes could become a hundred megabytes."""
-    torch.save({"a.weight": torch.zeros(1000)}, tmp_path / "stored.pth")
-    path = tmp_path / "a.pth"
-    with (
-        zipfile.ZipFile(tmp_path / "stored.pth") as stored,
-        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed,
-    ):
-        for member in stored.namelist():
-            packed.writestr(member, stored.read(member))
-    with pytest.raises(ValueError, match="only tensors, got a compressed member"):
-        read_weights(str(path))

@@ -35,14 +35,14 @@ def broadcast_from_rank0(*tensors: Tensor) -> None:
             dist.broadcast(a, 0)
 
 
-def total(a: Tensor) -> Tensor:
+def all_reduce_sum(a: Tensor) -> Tensor:
     """Sum ``a`` over the processes, in place."""
     if distributed():
         dist.all_reduce(a)
     return a
 
 
-def numbers(n: int) -> list[int]:
+def all_gather_int(n: int) -> list[int]:
     """Return the number ``n`` of every process, without waiting for a device."""
     if world_size() == 1:
         return [n]
@@ -76,7 +76,7 @@ def gather(a: Tensor, sizes: list[int]) -> Tensor:
 
     Args:
         a: Tensor [n, ...] of this process.
-        sizes: n of every process, as `numbers` returns them.
+        sizes: n of every process, as `all_gather_int` returns them.
     """
     if world_size() == 1:
         return a
@@ -91,7 +91,7 @@ def gather(a: Tensor, sizes: list[int]) -> Tensor:
     return torch.cat([part[:n] for part, n in zip(parts, sizes, strict=True)])
 
 
-def largest(a: Tensor) -> Tensor:
+def all_reduce_max(a: Tensor) -> Tensor:
     """Take the largest of the values of all processes, in place."""
     if distributed():
         dist.all_reduce(a, dist.ReduceOp.MAX)

@@ -22,10 +22,6 @@ from pathlib import Path
 LOCK = ".in-use"
 # Suffix of private folders, and the name of a replaced folder inside.
 SUFFIX, OLD = ".tmp", "replaced"
-# The largest file of text that is read.
-MAX_TEXT = 1 << 30
-# Seconds after which a private folder of another machine counts as left behind.
-ABANDONED = 24 * 3600.0
 # Private folders of this process.
 _in_use: set[Path] = set()
 
@@ -39,7 +35,7 @@ def replacing(path: Path) -> Iterator[Path]:
     read.
     """
     require_writable_file(path)
-    remove_leftovers(path)
+    clean_folder(path.parent, path.name)
     try:
         with _private_folder(path) as folder:
             temporary = folder / path.name
@@ -66,7 +62,7 @@ def replacing_folder(out: Path) -> Iterator[Path]:
     # A link stays: its target is replaced.
     out = out.resolve()
     make_folder(out.parent)
-    remove_leftovers(out)
+    clean_folder(out.parent, out.name)
     with _private_folder(out) as folder:
         temporary, old = folder / out.name, folder / OLD
         temporary.mkdir()
@@ -99,12 +95,8 @@ def require_input_file(path: str | os.PathLike[str]) -> None:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Read a file of text, such as a list or records; raise a ValueError for one beyond 1 GiB."""
+    """Read a file of text, such as a list or records."""
     require_input_file(path)
-    size = os.path.getsize(path)
-    if size > MAX_TEXT:
-        rule = f"expected a file of at most {MAX_TEXT:,} bytes of text"
-        raise ValueError(f"{rule}, got {size:,} in {os.fspath(path)}")
     return Path(path).read_bytes()
 
 
@@ -128,15 +120,14 @@ def require_writable_folder(out: Path, *, replace: bool = False) -> None:
     existing = next(part for part in (out, *out.parents) if part.exists() or part.is_symlink())
     if not existing.is_dir():
         raise ValueError(f"expected --out to be a folder, got a file: {existing}")
-    if replace and out.is_mount():
-        rule = "expected --out within a mounted folder"
-        raise ValueError(f"{rule}, got the mount itself: {out}")
     if replace:
-        existing = next(part for part in out.resolve().parents if part.exists())
-    probe = existing / "writable"
-    remove_leftovers(probe)
+        whole = out.resolve()
+        if whole.is_mount():
+            rule = "expected --out within a mounted folder"
+            raise ValueError(f"{rule}, got the mount itself: {out}")
+        existing = next(part for part in whole.parents if part.exists())
     try:
-        with _private_folder(probe):
+        with _private_folder(existing / "writable"):
             pass
     except OSError as error:
         can = "files can be written" if existing == out else "a folder can be made"
@@ -190,45 +181,23 @@ def make_folder(folder: Path) -> None:
         sync(folder.parent)
 
 
-def remove_leftovers(path: Path) -> None:
-    """Remove the private folders of ``path`` left by killed processes.
+def clean_folder(folder: Path, name: str | None = None) -> None:
+    """Remove the private folders left in ``folder`` by killed processes of this machine.
 
-    Processes of this machine are asked for. A folder of another machine, such as a container that
-    is gone, counts as left behind if nothing in it changed for a day. A process killed between two
-    renames may have left the only copy of a folder, which is put back.
+    A process killed between two renames may have left the only copy of a folder, which is put back.
+
+    Args:
+        folder: The folder of the files; may be missing.
+        name: The file or folder whose private folders are removed; by default all.
     """
-    _clean(path.parent, path.name)
-
-
-def clean_folder(folder: Path) -> None:
-    """Remove the private folders of all files in ``folder`` left by processes of this machine."""
-    _clean(folder, None)
-
-
-def _clean(folder: Path, target: str | None) -> None:
-    end = rf"-(\d+)-\w+{re.escape(SUFFIX)}"
-    own = re.compile(rf"\.(.+)\.{re.escape(platform.node())}{end}")
-    others = None if target is None else re.compile(rf"\.{re.escape(target)}\..+{end}")
-    for name in os.listdir(folder) if folder.is_dir() else ():
-        private = folder / name
-        if private in _in_use:
+    node = re.escape(platform.node())
+    pattern = re.compile(rf"\.(.+)\.{node}-(\d+)-\w+{re.escape(SUFFIX)}")
+    for private in folder.iterdir() if folder.is_dir() else ():
+        match = pattern.fullmatch(private.name)
+        if match is None or name not in (None, match[1]) or private in _in_use:
             continue
-        if match := own.fullmatch(name):
-            if target in (None, match[1]) and not _alive(int(match[2])):
-                _remove(private, folder / match[1])
-        elif target is not None and others and others.fullmatch(name) and _abandoned(private):
-            _remove(private, folder / target)
-
-
-def _abandoned(folder: Path) -> bool:
-    """Return True if nothing in a folder changed for a day, by the clock of its file system."""
-    try:
-        with tempfile.TemporaryFile(dir=folder.parent) as probe:
-            now = os.fstat(probe.fileno()).st_mtime
-        last = max(p.lstat().st_mtime for p in (folder, *folder.rglob("*")))
-    except OSError:
-        return False
-    return now - last > ABANDONED
+        if not _alive(int(match[2])):
+            _remove(private, folder / match[1])
 
 
 def sync(path: Path) -> None:
@@ -252,7 +221,8 @@ def _sync_tree(folder: Path) -> None:
 @contextmanager
 def _private_folder(path: Path) -> Iterator[Path]:
     """Yield a new hidden folder next to ``path``; remove it at the end, see `_remove`."""
-    folder = Path(tempfile.mkdtemp(SUFFIX, f"{_start(path)}{os.getpid()}-", path.parent))
+    start = f".{path.name}.{platform.node()}-{os.getpid()}-"
+    folder = Path(tempfile.mkdtemp(SUFFIX, start, path.parent))
     _in_use.add(folder)
     try:
         yield folder
@@ -268,10 +238,6 @@ def _remove(folder: Path, path: Path) -> None:
         if (folder / OLD).exists() and not path.exists():
             os.rename(folder / OLD, path)
         shutil.rmtree(folder)
-
-
-def _start(path: Path) -> str:
-    return f".{path.name}.{platform.node()}-"
 
 
 def _alive(process: int) -> bool:

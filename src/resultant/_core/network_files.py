@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from resultant._core.tensor_files import metadata_of, read_header
+from resultant._core.tensor_files import read_metadata
 from resultant._core.text import listed
 
 # The checkpoint of a training job; it holds the networks of all runs.
@@ -42,11 +42,7 @@ def _facts(file: Path) -> dict[str, Any] | None:
     """Return the JSON object of a file of this package, None for any other path."""
     if file.suffix != ".safetensors" or not file.is_file():
         return None
-    try:
-        with open(file, "rb", buffering=0) as opened:
-            return metadata_of(read_header(opened)[1])
-    except (OSError, ValueError):
-        return None
+    return read_metadata(file)
 
 
 def find_network(path: Location) -> Path | None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from resultant._core.files import remove_leftovers, sync
+from resultant._core.files import clean_folder, sync
 from resultant.cli.arguments import require_output_file
 from resultant.training.config import CIFAR
 
@@ -39,7 +39,7 @@ def import_proco(options: ImportProco) -> None:
     require_name(out)
     if is_converted(options.path, out):
         # A process may have been killed after it had renamed the file.
-        remove_leftovers(out)
+        clean_folder(out.parent, out.name)
         sync(out.parent)
         open_console().print(f"already converted: {out}", highlight=False, soft_wrap=True)
         return

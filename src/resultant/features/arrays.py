@@ -23,7 +23,7 @@ from numpy.lib import format as npy
 from safetensors import safe_open
 from torch import Tensor
 
-from resultant._core.bounded_json import parse_json
+from resultant._core.json_values import parse_json
 from resultant._core.memory import require_content
 from resultant.features.reading import reading
 from resultant.features.rows import AnyArray, FileRows, NonNumericArray, TensorRows

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from resultant._core.bounded_json import parse_json
+from resultant._core.json_values import parse_json
 from resultant.features.naming import IDENTITIES, LABELS, Names, among, require_name, usual_name
 from resultant.features.rows import AnyArray, NonNumericArray, TensorRows
 

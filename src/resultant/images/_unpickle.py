@@ -10,11 +10,10 @@ from __future__ import annotations
 import io
 import math
 import pickle
+import pickletools
 from typing import Any
 
 import numpy as np
-
-from resultant._core.torch_files import instructions
 
 # Instructions of Python 2 and 3 for dicts, lists, tuples, strings, bytes, integers and an array.
 INSTRUCTIONS = (
@@ -85,7 +84,7 @@ def read_batch(data: bytes, where: str) -> tuple[np.ndarray, dict[str, list[Any]
     """Return the pixels [N, 3072] uint8 of a batch, and its lists by name."""
     rule = f"expected {where} to be a CIFAR batch (a dict of an array of bytes, and of lists)"
     try:
-        for instruction, argument, position in instructions(data):
+        for instruction, argument, position in pickletools.genops(data):
             if instruction.name not in ALLOWED:
                 raise ValueError(f"the instruction {instruction.name} at byte {position}")
             # The memo takes memory up to the number of a slot.

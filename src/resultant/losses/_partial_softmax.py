@@ -109,9 +109,9 @@ class PartialSoftmax:
 
     def over_processes(self) -> None:
         """Add the classes of all processes to those of this process."""
-        share = self._rescale(distributed.largest(self.top.clone()))
-        self.total = distributed.total(self.total * share)
-        self.gradient = distributed.total(self.gradient * share.unsqueeze(-1))
+        share = self._rescale(distributed.all_reduce_max(self.top.clone()))
+        self.total = distributed.all_reduce_sum(self.total * share)
+        self.gradient = distributed.all_reduce_sum(self.gradient * share.unsqueeze(-1))
 
     def log_sum(self) -> Tensor:
         """Return the log-sum-exp of the logits [V, Q]."""

@@ -20,7 +20,7 @@ def rank_sizes(n: int) -> list[int]:
     """
     if distributed.world_size() == 1:
         return [n]
-    sizes = [number ^ STEP for number in distributed.numbers(n | STEP)]
+    sizes = [number ^ STEP for number in distributed.all_gather_int(n | STEP)]
     if any(not 0 <= size < 1 << 32 for size in sizes):
         others = [rank for rank, size in enumerate(sizes) if not 0 <= size < 1 << 32]
         raise RuntimeError(

@@ -93,8 +93,8 @@ class _Step:
         self._absorb_batch(part, columns, offset)
         if bank.shard_classes:
             part.over_processes()
-            own_logit = distributed.total(own_logit)
-            own_gradient = distributed.total(own_gradient)
+            own_logit = distributed.all_reduce_sum(own_logit)
+            own_gradient = distributed.all_reduce_sum(own_gradient)
         above = part.log_sum() - own_logit
         entropies = torch.logaddexp(above, torch.zeros_like(above))
         gradient = above.sigmoid().unsqueeze(-1) * (part.mean_gradient() - own_gradient)

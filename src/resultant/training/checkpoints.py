@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from resultant._core import distributed, tensor_files
-from resultant._core.bounded_json import require_types
 from resultant._core.files import replacing
+from resultant._core.json_values import require_types
 from resultant._core.network_files import CHECKPOINT
 from resultant._core.validation import DivergedError
 from resultant.networks.stacked_resnet import StackedResNet32

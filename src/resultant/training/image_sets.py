@@ -231,7 +231,7 @@ class HeldOutAccuracy:
                 labels = self.labels[rows.to(self.device)]
                 correct = (logits[0].argmax(-1) == labels).double()
                 tally.index_add_(1, labels, torch.stack([correct, torch.ones_like(correct)]))
-        correct, number = distributed.total(tally).cpu()
+        correct, number = distributed.all_reduce_sum(tally).cpu()
         return [accuracies(correct, number, self.groups)]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from resultant._core import distributed, files
-from resultant._core.bounded_json import parse_json, require_types
+from resultant._core.json_values import parse_json, require_types
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState

@@ -83,7 +83,7 @@ def train(
             log.add(epoch, rows)
 
             seconds = earlier + report.seconds()
-            ends = any(distributed.numbers(int(termination.requested())))
+            ends = any(distributed.all_gather_int(int(termination.requested())))
             saved = checkpoint.save_if_due(epoch + 1, seconds, log, ends)
             report.after_epoch(epoch + 1, rows, saved)
             if ends and epoch + 1 < config.epochs:
@@ -118,7 +118,7 @@ def measure(stacks: Sequence[Stack], epoch: int) -> Rows:
 
 def _measure(stack: Stack) -> Rows:
     mean = stack.total / (stack.batches.steps * distributed.world_size())
-    losses = distributed.total(mean).tolist()
+    losses = distributed.all_reduce_sum(mean).tolist()
     states = [stack.proco.state(index).to("cpu") for index in range(len(stack.runs))]
     return [
         {"run": run, "loss": loss, "state": state}

@@ -8,8 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from resultant._core.bounded_json import parse_json, require_types
 from resultant._core.files import read_bytes, write_text
+from resultant._core.json_values import parse_json, require_types
 from resultant.training.config import WITHOUT_BETA, Run, TrainConfig
 
 # Settings that change the training by rounding only.
