@@ -47,14 +47,6 @@ def test_scores_are_the_naive_ones(realization: str, beta: float, family: str) -
     )
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("realization", REALIZATIONS[:-1])
-def test_beta_one_is_native(realization: str, family: str) -> None:
-    state = classes()
-    z = queries(state)
-    close(class_scores(z, state, TAU, realization, 1.0, family=family), class_scores(z, state, TAU))
-
-
 @pytest.mark.parametrize("beta", [0.0, 0.3, 1.05])
 def test_realizations_differ_by_intercept_and_remainder(beta: float) -> None:
     """eq:realization-differences and eq:three-realizations."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from class_samples import F64, unit
 from decisions.arcs import PAIR, check, classes, close, naive_roots, on_arc, two
 from resultant._core import chunks
-from resultant.classes.realization import Realization, class_scores, realize
+from resultant.classes.realization import class_scores, realize
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.boundaries import (
@@ -102,22 +102,6 @@ def test_slope_is_smallest_at_one() -> None:
         rule = realize(ClassState(unit(13, p), kappa, torch.ones(13)), Rule(0.05))
         slopes = rule.slope_at(rho)
         assert (slopes.diff(dim=0) <= 1e-13 * slopes[0]).all() and (slopes > 0).all()
-
-
-@pytest.mark.slow
-def test_few_locations_are_evaluated_where_scores_rise(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = []
-    at = Realization.at
-
-    def counted(self: Realization, rho: Tensor, which: Tensor | None = None) -> Tensor:
-        sizes.append(rho.shape)
-        return at(self, rho, which)
-
-    monkeypatch.setattr(Realization, "at", counted)
-    short_arc_roots(realize(classes(), Rule(TAU)))
-    assert sizes and max(s[0] for s in sizes) <= 2
-    short_arc_roots(realize(classes(), Rule(TAU)), exhaustive=True)
-    assert sum(s[0] == LOCATIONS for s in sizes) == 2
 
 
 @pytest.mark.parametrize("exhaustive", [False, True])

@@ -58,19 +58,23 @@ def gradient_coordinates(
         tensor([-0.0407,  0.0592,  0.1730], dtype=torch.float64)
     """
     _require(z, y, realization, validate_args)
-    parts = [
-        _coordinates(z[rows], y[rows], realization)
-        for rows in score_rows(z, len(realization.mu), realization)
-    ]
-    if not parts:
-        parts = [_coordinates(z, y, realization)]
-    prototype, radial = (torch.cat(a) for a in zip(*parts, strict=True))
+    prototype = z.new_empty(z.shape, dtype=realization.mu.dtype)
+    radial = prototype.new_empty(len(z))
+    # The slope over kappa has a limit at zero, which this kappa reaches.
+    kappa = realization.kappa.clamp_min(math.sqrt(torch.finfo(prototype.dtype).tiny))
+    exact = replace(realization, kappa=kappa, slope=None)
+    added = torch.zeros_like(kappa) if realization.slope is None else realization.slope
+    scale = 0.0 if realization.tau is None else 1 / (kappa * realization.tau)
+    for rows in score_rows(z, len(kappa), realization):
+        rho = cosines(z[rows], realization.mu)
+        weight, slope = _residual(realization.at(rho), y[rows]), exact.slope_at(rho)
+        prototype[rows] = (weight * (slope + added)) @ realization.mu
+        radial[rows] = (weight * slope * scale).sum(-1)
     x = z.to(prototype.dtype)
     ambient = prototype + radial.unsqueeze(-1) * x
     return GradientCoordinates(prototype, radial, ambient, _tangent(prototype, x))
 
 
-@torch.no_grad()
 def loss_gradient(
     z: Tensor, y: Tensor, realization: Realization, *, validate_args: bool | None = None
 ) -> Tensor:
@@ -93,14 +97,7 @@ def loss_gradient(
         >>> loss_gradient(torch.eye(3)[:1], torch.tensor([0]), realize(state, Rule(0.5)))
         tensor([[0.0000, 0.2566, 0.3367]], dtype=torch.float64)
     """
-    _require(z, y, realization, validate_args)
-    G = z.new_empty(z.shape, dtype=realization.mu.dtype)
-    for rows in score_rows(z, len(realization.mu), realization):
-        x = z[rows].to(G.dtype)
-        rho = cosines(x, realization.mu)
-        C = _residual(realization.at(rho), y[rows]) * realization.slope_at(rho)
-        G[rows] = _tangent(C @ realization.mu, x)
-    return G
+    return gradient_coordinates(z, y, realization, validate_args=validate_args).tangent
 
 
 class GradientDifference(NamedTuple):
@@ -246,19 +243,6 @@ def _residual(scores: Tensor, y: Tensor) -> Tensor:
     P = scores.softmax(-1)
     P.scatter_(-1, y.unsqueeze(-1), 0.0)
     return P.scatter_(-1, y.unsqueeze(-1), -P.sum(-1, keepdim=True))
-
-
-def _coordinates(z: Tensor, y: Tensor, realization: Realization) -> tuple[Tensor, Tensor]:
-    """Compute sum_c C_c mu_c [N, p] and sum_c (t / kappa_c) C_c [N]."""
-    rho = cosines(z, realization.mu)
-    weight = _residual(realization.at(rho), y)
-    prototype = (weight * realization.slope_at(rho)) @ realization.mu
-    if realization.tau is None:
-        return prototype, torch.zeros_like(prototype[:, 0])
-    # The slope over kappa has a limit at zero, which this kappa reaches.
-    kappa = realization.kappa.clamp_min(math.sqrt(torch.finfo(rho.dtype).tiny))
-    exact = Realization(realization.mu, kappa, realization.tau, None, None)
-    return prototype, (weight * exact.slope_at(rho) / (kappa * realization.tau)).sum(-1)
 
 
 def _tangent(G: Tensor, z: Tensor) -> Tensor:
