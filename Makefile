@@ -18,7 +18,7 @@ help:
 	@echo "make demo       analyze real features; the page is out/analyze/index.html"
 	@echo "make test       run all tests"
 	@echo "make test-fast  run the tests of the inner loop, in under a minute"
-	@echo "make torture    hostile files, crashes, failing machines, long runs; HOURS=8 for longer"
+	@echo "make torture    hostile files, killed commands, random numbers; MINUTES=60 for longer"
 	@echo "make lint       check style and types"
 	@echo "make format     format the code"
 	@echo "make bench      measure accuracy and speed, and update benchmarks/ and the README"
@@ -60,7 +60,7 @@ test-fast: install
 	$(PYTEST) -m 'not slow'
 
 torture: install
-	$(BIN)/python -m torture $(if $(HOURS),--hours $(HOURS))
+	$(BIN)/python -m torture $(if $(MINUTES),--minutes $(MINUTES))
 
 lint: install
 	$(BIN)/ruff check .

@@ -1,8 +1,7 @@
-"""Faults and hostile inputs for the commands: files, crashes, resources, numbers, long runs.
+"""Faults and hostile inputs: mutated files for every reader, killed commands, random numbers.
 
-``python -m torture --help`` lists the kinds; CONTRIBUTING.md describes them. Every failure is
-printed with the seed that repeats it, and hostile files are minimised and kept in ``torture/kept``,
-where the tests find them.
+``python -m torture --help`` lists the kinds. A failure is printed with the seed that repeats it; a
+file that broke a reader is kept in ``torture/kept``, where the tests read it again.
 """
 
 import sys

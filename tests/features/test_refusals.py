@@ -127,6 +127,8 @@ def test_strings_beyond_unicode(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_pipes_and_missing_files(kind: str, tmp_path: Path) -> None:
     refused(tmp_path / f"a{kind}", "no such file")
+    (tmp_path / f"link{kind}").symlink_to("nowhere")
+    refused(tmp_path / f"link{kind}", "no such file")
     os.mkfifo(tmp_path / f"a{kind}")
     refused(tmp_path / f"a{kind}", "got a pipe or a device")
 

@@ -1,102 +1,45 @@
-"""The short form of ``python -m torture``, in a process of its own, and its own instruments."""
+"""A few trials of each kind of ``python -m torture``, and all files that once broke a reader."""
 
 from __future__ import annotations
 
-import errno
-import os
-import signal
-from collections.abc import Callable
+import random
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from programs import run_program
-from torture.disk import Disk
-from torture.watched import Call, Kill, run, supported
-
-KINDS = ("files", "crashes", "resources", "numbers", "soak")
-
-pytestmark = pytest.mark.skipif(not supported(), reason="needs Linux on x86-64 or ARM64")
+from torture import files, numbers
 
 
 @pytest.mark.slow
-def test_short_form() -> None:
-    program = "import runpy; runpy.run_module('torture', run_name='__main__')"
-    report, _ = run_program(program, "--short", "--seed", "0")
-    without = [line.split(":")[0] for line in report.splitlines() if line.endswith("no failure")]
-    assert set(KINDS) <= set(without), report
+@pytest.mark.parametrize("reader", sorted({name for name, _ in files.kept()}))
+def test_files_that_broke_a_reader_are_read_or_refused(reader: str) -> None:
+    paths = [path for name, path in files.kept() if name == reader]
+    assert files.read(reader, paths) == [""] * len(paths)
 
 
-def work(folder: Path) -> Callable[[], int]:
-    """A function that writes a file, syncs it and renames it."""
-
-    def function() -> int:
-        with open(folder / "new", "w") as file:
-            file.write("content")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(folder / "new", folder / "final")
-        number = os.open(folder, os.O_RDONLY)
-        os.fsync(number)
-        return 3
-
-    return function
+@pytest.mark.slow
+@pytest.mark.parametrize("check", numbers.CHECKS, ids=lambda check: check.__name__)
+def test_numbers_find_no_failure(check: numbers.Check) -> None:
+    assert check(0) == ""
 
 
-def folders(tmp_path: Path) -> tuple[Path, Path]:
-    out, scratch = tmp_path / "out", tmp_path / "scratch"
-    out.mkdir()
-    scratch.mkdir()
-    return out, scratch
+def test_a_failing_reader_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The harness sees an error that no command would report."""
+    assert files.read("class names", [tmp_path / "absent.txt"]) == [""]
+    # A reader that is not known is an error of another kind.
+    (failure,) = files.read("no reader", [tmp_path / "absent.txt"])
+    assert "KeyError" in failure
 
 
-def test_every_file_operation_is_seen(tmp_path: Path) -> None:
-    out, scratch = folders(tmp_path)
-    calls: list[Call] = []
-    end = run(work(out), scratch, lambda call: calls.append(call) or 0)
-    assert end.status == 3 and not end.errors
-    names = [call.name.removesuffix("at") for call in calls]
-    assert names == ["open", "write", "fsync", "rename", "fsync"]
-    assert calls[3].paths == (str(out / "new"), str(out / "final"))
-
-
-def test_an_operation_fails_or_is_the_last(tmp_path: Path) -> None:
-    out, scratch = folders(tmp_path)
-    end = run(work(out), scratch, lambda call: errno.ENOSPC * (call.name == "write"))
-    assert end.traceback and "No space left on device" in end.errors
-
-    def kill(call: Call) -> int:
-        if call.name.startswith("rename"):
-            raise Kill
-        return 0
-
-    assert run(work(out), scratch, kill).status == -signal.SIGKILL
-    assert [path.name for path in out.iterdir()] == ["new"]
-
-
-@pytest.mark.parametrize(
-    ("last", "lost", "kept"),
-    [
-        ("write", {}, {"new": ""}),
-        ("rename", {}, {"new": "content"}),
-        ("", {"final": "content"}, {"final": "content"}),
-    ],
-)
-def test_power_failure_drops_what_is_not_synced(
-    tmp_path: Path, last: str, lost: dict[str, str], kept: dict[str, str]
-) -> None:
-    """Before the last operation names or contents are lost, after the sync of the folder none."""
-    out, scratch = folders(tmp_path)
-    disk = Disk(out)
-
-    def watch(call: Call) -> int:
-        if last and call.name.startswith(last):
-            raise Kill
-        return disk(call)
-
-    run(work(out), scratch, watch)
-    for names_survive, expected in ((False, lost), (True, kept)):
-        after = tmp_path / f"after-{names_survive}"
-        disk.survivors(after, names_survive=names_survive)
-        assert {path.name: path.read_text() for path in after.iterdir()} == expected
-    disk.close()
+def test_mutations_change_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("label,x0\n1,2\n")
+    assert files.change.__doc__
+    before = path.read_bytes()
+    changed = 0
+    for seed in islice(range(100), 20):
+        path.write_bytes(before)
+        files.change(path, random.Random(seed))
+        changed += not path.is_file() or path.read_bytes() != before
+    assert changed > 15

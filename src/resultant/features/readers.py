@@ -31,7 +31,9 @@ FEATURES = re.compile(
 
 def read_arrays(path: Path, names: Names) -> Contents:
     """Read the arrays of a file, a folder of shards or a pattern; see `FeatureStore.open`."""
-    found = [] if path.exists() else sorted(glob.glob(str(path)))
+    # A link that leads nowhere does not exist, and matches itself.
+    pattern = not path.exists() and glob.has_magic(str(path))
+    found = sorted(glob.glob(str(path))) if pattern else []
     if not path.exists() and not found:
         raise ValueError(f"expected {path} to exist, got no such file")
     if not path.is_dir() and not found:

@@ -1,0 +1,158 @@
+"""Commands that are killed, terminated, or find the disk full, at random moments.
+
+Property: the same command, given again, ends with status 0, leaves no temporary files, and its
+results are those of an undisturbed run. A terminated command and one without space end with a
+status and one line, without a traceback.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torture import ROOT
+from torture.readers import write_inputs
+
+SMALL = "--device cpu --dim 8 --batch-size 8 --learning-rate 0.02 --checkpoint-every 1"
+COMMANDS = {
+    "analyze": "analyze {inputs}/a.safetensors --out {out}/report",
+    "train": f"train cifar-controlled {SMALL} --imbalance 3 --stack 1 --epochs 3 --no-evaluate"
+    " --data {inputs} --out {out}/train",
+    "extract": "extract {inputs}/network.safetensors --data {inputs} --device cpu"
+    " --out {out}/features.safetensors",
+}
+PROGRAM = "import shallow; from resultant.cli.main import execute; execute()"
+# Times and versions: two runs of a command differ in them.
+TIMES = re.compile(r"seconds|time|date|created|versions|fit$|predict$|sha256")
+FAULTS = ("SIGKILL", "SIGTERM", "full disk")
+
+
+def trials(folder: Path, rng: random.Random) -> Iterator[tuple[str, str]]:
+    """Run each command undisturbed, then disturb commands at random and repeat them."""
+    inputs, out = folder / "inputs", folder / "out"
+    inputs.mkdir()
+    write_inputs(inputs)
+    expected, seconds = {}, {}
+    for name in COMMANDS:
+        out.mkdir()
+        begun = time.monotonic()
+        end = start(name, inputs, out).communicate()[1]
+        seconds[name], expected[name] = time.monotonic() - begun, results(out)
+        yield f"{name}, undisturbed", "" if expected[name] else f"no results: {end[-300:]}"
+        shutil.rmtree(out)
+    while True:
+        for name in COMMANDS:
+            for fault in FAULTS:
+                out.mkdir()
+                moment = rng.uniform(0.1, 1) * seconds[name]
+                failure = disturb(name, fault, moment, inputs, out, rng)
+                if not failure:
+                    again = start(name, inputs, out)
+                    errors = again.communicate()[1]
+                    left = [str(p) for p in out.rglob("*") if p.name.endswith(".tmp")]
+                    if again.returncode:
+                        failure = f"given again, status {again.returncode}: {errors[-300:]}"
+                    elif results(out) != expected[name]:
+                        failure = f"given again, other results: {differing(out, expected[name])}"
+                    elif left:
+                        failure = f"given again, leaves {left}"
+                yield f"{name}, {fault} after {moment:.1f} s", failure
+                shutil.rmtree(out)
+
+
+def start(name: str, inputs: Path, out: Path, space: int | None = None) -> subprocess.Popen[str]:
+    """Start a command, if asked with a limit on the size of a file that it writes."""
+    words = COMMANDS[name].format(inputs=inputs, out=out).split()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", "tests", "reproduction"])}
+    environment |= {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+
+    def limit() -> None:
+        if space is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (space, space))
+
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *words],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=limit,
+    )
+
+
+def disturb(
+    name: str, fault: str, moment: float, inputs: Path, out: Path, rng: random.Random
+) -> str:
+    """Run a command with a fault; return a failure, or an empty text."""
+    if fault == "full disk":
+        process = start(name, inputs, out, rng.choice((0, 1 << 10, 1 << 14, 1 << 17)))
+    else:
+        process = start(name, inputs, out)
+        try:
+            process.wait(moment)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.Signals[fault])
+    errors = process.communicate()[1]
+    if fault != "SIGKILL" and "Traceback" in errors:
+        return f"a traceback: {errors[-300:]}"
+    complaints = [line for line in errors.splitlines() if line.startswith("resultant: ")]
+    if fault == "full disk" and process.returncode and len(complaints) != 1:
+        return f"status {process.returncode} with {len(complaints)} lines: {errors[-300:]}"
+    return ""
+
+
+def results(out: Path) -> dict[str, str]:
+    """Return the content of every output as text, without times."""
+    files = (path for path in sorted(out.rglob("*")) if path.is_file())
+    return {str(p.relative_to(out)): content(p) for p in files if not p.name.startswith(".")}
+
+
+def differing(out: Path, expected: dict[str, str]) -> list[str]:
+    found = results(out)
+    return [p for p in sorted({*found, *expected}) if found.get(p) != expected.get(p)]
+
+
+def content(path: Path) -> str:
+    if path.suffix in (".json", ".jsonl"):
+        lines = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+        return json.dumps([timeless(json.loads(line)) for line in lines])
+    if path.suffix == ".safetensors":
+        return tensors(path)
+    if path.suffix == ".csv":
+        rows = list(csv.reader(path.read_text().splitlines()))
+        stay = [i for i, name in enumerate(rows[0]) if not TIMES.search(name)]
+        return json.dumps([[row[i] for i in stay if i < len(row)] for row in rows])
+    # A page holds the date.
+    return "" if path.suffix == ".html" else hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def tensors(path: Path) -> str:
+    """Return the metadata and the digest of the arrays of a file of safetensors."""
+    from safetensors import safe_open
+
+    digest = hashlib.sha256()
+    with safe_open(path, "np") as file:
+        about = {k: json.loads(v) if v[:1] == "{" else v for k, v in file.metadata().items()}
+        for name in sorted(file.keys()):
+            digest.update(name.encode() + file.get_tensor(name).tobytes())
+    return json.dumps(timeless(about), sort_keys=True) + digest.hexdigest()
+
+
+def timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: timeless(v) for k, v in value.items() if not TIMES.search(k)}
+    return [timeless(v) for v in value] if isinstance(value, list) else value
