@@ -50,7 +50,8 @@ def gradient_increments(
     Returns:
         ``increment_error``: :math:`100\|\Delta G-\Delta G^0\|/\|\Delta G\|` by strength.
         ``mean_increment_error``: the mean over queries of the same ratio for one query, our reading
-        of the paper's "mean relative error".
+        of the paper's "mean relative error". Both again ``_without_intercept``: by linear scores
+        without :math:`q_c(0)`.
         ``increment_plane``: the ``share`` of squared lengths within the plane, and by strength the
         points ``exact`` and ``leading`` in its principal axes, with x >= 0 for the exact increased
         increment and y >= 0 for the exact reduced one.
@@ -61,11 +62,12 @@ def gradient_increments(
 
     def gradients(*policy: Any) -> Tensor:
         rule = realize(state, Rule(tau, *policy, family="power", offset=offset))
-        return torch.stack([loss_gradient(z, y, r) for r in (rule, rule.linear())])
+        scores = (rule, rule.linear(), rule.linear(intercept=False))
+        return torch.stack([loss_gradient(z, y, r) for r in scores])
 
     native = gradients("native")
     changes = {name: gradients("temperature", beta) - native for name, beta in POWERS.items()}
-    stacked = torch.stack([change.flatten(1) for change in changes.values()]).flatten(0, 1)
+    stacked = torch.stack([change[:2].flatten(1) for change in changes.values()]).flatten(0, 1)
     # The products of the four vectors suffice; n p is large.
     size, axes = torch.linalg.eigh(stacked @ stacked.T)
     size, axes = size.flip(0).clamp_min(0), axes.flip(1)
@@ -74,8 +76,14 @@ def gradient_increments(
     signs = [points[names.index("increased"), 0, 0], points[names.index("reduced"), 0, 1]]
     points = points * torch.where(torch.stack(signs) < 0, -1.0, 1.0)
     return {
-        "increment_error": {n: stacked_relative_error(*change) for n, change in changes.items()},
-        "mean_increment_error": {n: mean_relative_error(*change) for n, change in changes.items()},
+        **{
+            f"{kind}{end}": {n: error(change[0], change[k]) for n, change in changes.items()}
+            for k, end in ((1, ""), (2, "_without_intercept"))
+            for kind, error in (
+                ("increment_error", stacked_relative_error),
+                ("mean_increment_error", mean_relative_error),
+            )
+        },
         "increment_plane": {
             "share": float(size[:2].sum() / size.sum()),
             **{

@@ -42,8 +42,12 @@ TRAJECTORY = (
     "intercept_drift",
     "gradient_error",
     "mean_gradient_error",
+    "gradient_error_without_intercept",
+    "mean_gradient_error_without_intercept",
     "increment_error",
     "mean_increment_error",
+    "increment_error_without_intercept",
+    "mean_increment_error_without_intercept",
     "increment_plane",
 )
 

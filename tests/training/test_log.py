@@ -39,7 +39,7 @@ def intercept(kappa: np.ndarray, tau: np.ndarray | float, p: int) -> np.ndarray:
 
 
 def leading_gradient_error(
-    z: Tensor, y: Tensor, mu: np.ndarray, kappa: np.ndarray, prior: np.ndarray
+    z: Tensor, y: Tensor, mu: np.ndarray, kappa: np.ndarray, prior: np.ndarray, at_zero: bool
 ) -> float:
     """Error of the leading gradients of native scores, on the tangent space, in percent."""
     x, p, tau = z.numpy(), z.shape[1], 0.1
@@ -50,7 +50,8 @@ def leading_gradient_error(
     slope = ive(p / 2, tilted) / ive(nu, tilted) * kappa / (tau * tilted)
     gain = np.broadcast_to(ive(p / 2, kappa) / ive(nu, kappa) / tau, rho.shape)
     gradients = []
-    for q, dq in ((value, slope), (intercept(kappa, tau, p) + gain * rho, gain)):
+    linear = gain * rho + (intercept(kappa, tau, p) if at_zero else 0.0)
+    for q, dq in ((value, slope), (linear, gain)):
         share = np.exp(q + prior)
         residual = share / share.sum(1, keepdims=True) - np.eye(len(mu))[y.numpy()]
         G = (residual * dq) @ mu
@@ -105,8 +106,9 @@ def test_metrics_against_scipy(tmp_path: Path) -> None:
             assert isinstance(stack.network, StackedResNet32)
             z = outputs(stack.network, images, torch.float32).projection[index].double()
             prior = np.log(np.bincount(y) / 14)
-            error = leading_gradient_error(z, y, mean / R[:, None], kappa, prior)
-            assert row["gradient_error"] == pytest.approx(error, rel=1e-5)
+            for name, at_zero in (("", True), ("_without_intercept", False)):
+                error = leading_gradient_error(z, y, mean / R[:, None], kappa, prior, at_zero)
+                assert row[f"gradient_error{name}"] == pytest.approx(error, rel=1e-5)
 
 
 def test_target_gain_without_temperature(tmp_path: Path) -> None:

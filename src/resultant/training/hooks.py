@@ -56,6 +56,7 @@ class GradientErrors:
     """Compare leading with exact gradients (sec:historical-gradient) after some epochs.
 
     The queries are evenly chosen training images; state and realization are those of each run.
+    Errors are those of `Realization.linear`, with and without the intercept.
 
     Attributes:
         images: Training images [n, 3, H, W] uint8.
@@ -89,9 +90,11 @@ class GradientErrors:
                 values = next(remaining)
                 values |= more[index]
                 scores = realize(values["state"], run.rule(stack.config, offsets[index]))
-                exact, leading = (loss_gradient(z[index], y, s) for s in (scores, scores.linear()))
-                values["gradient_error"] = stacked_relative_error(exact, leading)
-                values["mean_gradient_error"] = mean_relative_error(exact, leading)
+                exact = loss_gradient(z[index], y, scores)
+                for end, intercept in (("", True), ("_without_intercept", False)):
+                    leading = loss_gradient(z[index], y, scores.linear(intercept))
+                    values[f"gradient_error{end}"] = stacked_relative_error(exact, leading)
+                    values[f"mean_gradient_error{end}"] = mean_relative_error(exact, leading)
 
 
 class ProgressReport:
