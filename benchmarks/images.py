@@ -10,7 +10,6 @@ import argparse
 import io
 import json
 import os
-import pickle
 import shutil
 import tempfile
 import time
@@ -18,7 +17,6 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +25,11 @@ import torch
 
 from benchmarks import parser, today
 from resultant._core.files import write_text
-from resultant.images.files import FileImages, file_facts
+from resultant.images.files import FileImages, file_status
 from resultant.images.parquet import read_parquet
 from resultant.images.photo_views import classification_view, contrastive_view
-from resultant.images.source import ImageSource
-from resultant.images.store import ImageStore, cores, open_store
+from resultant.images.source import ImageSource, cores
+from resultant.images.store import ImageStore, open_store
 from resultant.training import streams
 from resultant.training.config import Run, preset
 from resultant.training.photo_batches import PhotoBatches
@@ -84,20 +82,21 @@ def write_photograph(path: str) -> int:
     return len(data)
 
 
-def write_photographs(folder: Path, number: int) -> FileImages:
+def write_photographs(folder: Path, number: int) -> ImageSource:
     folder.mkdir(parents=True)
     paths = [str(folder / f"{i}.jpg") for i in range(number)]
     with ProcessPoolExecutor(cores()) as pool:
         sizes = list(pool.map(write_photograph, paths, chunksize=16))
     print(f"{number} JPEG files of {np.mean(sizes) / 1e3:.0f} kB", flush=True)
     labels = np.arange(number) % CLASSES
-    return FileImages(paths, labels, tuple(map(str, range(CLASSES))), file_facts(paths))
+    images = FileImages(paths, file_status(paths))
+    return ImageSource(images, labels, tuple(map(str, range(CLASSES))))
 
 
 def tiny_images(folder: Path) -> ImageSource:
     raw = read_parquet([folder / "train.parquet"])
     labels = np.unique(raw.labels, return_inverse=True)[1]
-    return raw.build(labels, tuple(map(str, range(labels.max() + 1))))
+    return ImageSource(raw.images, labels, tuple(map(str, range(labels.max() + 1))))
 
 
 def build(case: Case, source: ImageSource, store: ImageStore, seed: int = 0) -> Stack:
@@ -105,8 +104,8 @@ def build(case: Case, source: ImageSource, store: ImageStore, seed: int = 0) -> 
     config = preset("imagenet-lt", size=case.size, batch_size=case.batch)
     weak = [classification_view(case.size)] * (case.views - 2)
     batches = PhotoBatches(
-        *(store, labels, [contrastive_view(case.size)] * 2 + weak, seed, case.batch, CHANNELS),
-        *(torch.bfloat16, DEVICE),
+        *(source, lambda: store, [contrastive_view(case.size)] * 2 + weak, seed, case.batch),
+        *(CHANNELS, torch.bfloat16, DEVICE),
         note=print,
     )
     return Stack(config, (Run(seed=seed),), batches, torch.bincount(labels), DEVICE)
@@ -156,11 +155,11 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def measure(case: Case, source: ImageSource, folder: Path) -> dict[str, Any]:
-    """Measure a case: decoding alone, the resident step, the first epoch, and later epochs."""
-    short_side = case.size * 256 // 224
+    """Measure a case: decoding, the resident step, and epochs after decoding."""
     views = case.batch * case.views
-    open_here = partial(open_store, short_side=short_side, device=DEVICE)
-    store = open_here(source, folder / "store", note=print)
+    began = time.perf_counter()
+    store = open_store(source, folder / "store", case.size * 256 // 224, note=print)
+    decoding = time.perf_counter() - began
     stack = build(case, source, store)
     began = time.perf_counter()
     streams.capture([stack], 0)
@@ -170,18 +169,10 @@ def measure(case: Case, source: ImageSource, folder: Path) -> dict[str, Any]:
     network = torch.cuda.memory_reserved() - views_bytes
     steps = stack.batches.steps
     still = resident(stack, min(steps, 30))
-    began = time.perf_counter()
-    # A copy has read nothing yet.
-    alone = open_here(pickle.loads(pickle.dumps(source)), folder / "alone")
-    opening = time.perf_counter() - began
-    alone.fill()
-    decoding = time.perf_counter() - began
-    shutil.rmtree(folder / "alone")
     first, *later = train_epochs([stack], 0, 1 + EPOCHS)
     still = min(still, resident(stack, min(steps, 30)))
-    first, step = first + opening, sum(later) / len(later) / steps
+    step = sum(later) / len(later) / steps
     beside = torch.cuda.memory_reserved() - network - store.bytes
-    allowed = max(decoding, steps * still)
     result = {
         "case": case.name,
         "size": case.size,
@@ -193,8 +184,8 @@ def measure(case: Case, source: ImageSource, folder: Path) -> dict[str, Any]:
         "views_per_second": round(views / step),
         "ratio": round(still / step, 3),
         "decoding_images_per_second": round(len(source) / decoding),
+        "decoding_seconds": round(decoding, 2),
         "first_epoch_seconds": round(first, 2),
-        "first_epoch_ratio": round(allowed / first, 3),
         "network_gb": round(network / 1e9, 2),
         "beside_gb": round(beside / 1e9, 2),
         "epoch_seconds": [round(a, 3) for a in later],
@@ -206,7 +197,7 @@ def measure(case: Case, source: ImageSource, folder: Path) -> dict[str, Any]:
 
 def side_by_side(case: Case, source: ImageSource, folder: Path) -> dict[str, Any]:
     """Measure an epoch of two runs at once, and of one after the other."""
-    store = open_store(source, folder, case.size * 256 // 224, device=DEVICE)
+    store = open_store(source, folder, case.size * 256 // 224)
     stacks = [build(case, source, store, seed) for seed in range(2)]
     streams.capture(stacks, 0)
     both = min(train_epochs(stacks, 0, 3)[1:])

@@ -10,11 +10,11 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from resultant.images.photo_views import COLUMNS, OPERATIONS, STEPS, blur_radius
+from resultant.images.photo_views import COLUMNS, CUBIC, OPERATIONS, STEPS
 
 BILINEAR, BICUBIC = Image.Resampling.BILINEAR, Image.Resampling.BICUBIC
 Picture = Image.Image
-FILL = (120.0, 111.0, 102.0)
+FILL = (120, 111, 102)
 
 
 def photographs(n: int, low: int = 20, high: int = 70) -> tuple[Tensor, Tensor, Tensor]:
@@ -41,11 +41,6 @@ def picture(pixels: Tensor, offset: int, size: list[int]) -> Picture:
     return Image.fromarray(pixels[offset : offset + 3 * h * w].view(h, w, 3).numpy())
 
 
-def resized(p: Picture, size: tuple[int, int]) -> Picture:
-    """Resize rows, then columns; Pillow 13 takes the other order for some sizes."""
-    return p.resize((size[0], p.height), BILINEAR).resize(size, BILINEAR)
-
-
 def reference(p: Picture, row: list[float], size: int, fill: tuple[float, ...] = FILL) -> Picture:
     """Compute the view of a picture from a row of parameters."""
     # Not at the top: kernels are interpreted in a process without torchvision.
@@ -56,7 +51,7 @@ def reference(p: Picture, row: list[float], size: int, fill: tuple[float, ...] =
     of = dict(zip(COLUMNS, row, strict=True))
     top, left, height, width = (int(of[k]) for k in ("top", "left", "height", "width"))
     p = p.crop((left, top, left + width, top + height))
-    p = resized(p, (int(of["columns"]), int(of["rows"])))
+    p = p.resize((int(of["columns"]), int(of["rows"])), BILINEAR)
     down, across = int(of["down"]), int(of["across"])
     p = p.crop((across, down, across + size, down + size))
     p = tv.hflip(p) if of["flip"] else p
@@ -67,7 +62,6 @@ def reference(p: Picture, row: list[float], size: int, fill: tuple[float, ...] =
         "saturation": tv.adjust_saturation,
         "hue": tv.adjust_hue,
         "grey": lambda p, v: tv.rgb_to_grayscale(p, 3),
-        "blur": lambda p, v: tv.gaussian_blur(p, [2 * blur_radius(size) + 1] * 2, [v, v]),
         "sharpness": timm.sharpness,
         "autocontrast": lambda p, v: timm.auto_contrast(p),
         "equalize": lambda p, v: timm.equalize(p),
@@ -83,7 +77,7 @@ def reference(p: Picture, row: list[float], size: int, fill: tuple[float, ...] =
     }
     for k in range(STEPS):
         if of[f"code{k}"]:
-            warp["resample"] = BICUBIC if of[f"cubic{k}"] else BILINEAR
+            warp["resample"] = BICUBIC if of[f"filter{k}"] == CUBIC else BILINEAR
             p = named[OPERATIONS[int(of[f"code{k}"])]](p, of[f"value{k}"])
     return p
 
@@ -91,7 +85,7 @@ def reference(p: Picture, row: list[float], size: int, fill: tuple[float, ...] =
 def references(
     pixels: Tensor, offsets: Tensor, sizes: Tensor, parameters: Tensor, size: int
 ) -> Tensor:
-    """Return the views of all pictures as float32 levels [n, 3, size, size]."""
+    """Return the views of all pictures, uint8 [n, 3, size, size]."""
     rows = zip(offsets.tolist(), sizes.tolist(), parameters.tolist(), strict=True)
     views = [reference(picture(pixels, o, s), row, size) for o, s, row in rows]
-    return torch.stack([torch.from_numpy(np.array(p)).permute(2, 0, 1) for p in views]).float()
+    return torch.stack([torch.from_numpy(np.array(p)).permute(2, 0, 1) for p in views])

@@ -47,28 +47,7 @@ def pictures(images: Tensor) -> list[Picture]:
 
 
 def levels(pictures: list[Picture]) -> Tensor:
-    return torch.stack([torch.from_numpy(np.array(p)).permute(2, 0, 1) for p in pictures]).float()
-
-
-def apart(a: np.ndarray, b: np.ndarray, factor: float) -> np.ndarray:
-    """Blend as Pillow on x86: product and sum rounded separately, then truncated."""
-    first = a.astype(np.float32)
-    return cut((b - first) * np.float32(factor) + first)
-
-
-def fused(a: np.ndarray, b: np.ndarray, factor: float) -> np.ndarray:
-    """Blend as Pillow on machines that fuse product and sum: rounded once, then truncated."""
-    first = a.astype(np.float64)
-    return cut(((b - first) * float(np.float32(factor)) + first).astype(np.float32))
-
-
-def cut(a: np.ndarray) -> np.ndarray:
-    return a.clip(0, 255).astype(np.uint8)
-
-
-def blend(first: Picture, second: Picture, factor: float) -> Picture:
-    """Compute Image.blend by `apart`, on all machines."""
-    return Image.fromarray(apart(np.array(first), np.array(second), factor))
+    return torch.stack([torch.from_numpy(np.array(p)).permute(2, 0, 1) for p in pictures])
 
 
 def affine(entries: Callable[[float], tuple[float, ...]], **options: Any) -> Callable[..., Picture]:

@@ -15,14 +15,14 @@ from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
 from images.pictures import GREY, SIZE, Picture, affine, levels, pictures, sample, seeded, tv
 from resultant.images.augment import (
     NAMES,
-    OPERATIONS,
     POLICY,
     ClassificationView,
     ContrastiveView,
     View,
+    erase,
     magnitude,
-    normalize,
 )
+from resultant.images.drawing import normalize
 
 BICUBIC = Image.Resampling.BICUBIC
 VIEWS = (ContrastiveView(), ClassificationView())
@@ -82,19 +82,19 @@ def recipe_magnitude(name: str, level: int, sign: int) -> float:
 STEPS = sorted({(name, level) for pair in POLICY for name, _, level in pair})
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("blended_apart")
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(("name", "level"), STEPS)
 def test_policy_step_equals_the_recipe(name: str, level: int, sign: int) -> None:
     """The magnitudes of the recipe are float64, ours float32: a shear by a fraction of 30 that
     reaches an integer level may be truncated to the level below."""
-    images = sample()
-    m = torch.full((len(images),), magnitude(name, level, sign, SIZE))
-    ours = OPERATIONS[name](images.float(), m)
+    view, images = ClassificationView(padding=0, cutout=0), sample()
+    parameters = torch.zeros(len(images), len(view.columns))
+    parameters[:, 3], parameters[:, 5] = NAMES.index(name), -1
+    parameters[:, 4] = magnitude(name, level, sign, SIZE)
     expected = [RECIPE[name](p, recipe_magnitude(name, level, sign)) for p in pictures(images)]
     most = 1 if name == "shear_y" else 0
-    torch.testing.assert_close(ours, levels(expected), atol=most, rtol=0)
+    difference = view(images, parameters).int() - levels(expected).int()
+    assert difference.abs().max() <= most
 
 
 def test_magnitudes_equal_torchvision_except_solarize_and_rotate() -> None:
@@ -137,11 +137,9 @@ def test_contrastive_view(view: ContrastiveView) -> None:
     rows = rows_of(view, parameters)
     expected = [contrastive(p, row, view) for p, row in zip(pictures(images), rows, strict=True)]
     out = view(images, parameters)
-    assert out.dtype == torch.float32
-    torch.testing.assert_close(out, levels(expected), atol=0, rtol=0)
+    assert torch.equal(out, levels(expected))
 
 
-@pytest.mark.usefixtures("blended_apart")
 def test_classification_view() -> None:
     view = ClassificationView()
     images = sample(600)
@@ -163,18 +161,7 @@ def test_classification_view() -> None:
         a[max(0, i - 8) : i + 8, max(0, j - 8) : j + 8] = 0
         expected.append(Image.fromarray(a))
     out = view(images, parameters)
-    assert out.dtype == torch.float32
-    torch.testing.assert_close(out, levels(expected), atol=0, rtol=0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("level", [0, 1, 128, 255])
-def test_image_of_one_level_stays_within_levels(view: View, level: int) -> None:
-    images = torch.full((300, 3, SIZE, SIZE), level, dtype=torch.uint8)
-    out = view(images, view.draw(300, seeded()))
-    assert out.isfinite().all()
-    assert ((out >= 0) & (out <= 255) & (out == out.floor())).all()
+    assert torch.equal(out, levels(expected))
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -234,54 +221,12 @@ def test_bad_images_and_parameters(view: View) -> None:
         view(images[:19], parameters)
     with pytest.raises(ValueError, match=r"got torch.float64"):
         view(images, parameters.double())
-    with pytest.raises(
-        ValueError, match=r"expected parameters on (the CPU|cpu, as the images), got"
-    ):
+    with pytest.raises(ValueError, match="expected parameters on the CPU, got them on meta"):
         view(images, parameters.to("meta"))
 
 
-@pytest.mark.slow
-def test_contrastive_view_is_one_graph() -> None:
-    view = ContrastiveView()
-    images, parameters = sample(30), view.draw(30, seeded(1))
-    compiled = torch.compile(lambda x, p: normalize(view(x, p)), backend="eager", fullgraph=True)
-    assert torch.equal(compiled(images, parameters), normalize(view(images, parameters)))
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("view", VIEWS)
-def test_cuda_equals_cpu(view: View) -> None:
-    images = sample(2000)
-    parameters = view.draw(len(images), seeded(15))
-    drawn = parameters.cuda() if isinstance(view, ContrastiveView) else parameters
-    on_device = images.cuda()
-    view(on_device, drawn)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        out = view(on_device, drawn)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    torch.testing.assert_close(out.cpu(), view(images, parameters), atol=0, rtol=0)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("compiled", [False, True])
-def test_contrastive_view_in_a_cuda_graph(compiled: bool) -> None:
-    view = ContrastiveView()
-    images = sample(512)
-    draws = [view.draw(512, seeded(k)) for k in range(3)]
-    call = torch.compile(view, fullgraph=True) if compiled else view
-    on_device, drawn = images.cuda(), draws[0].cuda()
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            call(on_device, drawn)
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        out = call(on_device, drawn)
-    for parameters in draws[1:]:
-        drawn.copy_(parameters)
-        graph.replay()
-        torch.testing.assert_close(out.cpu(), view(images, parameters), atol=0, rtol=0)
+@pytest.mark.parametrize("length", [0, 1, 15, 16])
+def test_square_has_its_side(length: int) -> None:
+    centre = torch.tensor([16.0])
+    black = erase(torch.ones(1, 3, SIZE, SIZE), centre, centre, length) == 0
+    assert black[0, 0].any(0).sum() == black[0, 0].any(1).sum() == length

@@ -20,7 +20,6 @@ import torch
 from PIL import Image
 
 from resultant.images import cifar
-from resultant.images._unpickle import read_batch
 from resultant.images.cifar import KINDS, load_cifar
 from resultant.images.longtail import long_tail_indices
 
@@ -123,9 +122,6 @@ def test_python_batches(name: str, writer: str, tmp_path: Path) -> None:
     put(tmp_path / KINDS[name].folders[""], files)
     same(load_cifar(name, tmp_path), parts)
     same(load_cifar(name, tmp_path / KINDS[name].folders[""]), parts)
-    # The reader agrees with pickle.
-    data = files[KINDS[name].test]
-    assert (pickle.loads(data, encoding="bytes")[b"data"] == read_batch(data, "here")[0]).all()
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -148,13 +144,7 @@ def test_archives_are_read_in_memory(name: str, binary: bool, tmp_path: Path) ->
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["in", "mine.tar.gz"]
 
 
-def test_archives_and_pipes_that_take_all_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("resultant._core.chunks.decoded_limit", lambda stored: 100_000)
-    files = python_files("cifar10", tiny("cifar10"), python2) | {"test_batch": bytes(200_000)}
-    with pytest.raises(ValueError, match=r"content that decodes to \d+,\d+ bytes or more"):
-        load_cifar("cifar10", tar(tmp_path / "mine.tar.gz", files))
+def test_a_pipe_is_no_image(tmp_path: Path) -> None:
     for name in KINDS["cifar10"].classes:
         (tmp_path / "train" / name).mkdir(parents=True)
     os.mkfifo(tmp_path / "train" / "cat" / "0.png")
@@ -264,52 +254,32 @@ def test_a_hostile_batch_runs_nothing(protocol: int, call: Any, tmp_path: Path) 
     pixels = np.zeros((2, 3072), np.uint8)
     data = pickle.dumps({b"data": pixels, b"labels": [0, 1], b"x": hostile}, protocol)
     put(tmp_path / "cifar-10-batches-py", forms(data))
-    with pytest.raises(ValueError, match=r"data_batch_1 to be a CIFAR batch.*got: the (name|inst)"):
+    with pytest.raises(ValueError, match=r"data_batch_1 to be a CIFAR batch.*got: the name"):
         load_cifar("cifar10", tmp_path)
     assert not proof.exists()
-
-
-DTYPE = b"cnumpy\ndtype\n(U\x02u1K\x00K\x01tR"
-NP = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "pickle exhausted"),
+        (b"", "got: "),
         (b"garbage", "got: "),
         (python2({"labels": [0]})[:-4], "got: "),
-        (b"]r\xff\xff\xff\xff.", "slot 4294967295 of the memo"),
-        (b"]p4294967295\n.", "slot 4294967295 of the memo"),
-        (b"Ppersistent\n.", "the instruction PERSID"),
-        (b"(ios\nsystem\n.", "the instruction INST"),
-        (b"\x80\x02\x82\x01.", "the instruction EXT1"),
-        (b"cnumpy\ndtype\n(U\x01OK\x00K\x01tR.", "an array of dtype b'O'"),
-        (NP + b"(K\x01(J\xff\xff\xff\x7ft" + b"NN\x89U\x00tb.", "got: "),
-        (NP + b"(K\x01(K\x02tN\x89U\x00tb.", "an array that is not of bytes"),
-        (NP + b"(K\x01(K\x02t" + DTYPE + b"\x89U\x00tb.", r"0 bytes for an array \(2,\)"),
-        (b"c_codecs\nencode\n(X\x01\x00\x00\x00aU\x05utf-8tR.", "another encoding than latin1"),
-        (b"c_codecs\nencode\n(N}U\x07__new__Nstb.", "got: "),
-        (b"cnumpy\ndtype\n}b.", "got: "),
-        (b"cnumpy.core.multiarray\n_reconstruct\n}U\x05valueK\x01sb.", "got: "),
-        (b"(" * 100_000 + b"t" * 100_000 + b".", "got tuple"),
-        (b"].", "got list"),
-        (python2({"labels": [0]}), "got no array"),
-        (python2({"data": np.zeros((2, 5), np.uint8)}), r"got \(2, 5\)"),
-        (pickle.dumps({"data": np.zeros((2, 3072))}, 2), "got: an array of dtype"),
+        (b"Ppersistent\n.", "got: "),
+        (b"(ios\nsystem\n.", "the name os.system"),
+        (b"\x80\x02\x82\x01.", "got: "),
+        (b"(" * 100_000 + b"t" * 100_000 + b".", "got other data"),
+        (b"].", "got other data"),
+        (python2({"labels": [0]}), "got other data"),
+        (python2({"data": np.zeros((2, 5), np.uint8)}), r"got data \[2, 5\]"),
+        (pickle.dumps({"data": np.zeros((2, 3072))}, 2), "got other data"),
+        (pickle.dumps({"data": np.zeros((2, 3072), np.uint8), "labels": "ab"}), "other labels"),
     ],
 )
-def test_broken_batches(data: bytes, message: str) -> None:
-    with pytest.raises(ValueError, match=f"expected here to be a CIFAR batch.*{message}"):
-        read_batch(data, "here")
-    # The stand-ins are unchanged.
-    assert (read_batch(python2({"data": np.ones((1, 3072), np.uint8)}), "")[0] == 1).all()
-
-
-def test_arrays_stored_by_column() -> None:
-    pixels = np.arange(2 * 3072).reshape(2, 3072).astype(np.uint8)
-    data = pickle.dumps({"data": np.asfortranarray(pixels)}, 2)
-    assert (read_batch(data, "here")[0] == pixels).all()
+def test_broken_batches(data: bytes, message: str, tmp_path: Path) -> None:
+    put(tmp_path, forms(data))
+    with pytest.raises(ValueError, match=f"data_batch_1 to be a CIFAR batch.*{message}"):
+        load_cifar("cifar10", tmp_path)
 
 
 def test_cifar_errors_name_the_file(tmp_path: Path) -> None:
@@ -329,7 +299,7 @@ def test_cifar_errors_name_the_file(tmp_path: Path) -> None:
         load_cifar("cifar10", folder)
     pixels = np.zeros((2, 3072), np.uint8)
     put(folder, {"data_batch_4": python2({"data": pixels, "labels": [1]})})
-    with pytest.raises(ValueError, match="data_batch_4 to hold labels, 2 integers, got 1"):
+    with pytest.raises(ValueError, match=r"data_batch_4 to be .* got 2 images and 1 labels"):
         load_cifar("cifar10", folder)
     put(folder, {"data_batch_4": python2({"data": pixels, "labels": [1, 10]})})
     with pytest.raises(ValueError, match=r"labels of the train images .* in \[0, 10\), got 10 at"):

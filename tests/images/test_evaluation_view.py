@@ -1,65 +1,67 @@
-"""Resizing and cropping as torchvision does with Pillow, without torchvision."""
+"""Views for evaluation: the transforms of timm, of every crop mode."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from PIL import Image
 
 from images.photos import photo, write_folder
-from programs import run_program
+from resultant._core.vision import vision_module
 from resultant.images.decode import ImageError
 from resultant.images.evaluation_view import EvaluationView, evaluation_batches
 from resultant.images.opening import open_images
+from resultant.networks.timm_encoder import model_settings
 
 
-@pytest.mark.parametrize("size", [(41, 30), (30, 41), (24, 24), (300, 25), (17, 90)])
-@pytest.mark.parametrize(
-    ("interpolation", "short"), [("bilinear", 27), ("bicubic", 24), ("nearest", 25)]
-)
-def test_equals_torchvision(size: tuple[int, int], interpolation: str, short: int) -> None:
+def models() -> list[str]:
+    """Return the smallest pretrained model of timm for every crop mode and filter."""
+    timm: Any = vision_module("timm")
+    kinds: dict[tuple[str, str], tuple[int, str]] = {}
+    for name in timm.list_models(pretrained=True):
+        about = timm.get_pretrained_cfg(name)
+        kind, model = (about.crop_mode, about.interpolation), (about.input_size[-1], name)
+        kinds[kind] = min(model, kinds.get(kind, model))
+    assert {mode for mode, _ in kinds} >= {"center", "squash"}
+    return [name for _, name in kinds.values()]
+
+
+def test_equals_the_transform_of_timm() -> None:
+    data: Any = vision_module("timm.data")
+    for name in models():
+        about = vision_module("timm").get_pretrained_cfg(name).to_dict()
+        transform = data.create_transform(**data.resolve_data_config(pretrained_cfg=about))
+        settings = model_settings(name)
+        mean, std = (torch.tensor(a)[:, None, None] for a in (settings.mean, settings.std))
+        for size in ((410, 300), (300, 411), (70, 50)):
+            levels = settings.view(settings.size)(photo(3, size)).float() / 255
+            expected = transform(photo(3, size))
+            torch.testing.assert_close((levels - mean) / std, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [(41, 30), (24, 24), (300, 25), (17, 90)])
+def test_recipe_is_that_of_torchvision(size: tuple[int, int]) -> None:
     from torchvision.transforms.v2 import CenterCrop, Compose, PILToTensor, Resize
 
-    image = photo(3, size)
-    mode = Image.Resampling[interpolation.upper()]
-    expected = Compose([Resize(short, mode), CenterCrop(24), PILToTensor()])(image)
-    assert torch.equal(EvaluationView(24, short, interpolation)(image), expected)
+    image, view = photo(3, size), EvaluationView(24)
+    expected = Compose([Resize(24 * 256 // 224), CenterCrop(24), PILToTensor()])(image)
+    assert torch.equal(view(image), expected) and view.short_side == 27
+    # The size of the decoded images of a training.
+    assert all(EvaluationView(s).short_side == s * 256 // 224 for s in range(1, 600))
 
 
-@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [0, 1])
 def test_batches_in_order_and_errors_in_one_line(tmp_path: Path, workers: int) -> None:
     write_folder(tmp_path, {"a": 6, "b": 2})
-    source, view = open_images(tmp_path, held_out=0.1).train, EvaluationView(8, 8)
+    source, view = open_images(tmp_path).train, EvaluationView(8)
     batches = list(evaluation_batches(source, view, 4, workers))
-    expected = torch.stack([view(source.read(i)) for i in range(6)])
+    expected = torch.stack([view(source.read(i)) for i in range(7)])
     assert torch.equal(torch.cat(batches), expected) and len(batches) == 2
-    broken = Path(source.name(4))
+    broken = Path(source.name(6))
     broken.write_bytes(b"text")
     rest = evaluation_batches(source, view, 4, workers)
     next(rest)
     with pytest.raises(ImageError, match=f"^expected {broken} to be a whole image, got no known"):
         next(rest)
-
-
-WITHOUT = """
-import sys
-from pathlib import Path
-
-sys.modules["torchvision"] = sys.modules["timm"] = None
-
-from resultant.images.evaluation_view import EvaluationView, evaluation_batches
-from resultant.images.opening import open_images
-
-source = open_images(Path(sys.argv[1])).train
-(batch,) = evaluation_batches(source, EvaluationView(8, 9), 4, 0)
-print(tuple(batch.shape))
-"""
-
-
-@pytest.mark.slow
-def test_needs_neither_torchvision_nor_timm(tmp_path: Path) -> None:
-    write_folder(tmp_path, {"a": 3, "b": 3})
-    out, _ = run_program(WITHOUT, str(tmp_path))
-    assert out == "(4, 3, 8, 8)\n"

@@ -33,7 +33,7 @@ def test_pairs() -> None:
     source = open_indexable(dataset)
     assert source.labels.tolist() == [0, 1, 0, 1] and source.class_names == ("0", "1")
     assert np.array_equal(array(source.read(3)), array(photo(3)))
-    assert source.bytes_at(0) is None and source.name(2) == "Pairs[2]"
+    assert source.name(2) == "Pairs[2]"
 
 
 def test_targets_and_classes_of_torchvision() -> None:
@@ -85,6 +85,13 @@ def test_digest_follows_pixels_and_labels() -> None:
 
     assert digest(1, 0) == digest(1, 0)
     assert len({digest(1, 0), digest(2, 0), digest(1, 1)}) == 3
+
+
+def test_digest_follows_every_pixel() -> None:
+    items = [(np.full((2, 2, 3), 7, np.uint8), 0) for _ in range(200)]
+    before = open_indexable(items).digest()
+    items[101][0][1, 1, 2] = 8
+    assert open_indexable(items).digest() != before
 
 
 def test_broken_items_are_named() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from listed import image_files
-from resultant.images.lists import read_list
+from resultant.images.files import read_list
 
 
 def write_lines(path: Path, lines: list[str]) -> Path:
@@ -21,8 +21,8 @@ def test_numbers(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "list.txt", [f"{n} {i % 3}" for i, n in enumerate(names)] + [""])
     raw, skipped = read_list(path, tmp_path)
     assert raw.labels.tolist() == [0, 1, 2, 0, 1, 2, 0] and not skipped
-    images = raw.build(raw.labels, ("a", "b", "c"))
-    assert len(images) == 7 and images.read(3).size == (40, 30)
+    images = raw.images
+    assert len(images) == 7 and images[3] == (tmp_path / names[3]).read_bytes()
     assert images.name(3) == f"{tmp_path / names[3]} ({path}:4)"
 
 

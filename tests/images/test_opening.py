@@ -11,8 +11,10 @@ import pytest
 
 from images.photos import array, counts, photo, photo_bytes, write_folder, write_parquet
 from resultant.images.decode import ImageError
+from resultant.images.files import FileImages
+from resultant.images.labelling import read_class_names
 from resultant.images.opening import long_tail, open_images
-from resultant.images.source import ImageSplits, select
+from resultant.images.source import ImageSplits
 
 
 def test_folders_of_splits(tmp_path: Path) -> None:
@@ -32,7 +34,7 @@ def test_folders_of_splits(tmp_path: Path) -> None:
 def test_stratified_share_of_one_folder(tmp_path: Path) -> None:
     write_folder(tmp_path, {"a": 10, "b": 5, "c": 2, "d": 1})
     splits = open_images(tmp_path, held_out=0.2)
-    # One image at least, but a class keeps two images to learn from.
+    # Two images of a class stay, as for features.
     assert splits.counts.tolist() == [8, 4, 2, 1] and counts(splits.test) == [2, 1, 0, 0]
     assert splits.val is None and splits.test is not None
     names = [{s.name(i) for i in range(len(s))} for s in (splits.train, splits.test)]
@@ -80,26 +82,54 @@ def test_long_tail_is_that_of_the_labels(tmp_path: Path) -> None:
     train = open_images(tmp_path).train
     subset = long_tail(train, 9.0, seed=3)
     assert counts(subset) == [9, 3, 1]
-    assert subset.name(11) == train.name(int(subset.rows[11]))
+    assert subset.name(11) == train.name(int(subset.positions_in(train)[11]))
     assert subset.digest() != long_tail(train, 9.0, seed=4).digest()
 
 
 def test_select_composes(tmp_path: Path) -> None:
     write_folder(tmp_path, {"a": 5, "b": 5})
     source = open_images(tmp_path, held_out=0.5).train
-    twice = select(select(source, [3, 1, 2]), np.array([2, 0]))
+    twice = source.select([3, 1, 2]).select(np.array([2, 0]))
     assert [twice.name(i) for i in (0, 1)] == [source.name(i) for i in (2, 3)]
-    assert twice.bytes_at(1) == source.bytes_at(3)
+    assert twice.labels.tolist() == source.labels[[2, 3]].tolist()
+    assert twice.positions_in(source).tolist() == [2, 3]
 
 
 def test_digest_follows_the_files_and_not_their_folder(tmp_path: Path) -> None:
-    write_folder(tmp_path / "one", {"a": 3, "b": 3})
+    write_folder(tmp_path / "one", {"a": 3, "b": 2})
     first = open_images(tmp_path / "one").train.digest()
     (tmp_path / "one").rename(tmp_path / "two")
     assert open_images(tmp_path / "two").train.digest() == first
     changed = tmp_path / "two" / "a" / "0.png"
     changed.write_bytes(photo_bytes(77, "BMP"))
     assert open_images(tmp_path / "two", split_seed=0).train.digest() != first
+
+
+def test_digest_of_relative_and_absolute_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_folder(tmp_path / "a", {"x": 3, "y": 3})
+    monkeypatch.chdir(folder)
+    mixed = FileImages(["x/0.png", str(folder / "y/0.png")], np.zeros((2, 2)))
+    plain = FileImages([str(folder / "x/0.png"), str(folder / "y/0.png")], np.zeros((2, 2)))
+    assert list(mixed.facts()) == list(plain.facts())
+
+
+@pytest.mark.parametrize("stray", ["metadata.parquet", ".cache/x.parquet"])
+def test_tables_beside_images_are_no_images(stray: str, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    write_folder(tmp_path, {"a": 3, "b": 3})
+    (tmp_path / stray).parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table({"file_name": ["a/0.png"], "label": ["a"]}), tmp_path / stray)
+    assert open_images(tmp_path).counts.tolist() == [2, 2]
+
+
+def test_pictures_beside_parquet_are_no_dataset(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "data" / "train.parquet", [0, 1] * 3)
+    write_folder(tmp_path, {"figures": 1})
+    assert open_images(tmp_path).counts.tolist() == [2, 2]
 
 
 def broken_folder(tmp_path: Path) -> None:
@@ -278,10 +308,22 @@ def test_refused_arguments(tmp_path: Path) -> None:
     refused(r"held_out in \(0, 1\), got 1.0", tmp_path, held_out=1.0)
     write_folder(tmp_path / "train", {"a": 1, "b": 1})
     refused("expected 3 rows or more in some class, got 1 at the most", tmp_path)
-    a = open_images(write_folder(tmp_path / "x", {"a": 3, "b": 3}))
-    b = open_images(write_folder(tmp_path / "y", {"a": 3, "c": 3}))
+    a = open_images(write_folder(tmp_path / "x", {"a": 3, "b": 2}))
+    b = open_images(write_folder(tmp_path / "y", {"a": 3, "c": 2}))
     with pytest.raises(ValueError, match="expected the classes of train in test, got other names"):
         ImageSplits(a.train, test=b.train)
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_class_names_of_a_file(mark: str, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "train.parquet", [0, 1, 1, 0])
+    write_parquet(tmp_path / "test.parquet", [1])
+    assert open_images(tmp_path).class_names == ("0", "1")
+    table = mark + "label\twnid\tname\n1\tn1\ttench, Tinca\n0\tn0\tcarp\n"
+    (tmp_path / "classes.tsv").write_text(table)
+    assert open_images(tmp_path).class_names == ("carp", "tench, Tinca")
+    (tmp_path / "own.txt").write_text(mark + "x\n\ny\n")
+    assert open_images(tmp_path, class_names=tmp_path / "own.txt").class_names == ("x", "y")
 
 
 @pytest.mark.parametrize(
@@ -289,16 +331,18 @@ def test_refused_arguments(tmp_path: Path) -> None:
     [
         ("", "expected class names in .*, got none"),
         ("a\tb\n0\tx\n", "expected columns label and name in .*, got a, b"),
-        ("label\tname\n0\tx\n0\ty\n", r"a new label >= 0 and a name at .*:3, got '0' and 'y'"),
+        ("label\t" + "n" * 200_000, "expected columns label and name"),
+        ("label\tname\n0\ta\n\n0\tb", "a new label >= 0 and a name at .*:4, got '0' and 'b'"),
+        ("label\tname\n" + "9" * 5000 + "\ta", "a new label >= 0"),
         ("label\tname\n0\tx\n2\ty\n", "expected labels 0 to 1 in .*, got others"),
         ("label\tname\n0\t\n", "a new label >= 0 and a name at .*:2"),
+        ("label\tname\n0", "a new label >= 0 and a name at .*:2"),
         (None, r"expected class names in .*names\.tsv, got: "),
     ],
 )
 def test_refused_class_names(text: str | None, message: str, tmp_path: Path) -> None:
-    write_parquet(tmp_path / "train.parquet", [0, 1, 0, 1])
     path = tmp_path / "names.tsv"
     if text is not None:
         path.write_text(text)
     with pytest.raises(ValueError, match=message):
-        open_images(tmp_path, class_names=path)
+        read_class_names(path)

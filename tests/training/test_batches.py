@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from resultant.images.augment import MEAN, STD, ClassificationView, ContrastiveView
+from resultant.images.augment import ClassificationView, ContrastiveView
+from resultant.images.drawing import MEAN, STD
 from resultant.training.batches import CifarBatches
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
@@ -125,11 +126,11 @@ def test_runs_of_one_seed_see_the_same_images(
 @pytest.mark.slow
 def test_training_takes_the_views_of_its_configuration(tmp_path: Path) -> None:
     data, runs = tiny_cifar(each=6, size=8), (Run("native"), Run("angular"))
-    for contrastive, live in (("simclr", 2), ("autoaugment", 0)):
+    for contrastive, strong in (("simclr", 2), ("autoaugment", 0)):
         config = tiny_config(batch_size=6, epochs=1, contrastive_view=contrastive)
         (stack,) = train_cifar(Job(config, runs, tmp_path / contrastive), data).stacks
         assert isinstance(stack.batches, CifarBatches)
-        assert (stack.batches.live, stack.batches.live + stack.batches.ahead) == (live, 2)
+        assert (stack.batches.strong, stack.batches.strong + stack.batches.more) == (strong, 2)
         # One set of images for both runs.
         stack.batches.load(stack.batches.draw(1))
         assert stack.batches.batch()[0].shape[:2] == (12, 32)

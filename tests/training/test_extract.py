@@ -17,10 +17,10 @@ from resultant._core import tensor_files
 from resultant._core.network_files import Location
 from resultant.classes.groups import GROUPS, shot_groups
 from resultant.features.store import FeatureStore
-from resultant.images.augment import normalize
 from resultant.images.cifar import Cifar
+from resultant.images.drawing import normalize
 from resultant.images.longtail import long_tail_indices
-from resultant.images.source import ImageSplits, select
+from resultant.images.source import ImageSplits
 from resultant.networks.stacked_resnet import StackedResNet32, patches
 from resultant.training.batches import CifarBatches
 from resultant.training.checkpoints import save_run
@@ -33,7 +33,7 @@ from resultant.training.extract import (
     timm_network,
     with_classes,
 )
-from resultant.training.inference import outputs
+from resultant.training.inference import network_outputs, outputs
 from resultant.training.loading import LoadedNetwork, load_network
 from resultant.training.stack import Stack
 from tiny_cifar import tiny_cifar, tiny_config
@@ -105,7 +105,7 @@ def test_cifar_features(
     paths: list[Path], data: Cifar, tmp_path: Path, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In several chunks.
-    monkeypatch.setattr("resultant.training.extract.CHUNK_IMAGES", 13)
+    monkeypatch.setattr("resultant.training.inference.CHUNK_IMAGES", 13)
     out, seen = tmp_path / "x.safetensors", []
     loaded = load_network(paths[1])
     extract(loaded, data, out, dtype=dtype, progress=lambda *numbers: seen.append(numbers))
@@ -207,7 +207,7 @@ def test_features_of_images(listed_run: tuple[Stack, Path], data: Cifar, tmp_pat
 
     stack, path = listed_run
     listed, out = open_listed(tmp_path), tmp_path / "x.safetensors"
-    images = ImageSplits(listed.train, val=select(listed.train, [0, 9, 3]), test=listed.test)
+    images = ImageSplits(listed.train, val=listed.train.select([0, 9, 3]), test=listed.test)
     loaded = load_network(path)
     assert loaded.class_names == images.class_names == ("0", "1", "2", "3")
     extract(loaded, images, out, dtype="float32", workers=0)
@@ -225,13 +225,13 @@ def test_features_of_images(listed_run: tuple[Stack, Path], data: Cifar, tmp_pat
     assert store.label_counts().tolist() == list(SIZES["train"])
     assert store.metadata["imbalance"] is None and store.metadata["held_out"] == "test"
     assert store.metadata["class_names"] == ["0", "1", "2", "3"]
-    # The only held-out split is stored as test.
+    # The only held-out split keeps its name.
     extract(loaded, keep_split(images, "val"), out, workers=0)
     with pytest.raises(ValueError, match="expected images with the split test, got val"):
         keep_split(ImageSplits(images.train, val=images.val), "test")
     again = FeatureStore.open(out)
-    assert again.metadata["held_out"] == "val" and again["test/labels"].tolist() == [0, 1, 0]
-    assert "val/labels" not in again
+    assert again.metadata["held_out"] == "val" and again["val/labels"].tolist() == [0, 1, 0]
+    assert "test/labels" not in again
     arguments: list[dict[str, Any]] = [{"balanced": True}, {"imbalance": 2.0}]
     for wrong in arguments:
         with pytest.raises(ValueError, match="only for CIFAR, got images"):
@@ -280,7 +280,7 @@ def test_features_that_cannot_be_written(
     paths: list[Path], data: Cifar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A missing folder is refused before any image, features beyond float16 at their chunk."""
-    monkeypatch.setattr("resultant.training.extract.CHUNK_IMAGES", 13)
+    monkeypatch.setattr("resultant.training.inference.CHUNK_IMAGES", 13)
     loaded, seen = load_network(paths[0]), []
 
     def refused(name: str, error: type[Exception], message: str) -> None:
@@ -293,16 +293,16 @@ def test_features_that_cannot_be_written(
     assert not seen
 
     def scaled(factor: float, *arguments: Any) -> Any:
-        result = outputs(*arguments)
-        if len(seen) == 1:
-            result.encoder[0, 2] *= factor
-        return result
+        for chunk, result in enumerate(network_outputs(*arguments)):
+            if chunk == 1:
+                result.encoder[0, 2] *= factor
+            yield result
 
     for factor, message in (
         (1e9, r"expected train/encoder as torch\.float16 finite, got inf in row 15"),
         (0.0, r"expected train/encoder as torch\.float16 without zero vectors, got one in row 15"),
     ):
-        monkeypatch.setattr("resultant.training.extract.outputs", partial(scaled, factor))
+        monkeypatch.setattr("resultant.training.extract.network_outputs", partial(scaled, factor))
         refused("x.safetensors", ValueError, message)
         assert seen == [(13, 49)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,8 +26,8 @@ from training.listed_training import root as root
 def held_out(data: ImageSplits, settings: TrainConfig, folder: Path) -> HeldOutAccuracy:
     source = data.chooser or data.judge
     assert source is not None
-    store = open_store(source, folder, 36, workers=0)
-    return HeldOutAccuracy(data, settings, torch.device("cpu"), store)
+    decoded = partial(open_store, folder=folder, short_side=36, workers=0)
+    return HeldOutAccuracy(data, settings, torch.device("cpu"), source, decoded)
 
 
 def test_moments_are_those_of_the_first_process(
@@ -58,7 +59,7 @@ def test_an_error_while_testing_leaves_the_network_in_training(
     stack = Stack(settings, (RUN,), batches, data.counts, torch.device("cpu"))
     test = held_out(data, settings, tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(torch, "ones_like", lambda *_: 1 / 0)
+        patch.setattr(stack.network, "forward", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError) as caught:
             test(stack)
         # While the error and its frames are alive.

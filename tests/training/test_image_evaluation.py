@@ -39,7 +39,7 @@ def untrained(data: ImageSplits, out: Path) -> Trained:
     config = preset("images", mean=(0.5,) * 3, std=(0.5,) * 3, **SMALL)
     store = open_store(data.train, out / "store", recipe_view(32).short_side, workers=0)
     batches = PhotoBatches(
-        *(store, torch.from_numpy(data.train.labels), [contrastive_view(32)] * 2, 0, 4),
+        *(data.train, lambda: store, [contrastive_view(32)] * 2, 0, 4),
         *(config.channels, torch.float32, CPU),
     )
     stack = Stack(config, (Run(),), batches, data.counts, CPU)

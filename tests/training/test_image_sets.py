@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from images.photographs import reference, resized
+from images.photographs import BILINEAR, reference
 from listed import (
     NUM_CLASSES,
     SIZES,
@@ -26,10 +26,11 @@ from resultant._core import distributed
 from resultant._core.tensor_files import load
 from resultant.cli.main import main
 from resultant.images.decode import ImageError
-from resultant.images.files import FileImages, file_facts
+from resultant.images.files import FileImages, file_status
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.published import PUBLISHED
-from resultant.images.source import ImageSplits
+from resultant.images.source import ImageSource, ImageSplits
+from resultant.images.store import delete_stores
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.networks.timm_encoder import ImageNetwork
 from resultant.training.config import Run, TrainConfig, preset
@@ -39,8 +40,9 @@ from resultant.training.image_sets import (
     resolved,
     train_images,
 )
-from resultant.training.job import Job
-from resultant.training.photo_batches import require_batches
+from resultant.training.job import Job, Progress
+from resultant.training.photo_batches import PhotoBatches, require_batches
+from resultant.training.stack import Stack
 from training.listed_training import CHANGES, RUN, config
 from training.listed_training import _four_classes as _four_classes
 from training.listed_training import data as data
@@ -67,7 +69,7 @@ def views_by_pil(settings: TrainConfig, data: ImageSplits, epoch: int) -> Any:
     sizes = torch.full((len(batches) * settings.batch_size, 2), 36)
     drawn = [kind.draw(sizes, generator).split(settings.batch_size) for kind in kinds]
     for k, rows in enumerate(batches):
-        pictures = [resized(data.train.read(i), (36, 36)) for i in rows.tolist()]
+        pictures = [data.train.read(i).resize((36, 36), BILINEAR) for i in rows.tolist()]
         views = []
         for parameters in drawn:
             pairs = zip(pictures, parameters[k].tolist(), strict=True)
@@ -187,7 +189,7 @@ def test_gpu(
     want = expected(settings, data, 1)
     assert [line["loss"] for line in lines] == pytest.approx(want.losses, rel=1e-3)
     place = {"pinned": "in pinned memory", "disk": "on the disk"}.get(residency, "on the GPU")
-    assert len(notes) == 3 and place in notes[2]
+    assert place in notes[-1]
 
 
 # Two processes of a job, as torchrun starts and ends them: first interrupted after an epoch, then
@@ -295,14 +297,28 @@ def test_resumes_to_the_same_bits(data: ImageSplits, tmp_path: Path) -> None:
 def test_broken_held_out_image_is_found_before_the_training(
     data: ImageSplits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, whole = tmp_path / "cut.png", data.train.bytes_at(0)
-    assert whole is not None
+    path, whole = tmp_path / "cut.png", Path(data.train.images.name(0).split(" (")[0]).read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    labels = np.zeros(1, dtype=np.int64)
-    test = FileImages([str(path)], labels, data.class_names, file_facts([str(path)]))
-    monkeypatch.setattr("resultant.training.image_sets.Stack", pytest.fail)
+    images = FileImages([str(path)], file_status([str(path)]))
+    test = ImageSource(images, np.zeros(1, dtype=np.int64), data.class_names)
+    monkeypatch.setattr(Stack, "step", pytest.fail)
     with pytest.raises(ImageError, match=r"cut\.png to be a whole image"):
         train_images(Job(config(), (RUN,), tmp_path), replace(data, test=test), workers=0)
+
+
+def test_finished_job_decodes_and_draws_nothing(
+    data: ImageSplits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = config(epochs=1, objective="contrastive", classification_view=False)
+    job = Job(settings, (RUN,), tmp_path)
+    first = train_images(job, data, workers=0)
+    delete_stores(tmp_path / "store")
+    monkeypatch.setattr(ImageSource, "read", pytest.fail)
+    monkeypatch.setattr(PhotoBatches, "draw", pytest.fail)
+    seen: list[Progress] = []
+    again = train_images(job, data, workers=0, on_progress=seen.append)
+    assert [p.resumed for p in seen] == ["already trained to epoch 1/1"]
+    assert again.metrics == first.metrics
 
 
 def test_long_tailed_subset(root: Path) -> None:

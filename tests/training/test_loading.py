@@ -11,7 +11,7 @@ from plain_resnet import PlainResNet32
 from proco_alike import C, converted, full_size
 from resultant._core import tensor_files
 from resultant._core.network_files import CHECKPOINT
-from resultant.images.augment import normalize
+from resultant.images.drawing import normalize
 from resultant.networks.stacked_resnet import patches
 from resultant.training.extract import extract
 from resultant.training.loading import load_network

@@ -18,7 +18,7 @@ from resultant._core import distributed, tensor_files
 from resultant._core.files import LOCK, lock_folder
 from resultant._core.network_files import CHECKPOINT
 from resultant._core.validation import DivergedError
-from resultant.images.augment import normalize
+from resultant.images.drawing import normalize
 from resultant.training.checkpoints import PREVIOUS
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run

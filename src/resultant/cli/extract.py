@@ -73,7 +73,7 @@ class Extract:
     device: Device = "auto"
     """auto, cpu, cuda or cuda:N."""
     workers: Workers = None
-    """Number of processes that decode images."""
+    """Number of threads that decode images."""
 
 
 def extract(options: Extract) -> None:

@@ -102,6 +102,12 @@ class EpochProgress(ProgressBar):
         if time.monotonic() - self.printed > SILENCE:
             self.print_in_file(f"{100 * (self.done + fraction) / self.epochs:.1f} %")
 
+    def decoding(self, done: int, total: int) -> None:
+        """Show the number of decoded images, which are decoded before the first epoch."""
+        self.bar.update(self.task, text=f"decoding, {done:,}/{total:,} images")
+        if time.monotonic() - self.printed > SILENCE:
+            self.print_in_file(f"decoding, {done:,}/{total:,} images")
+
     def print_in_file(self, text: str) -> None:
         self.printed = time.monotonic()
         if not self.console.is_terminal:

@@ -133,7 +133,7 @@ class Train:
     device: Device = "auto"
     """auto, cpu, cuda or cuda:N."""
     workers: Workers = None
-    """Number of processes that decode images."""
+    """Number of threads that decode images."""
     store: Annotated[Optional[Path], shown_default("PATH", "the folder store of --out")] = None
     """Folder of the decoded images, which later trainings use too."""
     delete_store: bool = False
@@ -277,6 +277,7 @@ def _train_images(
         trained = train_images(
             *(job, data, device, options.workers, progress, progress.tick),
             store=store_folder(options),
+            on_images=progress.decoding,
             note=None if quiet else partial(log.print, highlight=False, soft_wrap=True),
         )
     yield base_records(trained, len(data.train))

@@ -1,6 +1,7 @@
 """Operations on a view in its scratch, for the kernel of `photo_kernel`.
 
-Each equals the operation of `image_ops`, with its arithmetic, over the pixels of a view in blocks.
+Each has the arithmetic of Pillow on x86, over the pixels of a view in blocks. Pillow truncates
+after every step, and one level more becomes many in the next step (equalization, hue).
 """
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
@@ -12,16 +13,18 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from resultant.images import photo_views as views
 from resultant.images.photo_views import CODE
 from resultant.images.view_kernel import _blend, _grey, _turned
 
 BRIGHTNESS, CONTRAST = tl.constexpr(CODE["brightness"]), tl.constexpr(CODE["contrast"])
 SATURATION, HUE = tl.constexpr(CODE["saturation"]), tl.constexpr(CODE["hue"])
-GREY, BLUR = tl.constexpr(CODE["grey"]), tl.constexpr(CODE["blur"])
-SHARPNESS, INVERT = tl.constexpr(CODE["sharpness"]), tl.constexpr(CODE["invert"])
+GREY, SHARPNESS = tl.constexpr(CODE["grey"]), tl.constexpr(CODE["sharpness"])
+INVERT, ROTATE = tl.constexpr(CODE["invert"]), tl.constexpr(CODE["rotate"])
 AUTOCONTRAST, EQUALIZE = tl.constexpr(CODE["autocontrast"]), tl.constexpr(CODE["equalize"])
 POSTERIZE, SOLARIZE = tl.constexpr(CODE["posterize"]), tl.constexpr(CODE["solarize"])
-SOLARIZE_ADD, ROTATE = tl.constexpr(CODE["solarize_add"]), tl.constexpr(CODE["rotate"])
+SOLARIZE_ADD = tl.constexpr(CODE["solarize_add"])
+BILINEAR, NEAREST = tl.constexpr(views.BILINEAR), tl.constexpr(views.NEAREST)
 
 
 @triton.jit
@@ -186,8 +189,12 @@ def _linear_row(plane, y, x, dx, inside, SIZE: tl.constexpr):
 
 
 @triton.jit
-def _warp(view, other, step, fill, cubic, SIZE: tl.constexpr, BLOCK: tl.constexpr):
-    """Move pixels under an affine map; see `image_ops.warp`."""
+def _warp(view, other, step, fill, filter, SIZE: tl.constexpr, BLOCK: tl.constexpr):
+    """Move pixels under an affine map; pixels from outside the view have the colour ``fill``.
+
+    The pixel at (x, y) comes from the map times (x, y, 1), at the centres of pixels. The map of the
+    nearest pixel is in multiples of 2^-16 and includes the half pixel of the centre.
+    """
     PIXELS: tl.constexpr = SIZE * SIZE
     a, b, c = tl.load(step + 3), tl.load(step + 4), tl.load(step + 5)
     d, e, f = tl.load(step + 6), tl.load(step + 7), tl.load(step + 8)
@@ -195,16 +202,24 @@ def _warp(view, other, step, fill, cubic, SIZE: tl.constexpr, BLOCK: tl.constexp
         index = start + tl.arange(0, BLOCK)
         inside = index < 3 * PIXELS
         channel, pixel = index // PIXELS, index % PIXELS
-        row, column = (pixel // SIZE).to(tl.float64) + 0.5, (pixel % SIZE).to(tl.float64) + 0.5
+        half = tl.where(filter == NEAREST, 0.0, 0.5)
+        row, column = (pixel // SIZE).to(tl.float64) + half, (pixel % SIZE).to(tl.float64) + half
         across = a * column + b * row + c
         down = d * column + e * row + f
+        if filter == NEAREST:
+            across, down = tl.floor(across / 65536), tl.floor(down / 65536)
         within = (across >= 0) & (across < SIZE) & (down >= 0) & (down < SIZE)
-        across, down = across - 0.5, down - 0.5
+        across, down = across - half, down - half
         left, top = tl.floor(across), tl.floor(down)
         dx, dy = across - left, down - top
         x, y = left.to(tl.int32), top.to(tl.int32)
         read, plane = inside & within, view + channel * PIXELS
-        if cubic != 0:
+        if filter == NEAREST:
+            moved = _at(plane, y, x, read, SIZE)
+        elif filter == BILINEAR:
+            upper = _linear_row(plane, y, x, dx, read, SIZE)
+            moved = upper + (_linear_row(plane, y + 1, x, dx, read, SIZE) - upper) * dy
+        else:
             moved = _cubic(
                 _cubic_row(plane, y - 1, x, dx, read, SIZE),
                 _cubic_row(plane, y, x, dx, read, SIZE),
@@ -212,39 +227,7 @@ def _warp(view, other, step, fill, cubic, SIZE: tl.constexpr, BLOCK: tl.constexp
                 _cubic_row(plane, y + 2, x, dx, read, SIZE),
                 dy,
             )
-        else:
-            upper = _linear_row(plane, y, x, dx, read, SIZE)
-            moved = upper + (_linear_row(plane, y + 1, x, dx, read, SIZE) - upper) * dy
         moved = tl.floor(tl.minimum(tl.maximum(moved, 0.0), 255.0)).to(tl.float32)
         outside = tl.load(fill + channel, mask=inside, other=0.0)
         moved = tl.where(within, moved, outside)
         tl.store(other + index, moved.to(tl.float16), mask=inside)
-
-
-@triton.jit
-def _smear(
-    view, other, sigma, DOWN: tl.constexpr, RADIUS: tl.constexpr, SIZE: tl.constexpr,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Blur along one axis; the second pass, downwards, rounds to levels."""
-    PIXELS: tl.constexpr = SIZE * SIZE
-    for start in range(0, 3 * PIXELS, BLOCK):
-        index = start + tl.arange(0, BLOCK)
-        inside = index < 3 * PIXELS
-        pixel = index % PIXELS
-        y, x = pixel // SIZE, pixel % SIZE
-        along = y if DOWN else x
-        total = tl.zeros((BLOCK,), tl.float32)
-        weights = 0.0
-        for k in range(-RADIUS, RADIUS + 1):
-            share = k / sigma
-            weight = tl.exp(-share * share / 2)
-            # Reflected at the borders, whose pixels are not repeated.
-            source = (SIZE - 1) - tl.abs(tl.abs(along + k) - (SIZE - 1))
-            moved = index + (source - along) * (SIZE if DOWN else 1)
-            total += weight * tl.load(view + moved, mask=inside, other=0.0).to(tl.float32)
-            weights += weight
-        total = total / weights
-        if DOWN:
-            total = tl.floor(total + 0.5)
-        tl.store(other + index, total.to(tl.float16), mask=inside)

@@ -1,48 +1,38 @@
-"""Random views of batches of small images, on the device of the images.
+"""Random views of batches of small images.
 
-A view draws its parameters on the CPU, so that every device has the same augmentations, and then
-computes the images:
+A view draws its parameters on the CPU, so that every device has the same augmentations:
 
     parameters = view.draw(len(images), generator)
     augmented = normalize(view(images, parameters))
 
-Images are uint8 [N, 3, size, size]; views are float32 with integer levels 0, ..., 255. On x86 they
-equal the torchvision transforms of PIL images with the same parameters; Pillow compiled with fused
-products and sums, as on ARM, may differ by one level.
+Images and views are uint8 [N, 3, size, size]. A call computes the views by Pillow, on the CPU; on
+a GPU `resultant.images.view_kernel` and `resultant.images.photo_kernel` compute them from the same
+parameters. All are within one level of the torchvision transforms of pictures of Pillow.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import torch
 from torch import Generator, Tensor
-from torch.nn.functional import pad
 
 from resultant._core import validation
-from resultant.images import image_ops as ops
+from resultant.images import pillow_views
+from resultant.images.drawing import (
+    Range,
+    draw_boxes,
+    draw_factors,
+    require_ascending,
+    require_bounded,
+)
+from resultant.images.photo_views import BILINEAR, CODE, COLUMNS, CUBIC, JITTER, NEAREST
 
-MEAN = (0.4914, 0.4822, 0.4465)
-STD = (0.2023, 0.1994, 0.2010)
-
-Range = tuple[float, float]
-
-
-def require_ascending(name: str, bounds: Range, most: float) -> None:
-    """Raise unless the two bounds ascend in (0, most] and are finite."""
-    low, high = bounds
-    if not 0 < low <= high <= most or high == math.inf:
-        within = "(0, 1]" if most == 1 else "(0, inf)"
-        raise ValueError(f"expected {name} to ascend in {within}, got {(low, high)}")
-
-
-def require_bounded(name: str, value: float, most: float) -> None:
-    """Raise unless a number is in [0, most] and finite."""
-    if not 0 <= value <= most or value == math.inf:
-        raise ValueError(f"expected {name} in [0, {most:g}] and finite, got {value}")
+# Colour of pixels from outside the image.
+FILL = (128, 128, 128)
 
 
 class View(Protocol):
@@ -50,35 +40,20 @@ class View(Protocol):
 
     columns: ClassVar[tuple[str, ...]]
 
+    @property
+    def size(self) -> int: ...
+
     def draw(self, n: int, generator: Generator) -> Tensor:
         """Draw parameters [n, k] of n images, float32 on the CPU, in named columns."""
         ...
 
-    def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
-        """Augment images uint8 [N, 3, size, size] by parameters [N, k]; return float32 levels."""
+    def rows(self, parameters: Tensor) -> Tensor:
+        """Return the parameters as rows [n, 30] of `resultant.images.photo_views`, in float64."""
         ...
 
-
-def normalize(
-    images: Tensor, mean: tuple[float, ...] = MEAN, std: tuple[float, ...] = STD
-) -> Tensor:
-    """Compute ``(images / 255 - mean) / std`` per channel of levels [N, C, H, W]."""
-    if images.dim() != 4 or not images.shape[1] == len(mean) == len(std):
-        raise ValueError(
-            f"expected images [N, C, H, W] with a mean and a std per channel, got shape "
-            f"{tuple(images.shape)}, {len(mean)} means and {len(std)} stds"
-        )
-    # Plain numbers: constants on the device would need a copy.
-    scales, shifts = channel_lines(mean, std)
-    return torch.stack(
-        [x * a + b for x, a, b in zip(images.unbind(1), scales, shifts, strict=True)], 1
-    )
-
-
-def channel_lines(mean: Sequence[float], std: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Return scales and shifts of the channels such that level * scale + shift is normalized."""
-    shifts = [-m / s for m, s in zip(mean, std, strict=True)]
-    return [1 / (255 * s) for s in std], shifts
+    def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
+        """Augment images uint8 [N, 3, size, size] by parameters [N, k]; return such views."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +64,6 @@ class ContrastiveView:
     with ``p_jitter`` and RandomGrayscale(``p_grey``) of torchvision, for images that already have
     ``size``. The columns of the parameters are the box in pixels; flags to flip, jitter and turn
     grey; the three factors, and the hue in turns; and the position of these four in the order.
-
-    The call can be captured in a CUDA graph and compiled as one graph.
 
     Example:
         >>> import torch
@@ -130,49 +103,30 @@ class ContrastiveView:
         """Draw parameters [n, 15], float32 on the CPU, in named columns."""
         uniform = _uniform(n, generator)
         sizes = torch.full((n, 2), float(self.size), dtype=torch.float64)
-        box = ops.draw_boxes(sizes, self.scale, self.ratio, uniform)
+        box = draw_boxes(sizes, self.scale, self.ratio, uniform)
         flags = uniform(3) < torch.tensor([0.5, self.p_jitter, self.p_grey], dtype=torch.float64)
         spreads = (self.brightness, self.contrast, self.saturation)
-        factors = ops.draw_factors(spreads, self.hue, uniform(4))
+        factors = draw_factors(spreads, self.hue, uniform(4))
         order = uniform(4).argsort(1)
         return torch.cat((box, flags, factors, order), 1).float()
 
+    def rows(self, parameters: Tensor) -> Tensor:
+        """Return the parameters as rows [n, 30] of `resultant.images.photo_views`, in float64."""
+        p = parameters.double()
+        flip, jitter, grey = p[:, 4:7].unbind(1)
+        used = [CODE[name] * bool(getattr(self, name)) for name in JITTER]
+        order = p[:, 11:].argsort(1)
+        codes = torch.tensor(used).expand(len(p), -1).gather(1, order) * jitter[:, None]
+        values = p[:, 7:11].gather(1, order)
+        steps = [
+            *zip(codes.unbind(1), values.unbind(1), [BILINEAR] * 4, strict=True),
+            (CODE["grey"] * grey, 0.0, BILINEAR),
+        ]
+        return _rows(p[:, :4], flip, steps, self.size)
+
     def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
-        """Augment uint8 images [N, 3, size, size]; return float32 levels of this shape.
-
-        ``parameters`` [N, 15] are on the device of the images.
-        """
-        _require(images, parameters, self.size, len(self.columns))
-        if parameters.device != images.device:
-            raise ValueError(
-                f"expected parameters on {images.device}, as the images, got {parameters.device}"
-            )
-        box, (flip, jitter, grey) = parameters[:, :4], parameters[:, 4:7].unbind(1)
-        x = ops.resized_crop(images, box, flip)
-        jittered = self._jitter(x, parameters[:, 7:11], parameters[:, 11:])
-        x = torch.where(ops.per_image(jitter) != 0, jittered, x)
-        return torch.where(ops.per_image(grey) != 0, ops.grey(x), x)
-
-    def _jitter(self, x: Tensor, factors: Tensor, order: Tensor) -> Tensor:
-        """Apply the four adjustments ``factors`` [N, 4] in the order ``order`` [N, 4].
-
-        All images turn their hue at once, the costly step. In three rounds before and three after,
-        each image blends toward its own target, or waits.
-        """
-        blends, turn = order[:, :3], order[:, 3:]
-        rounds = torch.arange(6, device=x.device)
-        now = (blends + 2 * (blends > turn))[:, :, None] == rounds
-        # Factor [N, 6] of each round, or 1.
-        factor = torch.where(now, factors[:, :3, None], 1.0).prod(1)
-        _, contrast, saturation = now.to(x.dtype).unbind(1)
-        for k in range(6):
-            if k == 3 and self.hue:
-                x = ops.adjust_hue(x, factors[:, 3])
-            grey = ops.grey(x)
-            mean = ops.mean_level(grey) * ops.per_image(contrast[:, k])
-            target = torch.addcmul(mean, grey, ops.per_image(saturation[:, k]))
-            x = ops.blend(target, x, ops.per_image(factor[:, k]))
-        return x
+        """Augment uint8 images [N, 3, size, size] by parameters [N, 15], both on the CPU."""
+        return _views(self, images, parameters)
 
 
 # CIFAR-10 policy of AutoAugment: 25 pairs of (operation, probability, level 0..9).
@@ -205,26 +159,16 @@ POLICY: tuple[tuple[Step, Step], ...] = (
     (("translate_y", 0.7, 9), ("autocontrast", 0.9, 1)),
 )
 
-# Level of pixels from outside the image.
-FILL = 128.0
-
-# Operations on images [N, 3, H, W] with magnitudes [N].
-OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "shear_y": lambda x, m: ops.shear(x, m, FILL, across=False),
-    "translate_x": lambda x, m: ops.affine(x, ops.translation(m, 0 * m), FILL),
-    "translate_y": lambda x, m: ops.affine(x, ops.translation(0 * m, m), FILL),
-    "rotate": lambda x, m: ops.affine(x, ops.rotation(m, x.shape[3]), FILL),
-    "brightness": ops.adjust_brightness,
-    "color": ops.adjust_saturation,
-    "contrast": ops.adjust_contrast,
-    "sharpness": ops.adjust_sharpness,
-    "posterize": ops.posterize,
-    "solarize": ops.solarize,
-    "autocontrast": lambda x, m: ops.autocontrast(x),
-    "equalize": lambda x, m: ops.equalize(x),
-    "invert": lambda x, m: ops.invert(x),
+# Operations of the policy, by their codes in `photo_views`, and their filters.
+OPERATIONS = {
+    **{name: CODE[name] for name in ("shear_y", "translate_x", "translate_y", "rotate")},
+    "brightness": CODE["brightness"],
+    "color": CODE["saturation"],
+    **{name: CODE[name] for name in ("contrast", "sharpness", "posterize", "solarize")},
+    **{name: CODE[name] for name in ("autocontrast", "equalize", "invert")},
 }
 NAMES = tuple(OPERATIONS)
+FILTERS = {"shear_y": CUBIC, **dict.fromkeys(("translate_x", "translate_y", "rotate"), NEAREST)}
 
 
 def magnitude(name: str, level: int, sign: int, size: int) -> float:
@@ -264,8 +208,7 @@ class ClassificationView:
 
     The columns of the parameters are the position of the crop in the padded image; the flag to
     flip; the two steps, as indices into `NAMES` or -1 for none, and their magnitudes; and the
-    centre of the square. The call groups the images by operation, for which it needs the parameters
-    on the CPU.
+    centre of the square.
     """
 
     size: int = 32
@@ -307,25 +250,65 @@ class ClassificationView:
         centre = (uniform(2) * self.size).floor()
         return torch.cat((corner, flip, torch.stack(steps, 1), centre), 1).float()
 
-    def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
-        """Augment uint8 images [N, 3, size, size]; return float32 levels of this shape.
+    def rows(self, parameters: Tensor) -> Tensor:
+        """Return the parameters as rows [n, 30] of `resultant.images.photo_views`, in float64.
 
-        ``parameters`` [N, 9] are on the CPU.
+        The rows lack the square, which `erase` blackens.
         """
-        _require(images, parameters, self.size, len(self.columns))
-        if parameters.device.type != "cpu":
-            raise ValueError(f"expected parameters on the CPU, got {parameters.device}")
-        p = _sent(parameters, images.device)
-        padded = pad(images, [self.padding] * 4)
-        x = ops.crop(padded, p[:, 0], p[:, 1], p[:, 2], self.size).float()
+        p = parameters.double()
+        corner = p[:, :2] - self.padding
+        box = torch.cat((corner, torch.full_like(corner, self.size)), 1)
+        # One more, for index -1.
+        codes = torch.tensor([*OPERATIONS.values(), 0])
+        filters = torch.tensor([*(FILTERS.get(name, BILINEAR) for name in NAMES), BILINEAR])
+        steps = []
         for column in (3, 5):
-            kind, order = parameters[:, column].sort(stable=True)
-            counts = torch.bincount(kind.long() + 1, minlength=len(NAMES) + 1).tolist()
-            groups = _sent(order, images.device).split(counts)
-            for name, rows in zip(NAMES, groups[1:], strict=True):
-                if len(rows):
-                    x[rows] = OPERATIONS[name](x[rows], p[rows, column + 1])
-        return ops.erase(x, p[:, 7], p[:, 8], self.cutout)
+            index = p[:, column].long()
+            steps.append((codes[index], p[:, column + 1], filters[index]))
+        return _rows(box, p[:, 2], steps, self.size)
+
+    def erase(self, views: Tensor, parameters: Tensor) -> Tensor:
+        """Blacken the squares of views [N, 3, size, size]; the parameters are on their device."""
+        return erase(views, parameters[:, 7], parameters[:, 8], self.cutout)
+
+    def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
+        """Augment uint8 images [N, 3, size, size] by parameters [N, 9], both on the CPU."""
+        return self.erase(_views(self, images, parameters), parameters)
+
+
+def erase(x: Tensor, row: Tensor, column: Tensor, length: int) -> Tensor:
+    """Blacken squares of side ``length`` around ``row`` and ``column`` [N]."""
+    half = length // 2
+
+    def near(centre: Tensor, size: int) -> Tensor:
+        t = torch.arange(size, device=x.device) - centre[:, None]
+        return (t >= -half) & (t < length - half)
+
+    rows, columns = near(row, x.shape[2]), near(column, x.shape[3])
+    return x.masked_fill((rows[:, :, None] & columns[:, None, :])[:, None], 0)
+
+
+StepColumns = tuple[Tensor, Tensor | float, Tensor | float]
+
+
+def _rows(box: Tensor, flip: Tensor, steps: list[StepColumns], size: int) -> Tensor:
+    """Return rows [n, 30] of boxes [n, 4] of this size, flips [n] and up to seven steps."""
+    result = box.new_zeros(len(box), len(COLUMNS))
+    result[:, :4], result[:, 4:6] = box, size
+    result[:, COLUMNS.index("flip")] = flip
+    first = COLUMNS.index("code0")
+    for k, step in enumerate(steps):
+        for j, value in enumerate(step):
+            result[:, first + 3 * k + j] = value
+    return result
+
+
+def _views(view: View, images: Tensor, parameters: Tensor) -> Tensor:
+    _require(images, parameters, view.size, len(view.columns))
+    n, size = len(images), view.size
+    pixels = images.permute(0, 2, 3, 1).contiguous().view(-1)
+    offsets, sizes = torch.arange(n) * 3 * size**2, torch.full((n, 2), size)
+    return pillow_views.levels(pixels, offsets, sizes, view.rows(parameters), size, FILL)
 
 
 def _uniform(n: int, generator: Generator) -> Callable[[int], Tensor]:
@@ -336,17 +319,15 @@ def _uniform(n: int, generator: Generator) -> Callable[[int], Tensor]:
     return lambda k: torch.rand(n, k, generator=generator, dtype=torch.float64)
 
 
-def _sent(a: Tensor, device: torch.device) -> Tensor:
-    """Copy ``a`` to the device from page-locked memory, so that the host does not wait."""
-    return a.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else a.to(device)
-
-
 def _require(images: Tensor, parameters: Tensor, size: int, columns: int) -> None:
     if images.dtype != torch.uint8 or images.shape[1:] != (3, size, size):
         raise ValueError(
             f"expected uint8 images [N, 3, {size}, {size}], got {images.dtype} of shape "
             f"{tuple(images.shape)}"
         )
+    for name, a in (("images", images), ("parameters", parameters)):
+        if a.device.type != "cpu":
+            raise ValueError(f"expected {name} on the CPU, got them on {a.device}")
     if parameters.dtype != torch.float32 or parameters.shape != (len(images), columns):
         raise ValueError(
             f"expected float32 parameters [{len(images)}, {columns}], one row per image, got "

@@ -9,22 +9,24 @@ order of file names: subsets then have the usual sizes, but not the usual member
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+import pickle
 import tarfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core.chunks import require_decoded
 from resultant._core.files import read_bytes, require_input_file
+from resultant._core.text import one_line
 from resultant._core.vision import vision_module
 from resultant.features.arrays import load_npz
-from resultant.images._unpickle import read_batch
 from resultant.images.decode import ImageError, decode
 from resultant.images.longtail import long_tail_indices
 
@@ -50,6 +52,17 @@ MD5 = {
 
 # No file of either dataset is larger.
 MAX_MEMBER = 1 << 28
+
+# The names that a python batch may use: a pickle is a program, and calls nothing but these.
+RECONSTRUCT = np.empty(0, np.uint8).__reduce__()[0]
+PICKLED = {
+    ("numpy.core.multiarray", "_reconstruct"): RECONSTRUCT,
+    ("numpy._core.multiarray", "_reconstruct"): RECONSTRUCT,
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+    # Python 3 writes bytes for Python 2 in this way.
+    ("_codecs", "encode"): lambda text, encoding: text.encode("latin1"),
+}
 
 Split = tuple[np.ndarray, np.ndarray]  # pixels [N, 3, 32, 32] uint8, labels [N]
 Splits = tuple[Split, Split]  # training and test images
@@ -128,7 +141,7 @@ def load_cifar(name: str, root: str | os.PathLike[str], download: bool = False) 
     ``root`` is a file or folder of one of these forms, or a folder that holds one. The first form
     that exists is read, in this order:
 
-    - extracted official batches, python (read by a restricted unpickler) or binary;
+    - extracted official batches, python (a pickle that may name NumPy alone) or binary;
     - an official archive .tar.gz, read in memory; under its official name the MD5 is checked;
     - NAME.npz with train_images, train_labels, test_images and test_labels (or x_train, y_train,
       x_test and y_test), images [N, 3, 32, 32] or [N, 32, 32, 3] uint8;
@@ -232,13 +245,31 @@ def _batches(kind: _Kind, extension: str, read: Callable[[str], bytes], where: s
     return split(kind.train), split((kind.test,))
 
 
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        if (module_name, global_name) not in PICKLED:
+            raise ValueError(f"the name {module_name}.{global_name}")
+        return PICKLED[module_name, global_name]
+
+
 def _python(kind: _Kind, data: bytes, where: str) -> Split:
-    pixels, lists = read_batch(data, where)
-    labels = lists.get(kind.labels)
-    if labels is None or len(labels) != len(pixels) or not all(type(y) is int for y in labels):
-        rule = f"expected {where} to hold {kind.labels}, {len(pixels)} integers"
-        got = "none" if labels is None else f"{len(labels)} values"
-        raise ValueError(f"{rule}, got {got}")
+    rule = f"expected {where} to be a CIFAR batch: data [N, 3072] uint8 and a list {kind.labels}"
+    try:
+        # Keys are bytes in files of Python 2, str in files of Python 3.
+        content = _Unpickler(io.BytesIO(data), encoding="bytes").load()
+    except Exception as error:
+        # A malformed program may run into any error.
+        raise ValueError(f"{rule}, got: {one_line(error)[:200]}") from None
+    content = content if isinstance(content, dict) else {}
+    pixels, labels = (content.get(k.encode(), content.get(k)) for k in ("data", kind.labels))
+    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8:
+        raise ValueError(f"{rule}, got other data")
+    if pixels.ndim != 2 or pixels.shape[1] != 3072:
+        raise ValueError(f"{rule}, got data {list(pixels.shape)}")
+    if not isinstance(labels, list) or not all(type(y) is int for y in labels):
+        raise ValueError(f"{rule}, got other labels")
+    if len(labels) != len(pixels):
+        raise ValueError(f"{rule}, got {len(pixels)} images and {len(labels)} labels")
     return pixels, np.array(labels, np.int64)
 
 
@@ -260,7 +291,6 @@ def _archive(kind: _Kind, path: Path) -> Splits:
             raise ValueError(f"expected {path} to have the MD5 {MD5[path.name]}, got {md5}")
     names = {n + e for n in (*kind.train, kind.test) for e in kind.folders}
     members: dict[str, bytes] = {}
-    total = 0
     try:
         with tarfile.open(path, "r:gz") as tar:
             for member in tar:
@@ -269,8 +299,6 @@ def _archive(kind: _Kind, path: Path) -> Splits:
                     continue
                 if member.size > MAX_MEMBER:
                     raise ValueError(f"expected at most {MAX_MEMBER} bytes, got {member.size}")
-                total += member.size
-                require_decoded(total, path.stat().st_size)
                 content = tar.extractfile(member)
                 members[name] = content.read() if content else b""
     except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import io
 import warnings
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from resultant._core import chunks
 from resultant._core.text import one_line
 
 if TYPE_CHECKING:
@@ -62,8 +61,6 @@ def decode(data: bytes, name: str) -> Image:
             if width * height > MAX_PIXELS:
                 rule = f"expected {name} to have at most {MAX_PIXELS:,} pixels"
                 raise ImageError(f"{rule}, got {width:,} x {height:,}")
-            # A WebP of a few bytes can declare all of them.
-            chunks.require_decoded(3 * width * height, len(data))
             frames = getattr(image, "n_frames", 1)
             if frames > 1 and image.format != SEVERAL_PICTURES:
                 raise ImageError(f"expected {name} to be a still image, got {frames} frames")
@@ -82,10 +79,23 @@ def decode(data: bytes, name: str) -> Image:
         raise ImageError(f"expected {name} to be a whole image, got: {why}") from None
 
 
-def resized(height: int, width: int, short_side: int) -> tuple[int, int]:
-    """Return height and width after the shorter is set to ``short_side``, as in torchvision."""
-    other = int(short_side * max(height, width) / min(height, width))
-    return (short_side, other) if height <= width else (other, short_side)
+def as_picture(image: Any, name: str) -> Image:
+    """Return an image in mode RGB from the content of a file, a picture of Pillow or an array.
+
+    Raises:
+        ImageError: If the image is broken or of another kind; ``name`` is its name in the error.
+    """
+    from PIL import Image
+
+    if isinstance(image, bytes):
+        return decode(image, name)
+    if isinstance(image, Image.Image):
+        return image.convert("RGB")
+    pixels = np.asarray(image)
+    if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or pixels.shape[2:] not in ((), (3,)):
+        rule = f"expected {name} to be a picture, bytes, or uint8 [H, W, 3]"
+        raise ImageError(f"{rule}, got {pixels.dtype} {list(pixels.shape)}")
+    return Image.fromarray(pixels).convert("RGB")
 
 
 @cache

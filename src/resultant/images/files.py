@@ -1,55 +1,52 @@
-"""Images in files of their own."""
+"""Images in files of their own: folders of classes, and lists of labelled files."""
 
 from __future__ import annotations
 
-import hashlib
+import csv
 import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
-from resultant._core.files import require_input_file
-from resultant.images.decode import ImageError, decode
+from resultant._core.files import read_bytes, require_input_file
+from resultant._core.text import listed, one_line
+from resultant.images.decode import SUFFIXES, ImageError
+from resultant.images.labelling import DIGITS, LabelledImages
+from resultant.images.source import in_threads
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-# Threads that ask for sizes; on a network disk an answer takes milliseconds.
-THREADS = 32
 # Size of a file that is missing.
 MISSING = -1
+
+_ENDINGS = "|".join(re.escape(suffix) for suffix in SUFFIXES)
+# Names of files and of classes may hold commas: the name of a file ends in one of `SUFFIXES`.
+NAMED = re.compile(rf"(?P<path>.*?(?:{_ENDINGS}))\s*,\s*(?P<label>.+)", re.IGNORECASE)
+FORM = "'path label' with a label >= 0, or 'path,class name'"
 
 
 @dataclass(frozen=True, eq=False)
 class FileImages:
-    """Images in files, an `resultant.images.source.ImageSource`.
+    """Images in files, `resultant.images.source.Images`.
 
     Attributes:
         paths: Paths of the files.
-        labels: Labels [N].
-        class_names: Names of the classes.
-        facts: Size and time of change of every file, [N, 2]; see `file_facts`.
+        status: Size and time of change of every file, [N, 2]; see `file_status`.
         origin: The list that names the files; empty for none.
         lines: Number of the line of each file in the list, [N].
     """
 
     paths: Sequence[str]
-    labels: np.ndarray
-    class_names: tuple[str, ...]
-    facts: np.ndarray = field(repr=False)
+    status: np.ndarray = field(repr=False)
     origin: str = ""
     lines: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.paths)
 
-    def read(self, index: int) -> Image:
-        return decode(self.bytes_at(index), self.name(index))
-
-    def bytes_at(self, index: int) -> bytes:
+    def __getitem__(self, index: int) -> bytes:
         try:
             require_input_file(self.paths[index])
             with open(self.paths[index], "rb") as file:
@@ -64,40 +61,136 @@ class FileImages:
         line = "" if self.lines is None else f" ({self.origin}:{self.lines[index]})"
         return f"{self.paths[index]}{line}"
 
-    def labelled(self, labels: np.ndarray, class_names: tuple[str, ...]) -> FileImages:
-        """Return the same images with other labels."""
-        return replace(self, labels=labels, class_names=class_names)
-
-    def digest(self) -> str:
-        """Return a digest of labels, sizes, times, and paths below the common folder.
-
-        The folder itself may have moved when a job is continued.
-        """
-        paths = list(map(os.path.normpath, self.paths))
-        folder = os.path.commonpath([os.path.dirname(path) for path in paths]) if paths else ""
-        content = hashlib.sha256(np.ascontiguousarray(self.labels).data)
-        content.update(np.ascontiguousarray(self.facts).data)
+    def facts(self) -> Iterator[bytes]:
+        """Yield sizes and times, and the paths below the common folder, which may have moved."""
+        yield np.ascontiguousarray(self.status).tobytes()
+        paths = list(map(os.path.abspath, self.paths))
+        folder = os.path.commonpath(list(map(os.path.dirname, paths))) if paths else ""
         for path in paths:
-            content.update(os.fsencode(path.removeprefix(folder)) + b"\0")
-        return content.hexdigest()
+            yield os.fsencode(path.removeprefix(folder)) + b"\0"
 
 
-def file_facts(paths: Sequence[str]) -> np.ndarray:
+def file_status(paths: Sequence[str]) -> np.ndarray:
     """Return size and time of change of files in nanoseconds, [N, 2] int64.
 
     The size of a missing file is `MISSING`.
     """
-    facts = np.empty((len(paths), 2), dtype=np.int64)
-    with ThreadPoolExecutor(THREADS) as pool:
-        for top in range(0, len(paths), 4096):
-            piece = paths[top : top + 4096]
-            facts[top : top + len(piece)] = list(pool.map(_facts, piece))
-    return facts
+
+    def status(path: str) -> tuple[int, int]:
+        try:
+            result = os.stat(path)
+        except OSError:
+            return MISSING, 0
+        return result.st_size, result.st_mtime_ns
+
+    # By threads: on a network disk an answer takes milliseconds.
+    return np.array(list(in_threads(status, paths)), dtype=np.int64).reshape(-1, 2)
 
 
-def _facts(path: str) -> tuple[int, int]:
+def read_folder(root: Path) -> LabelledImages:
+    """Find the images ``root/CLASS/**``, in sorted order, with the names of the folders as labels.
+
+    Hidden files and files with other endings than those of images are left out. A folder without
+    images is a class without images.
+
+    Raises:
+        ValueError: If there is no class folder.
+    """
+    classes = sorted(entry.name for entry in os.scandir(root) if _is_class(entry))
+    if not classes:
+        rule = f"expected a folder of images per class in {root}"
+        loose = [name for name in sorted(os.listdir(root)) if _is_image(name)]
+        raise ValueError(f"{rule}, got {listed(loose, 3) or 'none'}")
+    paths, labels = [], []
+    for name in classes:
+        files = sorted(_images(os.path.join(root, name)))
+        paths += files
+        labels += [name] * len(files)
+    if not paths:
+        raise ValueError(f"expected images in the class folders of {root}, got none")
+    return LabelledImages(FileImages(paths, file_status(paths)), np.array(labels), tuple(classes))
+
+
+def _is_class(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir() and not entry.name.startswith((".", "__"))
+
+
+def _is_image(name: str) -> bool:
+    return name.lower().endswith(SUFFIXES) and not name.startswith(".")
+
+
+def _images(folder: str) -> Iterator[str]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (os.path.join(parent, name) for name in names if _is_image(name))
+
+
+def read_list(
+    path: Path, root: Path, *, skip: bool = False, outside: bool = False
+) -> tuple[LabelledImages, list[str]]:
+    """Read a list of labelled images.
+
+    Args:
+        path: Text file, one image per line.
+        root: Folder that the paths are relative to.
+        skip: Leave out missing files.
+        outside: Allow absolute paths and paths that leave the folder by ``..``.
+
+    Returns:
+        The images in the order of the lines, and one line per file that was left out.
+
+    Raises:
+        ValueError: If the list is missing, a line has another form, or a file is missing; the
+            error names the line.
+    """
     try:
-        status = os.stat(path)
-    except OSError:
-        return MISSING, 0
-    return status.st_size, status.st_mtime_ns
+        text = read_bytes(path).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ValueError(f"expected the list {path}, got no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"expected {path} to be a text file, got: {one_line(error)}") from None
+    files, labels, numbers = [], [], []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        name, label = _parse(line.strip(), f"{path}:{number}")
+        if not outside and (os.path.isabs(name) or ".." in Path(name).parts):
+            rule = f"expected images below {root} at {path}:{number}"
+            raise ValueError(f"{rule}, got {name[:200]}; --allow-outside reads such files")
+        files.append(os.path.join(root, name))
+        labels.append(label)
+        numbers.append(number)
+    if not files:
+        raise ValueError(f"expected lines {FORM} in {path}, got none")
+    status = file_status(files)
+    missing = np.flatnonzero(status[:, 0] == MISSING)
+    if len(missing) and (not skip or len(missing) == len(files)):
+        first = int(missing[0])
+        rule = f"expected every image of {path} below {root}"
+        got = f"{len(missing)} of {len(files)} missing: {files[first]} ({path}:{numbers[first]})"
+        raise ValueError(f"{rule}, got {got}")
+    skipped = [f"{files[i]} ({path}:{numbers[i]}), no such file" for i in missing]
+    kept = np.setdiff1d(np.arange(len(files)), missing)
+    files, labels, numbers = ([a[i] for i in kept] for a in (files, labels, numbers))
+    # Longer numbers are names.
+    numeric = all(label.isdecimal() and len(label) <= DIGITS for label in labels)
+    # Objects: an array of strings gives every label the room of the longest.
+    values = np.array(labels, dtype=np.int64 if numeric else object)
+    images = FileImages(files, status[kept], str(path), np.array(numbers))
+    return LabelledImages(images, values), skipped
+
+
+def _parse(line: str, place: str) -> tuple[str, str]:
+    if line.startswith('"'):
+        # A field that is too long is an error of the module.
+        with suppress(csv.Error):
+            fields = next(csv.reader([line], skipinitialspace=True))
+            if len(fields) == 2 and all(fields):
+                return fields[0], fields[1].strip()
+    if match := NAMED.fullmatch(line):
+        return match["path"], match["label"].strip()
+    # Names of files may hold blanks: the label is the last word.
+    words = line.rsplit(None, 1)
+    if len(words) < 2 or not re.fullmatch("[0-9]{1,9}", words[1]):
+        raise ValueError(f"expected {FORM} at {place}, got {line[:200]!r}")
+    return words[0], words[1]

@@ -2,67 +2,54 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from resultant._core.text import one_line
-from resultant.images.decode import ImageError, decode
+from resultant.images.decode import ImageError, as_picture
 from resultant.images.labelling import require_different
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-# Images whose pixels enter the digest, evenly spread.
-SAMPLED = 64
+from resultant.images.source import ImageSource, in_threads
 
 
 @dataclass(frozen=True, eq=False)
 class IndexableImages:
-    """Images of an indexable dataset, an `resultant.images.source.ImageSource`.
+    """Images of an indexable dataset, `resultant.images.source.Images`.
 
     Attributes:
         dataset: Object whose items are pairs (image, label) or mappings with both.
-        labels: Labels [N].
-        class_names: Names of the classes.
         keys: Keys of image and label in a mapping.
     """
 
     dataset: Any
-    labels: np.ndarray
-    class_names: tuple[str, ...]
     keys: tuple[str, str] = ("image", "label")
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.dataset)
 
-    def read(self, index: int) -> Image:
+    def __getitem__(self, index: int) -> Any:
         try:
-            image = _parts(self.dataset[index], self.keys)[0]
+            return _parts(self.dataset[index], self.keys)[0]
         except ImageError:
             raise
         except Exception as error:
             # The dataset decodes in its own way, with errors of its own.
             why = f"{type(error).__name__}: {one_line(error)}"
             raise ImageError(f"expected an image at {self.name(index)}, got {why}") from None
-        return _as_picture(image, self.name(index))
-
-    def bytes_at(self, index: int) -> bytes | None:
-        return None
 
     def name(self, index: int) -> str:
         return f"{type(self.dataset).__name__}[{index}]"
 
-    def digest(self) -> str:
-        """Return a digest of all labels and of the pixels of some images."""
-        content = hashlib.sha256(np.ascontiguousarray(self.labels).data)
-        for i in np.unique(np.linspace(0, len(self) - 1, SAMPLED).astype(int)):
-            image = self.read(int(i))
-            content.update(f"{image.size}".encode() + image.tobytes())
-        return content.hexdigest()
+    def facts(self) -> Iterator[bytes]:
+        """Yield sizes and pixels of all images: nothing else says that a dataset has changed."""
+
+        def pixels(index: int) -> bytes:
+            image = as_picture(self[index], self.name(index))
+            return f"{image.size}".encode() + image.tobytes()
+
+        return in_threads(pixels, range(len(self)))
 
 
 def open_indexable(
@@ -71,7 +58,7 @@ def open_indexable(
     class_names: Sequence[str] | None = None,
     *,
     keys: tuple[str, str] = ("image", "label"),
-) -> IndexableImages:
+) -> ImageSource:
     """Open a dataset of (image, label) as a source.
 
     Args:
@@ -113,7 +100,7 @@ def open_indexable(
     bad = np.flatnonzero((y < 0) | (y >= len(names)))
     if len(bad):
         raise ValueError(f"expected labels in [0, {len(names)}), got {y[bad[0]]} at index {bad[0]}")
-    return IndexableImages(dataset, y.astype(np.int64), names, keys)
+    return ImageSource(IndexableImages(dataset, keys), y.astype(np.int64), names)
 
 
 def _numbers(labels: Sequence[str], class_names: Sequence[str]) -> np.ndarray:
@@ -145,17 +132,3 @@ def _parts(item: Any, keys: tuple[str, str]) -> tuple[Any, Any]:
         return item[keys[0]], item[keys[1]]
     image, label, *_ = item
     return image, label
-
-
-def _as_picture(image: Any, name: str) -> Image:
-    from PIL import Image
-
-    if isinstance(image, Image.Image):
-        return image.convert("RGB")
-    if isinstance(image, bytes):
-        return decode(image, name)
-    pixels = np.asarray(image)
-    if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or pixels.shape[2:] not in ((), (3,)):
-        rule = f"expected {name} to be a picture, bytes, or uint8 [H, W, 3]"
-        raise ImageError(f"{rule}, got {pixels.dtype} {list(pixels.shape)}")
-    return Image.fromarray(pixels).convert("RGB")

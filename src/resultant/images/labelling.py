@@ -7,7 +7,7 @@ may point into a list of class names.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from resultant._core.files import read_bytes
 from resultant._core.text import listed, one_line
-from resultant.images.source import ImageSource, ImageSplits, select
+from resultant.images.source import Images, ImageSource, ImageSplits
 
 # Classes that an error names at most.
 NAMED = 5
@@ -24,24 +24,26 @@ DIGITS = 18
 
 
 @dataclass(frozen=True, eq=False)
-class RawSplit:
-    """A split before its labels are encoded.
+class LabelledImages:
+    """Images of a split before their labels are numbers.
 
     Attributes:
+        images: The images.
         labels: Labels [N], int64 or str.
-        name: Function that names an image for errors.
-        build: Function that makes a source from labels [N] int64 and class names.
         classes: All class names, if the dataset has them, even those without images.
     """
 
+    images: Images
     labels: np.ndarray
-    name: Callable[[int], str]
-    build: Callable[[np.ndarray, tuple[str, ...]], ImageSource]
     classes: tuple[str, ...] = ()
+
+    def at(self, index: int) -> str:
+        """Return the label of an image and the name of the image, for errors."""
+        return f"{one_line(self.labels[index])} of {self.images.name(int(index))}"
 
 
 def encode(
-    raw: Mapping[str, RawSplit],
+    raw: Mapping[str, LabelledImages],
     names: Sequence[str] | None = None,
     *,
     skip: bool = False,
@@ -95,28 +97,29 @@ def encode(
         labels = np.where(values[at] == split.labels, code[at], -1)
         unknown = np.flatnonzero(labels < 0)
         if len(unknown) and not skip:
-            got = f"{one_line(split.labels[unknown[0]])} of {split.name(int(unknown[0]))}"
+            got = split.at(unknown[0])
             raise ValueError(f"expected the classes of train in {name}, got {got}")
-        skipped += [f"{split.name(int(i))} of a class without training images" for i in unknown]
-        source = split.build(labels, classes)
-        splits[name] = select(source, np.flatnonzero(labels >= 0)) if len(unknown) else source
+        names_of = map(split.images.name, unknown.tolist())
+        skipped += [f"{image} of a class without training images" for image in names_of]
+        source = ImageSource(split.images, labels, classes)
+        splits[name] = source.select(np.flatnonzero(labels >= 0)) if len(unknown) else source
     return ImageSplits(**splits, skipped=tuple(skipped))
 
 
-def _empty_rule(names: list[str], raw: Mapping[str, RawSplit], values: np.ndarray) -> str:
+def _empty_rule(names: list[str], raw: Mapping[str, LabelledImages], values: np.ndarray) -> str:
     for name, split in raw.items():
         rows = np.flatnonzero(np.isin(split.labels, values))
         if len(rows):
-            got = f"{one_line(split.labels[rows[0]])} of {split.name(int(rows[0]))} only in {name}"
+            got = f"{split.at(rows[0])} only in {name}"
             return f"expected training images of every class, got {got}"
     return f"expected training images of every class, got none of {listed(names, NAMED)}"
 
 
-def _require_range(split: RawSplit, classes: int) -> None:
+def _require_range(split: LabelledImages, classes: int) -> None:
     bad = np.flatnonzero((split.labels < 0) | (split.labels >= classes))
     if len(bad):
-        got = f"{split.labels[bad[0]]} of {split.name(int(bad[0]))}"
-        raise ValueError(f"expected labels in [0, {classes}), one per class name, got {got}")
+        rule = f"expected labels in [0, {classes}), one per class name"
+        raise ValueError(f"{rule}, got {split.at(bad[0])}")
 
 
 def _require_known(values: np.ndarray, known: Sequence[str]) -> None:
@@ -145,7 +148,7 @@ def read_class_names(path: str | Path) -> tuple[str, ...]:
     """
     path = Path(path)
     try:
-        lines = read_bytes(path).decode("utf-8").splitlines()
+        lines = read_bytes(path).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"expected class names in {path}, got: {one_line(error)}") from None
     if not lines or "\t" not in lines[0]:

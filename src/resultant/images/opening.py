@@ -25,18 +25,12 @@ import torch
 from resultant._core.hold_out import held_out_rows
 from resultant._core.text import listed
 from resultant.features.naming import split_of
-from resultant.images.folders import read_folder
-from resultant.images.labelling import RawSplit, encode, read_class_names
-from resultant.images.lists import read_list
+from resultant.images.decode import SUFFIXES
+from resultant.images.files import read_folder, read_list
+from resultant.images.labelling import LabelledImages, encode, read_class_names
 from resultant.images.longtail import long_tail_indices
-from resultant.images.parquet import read_parquet
-from resultant.images.source import (
-    ImageSource,
-    ImageSplits,
-    SelectedImages,
-    select,
-    without_broken,
-)
+from resultant.images.parquet import has_column, read_parquet
+from resultant.images.source import ImageSource, ImageSplits, without_broken
 
 Location = str | os.PathLike[str]
 
@@ -132,19 +126,18 @@ def open_images(
     return without_broken(splits, workers) if skip_broken else splits
 
 
-def long_tail(source: ImageSource, factor: float, seed: int = 0) -> SelectedImages:
+def long_tail(source: ImageSource, factor: float, seed: int = 0) -> ImageSource:
     """Select a long-tailed subset of a source, class by class; see `long_tail_indices`.
 
-    ``rows`` of the result are its indices in the source, ``factor`` is n_max / n_min >= 1.
+    ``factor`` is n_max / n_min >= 1.
 
     Raises:
         ValueError: If the factor leaves a class without images.
     """
-    rows = long_tail_indices(source.labels, len(source.class_names), factor, seed).numpy()
-    return SelectedImages(source, rows, source.labels[rows])
+    return source.select(long_tail_indices(source.labels, len(source.class_names), factor, seed))
 
 
-def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, RawSplit]:
+def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, LabelledImages]:
     parquet = partial(read_parquet, image_column=image_column, label_column=label_column)
     if not data.is_dir():
         files = [Path(name) for name in sorted(glob.glob(str(data), recursive=True))]
@@ -153,8 +146,9 @@ def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, Ra
             raise ValueError(f"{rule}, got nothing at {data}")
         return {name: parquet(paths) for name, paths in _by_split(files, data.parent).items()}
     folders = {SPLITS[p.name.lower()]: p for p in sorted(data.iterdir()) if _is_split(p)}
-    files = sorted(p for p in data.rglob("*.parquet") if not p.name.startswith("."))
-    if files:
+    files = sorted(p for p in data.rglob("*.parquet") if not _is_hidden(p.relative_to(data)))
+    # Tables may lie beside image files, such as their metadata.
+    if files and (not _has_images(data) or any(has_column(p, image_column) for p in files)):
         return {name: parquet(paths) for name, paths in _by_split(files, data).items()}
     if "train" in folders:
         return {name: read_folder(path) for name, path in folders.items()}
@@ -163,6 +157,18 @@ def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, Ra
 
 def _is_split(path: Path) -> bool:
     return path.name.lower() in SPLITS and path.is_dir()
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _has_images(data: Path) -> bool:
+    """Return True if a folder of the folder holds images."""
+    return any(
+        not _is_hidden(path) and path.suffix.lower() in SUFFIXES
+        for path in (p.relative_to(data) for p in data.glob("*/**/*"))
+    )
 
 
 def _by_split(files: list[Path], root: Path) -> dict[str, list[Path]]:
@@ -180,8 +186,7 @@ def _by_split(files: list[Path], root: Path) -> dict[str, list[Path]]:
 
 
 def _with_held_out(splits: ImageSplits, share: float, seed: int) -> ImageSplits:
-    """Hold out a share of each class as test; a class of one or two images keeps them."""
-    labels = torch.from_numpy(splits.train.labels)
-    test = held_out_rows(labels, share, seed).nonzero()[:, 0].numpy()
-    train = np.setdiff1d(np.arange(len(labels)), test)
-    return replace(splits, train=select(splits.train, train), test=select(splits.train, test))
+    """Hold out a share of each class as test; two images of a class stay."""
+    test = held_out_rows(torch.from_numpy(splits.train.labels), share, seed).numpy()
+    train, test = (splits.train.select(np.flatnonzero(mask)) for mask in (~test, test))
+    return replace(splits, train=train, test=test)

@@ -6,63 +6,47 @@ holds numbers or names.
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from resultant._core.chunks import ENCODED_BYTES
 from resultant._core.memory import require_content
 from resultant._core.text import one_line
 from resultant.features.columns import dataset_class_names, is_text
 from resultant.features.reading import FileError, reading
 from resultant.features.tables import open_parquet
-from resultant.images.decode import ImageError, decode
-from resultant.images.labelling import RawSplit
+from resultant.images.decode import ImageError
+from resultant.images.labelling import LabelledImages
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-# Row groups that are kept in memory of files too large to be kept whole.
+# Row groups that are kept in memory.
 GROUPS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class ParquetImages:
-    """Images in Parquet files, an `resultant.images.source.ImageSource`.
+    """Images in Parquet files, `resultant.images.source.Images`.
 
     Attributes:
         files: Paths of the files.
         column: Name of the column of images.
         groups: One row (file, row group) per row group, [G, 2].
         starts: First image of each row group, and the number of images, [G + 1].
-        labels: Labels [N].
-        class_names: Names of the classes.
     """
 
     files: tuple[str, ...]
     column: str
     groups: np.ndarray
     starts: np.ndarray
-    labels: np.ndarray
-    class_names: tuple[str, ...] = ()
     _held: dict[int, Any] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_held": {}}
-
-    def read(self, index: int) -> Image:
-        return decode(self.bytes_at(index), self.name(index))
-
-    def bytes_at(self, index: int) -> bytes:
+    def __getitem__(self, index: int) -> bytes:
         group = self._group(index)
         value = self._images(group)[index - int(self.starts[group])].as_py()
         if value is None:
@@ -75,30 +59,17 @@ class ParquetImages:
         first = int(self.starts[np.searchsorted(self.groups[:, 0], file)])
         return f"{self.files[file]} row {index - first}"
 
-    def labelled(self, labels: np.ndarray, class_names: tuple[str, ...]) -> ParquetImages:
-        """Return the same images with other labels."""
-        return replace(self, labels=labels, class_names=class_names)
-
-    def digest(self) -> str:
-        """Return a digest of labels and of sizes, times and footers of the files."""
-        content = hashlib.sha256(np.ascontiguousarray(self.labels).data)
+    def facts(self) -> Iterator[bytes]:
+        """Yield names, sizes, times and footers of the files."""
         for path in self.files:
             status = os.stat(path)
-            content.update(
-                f"{os.path.basename(path)} {status.st_size} {status.st_mtime_ns} ".encode()
-            )
+            yield f"{os.path.basename(path)} {status.st_size} {status.st_mtime_ns} ".encode()
             with open(path, "rb") as file:
                 # The last eight bytes are the length of the footer and a mark.
                 file.seek(-8, os.SEEK_END)
                 length = int.from_bytes(file.read(4), "little")
                 file.seek(-8 - length, os.SEEK_END)
-                content.update(file.read(length))
-        return content.hexdigest()
-
-    @cached_property
-    def in_order(self) -> bool:
-        """True if the files are large and images should be read in their order."""
-        return sum(map(os.path.getsize, self.files)) > ENCODED_BYTES
+                yield file.read(length)
 
     def _group(self, index: int) -> int:
         return int(np.searchsorted(self.starts, index, side="right")) - 1
@@ -107,49 +78,48 @@ class ParquetImages:
         """Return the encoded images of a row group; images are read in order, or nearly."""
         images = self._held.get(group)
         if images is None:
-            path, number = Path(self.files[self.groups[group, 0]]), int(self.groups[group, 1])
+            path, number = self.files[self.groups[group, 0]], int(self.groups[group, 1])
             row = self.name(int(self.starts[group]))
             try:
-                # Opened again for each row group: threads and forked processes share no handle.
                 with reading(row, "the start of a whole row group"):
-                    with open_parquet(path) as file:
-                        size = file.metadata.row_group(number).total_byte_size
-                        require_content(size, f"row group {number}")
-                        repeated = _repeated(file.metadata, number, self.column)
-                    with open_parquet(path, repeated) as file:
-                        images = file.read_row_group(number, columns=[self.column])
+                    images = _read_group(path, self.column, number)
             except FileError as error:
                 raise ImageError(str(error)) from None
-            images = _encoded(images.column(self.column).combine_chunks())
-            for old in list(self._held)[: 1 - GROUPS] if self.in_order else ():
+            for old in list(self._held)[: 1 - GROUPS]:
                 # Another thread may have removed it.
                 self._held.pop(old, None)
             self._held[group] = images
         return images
 
 
-def _repeated(metadata: Any, group: int, column: str) -> list[str]:
-    """Return the stored column of images if some may be stored once for many rows."""
-    stored = metadata.row_group(group)
-    for c in range(stored.num_columns):
-        part = stored.column(c)
-        if part.path_in_schema in (column, f"{column}.bytes") and part.has_dictionary_page:
-            return [part.path_in_schema]
-    return []
-
-
-def _encoded(column: Any) -> Any:
-    import pyarrow as pa
-
-    if not pa.types.is_struct(column.type):
-        return column
+def _read_group(path: str, column: str, number: int) -> Any:
+    """Read the encoded images of a row group; an image that repeats is held once."""
+    with open_parquet(path) as file:
+        group = file.metadata.row_group(number)
+        parts = [group.column(c) for c in range(group.num_columns)]
+        parts = [p for p in parts if p.path_in_schema in (column, f"{column}.bytes")]
+        require_content(sum(p.total_uncompressed_size for p in parts), f"row group {number}")
+        repeated = [part.path_in_schema for part in parts if part.has_dictionary_page]
+    # Opened again for each row group: threads share no handle.
+    with open_parquet(path, repeated) as file:
+        images = file.read_row_group(number, columns=[column]).column(column).combine_chunks()
+    index = images.type.get_field_index("bytes") if images.type.num_fields else -1
     # Unlike field, flatten keeps the nulls of the structs.
-    return column.flatten()[column.type.get_field_index("bytes")]
+    return images if index < 0 else images.flatten()[index]
+
+
+def has_column(path: Path, column: str) -> bool:
+    """Return True if a file is Parquet with a column of this name."""
+    try:
+        with reading(path, "Parquet"), open_parquet(path) as file:
+            return column in file.schema_arrow.names
+    except FileError:
+        return False
 
 
 def read_parquet(
     paths: Sequence[Path], image_column: str = "image", label_column: str = "label"
-) -> RawSplit:
+) -> LabelledImages:
     """Open Parquet files as one split, with the images in the order of the files.
 
     Raises:
@@ -169,17 +139,15 @@ def read_parquet(
             sizes.append(metadata.row_group(group).num_rows)
         labels.append(_labels(column, path, label_column))
         names = names or tuple(dataset_class_names(schema, label_column))
-    kinds = {a.dtype.kind for a in labels}
-    if len(kinds) > 1:
+    if len({a.dtype.kind for a in labels}) > 1:
         raise ValueError(f"expected {label_column} of one type in all files, got both kinds")
     images = ParquetImages(
         tuple(map(str, paths)),
         image_column,
         np.array(groups, dtype=np.int64).reshape(-1, 2),
         np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
-        np.concatenate(labels),
     )
-    return RawSplit(images.labels, images.name, images.labelled, names)
+    return LabelledImages(images, np.concatenate(labels), names)
 
 
 def _require_columns(schema: Any, path: Path, image_column: str, label_column: str) -> None:
@@ -197,8 +165,8 @@ def _require_columns(schema: Any, path: Path, image_column: str, label_column: s
         rule = f"expected the column {image_column!r} of {path} to be binary or a struct with bytes"
         raise ValueError(f"{rule}, got {one_line(kind)[:80]}")
     kind = schema.field(label_column).type
-    kind = kind.value_type if t.is_dictionary(kind) else kind
-    if not (t.is_integer(kind) or t.is_string(kind) or t.is_large_string(kind)):
+    number = kind.value_type if t.is_dictionary(kind) else kind
+    if not (t.is_integer(number) or is_text(kind)):
         rule = f"expected the column {label_column!r} of {path} to be integers or strings"
         raise ValueError(f"{rule}, got {one_line(kind)[:80]}")
 
@@ -207,16 +175,19 @@ def _labels(column: Any, path: Path, name: str) -> np.ndarray:
     import pyarrow as pa
 
     if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
         raise ValueError(f"expected a label in {name!r} at {path} row {row}, got null")
-    if pa.types.is_integer(column.type):
-        values = column.to_numpy()
-        if values.dtype.kind == "u" and len(values) and values.max() > np.iinfo(np.int64).max:
-            raise ValueError(f"expected labels of {path} below 2^63, got {values.max()}")
-        return values.astype(np.int64)
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     column = column.combine_chunks()
-    # Objects: an array of strings gives every row the room of the longest.
-    distinct = np.array(column.dictionary.to_pylist(), dtype=object)
-    return distinct[column.indices.to_numpy()]
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    if pa.types.is_integer(column.type.value_type):
+        values = column.dictionary.to_numpy(zero_copy_only=False)
+        if values.dtype.kind == "u" and len(values) and values.max() > np.iinfo(np.int64).max:
+            raise ValueError(f"expected labels of {path} below 2^63, got {values.max()}")
+        distinct = values.astype(np.int64)
+    else:
+        # Objects: an array of strings gives every row the room of the longest.
+        distinct = np.array(column.dictionary.to_pylist(), dtype=object)
+    return distinct[column.indices.to_numpy(zero_copy_only=False)]

@@ -1,4 +1,4 @@
-"""`photo_views.levels` as one Triton kernel, one program per view, with normalized output.
+"""Views of photographs as one Triton kernel, one program per view, with normalized output.
 
 A program resizes its crop, then takes the steps of the view one after the other. The view stays in
 a scratch of the program, in half precision, where levels are exact: an operation that reads other
@@ -11,8 +11,6 @@ pixels writes to the second half of the scratch, and the halves change places.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
@@ -20,29 +18,22 @@ from torch import Tensor
 
 from resultant._core.device import device_of
 from resultant.images._photo_operations import (
-    BLUR,
     GREY,
     ROTATE,
     SHARPNESS,
     _recolour,
     _relevel,
     _sharpen,
-    _smear,
     _store,
     _warp,
 )
-from resultant.images.augment import channel_lines
-from resultant.images.photo_views import (
-    STEPS,
-    Colour,
-    axis_taps,
-    blur_radius,
-    matrices,
-)
-from resultant.images.resample import BITS
+from resultant.images.augment import FILL, ClassificationView
+from resultant.images.drawing import channel_lines
+from resultant.images.photo_plan import BITS, Plan, plan
+from resultant.images.photo_views import STEPS, Colour
 
 SHIFT, HALF = tl.constexpr(BITS), tl.constexpr(1 << (BITS - 1))
-# Numbers of a step: code, value, cubic, and the six entries of the affine map.
+# Numbers of a step: code, value, filter, and the six entries of the affine map.
 NUMBERS = 9
 BLOCK, WARPS = 1024, 16
 
@@ -85,7 +76,7 @@ def _crop(
 def _render(
     pixels, offsets, sizes, rows, columns, weights, counts, taps, steps, fill, scratch, tables,
     scales, shifts, out, SIZE: tl.constexpr, STEPS: tl.constexpr, NUMBERS: tl.constexpr,
-    RADIUS: tl.constexpr, BLOCK: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Write view i, normalized, with the channels of a pixel side by side."""
     i = tl.program_id(0).to(tl.int64)
@@ -106,10 +97,6 @@ def _render(
         if code != 0:
             if code <= GREY:
                 _recolour(now, code, value, PIXELS, BLOCK)
-            elif code == BLUR:
-                _smear(now, other, value.to(tl.float32), False, RADIUS, SIZE, BLOCK)
-                tl.debug_barrier()
-                _smear(other, now, value.to(tl.float32), True, RADIUS, SIZE, BLOCK)
             elif code == SHARPNESS:
                 _sharpen(now, other, value, SIZE, BLOCK)
                 here = 1 - here
@@ -129,42 +116,6 @@ def _render(
         scale = tl.load(scales + channel, mask=inside, other=0.0)
         shift = tl.load(shifts + channel, mask=inside, other=0.0)
         tl.store(out + index, level * scale + shift, mask=inside)
-
-
-class Plan(NamedTuple):
-    """Parameters of views as the kernel reads them, on the device.
-
-    Attributes:
-        rows: First source row of each row of a view, [n, size].
-        columns: First source column of each column, [n, size].
-        weights: Weights of the taps of rows and columns, [n, 2, size, taps].
-        counts: Taps of rows and of columns, [n, 2].
-        steps: Steps with their affine maps, [n, 8, 9].
-    """
-
-    rows: Tensor
-    columns: Tensor
-    weights: Tensor
-    counts: Tensor
-    steps: Tensor
-
-
-def plan(parameters: Tensor, size: int, taps: int) -> Plan:
-    """Compute a plan of views on the device of their parameters [n, 33].
-
-    ``taps`` is `photo_views.most_taps` of the parameters, or more.
-    """
-    steps = parameters[:, 9:].unflatten(1, (STEPS, 3))
-    maps = matrices(steps[:, :, 0], steps[:, :, 1], size)
-    rows, columns = axis_taps(parameters, size, taps)
-    ratio = parameters[:, 2:4] / parameters[:, 4:6]
-    return Plan(
-        rows.first,
-        columns.first.contiguous(),
-        torch.stack((rows.weight, columns.weight), 1),
-        (2 * ratio.clamp_min(1.0)).ceil().int(),
-        torch.cat((steps, maps.flatten(2)), 2),
-    )
 
 
 class Renderer:
@@ -204,8 +155,29 @@ class Renderer:
             _render[(len(offsets),)](
                 pixels, offsets, sizes, plan.rows, plan.columns, plan.weights, plan.counts,
                 plan.weights.shape[-1], plan.steps, self.fill, self.scratch, self.tables,
-                self.scales, self.shifts, out, self.size, STEPS, NUMBERS, blur_radius(self.size),
-                BLOCK, num_warps=WARPS,
+                self.scales, self.shifts, out, self.size, STEPS, NUMBERS, BLOCK, num_warps=WARPS,
                 # A fused operation is rounded once, and sometimes truncated to a level below.
                 enable_fp_fusion=False,
             )  # fmt: skip
+
+
+def classification_views(view: ClassificationView, images: Tensor, parameters: Tensor) -> Tensor:
+    """Return the views uint8 [N, 3, S, S] of images uint8 [N, 3, S, S], on their device.
+
+    ``parameters`` [N, 9] are those of ``view``, on the CPU.
+    """
+    n, size, device = len(images), view.size, images.device
+    rows, parameters = view.rows(parameters), parameters
+    if device.type == "cuda":
+        # From page-locked memory, so that the host does not wait.
+        rows, parameters = rows.pin_memory(), parameters.pin_memory()
+    rows, parameters = (a.to(device, non_blocking=True) for a in (rows, parameters))
+    pixels = images.permute(0, 2, 3, 1).contiguous().view(-1)
+    offsets = torch.arange(n, device=device) * 3 * size**2
+    sizes = torch.full((n, 2), size, dtype=torch.int32, device=device)
+    # Levels are exact in half precision.
+    out = torch.empty(n, size, size, 3, dtype=torch.float16, device=device).permute(0, 3, 1, 2)
+    unit = 1 / 255
+    renderer = Renderer(n, size, (0.0, 0.0, 0.0), (unit, unit, unit), FILL, device)
+    renderer(pixels, offsets, sizes, plan(rows, size, 2, sizes), out)
+    return view.erase(out.to(torch.uint8), parameters)

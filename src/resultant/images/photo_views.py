@@ -1,9 +1,10 @@
 """Random views of photographs of any size, from decoded pixels on the device.
 
 A view draws its parameters on the CPU, one row per image, so that every device has the same views:
-a box that is resized, a window of the resized box, a flip, and up to eight steps, each one of the
-operations below with a value. `levels` computes the views in torch, `photo_kernel` in one Triton
-kernel; both equal torchvision and timm on PIL images with the same parameters.
+a box that is resized, a window of the resized box, a flip, and up to seven steps, each one of the
+operations below with a value. `pillow_views` computes the views by Pillow on a CPU, `photo_kernel`
+by one Triton kernel on a GPU; both are within one level of torchvision and timm on pictures of
+Pillow with the same parameters.
 
 Pixels are one flat uint8 tensor; image i is [height, width, 3] from ``offsets[i]`` on.
 """
@@ -11,20 +12,23 @@ Pixels are one flat uint8 tensor; image i is [height, width, 3] from ``offsets[i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
 
 from resultant._core import validation
-from resultant.images import image_ops as ops
-from resultant.images import resample
-from resultant.images.augment import Range, require_ascending, require_bounded
+from resultant.images.drawing import (
+    Range,
+    draw_boxes,
+    draw_factors,
+    require_ascending,
+    require_bounded,
+)
 
 # The operations of a step, by code; 0 for no operation.
 OPERATIONS = (
-    *("none", "brightness", "contrast", "saturation", "hue", "grey", "blur", "sharpness"),
+    *("none", "brightness", "contrast", "saturation", "hue", "grey", "sharpness"),
     *("autocontrast", "equalize", "invert", "posterize", "solarize", "solarize_add"),
     *("rotate", "shear_x", "shear_y", "translate_x", "translate_y"),
 )
@@ -37,25 +41,26 @@ RANDOM = (
 )
 WARPS = ("rotate", "shear_x", "shear_y", "translate_x", "translate_y")
 JITTER = ("brightness", "contrast", "saturation", "hue")
-# Jitter, grey, blur and two layers of RandAugment.
-STEPS = 8
+# Jitter, grey and two layers of RandAugment.
+STEPS = 7
 BOX = ("top", "left", "height", "width")
 # The size that the box is resized to, and the first row and column of the window.
 WINDOW = ("rows", "columns", "down", "across")
-STEP = tuple(f"{part}{k}" for k in range(STEPS) for part in ("code", "value", "cubic"))
+STEP = tuple(f"{part}{k}" for k in range(STEPS) for part in ("code", "value", "filter"))
 COLUMNS = (*BOX, *WINDOW, "flip", *STEP)
+# Filters of a warp, the last number of a step.
+BILINEAR, CUBIC, NEAREST = 0.0, 1.0, 2.0
 
 Colour = tuple[float, float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PhotoView:
-    """A distribution of views: resized crop, flip, jitter, grey, blur and RandAugment, in order.
+    """A distribution of views: resized crop, flip, jitter, grey and RandAugment, in order.
 
     Equal to RandomResizedCrop(size, scale, ratio), RandomHorizontalFlip, RandomApply of ColorJitter
-    with ``p_jitter``, RandomGrayscale(``p_grey``) and RandomApply of GaussianBlur with ``p_blur``
-    of torchvision, and to ``rand-mM-nN-mstdD`` of timm with M = ``magnitude``, N = ``layers`` and
-    D = ``deviation``.
+    with ``p_jitter`` and RandomGrayscale(``p_grey``) of torchvision, and to ``rand-mM-nN-mstdD``
+    of timm with M = ``magnitude``, N = ``layers`` and D = ``deviation``.
 
     Attributes:
         size: Height and width of a view.
@@ -64,8 +69,6 @@ class PhotoView:
         jitter: Spread of brightness, contrast, saturation and hue.
         p_jitter: Probability of the jitter.
         p_grey: Probability of grey.
-        p_blur: Probability of a blur.
-        sigma: Range of the standard deviation of a blur, in pixels.
         layers: Operations of RandAugment, 0 to 2, each with probability one half.
         magnitude: Mean magnitude of the operations, at most 10.
         deviation: Standard deviation of the magnitude.
@@ -75,7 +78,7 @@ class PhotoView:
         >>> from resultant.images.photo_views import PhotoView
         >>> sizes = torch.tensor([[30, 40], [20, 20]])
         >>> PhotoView(size=24).draw(sizes, torch.Generator().manual_seed(0)).shape
-        torch.Size([2, 33])
+        torch.Size([2, 30])
     """
 
     size: int = 224
@@ -84,8 +87,6 @@ class PhotoView:
     jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.4, 0.1)
     p_jitter: float = 0.8
     p_grey: float = 0.2
-    p_blur: float = 0.0
-    sigma: Range = (0.1, 2.0)
     layers: int = 0
     magnitude: float = 10.0
     deviation: float = 0.5
@@ -97,8 +98,7 @@ class PhotoView:
             raise ValueError(f"expected layers <= 2, got {self.layers}")
         require_ascending("scale", self.scale, 1.0)
         require_ascending("ratio", self.ratio, math.inf)
-        require_ascending("sigma", self.sigma, math.inf)
-        for name in ("p_jitter", "p_grey", "p_blur"):
+        for name in ("p_jitter", "p_grey"):
             require_bounded(name, getattr(self, name), 1.0)
         for name, value in zip(JITTER, self.jitter, strict=True):
             require_bounded(name, value, 0.5 if name == "hue" else math.inf)
@@ -106,7 +106,7 @@ class PhotoView:
         require_bounded("deviation", self.deviation, math.inf)
 
     def draw(self, sizes: Tensor, generator: Generator) -> Tensor:
-        """Draw parameters [N, 33] of images of ``sizes`` [N, 2], float64 on the CPU.
+        """Draw parameters [N, 30] of images of ``sizes`` [N, 2], float64 on the CPU.
 
         There is one row per image, with the columns `COLUMNS`.
         """
@@ -116,14 +116,13 @@ class PhotoView:
             return torch.rand(n, k, generator=generator, dtype=torch.float64)
 
         sizes = sizes.double()
-        box = ops.draw_boxes(sizes, self.scale, self.ratio, uniform)
+        box = draw_boxes(sizes, self.scale, self.ratio, uniform)
         window = sizes.new_tensor([self.size, self.size, 0, 0]).expand(n, -1)
         flip = uniform(1) < 0.5
         steps = [*self._jitter(uniform(1), uniform(4), uniform(4))]
         steps.append(_step("grey", uniform(1)[:, 0] < self.p_grey))
-        chance, share = uniform(2).unbind(1)
-        low, high = self.sigma
-        steps.append(_step("blur", chance < self.p_blur, low + (high - low) * share))
+        # Not used: without these two numbers, a seed would draw other views than before.
+        uniform(2)
         for layer in range(2):
             gauss = torch.randn(n, generator=generator, dtype=torch.float64)
             steps.append(self._random(layer < self.layers, gauss, uniform(4)))
@@ -132,7 +131,7 @@ class PhotoView:
     def _jitter(self, chance: Tensor, share: Tensor, order: Tensor) -> list[Tensor]:
         """Return four steps [n, 3]: the adjustments in the order of ``order`` [n, 4]."""
         *spreads, hue = self.jitter
-        factors = ops.draw_factors(spreads, hue, share)
+        factors = draw_factors(spreads, hue, share)
         used = torch.tensor(
             [CODE[name] * bool(s) for name, s in zip(JITTER, self.jitter, strict=True)]
         )
@@ -171,7 +170,7 @@ def classification_view(size: int = 224) -> PhotoView:
 
 
 def evaluation_parameters(sizes: Tensor, size: int, short_side: int) -> Tensor:
-    """Return parameters [N, 33]: the shorter side to ``short_side``, then the centre crop."""
+    """Return parameters [N, 30]: the shorter side to ``short_side``, then the centre crop."""
     sizes = sizes.double()
     resized = (short_side * sizes / sizes.amin(1, keepdim=True)).floor()
     # Half to even, as in torchvision.
@@ -223,96 +222,3 @@ def matrices(code: Tensor, value: Tensor, size: int) -> Tensor:
         *(of("shear_y", value, 0.0) + d, e, of("translate_y", value, 0.0) + y0),
     )
     return torch.stack(entries, -1).unflatten(-1, (2, 3))
-
-
-def blur_radius(size: int) -> int:
-    """Return the radius of a blur: its kernel is a tenth of the size, and odd."""
-    return size // 20
-
-
-def most_taps(parameters: Tensor) -> int:
-    """Return the most taps of any pixel of views with parameters [..., 33], on the CPU."""
-    return resample.number_of_taps(parameters[..., 2:4].flatten(), parameters[..., 4:6].flatten())
-
-
-def axis_taps(parameters: Tensor, size: int, number: int) -> tuple[resample.Taps, resample.Taps]:
-    """Return the taps of rows and of columns, at most ``number``, with the flip in the columns."""
-    top, left, height, width, rows, columns, down, across, flip = parameters[:, :9].unbind(1)
-    first, weight = resample.taps(left, width, columns, across, size, number)
-    mirrored = flip[:, None] != 0
-    across_taps = resample.Taps(
-        torch.where(mirrored, first.flip(1), first),
-        torch.where(mirrored[:, :, None], weight.flip(1), weight),
-    )
-    return resample.taps(top, height, rows, down, size, number), across_taps
-
-
-def levels(
-    pixels: Tensor, offsets: Tensor, sizes: Tensor, parameters: Tensor, size: int, fill: Colour
-) -> Tensor:
-    """Compute views in torch, on the device of the pixels.
-
-    Args:
-        pixels: Decoded images, flat uint8.
-        offsets: First byte [N] of each image.
-        sizes: Heights and widths [N, 2] of the images.
-        parameters: Parameters [N, 33] of the views, on the CPU.
-        size: Height and width of the views.
-        fill: Colour of pixels from outside the image, in levels.
-
-    Returns:
-        Float32 levels [N, 3, size, size].
-    """
-    x = _crops(pixels, offsets, sizes, parameters, size)
-    steps = parameters[:, 9:].unflatten(1, (STEPS, 3)).to(pixels.device)
-    colour = torch.tensor(fill, device=x.device)
-    operations = _operations(size, colour)
-    for k in range(STEPS):
-        codes = parameters[:, 9 + 3 * k]
-        for code in codes.unique().long().tolist():
-            if code:
-                rows = (codes == code).nonzero()[:, 0].to(x.device)
-                x[rows] = operations[code](x[rows], steps[rows, k])
-    return x
-
-
-def _crops(pixels: Tensor, offsets: Tensor, sizes: Tensor, parameters: Tensor, size: int) -> Tensor:
-    rows, columns = (
-        resample.Taps(*(a.to(pixels.device) for a in axis))
-        for axis in axis_taps(parameters, size, most_taps(parameters))
-    )
-    views = pixels.new_empty(len(parameters), 3, size, size, dtype=torch.float32)
-    for i, (offset, (h, w)) in enumerate(zip(offsets.tolist(), sizes.tolist(), strict=True)):
-        image = pixels[offset : offset + h * w * 3].view(h, w, 3)
-        own = (resample.Taps(*(a[i : i + 1] for a in axis)) for axis in (rows, columns))
-        views[i] = resample.resized(image, *own).permute(2, 0, 1)
-    return views
-
-
-def _operations(size: int, fill: Tensor) -> list[Callable[[Tensor, Tensor], Tensor]]:
-    """Return the operations by code, on images [n, 3, size, size] and steps [n, 3]."""
-
-    def valued(operation: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-        return lambda x, step: operation(x, step[:, 1].float())
-
-    def warp(x: Tensor, step: Tensor) -> Tensor:
-        return ops.warp(x, matrices(step[:, 0], step[:, 1], size), step[:, 2], fill)
-
-    named: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-        "none": lambda x, step: x,
-        "brightness": valued(ops.adjust_brightness),
-        "contrast": valued(ops.adjust_contrast),
-        "saturation": valued(ops.adjust_saturation),
-        "hue": lambda x, step: ops.adjust_hue(x, step[:, 1]),
-        "grey": lambda x, step: ops.grey(x).expand_as(x),
-        "blur": valued(lambda x, sigma: ops.gaussian_blur(x, sigma, blur_radius(size))),
-        "sharpness": valued(ops.adjust_sharpness),
-        "autocontrast": lambda x, step: ops.autocontrast(x),
-        "equalize": lambda x, step: ops.equalize(x),
-        "invert": lambda x, step: ops.invert(x),
-        "posterize": valued(ops.posterize),
-        "solarize": valued(ops.solarize),
-        "solarize_add": valued(ops.solarize_add),
-        **dict.fromkeys(WARPS, warp),
-    }
-    return [named[name] for name in OPERATIONS]

@@ -1,4 +1,4 @@
-"""Views of decoded images as input of a network, by the fastest way on the device."""
+"""Views of decoded images as input of a network: by the kernel on a GPU, by Pillow elsewhere."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import torch
 from torch import Tensor
 
 from resultant._core.device import has_triton
-from resultant.images.augment import normalize
-from resultant.images.photo_views import Colour, evaluation_parameters, levels, most_taps
+from resultant.images import pillow_views
+from resultant.images.drawing import normalize
+from resultant.images.photo_plan import Plan, most_taps, plan
+from resultant.images.photo_views import Colour, evaluation_parameters
+
+
+def uses_kernel(device: torch.device) -> bool:
+    """Return True if views are made on the device, by a Triton kernel."""
+    return device.type == "cuda" and has_triton()
 
 
 class Rendering:
     """Normalized views of decoded images, [n, 3, size, size] channels last.
-
-    On a CUDA device with Triton the views are one kernel.
 
     Args:
         number: Most views of a call.
@@ -27,10 +32,10 @@ class Rendering:
         self, number: int, size: int, mean: Colour, std: Colour, device: torch.device
     ) -> None:
         self.size, self.mean, self.std, self.device = size, mean, std, device
-        red, green, blue = (float(min(255, round(255 * m))) for m in mean)
+        red, green, blue = (min(255, round(255 * m)) for m in mean)
         self.fill = (red, green, blue)
         self.kernel = None
-        if device.type == "cuda" and has_triton():
+        if uses_kernel(device):
             from resultant.images.photo_kernel import Renderer
 
             self.kernel = Renderer(number, size, mean, std, self.fill, device)
@@ -46,11 +51,9 @@ class Rendering:
         return 320 * self.size
 
     def plan(self, parameters: Tensor) -> tuple[Tensor, ...]:
-        """Prepare parameters [n, 33] of views, on the CPU, for calls; each tensor is [n, ...]."""
+        """Prepare parameters [n, 30] of views, on the CPU, for calls; each tensor is [n, ...]."""
         if self.kernel is None:
             return (parameters,)
-        from resultant.images.photo_kernel import plan
-
         on_device = parameters.pin_memory().to(self.device, non_blocking=True)
         return plan(on_device, self.size, most_taps(parameters))
 
@@ -59,10 +62,10 @@ class Rendering:
         if self.kernel is None:
             return
         sizes = torch.full((1, 2), self.size, dtype=torch.int32)
-        plan = self.plan(evaluation_parameters(sizes, self.size, self.size))
+        planned = self.plan(evaluation_parameters(sizes, self.size, self.size))
         pixels = torch.zeros(3 * self.size**2, dtype=torch.uint8, device=self.device)
         offsets = torch.zeros(1, dtype=torch.int64, device=self.device)
-        self(pixels, offsets, sizes.to(self.device), plan, out[:1])
+        self(pixels, offsets, sizes.to(self.device), planned, out[:1])
 
     def __call__(
         self,
@@ -75,16 +78,14 @@ class Rendering:
         """Write views to ``out`` [n, 3, size, size], channels last.
 
         Args:
-            pixels: Decoded images, flat uint8.
+            pixels: Decoded images, flat uint8; on the CPU for Pillow.
             offsets: First byte [n] of each image, int64.
             sizes: Heights and widths [n, 2], int32.
             plan: Tensors of `plan` for these views.
             out: Buffer of the views.
         """
         if self.kernel is not None:
-            from resultant.images.photo_kernel import Plan
-
             self.kernel(pixels, offsets, sizes, Plan(*plan), out)
             return
-        x = levels(pixels, offsets, sizes, plan[0], self.size, self.fill)
-        out.copy_(normalize(x, self.mean, self.std))
+        views = pillow_views.levels(pixels, offsets, sizes, plan[0], self.size, self.fill)
+        out.copy_(normalize(views, self.mean, self.std))

@@ -1,102 +1,152 @@
-"""Image datasets as sources: encoded or decoded images by index, with labels and class names.
+"""Datasets of labelled images: one class for all of them, and the splits of a dataset.
 
-Every kind of dataset (`folders`, `lists`, `parquet`, `indexable`) is an `ImageSource`. Training
-and evaluation know nothing else of it. `ImageSplits` are sources that share their classes.
+An `ImageSource` has labels and a collection of images: files, a Parquet column, or anything
+indexable. Training and evaluation know nothing else of a dataset.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from resultant._core.text import listed
-from resultant.images.decode import ImageError
+from resultant.images.decode import ImageError, as_picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# Images that are checked at a time.
-PIECE_IMAGES = 4096
+# Tasks that each thread has ahead.
+AHEAD = 8
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
-class ImageSource(Protocol):
-    """N labelled images in a fixed order.
-
-    Attributes:
-        labels: Labels [N] int64 in [0, C).
-        class_names: Names of the C classes.
-    """
-
-    @property
-    def labels(self) -> np.ndarray: ...
-
-    @property
-    def class_names(self) -> tuple[str, ...]: ...
+class Images(Protocol):
+    """Images in a fixed order."""
 
     def __len__(self) -> int: ...
 
-    def read(self, index: int) -> Image:
-        """Return an image in mode RGB; an `ImageError` names a broken image."""
-        ...
-
-    def bytes_at(self, index: int) -> bytes | None:
-        """Return the content of the image file; None for images that are not encoded."""
+    def __getitem__(self, index: int) -> Any:
+        """Return the content of a file, a picture of Pillow, or uint8 [H, W, 3]."""
         ...
 
     def name(self, index: int) -> str:
         """Return the file and the row of an image, for errors."""
         ...
 
-    def digest(self) -> str:
-        """Return a digest of names, labels, sizes and times of all images, without reading them."""
+    def facts(self) -> Iterator[bytes]:
+        """Yield bytes that differ if the images differ: sizes, times and names, or pixels."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
-class SelectedImages:
-    """Images of a source by their indices ``rows`` [n], with ``labels`` [n]; see `select`."""
+class ImageSource:
+    """N labelled images in a fixed order.
 
-    source: ImageSource
-    rows: np.ndarray
-    labels: np.ndarray
+    Attributes:
+        images: The collection of the images.
+        every_label: Labels int64 of all images of the collection, in [0, C).
+        class_names: Names of the C classes.
+        rows: Images of the collection that belong to the source, [N]; None for all.
+    """
 
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        return self.source.class_names
+    images: Images
+    every_label: np.ndarray
+    class_names: tuple[str, ...]
+    rows: np.ndarray | None = None
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.every_label if self.rows is None else self.rows)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Labels [N] int64."""
+        return self.every_label if self.rows is None else self.every_label[self.rows]
 
     def read(self, index: int) -> Image:
-        return self.source.read(int(self.rows[index]))
-
-    def bytes_at(self, index: int) -> bytes | None:
-        return self.source.bytes_at(int(self.rows[index]))
+        """Return an image in mode RGB; an `ImageError` names a broken image."""
+        row = self._row(index)
+        return as_picture(self.images[row], self.images.name(row))
 
     def name(self, index: int) -> str:
-        return self.source.name(int(self.rows[index]))
+        return self.images.name(self._row(index))
+
+    def select(self, rows: np.ndarray | Tensor | Sequence[int]) -> ImageSource:
+        """Return the images at some indices, in their order, without a copy."""
+        rows = np.asarray(rows, dtype=np.int64)
+        return replace(self, rows=rows if self.rows is None else self.rows[rows])
+
+    def positions_in(self, other: ImageSource) -> np.ndarray:
+        """Return the indices [N] of these images in a source of the same collection."""
+        rows, others = (np.arange(len(a)) if a.rows is None else a.rows for a in (self, other))
+        order = np.argsort(others, kind="stable")
+        return order[np.searchsorted(others[order], rows)]
 
     def digest(self) -> str:
-        content = hashlib.sha256(self.source.digest().encode())
-        content.update(np.ascontiguousarray(self.rows).data)
+        """Return a digest of the labels and the images, which names decoded images on the disk.
+
+        Files are identified by sizes, times and names, other images by their pixels.
+        """
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        content = hashlib.sha256(np.ascontiguousarray(self.every_label).data)
+        for fact in self.images.facts():
+            content.update(fact)
+        if self.rows is not None:
+            content = hashlib.sha256(content.hexdigest().encode())
+            content.update(np.ascontiguousarray(self.rows).data)
         return content.hexdigest()
 
+    def order(self) -> np.ndarray:
+        """Return the indices in the order of the collection, which a large file is read in."""
+        return np.arange(len(self)) if self.rows is None else np.argsort(self.rows, kind="stable")
 
-def select(source: ImageSource, rows: np.ndarray | Tensor | Sequence[int]) -> ImageSource:
-    """Return the images of a source at some indices, in their order, without a copy."""
-    rows = np.asarray(rows, dtype=np.int64)
-    labels = source.labels[rows]
-    if isinstance(source, SelectedImages):
-        return SelectedImages(source.source, source.rows[rows], labels)
-    return SelectedImages(source, rows, labels)
+    def _row(self, index: int) -> int:
+        return index if self.rows is None else int(self.rows[index])
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_threads(
+    function: Callable[[T], R], items: Iterable[T], workers: int | None = None
+) -> Iterator[R]:
+    """Yield the results of a function in the order of the items, computed by threads ahead.
+
+    Pillow lets other threads run while it decodes and resizes. ``workers`` threads are at most and
+    by default one per core; 0 computes in this thread.
+    """
+    number = cores() if workers is None else min(workers, cores())
+    if not number:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(number) as pool:
+        running: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                running.append(pool.submit(function, item))
+                if len(running) > AHEAD * number:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            for future in running:
+                future.cancel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,23 +223,18 @@ def without_broken(splits: ImageSplits, workers: int | None = None) -> ImageSpli
         ValueError: If a class has no other training image.
     """
     kept, errors = {}, list(splits.skipped)
-    with ThreadPoolExecutor(max(workers, 1) if workers is not None else None) as pool:
-        for name, source in {"train": splits.train, **splits.held_out_splits}.items():
-            broken = {}
-            # A piece at a time: the pool would hold a task per image.
-            for top in range(0, len(source), PIECE_IMAGES):
-                piece = range(top, min(top + PIECE_IMAGES, len(source)))
-                results = pool.map(partial(_error, source), piece)
-                broken |= {i: e for i, e in zip(piece, results, strict=True) if e is not None}
-            if broken:
-                kept[name] = select(source, np.setdiff1d(np.arange(len(source)), list(broken)))
-            errors += broken.values()
+    for name, source in {"train": splits.train, **splits.held_out_splits}.items():
+
+        def error_of(index: int, source: ImageSource = source) -> str | None:
+            try:
+                source.read(index)
+            except ImageError as error:
+                return str(error)
+            return None
+
+        found = list(in_threads(error_of, range(len(source)), workers))
+        whole = [i for i, text in enumerate(found) if text is None]
+        if len(whole) < len(source):
+            kept[name] = source.select(whole)
+        errors += filter(None, found)
     return replace(splits, **kept, skipped=tuple(errors))
-
-
-def _error(source: ImageSource, index: int) -> str | None:
-    try:
-        source.read(index)
-    except ImageError as error:
-        return str(error)
-    return None

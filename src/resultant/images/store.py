@@ -1,26 +1,25 @@
-"""Decoded images of a source in one memory-mapped file, decoded once and used by every epoch.
+"""Decoded images of a source in one file, decoded once and used by every epoch and later jobs.
 
-A store is a folder with ``pixels.bin`` (uint8 [height, width, 3] image after image),
-``index.safetensors`` (the sizes) and ``done.safetensors`` (which images are decoded). Its name
-follows from the digest of the source and the size of the images, so that a later job finds it.
-Images with a shorter side above ``short_side`` are reduced to it; smaller ones keep their size.
+A store is a folder with ``pixels.bin`` (uint8 [height, width, 3] image after image) and
+``index.safetensors`` (the sizes of the images that are decoded). Its name follows from the digest
+of the source and the size of the images, so that a later job finds it. Images with a shorter side
+above ``short_side`` are reduced to it; smaller ones keep their size.
 
-Images count as decoded once their pixels are on the disk. A store that was interrupted continues
-with the others.
+Images are appended in the order of the source's files. A store that was interrupted continues
+after the last image of its index.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -28,63 +27,40 @@ from filelock import FileLock
 from torch import Tensor
 
 from resultant._core import tensor_files, validation
-from resultant._core.chunks import WORKER_BYTES
-from resultant._core.files import clean_folder, make_folder, sync
+from resultant._core.files import clean_folder, make_folder
 from resultant._core.text import counted, data_size
-from resultant.images.decoding import TASK_IMAGES, Decoding, read_sizes, reading_order, tasks
-from resultant.images.jpeg_decoding import (
-    LEAST_PIXELS,
-    MANY_CORES,
-    Decode,
-    gpu_decoder,
-    is_whole_jpeg,
-)
-from resultant.images.source import ImageSource
+from resultant.images.source import ImageSource, in_threads
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 # Part of the name of a store; a new number makes new stores.
-FORMAT = 1
-PIXELS, INDEX, DONE, LOCK = "pixels.bin", "index.safetensors", "done.safetensors", ".lock"
-# Seconds between two records of the decoded images.
-RECORD_SECONDS = 20.0
+FORMAT = 2
+PIXELS, INDEX, LOCK = "pixels.bin", "index.safetensors", ".lock"
+# Seconds between two records of the decoded images, and images between two looks at the disk.
+RECORD_SECONDS, CHECKED = 20.0, 256
 
 # Called with the finished images and their number.
 OnImages = Callable[[int, int], object]
 
 
+@dataclass(frozen=True, eq=False)
 class ImageStore:
     """Decoded images of a source; see `open_store`.
 
     Attributes:
+        source: The images.
         folder: Folder of the store.
         sizes: Heights and widths [N, 2] int32.
-        offsets: First byte of each image in ``pixels``, and the end, [N + 1].
+        offsets: First byte [N] of each image in ``pixels``.
         pixels: Decoded images, flat uint8, mapped from the file.
-        done: Decoded images [N], bool.
     """
 
-    def __init__(
-        self,
-        source: ImageSource,
-        folder: Path,
-        sizes: Tensor,
-        workers: int,
-        device: torch.device | None = None,
-    ) -> None:
-        self.source, self.folder, self.sizes, self.workers = source, folder, sizes, workers
-        self.device = device
-        lengths = 3 * sizes.long().prod(1)
-        self.offsets = torch.cat((lengths.new_zeros(1), lengths.cumsum(0)))
-        pixels = folder / PIXELS
-        if not pixels.exists() or pixels.stat().st_size < self.bytes:
-            # A record of pixels that are lost.
-            (folder / DONE).unlink(missing_ok=True)
-        self.done = self._recorded()
-        self._fresh, self._written = 0, time.monotonic()
-        self._tasks: Iterator[Any] | None = None
-        self._recording: Future[None] | None = None
-        _reserve(pixels, self.bytes)
-        mapped = np.memmap(pixels, dtype=np.uint8, mode="r+", shape=(max(self.bytes, 1),))
-        self.pixels = torch.from_numpy(mapped)
+    source: ImageSource
+    folder: Path
+    sizes: Tensor
+    offsets: Tensor
+    pixels: Tensor
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -92,118 +68,12 @@ class ImageStore:
     @property
     def bytes(self) -> int:
         """Bytes of all decoded images."""
-        return int(self.offsets[-1])
+        return len(self.pixels)
 
     @property
-    def complete(self) -> bool:
-        return bool(self.done.all())
-
-    def start(self, order: Tensor | None = None) -> None:
-        """Start to decode the missing images by all workers, first those of ``order``.
-
-        Sources that are read fast in one order are decoded in that order.
-        """
-        if self._tasks is not None or self.complete:
-            return
-        every, reading = torch.arange(len(self)), reading_order(self.source)
-        if reading is not None:
-            order = reading
-        order = every if order is None else torch.cat((order, every))
-        # Each image once, in this order.
-        missing = list(dict.fromkeys(order[~self.done[order]].tolist()))
-        decoding = Decoding(self.source, self.folder / PIXELS, self.sizes, self.offsets)
-        decode = self._gpu_decoder()
-        if decode is not None:
-            self._tasks = decoding.by_gpu(missing, decode)
-        else:
-            # A process takes as long to start as some megabytes to decode.
-            share = math.ceil(self.bytes * len(missing) / len(self) / WORKER_BYTES)
-            self._tasks = tasks(decoding, missing, TASK_IMAGES, min(self.workers, share))
-
-    def _gpu_decoder(self) -> Decode | None:
-        """Return the decoder of the GPU if there is one and it pays."""
-        large = self.bytes >= 3 * LEAST_PIXELS * len(self)
-        if self.device is None or self.workers >= MANY_CORES or not large:
-            return None
-        data = self.source.bytes_at(0)
-        return None if data is None or not is_whole_jpeg(data) else gpu_decoder(self.device)
-
-    def wait(self, rows: Tensor) -> None:
-        """Return when the images ``rows`` are decoded.
-
-        Raises:
-            ImageError: If an image is broken.
-            OSError: If the disk is full; the images decoded so far are kept.
-        """
-        while not self.done[rows].all():
-            self.start(rows)
-            assert self._tasks is not None
-            try:
-                finished, error = next(self._tasks)
-            except StopIteration:
-                self._tasks = None
-                continue
-            self.done[finished] = True
-            self._fresh += len(finished)
-            if error is not None:
-                self.close()
-                raise error
-            if time.monotonic() - self._written > RECORD_SECONDS:
-                self._record()
-        if self._fresh and self.complete:
-            self._tasks = None
-            self._record()
-
-    def fill(self, progress: OnImages | None = None) -> None:
-        """Decode all images; other processes of the machine may do the same at the same time."""
-        with FileLock(self.folder / LOCK):
-            self.done |= self._recorded()
-            for rows in torch.arange(len(self)).split(TASK_IMAGES):
-                self.wait(rows)
-                if progress is not None:
-                    progress(int(rows[-1]) + 1, len(self))
-            self.close()
-
-    def close(self) -> None:
-        """Stop decoding; return when the decoded images are recorded."""
-        self._tasks = None
-        if self._fresh:
-            self._record()
-        self._finish_record()
-
-    def _recorded(self) -> Tensor:
-        """Return the images that are recorded as decoded."""
-        none = torch.zeros(len(self.sizes), dtype=torch.bool)
-        try:
-            tensors, _ = tensor_files.load(self.folder / DONE)
-        except (OSError, ValueError):
-            return none
-        done = tensors.get("done", none)
-        return done if done.shape == none.shape and done.dtype == none.dtype else none
-
-    def _record(self) -> None:
-        """Write the pixels to the disk, then the list of the decoded images, in a thread.
-
-        The disk may take seconds, in which the images are already used.
-        """
-        self._finish_record()
-        done = self.done.clone()
-
-        def write() -> None:
-            sync(self.folder / PIXELS)
-            # Other processes of a job decode and record their share of the images.
-            tensor_files.save(self.folder / DONE, {"done": done | self._recorded()}, {})
-
-        pool = ThreadPoolExecutor(1)
-        self._recording = pool.submit(write)
-        pool.shutdown(wait=False)
-        self._fresh, self._written = 0, time.monotonic()
-
-    def _finish_record(self) -> None:
-        """Wait for the last record; raise its error."""
-        recording, self._recording = self._recording, None
-        if recording is not None:
-            recording.result()
+    def lengths(self) -> Tensor:
+        """Bytes [N] of each image."""
+        return _lengths(self.sizes)
 
 
 def open_store(
@@ -212,56 +82,139 @@ def open_store(
     short_side: int,
     *,
     workers: int | None = None,
-    device: torch.device | None = None,
+    progress: OnImages | None = None,
     note: Callable[[str], object] | None = None,
 ) -> ImageStore:
-    """Open the store of a source, or begin it.
+    """Open the store of a source; decode the images that it lacks.
+
+    Processes that open the same store wait for the first one, which decodes.
 
     Args:
         source: The images.
         folder: Folder of stores; each source and size has its own folder in it.
         short_side: Shorter side of the images in pixels.
-        workers: Processes that decode, 0 for this process; by default one per core.
-        device: Device that decodes JPEG files if it can and the images are large.
-        note: Called with a sentence on the size of a new store.
-
-    Returns:
-        The store; `ImageStore.wait` decodes the missing images.
+        workers: Threads that decode, 0 for this thread; by default one per core.
+        progress: Called with the decoded images and their number.
+        note: Called with a sentence on images that were decoded.
 
     Raises:
-        ImageError: If the size of an image cannot be read.
+        ImageError: If an image is broken; the images before it are kept.
         ValueError: For settings out of range, and if the disk is too small.
     """
     validation.integer("short_side", short_side, 1)
-    workers = cores() if workers is None else validation.integer("workers", workers, 0)
+    if workers is not None:
+        validation.integer("workers", workers, 0)
     about = f"{FORMAT} {short_side} {source.digest()}"
     path = Path(folder) / hashlib.sha256(about.encode()).hexdigest()[:16]
     make_folder(path)
-    # The processes of a job open the store at the same time.
+    order = source.order()
     with FileLock(path / LOCK):
         clean_folder(path)
+        decoded = _recorded(path, len(source))
+        if len(decoded) < len(source):
+            began, first = time.perf_counter(), len(decoded)
+            try:
+                decoded = _decode(source, path, order, decoded, short_side, workers, progress)
+            except OSError as error:
+                # A full disk, whose errors name no file.
+                text = os.strerror(error.errno or 0)
+                raise OSError(error.errno, text, str(path / PIXELS)) from None
+            if note is not None:
+                number = counted(len(source) - first, "image", "images")
+                seconds = time.perf_counter() - began
+                note(f"decoded {number} in {seconds:.1f} s: {data_size(_end(decoded))} in {path}")
+    lengths = _lengths(decoded)
+    sizes, offsets = torch.empty_like(decoded), torch.empty_like(lengths)
+    sizes[order], offsets[order] = decoded, lengths.cumsum(0) - lengths
+    pixels = torch.from_file(
+        str(path / PIXELS), shared=False, size=_end(decoded), dtype=torch.uint8
+    )
+    return ImageStore(source, path, sizes, offsets, pixels)
+
+
+def _decode(
+    source: ImageSource,
+    path: Path,
+    order: np.ndarray,
+    decoded: Tensor,
+    short_side: int,
+    workers: int | None,
+    progress: OnImages | None,
+) -> Tensor:
+    """Append the images that are missing to the file; return the sizes of all, in their order."""
+
+    def image(index: int) -> np.ndarray:
+        picture = source.read(index)
+        return np.asarray(reduced(picture, short_side))
+
+    sizes, recorded = decoded.tolist(), time.monotonic()
+    with open(path / PIXELS, "r+b" if (path / PIXELS).exists() else "w+b") as file:
+        # Pixels beyond the index may be incomplete.
+        file.truncate(_end(decoded))
+        file.seek(0, os.SEEK_END)
+
+        def record() -> Tensor:
+            file.flush()
+            os.fsync(file.fileno())
+            result = torch.tensor(sizes, dtype=torch.int32).view(-1, 2)
+            tensor_files.save(path / INDEX, {"sizes": result}, {})
+            return result
+
         try:
-            sizes = tensor_files.load(path / INDEX)[0]["sizes"]
-        except (OSError, ValueError, KeyError):
-            sizes = read_sizes(source, short_side)
-            _require_space(path, sizes, note)
-            tensor_files.save(path / INDEX, {"sizes": sizes}, {"source": about})
-        if sizes.shape != (len(source), 2) or sizes.dtype != torch.int32 or not (sizes > 0).all():
-            rule = f"expected the sizes of {len(source)} images in {path / INDEX}"
-            raise ValueError(f"{rule}, got {len(sizes)} or others; delete the folder")
-        return ImageStore(source, path, sizes, workers, device)
+            for pixels in in_threads(image, order[len(sizes) :].tolist(), workers):
+                file.write(pixels.data)
+                sizes.append(list(pixels.shape[:2]))
+                if len(sizes) % CHECKED == 0:
+                    _require_space(path, file.tell() * (len(order) / len(sizes)), file.tell())
+                if progress is not None:
+                    progress(len(sizes), len(order))
+                if time.monotonic() - recorded > RECORD_SECONDS:
+                    record()
+                    recorded = time.monotonic()
+        finally:
+            result = record()
+    return result
 
 
-def _require_space(path: Path, sizes: Tensor, note: Callable[[str], object] | None) -> None:
-    """Raise if the disk is too small for a new store; note the size of the store."""
-    needed, free = 3 * int(sizes.long().prod(1).sum()), shutil.disk_usage(path).free
-    images = counted(len(sizes), "image", "images")
-    if needed > free:
-        rule = f"expected {data_size(needed)} of disk for {images} decoded to {path}"
+def reduced(picture: Image, short_side: int) -> Image:
+    """Return a picture whose shorter side is at most ``short_side``, as torchvision resizes it."""
+    from PIL import Image
+
+    least = min(picture.size)
+    if least <= short_side:
+        return picture
+    width, height = (int(short_side * side / least) for side in picture.size)
+    return picture.resize((width, height), Image.Resampling.BILINEAR)
+
+
+def _recorded(path: Path, number: int) -> Tensor:
+    """Return the sizes of the images that are recorded and whose pixels are there."""
+    none = torch.empty(0, 2, dtype=torch.int32)
+    try:
+        sizes = tensor_files.load(path / INDEX)[0]["sizes"]
+        stored = (path / PIXELS).stat().st_size
+    except (OSError, ValueError, KeyError):
+        return none
+    valid = sizes.dtype == torch.int32 and sizes.dim() == 2 and sizes.shape[1] == 2
+    valid = valid and len(sizes) <= number and bool((sizes > 0).all())
+    return sizes if valid and _end(sizes) <= stored else none
+
+
+def _lengths(sizes: Tensor) -> Tensor:
+    return 3 * sizes.long().prod(1)
+
+
+def _end(sizes: Tensor) -> int:
+    return int(_lengths(sizes).sum())
+
+
+def _require_space(path: Path, expected: float, written: int) -> None:
+    """Raise if the disk is too small for the images that are still to come."""
+    free = shutil.disk_usage(path).free
+    if expected - written > free:
+        rule = f"expected about {data_size(int(expected))} of disk for the decoded images in {path}"
         remedy = "give --store a folder on a larger disk"
         raise ValueError(f"{rule}, got {data_size(free)} free; {remedy}")
-    if note is not None:
-        note(f"{images} are decoded to {path}: {data_size(needed)}, {data_size(free)} free")
 
 
 def delete_stores(folder: str | os.PathLike[str]) -> None:
@@ -272,26 +225,3 @@ def delete_stores(folder: str | os.PathLike[str]) -> None:
             shutil.rmtree(path)
     with suppress(OSError):
         folder.rmdir()
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _reserve(path: Path, number: int) -> None:
-    """Give a file its size, with space on the disk where the system can reserve it."""
-    with open(path, "ab"):
-        pass
-    if path.stat().st_size >= number:
-        return
-    with open(path, "r+b") as file:
-        if hasattr(os, "posix_fallocate"):
-            try:
-                os.posix_fallocate(file.fileno(), 0, number)
-            except OSError as error:
-                # Nothing is left of a file that does not fit.
-                path.unlink()
-                raise OSError(error.errno, os.strerror(error.errno or 0), str(path)) from None
-        else:
-            file.truncate(number)

@@ -1,7 +1,6 @@
 """`ContrastiveView` and patches for the network as two Triton kernels, one program per image.
 
-In torch a view is some two hundred passes over a batch. In the kernel an image stays in registers
-from crop to grey, with the arithmetic of `image_ops` step by step, and the same levels.
+An image stays in registers from crop to grey, with the arithmetic of Pillow on x86 step by step.
 """
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
@@ -16,8 +15,13 @@ import triton.language as tl
 from torch import Tensor
 
 from resultant._core.device import device_of
-from resultant.images.augment import MEAN, STD, ContrastiveView, channel_lines
-from resultant.images.image_ops import GREY, PATCH, SIXTH
+from resultant.images.augment import ContrastiveView
+from resultant.images.drawing import MEAN, PATCH, STD, channel_lines
+
+# Luminance weights of Pillow: multiples of 1/65536, whose float32 sums are exact.
+GREY = (19595 / 65536, 38470 / 65536, 7471 / 65536)
+# A hue is a byte; a sixth of the circle is 42.5 of its steps, or 85 half steps.
+SIXTH = 85
 
 R, G, B = (tl.constexpr(weight) for weight in GREY)
 TURN = tl.constexpr(SIXTH)
@@ -69,7 +73,11 @@ def _shade(along, value, saturation):
 
 @triton.jit
 def _turned(r, g, b, turn):
-    """Turn the hues by ``turn``; see `image_ops.adjust_hue`."""
+    """Turn the hues by ``turn``, in turns within [-1/2, 1/2].
+
+    Pillow stores hue, saturation and value as bytes. A step of the hue is up to six levels, so the
+    hue follows the roundings of Pillow (float32, and float64 for the quotient by 6).
+    """
     value = tl.maximum(tl.maximum(r, g), b)
     least = tl.minimum(tl.minimum(r, g), b)
     chroma = value - least

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from resultant._core.device import has_triton
-from resultant.images.image_ops import PATCH
+from resultant.images.drawing import PATCH
 from resultant.networks.fused_block import FusedBlock, fits
 from resultant.networks.norm import NormRelu, channels_last
 from resultant.networks.outputs import Outputs

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from resultant._core.text import one_line
 from resultant._core.vision import vision_module
+from resultant.images.evaluation_view import EvaluationView
 from resultant.networks.encoder_weights import load_encoder
 from resultant.networks.hub import cache_alone, hub_host, reachable
 from resultant.networks.outputs import Outputs
@@ -27,7 +28,8 @@ class ModelSettings(NamedTuple):
         mean: Mean of the channels.
         std: Standard deviation of the channels.
         interpolation: bilinear, bicubic, nearest or another filter of Pillow.
-        crop: Share of the shorter side that is cropped from the centre.
+        crop: Share of the resized image that is cropped from the centre.
+        mode: ``center``, ``squash`` or ``border``; see `EvaluationView`.
     """
 
     size: int
@@ -35,6 +37,11 @@ class ModelSettings(NamedTuple):
     std: tuple[float, float, float]
     interpolation: str
     crop: float
+    mode: str
+
+    def view(self, size: int) -> EvaluationView:
+        """Return the view for evaluation at a size, as timm's own."""
+        return EvaluationView(size, self.crop, self.mode, self.interpolation, self.mean)
 
 
 def model_settings(architecture: str) -> ModelSettings:
@@ -44,13 +51,10 @@ def model_settings(architecture: str) -> ModelSettings:
         ValueError: If timm has no such model.
     """
     configuration = _known(architecture).get_pretrained_cfg(architecture)
-    return ModelSettings(
-        configuration.input_size[-1],
-        configuration.mean,
-        configuration.std,
-        configuration.interpolation,
-        configuration.crop_pct,
-    )
+    resolve = vision_module("timm.data").resolve_data_config
+    settings = resolve(pretrained_cfg=configuration.to_dict())
+    names = ("mean", "std", "interpolation", "crop_pct", "crop_mode")
+    return ModelSettings(settings["input_size"][-1], *(settings[name] for name in names))
 
 
 def timm_encoder(

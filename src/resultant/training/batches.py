@@ -15,8 +15,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from resultant._core.device import has_triton
-from resultant.images.augment import ClassificationView, ContrastiveView, normalize
+from resultant.images.augment import ClassificationView, ContrastiveView, View
+from resultant.images.drawing import normalize
+from resultant.images.rendering import uses_kernel
 from resultant.networks.stacked_resnet import patches
 
 # Images that are augmented at a time when an epoch begins.
@@ -30,6 +31,10 @@ class Batches(Protocol):
 
     def digest(self) -> str:
         """Return a digest of the images or their names, and of the labels, in their order."""
+        ...
+
+    def open(self) -> None:
+        """Decode the images, before the first epoch that is trained."""
         ...
 
     def draw(self, epoch: int) -> list[Tensor]:
@@ -56,8 +61,9 @@ class Batches(Protocol):
 class CifarBatches:
     """Two or three views of a long-tailed subset on the device.
 
-    A `ContrastiveView` is made in the step, a `ClassificationView` when an epoch begins. A batch
-    can be taken inside a CUDA graph: a counter on the device selects the batch.
+    On a GPU a `ContrastiveView` is made in the step, by a kernel. A `ClassificationView`, and every
+    view on other devices, is made when an epoch begins. A batch can be taken inside a CUDA graph: a
+    counter on the device selects the batch.
 
     Args:
         images: Images uint8 [n, 3, 32, 32].
@@ -88,14 +94,18 @@ class CifarBatches:
             raise ValueError(f"expected at least a batch of {batch_size}, got {len(images)} images")
         self.view = ContrastiveView(size=images.shape[-1])
         self.weak = ClassificationView(size=images.shape[-1])
-        # Views per image that are made in the step, and ahead of the epoch.
-        self.live = 2 if contrastive == "simclr" else 0
-        self.ahead = 2 + classification_view - self.live
+        # Contrastive and classification views per image.
+        self.strong = 2 if contrastive == "simclr" else 0
+        self.more = 2 + classification_view - self.strong
         self.make: Callable[[Tensor, Tensor, Tensor | None], Tensor] = self._make
-        if images.is_cuda and has_triton():
+        self.kernel = uses_kernel(images.device)
+        if self.kernel:
             from resultant.images.view_kernel import PatchedViews
 
             self.make = PatchedViews(self.view, images, dtype)
+        # Views per image that are made in the step, and ahead of the epoch.
+        self.live = self.strong if self.kernel else 0
+        self.ahead = self.strong + self.more - self.live
         device, groups = images.device, len(self.seeds)
         # Run r reads the images of seed group[r].
         self.group = torch.tensor([self.seeds.index(seed) for seed in seeds], device=device)
@@ -104,7 +114,7 @@ class CifarBatches:
         self.step = torch.zeros(1, dtype=torch.int64, device=device)
         self.order = torch.zeros(self.steps, groups, batch_size, dtype=torch.int64, device=device)
         self.parameters = torch.zeros(
-            self.steps, groups, self.live * batch_size, len(self.view.columns), device=device
+            self.steps, groups, self.strong * batch_size, len(self.view.columns), device=device
         )
         self.prepared: Tensor | None = None
         if self.ahead:
@@ -117,6 +127,9 @@ class CifarBatches:
             content.update(part.cpu().contiguous().numpy().data)
         return content.hexdigest()
 
+    def open(self) -> None:
+        """Do nothing: the images are decoded."""
+
     def draw(self, epoch: int) -> list[Tensor]:
         orders, parameters, ahead = [], [], []
         number = self.steps * self.batch_size
@@ -124,10 +137,10 @@ class CifarBatches:
             generator = torch.Generator().manual_seed(mixed(seed, epoch))
             order = torch.randperm(len(self.images), generator=generator)
             orders.append(order[:number].view(self.steps, -1))
-            drawn = self.view.draw(self.live * number, generator)
+            drawn = self.view.draw(self.strong * number, generator)
             parameters.append(drawn.view(self.parameters[:, 0].shape))
-            if self.ahead:
-                ahead.append(self.weak.draw(self.ahead * number, generator))
+            if self.more:
+                ahead.append(self.weak.draw(self.more * number, generator))
         drawn = [torch.stack(orders, 1), torch.stack(parameters, 1), *ahead]
         return [a.pin_memory() if self.images.is_cuda and a.numel() else a for a in drawn]
 
@@ -136,17 +149,30 @@ class CifarBatches:
         self.order.copy_(order, non_blocking=True)
         self.parameters.copy_(parameters, non_blocking=True)
         self.step.zero_()
-        if self.prepared is None:
-            return
-        for g, drawn_ahead in enumerate(ahead):
-            rows = self.order[:, g].repeat(1, self.ahead).flatten()
-            whole = self.prepared[:, g]
-            for top in range(0, len(rows), CHUNK_IMAGES):
-                chunk = slice(top, top + CHUNK_IMAGES)
-                views = self.weak(self.images[rows[chunk]], drawn_ahead[chunk])
-                at = torch.arange(top, top + len(views), device=views.device)
-                index = at // whole.shape[1], at % whole.shape[1]
-                whole[index] = views.round().to(torch.uint8)
+        for g in range(len(self.seeds)):
+            if self.strong and not self.kernel:
+                self._prepare(g, self.view, 0, self.strong, parameters[:, g].flatten(0, 1))
+            if self.more:
+                self._prepare(g, self.weak, self.strong - self.live, self.more, ahead[g])
+
+    def _prepare(self, g: int, view: View, first: int, number: int, parameters: Tensor) -> None:
+        """Make views ``first`` to ``first + number`` of all images of an epoch of seed g."""
+        assert self.prepared is not None
+        rows = self.order[:, g].repeat(1, number).flatten()
+        width = number * self.batch_size
+        out = self.prepared[:, g, first * self.batch_size :][:, :width]
+        for top in range(0, len(rows), CHUNK_IMAGES):
+            chunk = slice(top, top + CHUNK_IMAGES)
+            views = self._views(view, self.images[rows[chunk]], parameters[chunk])
+            at = torch.arange(top, top + len(views), device=views.device)
+            out[at // width, at % width] = views
+
+    def _views(self, view: View, images: Tensor, parameters: Tensor) -> Tensor:
+        if self.kernel and isinstance(view, ClassificationView):
+            from resultant.images.photo_kernel import classification_views
+
+            return classification_views(view, images, parameters)
+        return view(images.cpu(), parameters).to(images.device)
 
     def rehearse(self, epoch: int) -> None:
         self.load(self.draw(epoch))
@@ -167,12 +193,9 @@ class CifarBatches:
         return self.make(rows, parameters, prepared), labels
 
     def _make(self, rows: Tensor, parameters: Tensor, prepared: Tensor | None) -> Tensor:
-        """Make patches of views of the images ``rows`` [G, n], and of the ``prepared`` views."""
-        views = [] if prepared is None else [prepared.to(torch.float32)]
-        if self.live:
-            x = self.view(self.images[rows].flatten(0, 1), parameters.flatten(0, 1))
-            views.insert(0, x.unflatten(0, (len(rows), -1)))
-        x = normalize(torch.cat(views, 1).flatten(0, 1)).unflatten(0, (len(rows), -1))
+        """Make patches of the ``prepared`` views [G, n, 3, S, S], without views of the step."""
+        assert prepared is not None
+        x = normalize(prepared.flatten(0, 1)).unflatten(0, (len(rows), -1))
         return patches(x, self.dtype)
 
 

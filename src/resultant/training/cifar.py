@@ -12,6 +12,7 @@ from torch import Tensor
 from resultant._core.device import device_of
 from resultant.images.cifar import Cifar
 from resultant.networks.stacked_resnet import StackedResNet32
+from resultant.training.accuracy import accuracy
 from resultant.training.batches import CifarBatches
 from resultant.training.config import Run
 from resultant.training.hooks import Diagnostic, GradientErrors, HeldOutTest
@@ -88,5 +89,4 @@ def _accuracies(images: Tensor, labels: Tensor, stack: Stack) -> list[dict[str, 
     assert isinstance(stack.network, StackedResNet32)
     logits = outputs(stack.network, images, getattr(torch, stack.config.precision)).logits
     assert logits is not None
-    correct = (logits.argmax(-1) == labels).double().mean(-1).tolist()
-    return [{"accuracy": accuracy} for accuracy in correct]
+    return [{"accuracy": accuracy(predicted, labels)} for predicted in logits.argmax(-1)]

@@ -21,6 +21,7 @@ from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.images.cifar import Cifar
 from resultant.networks.stacked_resnet import StackedResNet32
+from resultant.training.accuracy import accuracy
 from resultant.training.config import Run
 from resultant.training.inference import outputs
 from resultant.training.job import Trained
@@ -132,8 +133,8 @@ def evaluate_cifar(
     for name in features.spaces:
         for run, record in enumerate(records):
             x, queries = (a.cpu() for a in features.subset(name, run))
-            accuracy = frozen_accuracy(x, y, queries, held_out_labels, data.num_classes)
-            record.setdefault("frozen", {})[name] = accuracy
+            result = frozen_accuracy(x, y, queries, held_out_labels, data.num_classes)
+            record.setdefault("frozen", {})[name] = result
     return records
 
 
@@ -173,7 +174,7 @@ def frozen_accuracy(
     predictions = frozen_predictions(x, y, queries, num_classes)
     return {
         estimator: {
-            realization: float((predicted == labels).double().mean())
+            realization: accuracy(predicted, labels)
             for realization, predicted in by_realization.items()
         }
         for estimator, by_realization in predictions.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,11 +21,11 @@ from resultant.images.cifar import Cifar, load_cifar
 from resultant.images.evaluation_view import EvaluationView
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.networks.outputs import Outputs
-from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.networks.timm_encoder import EncoderNetwork, model_settings
+from resultant.training.accuracy import accuracies
 from resultant.training.config import CIFAR, TrainConfig
-from resultant.training.image_sets import open_dataset, prediction_accuracies, recipe_view, resolved
-from resultant.training.inference import CHUNK_IMAGES, image_outputs, outputs, source_views
+from resultant.training.image_sets import open_dataset, recipe_view, resolved
+from resultant.training.inference import cifar_views, network_outputs, source_views
 from resultant.training.loading import LoadedNetwork, load_network
 
 FEATURES = ("encoder", "projection")
@@ -179,10 +178,10 @@ def extract(
 ) -> None:
     """Write the encoder and projection features of training and held-out images.
 
-    Images are not augmented, and features are computed in float32. The store has ``train/*``,
-    ``test/*`` and, if another split judges, ``val/*``, with labels and ``identities``, the
+    Images are not augmented, and features are computed in float32. The store has ``train/*``, and
+    ``val/*`` and ``test/*`` if the dataset has these splits, with labels and ``identities``, the
     positions in the official order or in the dataset. Its metadata have the ``class_names``, name
-    the split that is stored as test as ``held_out``, the imbalance of ``train/*`` as ``imbalance``
+    the split that judges as ``held_out``, the imbalance of ``train/*`` as ``imbalance``
     and that of the training in ``config``, and the accuracies of the network's own classifier on
     the held-out images as ``classifier``.
 
@@ -194,7 +193,7 @@ def extract(
         imbalance: Imbalance of the CIFAR subset; None for that of the training.
         dtype: Type of the stored features.
         device: Device of the network.
-        workers: Processes that decode images; by default one per core.
+        workers: Threads that decode images; by default one per core.
         progress: Called with the finished images and their number.
 
     Raises:
@@ -217,11 +216,12 @@ def extract(
     splits = _splits(data, None if balanced else subset_imbalance, loaded.config.subset)
     total, done, arrays = sum(len(split.labels) for split in splits.values()), 0, {}
     predictions: list[Tensor] = []
+    judge = data.held_out if isinstance(data, ImageSplits) else "test"
     for name, split in splits.items():
         arrays |= {f"{name}/labels": split.labels, f"{name}/identities": split.identities}
         chunks = _outputs(loaded, split.images, torch.device(device), workers)
         for chunk in _fill(arrays, name, chunks, getattr(torch, dtype)):
-            if name == "test" and chunk.logits is not None:
+            if name == judge and chunk.logits is not None:
                 predictions.append(chunk.logits[0].argmax(-1).cpu())
             done += chunk.encoder.shape[1]
             if progress is not None:
@@ -230,12 +230,12 @@ def extract(
     about = _about(loaded, data, trained_imbalance)
     about |= {"imbalance": subset_imbalance, "dtype": dtype}
     if predictions:
-        train, test = splits["train"].labels, splits["test"].labels
+        train, test = splits["train"].labels, splits[judge].labels
         if isinstance(data, Cifar) and trained_imbalance is not None:
             # Shot groups follow the images of the training, even if others are extracted.
             train = data.train_labels[data.members(trained_imbalance, loaded.config.subset)]
         counts = torch.bincount(train, minlength=loaded.num_classes)
-        about["classifier"] = prediction_accuracies(torch.cat(predictions), test, counts)
+        about["classifier"] = accuracies(torch.cat(predictions), test, counts)
     write_store(out, arrays, about)
 
 
@@ -249,11 +249,10 @@ class _Split(NamedTuple):
 
 def _splits(data: Images, imbalance: float | None, subset: int) -> dict[str, _Split]:
     if isinstance(data, ImageSplits):
-        sources = {"train": data.train, "val": data.chooser, "test": data.judge}
+        sources = {"train": data.train, **data.held_out_splits}
         return {
             name: _Split(a, torch.from_numpy(a.labels), torch.arange(len(a)))
             for name, a in sources.items()
-            if a is not None
         }
     members, test = torch.arange(len(data.train_labels)), torch.arange(len(data.test_labels))
     if imbalance is not None:
@@ -269,8 +268,7 @@ def view_of(loaded: LoadedNetwork) -> EvaluationView:
     size = loaded.config.size
     if not isinstance(loaded.network, EncoderNetwork):
         return recipe_view(size)
-    model = model_settings(loaded.config.architecture)
-    return EvaluationView(size, math.floor(size / model.crop), model.interpolation)
+    return model_settings(loaded.config.architecture).view(size)
 
 
 def _outputs(
@@ -279,12 +277,10 @@ def _outputs(
     """Yield the outputs of the network, chunk by chunk."""
     network, config = loaded.network.to(device), loaded.config
     if isinstance(images, Tensor):
-        assert isinstance(network, StackedResNet32)
-        for chunk in images.split(CHUNK_IMAGES):
-            yield outputs(network, chunk.to(device), torch.float32)
-        return
-    views = source_views(images, view_of(loaded), config.channels, device, workers)
-    yield from image_outputs(network, views, device)
+        views = cifar_views(images.to(device), torch.float32)
+    else:
+        views = source_views(images, view_of(loaded), config.channels, device, workers)
+    return network_outputs(network, views, device)
 
 
 def _fill(

@@ -17,12 +17,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from resultant._core import distributed
-from resultant.images.source import ImageSource, ImageSplits, SelectedImages, select
-from resultant.images.store import cores, open_store
+from resultant.images.source import ImageSource, ImageSplits, cores
+from resultant.images.store import open_store
+from resultant.networks.outputs import Outputs
+from resultant.training.accuracy import accuracies, accuracy
 from resultant.training.config import ProbeConfig
 from resultant.training.evaluation import base_records, frozen_predictions
-from resultant.training.image_sets import prediction_accuracies, recipe_view
-from resultant.training.inference import image_outputs, source_views
+from resultant.training.image_sets import recipe_view
+from resultant.training.inference import shared_outputs, source_views
 from resultant.training.job import Trained
 from resultant.training.photo_batches import EVALUATED, EvaluationViews, PhotoBatches
 from resultant.training.probe import linear_probes, main_encoder
@@ -76,13 +78,11 @@ def image_features(
     if data.judge is None:
         raise ValueError("expected held-out images to evaluate on, got only training images")
     (stack,) = trained.stacks
-    # Since its last forward pass each process has added its share of a batch to the moments.
-    distributed.broadcast_from_rank0(*stack.network.buffers())
     balanced = None
-    if data.balanced is not None and isinstance(data.train, SelectedImages):
+    if data.balanced is not None:
         # The subset is computed once, with the others, which no store holds.
         balanced = _features(stack, data.balanced, partial(_read, stack, data.balanced, workers))
-        train = balanced.rows(torch.from_numpy(data.train.rows))
+        train = balanced.rows(torch.from_numpy(data.train.positions_in(data.balanced)))
     else:
         train = _stored(stack, data.train, workers)
     judge = _stored(stack, data.judge, workers)
@@ -103,7 +103,7 @@ def evaluate_images(
         trained: The finished job of one run.
         data: Training and held-out images.
         probes: Settings of the probes; None for those of the paper.
-        workers: Processes that decode images; by default one per core.
+        workers: Threads that decode images; by default one per core.
         features: Features of the network; None to compute them.
 
     Returns:
@@ -125,7 +125,7 @@ def evaluate_images(
     record |= {"held_out": data.held_out, "classes": data.num_classes}
     counts = data.counts
     if judge.predictions is not None:
-        record["classifier"] = prediction_accuracies(judge.predictions, judge.labels, counts)
+        record["classifier"] = accuracies(judge.predictions, judge.labels, counts)
     record["probes"] = {
         pool: _probe(features, judge, chooser, counts, probes) for pool, features in pools.items()
     }
@@ -133,21 +133,18 @@ def evaluate_images(
     for space in SPACES:
         decided = _frozen(train, judge, space, len(counts))
         record["frozen"][space] = {
-            fit: {
-                rule: prediction_accuracies(p, judge.labels, counts)["accuracy"]
-                for rule, p in by.items()
-            }
+            fit: {rule: accuracy(p, judge.labels) for rule, p in by.items()}
             for fit, by in decided.items()
         }
         if chooser is not None:
             options = _frozen(train, chooser, space, len(counts))
             scores = {
-                (fit, rule): float((p == chooser.labels).double().mean())
+                (fit, rule): accuracy(p, chooser.labels)
                 for fit, by in options.items()
                 for rule, p in by.items()
             }
             fit, rule = max(scores, key=lambda key: scores[key])
-            result = prediction_accuracies(decided[fit][rule], judge.labels, counts)
+            result = accuracies(decided[fit][rule], judge.labels, counts)
             record["chosen"][space] = {"estimator": fit, "realization": rule, **result}
     if not record["chosen"]:
         del record["chosen"]
@@ -158,55 +155,43 @@ def _stored(stack: Stack, source: ImageSource, workers: int | None) -> SplitFeat
     """Compute the features of images that are decoded already, in the store of the training."""
     batches, config = stack.batches, stack.config
     assert isinstance(batches, PhotoBatches)
-    view, store, placement = recipe_view(config.size), batches.store, batches.placement
-    most = EVALUATED if placement is None else min(EVALUATED, batches.images)
-    if source is not store.source:
-        folder, device = store.folder.parent, stack.device
-        store = open_store(source, folder, view.short_side, workers=workers, device=device)
-        placement, most = None, EVALUATED
+    view, store = recipe_view(config.size), batches.store
+    placement, most = None, EVALUATED
+    if source is batches.source:
+        placement, most = batches.placement, min(EVALUATED, batches.images)
+    else:
+        store = open_store(source, store.folder.parent, view.short_side, workers=workers)
     options = torch.float32, stack.device, placement, most
-    views = EvaluationViews(store, view, config.channels, *options)
-    return _features(stack, source, lambda rows: (x for x, _ in views(rows)))
+    return _features(stack, source, EvaluationViews(store, view, config.channels, *options))
 
 
 def _read(stack: Stack, source: ImageSource, workers: int | None, rows: Tensor) -> Iterator[Tensor]:
-    """Yield the views of some images, decoded by workers."""
+    """Yield the views of some images, decoded by threads."""
     if distributed.distributed() and workers is None:
-        workers = cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        workers = max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     config = stack.config
-    view, channels = recipe_view(config.size), config.channels
-    return source_views(select(source, rows), view, channels, stack.device, workers)
+    view = recipe_view(config.size)
+    return source_views(source.select(rows), view, config.channels, stack.device, workers)
 
 
 def _features(
     stack: Stack, source: ImageSource, views: Callable[[Tensor], Iterator[Tensor]]
 ) -> SplitFeatures:
     """Compute the features of a source from the views [N, 3, S, S] of its images ``rows``."""
-    device, labels = stack.device, source.labels
-    # Image i belongs to process i modulo their number; few images are computed by all.
-    number = distributed.world_size() if len(source) >= distributed.world_size() else 1
-    shares = [torch.arange(rank, len(source), number) for rank in range(number)]
-    parts: dict[str, list[Tensor]] = {space: [] for space in SPACES}
-    predictions: list[Tensor] = []
-    for outputs in image_outputs(stack.network, views(shares[distributed.rank() % number]), device):
-        for space, chunks in parts.items():
-            chunks.append(getattr(outputs, space)[0])
-        if outputs.logits is not None:
-            predictions.append(outputs.logits[0].argmax(-1))
 
-    def joined(chunks: list[Tensor]) -> Tensor:
-        if number == 1:
-            return torch.cat(chunks)
-        own = distributed.gather(torch.cat(chunks), list(map(len, shares)))
-        return torch.empty_like(own).index_copy_(0, torch.cat(shares).to(device), own)
+    def keep(outputs: Outputs) -> list[Tensor]:
+        kept = [getattr(outputs, space)[0] for space in SPACES]
+        return kept if outputs.logits is None else [*kept, outputs.logits[0].argmax(-1)]
 
-    spaces = {space: joined(chunks) for space, chunks in parts.items()}
+    network, device = stack.network, stack.device
+    features = shared_outputs(network, len(source), views, device, keep)
+    spaces: dict[str, Tensor] = dict(zip(SPACES, features, strict=False))
     for x in spaces.values():
         require_finite(x, stack.runs[0], "after training")
     if main_encoder(stack.config.dataset) == "unit":
         spaces["encoder"] = F.normalize(spaces["encoder"], dim=-1)
-    decided = joined(predictions) if predictions else None
-    return SplitFeatures(spaces, torch.from_numpy(labels).to(device), decided)
+    predictions = features[len(SPACES)] if len(features) > len(SPACES) else None
+    return SplitFeatures(spaces, torch.from_numpy(source.labels).to(device), predictions)
 
 
 def _probe(
@@ -236,9 +221,9 @@ def _probe(
         ).predictions
         assert predictions is not None
         for space, guesses in zip(SPACES, predictions, strict=True):
-            chosen = float((guesses[first:] == y[first:]).double().mean()) if chooser else 0.0
+            chosen = accuracy(guesses[first:], y[first:]) if chooser else 0.0
             if space not in best or chosen > best[space][0]:
-                result = prediction_accuracies(guesses[:first], judge.labels, counts)
+                result = accuracies(guesses[:first], judge.labels, counts)
                 best[space] = chosen, result | {"learning_rate": settings.learning_rate}
     return {space: result for space, (_, result) in best.items()}
 

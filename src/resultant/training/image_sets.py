@@ -7,36 +7,31 @@ held-out images among themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from resultant._core import distributed
 from resultant._core.device import device_of
-from resultant.classes.groups import group_masks
 from resultant.images.evaluation_view import EvaluationView
 from resultant.images.opening import Location, long_tail, open_images
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.published import PUBLISHED, open_published
-from resultant.images.source import ImageSplits
-from resultant.images.store import ImageStore, open_store
+from resultant.images.source import ImageSource, ImageSplits
+from resultant.images.store import ImageStore, OnImages, open_store
+from resultant.networks.outputs import Outputs
 from resultant.networks.timm_encoder import model_settings, timm_encoder
+from resultant.training.accuracy import accuracies
 from resultant.training.config import RECIPE_CHANNELS, TrainConfig
 from resultant.training.hooks import HeldOutTest
-from resultant.training.inference import evaluating
+from resultant.training.inference import shared_outputs
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.loop import train
-from resultant.training.photo_batches import (
-    EvaluationViews,
-    PhotoBatches,
-    epoch_order,
-    require_batches,
-)
+from resultant.training.photo_batches import EvaluationViews, PhotoBatches, require_batches
 from resultant.training.stack import Stack
 
 
@@ -80,7 +75,7 @@ def open_dataset(config: TrainConfig, data: Location | None = None, **options: A
 
 def recipe_view(size: int) -> EvaluationView:
     """Return the view for evaluation of the recipes: shorter side to 256 for size 224."""
-    return EvaluationView(size, size * 256 // 224)
+    return EvaluationView(size)
 
 
 def train_images(
@@ -93,23 +88,24 @@ def train_images(
     *,
     store: Path | None = None,
     residency: str = "auto",
+    on_images: OnImages | None = None,
     note: Callable[[str], object] | None = None,
 ) -> Trained:
     """Train the one run of a job on images.
 
-    The images are decoded once, to a store on the disk that later jobs use too. The first epoch of
-    a single process trains while they are decoded; several processes decode before.
+    The images are decoded first, to a store on the disk that later jobs use too.
 
     Args:
         job: The run, its configuration, and the folder.
         data: Training and held-out images.
         device: Device of the network.
-        workers: Processes that decode images; by default one per core.
+        workers: Threads that decode images; by default one per core.
         on_progress: Called after every epoch; see `resultant.training.loop.train`.
         on_step: Called with the finished share of an epoch after every step.
         store: Folder of the decoded images; ``store`` in the folder of the job by default.
         residency: Place of the decoded images in training: ``gpu``, ``pinned`` or ``disk``;
             ``auto`` for the first that fits.
+        on_images: Called with the decoded images of a split and their number.
         note: Called with sentences on the disk and the memory that are used.
 
     Returns:
@@ -150,29 +146,27 @@ def train_images(
             weights=config.weights,
             size=config.size,
         )
-    folder = job.out / "store" if store is None else store
-    open_images_of = partial(
-        open_store,
-        folder=folder,
-        short_side=recipe_view(config.size).short_side,
-        workers=workers,
-        device=device,
-        note=note,
-    )
-    # All of them first, so that the disk has space for all.
-    decoded, *held_out = map(open_images_of, (data.train, *data.held_out_splits.values()))
-    # Before the training, which a broken held-out image would otherwise end.
-    for images in held_out:
-        images.fill()
-    if distributed.distributed():
-        decoded.fill()
-    # The workers start before the network is built, and decode while it is compiled.
-    decoded.start(epoch_order(len(data.train), job.runs[0].seed, 0)[0])
+    stores: dict[ImageSource, ImageStore] = {}
+
+    def decoded(source: ImageSource) -> ImageStore:
+        # All of them first: a broken held-out image would otherwise end the training.
+        for images in (data.train, *data.held_out_splits.values()):
+            if images not in stores:
+                stores[images] = open_store(
+                    images,
+                    job.out / "store" if store is None else store,
+                    recipe_view(config.size).short_side,
+                    workers=workers,
+                    progress=on_images,
+                    note=note,
+                )
+        return stores[source]
+
     views = [contrastive_view(config.size)] * 2
     views += [classification_view(config.size)] * config.classification_view
     batches = PhotoBatches(
-        decoded,
-        torch.from_numpy(data.train.labels),
+        data.train,
+        partial(decoded, data.train),
         views,
         job.runs[0].seed,
         config.batch_size,
@@ -184,9 +178,10 @@ def train_images(
     )
     stack = Stack(config, job.runs, batches, data.counts, device)
     hooks = []
+    held_out = [*data.held_out_splits.values()]
     if config.objective == "joint" and held_out:
         # Those of val, if there are any.
-        test = HeldOutAccuracy(data, config, device, held_out[0])
+        test = HeldOutAccuracy(data, config, device, held_out[0], decoded)
         hooks.append(HeldOutTest(test, job.test_every, config.epochs))
     try:
         with device_of(stack.total):
@@ -198,7 +193,7 @@ def train_images(
 class HeldOutAccuracy:
     """Test of the classifier on held-out images; every process computes its share.
 
-    A call returns the `accuracies` of logits without prior, in the groups of `group_masks`.
+    A call returns the `accuracies` of logits without prior.
     """
 
     def __init__(
@@ -206,64 +201,25 @@ class HeldOutAccuracy:
         data: ImageSplits,
         config: TrainConfig,
         device: torch.device,
-        store: ImageStore,
+        source: ImageSource,
+        decoded: Callable[[ImageSource], ImageStore],
     ) -> None:
-        self.store, self.config, self.device = store, config, device
-        self.classes, self.groups = data.num_classes, group_masks(data.counts)
-        self.rows = torch.arange(distributed.rank(), len(store), distributed.world_size())
-        self.labels = torch.from_numpy(store.source.labels).to(device)
-        self.views: EvaluationViews | None = None
+        self.counts, self.config, self.device = data.counts, config, device
+        self.source, self.decoded = source, decoded
 
-    @torch.no_grad()
+    @cached_property
+    def views(self) -> EvaluationViews:
+        view, dtype = recipe_view(self.config.size), getattr(torch, self.config.precision)
+        store = self.decoded(self.source)
+        return EvaluationViews(store, view, self.config.channels, dtype, self.device)
+
     def __call__(self, stack: Stack) -> list[dict[str, float]]:
-        if self.views is None:
-            view, dtype = recipe_view(self.config.size), getattr(torch, self.config.precision)
-            self.views = EvaluationViews(self.store, view, self.config.channels, dtype, self.device)
-        # DDP sends the running moments of the first process before every forward pass; since the
-        # last one each process has added its share of a batch. Those of the first are saved.
-        distributed.broadcast_from_rank0(*stack.network.buffers())
-        tally = torch.zeros(2, self.classes, dtype=torch.float64, device=self.device)
-        with evaluating(stack.network):
-            for x, rows in self.views(self.rows):
-                with stack.autocast():
-                    logits = stack.network.forward(x).logits
-                assert logits is not None
-                labels = self.labels[rows.to(self.device)]
-                correct = (logits[0].argmax(-1) == labels).double()
-                tally.index_add_(1, labels, torch.stack([correct, torch.ones_like(correct)]))
-        correct, number = distributed.all_reduce_sum(tally).cpu()
-        return [accuracies(correct, number, self.groups)]
+        def decide(outputs: Outputs) -> list[Tensor]:
+            assert outputs.logits is not None
+            return [outputs.logits[0].argmax(-1)]
 
-
-def prediction_accuracies(predicted: Tensor, labels: Tensor, counts: Tensor) -> dict[str, float]:
-    """Compute the `accuracies` of predictions [N], in the groups of training counts [C]."""
-    correct, number = (
-        torch.bincount(y.cpu(), minlength=len(counts))
-        for y in (labels[predicted == labels], labels)
-    )
-    return accuracies(correct.double(), number, group_masks(counts))
-
-
-def accuracies(correct: Tensor, number: Tensor, groups: Mapping[str, Tensor]) -> dict[str, float]:
-    """Compute the accuracy over all images, and the mean over the classes of each group.
-
-    Args:
-        correct: Correctly classified images per class, [C].
-        number: Images per class, [C].
-        groups: Masks [C] by name of the group.
-
-    Returns:
-        ``accuracy``, and the accuracy of each group that has images.
-
-    Example:
-        >>> import torch
-        >>> correct, number = torch.tensor([2.0, 1.0]), torch.tensor([3, 1])
-        >>> accuracies(correct, number, {"tail": torch.tensor([False, True])})
-        {'accuracy': 0.75, 'tail': 1.0}
-    """
-    values = {"accuracy": float(correct.sum() / number.sum())}
-    for name, members in groups.items():
-        members = members & (number > 0)
-        if members.any():
-            values[name] = float((correct / number)[members].mean())
-    return values
+        (predicted,) = shared_outputs(
+            stack.network, len(self.source), self.views, self.device, decide, stack.autocast
+        )
+        labels = torch.from_numpy(self.source.labels)
+        return [accuracies(predicted.cpu(), labels, self.counts)]

@@ -58,11 +58,15 @@ def train(
         log.require_past(job.runs, job.gradient_epochs)
         report = ProgressReport(job, stacks, first, on_progress, on_step)
         report.resumed()
+        drawn = []
         if first < config.epochs:
+            for stack in stacks:
+                stack.batches.open()
             streams.capture(stacks, first)
         report.start()
         seconds = earlier
-        drawn = [stack.batches.draw(first) for stack in stacks]
+        if first < config.epochs:
+            drawn = [stack.batches.draw(first) for stack in stacks]
         for epoch in range(first, config.epochs):
             for stack, batches in zip(stacks, drawn, strict=True):
                 stack.start_epoch(epoch)

@@ -2,7 +2,7 @@
 
 The order of an epoch and all its views follow from (seed, epoch), for any number of processes:
 each process draws the whole batch and computes its share. On a GPU a thread prepares the next
-batches: it waits for images that are still being decoded, and copies images to the device.
+batches.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -20,8 +21,9 @@ from resultant._core import chunks, distributed
 from resultant._core.text import data_size
 from resultant.images.evaluation_view import EvaluationView
 from resultant.images.photo_views import PhotoView, evaluation_parameters
-from resultant.images.rendering import Rendering
-from resultant.images.residency import Placement, choose
+from resultant.images.rendering import Rendering, uses_kernel
+from resultant.images.residency import Placement
+from resultant.images.source import ImageSource
 from resultant.images.store import ImageStore
 from resultant.training.batches import mixed
 from resultant.training.config import Channels
@@ -52,15 +54,15 @@ class PhotoBatches:
     batch: a CUDA graph of the step reads them.
 
     Args:
-        store: The decoded images.
-        labels: Labels [N].
+        source: The images, with their labels.
+        decoded: Function that opens the store of the images, called once before the first epoch.
         views: Distribution of each view of an image.
         seed: Seed of the order and of the views.
         batch_size: Images per step, over all processes.
         channels: Mean and standard deviation per channel, in [0, 1].
         dtype: Type of the views.
         device: Device of the views.
-        residency: Place of the decoded images; see `resultant.images.residency.choose`.
+        residency: Place of the decoded images; see `resultant.images.residency.Placement`.
         note: Called with a sentence on the memory that is used.
 
     Raises:
@@ -69,8 +71,8 @@ class PhotoBatches:
 
     def __init__(
         self,
-        store: ImageStore,
-        labels: Tensor,
+        source: ImageSource,
+        decoded: Callable[[], ImageStore],
         views: Sequence[PhotoView],
         seed: int,
         batch_size: int,
@@ -80,12 +82,14 @@ class PhotoBatches:
         residency: str = "auto",
         note: Callable[[str], object] | None = None,
     ) -> None:
-        self.store, self.seed, self.batch_size, self.device = store, seed, batch_size, device
-        self.all_labels, self.kinds, self.residency, self.note = labels, views, residency, note
-        require_batches(len(store), batch_size)
+        require_batches(len(source), batch_size)
+        self.source, self.decoded, self.kinds, self.seed = source, decoded, views, seed
+        self.batch_size, self.device = batch_size, device
+        self.residency, self.note = residency, note
+        self.all_labels = torch.from_numpy(source.labels)
         self.images, rank = batch_size // distributed.world_size(), distributed.rank()
         self.share = slice(rank * self.images, (rank + 1) * self.images)
-        self.steps = len(store) // batch_size
+        self.steps = len(source) // batch_size
         number, size = len(views) * self.images, views[0].size
         self.rendering = Rendering(number, size, *channels, device)
         step_bytes = number * self.rendering.plan_bytes
@@ -103,7 +107,6 @@ class PhotoBatches:
         shape = (1 + self.slots * cuda, number, size, size, 3)
         self.buffers = torch.empty(shape, dtype=dtype, device=device).permute(0, 1, 4, 2, 3)
         self.labels = torch.zeros(1, self.images, dtype=torch.int64, device=device)
-        self.placement: Placement | None = None
         self.prepared: Iterator[Prepared] = iter(())
         self.drawn: dict[int, Future[list[Tensor]]] = {}
         self.taken: list[torch.cuda.Event | None] = [None] * self.slots
@@ -115,7 +118,27 @@ class PhotoBatches:
 
     def digest(self) -> str:
         """Return the digest of the source: images and labels in their order."""
-        return self.store.source.digest()
+        return self.source.digest()
+
+    @cached_property
+    def store(self) -> ImageStore:
+        """The decoded images."""
+        return self.decoded()
+
+    @cached_property
+    def placement(self) -> Placement:
+        """The decoded images where the views are made."""
+        where = placed_on(self.device)
+        placement = Placement(self.store, where, self.images, self.slots, self.residency)
+        if self.note is not None:
+            plans = self.planned * self.buffers.shape[1] * self.rendering.plan_bytes
+            views = f", {data_size(self.bytes + plans)} of views"
+            self.note(placement.text + views * (self.device.type == "cuda"))
+        return placement
+
+    def open(self) -> None:
+        """Decode the images."""
+        _ = self.store
 
     def draw(self, epoch: int) -> list[Tensor]:
         """Draw the order [steps, batch] of an epoch, its first views, and the state for the others.
@@ -131,35 +154,26 @@ class PhotoBatches:
         return drawn.result()
 
     def _draw(self, epoch: int) -> list[Tensor]:
-        order, generator = epoch_order(len(self.store), self.seed, epoch)
+        generator = torch.Generator().manual_seed(mixed(self.seed, epoch))
+        order = torch.randperm(len(self.source), generator=generator)
         order = order[: self.steps * self.batch_size].view(self.steps, -1)
         first = self._views(order[:DRAWN_STEPS], generator)
         return [order, first, generator.get_state()]
 
     def load(self, drawn: list[Tensor]) -> None:
-        if self.placement is None:
-            self.placement, text = choose(
-                self.store, self.device, self.images, self.slots, self.residency
-            )
-            if self.stream is not None:
-                # Memory of the buffers may have been in use on the current stream.
-                self.stream.wait_stream(torch.cuda.current_stream())
-            if self.note is not None:
-                plans = self.planned * self.buffers.shape[1] * self.rendering.plan_bytes
-                views = f", {data_size(self.bytes + plans)} of views"
-                self.note(text + views * (self.device.type == "cuda"))
+        placed = "placement" in vars(self)
+        _ = self.placement
+        if self.stream is not None and not placed:
+            # Memory of the buffers may have been in use on the current stream.
+            self.stream.wait_stream(torch.cuda.current_stream())
         # An epoch that was not finished ends before the next one uses its buffers.
         self.prepared = iter(())
         order, first, state = drawn
-        self.store.start(order.flatten())
         batches = self._prepare(order, first, torch.Generator().set_state(state))
         self.prepared = self._ahead(batches)
 
     def rehearse(self, epoch: int) -> None:
-        """Fill the buffers with noise, for steps that warm up before the images are there.
-
-        The kernel of the views is compiled before, not in the first epoch.
-        """
+        """Fill the buffers with noise, for steps that warm up; compile the kernel of the views."""
         self.rendering.rehearse(self.buffers[0])
         self.buffers[0].normal_()
         self.labels.zero_()
@@ -181,9 +195,8 @@ class PhotoBatches:
         return self.buffers[0], self.labels
 
     def close(self) -> None:
-        """Stop preparing batches and decoding images."""
+        """Stop preparing batches."""
         self.prepared = iter(())
-        self.store.close()
 
     def _views(self, order: Tensor, generator: torch.Generator) -> Tensor:
         """Draw the views of steps [steps, batch]; return the parameters of this process.
@@ -216,7 +229,6 @@ class PhotoBatches:
         self, order: Tensor, first: Tensor, generator: torch.Generator
     ) -> Generator[Prepared]:
         """Make the batches of an epoch, on a stream of its own on a GPU."""
-        assert self.placement is not None
         for step, (rows, sizes, labels, plan) in enumerate(self._planned(order, first, generator)):
             slot = step % self.slots
             event = self.taken[slot]
@@ -232,8 +244,6 @@ class PhotoBatches:
                 if ready is not None:
                     ready.record()
             yield Prepared(slot, views, labels, ready)
-        # Images of the last, incomplete batch, so that decoding ends with the first epoch.
-        self.store.wait(torch.arange(len(self.store)))
 
     def _ahead(self, items: Generator[T]) -> Generator[T]:
         """Prepare for a device ahead; on the CPU a thread only takes a core from the network."""
@@ -245,10 +255,9 @@ class PhotoBatches:
         return [a.pin_memory().to(self.device, non_blocking=True) for a in tensors]
 
 
-def epoch_order(images: int, seed: int, epoch: int) -> tuple[Tensor, torch.Generator]:
-    """Return the order of the images in an epoch, and the generator that draws its views."""
-    generator = torch.Generator().manual_seed(mixed(seed, epoch))
-    return torch.randperm(images, generator=generator), generator
+def placed_on(device: torch.device) -> torch.device:
+    """Return the device where the views are made: the CPU without a kernel."""
+    return device if uses_kernel(device) else torch.device("cpu")
 
 
 def require_batches(images: int, batch_size: int) -> None:
@@ -287,17 +296,13 @@ class EvaluationViews:
         self.store, self.view, self.device, size = store, view, device, view.size
         # Few large passes: on small images the kernels are short, and starting them takes longer.
         number = min(most, max(1, EVALUATED_PIXELS // size**2))
-        self.placement = placement or choose(store, device, number)[0]
+        self.placement = placement or Placement(store, placed_on(device), number)
         self.rendering = Rendering(number, size, *channels, device)
         shape = (number, size, size, 3)
         self.buffer = torch.empty(shape, dtype=dtype, device=device).permute(0, 3, 1, 2)
 
-    def __call__(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield views [n, 3, size, size] of the images ``rows``, and their part of ``rows``.
-
-        The next views overwrite them.
-        """
-        self.store.start(rows)
+    def __call__(self, rows: Tensor) -> Iterator[Tensor]:
+        """Yield views [n, 3, size, size] of the images ``rows``; the next views overwrite them."""
         for chunk in rows.split(len(self.buffer)):
             pixels, offsets = self.placement.place(chunk, 0)
             sizes, views = self.store.sizes[chunk], self.buffer[: len(chunk)]
@@ -306,8 +311,7 @@ class EvaluationViews:
             )
             offsets, sizes = offsets.to(self.device), sizes.to(self.device)
             self.rendering(pixels, offsets, sizes, plan, views)
-            yield views, chunk
-        self.store.close()
+            yield views
 
 
 def ahead(items: Generator[T]) -> Generator[T]:

@@ -1,0 +1,104 @@
+"""Draws and checks that views of small images and of photographs share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+# Attempts at a box within the image.
+ATTEMPTS = 10
+
+# Channels of a 3 x 3 x 3 neighbourhood of a pixel, padded for the tensor cores.
+PATCH = 32
+# Mean and standard deviation of the channels of CIFAR.
+MEAN = (0.4914, 0.4822, 0.4465)
+STD = (0.2023, 0.1994, 0.2010)
+
+Range = tuple[float, float]
+
+
+def require_ascending(name: str, bounds: Range, most: float) -> None:
+    """Raise unless the two bounds ascend in (0, most] and are finite."""
+    low, high = bounds
+    if not 0 < low <= high <= most or high == math.inf:
+        within = "(0, 1]" if most == 1 else "(0, inf)"
+        raise ValueError(f"expected {name} to ascend in {within}, got {(low, high)}")
+
+
+def require_bounded(name: str, value: float, most: float) -> None:
+    """Raise unless a number is in [0, most] and finite."""
+    if not 0 <= value <= most or value == math.inf:
+        raise ValueError(f"expected {name} in [0, {most:g}] and finite, got {value}")
+
+
+def draw_boxes(
+    sizes: Tensor,
+    scale: tuple[float, float],
+    ratio: tuple[float, float],
+    uniform: Callable[[int], Tensor],
+) -> Tensor:
+    """Draw boxes [N, 4] of images of ``sizes`` [N, 2], as RandomResizedCrop of torchvision does.
+
+    Args:
+        sizes: Heights and widths of the images, in float64.
+        scale: Range of the area, as a share of the image.
+        ratio: Range of the aspect ratio.
+        uniform: Function that draws uniform numbers [N, k] in float64.
+
+    Returns:
+        Top, left, height and width: the first attempt that fits, or the largest box in the middle.
+    """
+    area, aspect, corner = uniform(ATTEMPTS), uniform(ATTEMPTS), uniform(2)
+    low, high = scale
+    area = sizes.prod(1, keepdim=True) * (low + (high - low) * area)
+    low, high = map(math.log, ratio)
+    aspect = torch.exp(low + (high - low) * aspect)
+    sides = torch.stack((torch.sqrt(area / aspect), torch.sqrt(area * aspect)), 2).round_()
+    fits = ((sides > 0) & (sides <= sizes[:, None])).all(2)
+    chosen = sides[torch.arange(len(sizes)), fits.int().argmax(1)]
+    start = (corner * (sizes - chosen + 1)).floor()
+    height, width = sizes.unbind(1)
+    narrow, wide = width / height < ratio[0], width / height > ratio[1]
+    largest = torch.stack(
+        (
+            torch.where(narrow, (width / ratio[0]).round(), height),
+            torch.where(wide, (height * ratio[1]).round(), width),
+        ),
+        1,
+    )
+    middle = ((sizes - largest) / 2).floor()
+    fitted = fits.any(1, keepdim=True)
+    return torch.cat((torch.where(fitted, start, middle), torch.where(fitted, chosen, largest)), 1)
+
+
+def draw_factors(spreads: Sequence[float], hue: float, share: Tensor) -> Tensor:
+    """Return the factors of brightness, contrast and saturation, and the hue in turns, [N, 4].
+
+    ``share`` [N, 4] are uniform numbers.
+    """
+    low = share.new_tensor([*(max(0.0, 1 - s) for s in spreads), -hue])
+    high = share.new_tensor([*(1 + s for s in spreads), hue])
+    return low + (high - low) * share
+
+
+def normalize(images: Tensor, mean: Sequence[float] = MEAN, std: Sequence[float] = STD) -> Tensor:
+    """Compute ``(images / 255 - mean) / std`` per channel of levels [N, C, H, W]."""
+    if images.dim() != 4 or not images.shape[1] == len(mean) == len(std):
+        raise ValueError(
+            f"expected images [N, C, H, W] with a mean and a std per channel, got shape "
+            f"{tuple(images.shape)}, {len(mean)} means and {len(std)} stds"
+        )
+    # Plain numbers: constants on the device would need a copy.
+    scales, shifts = channel_lines(mean, std)
+    return torch.stack(
+        [x * a + b for x, a, b in zip(images.unbind(1), scales, shifts, strict=True)], 1
+    )
+
+
+def channel_lines(mean: Sequence[float], std: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return scales and shifts of the channels such that level * scale + shift is normalized."""
+    shifts = [-m / s for m, s in zip(mean, std, strict=True)]
+    return [1 / (255 * s) for s in std], shifts

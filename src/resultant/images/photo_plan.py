@@ -1,0 +1,129 @@
+"""Plans of views for the kernel of photographs: taps that resize, and steps with affine maps.
+
+Pillow resizes each row first, then each column, by weights in multiples of 2^-22, and rounds to
+levels after both: whole numbers, so that every device is exact. An enlarged pixel has two taps per
+axis; a reduced one has more, against aliasing. (From version 13 on, Pillow resizes columns first
+where heights shrink much more than widths, which changes some pixels by one level.)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from resultant.images.photo_views import NEAREST, STEPS, matrices
+
+BITS = 22
+
+
+class Plan(NamedTuple):
+    """Parameters of views as the kernel reads them, on the device.
+
+    Attributes:
+        rows: First source row of each row of a view, [n, size].
+        columns: First source column of each column, [n, size].
+        weights: Weights of the taps of rows and columns, [n, 2, size, taps], int32 in multiples of
+            2^-22; zero beyond the taps of a pixel.
+        counts: Taps of rows and of columns, [n, 2].
+        steps: Steps with their affine maps, [n, 7, 9].
+    """
+
+    rows: Tensor
+    columns: Tensor
+    weights: Tensor
+    counts: Tensor
+    steps: Tensor
+
+
+def plan(parameters: Tensor, size: int, taps: int, sides: Tensor | None = None) -> Plan:
+    """Compute a plan of views on the device of their parameters [n, 30].
+
+    Args:
+        parameters: Parameters of `resultant.images.photo_views`.
+        size: Height and width of the views.
+        taps: `most_taps` of the parameters, or more.
+        sides: Heights and widths [n, 2] of images whose boxes may reach beyond them; pixels from
+            there are black.
+    """
+    steps = parameters[:, 9:].unflatten(1, (STEPS, 3))
+    maps = matrices(steps[:, :, 0], steps[:, :, 1], size)
+    nearest = (steps[:, :, 2] == NEAREST)[:, :, None, None]
+    maps = torch.where(nearest, fixed_point(maps), maps)
+    top, left, height, width, rows, columns, down, across, flip = parameters[:, :9].unbind(1)
+    first_rows, row_weights = axis_taps(top, height, rows, down, size, taps)
+    first, weights = axis_taps(left, width, columns, across, size, taps)
+    if sides is not None:
+        row_weights = _within(first_rows, row_weights, sides[:, :1])
+        weights = _within(first, weights, sides[:, 1:])
+    mirrored = flip[:, None] != 0
+    first = torch.where(mirrored, first.flip(1), first)
+    weights = torch.where(mirrored[:, :, None], weights.flip(1), weights)
+    ratio = parameters[:, 2:4] / parameters[:, 4:6]
+    return Plan(
+        first_rows,
+        first.contiguous(),
+        torch.stack((row_weights, weights), 1),
+        (2 * ratio.clamp_min(1.0)).ceil().int(),
+        torch.cat((steps, maps.flatten(2)), 2),
+    )
+
+
+def fixed_point(maps: Tensor) -> Tensor:
+    """Return affine maps [..., 2, 3] in multiples of 2^-16 from the centres of pixels, as Pillow.
+
+    Pillow rounds the maps of the nearest pixel in this way.
+    """
+    centre = maps[..., 2] + (maps[..., 0] + maps[..., 1]) * 0.5
+    return torch.cat((maps[..., :2], centre[..., None]), -1).mul_(65536).add_(0.5).floor_()
+
+
+def most_taps(parameters: Tensor) -> int:
+    """Return the most taps of any pixel of views with parameters [..., 30], on the CPU."""
+    length, outputs = parameters[..., 2:4].flatten(), parameters[..., 4:6].flatten()
+    if not len(length):
+        return 2
+    return math.ceil(2 * max(1.0, float((length.double() / outputs.double()).max())))
+
+
+def axis_taps(
+    start: Tensor, length: Tensor, outputs: Tensor, window: Tensor, size: int, number: int
+) -> tuple[Tensor, Tensor]:
+    """Compute the taps of a window of resized boxes along one axis.
+
+    Args:
+        start: First pixels [N] of the boxes in the image.
+        length: Lengths [N] of the boxes.
+        outputs: Lengths [N] of the resized boxes.
+        window: First pixels [N] of the windows in the resized boxes.
+        size: Length of the windows.
+        number: Largest number of taps, of `most_taps`.
+
+    Returns:
+        First source pixel [N, size] in the image, and the weights [N, size, number] of it and the
+        next ones, both int32.
+    """
+    length, outputs = length.double()[:, None], outputs.double()[:, None]
+    scale = length / outputs
+    support = scale.clamp_min(1.0)
+    at = torch.arange(size, device=length.device) + window.double()[:, None]
+    centre = (at + 0.5) * scale
+    low = (centre - support + 0.5).trunc().clamp_min(0.0)
+    high = torch.minimum((centre + support + 0.5).trunc(), length)
+    inverse = 1 / support
+    parts, total = [], torch.zeros_like(centre)
+    for k in range(number):
+        part = (1 - ((k + low - centre + 0.5) * inverse).abs()).clamp_min(0.0)
+        parts.append(torch.where(low + k < high, part, 0.0))
+        # One by one, because the order of a sum decides its last bit.
+        total = total + parts[-1]
+    weight = torch.stack([(part / total * 2**BITS + 0.5).trunc() for part in parts], -1)
+    return (low + start.double()[:, None]).int(), weight.int()
+
+
+def _within(first: Tensor, weights: Tensor, side: Tensor) -> Tensor:
+    """Return the weights without those of pixels outside an image of ``side`` [n, 1] pixels."""
+    source = first[:, :, None] + torch.arange(weights.shape[-1], device=first.device)
+    return torch.where((source >= 0) & (source < side[:, :, None]), weights, 0)
