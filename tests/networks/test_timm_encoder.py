@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from resultant.networks import timm_encoder as timm_encoders
 from resultant.networks.timm_encoder import (
     ImageNetwork,
     feature_width,
@@ -109,24 +108,15 @@ def test_transformers_take_another_size() -> None:
         assert encoder(torch.zeros(1, 3, 64, 64)).shape == (1, feature_width(encoder))
 
 
-@pytest.mark.parametrize("connected", [True, False])
-def test_pretrained_without_weights(monkeypatch: pytest.MonkeyPatch, connected: bool) -> None:
-    """One line, whatever the hub raises; without an answer the hub only looks into its cache."""
+def test_pretrained_without_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line, whatever the hub raises."""
     import timm
-    from huggingface_hub import constants
-
-    offline: list[bool] = []
 
     def create_model(*_: object, **options: object) -> None:
         assert options["pretrained"]
-        offline.append(constants.is_offline_mode())
         raise OSError("cannot reach\nthe hub")
 
     monkeypatch.setattr(timm, "create_model", create_model)
-    monkeypatch.setattr(timm_encoders, "reachable", lambda address: connected)
-    before = constants.is_offline_mode()
-    got = ": cannot reach the hub" if connected else " no answer from .* no weights in its cache"
-    rule = f"weights of resnet50, fetched by timm, got{got}; without a network, --weights takes"
+    rule = "weights of resnet50, fetched by timm, got: cannot reach the hub; without a network, --w"
     with pytest.raises(ValueError, match=rule):
         timm_encoder("resnet50", pretrained=True)
-    assert offline == [before or not connected] and constants.is_offline_mode() == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -13,7 +12,6 @@ from resultant._core.text import one_line
 from resultant._core.vision import vision_module
 from resultant.images.evaluation_view import EvaluationView
 from resultant.networks.encoder_weights import load_encoder
-from resultant.networks.hub import cache_alone, hub_host, reachable
 from resultant.networks.outputs import Outputs
 
 # Scale of the cosine classifier, a constant of the code of ProCo's authors.
@@ -88,17 +86,13 @@ def timm_encoder(
 
 def _pretrained(timm: Any, architecture: str, options: dict[str, Any]) -> nn.Module:
     """Build an encoder with the weights that timm fetches, or those in the cache of the hub."""
-    connected = reachable(hub_host())
     try:
-        with nullcontext() if connected else cache_alone():
-            return timm.create_model(architecture, pretrained=True, **options)
+        return timm.create_model(architecture, pretrained=True, **options)
     except Exception as error:
         # The hub, the web and the cache each have their own errors.
         rule = f"expected the pretrained weights of {architecture}, fetched by timm"
-        got = f": {one_line(error)[:200]}"
-        if not connected:
-            got = f" no answer from {hub_host()} and no weights in its cache"
-        raise ValueError(f"{rule}, got{got}; without a network, --weights takes a file") from None
+        remedy = "without a network, --weights takes a file"
+        raise ValueError(f"{rule}, got: {one_line(error)[:200]}; {remedy}") from None
 
 
 def feature_width(encoder: nn.Module) -> int:
