@@ -5,7 +5,7 @@
 - `loop`: the loop itself, with its `hooks`, `streams`, `checkpoints` and `log`.
 - `stack`, `stacked_loss`, `batches`: several runs as one network, one loss and one step.
 - `photo_batches`: batches of views of decoded images, made ahead on the device.
-- `evaluation`, `image_evaluation`, `probe`, `records`: probes and frozen decisions, by run.
+- `evaluation`, `image_evaluation`, `probe`, `accuracy`, `records`: probes and frozen decisions.
 - `loading`, `inference`, `extract`: networks from files, their outputs, and features as a store.
 - `proco_checkpoint`: the checkpoints of ProCo's authors.
 """
