@@ -71,7 +71,7 @@ def play_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
     monkeypatch.setattr(_cuda_graph.Recorded, "record", _record)
 
-    def takes(z: Tensor, y: Tensor, num_classes: int) -> bool:
+    def takes(z: Tensor, num_classes: int) -> bool:
         return z.requires_grad and torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
 
     monkeypatch.setattr(proco, "should_replay", takes)

@@ -1,9 +1,9 @@
 """Losses for training: the ProCo loss with its running class statistics, and logit adjustment.
 
-`contrastive` is the ProCo loss step by step, and `proco` chooses the fastest way to its numbers;
-`bank` holds the running statistics and `prior` the class prior. `logit_adjusted` is the loss of a
-classifier, `supervised` has the losses to compare with. CUDA graph replay and Triton kernels, which
-make a step fast, stay inside this folder.
+`contrastive` is the ProCo loss step by step, and `proco` the loss of a user's loop, which may be
+streamed, sharded or replayed; `bank` holds the running statistics, `starts` their random start and
+`prior` the class prior. `logit_adjusted` is the loss of a classifier, `supervised` has the losses
+to compare with.
 """
 
 from resultant.losses.bank import ProCoBank

@@ -32,7 +32,7 @@ UNUSED = 1000
 LARGEST = 1 << 27
 
 
-def should_replay(z: Tensor, y: Tensor, num_classes: int) -> bool:
+def should_replay(z: Tensor, num_classes: int) -> bool:
     """Return True if a step of z [V, N, p] can be recorded on this device and in this context."""
     return (
         is_plain()

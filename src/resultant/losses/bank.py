@@ -6,8 +6,7 @@ touches only the classes of the batch. The sums are float64: the order of the ad
 between devices and numbers of processes, and this difference is lost when a direction is rounded to
 float32; :math:`1-R_c` keeps its digits over any number of samples.
 
-A class without samples starts at a random vector of length 0.9. The start counts as a sample of
-weight 1e-30: without samples it is the mean, and next to one sample it is below rounding.
+A class without samples has a random start (`starts`).
 """
 
 from __future__ import annotations
@@ -15,25 +14,20 @@ from __future__ import annotations
 import warnings
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from resultant._core import distributed, validation
-from resultant._core.arrays import require_features, require_labels, shape_of
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.statistics import ClassState, ClassStatistics, capped_concentration
+from resultant.losses._batch import require_batch, require_unit
 from resultant.losses._means import bank_kernels, mean, write_mean
 from resultant.losses._off_length import LENGTH_TOLERANCE, OffLength
 from resultant.losses._ranks import gather_samples, rank_sizes
 from resultant.losses._shards import rows_of, sharded, shares
 from resultant.losses._views import by_view
+from resultant.losses.starts import START_LENGTH, write_starts
 from resultant.vmf.estimators import OF_LENGTH, require_estimator
-
-START_LENGTH = 0.9
-START_WEIGHT = 1e-30
-# Classes whose random starts are drawn at a time; a multiple of 16.
-START_ROWS = 1 << 16
 
 
 class WideModule(nn.Module):
@@ -219,7 +213,7 @@ class ProCoBank(WideModule):
         """Add the views of a batch in turn to both banks.
 
         Args:
-            z: Unit vectors [N, p] or [V, N, p], as accepted by `require_batch`.
+            z: Unit vectors [N, p] or [V, N, p].
             y: Labels [N] of every view.
             sizes: Number of samples of every rank, if known.
 
@@ -328,34 +322,6 @@ class ProCoBank(WideModule):
             raise ValueError(f"expected bank to be 'old' or 'new', got {bank!r}")
         return self.old if bank == "old" else self.new
 
-    def require_batch(self, z: Tensor, y: Tensor, ignore_index: int | None = None) -> None:
-        """Raise unless z holds vectors [N, p] or [V, N, p] and y [N] their labels."""
-        self.require_vectors(z)
-        if not z.shape[-2]:
-            raise ValueError("expected a batch of one sample or more, got an empty batch: skip it")
-        if isinstance(y, Tensor) and y.is_floating_point():
-            raise ValueError(
-                f"expected y [N] of class indices, got soft labels ({y.dtype}, {shape_of(y)}): a "
-                "sample enters the statistics of one class; compute this loss on unmixed samples"
-            )
-        if z.dim() == 3 and isinstance(y, Tensor) and y.shape == z.shape[:1] != z.shape[1:2]:
-            got = f"z {tuple(z.shape)} with y {tuple(y.shape)}"
-            raise ValueError(f"expected views first, z [V, N, p], got {got}: use z.transpose(0, 1)")
-        if ignore_index is not None and isinstance(y, Tensor) and not y.is_floating_point():
-            y = y.masked_fill(y == ignore_index, 0)
-        require_labels(y, z.shape[-2], self.num_classes, self.old.device, None)
-
-    def require_vectors(self, z: Tensor) -> None:
-        """Raise unless ``z`` is [N, p] or [V, N, p], of a floating dtype and on this device."""
-        if not isinstance(z, Tensor) or z.dim() not in (2, 3) or z.shape[-1] != self.dim:
-            shape = f"N, {self.dim}"
-            raise ValueError(f"expected z [{shape}] or [V, {shape}], got {shape_of(z)}")
-        require_features(z.detach().flatten(0, -2), self.dim, self.old.device, False)
-
-    def require_unit(self, z: Tensor) -> None:
-        """Raise unless ``z`` [..., p] holds vectors of length one, where values are checked."""
-        require_features(z.detach().flatten(0, -2), self.dim, self.old.device, None)
-
     def require_lengths(self) -> None:
         """Raise if a step that the device has finished had a vector of another length than one."""
         if (wrong := self.off_length.take()) is None:
@@ -417,8 +383,8 @@ class ProCoBank(WideModule):
         Raises:
             ValueError: For other shapes or dtypes and, on the CPU, for other lengths or labels.
         """
-        self.require_batch(z, y)
-        self.require_unit(z)
+        require_batch(z, y, self.num_classes, self.old)
+        require_unit(z)
         sizes = rank_sizes(len(y))
         self.advance(sum(sizes))
         return self.add(z, y, sizes)
@@ -430,30 +396,3 @@ class ProCoBank(WideModule):
     def statistics(self, *, bank: str = "old") -> ClassStatistics:
         """Return a copy of the sums of a bank; the start of a class is part of its weight."""
         return self.statistics_of(self.named(bank))
-
-
-def write_starts(
-    rows: Tensor, classes: range, num_classes: int, entropy: tuple[int, int, int]
-) -> None:
-    """Write the random starts of ``classes`` into rows [K, p + 1] of a bank.
-
-    Args:
-        rows: Sums and counts to write.
-        classes: Classes of the rows.
-        num_classes: Number of all classes. All are drawn, so that any share of them is the same.
-        entropy: Seed, epoch and bank, which fix the starts.
-    """
-    rows[:, -1] = START_WEIGHT
-    mixed = np.random.SeedSequence(entropy).generate_state(1, np.uint64)
-    generator = torch.Generator("cpu").manual_seed(int(mixed[0] >> np.uint64(1)))
-    # The last draw takes the rest: one of fewer than 16 numbers would not continue the sequence.
-    *lefts, end = *range(0, num_classes - START_ROWS + 1, START_ROWS), num_classes
-    lefts = lefts or [0]
-    for left, right in zip(lefts, [*lefts[1:], end], strict=True):
-        u = torch.randn(right - left, rows.shape[1] - 1, generator=generator, device="cpu")
-        first, last = max(left, classes.start), min(right, classes.stop)
-        if first < last:
-            u = u[first - left : last - left].double()
-            u = START_WEIGHT * START_LENGTH * u / u.norm(dim=-1, keepdim=True)
-            held = slice(first - classes.start, last - classes.start)
-            rows[held, :-1] = u.to(rows.device)

@@ -16,6 +16,7 @@ from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.gain import NAMED, Gains, comparable, mean_and_targets
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED, Rule
+from resultant.losses._batch import require_unit, require_vectors
 from resultant.losses._views import by_view, compute_dtype, cross_entropy
 from resultant.losses.bank import ProCoBank, Snapshot, WideModule
 from resultant.score.exact import vmf_score, vmf_score_and_slope
@@ -105,8 +106,8 @@ class ContrastiveLoss(WideModule):
         Returns:
             The scores [N, C] or [V, N, C].
         """
-        self.bank.require_vectors(z)
-        self.bank.require_unit(z)
+        require_vectors(z, self.bank.old)
+        require_unit(z)
         with torch.autocast(z.device.type, enabled=False):
             scores = self.realized(by_view(z), self.bank.snapshot(COMPUTE_DTYPE[z.dtype]))
             return scores.movedim(0, -2).reshape(*z.shape[:-1], scores.shape[-1])

@@ -21,6 +21,7 @@ from resultant._core import distributed, validation
 from resultant._core.autograd import is_transformed
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
+from resultant.losses._batch import require_batch, require_unit, require_vectors
 from resultant.losses._cuda_graph import Replay, should_replay
 from resultant.losses._ranks import rank_sizes
 from resultant.losses._reduction import reduced, require_reduction, sample_weights
@@ -180,7 +181,7 @@ class ProCoLoss(ContrastiveLoss):
         Returns:
             The scores [N, C] or [V, N, C].
         """
-        self.bank.require_vectors(z)
+        require_vectors(z, self.bank.old)
         return super().scores(self._unit(z))
 
     def forward(
@@ -196,24 +197,22 @@ class ProCoLoss(ContrastiveLoss):
             weights: Weight [N] of each sample in the loss; the statistics count it once. A mean is
                 divided by the sum of the weights.
         """
-        self.bank.require_batch(z, y, self.ignore_index)
+        bank = self.bank
+        require_batch(z, y, bank.num_classes, bank.old, self.ignore_index)
         weights = sample_weights(y, indices_tuple, weights)
-        views = by_view(z)
-        replays = self.replay is not None and self.training
-        replays = replays and should_replay(views, y, self.bank.num_classes)
-        if not replays:
-            views = self._unit(views)
-            self.bank.require_unit(views)
+        unit = self._unit(by_view(z))
+        require_unit(unit)
         if not torch.compiler.is_compiling():
             self._begin_step(y)
-        sizes = None
+        sizes, losses = None, None
         if self.training:
             sizes = rank_sizes(len(y)) if distributed.world_size() > 1 else [len(y)]
-            self.bank.advance(sum(sizes))
-        entropies = self._replayed(views, y) if replays else None
-        if entropies is None:
-            entropies = self._entropies(self._unit(views) if replays else views, y, sizes)
-        losses = entropies if z.dim() == 3 else entropies.squeeze(0)
+            bank.advance(sum(sizes))
+            if self.replay is not None and should_replay(unit, bank.num_classes):
+                losses = self._replayed(unit, y)
+        if losses is None:
+            losses = self._entropies(unit, y, sizes)
+        losses = losses if z.dim() == 3 else losses.squeeze(0)
         return reduced(losses, y, weights, self.reduction, self.ignore_index)
 
     def _begin_step(self, y: Tensor) -> None:
@@ -258,27 +257,27 @@ class ProCoLoss(ContrastiveLoss):
         return entropies.masked_fill(~valid, math.nan)
 
     def _replayed(self, z: Tensor, y: Tensor) -> Tensor | None:
-        """Return the `_entropies` of features by a CUDA graph, or None where none is recorded."""
+        """Return the `_entropies` of unit vectors by a CUDA graph, or None where none is
+        recorded."""
         assert self.replay is not None
-        bank, step = self.bank, self.steps
+        bank = self.bank
         state = (bank.old, bank.new, self.least_target)
-        settings = (self.temperature, self.normalize, bank.estimator, bank.leave_out)
+        settings = (self.temperature, bank.estimator, bank.leave_out, self.beta, self.log_prior)
         # In the computing dtype: a gradient scaled for half precision is rounded after the scaling.
         z = compute_dtype(z)
-        known = self.replay(
-            lambda z, y: self._entropies(self._unit(z), y),
-            *(z, y, state, (*settings, self.beta, self.log_prior)),
-        )
+        if (known := self.replay(self._entropies, z, y, state, settings)) is None:
+            return None
+        after = self.steps, bank.old._version
 
         def again(z: Tensor) -> Tensor:
-            if self.steps != step:
+            if after != (self.steps, bank.old._version):
                 raise RuntimeError(
-                    "expected second derivatives before the next step of the loss, got them after "
-                    "it: use cuda_graph=False"
+                    "expected second derivatives before the next change of the statistics, got "
+                    "them after it: use cuda_graph=False"
                 )
-            return self._entropies(self._unit(z), y, again=True)
+            return self._entropies(z, y, again=True)
 
-        return None if known is None else with_gradient(z, *known, again)
+        return with_gradient(z, *known, again)
 
     def _apply(self, fn: Any, recurse: bool = True) -> WideModule:
         if self.replay is not None:

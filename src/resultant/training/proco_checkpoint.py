@@ -35,7 +35,7 @@ from resultant._core.text import one_line
 from resultant._core.torch_files import load_torch
 from resultant.images.labelling import NAMED
 from resultant.images.longtail import long_tail_counts
-from resultant.losses.bank import START_WEIGHT
+from resultant.losses.starts import START_WEIGHT
 from resultant.networks.stacked_resnet import HIDDEN
 from resultant.networks.timm_encoder import SCALE
 from resultant.training._proco_layout import recognize
