@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import tyro
 
@@ -54,8 +54,6 @@ class Reproduce:
       resultant reproduce list
       resultant reproduce run main --dry-run
     """
-
-    RENAMED: ClassVar[dict[str, str]] = {"--beside": "--concurrent-jobs"}
 
     what: tyro.conf.Positional[Annotated[Names, tyro.conf.arg(metavar="[WHAT ...]")]] = ("all",)
     """list, all, claims, names of tables and figures, or run and the name of a plan."""

@@ -164,5 +164,5 @@ def rich_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]
         # A narrow terminal folds cells and loses no digit.
         column.overflow = "fold"
     for row in rows:
-        table.add_row(*(cell.replace("[", r"\[").replace("`", "") for cell in row))
+        table.add_row(*(cell.replace("`", "") for cell in row))
     return table

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 
-from quick_pdf import quick_pdf as quick_pdf
 from resultant.cli import main as cli
 from tiny_cifar import tiny_cifar
 
@@ -21,8 +19,6 @@ from tiny_cifar import tiny_cifar
 @dataclass(frozen=True)
 class Options:
     """For this test."""
-
-    RENAMED: ClassVar[dict[str, str]] = {"--old-number": "--number"}
 
     number: int = 0
     loud: bool = False
@@ -39,22 +35,13 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-@pytest.fixture(autouse=True)
-def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fit references in this process, which has loaded scikit-learn anyway; reports that several
-    tests share are made before, with the other process."""
-    options = "resultant.cli.feature_options.FeatureOptions"
-    monkeypatch.setattr(f"{options}.start_fits", lambda _: nullcontext())
-
-
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports of a few questions without references, for tests of everything else."""
-    questions = ("gains", "grid", "cosine", "gradients")
-    monkeypatch.setattr("resultant.analysis.QUESTIONS", questions)
-    monkeypatch.setattr("resultant.cli._analysis.BETAS", (0.0, 1.0))
-    monkeypatch.setattr("resultant.cli._analysis.PRIORS", (0.0,))
-    monkeypatch.setattr("resultant.analysis.references.References.rules", lambda _: [])
+    """Reports without references, theory and maps, for tests of everything else."""
+    monkeypatch.setattr(
+        "resultant.analysis.analyze.explain", lambda evaluated, *_: evaluated.result
+    )
+    monkeypatch.setattr("resultant.analysis.analyze.references", lambda *_, **__: ())
 
 
 @pytest.fixture(scope="session")

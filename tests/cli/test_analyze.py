@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
 
 from resultant.cli import main as cli
 from resultant.features.store import write_store
-from resultant.report import analysis_page, page
 from small_features import COUNTS, DIM, HELD_OUT, NAMES, small_features, untimed
 
 pytest.importorskip("matplotlib")
@@ -32,120 +34,126 @@ def analyze(*words: object) -> int:
     return cli.main(["analyze", *map(str, words)])
 
 
-def two_features() -> dict[str, Tensor]:
-    """Two features so wide, in few dimensions, that each question has something to show."""
-    return small_features(dim=8, noise=0.6, names=("encoder", "projection"))
-
-
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report on two features, with class names that must not break the page."""
     folder = tmp_path_factory.mktemp("report")
-    arrays = two_features()
     about = {"class_names": list(NAMES), "num_classes": 6}
+    arrays = small_features(dim=8, noise=0.6, names=("encoder", "projection"))
     write_store(folder / "z.safetensors", arrays, about)
-    kept = analysis_page.kept
-    with pytest.MonkeyPatch.context() as patch:
-        # One figure of each section.
-        patch.setattr(analysis_page, "kept", lambda charts: kept(charts[:1]))
-        assert analyze(folder / "z.safetensors", "--out", folder / "out", "--figures") == 0
+    assert analyze(folder / "z.safetensors", "--out", folder / "out", "--figures") == 0
     return folder / "out"
 
 
 @pytest.mark.slow
 def test_folder_is_complete(report: Path) -> None:
+    """The page, its files, and a classifier that predicts as the file of predictions says."""
     assert sorted(p.name for p in report.parent.iterdir()) == ["out", "z.safetensors"]
-    assert sorted(p.name for p in report.iterdir()) == [
-        *("figures", "index.html", "results.json", "tables")
-    ]
-    figures = {p.name for p in (report / "figures").iterdir()}
-    assert figures == {
-        f"{space}-{name}.{kind}"
-        for space in ("encoder", "projection")
-        for name in ("along-beta", "gains", "cosine", "calibration")
-        for kind in ("pdf", "png")
-    }
-    for path in (report / "figures").glob("*.png"):
-        assert path.read_bytes().startswith(b"\x89PNG")
-    for path in (report / "figures").glob("*.pdf"):
-        assert path.read_bytes().startswith(b"%PDF")
-
-
-@pytest.mark.slow
-def test_results_are_those_of_an_independent_count(report: Path) -> None:
     results = json.loads((report / "results.json").read_text())
-    arrays = two_features()
-    assert set(results["features"]) == {"encoder", "projection"}
-    assert results["recommended"] in results["features"]
-    for name, found in results["features"].items():
-        space = found["space"]
-        assert (space["num_classes"], space["dim"]) == (6, 8)
-        assert (space["fitting"], space["held_out"]) == (sum(COUNTS), 6 * HELD_OUT)
-        # The cosine rule, from the class means.
-        x, y = (arrays[f"train/{a}"].double() for a in (name, "labels"))
-        q = torch.nn.functional.normalize(arrays[f"test/{name}"].double(), dim=1)
-        x = torch.nn.functional.normalize(x, dim=1)
-        mu = torch.stack([x[y == c].mean(0) for c in range(6)])
-        best = (q @ torch.nn.functional.normalize(mu, dim=1).T).argmax(1)
-        right = float((best == arrays["test/labels"]).double().mean())
-        (point,) = (
-            p for p in found["grid"]["points"] if p["realization"] == "cosine" and p["gamma"] == 0
-        )
-        assert point["accuracy"] == pytest.approx(right, abs=1e-12)
-        with open(report / "tables" / f"{name}-realizations.csv") as file:
-            rows = list(csv.DictReader(file))
-        (row,) = (r for r in rows if r["realization"] == "Cosine" and r["gamma"] == "0.0")
-        assert float(row["accuracy"]) == pytest.approx(right, abs=1e-12)
-        with open(report / "tables" / f"{name}-classes.csv") as file:
-            rows = list(csv.DictReader(file))
-        assert sorted(int(r["training rows"]) for r in rows) == sorted(COUNTS)
-        assert {r["class"] for r in rows} == set(results["class_names"])
+    names = {"figures", "index.html", "tables", *results["files"].values()}
+    assert {p.name for p in report.iterdir()} == names
+    assert {p.suffix for p in (report / "figures").iterdir()} == {".pdf", ".png"}
+    feature = results["features"][results["chosen"]]
+    assert feature["data"]["splits"] == {"train": sum(COUNTS), "test": 6 * HELD_OUT}
+    key = feature["recommendation"]["key"]
+    (method,) = (m for m in feature["methods"] if m["key"] == key)
+    table = pytest.importorskip("pyarrow.parquet").read_table(report / "predictions.parquet")
+    right = np.equal(table["label"].to_pylist(), table["predicted"].to_pylist())
+    assert right.mean() == pytest.approx(method["accuracy"]["value"])
+    columns = [f"p_{name}" for name in feature["data"]["class_names"]]
+    p = np.stack([table[name].to_numpy() for name in columns], 1)
+    np.testing.assert_allclose(p.sum(1), 1, atol=1e-4)
+    np.testing.assert_allclose(p.max(1), table["probability"].to_numpy(), atol=1e-6)
+    with open(report / "rows.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["features"] for row in rows} <= {"encoder", "projection"}
 
 
 @pytest.mark.slow
-def test_summary_and_determinism(
-    report: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ten lines on standard output, steps on standard error; the same features, the same files."""
-    kept = analysis_page.kept
-    monkeypatch.setattr(analysis_page, "kept", lambda charts: kept(charts[:1]))
+def test_saved_classifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is loaded by the code of the page, and predicts the words of the user."""
+    monkeypatch.chdir(tmp_path)
+    arrays: dict[str, Any] = {n: a.numpy() for n, a in small_features(noise=0.6).items()}
+    for split in ("train", "test"):
+        arrays[f"{split}/labels"] = np.array(list("abcdef"))[arrays[f"{split}/labels"]]
+    np.savez("z.npz", **arrays)
+    assert analyze("z.npz", "--out", "out", "--references", "none") == 0
+    (feature,) = json.loads(Path("out/results.json").read_text())["features"]
+    names = {"X": arrays["test/projection"]}
+    exec(feature["recommendation"]["code"], names)
+    predicted = names["model"].predict(names["X"])
+    key = feature["recommendation"]["key"]
+    (method,) = (m for m in feature["methods"] if m["key"] == key)
+    right = float((predicted == arrays["test/labels"]).mean())
+    assert right == pytest.approx(method["accuracy"]["value"])
+
+
+@pytest.mark.slow
+def test_summary_and_determinism(report: Path, capsys: Shown) -> None:
+    """A few lines on standard output, steps on standard error; the same features, the same
+    numbers."""
     out = report.parent / "again"
-    assert analyze(report.parent / "z.safetensors", "--out", out, "--figures") == 0
+    assert analyze(report.parent / "z.safetensors", "--out", out) == 0
     shown = capsys.readouterr()
-    lines = shown.out.splitlines()
-    headings = [line.split("  ")[0] for line in lines]
-    assert headings[:3] == ["features", "angular gain", "cosine"]
-    rest = [heading for heading in headings[3:] if heading not in ("warning", "note")]
-    assert rest == ["vMF rules", "found", "do", "worth", "report"]
-    for step in ("check", "projection: statistics", "projection: fit", "figures"):
+    headings = [line.split()[0] for line in shown.out.splitlines()]
+    assert headings[0] == "read" and headings[-1] == "page" and "use" in headings
+    assert set(headings) <= {"read", "check", "use", "why", "warning", "note", "page"}
+    for step in ("read and check the rows", "projection: search vMF settings", "write the report"):
         assert f" s  {step}\n" in shown.err
-    files = [p for p in out.rglob("*") if p.suffix in (".csv", ".pdf", ".png")]
-    assert len(files) >= 12
-    for path in files:
-        # The table of the rules has seconds.
-        if path.stem.endswith("-rules"):
-            continue
-        assert (report / path.relative_to(out)).read_bytes() == path.read_bytes()
+    first, second = (json.loads((p / "results.json").read_text()) for p in (report, out))
+    assert untimed(first["features"]) == untimed(second["features"])
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief")
-def test_only_a_report_is_replaced(report: Path, tmp_path: Path, capsys: Shown) -> None:
-    store, out = report.parent / "z.safetensors", tmp_path / "out"
-    out.mkdir()
-    (out / "letter.txt").write_text("mine")
-    assert analyze(store, "--out", out) == 2
-    assert "other files" in capsys.readouterr().err
-    assert [p.name for p in out.iterdir()] == ["letter.txt"]
-    assert analyze(store, "--out", out / "letter.txt" / "x") == 2
+def test_json_and_quiet(tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JSON alone on standard output; a table on standard input; nothing but errors."""
+    arrays = small_features(names=("x",))
+    z, y = arrays["train/x"].numpy(), arrays["train/labels"].numpy()
+    header = ",".join([*(f"x{i}" for i in range(z.shape[1])), "label"])
+    lines = [",".join([*map(str, row), f"c{c}"]) for row, c in zip(z, y, strict=True)]
+    text = "\n".join([header, *lines]).encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert analyze("-", "--out", tmp_path / "out", "--json", "-") == 0
+    summary = json.loads(capsys.readouterr().out)
+    (feature,) = summary["features"]
+    assert feature["source"] == "standard input" and feature["classes"] == 6
+    assert feature["recommendation"]["key"] in {m["key"] for m in feature["methods"]}
+    assert Path(summary["page"]).exists()
+    (tmp_path / "z.csv").write_bytes(text)
+    words = ["--out", tmp_path / "out", "--json", tmp_path / "s.json", "--quiet"]
+    assert analyze(tmp_path / "z.csv", *words) == 0
+    assert capsys.readouterr() == ("", "")
+    again = json.loads((tmp_path / "s.json").read_text())
+    assert again["features"][0]["methods"] == feature["methods"]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert analyze("-", "--quiet") == 2
+    assert "expected a table on the standard input, got nothing" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("brief")
+def test_reports_among_other_files(
+    tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The current folder may hold a report; files of others are neither replaced nor removed."""
+    monkeypatch.chdir(tmp_path)
+    write_store("z.safetensors", small_features())
+    assert analyze("z.safetensors", "--out", ".") == 0
+    first = {p.name for p in tmp_path.iterdir()}
+    assert {"index.html", "results.json", "z.safetensors"} <= first
+    (tmp_path / "tables" / "old.csv").write_text("of an earlier report")
+    assert analyze("z.safetensors", "--out", ".") == 0
+    assert {p.name for p in tmp_path.iterdir()} == first
+    assert not (tmp_path / "tables" / "old.csv").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "index.html").write_text("mine")
+    capsys.readouterr()
+    assert analyze("z.safetensors", "--out", "mine") == 2
+    assert "got mine/index.html; choose another folder" in capsys.readouterr().err
+    assert (tmp_path / "mine" / "index.html").read_text() == "mine"
+    assert analyze("z.safetensors", "--out", "z.safetensors/x") == 2
     assert "got a file" in capsys.readouterr().err
-    (out / "results.json").write_text("{}")
-    assert analyze(store, "--out", out) == 2
-    assert f"other files: {out / 'letter.txt'}" in capsys.readouterr().err
-    (out / "letter.txt").rename(out / "index.html")
-    assert analyze(store, "--out", out) == 0
-    assert (out / "index.html").read_text() != "mine" and (out / "tables").exists()
-    assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.slow
@@ -155,11 +163,7 @@ def test_nothing_half_written_remains(
     error: Any, tmp_path: Path, monkeypatch: Any, capsys: Shown
 ) -> None:
     write_store(tmp_path / "z.safetensors", small_features())
-
-    def fail(*_: Any) -> str:
-        raise error
-
-    monkeypatch.setattr(page, "render", fail)
+    monkeypatch.setattr("resultant.report.write_page", Mock(side_effect=error), raising=False)
     status = analyze(tmp_path / "z.safetensors", "--out", tmp_path / "out")
     if error is KeyboardInterrupt:
         assert status == 130
@@ -170,7 +174,20 @@ def test_nothing_half_written_remains(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief")
-def test_calibration_rows(tmp_path: Path, capsys: Shown) -> None:
+def test_closed_output_does_not_stop_the_work(tmp_path: Path) -> None:
+    write_store(tmp_path / "z.safetensors", small_features())
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = ["analyze", tmp_path / "z.safetensors", "--out", tmp_path / "out"]
+    words += ["--references", "none", "--quiet"][:2]
+    done = subprocess.run([sys.executable, "-m", "resultant", *map(str, words)], stdout=writer)
+    os.close(writer)
+    assert done.returncode == 0 and (tmp_path / "out" / "index.html").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("brief")
+def test_rows_kept_apart(tmp_path: Path, capsys: Shown) -> None:
     path, out = tmp_path / "z.safetensors", tmp_path / "out"
     write_store(path, small_features(), {"num_classes": 6})
     for fraction in ("0", "1", "-0.5", "nan"):
@@ -178,51 +195,31 @@ def test_calibration_rows(tmp_path: Path, capsys: Shown) -> None:
         assert "expected --fit-fraction in (0, 1)" in capsys.readouterr().err
     assert analyze(path, "--out", out, "--fit-fraction", "0.5", "--engine", "ray") == 2
     assert not out.exists()
-    # By its former name, too.
-    assert analyze(path, "--out", out, "--fitting-share", "0.5") == 0
-    (answers,) = json.loads((out / "results.json").read_text())["features"].values()
-    fitted = sum(max(1, round(n / 2)) for n in COUNTS)
-    space = answers["space"]
-    assert abs(space["fitting"] - fitted) <= len(COUNTS)
-    assert space["fitting"] + space["calibration"] == sum(COUNTS)
-    assert answers["gradients"]["source"] == "calibration"
-    rows = f"{space['fitting']:,} rows fitted, {space['calibration']:,} for calibration"
-    assert rows in capsys.readouterr().out
+    assert analyze(path, "--out", out, "--fit-fraction", "0.5") == 0
+    assert "training rows kept apart" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_names_that_a_line_cannot_show(tmp_path: Path, monkeypatch: Any, capsys: Shown) -> None:
-    """Names of classes, and of the current folder."""
+    """Names of classes, of the current folder, and of a file that is not text."""
     names = ["a\nb", "\x1b[31mred", "\ud800", "d", "e", "f"]
     write_store(tmp_path / "z.safetensors", small_features(), {"class_names": names})
     monkeypatch.chdir(tmp_path)
-    assert analyze(".", "--out", "out") == 0
-    shown = capsys.readouterr().out
-    assert f"features      {tmp_path.name}: 6 classes" in shown and "\x1b" not in shown
-    results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert results["class_names"] == ["a b", "[31mred", "", "d", "e", "f"]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("brief")
-def test_file_name_that_is_not_text(tmp_path: Path, capsys: Shown) -> None:
-    """Its bytes are replaced on the page, and the report is written."""
+    assert analyze("z.safetensors", "--out", "out") == 0
+    assert "\x1b" not in capsys.readouterr().out
+    (feature,) = json.loads(Path("out/results.json").read_text())["features"]
+    assert feature["data"]["class_names"] == ["a b", "[31mred", "", "d", "e", "f"]
     path = os.fsdecode(os.fsencode(tmp_path) + b"/na\xff\xfeme.npz")
-    arrays: dict[str, Any] = {n: a.numpy() for n, a in small_features().items()}
-    np.savez(path, **arrays)
-    out = os.fsdecode(os.fsencode(tmp_path) + b"/o\xff")
-    assert analyze(path, "--out", out) == 0
-    assert "features      na\ufffd\ufffdme.npz: 6 classes" in capsys.readouterr().out
-    results = json.loads((Path(out) / "results.json").read_text())
-    assert results["source"] == f"{tmp_path}/na\ufffd\ufffdme.npz"
-    assert "na\ufffd\ufffdme.npz" in (Path(out) / "index.html").read_text()
-    assert cli.main(["compare", path, path, "--out", out + "2"]) == 0
+    np.savez(path, **{n: a.numpy() for n, a in small_features().items()})
+    assert analyze(path, "--out", "out") == 0
+    assert "na\ufffd\ufffdme.npz" in capsys.readouterr().out
+    assert "na\ufffd\ufffdme.npz" in Path("out/index.html").read_text()
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief")
-def test_parquet_shards_of_one_split(tmp_path: Path) -> None:
+def test_parquet_shards_of_one_split(tmp_path: Path, capsys: Shown) -> None:
     """Columns by name, files in order, held-out rows: as for the same arrays in one file."""
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
@@ -238,11 +235,10 @@ def test_parquet_shards_of_one_split(tmp_path: Path) -> None:
     for name, options in (("z.safetensors", []), ("shards", ["--labels", "kind"])):
         out = tmp_path / f"out-{name}"
         assert analyze(tmp_path / name, "--out", out, "--features", "emb", *options) == 0
-        text = (out / "index.html").read_text()
-        assert "one split only" in text and "(seed 0)" in text
-        results = json.loads((out / "results.json").read_text())
-        assert set(results["features"]) == {"emb"}
-        answers.append(untimed(results["features"]["emb"]))
+        assert "one split only" in capsys.readouterr().out
+        (feature,) = json.loads((out / "results.json").read_text())["features"]
+        assert feature["data"]["name"] == "emb"
+        answers.append(untimed(feature["methods"]))
     assert answers[0] == answers[1]
 
 
@@ -256,17 +252,12 @@ def test_notes_are_on_the_page_and_in_the_terminal(tmp_path: Path, capsys: Shown
         arrays[f"{split}/labels"] = arrays[f"{split}/labels"].astype(str)
     arrays["train/labels"][0] = ""
     np.savez(tmp_path / "z.npz", **arrays)
-    out = tmp_path / "out"
-    assert analyze(tmp_path / "z.npz", "--out", out) == 0
+    assert analyze(tmp_path / "z.npz", "--out", tmp_path / "out") == 0
     lines = capsys.readouterr().out.splitlines()
     notes = [line.partition("note")[2].strip() for line in lines if line.startswith("note ")]
-    assert notes == [
-        "The split val chooses the settings.",
-        '1 class has a single training row and is left out with its 0 test rows: "".',
-    ]
-    text = unescape((out / "index.html").read_text())
-    assert all(f"<li>{note}</li>" in text for note in notes)
-    assert json.loads((out / "results.json").read_text())["notes"] == notes
+    assert any("single training row" in note for note in notes) and len(notes) >= 2
+    text = unescape((tmp_path / "out" / "index.html").read_text())
+    assert all(note in text for note in notes)
 
 
 def changed(**changes: Any) -> Callable[[Path], Path]:
@@ -306,8 +297,8 @@ BAD: dict[str, tuple[Callable[[Path], Path], str, list[str]]] = {
     "empty file": (contents("z.safetensors", b""), "whole safetensors file", []),
     "empty parquet": (contents("z.parquet", b""), "whole Parquet file", []),
     "truncated": (truncated, "whole safetensors file", []),
-    "unknown column": (changed(), "an array 'nope'", ["--features", "nope"]),
-    "unknown labels": (changed(), "an array 'nope'", ["--labels", "nope"]),
+    "unknown column": (changed(), "nope", ["--features", "nope"]),
+    "unknown labels": (changed(), "nope", ["--labels", "nope"]),
     "no labels": (changed(train_labels=None), "expected train/labels in", []),
     "no features": (changed(train_projection=None), "expected features of train", []),
     "mixed dimensions": (

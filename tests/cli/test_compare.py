@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -14,16 +13,15 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-import resultant
 from resultant._core import tensor_files
 from resultant._core.network_files import find_network, is_network
 from resultant.cli import main as cli
 from resultant.cli.arguments import DATA_VARIABLE
 from resultant.cli.compare import match_names
 from resultant.cli.progress import EpochProgress
-from resultant.features.store import FeatureStore, write_store
+from resultant.features.store import write_store
 from resultant.training.extract import load_network
-from small_features import COUNTS, HELD_OUT, small_features
+from small_features import small_features, untimed
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("tyro")
@@ -49,17 +47,8 @@ def stopped(cifar: Path, train: Any, tmp_path_factory: pytest.TempPathFactory) -
     return out
 
 
-def cosine_rule(features: Path, name: str) -> torch.Tensor:
-    """True for the held-out rows that the cosine rule classifies correctly, from class means."""
-    store = FeatureStore.open(features)
-    x, z = (
-        torch.nn.functional.normalize(store[f"{split}/{name}"].double(), dim=1)
-        for split in ("train", "test")
-    )
-    y = store["train/labels"]
-    mu = torch.stack([x[y == c].mean(0) for c in range(store.num_classes)])
-    best = (z @ torch.nn.functional.normalize(mu, dim=1).T).argmax(1)
-    return best == store["test/labels"]
+def results_of(out: Path) -> Any:
+    return json.loads((out / "results.json").read_text())
 
 
 @pytest.mark.slow
@@ -71,34 +60,22 @@ def test_two_networks(cifar: Path, trained: Path, tmp_path: Path, capsys: Shown)
     words = [*map(str, files), "--data", str(cifar), "--out", str(out)]
     assert cli.main(["compare", *words]) == 0
     shown = capsys.readouterr().out
-    assert f"A = {NATIVE}.safetensors, B = {ANGULAR}.safetensors" in shown
-    assert "B - A is" in shown and "the same 30 held-out rows" in shown
+    assert f"A: {NATIVE}.safetensors" in shown and f"B: {ANGULAR}.safetensors" in shown
+    assert "for B on the same test rows" in shown
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out"]
-    results = json.loads((out / "results.json").read_text())
-    assert set(results["features"]) == {"encoder", "projection"}
-    html = (out / "index.html").read_text()
-    assert "Neither side is shown to be better" in html or " is better: " in html
-    for side, path, name in zip("AB", files, ("native", "angular"), strict=True):
-        assert results[side]["source"] == str(path)
-        assert results[side]["metadata"]["run"]["realization"] == name
-        # The same numbers as by extract and a count.
-        store = tmp_path / f"{side}.safetensors"
-        words = ["--data", str(cifar), "--out", str(store), "--device", "cpu"]
-        assert cli.main(["extract", str(path), *words]) == 0
-        for feature, answers in results["features"].items():
-            assert answers[side]["space"]["held_out"] == 30
-            points = answers[side]["grid"]["points"]
-            (point,) = (p for p in points if p["realization"] == "cosine" and p["gamma"] == 0)
-            expected = float(cosine_rule(store, feature).double().mean())
-            assert point["accuracy"] == pytest.approx(expected, abs=1e-12)
-    for answers in results["features"].values():
-        v = answers["verdict"]
-        assert v["same_rows"] and v["rows"] == [30, 30]
-        assert v["gain"] == pytest.approx(v["accuracy"][1] - v["accuracy"][0])
-        for side, accuracy in zip("AB", v["accuracy"], strict=True):
-            advice = answers[side]["advice"]
-            (row,) = (r for r in advice["table"] if r["key"] == advice["advised"])
-            assert accuracy == pytest.approx(row["accuracy"])
+    results = results_of(out)
+    assert [f["data"]["name"] for f in results["features"]] == 2 * ["encoder", "projection"]
+    assert len(results["comparisons"]) == 2
+    for c in results["comparisons"]:
+        a, b = (results["features"][c[side]] for side in "ab")
+        values = []
+        for feature in (a, b):
+            chosen = feature["recommendation"]
+            key = chosen["key"] or chosen["best"]
+            (method,) = (m for m in feature["methods"] if m["key"] == key)
+            values.append(method[c["metric"].split()[0]]["value"])
+        assert c["paired"] and c["rows"] == 30
+        assert c["difference"]["gain"] == pytest.approx(values[1] - values[0])
 
 
 @pytest.mark.slow
@@ -111,16 +88,10 @@ def test_a_network_and_features(cifar: Path, trained: Path, tmp_path: Path, caps
     out = tmp_path / "out"
     words = ["--features", "projection", "--out", str(out), *data]
     assert cli.main(["compare", str(path), str(store), *words]) == 0
-    assert "a tie: " in capsys.readouterr().out
-    results = json.loads((out / "results.json").read_text())
-    (found,) = results["features"].values()
-    # The same but for times, and for code that opens the file.
-    others = {"seconds": 0, "advice": 0}
-    assert found["A"] | others == found["B"] | others
-    rules = [[(r["key"], r["accuracy"]) for r in found[s]["advice"]["table"]] for s in "AB"]
-    assert rules[0] == rules[1] and found["B"]["advice"]["snippet"]
-    assert results["better"] is None and found["verdict"]["gain"] == 0
-    assert results["A"]["metadata"] == results["B"]["metadata"]
+    assert "A and B are not significantly different" in capsys.readouterr().out
+    results = results_of(out)
+    a, b = (untimed(feature["methods"]) for feature in results["features"])
+    assert a == b and results["comparisons"][0]["difference"]["gain"] == 0
 
 
 @pytest.mark.slow
@@ -133,10 +104,7 @@ def test_an_unfinished_training(
     out, words = tmp_path / "out", ["--data", str(cifar), "--features", "encoder"]
     given = [f"{path}:{NATIVE}", f"{path}:{ANGULAR}"]
     assert cli.main(["compare", *given, *words, "--out", str(out)]) == 0
-    results = json.loads((out / "results.json").read_text())
-    for side, name in zip("AB", ("native", "angular"), strict=True):
-        about = results[side]["metadata"]
-        assert (about["run"]["realization"], about["epoch"]) == (name, 1)
+    assert len(results_of(out)["features"]) == 2
     # A checkpoint at the end of a job is the networks that the job wrote.
     for name in (NATIVE, ANGULAR):
         whole = load_network(trained / f"{name}.safetensors")
@@ -173,36 +141,23 @@ def test_folders(cifar: Path, trained: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_files(tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole report; the summary on standard output, steps and copies on standard error."""
+def test_two_files(tmp_path: Path, capsys: Shown) -> None:
+    """The whole report; the verdict on standard output, steps on standard error."""
     for name, noise in (("a", 0.9), ("b", 0.45)):
         arrays = small_features(1, dim=8, noise=noise)
         write_store(tmp_path / f"{name}.safetensors", arrays)
     out = tmp_path / "out"
     files = [str(tmp_path / f"{name}.safetensors") for name in "ab"]
-    assert cli.main(["compare", *files, "--out", str(out), "--figures"]) == 0
-    with open(out / "tables" / "projection-comparison.csv") as file:
-        rows = {row["quantity"]: row for row in csv.DictReader(file)}
-    row = rows["accuracy, Native"]
-    assert float(row["B"]) > float(row["A"])
-    assert float(row["B - A"]) == pytest.approx(float(row["B"]) - float(row["A"]))
-    assert float(rows["mean gain"]["B - A"]) > 0
-    results = json.loads((out / "results.json").read_text())
-    assert set(results["features"]["projection"]) == {"A", "B", "verdict"}
-    assert results["better"] == "B" == results["summary"]["better"][0]
-    assert {p.name for p in (out / "figures").glob("*.pdf")} == {
-        f"projection-{name}.pdf"
-        for name in (
-            *("gains", "calibration", "along-beta", "along-temperature", "along-prior", "groups"),
-            "classes",
-        )
-    }
+    assert cli.main(["compare", *files, "--out", str(out), "--json", str(tmp_path / "s")]) == 0
+    results = results_of(out)
+    (comparison,) = results["comparisons"]
+    assert comparison["difference"]["verdict"] == "better" and not comparison["paired"]
+    assert results["chosen"] == 1 and results["title"] == "a.safetensors and b.safetensors"
+    assert json.loads((tmp_path / "s").read_text())["comparisons"] == [comparison]
     shown = capsys.readouterr()
-    lines = shown.out.splitlines()
-    assert lines[0].startswith("better ") and lines[-1].startswith("report ")
-    assert not any(line.startswith(" ") for line in lines)
-    assert "A = a.safetensors, B = b.safetensors" in shown.out
-    for step in ("A: check", "A: projection: statistics", "B: projection: cosine", "figures"):
+    assert "verdict B is better than A: " in shown.out
+    assert "not known to be the same" in shown.out
+    for step in ("A: search vMF settings", "B: map and sliders", "write the report"):
         assert f" s  {step}\n" in shown.err
 
 
@@ -352,24 +307,3 @@ def test_other_classes_are_not_compared(
         assert f"but class 0 is called {shown}\n" in capsys.readouterr().err
     # By name, they are those of c.
     assert cli.main(["compare", "c.safetensors", "d.npz"]) == 0
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("brief")
-def test_features_of_other_rows(tmp_path: Path, capsys: Shown) -> None:
-    """Different held-out labels are not paired; the better side is named."""
-    for name, noise, seed in (("a", 4.0, 0), ("b", 0.3, 1)):
-        arrays = small_features(seed, noise=noise)
-        if name == "a":
-            order = torch.randperm(len(COUNTS) * HELD_OUT, generator=torch.Generator())
-            arrays |= {n: a[order] for n, a in arrays.items() if n.startswith("test/")}
-        write_store(tmp_path / f"{name}.safetensors", arrays)
-    files = [str(tmp_path / f"{name}.safetensors") for name in "ab"]
-    assert cli.main(["compare", *files, "--out", str(tmp_path / "out")]) == 0
-    assert "120 and 120 held-out rows, which are not known" in capsys.readouterr().out
-    results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert results["better"] == "B"
-    page = (tmp_path / "out" / "index.html").read_text()
-    assert f"<footer><p>resultant {resultant.__version__}, " in page
-    verdict = results["features"]["projection"]["verdict"]
-    assert not verdict["same_rows"] and verdict["low"] > 0

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import io
+import os
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 from rich.table import Table
 
-from resultant.cli.progress import EpochProgress, StepProgress, describe, open_console
+from resultant.cli.progress import (
+    EpochProgress,
+    Screen,
+    describe,
+    log_console,
+    open_console,
+)
 from resultant.training.job import Progress
 
 
@@ -64,22 +72,40 @@ def test_long_epoch_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert file.getvalue() == "work: 12.5 %\nwork: 25.0 %\n"
 
 
-def test_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line per finished step in a file; on a terminal a bar that moves within a step."""
-    now = 0.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    file = io.StringIO()
-    with StepProgress(Console(file=file, width=80), 3) as steps:
-        for fraction in (0.5, 1.0, 1.0):
-            now += 1.0
-            steps("fit", fraction)
-        steps.labelled("A")("fit", 1.0)
-    assert file.getvalue() == "   2.0 s  fit\n   3.0 s  A: fit\n"
-    console = Console(file=io.StringIO(), force_terminal=True)
-    with StepProgress(console, 3) as steps:
-        steps("fit", 1.0)
-        steps("ask", 0.25)
-        assert (steps.bar.tasks[0].completed, steps.bar.tasks[0].total) == (1.25, 3)
+def test_steps_and_results(capsys: pytest.CaptureFixture[str]) -> None:
+    """In files, results are on standard output and a line per step on standard error."""
+    with Screen() as screen:
+        screen.step("fit")
+        screen.step("fit")
+        screen.results.print("found")
+    shown = capsys.readouterr()
+    assert shown.out == "found\n" and shown.err == "   0.0 s  fit\n"
+    with Screen(quiet=True) as screen:
+        screen.step("fit")
+        screen.results.print("found")
+    assert capsys.readouterr() == ("", "")
+    with Screen(json=Path("-")) as screen:
+        screen.results.print("found")
+    assert capsys.readouterr().out == ""
+
+
+def test_one_console_on_a_terminal() -> None:
+    """Results stand above the bar, and do not run into it."""
+    terminal = Console(file=io.StringIO(), force_terminal=True)
+    assert log_console(terminal) is terminal
+    assert log_console(Console(file=io.StringIO())) is not terminal
+
+
+def test_work_goes_on_without_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in ``resultant analyze | head -n 1``."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as file:
+        monkeypatch.setattr("sys.stdout", file)
+        console = open_console()
+        console.print("first")
+        console.print("second")
+        assert console.quiet
 
 
 def test_names_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,7 +116,5 @@ def test_names_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
     table = Table(name, title=name)
     table.add_row(name)
     console.print(table)
-    with StepProgress(console, 1) as progress:
-        progress(name, 1.0)
     shown = capsys.readouterr().out
-    assert shown.count("o[/x] [red]a :smile:") == 5 and "\x1b" not in shown
+    assert shown.count("o[/x] [red]a :smile:") == 4 and "\x1b" not in shown

@@ -64,16 +64,16 @@ def test_left_out(capsys: Shown) -> None:
     for name, words in ((path, ["--drop-zero-rows"]), (written("b.npz", others), [])):
         assert cli.main(["analyze", name, "--out", name[0], *words]) == 0
         reports[name] = json.loads(Path(name[0], "results.json").read_text())
-    assert reports[path].pop("notes") == [
+    one, other = (report["features"][0] for report in reports.values())
+    assert one["data"]["notes"][:2] == [
         "1 row of zero vectors is left out of test, the first of them row 3.",
         "3 rows of zero vectors are left out of train, the first of them row 7.",
     ]
-    one, other = (report["features"]["projection"] for report in reports.values())
-    assert untimed(one) == untimed(other)
-    assert reports[path]["features"]["projection"]["space"]["fitting"] == sum(COUNTS) - 3
+    assert untimed(one["methods"]) == untimed(other["methods"])
+    assert one["data"]["splits"]["train"] == sum(COUNTS) - 3
     assert cli.main(["compare", path, path, "--drop-zero-rows", "--out", "c"]) == 0
-    assert "the same 119 held-out rows" in capsys.readouterr().out
-    assert len(json.loads(Path("c", "results.json").read_text())["notes"]) == 4
+    assert "on the same test rows" in capsys.readouterr().out
+    assert json.loads(Path("c", "results.json").read_text())["comparisons"][0]["rows"] == 119
 
 
 def test_class_of_zero_vectors() -> None:

@@ -5,50 +5,49 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
 from resultant.cli.arguments import find_device, refuse_network, shown_default
-from resultant.cli.feature_options import FeatureOptions, load_analysis
+from resultant.cli.feature_options import STDIN, FeatureOptions, standard_input
 
 if TYPE_CHECKING:
-    from resultant.classifiers.reference_process import ReferenceProcess
+    from resultant.analysis.analyze import Evaluated
+    from resultant.analysis.data import FeatureSet
+    from resultant.cli.progress import Screen
 
 
 @dataclass(frozen=True, kw_only=True)
 class Analyze(FeatureOptions):
-    """Analyze frozen features: recommend a classification rule, and show the reasons.
+    """Analyze frozen features: recommend a classifier, and show the reasons.
 
-    Prints a summary and writes a folder with index.html, results.json and tables. FEATURES is a
-    file (.safetensors, .npz, .npy, .parquet, .csv, .pt, .arrow or .h5ad) or a folder of such files,
-    also of Hugging Face datasets; without FEATURES, the features shipped with the package are
-    analyzed. The labels of x.npy are read from x_labels.npy or labels.npy in the same folder. For
-    the engine ray, FEATURES is a folder of Parquet files or a pattern, and the work runs on the
-    cluster of RAY_ADDRESS, or on the CPUs of this machine.
+    Prints a summary and writes a folder with index.html, predictions, the recommended classifier,
+    rows to look at and results.json. FEATURES is a file (.safetensors, .npz, .npy, .parquet, .csv,
+    .pt, .arrow or .h5ad), a folder of such files, also of Hugging Face datasets, or - for a table
+    on the standard input; without FEATURES, the features shipped with the package are analyzed. The
+    labels of x.npy are read from x_labels.npy or labels.npy in the same folder. For the engine ray,
+    FEATURES is a folder of Parquet files or a pattern, and the work runs on the cluster of
+    RAY_ADDRESS, or on the CPUs of this machine.
 
     Examples:
       resultant analyze features.safetensors
       resultant analyze 'features/*.parquet' --engine ray
+      cat digits.csv | resultant analyze - --json -
     """
-
-    RENAMED: ClassVar[dict[str, str]] = {"--fitting-share": "--fit-fraction"}
 
     # Not a Path: it may be a URL or a pattern.
     path: tyro.conf.Positional[
         Annotated[Optional[str], shown_default("[FEATURES]", "shipped with the package")]
     ] = None
-    """Features and labels of training rows, and of held-out rows if you have them."""
+    """Features and labels of training rows, and of test rows if you have them."""
     out: Path = Path("out/analyze")
-    """Folder of the report; an earlier report is replaced."""
+    """Folder of the report; an earlier report is replaced, other files are left untouched."""
     fit_fraction: Annotated[Optional[float], shown_default("FRACTION", "1")] = None
-    """Fraction of the training rows to fit; losses and gradients are compared on the others."""
+    """Fraction of the training rows to fit; the others validate."""
     skip_unknown_classes: bool = False
     """Leave out validation and test rows whose class has no training row."""
     engine: Literal["local", "ray"] = "local"
@@ -57,123 +56,89 @@ class Analyze(FeatureOptions):
 
 def analyze(options: Analyze) -> None:
     """Analyze the features, write the report and print its summary."""
-    with options.start_fits() as fits:
-        load_analysis()
-        _analyze(options, fits)
+    from resultant.cli.progress import Screen
 
-
-def _analyze(options: Analyze, fits: ReferenceProcess | None) -> None:
-    from resultant._core.files import replacing_folder
-    from resultant._core.text import printable
-    from resultant.analysis import QUESTIONS, Analysis, FrozenSpace
-    from resultant.analysis import ray as ray_engine
-    from resultant.analysis.response import Response
-    from resultant.cli._analysis import (
-        explore,
-        held_out_notes,
-        page_sides,
-        print_facts,
-        print_rest,
-        provenance,
-    )
-    from resultant.cli._store import analyze_store
-    from resultant.cli.progress import StepProgress, open_console
-    from resultant.features.packaged import packaged_file
-    from resultant.features.partition import open_store
-    from resultant.features.prepare import check_features, prepare
-    from resultant.report import page
-    from resultant.report.analysis_page import analysis_page
-    from resultant.report.summary import advice_facts, foremost, measured_facts, rules_fact
-
+    _require_engine(options)
     options.check()
-    device, log = find_device(options.device), open_console(stderr=True)
-    on_ray = options.engine == "ray"
-    _require_engine(options, device.type)
     with ExitStack() as stack:
-        source = options.path or stack.enter_context(packaged_file())
-        if "://" not in str(source):
-            refuse_network(source)
-        elif not on_ray:
-            rule = "expected a file or a folder of features; only --engine ray reads URLs"
-            raise ValueError(f"{rule}, got {source}")
-        if on_ray:
-            names = options.features, options.labels, options.identities
-            prepared = prepare(open_store(source, *names))
-            stack.enter_context(ray_engine.cluster())
-        else:
-            prepared = prepare(
-                options.open(source), options.drop_zero_rows, options.skip_unknown_classes
-            )
-        steps = len(prepared.features) * (len(QUESTIONS) + 2) + 2 + (not on_ray)
-        progress = stack.enter_context(StepProgress(log, steps))
-        if not on_ray:
-            check_features(prepared, progress)
-        where = printable(os.path.basename(os.path.abspath(source)))
-
-        moved: dict[str, Response] = {}
-
-        def move(analyses: dict[str, Analysis], spaces: dict[str, FrozenSpace]) -> None:
-            name = foremost({name: analyses[name] for name in spaces})
-            if name not in moved:
-                moved[name] = explore(spaces[name], analyses[name], progress)
-                page.page_template()
-
-        measured: list[tuple[str, str]] = []
-
-        def print_first(
-            analyses: dict[str, Analysis], spaces: dict[str, FrozenSpace]
-        ) -> Callable[[], object]:
-            measured.extend([*measured_facts(analyses, where), *rules_fact(analyses)])
-            print_facts(measured)
-            return partial(move, analyses, spaces)
-
-        def print_advice(analyses: dict[str, Analysis], spaces: dict[str, FrozenSpace]) -> None:
-            rest = [] if measured else measured_facts(analyses, where)
-            print_facts([*advice_facts(analyses), *rest])
-            move(analyses, spaces)
-
-        results = analyze_store(
-            prepared,
-            QUESTIONS,
-            progress,
-            temperature=options.temperature,
-            estimator=options.estimator,
-            engine=options.engine,
-            device=device,
-            fit_fraction=options.fit_fraction,
-            references=options.references,
-            fits=fits,
-            calibration=options.calibration,
-            opened=options.code(options.path, skip_unknown=options.skip_unknown_classes),
-            first=print_first,
-            then=print_advice,
-        )
-        if fits is not None:
-            # It ends while the page is written.
-            fits.kill()
-        analyses = {name: analysis for name, (_, analysis) in results.items()}
-        report = analysis_page(
-            analyses,
-            where,
-            prepared.names,
-            (*prepared.notes, *held_out_notes(analyses, foremost(analyses))),
-            provenance(prepared, device),
-            page_sides(results, moved),
-        )
-        folder = stack.enter_context(replacing_folder(options.out))
-        page.write_page(folder, report, progress, figure_files=options.figures)
-    if not moved:
-        print_facts(report.facts)
-    print_rest(report, options.out)
+        screen = stack.enter_context(Screen(options.quiet, options.json))
+        sets = read_sets(options, stack, screen)
+        report_sets(options, sets, screen)
 
 
-def _require_engine(options: Analyze, device: str) -> None:
+def read_sets(options: Analyze, stack: ExitStack, screen: Screen) -> list[FeatureSet]:
+    """Open the features; temporary files and a cluster end with the stack."""
+    from resultant._core.text import printable
+    from resultant.analysis.data import feature_sets
+    from resultant.features.packaged import packaged_file
+    from resultant.features.prepare import check_features, prepare
+
+    source: Any = options.path
+    name = printable(Path(source or "").name or str(source))
+    if source is None:
+        source = stack.enter_context(packaged_file())
+        name = source.name
+    elif source == STDIN:
+        source, name = stack.enter_context(standard_input()), "standard input"
+    elif "://" not in source:
+        refuse_network(source)
+    elif options.engine == "local":
+        rule = "expected a file or a folder of features; only --engine ray reads URLs"
+        raise ValueError(f"{rule}, got {source}")
+    if options.engine == "ray":
+        from resultant.analysis import ray as ray_engine
+        from resultant.features.partition import open_store
+
+        store = open_store(source, options.features, options.labels, options.identities)
+        prepared = prepare(store, False, options.skip_unknown_classes)
+        stack.enter_context(ray_engine.cluster())
+        return ray_engine.cluster_sets(prepared, name)
+    prepared = prepare(options.open(source), options.drop_zero_rows, options.skip_unknown_classes)
+    check_features(prepared, lambda *_: screen.step("read and check the rows"))
+    return feature_sets(prepared, name, options.fit_fraction)
+
+
+def report_sets(options: Analyze, sets: list[FeatureSet], screen: Screen) -> None:
+    """Analyze feature sets, write the report, and print the summary as soon as it is known."""
+    from resultant._core.text import printable
+    from resultant._core.versions import versions
+    from resultant.analysis.analyze import analyze_sets
+    from resultant.analysis.result import AnalysisResult
+    from resultant.cli.output import (
+        print_lines,
+        summary_dict,
+        summary_lines,
+        write_json,
+        write_report,
+    )
+
+    def print_summary(evaluated: Evaluated) -> None:
+        print_lines(screen.results, summary_lines(evaluated.result))
+
+    evaluated, first = analyze_sets(sets, options.settings(), screen.step, print_summary)
+    result = AnalysisResult(
+        title=sets[0].source,
+        features=tuple(one.result for one in evaluated),
+        chosen=first,
+        versions=versions(find_device(options.device)),
+        options=options.given(),
+    )
+    screen.step("write the report")
+    result = write_report(options.out, result, evaluated, figures=options.figures)
+    print_lines(screen.results, iter([("page", printable(options.out / "index.html"))]))
+    if options.json is not None:
+        write_json(options.json, summary_dict(result, options.out))
+
+
+def _require_engine(options: Analyze) -> None:
     """Raise if an option does not go with the engine."""
     on_ray, fraction = options.engine == "ray", options.fit_fraction
-    if on_ray and device != "cpu":
+    if on_ray and find_device(options.device).type != "cpu":
         raise ValueError(f"expected --device cpu with --engine ray, got {options.device}")
     if on_ray and options.drop_zero_rows:
         raise ValueError("expected no --drop-zero-rows with --engine ray, got both")
+    if on_ray and options.path in (None, STDIN):
+        raise ValueError("expected a path or a pattern of Parquet files with --engine ray")
     if fraction is not None and (on_ray or not 0 < fraction < 1):
         rule = "expected --fit-fraction in (0, 1), and none with --engine ray"
         raise ValueError(f"{rule}, got {fraction:g} with --engine {options.engine}")

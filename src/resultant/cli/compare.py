@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from resultant.cli.arguments import find_device
-from resultant.cli.feature_options import FeatureOptions, load_analysis
+from resultant.cli.feature_options import FeatureOptions
 from resultant.cli.image_options import ImageOptions
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from resultant.analysis import Analysis, FrozenSpace
-    from resultant.classifiers.reference_process import ReferenceProcess
+    from resultant.cli.progress import Screen
     from resultant.features.prepare import Prepared
     from resultant.training.extract import NetworkFeatures
 
@@ -42,37 +39,35 @@ class Compare(FeatureOptions):
     b: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="B")]]
     """Features or a network, as for A."""
     out: Path = Path("out/compare")
-    """Folder of the report; an earlier report is replaced."""
+    """Folder of the report; an earlier report is replaced, other files are left untouched."""
     image_set: ImageOptions = field(default_factory=ImageOptions)
     """The images, for networks."""
 
 
 def compare(options: Compare) -> None:
     """Compare both sides, write the report and print its summary."""
-    with options.start_fits() as fits:
-        load_analysis()
-        _compare(options, fits)
-
-
-def _compare(options: Compare, fits: ReferenceProcess | None) -> None:
-    from resultant._core.files import replacing_folder
-    from resultant._core.text import printable
-    from resultant.cli._analysis import (
-        explore,
-        page_sides,
-        print_summary,
-        provenance,
-    )
-    from resultant.cli._store import analyze_store
-    from resultant.cli.progress import StepProgress, open_console
-    from resultant.features.prepare import check_features, prepare
-    from resultant.report import comparison_page, page
-    from resultant.report.comparison import SIDES, verdict
-    from resultant.report.words import settings
+    from resultant.cli.progress import Screen
 
     options.check()
-    paths, sides = (options.a, options.b), SIDES
-    device, log = find_device(options.device), open_console(stderr=True)
+    with ExitStack() as stack:
+        screen = stack.enter_context(Screen(options.quiet, options.json))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stores, names = read_sides(options, folder, screen)
+        report_sides(options, stores, names, screen)
+
+
+def read_sides(
+    options: Compare, folder: Path, screen: Screen
+) -> tuple[dict[int, Prepared], dict[str, tuple[str, str]]]:
+    """Open both sides; features of networks are extracted into a folder.
+
+    Returns:
+        The prepared stores of A and B, and the features to compare.
+    """
+    from resultant._core.text import printable
+    from resultant.features.prepare import check_features, prepare
+
+    paths, device = (options.a, options.b), find_device(options.device)
     networks = _open_networks(options)
     stores = {
         i: prepare(options.open(path), options.drop_zero_rows)
@@ -80,67 +75,78 @@ def _compare(options: Compare, fits: ReferenceProcess | None) -> None:
         if i not in networks
     }
     names = _match(paths, networks, stores, options.features)
-    chosen = [tuple(pair[i] for pair in names.values()) for i in (0, 1)]
-    stores = {i: replace(store, features=chosen[i]) for i, store in stores.items()}
-    with ExitStack() as stack:
-        questions = comparison_page.QUESTIONS
-        steps = 2 * (1 + len(names) * (len(questions) + 3)) + len(networks) + 1
-        progress = stack.enter_context(StepProgress(log, steps))
-        extracted = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        for i, network in networks.items():
-            step = progress.labelled(sides[i])
-            store = network.write(
-                extracted / f"{i}.safetensors",
-                device,
-                lambda done, total, step=step: step("features", done / total),
-            )
-            store.where = printable(paths[i])
-            stores[i] = replace(prepare(store), features=chosen[i])
-        for i, side in enumerate(sides):
-            check_features(stores[i], progress.labelled(side))
-        results = [
-            analyze_store(
-                stores[i],
-                questions,
-                progress.labelled(side),
-                temperature=options.temperature,
-                estimator=options.estimator,
-                device=device,
-                references=options.references,
-                fits=fits,
-                calibration=options.calibration,
-                # Both sides are decided again by rules of the grid, which has no mixtures.
-                mixtures=False,
-                opened=None if i in networks else options.code(str(paths[i])),
-            )
-            for i, side in enumerate(sides)
-        ]
-        order, pairs, verdicts = matched_rows(stores[0], stores[1]), {}, {}
-        for name, pair in names.items():
-            answers = [side[feature] for side, feature in zip(results, pair, strict=True)]
-            correct = [_correct(space, analysis) for space, analysis in answers]
-            if order is not None:
-                correct = [a[rows] for a, rows in zip(correct, order, strict=True)]
-            verdicts[name] = verdict(*correct, same_rows=order is not None)
-            # The same rules and settings on both sides.
-            rules = [settings(analysis) for _, analysis in answers]
-            own = (
-                page_sides({side: answer}, {side: explore(*answer, progress, rules)})[side]
-                for side, answer in zip(sides, answers, strict=True)
-            )
-            a, b = (replace(side, name=name) for side, name in zip(own, sides, strict=True))
-            pairs[name] = a, b
-        report = comparison_page.comparison_page(
-            pairs,
-            verdicts,
-            [printable(p.name if options.a.name != options.b.name else p) for p in paths],
-            stores[0].names,
-            [f"{side}: {note}" for i, side in enumerate(sides) for note in stores[i].notes],
-            {side: provenance(stores[i], device) for i, side in enumerate(sides)},
+    for i, network in networks.items():
+        step = f"extract features of {printable(paths[i])}"
+        path = folder / f"{i}.safetensors"
+        store = network.write(path, device, lambda *_, step=step: screen.step(step))
+        store.where = printable(paths[i])
+        stores[i] = prepare(store)
+    for i in (0, 1):
+        chosen = tuple(pair[i] for pair in names.values())
+        stores[i] = replace(stores[i], features=chosen)
+        check_features(stores[i], lambda *_: screen.step("read and check the rows"))
+    return stores, names
+
+
+def report_sides(
+    options: Compare,
+    stores: Mapping[int, Prepared],
+    names: Mapping[str, tuple[str, str]],
+    screen: Screen,
+) -> None:
+    """Analyze both sides, compare them, write the report and print its summary."""
+    from resultant._core.text import printable
+    from resultant._core.versions import versions
+    from resultant.analysis.analyze import analyze_sets
+    from resultant.analysis.comparison import compare_sets
+    from resultant.analysis.data import feature_sets
+    from resultant.analysis.result import AnalysisResult
+    from resultant.cli.output import (
+        print_lines,
+        read_line,
+        summary_dict,
+        write_json,
+        write_report,
+    )
+
+    paths = options.a, options.b
+    short = options.a.name != options.b.name
+    titles = [printable(path.name if short else path) for path in paths]
+    evaluated, chosen = [], []
+    for i, side in enumerate("AB"):
+        sets = feature_sets(stores[i], f"{side}: {titles[i]}")
+        some, first = analyze_sets(
+            sets, options.settings(), lambda text, side=side: screen.step(f"{side}: {text}")
         )
-        folder = stack.enter_context(replacing_folder(options.out))
-        page.write_page(folder, report, progress, figure_files=options.figures)
-    print_summary(report, options.out)
+        chosen.append(len(evaluated) + first)
+        evaluated += some
+    half = len(names)
+    comparisons = tuple(compare_sets(evaluated, i, half + i) for i in range(half))
+    # The pair whose first side is used decides.
+    decided = comparisons[chosen[0]]
+    result = AnalysisResult(
+        title=" and ".join(titles),
+        features=tuple(one.result for one in evaluated),
+        chosen=chosen[decided.difference.verdict == "better"],
+        comparisons=comparisons,
+        versions=versions(find_device(options.device)),
+        options=options.given(),
+    )
+    screen.step("write the report")
+    result = write_report(options.out, result, evaluated, figures=options.figures)
+    lines = [("read", read_line(evaluated[i].result)) for i in chosen]
+    lines += [
+        ("verdict", c.sentence if half == 1 else f"{name}: {c.sentence}")
+        for name, c in zip(names, comparisons, strict=True)
+    ]
+    for i, side in zip(chosen, "AB", strict=True):
+        data = evaluated[i].result.data
+        lines += [("warning", f"{side}: {w.text}") for w in data.warnings]
+        lines += [("note", f"{side}: {note}") for note in data.notes]
+    lines.append(("page", printable(options.out / "index.html")))
+    print_lines(screen.results, iter(lines))
+    if options.json is not None:
+        write_json(options.json, summary_dict(result, options.out))
 
 
 def match_names(
@@ -155,21 +161,6 @@ def match_names(
         got = f"{', '.join(a)} in {paths[0]} and {', '.join(b)} in {paths[1]}"
         raise ValueError(f"expected features of one name in both, got {got}")
     return same
-
-
-def matched_rows(a: Prepared, b: Prepared) -> tuple[Tensor, Tensor] | None:
-    """Return the order of the held-out rows of both sides that pairs them, by their identities.
-
-    Equal labels do not show that rows are the same: without identities in both files, rows are not
-    paired. Rows in another order are paired if each identity occurs once.
-    """
-    from resultant.features.identities import match_rows
-
-    names = f"{a.test}/identities", f"{b.test}/identities"
-    if names[0] not in a.store or names[1] not in b.store:
-        return None
-    match = match_rows(a.store[names[0]], b.store[names[1]])
-    return (match.a, match.b) if match.kind in ("same", "reordered") else None
 
 
 def _open_networks(options: Compare) -> dict[int, NetworkFeatures]:
@@ -234,12 +225,3 @@ def _require_same_classes(paths: Sequence[Path], stores: Mapping[int, Prepared])
                 raise ValueError(
                     f"expected the same classes in both, but class {c} is called {got}"
                 )
-
-
-def _correct(space: FrozenSpace, analysis: Analysis) -> Tensor:
-    """Return which held-out rows the recommended rule classifies correctly, [M] bool."""
-    from resultant.analysis import decide
-    from resultant.report.comparison import recommended
-
-    rule = recommended(analysis)
-    return decide(space, [rule]).right(rule).cpu()

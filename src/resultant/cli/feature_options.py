@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import AbstractContextManager, nullcontext
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
@@ -16,21 +18,32 @@ from resultant.cli.arguments import (
     Estimator,
     Features,
     Labels,
+    find_device,
     require_temperature,
     shown_default,
 )
 
 if TYPE_CHECKING:
-    from resultant.classifiers.reference_process import ReferenceProcess
+    from resultant.analysis.analyze import Settings
     from resultant.features.store import FeatureStore
+
+# The path that stands for the standard input, and its file formats by their first bytes.
+STDIN = "-"
+MAGIC = {
+    b"PAR1": ".parquet",
+    b"ARROW1": ".arrow",
+    b"PK\x03\x04": ".npz",
+    b"\x93NUMPY": ".npy",
+    b"\x89HDF": ".h5ad",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureOptions:
-    """The features, their rules, and the report."""
+    """The features, their classifiers, and the report."""
 
     out: Path
-    """Folder of the report; an earlier report is replaced."""
+    """Folder of the report; an earlier report is replaced, other files are left untouched."""
     features: Features = None
     """Array or column of the features."""
     labels: Labels = None
@@ -38,7 +51,7 @@ class FeatureOptions:
     identities: Labels = None
     """Array or column that identifies each row by an integer or a string."""
     temperature: Annotated[Optional[float], shown_default("TAU", "chosen")] = None
-    """Temperature tau of the scores; by default chosen without the held-out rows."""
+    """Temperature tau of the scores; by default chosen on the validation rows."""
     references: Literal["none", "fast", "all"] = "fast"
     """Classifiers of scikit-learn to compare with; fast fits some of them to fewer rows."""
     calibration: Literal["scale", "sigmoid", "isotonic"] = "scale"
@@ -51,25 +64,21 @@ class FeatureOptions:
     """Also write each figure as PDF and PNG."""
     device: Device = "cpu"
     """cpu, cuda, cuda:N or auto."""
+    json: Annotated[Optional[Path], shown_default("PATH", "none")] = None
+    """File for the summary as JSON; - prints it instead of the text."""
+    quiet: bool = False
+    """Print errors alone."""
 
     def check(self) -> None:
         """Raise if the report cannot be written, or the temperature is out of range: before the
         features are read, which may take long."""
-        from resultant.report import page
+        from resultant.cli.output import require_report_folder
+        from resultant.report.next import page
 
         page.require(self.figures)
-        page.require_report_folder(self.out)
+        require_report_folder(self.out)
         if self.temperature is not None:
             require_temperature(self.temperature)
-
-    def start_fits(self) -> AbstractContextManager[ReferenceProcess | None]:
-        """Start the process that fits the references: it loads scikit-learn while this one loads
-        torch."""
-        if self.references == "none":
-            return nullcontext()
-        from resultant.classifiers.reference_process import ReferenceProcess
-
-        return ReferenceProcess()
 
     def open(self, path: Any) -> FeatureStore:
         """Open the features of a path."""
@@ -79,23 +88,34 @@ class FeatureOptions:
             path, features=self.features, labels=self.labels, identities=self.identities
         )
 
-    def code(self, path: str | None, **prepared: bool) -> str:
-        """Return the lines that open a path, for the snippet of the advice."""
-        from resultant.analysis.snippet import store_code
+    def settings(self) -> Settings:
+        """Return the options of the analysis."""
+        from resultant.analysis.analyze import Settings
 
-        prepared = {"drop_zeros": self.drop_zero_rows, **prepared}
-        return store_code(path, features=self.features, labels=self.labels, prepared=prepared)
+        return Settings(
+            estimator=self.estimator,
+            temperature=self.temperature,
+            references=self.references,
+            calibration=self.calibration,
+            device=find_device(self.device),
+        )
+
+    def given(self) -> dict[str, Any]:
+        """Return the options as JSON types."""
+        kinds = (str, int, float, bool, type(None))
+        return {k: v if isinstance(v, kinds) else str(v) for k, v in vars(self).items()}
 
 
-def load_analysis() -> None:
-    """Import the modules of an analysis."""
-    from resultant._core.preload import preload
-
-    # Threads that wait must leave the cores to others; and memory that is freed is used again in a
-    # moment: to give it back to the system after 10 ms takes a tenth of the time (allocator of
-    # torch on some systems, in ms).
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ.setdefault("MIMALLOC_PURGE_DELAY", "1000")
-    # Devices of other packages, which no command takes.
-    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
-    preload(("resultant.cli._analysis", "resultant.cli._store"))
+@contextmanager
+def standard_input() -> Iterator[Path]:
+    """Copy the standard input to a temporary file, whose suffix names its format."""
+    data = sys.stdin.buffer.read()
+    if not data:
+        raise ValueError("expected a table on the standard input, got nothing")
+    suffix = next((suffix for magic, suffix in MAGIC.items() if data.startswith(magic)), ".csv")
+    if suffix == ".csv" and b"\t" in data.split(b"\n", 1)[0]:
+        suffix = ".tsv"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"stdin{suffix}"
+        path.write_bytes(data)
+        yield path

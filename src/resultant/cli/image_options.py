@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
+from resultant._core.text import counted
 from resultant.cli.arguments import Data, data_root, shown_default
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def open_splits(
     sizes = {"train": splits.train, **splits.held_out_splits}
     numbers = ", ".join(f"{len(source):,} {name}" for name, source in sizes.items())
     ends = sorted({int(splits.counts.min()), int(splits.counts.max())})
-    classes = f"{splits.num_classes:,} classes of {' to '.join(f'{n:,}' for n in ends)}"
+    number = counted(splits.num_classes, "class", "classes")
+    classes = f"{number} of {' to '.join(f'{n:,}' for n in ends)}"
     log.print(f"{config.dataset}: {numbers} images, {classes} training images", highlight=False)
     return splits

@@ -5,15 +5,15 @@ The module of a command is imported when the command is named, and torch when it
 
 from __future__ import annotations
 
-import atexit
 import importlib
 import importlib.util
 import inspect
+import io
 import os
+import re
 import sys
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import redirect_stderr
 from difflib import get_close_matches
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -40,9 +40,7 @@ class Command(NamedTuple):
     """A subcommand: its options and its function as ``module:name``, and a summary for the help.
 
     Args:
-        options: A dataclass; its docstring and those of its fields are the help. Old names of
-            options may be listed in a class variable ``RENAMED``, such as
-            ``{"--old-name": "--new-name"}``.
+        options: A dataclass; its docstring and those of its fields are the help.
         target: A function of the options; it returns an exit status, or None for 0.
         summary: A few words.
     """
@@ -87,17 +85,7 @@ COMPLETION = "--tyro-"
 
 def execute() -> NoReturn:
     """Run the command line and end the process."""
-    status = main()
-    alone = threading.active_count() == 1 and "RANK" not in os.environ
-    if status == OK and alone and "torch" in sys.modules:
-        # Python would take down the modules of torch for half a second.
-        atexit._run_exitfuncs()
-        with suppress(OSError, ValueError):
-            for stream in (sys.stdout, sys.stderr):
-                if stream is not None:
-                    stream.flush()
-            os._exit(status)
-    sys.exit(status)
+    sys.exit(main())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -135,8 +123,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             where = " (standard output)" if _console.output_is_stuck() else ""
             complain(f"{message_of(error)}{where}")
         return FAILED
-    except (MemoryError, RuntimeError, ImportError) as error:
-        failure = _console.lost_process(error) or _console.memory_shortage(error)
+    except MemoryError as error:
+        complain(f"expected more memory, got too little: {message_of(error)}")
+        return FAILED
+    except RuntimeError as error:
+        failure = _console.failure(error)
         if failure is None:
             raise
         complain(failure)
@@ -180,8 +171,7 @@ def run(arguments: Sequence[str]) -> int:
         command = find_command(name)
         kind = load(command.options)
         call = partial(tyro.cli, kind, description=inspect.getdoc(kind))
-        rest = rename_options(rest, getattr(kind, "RENAMED", {}))
-        options = parse(call, " ".join(("resultant", name, *_recipe(name, rest))), rest)
+        options = parse(call, f"resultant {name}", rest)
     except SystemExit as stop:
         # After the help, and after a usage error.
         return stop.code if isinstance(stop.code, int) else OK
@@ -220,50 +210,25 @@ def _loadable() -> dict[str, Command]:
     return commands
 
 
-def rename_options(arguments: Sequence[str], renamed: dict[str, str]) -> list[str]:
-    """Replace old names of options, with a warning.
-
-    Example:
-        >>> rename_options(["--old=3", "--loud"], {"--old": "--new"})
-        ['--new=3', '--loud']
-    """
-    renamed_arguments = []
-    for argument in arguments:
-        name, equals, value = argument.partition("=")
-        old = name.replace("_", "-")
-        if old in renamed:
-            new = renamed[old]
-            if _console.is_first():
-                complain(f"warning: {old} is now {new}; the next version drops the old name")
-            argument = f"{new}{equals}{value}"
-        renamed_arguments.append(argument)
-    return renamed_arguments
-
-
-def _recipe(name: str, rest: Sequence[str]) -> list[str]:
-    """Return the recipe of a training: a usage error names the help of the recipe, which lists all
-    options. The help itself adds the recipe."""
-    if name != "train" or not {"-h", "--help"}.isdisjoint(rest):
-        return []
-    from resultant.training.config import PRESETS
-
-    return [word for word in rest if word in PRESETS][:1]
-
-
 def parse(call: Callable[..., Any], prog: str, arguments: Sequence[str]) -> Any:
-    """Parse arguments with a parser of tyro; print help and usage errors once."""
+    """Parse arguments with a parser of tyro; help and usage errors come from the first process."""
     from tyro import conf
 
     # An option is named after its field, also in a nested dataclass.
     config = conf.OmitArgPrefixes, conf.OmitSubcommandPrefixes, conf.CascadeSubcommandArgs
-    printed, complaint = _console.Buffer(), _console.Buffer()
+    errors = io.StringIO()
     try:
-        with redirect_stdout(printed), redirect_stderr(complaint):
-            return call(prog=prog, args=arguments, config=config)
-    finally:
-        wrong = _console.unframed(complaint.text())
-        remedy = f"{prog} --help lists the options"
-        say(_console.fold(printed.text()), f"resultant: {wrong}; {remedy}\n" if wrong else "")
+        with redirect_stderr(errors):
+            return call(
+                prog=prog, args=arguments, config=config, console_outputs=_console.is_first()
+            )
+    except SystemExit as stop:
+        if stop.code:
+            # Tyro names the help of a subcommand without the command.
+            text, own = errors.getvalue(), f"in {prog} "
+            width = len(own) - len("in resultant ")
+            say(complaint=re.sub(rf"in resultant (\S+ --help) {{0,{width}}}", rf"{own}\1", text))
+        raise
 
 
 def load(target: str) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
@@ -24,15 +25,19 @@ SILENCE = 30.0
 # Characters of the name of a step.
 NAMED = 200
 
-# Reports the name of a step and the fraction of the step that is done.
-Step = Callable[[str, float], object]
-
 
 class PlainConsole(Console):
-    """A console without markup, and without characters that steer a terminal."""
+    """A console without markup, and without characters that steer a terminal.
+
+    Work goes on without output if its reader is gone, as in ``resultant analyze | head -n 1``.
+    """
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(visible(text), **{**options, "markup": False, "emoji": False})
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
 def open_console(stderr: bool = False) -> Console:
@@ -42,6 +47,11 @@ def open_console(stderr: bool = False) -> Console:
     """
     console = PlainConsole(stderr=stderr)
     return console if console.is_terminal else PlainConsole(stderr=stderr, width=WIDTH)
+
+
+def log_console(results: Console) -> Console:
+    """Return the console for progress: that of the results on a terminal, else standard error."""
+    return results if results.is_terminal else open_console(stderr=True)
 
 
 def percent(fraction: float | None) -> str:
@@ -118,33 +128,43 @@ class EpochProgress(ProgressBar):
             self.console.print(f"{self.title}: {text}", soft_wrap=True, highlight=False)
 
 
-class StepProgress(ProgressBar):
-    """Progress in named steps: a bar on a terminal, a line per finished step elsewhere."""
+class Screen:
+    """The console of a command for the length of a ``with`` block: results, and named steps.
 
-    def __init__(self, console: Console, steps: int) -> None:
-        super().__init__(
-            console,
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TimeElapsedColumn(),
-        )
-        self.task = self.bar.add_task("", total=steps)
-        self.done: set[str] = set()
-        self.started = time.monotonic()
+    On a terminal both are one console, so that results stand above the bar of the steps. Elsewhere
+    results go to the standard output, and steps to the standard error, one line each.
 
-    def __call__(self, step: str, fraction: float) -> None:
-        step = shortened(one_line(step), NAMED)
-        if fraction >= 1 and step not in self.done:
-            self.done.add(step)
-            if not self.console.is_terminal:
-                seconds = time.monotonic() - self.started
-                self.console.print(f"{seconds:6.1f} s  {step}", highlight=False)
-        part = 0.0 if step in self.done else fraction
-        self.bar.update(self.task, description=step, completed=len(self.done) + part)
+    Args:
+        quiet: Print neither results nor steps.
+        json: The file of a JSON summary; - leaves the standard output to it.
+    """
 
-    def labelled(self, label: str) -> Step:
-        """Return the same progress for steps whose names begin with a label."""
-        return lambda step, fraction: self(f"{label}: {step}", fraction)
+    def __init__(self, quiet: bool = False, json: Path | None = None) -> None:
+        self.results = open_console()
+        self.log = log_console(self.results)
+        self.results.quiet = quiet or str(json) == "-"
+        columns = SpinnerColumn(), TextColumn("{task.description}", markup=False)
+        self.progress = ProgressBar(self.log, *columns, TimeElapsedColumn(), quiet=quiet)
+        self.quiet, self.name, self.started = quiet, "", time.monotonic()
+        self.task = self.progress.bar.add_task("", total=None)
+
+    def __enter__(self) -> Self:
+        self.progress.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.progress.__exit__(*exception)
+
+    def step(self, name: str) -> None:
+        """Begin a step."""
+        name = shortened(one_line(name), NAMED)
+        if name == self.name:
+            return
+        self.name = name
+        self.progress.bar.update(self.task, description=name)
+        if not self.log.is_terminal and not self.quiet:
+            seconds = time.monotonic() - self.started
+            self.log.print(f"{seconds:6.1f} s  {name}", highlight=False)
 
 
 def describe(progress: Progress) -> str:
