@@ -104,6 +104,9 @@ def test_margin_directions_against_definition(small: FrozenSpace) -> None:
     assert len(result.linear) == len(result.exact) == total
     pieces = margin_directions(small, choose_pairs(small, 2), chunk=31)
     assert (pieces.agreement, pieces.coverage) == (result.agreement, result.coverage)
+    whole = margin_directions(small, choose_pairs(small, 2), intercept=True)
+    assert torch.equal(whole.exact, result.exact) and not whole.certified_wrong
+    assert (whole.exact - whole.linear).abs().mean() < (result.exact - result.linear).abs().mean()
 
 
 @pytest.mark.slow

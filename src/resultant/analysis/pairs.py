@@ -231,6 +231,7 @@ def margin_directions(
     *,
     realization: str = "temperature",
     beta: float = 0.0,
+    intercept: bool = False,
     chunk: int | None = None,
     progress: Progress | None = None,
 ) -> MarginDirections:
@@ -241,6 +242,8 @@ def margin_directions(
         chosen: The pairs, by default those of `choose_pairs`.
         realization: The realization after the change.
         beta: Strength of the target gain.
+        intercept: Predict by gains and intercepts, as the text of the paper defines the linear
+            mean; otherwise by gains alone, as its printed numbers.
         chunk: Queries per chunk.
         progress: Called with the name of the step and the fraction that is done.
 
@@ -262,7 +265,9 @@ def margin_directions(
     rule = Rule(space.tau, realization, beta)
     rows = torch.empty(0, dtype=torch.int64) if undefined else member_queries(space, chosen.pairs)
     for at, z, y in space.queries(rows, dtype=torch.float64, device=CPU, chunk=chunk):
-        change = margin_change(z, y, space.state, rule, chosen.pairs, validate_args=False)
+        change = margin_change(
+            z, y, space.state, rule, chosen.pairs, intercept=intercept, validate_args=False
+        )
         kind = chosen.kind[change.pair]
         certified, correct = change.certified, change.correct
         for row, members in enumerate(
