@@ -8,6 +8,7 @@ import inspect
 import re
 
 import pytest
+import torch
 
 import resultant
 import resultant.analysis
@@ -40,7 +41,7 @@ def test_docstring(name: str) -> None:
     assert re.search(r"^(Args|Attributes):$", text, re.M), f"{name}: expected Args or Attributes"
     if inspect.isfunction(value):
         assert re.search(r"^Returns:$", text, re.M), f"{name}: expected Returns"
-    run_example(name, text)
+    run_example(name, text, {"torch": torch} | {n: getattr(resultant, n) for n in NAMES})
 
 
 @pytest.mark.slow
@@ -50,8 +51,8 @@ def test_example_of_a_module(path: str) -> None:
     run_example(name, inspect.getdoc(getattr(importlib.import_module(module), name)) or "")
 
 
-def run_example(name: str, text: str) -> None:
-    test = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
+def run_example(name: str, text: str, names: dict[str, object] | None = None) -> None:
+    test = doctest.DocTestParser().get_doctest(text, names or {}, name, None, 0)
     assert test.examples, f"{name}: expected an example"
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     runner.run(test)

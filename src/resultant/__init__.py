@@ -1,6 +1,7 @@
 """Exact von Mises-Fisher contrastive learning in high dimension, and its angular gain.
 
-Public names are those of the folders below; they load on first use, and torch with them.
+Public names are those of the folders below; they load on first use, and torch with them. Examples
+in docstrings assume ``import torch`` and ``from resultant import *``.
 """
 
 import typing as _typing

@@ -40,7 +40,6 @@ def expected_square_resultant(A: Number, n: Number) -> Tensor:
         Expectations in the broadcast shape of A and n.
 
     Example:
-        >>> from resultant import expected_square_resultant
         >>> expected_square_resultant(0.5, 4)
         tensor(0.4375, dtype=torch.float64)
     """
@@ -59,7 +58,6 @@ def unbiased_square_resultant(R: Number, n: Number) -> Tensor:
         Estimates in the broadcast shape of R and n, negative where R^2 < 1/n.
 
     Example:
-        >>> from resultant import unbiased_square_resultant
         >>> unbiased_square_resultant(0.5, 3)
         tensor(-0.1250, dtype=torch.float64)
     """
@@ -82,7 +80,6 @@ def self_inclusion(A: Number, tau: Number, n: Number) -> Tensor:
         Biases in the broadcast shape of A, tau and n.
 
     Example:
-        >>> from resultant import self_inclusion
         >>> self_inclusion(0.6, 0.1, 10)
         tensor(0.6400, dtype=torch.float64)
     """
@@ -139,8 +136,6 @@ def leave_one_out_scores(
         ValueError: If a query has a class without samples.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassStatistics, leave_one_out_scores
         >>> z, y = torch.tensor([[1.0, 0.0], [0.8, 0.6]]), torch.tensor([0, 0])
         >>> leave_one_out_scores(z, y, ClassStatistics(1, 2).update(z, y), 0.5).left_out
         tensor([1.6000, 1.6000], dtype=torch.float64)
@@ -180,8 +175,6 @@ def held_out_state(
         held-out vectors.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassStatistics, held_out_state
         >>> z, y = torch.tensor([[1.0, 0.0], [0.8, 0.6]]), torch.tensor([0, 0])
         >>> statistics = ClassStatistics(1, 2).update(z[:1], y[:1])
         >>> held_out_state(statistics, z[1:], y[1:]).resultant  # the cosine of the two

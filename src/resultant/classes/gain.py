@@ -35,8 +35,6 @@ def angular_gain(state: ClassState, tau: Number, *, validate_args: bool | None =
         Gains [C] in the dtype of the state.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, angular_gain
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> angular_gain(state, 0.1)
         tensor([3.1304, 5.3731, 7.5067])
@@ -64,8 +62,6 @@ def target_gain(
         Target gains [C].
 
     Example:
-        >>> import torch
-        >>> from resultant import target_gain
         >>> target_gain(torch.tensor([2.0, 6.0]), 0.5)
         tensor([3., 5.])
     """
@@ -107,8 +103,6 @@ def target_temperature(
         ValueError: If a class has no temperature.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, target_temperature
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> target_temperature(state, 0.1)
         tensor([0.0587, 0.1007, 0.1407])

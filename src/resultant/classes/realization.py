@@ -98,8 +98,6 @@ class Realization:
         offset: Part [C] of the intercepts that is the offset of the rule, or None.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, Rule, realize
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> realize(state, Rule(0.1, "cosine")).gain()
         tensor([5.3367, 5.3367, 5.3367], dtype=torch.float64)
@@ -191,8 +189,6 @@ def realize(
             reaches its target gain.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, Rule, realize
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> realize(state, Rule(0.1, "angular")).slope
         tensor([ 2.2064, -0.0364, -2.1700], dtype=torch.float64)
@@ -268,8 +264,6 @@ def class_scores(
             reaches its target gain.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, class_scores
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> class_scores(torch.eye(3), state, tau=0.5, realization="angular").argmax(1)
         tensor([0, 1, 2])

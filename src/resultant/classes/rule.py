@@ -38,7 +38,6 @@ class Rule:
         offset: Numbers [C] added to the scores, such as :math:`\gamma\log\pi_c`.
 
     Example:
-        >>> from resultant import Rule
         >>> Rule(0.1, "angular", 0.5) == Rule(0.1, "angular", beta=0.5)
         True
     """

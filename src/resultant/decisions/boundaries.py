@@ -125,8 +125,6 @@ def short_arc_roots(
         Angles, numbers of roots and roots [P].
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, Rule, realize, short_arc_roots
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> short_arc_roots(realize(state, Rule(0.5))).root
         tensor([0.5786, 0.5018, 0.6708], dtype=torch.float64)
@@ -154,8 +152,6 @@ def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
         Shifts and changes [P].
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, Rule, displacement, realize, short_arc_roots
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> before = short_arc_roots(realize(state, Rule(0.5)))
         >>> after = short_arc_roots(realize(state, Rule(0.5, "cosine")))

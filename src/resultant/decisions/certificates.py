@@ -111,8 +111,6 @@ def certificate(
         Margins, residual ranges and certificates [N].
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, certificate
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> certificate(torch.eye(3), state, tau=0.5).certified
         tensor([True, True, True])
@@ -144,8 +142,6 @@ def disagreement_bound(certificate: Certificate) -> Bound:
         Two scalars.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, certificate, disagreement_bound
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> disagreement_bound(certificate(torch.eye(3), state, tau=0.5)).bound
         tensor(0., dtype=torch.float64)
@@ -172,8 +168,6 @@ def residual_bound(
         Extremes [C] in float64.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, residual_bound
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> residual_bound(state, tau=0.5).range
         tensor(0.5325, dtype=torch.float64)
@@ -213,8 +207,6 @@ def loss_bound(
         Differences and bounds [N].
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, loss_bound
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> b = loss_bound(torch.eye(3), torch.tensor([0, 1, 2]), state, tau=0.5)
         >>> (b.difference <= b.bound).all()
@@ -255,8 +247,6 @@ def gradient_bound(
         Norms and bounds [N].
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, gradient_bound
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> b = gradient_bound(torch.eye(3), torch.tensor([0, 1, 2]), state, tau=0.5)
         >>> (b.difference <= b.bound).all()

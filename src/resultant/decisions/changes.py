@@ -85,8 +85,6 @@ def margin_change(
         Changes [I], one per pair and query of its two classes.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, Rule, margin_change
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> y, pairs = torch.tensor([0, 1, 2]), torch.tensor([[0, 1]])
         >>> margin_change(torch.eye(3), y, state, Rule(0.5, "angular"), pairs).exact

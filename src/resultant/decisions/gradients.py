@@ -50,8 +50,6 @@ def gradient_coordinates(
         Parts of the gradient in the dtype of the scores.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, Rule, gradient_coordinates, realize
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> y = torch.tensor([0, 1, 2])
         >>> gradient_coordinates(torch.eye(3), y, realize(state, Rule(0.5))).radial
@@ -91,8 +89,6 @@ def loss_gradient(
         Gradients [N, p] in the dtype of the scores.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, Rule, loss_gradient, realize
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> loss_gradient(torch.eye(3)[:1], torch.tensor([0]), realize(state, Rule(0.5)))
         tensor([[0.0000, 0.2566, 0.3367]], dtype=torch.float64)
@@ -131,8 +127,6 @@ def intercept_gradient_difference(
         ValueError: If a class has no temperature.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, Rule, intercept_gradient_difference
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> z, y = torch.eye(3), torch.tensor([0, 1, 2])
         >>> sides = intercept_gradient_difference(z, y, state, Rule(0.5))
@@ -169,8 +163,6 @@ def stacked_relative_error(G: Tensor, other: Tensor) -> float:
         ValueError: If G is zero.
 
     Example:
-        >>> import torch
-        >>> from resultant import stacked_relative_error
         >>> stacked_relative_error(torch.eye(2), 0.5 * torch.eye(2))
         50.0
     """
@@ -195,8 +187,6 @@ def mean_relative_error(G: Tensor, other: Tensor) -> float:
         ValueError: If G is zero.
 
     Example:
-        >>> import torch
-        >>> from resultant import mean_relative_error
         >>> mean_relative_error(torch.eye(2), torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
         50.0
     """
@@ -220,8 +210,6 @@ def gradient_cosines(G: Tensor, other: Tensor) -> Tensor:
         Cosines [N] in float64, NaN where a row is zero.
 
     Example:
-        >>> import torch
-        >>> from resultant import gradient_cosines
         >>> gradient_cosines(torch.eye(2), torch.ones(2, 2))
         tensor([0.7071, 0.7071], dtype=torch.float64)
     """

@@ -43,8 +43,6 @@ def pairwise_margins(
         Margins [N, P] in the dtype of the scores.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, Rule, pairwise_margins, realize
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> pairwise_margins(torch.eye(3)[:1], realize(state, Rule(0.5)), torch.tensor([[0, 1]]))
         tensor([[0.5475]], dtype=torch.float64)
@@ -82,8 +80,6 @@ def centre_margins(
         Margins ``a`` and ``b`` [P].
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, Rule, centre_margins, realize
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> centre_margins(realize(state, Rule(0.5))).a
         tensor([0.5475, 0.6836, 0.9642], dtype=torch.float64)
@@ -113,8 +109,6 @@ def effective_competitors(scores: Tensor) -> Tensor:
         Numbers [...] in [1, C].
 
     Example:
-        >>> import torch
-        >>> from resultant import effective_competitors
         >>> effective_competitors(torch.tensor([[2.0, 2.0, -100.0]]))
         tensor([2.])
     """

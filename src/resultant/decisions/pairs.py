@@ -57,8 +57,6 @@ def select_pairs(
         Pairs with their types.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, select_pairs
         >>> state = ClassState(torch.eye(3), torch.ones(3), torch.tensor([500, 50, 5]))
         >>> select_pairs(state, torch.tensor([0, 1, 2])).pairs.tolist()
         [[0, 1], [0, 2], [1, 2]]

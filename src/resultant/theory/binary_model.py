@@ -92,7 +92,6 @@ class BinaryModel:
         ValueError: If both classes are the same.
 
     Example:
-        >>> from resultant import BinaryModel
         >>> BinaryModel(lambda_h=2.0, lambda_t=1.0, cosine=0.5).limiting_errors
         Pair(h=0.0, t=0.0)
     """

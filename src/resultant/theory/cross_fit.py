@@ -48,8 +48,6 @@ def fold_statistics(
         One `ClassStatistics` per fold.
 
     Example:
-        >>> import torch
-        >>> from resultant import fold_statistics
         >>> z, y, fold = torch.eye(4), torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 1])
         >>> [s.count.tolist() for s in fold_statistics(z, y, fold, 2, 2)]
         [[1, 1], [1, 1]]
@@ -117,8 +115,6 @@ def cross_fit_temperature(
         ValueError: If samples have weights.
 
     Example:
-        >>> import torch
-        >>> from resultant import cross_fit_temperature, fold_statistics
         >>> z, y = torch.eye(8)[[0, 0, 0, 1]], torch.zeros(4, dtype=torch.int64)
         >>> folds = fold_statistics(z, y, torch.tensor([0, 0, 1, 1]), 1, 2)
         >>> cross_fit_temperature(folds, 0.1, 0.5, r_min=0.5, r_max=2.0).temperature

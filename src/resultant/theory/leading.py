@@ -30,8 +30,6 @@ def joint_leading(
         Linear scores in float64.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, Rule, joint_leading
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> joint_leading(state, Rule(0.1)).gain()
         tensor([6.1803, 7.8078, 8.8278], dtype=torch.float64)

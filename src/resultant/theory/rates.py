@@ -29,7 +29,6 @@ def rate_function(xi: Number, lam: Number, beta: Number) -> Tensor:
         Rates in the broadcast shape of xi, lam and beta.
 
     Example:
-        >>> from resultant import rate_function
         >>> rate_function(0.0, 1.0, 1.0)
         tensor(0.2260, dtype=torch.float64)
     """
@@ -64,7 +63,6 @@ def projection_variance(lam: Number, along: Number, across: Number) -> Tensor:
         Variances in the broadcast shape of the arguments.
 
     Example:
-        >>> from resultant import projection_variance
         >>> projection_variance(0.0, 1.0, 0.0)
         tensor(0.5000, dtype=torch.float64)
     """

@@ -64,7 +64,6 @@ def ratio_approximation(nu: Number, x: Number, *, validate_args: bool | None = N
         Approximations in the broadcast shape of nu and x.
 
     Example:
-        >>> from resultant import bessel_ratio, ratio_approximation
         >>> ratio_approximation(63.0, 10.0), bessel_ratio(63.0, 10.0)
         (tensor(0.0777, dtype=torch.float64), tensor(0.0777, dtype=torch.float64))
     """
@@ -89,7 +88,6 @@ def ratio_bound(nu: Number, *, validate_args: bool | None = None) -> Tensor:
         Bounds in the shape of nu.
 
     Example:
-        >>> from resultant import ratio_bound
         >>> ratio_bound(10.0)
         tensor(0.0010, dtype=torch.float64)
     """

@@ -53,7 +53,6 @@ def joint_terms(
         Three tensors in the broadcast shape of rho, kappa and tau.
 
     Example:
-        >>> from resultant import joint_terms
         >>> joint_terms(0.5, 10.0, 0.1, 128)[0]
         tensor(0.3944, dtype=torch.float64)
     """
@@ -84,7 +83,6 @@ def joint_expansion(
         Expansions in the broadcast shape of rho, kappa and tau.
 
     Example:
-        >>> from resultant import joint_expansion, vmf_score
         >>> joint_expansion(0.5, 10.0, 0.1, 128), vmf_score(0.5, 10.0, 0.1, 128)
         (tensor(0.7729, dtype=torch.float64), tensor(0.7721, dtype=torch.float64))
     """
@@ -132,7 +130,6 @@ def fixed_terms(
         Three tensors in the broadcast shape of rho, kappa and tau.
 
     Example:
-        >>> from resultant import fixed_terms
         >>> fixed_terms(0.5, 100.0, 1.0, 3)[1]
         tensor(-0.1250, dtype=torch.float64)
     """
@@ -167,7 +164,6 @@ def fixed_expansion(
         Expansions in the broadcast shape of rho, kappa and tau.
 
     Example:
-        >>> from resultant import fixed_expansion, vmf_score
         >>> fixed_expansion(0.5, 100.0, 1.0, 3), vmf_score(0.5, 100.0, 1.0, 3)
         (tensor(0.4987, dtype=torch.float64), tensor(0.4987, dtype=torch.float64))
     """
@@ -210,7 +206,6 @@ def free_energy_expansion(
         Expansions in the broadcast shape of rho, kappa and tau.
 
     Example:
-        >>> from resultant import free_energy_expansion, vmf_score
         >>> free_energy_expansion(0.5, 10.0, 0.001, 128), vmf_score(0.5, 10.0, 0.001, 128)
         (tensor(807.4702, dtype=torch.float64), tensor(807.4702, dtype=torch.float64))
     """
@@ -251,7 +246,6 @@ def directional_cumulants(
         As many tensors as ``order``, in the broadcast shape of rho and kappa.
 
     Example:
-        >>> from resultant import directional_cumulants
         >>> directional_cumulants(0.5, 10.0, 128, order=2)
         (tensor(0.0388, dtype=torch.float64), tensor(0.0077, dtype=torch.float64))
     """

@@ -36,8 +36,6 @@ def propagate_probabilities(
         Probabilities [..., C], which sum to one in either case.
 
     Example:
-        >>> import torch
-        >>> from resultant import propagate_probabilities
         >>> propagate_probabilities(torch.tensor([1.0, 0.0]), torch.tensor([0.5, -0.5]), 0.0, 128)
         tensor([0.7342, 0.2658])
     """
@@ -71,8 +69,6 @@ def propagate_loss(
         Losses [...].
 
     Example:
-        >>> import torch
-        >>> from resultant import propagate_loss
         >>> propagate_loss(torch.tensor([1.0, 0.0]), torch.tensor([0.5, -0.5]), 0.0, 128, 0)
         tensor(0.3090)
     """

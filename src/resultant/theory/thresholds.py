@@ -44,8 +44,6 @@ def posterior_thresholds(
         ValueError: If prototypes are opposite.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState, Rule, posterior_thresholds, realize
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> posterior_thresholds(realize(state, Rule(0.5)), torch.tensor([[0, 1]])).status
         ['none']
