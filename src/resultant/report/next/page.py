@@ -42,7 +42,7 @@ PARTS = {"index", "results", "tables", "figures", "classifier", "predictions", "
 # Bytes of a page, points of the map, and cosines of the sliders of one feature set.
 LARGEST = 4_000_000
 MAP_POINTS = 3000
-COSINES = 300_000
+COSINES = 600_000
 
 STYLES = ("shared/chart.css", "next/templates/page.css")
 SCRIPTS = (
