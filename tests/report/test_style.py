@@ -94,5 +94,5 @@ def test_style_is_left_behind() -> None:
 
 def test_no_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install resultant\[report\]"):
+    with pytest.raises(ValueError, match=r"pip install 'resultant\[report\]'"):
         style.require()

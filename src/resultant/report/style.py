@@ -53,7 +53,7 @@ STYLE: dict[str, Any] = {
 def require() -> None:
     """Raise a ValueError with the command to install matplotlib if it is missing."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise ValueError("expected matplotlib to draw figures: pip install resultant[report]")
+        raise ValueError("expected matplotlib to draw figures: pip install 'resultant[report]'")
 
 
 @contextmanager
