@@ -96,7 +96,8 @@ def describe(entry: Entry, progress: Mapping[str, tuple[int, int]]) -> tuple[str
         return "not run yet", ", ".join(steps)
     parts = [f"{done} of {runs} runs"] if left else []
     parts += ["some numbers need data we may not ship"] if entry.needs == "some" else []
-    status = f"partly rerun ({'; '.join(parts)})" if parts else "rerun"
+    kind = "compared with our settings" if entry.source.startswith("settings") else "rerun"
+    status = f"partly {kind} ({'; '.join(parts)})" if parts else kind
     return status, ", ".join(steps)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any
@@ -16,6 +17,12 @@ from resultant_reproduction.spec import load, parse_cell, printed_table
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.theory import CHECKS
 from resultant_reproduction.verdicts import (
+    CONFIRMED,
+    INCONCLUSIVE,
+    NEEDS_DATA,
+    NOT_REPRODUCED,
+    OTHER_SIZE,
+    VERDICTS,
     Arm,
     Estimate,
     Judgement,
@@ -25,10 +32,9 @@ from resultant_reproduction.verdicts import (
     judge_number,
 )
 
-HEADINGS = (
-    *("claim", "paper", "ours", "95 % interval", "ours less printed", "verdict"),
-    *("evidence", "old verdict"),
-)
+HEADINGS = ("claim", "paper", "ours", "95 % interval", "ours less printed", "verdict", "evidence")
+UNINFORMATIVE = "uninformative"
+MIXED = "mixed"
 
 
 @dataclass(frozen=True)
@@ -83,8 +89,29 @@ class Claim:
             *(self.paper, self.ours),
             "–" if ours is None else ours.interval(digits, signed),
             "–" if apart is None else ("ratio " if log else "") + apart.interval(digits, not log),
-            *(self.judgement.text, self.evidence, self.entry["old"]),
+            *(self.verdict, self.evidence),
         )
+
+    @property
+    def counted(self) -> bool:
+        """False for a claim under another setting, which is shown beside the claim."""
+        return "variant_of" not in self.entry
+
+    @property
+    def uninformative(self) -> bool:
+        """True for a confirmation that could not have failed: the interval contains the printed
+        number and the threshold of the claim, so that it reaches to both sides."""
+        threshold, ours = self.entry.get("threshold"), self.judgement.ours
+        if self.judgement.verdict != CONFIRMED or threshold is None or ours is None:
+            return False
+        if self.judgement.printed is None or self.entry.get("printed") == threshold:
+            return False
+        return bool(ours.contains(math.log(threshold) if self.entry.get("log") else threshold))
+
+    @property
+    def verdict(self) -> str:
+        """The verdict as text, with a remark if it is uninformative."""
+        return self.judgement.text + (f", {UNINFORMATIVE}" if self.uninformative else "")
 
 
 def _signed(entry: Mapping[str, Any]) -> bool:
@@ -147,6 +174,8 @@ def evaluate(evidence: Evidence, entry: Mapping[str, Any]) -> Claim:
             number, threshold = math.log(number), math.log(threshold)
         side = entry.get("side", "above")
         judgement = judge_number(arms(evidence, entry), number, threshold, side)
+    if entry.get("withdrawn") and judgement.verdict != NEEDS_DATA:
+        judgement = replace(judgement, verdict=INCONCLUSIVE)
     claim = Claim(entry, judgement, "–", "", "")
     mean = None if claim.shown[0] is None else claim.shown[0].mean
     plus = "+" if _signed(entry) else ""
@@ -162,11 +191,11 @@ def _checked(evidence: Evidence, entry: Mapping[str, Any]) -> Claim:
         (check,) = (evidence.check(name) for name in names)
         quality = "check" if entry["recipe"] == "none" else "check; grid guessed"
         return Claim(entry, judge_check(check.holds), check.ours, check.paper, quality)
-    results = [check for name in CHECKS if (check := evidence.check(name)).holds is not None]
-    passed = sum(bool(check.holds) for check in results)
-    ours = f"{passed} of {len(results)} checks pass"
-    judgement = judge_check(passed == len(results))
-    return Claim(entry, judgement, ours, entry["paper"], f"{len(results)} checks")
+    held = [evidence.check(name).holds for name in CHECKS]
+    unsettled = f", {held.count(None)} are not settled" if None in held else ""
+    ours = f"{held.count(True)} of {len(held)} checks pass{unsettled}"
+    judgement = judge_check(False not in held)
+    return Claim(entry, judgement, ours, entry["paper"], f"{len(held)} checks")
 
 
 def _quality(entry: Mapping[str, Any], judgement: Judgement) -> str:
@@ -178,6 +207,36 @@ def _quality(entry: Mapping[str, Any], judgement: Judgement) -> str:
 def claims(evidence: Evidence) -> dict[str, Claim]:
     """Evaluate all claims, by name, in the order of the argument."""
     return {entry["name"]: evaluate(evidence, entry) for entry in load("claims")["claim"]}
+
+
+def tally(judged: Iterable[Claim]) -> str:
+    """Count the verdicts, uninformative confirmations apart."""
+    own = [claim for claim in judged if claim.counted]
+    count = Counter(claim.judgement.verdict for claim in own)
+    empty = sum(claim.uninformative for claim in own)
+    words = [f"{count[word]} {word}" for word in VERDICTS if count[word]]
+    if empty:
+        words[0] += f" ({empty} of them {UNINFORMATIVE})"
+    return ", ".join(words)
+
+
+def together(judged: Iterable[Claim]) -> str:
+    """Return the verdict of several claims.
+
+    Inconclusive and uninformative claims and those without data do not count. Confirmed if all are;
+    same direction if all are on the printed side; not reproduced if none is; otherwise mixed.
+    """
+    own = [claim for claim in judged if claim.counted]
+    open_ = (INCONCLUSIVE, NEEDS_DATA)
+    settled = [c.judgement.verdict for c in own if not c.uninformative]
+    settled = [verdict for verdict in settled if verdict not in open_]
+    if not settled:
+        needs = all(claim.judgement.verdict == NEEDS_DATA for claim in own)
+        return NEEDS_DATA if needs else INCONCLUSIVE
+    for verdict in (CONFIRMED, NOT_REPRODUCED):
+        if set(settled) == {verdict}:
+            return verdict
+    return OTHER_SIZE if NOT_REPRODUCED not in settled else MIXED
 
 
 def facts(evidence: Evidence) -> dict[str, str]:

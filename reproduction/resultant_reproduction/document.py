@@ -13,7 +13,7 @@ from typing import Any
 from resultant._core import files
 from resultant_reproduction import calibration, catalog, forest, headline, stand_in
 from resultant_reproduction.artefacts import ARTEFACTS
-from resultant_reproduction.claims import HEADINGS, Claim, claims, facts
+from resultant_reproduction.claims import HEADINGS, Claim, claims, facts, tally, together
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.headline import Row
@@ -27,7 +27,6 @@ from resultant_reproduction.verdicts import (
     NEEDS_DATA,
     NOT_REPRODUCED,
     OTHER_SIZE,
-    VERDICTS,
     Estimate,
     Judgement,
 )
@@ -68,8 +67,8 @@ def contents(
     }
     values = {
         "claim": judged,
-        "verdicts": Counter(claim.judgement.verdict for claim in judged.values()),
-        "words": VERDICTS,
+        "counted": sum(claim.counted for claim in judged.values()),
+        "tally": tally(judged.values()),
         "fact": facts(evidence),
         "beyond": beyond(evidence),
         "scaled": {row.title: row for row in calibration.packaged_rows()},
@@ -96,6 +95,7 @@ def contents(
         "cells": list(headline.cells(every)),
         "cell_headings": ("", *headline.TITLES.values()),
         "answer": headline.answer(every),
+        "summary": headline.summary(every),
         "spread": headline.spread(every),
         "runs": sum(r["seed"] not in headline.FIRST_ROUND for r in every),
         "records": len(every),
@@ -129,11 +129,10 @@ def scoreboard(judged: Mapping[str, Claim], folder: Path, other: str = "") -> li
     for question in load("claims")["question"]:
         claim, label = judged[question["claim"]], question["label"]
         own = [c for c in judged.values() if c.entry["question"] == question["name"]]
-        count = Counter(c.judgement.verdict for c in own)
-        every = ", ".join(f"{count[word]} {word}" for word in VERDICTS if count[word])
+        number = sum(c.counted for c in own)
         interval = "" if claim.shown[0] is None else f" {claim.row()[3]} ({claim.evidence})"
         subject = claim.entry.get("short", claim.entry["text"])
-        ours = f"{claim.ours}{interval}"
+        ours = f"{claim.ours}{interval}: {claim.verdict}"
         if other and claim.judgement.verdict == NEEDS_DATA:
             page = (folder / page_name("beyond:stand-in")).as_posix()
             ours += f"; [a stand-in]({page}.md): {other}"
@@ -142,7 +141,7 @@ def scoreboard(judged: Mapping[str, Claim], folder: Path, other: str = "") -> li
                 f"**{question['text']}** {subject}",
                 claim.paper,
                 ours,
-                f"**{claim.judgement.text}** (of {len(own)} claims: {every})",
+                f"**{together(own)}** (of {number} claims: {tally(own)})",
                 _link(label, folder),
             )
         )
@@ -198,7 +197,7 @@ def panels(records: Records, judged: Mapping[str, Claim]) -> forest.Panels:
 
 def numbers(judged: Mapping[str, Claim]) -> dict[str, Any]:
     """The few numbers that other documents quote."""
-    count = Counter(claim.judgement.verdict for claim in judged.values())
+    count = Counter(claim.judgement.verdict for claim in judged.values() if claim.counted)
     coverage = judged["margin-coverage"]
     share, training = coverage.judgement.ours, judged["training"]
     return {

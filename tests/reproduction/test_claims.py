@@ -6,8 +6,18 @@ from statistics import fmean
 
 import pytest
 
-from resultant_reproduction.claims import printed
+from resultant_reproduction.claims import MIXED, Claim, printed, tally, together
 from resultant_reproduction.spec import load, printed_rows
+from resultant_reproduction.verdicts import (
+    CONFIRMED,
+    INCONCLUSIVE,
+    NEEDS_DATA,
+    NOT_REPRODUCED,
+    OTHER_SIZE,
+    Arm,
+    Judgement,
+    judge_number,
+)
 
 CLAIMS = {entry["name"]: entry for entry in load("claims")["claim"]}
 
@@ -50,3 +60,38 @@ def test_columns_of_tables() -> None:
     """The mean of a printed column over the conditions of the claim."""
     assert printed(CLAIMS["frozen-cifar100-encoder"]) == pytest.approx((3.63 + 4.39 + 4.82) / 3)
     assert printed(CLAIMS["frozen-cifar10"]) == pytest.approx(-(0.75 + 0.14 + 0.74 + 0.23) / 4)
+
+
+def claim(verdict: str, **entry: object) -> Claim:
+    return Claim({"kind": "number", **entry}, Judgement(verdict), "", "", "")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "row"),
+    [
+        ([CONFIRMED, CONFIRMED, INCONCLUSIVE], CONFIRMED),
+        ([CONFIRMED, OTHER_SIZE, NEEDS_DATA], OTHER_SIZE),
+        ([NOT_REPRODUCED, INCONCLUSIVE], NOT_REPRODUCED),
+        ([OTHER_SIZE, NOT_REPRODUCED], MIXED),
+        ([INCONCLUSIVE, NEEDS_DATA], INCONCLUSIVE),
+        ([NEEDS_DATA, NEEDS_DATA], NEEDS_DATA),
+    ],
+)
+def test_the_verdict_of_a_row_follows_from_its_claims(verdicts: list[str], row: str) -> None:
+    claims = [claim(verdict) for verdict in verdicts]
+    assert together(claims) == row
+    # A variant is shown, and counts nowhere.
+    assert together([*claims, claim(NOT_REPRODUCED, variant_of="another")]) == row
+    assert "not reproduced" not in tally([claim(NOT_REPRODUCED, variant_of="another")])
+
+
+@pytest.mark.parametrize(("values", "uninformative"), [((-40.0, 110.0), True), ((30, 34), False)])
+def test_an_interval_on_both_sides_of_the_threshold_confirms_nothing(
+    values: tuple[float, float], uninformative: bool
+) -> None:
+    judgement = judge_number([(1.0, Arm.of(values))], 32.2, 10.0)
+    entry = {"kind": "number", "printed": 32.2, "threshold": 10.0}
+    own = Claim(entry, judgement, "", "", "")
+    assert judgement.verdict == CONFIRMED and own.uninformative is uninformative
+    assert ("uninformative" in own.verdict) is uninformative
+    assert together([own]) == (INCONCLUSIVE if uninformative else CONFIRMED)
