@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -19,7 +18,8 @@ import torch
 from torch import Tensor
 
 from resultant.special.ratio import ratio_integral
-from resultant.vmf.tails import DEPTH, enclose, gauss_legendre
+from resultant.vmf.angle import gauss_legendre
+from resultant.vmf.tails import DEPTH, NODES, enclose
 
 # In the plane of two directions the integrand is evaluated on GRID angles, and ZOOMS times closer
 # to where it is within exp(-DEPTH) of its largest value.
@@ -83,7 +83,7 @@ def _log_tail(above: Tensor, width: Tensor, p: int) -> Tensor:
     # The angle of the smaller of the two tails; the density of an angle phi is sin(phi)^(p-3).
     psi = w.abs().clamp_max(1).acos().unsqueeze(-1)
     low = (psi.sin() * math.exp(-DEPTH / (p - 3) if p > 3 else -math.inf)).asin()
-    nodes, weights = gauss_legendre()
+    nodes, weights = torch.tensor(gauss_legendre(NODES), dtype=torch.float64).T
     phi = low + (psi - low) * nodes
     values = torch.xlogy(torch.tensor(p - 3.0), phi.sin()) + ((psi - low) * weights).log()
     log_beta = math.lgamma(0.5) + math.lgamma((p - 2) / 2) - math.lgamma((p - 1) / 2)
@@ -113,7 +113,6 @@ def _breaks(above: Callable[[Tensor], Tensor], s: float, low: float, high: float
     return sorted(breaks)
 
 
-@cache
 def _tanh_sinh() -> tuple[Tensor, Tensor]:
     """Return nodes and weights on [0, 1], dense at the ends, where an integrand may be singular."""
     t = np.arange(-round(REACH / STEP), round(REACH / STEP) + 1) * STEP

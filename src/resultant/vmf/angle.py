@@ -117,8 +117,8 @@ def sample_angle(p: int, kappa: Tensor, generator: torch.Generator | None = None
 
 
 @cache
-def _gauss_legendre(n: int) -> list[tuple[float, float]]:
-    """Return nodes and weights on [0, 1]."""
+def gauss_legendre(n: int) -> list[tuple[float, float]]:
+    """Return n nodes on [0, 1] with their weights."""
     nodes, weights = np.polynomial.legendre.leggauss(n)
     return [(float(1 + x) / 2, float(w) / 2) for x, w in zip(nodes, weights, strict=True)]
 
@@ -142,7 +142,7 @@ def velocity(p: int, kappa: Tensor, theta: Tensor) -> Tensor:
     reach = 2 * DEPTH / (fall + (fall * fall + 2 * DEPTH * curvature).sqrt())
     reach = torch.minimum(reach, torch.where(side > 0, math.pi - theta, theta))
     total = torch.zeros_like(theta)
-    for node, weight in _gauss_legendre(NODES):
+    for node, weight in gauss_legendre(NODES):
         half = side * reach * (node / 2)  # phi = theta + 2 half
         s, c = half.sin(), half.cos()
         drop = 2 * s * (theta + half).sin()  # cos(theta) - cos(phi)

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.validation import Number
 from resultant.special.ratio import ratio, ratio_integral
+from resultant.vmf.angle import gauss_legendre
 
 # A tail is integrated to where its density has fallen by exp(-DEPTH) from its peak, with NODES
 # Gauss-Legendre nodes on either side of the peak.
@@ -83,7 +82,7 @@ def _log_upper_tail(xi: Tensor, beta: Tensor, kappa: Tensor, p: int) -> Tensor:
     floor = law.log_density(peak) - DEPTH
     low, _ = enclose(lambda psi: law.log_density(psi) < floor, torch.zeros_like(last), peak)
     _, high = enclose(lambda psi: law.log_density(psi) >= floor, peak, last)
-    nodes, weights = (a.to(xi) for a in gauss_legendre())
+    nodes, weights = torch.tensor(gauss_legendre(NODES), dtype=xi.dtype, device=xi.device).T
     psi = torch.cat([low + (peak - low) * nodes, peak + (high - peak) * nodes], -1)
     weight = torch.cat([(peak - low) * weights, (high - peak) * weights], -1)
     total = torch.logsumexp(law.log_density(psi) + weight.log(), -1)
@@ -124,13 +123,6 @@ def enclose(holds: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> tup
         last = holds(points[..., 1:-1]).cumprod(-1).sum(-1, keepdim=True)
         low, high = points.gather(-1, last), points.gather(-1, last + 1)
     return low, high
-
-
-@cache
-def gauss_legendre() -> tuple[Tensor, Tensor]:
-    """Return nodes and weights on [0, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    return torch.from_numpy((1 + nodes) / 2), torch.from_numpy(weights / 2)
 
 
 def tail_dimension(p: int) -> int:
