@@ -85,7 +85,9 @@ def test_the_verdict_of_a_row_follows_from_its_claims(verdicts: list[str], row: 
     assert "not reproduced" not in tally([claim(NOT_REPRODUCED, variant_of="another")])
 
 
-@pytest.mark.parametrize(("values", "uninformative"), [((-40.0, 110.0), True), ((32.0, 32.5), False)])
+@pytest.mark.parametrize(
+    ("values", "uninformative"), [((-40.0, 110.0), True), ((32.0, 32.5), False)]
+)
 def test_an_interval_on_both_sides_of_the_threshold_confirms_nothing(
     values: tuple[float, float], uninformative: bool
 ) -> None:
