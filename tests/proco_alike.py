@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from plain_resnet import PlainNetwork
-from resultant.training.proco_checkpoint import convert, read_proco_checkpoint
+from resultant_reproduction.proco import convert, read_proco_checkpoint
 
 C, P = 10, 16
 
@@ -86,16 +86,6 @@ class Model(nn.Module):
 def small(*, cosine: bool = False) -> Model:
     torch.manual_seed(0)
     return Model(Small(), 64, 512, cosine=cosine)
-
-
-def large(name: str) -> Model:
-    """Torchvision's network on the meta device, for its shapes."""
-    import torchvision
-
-    with torch.device("meta"):
-        encoder = getattr(torchvision.models, name)()
-        encoder.fc = nn.Identity()
-        return Model(encoder, 2048, 48, cosine=True)
 
 
 def checkpoint(model: nn.Module, prefix: str = "module.", **changes: Any) -> dict[str, Any]:

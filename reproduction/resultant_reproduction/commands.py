@@ -10,6 +10,11 @@ VERIFY = Command(
     "resultant_reproduction.verify:verify",
     "check the claims of the paper",
 )
+IMPORT_PROCO = Command(
+    "resultant_reproduction.options:ImportProco",
+    "resultant_reproduction.proco:import_proco",
+    "convert a checkpoint of ProCo",
+)
 REPRODUCE = Command(
     "resultant_reproduction.options:Reproduce",
     "resultant_reproduction.reproduce:reproduce",

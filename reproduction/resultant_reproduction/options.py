@@ -83,3 +83,17 @@ class Reproduce:
     """Minutes after which "run" stops at a checkpoint; the same command continues from there."""
     dry_run: bool = False
     """Print what "run" would train and how long it would take."""
+
+
+@dataclass(frozen=True)
+class ImportProco:
+    """Convert a checkpoint of ProCo's authors to safetensors, without running any code in it.
+
+    Example:
+      resultant import-proco ckpt.pth.tar proco.safetensors
+    """
+
+    path: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="CHECKPOINT")]]
+    """The ckpt.pth.tar of the authors."""
+    out: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="OUT")]]
+    """The file to write; the name must end in .safetensors."""

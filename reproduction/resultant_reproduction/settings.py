@@ -21,10 +21,10 @@ from resultant.classes.rule import REALIZATIONS
 from resultant.decisions.boundaries import short_arc_roots
 from resultant.decisions.roots import LOCATIONS
 from resultant.images.longtail import long_tail_counts
+from resultant.networks.stacked_resnet import HIDDEN
 from resultant.training.config import CIFAR, Run, TrainConfig, preset
 from resultant.training.evaluation import FROZEN_TEMPERATURE
 from resultant.training.probe import ProbeConfig, main_encoder
-from resultant.training.proco_checkpoint import WIDTHS
 from resultant.training.stack import Stack
 from resultant_reproduction.evidence import (
     FIT_FRACTION,
@@ -38,6 +38,8 @@ from resultant_reproduction.spec import Cell, Outcome, parse_cell, printed_rows
 from resultant_reproduction.value import Value
 
 IMAGENET, INATURALIST = "imagenet-lt", "inaturalist18"
+# Widths of the encoders of listed images, which are those of their projectors.
+WIDTHS = {"resnet32": HIDDEN, "resnet50": 2048, "resnext50": 2048}
 
 # Condition of the networks of a column, and a store of one of them.
 COLUMNS = {"CIFAR": ("CIFAR-100 / 100", PACKAGED), "ImageNet-LT": ("ImageNet-LT", IMAGENET)}
@@ -182,7 +184,6 @@ def _trained(evidence: Evidence, row: str, column: str) -> Ours:
         return READ[row](config)
     if evidence.has(store, "encoder"):
         return float(evidence.space(store, "encoder").train.shape[1])
-    # The projector of listed images has the width of the encoder.
     width = WIDTHS.get(config.architecture)
     return None if width is None else float(width)
 

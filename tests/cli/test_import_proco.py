@@ -24,7 +24,7 @@ from resultant.images.published import PUBLISHED
 from resultant.training.config import PRESETS, preset
 from resultant.training.image_sets import open_dataset
 from resultant.training.loading import load_network
-from resultant.training.proco_checkpoint import RECIPES
+from resultant.training.proco_recipes import RECIPES
 from tiny_cifar import tiny_cifar
 
 Shown = pytest.CaptureFixture[str]
@@ -179,7 +179,7 @@ def test_features_of_listed_images(
         in capsys.readouterr().out
     )
     loaded = load_network(network)
-    test, view = open_dataset(loaded.config, tmp_path).test, EvaluationView(32, 36)
+    test, view = open_dataset(loaded.config, tmp_path).test, EvaluationView(32)
     assert test is not None
     right = [
         int(loaded.network(scaled(view(test.read(i))[None], loaded.config)).logits.argmax())

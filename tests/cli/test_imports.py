@@ -37,6 +37,7 @@ def test_analyze_loads_nothing_of_training() -> None:
 
 
 def test_options_load_no_torch() -> None:
-    commands = ("analyze", "compare", "train", "extract", "probe", "import_proco")
-    modules = loaded_by([f"resultant.cli.{name}" for name in commands])
+    commands = ("analyze", "compare", "train", "extract", "probe")
+    options = (*(f"resultant.cli.{name}" for name in commands), "resultant_reproduction.options")
+    modules = loaded_by(list(options))
     assert not {"torch", "numpy", "rich", "matplotlib"} & modules

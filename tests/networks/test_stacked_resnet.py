@@ -20,7 +20,7 @@ from resultant.networks.stacked_resnet import (
     _BlockConv,
     patches,
 )
-from resultant.training.proco_checkpoint import read_proco_checkpoint
+from resultant_reproduction.proco import read_proco_checkpoint
 
 P, C = 16, 7
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from proco_alike import Model, loss_modules, small
 from resultant.training.cifar import train_cifar
 from resultant.training.job import Job
 from tiny_job import DATA, TWO, config, joint_job, stop_after
@@ -78,21 +76,3 @@ def two_epochs_again(interrupted: Path, tmp_path: Path) -> Job:
 
 def _copied(folder: Path, tmp_path: Path) -> Path:
     return shutil.copytree(folder, tmp_path / "job")
-
-
-@pytest.fixture
-def authors_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Modules of ProCo's authors, for pickling their classes."""
-    for name, module in loss_modules().items():
-        monkeypatch.setitem(sys.modules, name, module)
-
-
-@pytest.fixture(scope="session")
-def model() -> Model:
-    """A small network of ProCo's authors."""
-    return small()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ckpt.pth.tar"

@@ -58,12 +58,11 @@ COMMANDS = {
         ("train", "train", "Train", "train networks, many at once"),
         ("extract", "extract", "Extract", "write the features of a trained network"),
         ("probe", "probe", "Probe", "fit linear probes to features"),
-        ("import-proco", "import_proco", "ImportProco", "convert a checkpoint of ProCo"),
     )
 }
 # Entry points of other distributions, such as the reproduction of the paper.
 GROUP = "resultant.commands"
-REPRODUCTION = ("verify", "reproduce")
+REPRODUCTION = ("import-proco", "verify", "reproduce")
 
 NEEDED = ("tyro", "rich")
 # The extra of the package that installs a module.

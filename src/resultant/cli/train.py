@@ -163,7 +163,7 @@ def train(options: Train) -> None:
     from resultant.images.store import delete_stores
     from resultant.training.image_sets import resolved
     from resultant.training.job import Job
-    from resultant.training.proco_checkpoint import CIFAR_IMAGES
+    from resultant.training.proco_recipes import CIFAR_IMAGES
     from resultant.training.records import append, read_lines
 
     config, out = TrainConfig(**vars(options.config)), options.out

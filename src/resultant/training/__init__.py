@@ -7,5 +7,5 @@
 - `photo_batches`: batches of views of decoded images, made ahead on the device.
 - `evaluation`, `image_evaluation`, `probe`, `accuracy`, `records`: probes and frozen decisions.
 - `loading`, `inference`, `extract`: networks from files, their outputs, and features as a store.
-- `proco_checkpoint`: the checkpoints of ProCo's authors.
+- `proco_recipes`: settings of the converted checkpoints of ProCo's authors.
 """

@@ -15,7 +15,7 @@ from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.networks.timm_encoder import CosineClassifier, EncoderNetwork, ImageNetwork
 from resultant.training.checkpoints import one_run
 from resultant.training.config import CIFAR, Run, TrainConfig
-from resultant.training.proco_checkpoint import imbalance_of, recipe
+from resultant.training.proco_recipes import imbalance_of, recipe
 from resultant.training.stack import build
 
 
@@ -47,7 +47,7 @@ class LoadedNetwork:
 def load_network(path: Location) -> LoadedNetwork:
     """Load the network of a run, or a converted checkpoint of ProCo's authors.
 
-    ``path`` is a file of `checkpoints.save_run` or `proco_checkpoint.convert`, or a run of the
+    ``path`` is a file of `checkpoints.save_run` or of ``resultant import-proco``, or a run of the
     checkpoint of a job, as ``out/checkpoint.safetensors:native-seed0``.
 
     Raises:
@@ -80,7 +80,7 @@ def load_network(path: Location) -> LoadedNetwork:
         raise ValueError(f"{rule}, got {type(error).__name__}: {error}") from None
     banks = {k.removeprefix("bank."): a for k, a in tensors.items() if k.startswith("bank.")}
     weights = {k: a for k, a in tensors.items() if not k.startswith("bank.")}
-    network = _network(config, run or Run(), num_classes, classifier, weights, location)
+    network = build_network(config, run or Run(), num_classes, classifier, weights, location)
     names = about.get("class_names") or []
     if not isinstance(names, list) or len(names) not in (0, num_classes):
         raise ValueError(f"expected {num_classes} class names in {location}, got {str(names)[:80]}")
@@ -96,7 +96,7 @@ def _config(settings: dict[str, Any], location: str) -> TrainConfig:
     return TrainConfig(**{**settings, **tuples})
 
 
-def _network(
+def build_network(
     config: TrainConfig,
     run: Run,
     num_classes: int,

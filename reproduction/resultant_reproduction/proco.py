@@ -1,19 +1,13 @@
-r"""Public checkpoints of ProCo's authors, read without executing anything in them.
+r"""``resultant import-proco``: checkpoints of ProCo's authors, without executing anything in them.
 
 Their ``ckpt.pth.tar`` is a pickled dict of the weights, the optimizer and the whole loss object
-with both banks. `resultant._core.torch_files` reads it, with stand-ins for the classes of the loss.
+with both banks. ``torch.load(weights_only=True)`` reads it, with stand-ins for the classes of the
+loss. Names of the tensors in the authors' networks, and in resultant:
 
-Names of the tensors in the authors' networks, and in this package:
-
-- ``[module.]encoder.*`` -> ``encoder.*``, unchanged: ``conv1``, ``bn1`` and
-  ``layer{s}.{i}.conv{k}``, ``.bn{k}`` with s = 1..3, k = 1, 2 in ResNet-32 (no shortcut weights);
-  s = 1..4, k = 1..3 and ``layer{s}.0.downsample.{0,1}`` in the large networks, as in torchvision;
+- ``[module.]encoder.*`` -> ``encoder.*``, unchanged;
 - ``[module.]head.{0,1,3}.*`` -> ``projector.{0,1,3}.*``: linear, batch norm, linear;
 - ``[module.]fc.weight``, ``.bias`` -> ``classifier.weight`` [C, d], ``.bias`` [C]. A classifier
   without bias is the cosine classifier, stored as [d, C].
-
-The file does not name its dataset: the number of classes gives the dataset, and the counts of a
-bank give the imbalance of CIFAR.
 """
 
 from __future__ import annotations
@@ -23,48 +17,38 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from resultant._core import tensor_files
-from resultant._core.files import require_input_file
+from resultant._core.files import clean_folder, require_input_file, sync
 from resultant._core.text import one_line
 from resultant._core.torch_files import load_torch
-from resultant.images.labelling import NAMED
-from resultant.images.longtail import long_tail_counts
+from resultant.cli.arguments import require_output_file
+from resultant.cli.progress import open_console
 from resultant.losses.starts import START_WEIGHT
-from resultant.networks.stacked_resnet import HIDDEN
 from resultant.networks.timm_encoder import SCALE
-from resultant.training._proco_layout import recognize
-from resultant.training.config import CIFAR, TrainConfig, preset
+from resultant.training.config import CIFAR, Run
+from resultant.training.loading import build_network
+from resultant.training.proco_recipes import RECIPES, imbalance_of, recipe
+
+if TYPE_CHECKING:
+    from resultant_reproduction.options import ImportProco
 
 # |Ave| of float32 unit vectors exceeds one by rounding only.
 LENGTH_TOLERANCE = 1e-3
-
 RENAMED = {"head": "projector", "fc": "classifier"}
-
 # Entry of a converted file: the SHA-256 of the file of the authors.
 SOURCE = "source_sha256"
-
-# Preset and dataset by number of classes.
-RECIPES = {
-    10: ("cifar-official", "cifar10"),
-    100: ("cifar-official", "cifar100"),
-    1000: ("imagenet-lt", "imagenet-lt"),
-    8142: ("inaturalist18", "inaturalist18"),
-    365: ("imagenet-lt", "places-lt"),
+# Architectures by the shapes of the first two convolutions.
+ARCHITECTURES: dict[Any, str] = {
+    ((16, 3, 3, 3), (16, 16, 3, 3)): "resnet32",
+    ((64, 3, 7, 7), (64, 64, 1, 1)): "resnet50",
+    ((64, 3, 7, 7), (128, 64, 1, 1)): "resnext50",
 }
-# Names of the architectures in timm, and hidden widths of their projectors.
-TIMM = {"resnet32": "resnet32", "resnet50": "resnet50", "resnext50": "resnext50_32x4d"}
-WIDTHS = {"resnet32": HIDDEN, "resnet50": 2048, "resnext50": 2048}
-
-# Usual imbalances of CIFAR, the size of its training set, and the authors' batch size.
-IMBALANCES = (1.0, 10.0, 20.0, 50.0, 100.0, 200.0)
-CIFAR_IMAGES = 50_000
-BATCH = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,16 +164,16 @@ def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoC
 
     Args:
         path: The file ``ckpt.pth.tar``.
-        out: File to write, in the format of `checkpoints.save_run`: weights under this package's
-            names, banks as ``bank.old`` and ``bank.new`` [C, p + 1], and the other facts as JSON
-            under ``proco``. An existing file is replaced by a complete one only.
+        out: File to write, in the format of `checkpoints.save_run`: weights under the names of
+            resultant, banks as ``bank.old`` and ``bank.new`` [C, p + 1], and the other facts as
+            JSON under ``proco``. An existing file is replaced by a complete one only.
 
     Raises:
-        ValueError: If the file is no such checkpoint, or if `loading.load_network` could not load
-            its number of classes or its projector.
+        ValueError: If the file is no such checkpoint, or `loading.load_network` could not load it.
     """
-    read = read_proco_checkpoint(path)
-    _require_network(read, os.fspath(path))
+    read, where = read_proco_checkpoint(path), os.fspath(path)
+    config = recipe(read.arch, read.dim, read.num_classes, where)
+    build_network(config, Run(), read.num_classes, read.classifier, read.weights, where)
     tensors = dict(read.weights)
     for name, bank in (("old", read.old), ("new", read.new)):
         if bank is not None:
@@ -219,117 +203,46 @@ def _digest(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _require_network(read: ProCoCheckpoint, where: str) -> None:
-    """Raise a ValueError unless this package has a network of these shapes and classes."""
-    recipe(read.arch, read.dim, read.num_classes, where)
-    hidden, width = len(read.weights["projector.0.bias"]), WIDTHS[read.arch]
-    if hidden != width:
-        rule = f"expected a projector of hidden width {width} for {read.arch}"
-        raise ValueError(f"{rule}, got {hidden} in {where}")
-
-
-def recipe(
-    arch: str, dim: int, num_classes: int, where: str, imbalance: float | None = None
-) -> TrainConfig:
-    """Return the preset that fits a checkpoint.
-
-    Args:
-        arch: resnet32, resnet50 or resnext50.
-        dim: Dimension of the projection.
-        num_classes: Number of classes, which determines the dataset.
-        where: The checkpoint, for the error.
-        imbalance: Imbalance of the CIFAR subset; None for that of the preset.
-
-    Raises:
-        ValueError: If no dataset has this number of classes, or the architecture does not fit it.
-
-    Example:
-        >>> from resultant.training.proco_checkpoint import recipe
-        >>> recipe("resnet50", 1024, 8142, "ckpt.pth.tar").dataset
-        'inaturalist18'
-    """
-    if num_classes not in RECIPES:
-        numbers = ", ".join(f"{number} ({name})" for number, (_, name) in RECIPES.items())
-        rule = f"expected a number of classes among {numbers}"
-        raise ValueError(f"{rule}, got {num_classes} in {where}")
-    name, dataset = RECIPES[num_classes]
-    if (arch == "resnet32") != (dataset in CIFAR):
-        fitting = "resnet32" if dataset in CIFAR else "resnet50 or resnext50"
-        rule = f"expected {fitting} for the {num_classes} classes of {dataset}"
-        raise ValueError(f"{rule}, got {arch} in {where}")
-    changes: dict[str, Any] = {} if imbalance is None else {"imbalance": imbalance}
-    return preset(name, dataset=dataset, architecture=TIMM[arch], dim=dim, **changes)
-
-
-def imbalance_of(count: Tensor) -> float | None:
-    """Infer the imbalance of a CIFAR subset from the counts [C] of a bank, None if none fits.
-
-    A bank counts every view of the images of whole batches, or of all images.
-    """
-    num_classes, total = len(count), int(count.sum())
-    if RECIPES.get(num_classes, ("", ""))[1] not in CIFAR:
-        return None
-    for imbalance in IMBALANCES:
-        sizes = long_tail_counts(CIFAR_IMAGES // num_classes, num_classes, imbalance)
-        number = int(sizes.sum())
-        for seen in (number, number // BATCH * BATCH):
-            views, rest = divmod(total, seen)
-            if views and not rest and (count <= views * sizes).all():
-                return imbalance
-    return None
-
-
-def _description(root: object) -> str:
-    """Describe an object that is no dict with a dict state_dict."""
-    if not isinstance(root, dict):
-        return type(root).__name__
-    if "state_dict" in root:
-        return f"state_dict of type {type(root['state_dict']).__name__}"
-    names = [f"{name!r:.80}" if isinstance(name, str) else type(name).__name__ for name in root]
-    more = ", ..." if len(names) > NAMED else ""
-    return f"one with {', '.join(names[:NAMED])}{more}" if names else "an empty one"
-
-
 def _checkpoint(root: object, length: int) -> ProCoCheckpoint:
     """Return the checkpoint of a file of ``length`` bytes."""
     if not isinstance(root, dict) or not isinstance(state := root.get("state_dict"), dict):
-        raise ValueError(
-            f"expected a dict with state_dict, itself a dict, got {_description(root)}"
-        )
+        raise ValueError("expected a dict with state_dict, itself a dict, got others")
     stored = {str(name).removeprefix("module."): value for name, value in state.items()}
+    if len(stored) < len(state):
+        raise ValueError("expected names that differ by more than 'module.'")
     for name, value in stored.items():
         if not isinstance(value, Tensor):
             raise ValueError(f"expected a tensor as {name!r:.80}, got {type(value).__name__}")
-    if len(stored) < len(state):
-        raise ValueError("expected names that differ by more than 'module.'")
     # Views of one storage may be copied to any number of bytes.
     if sum(a.numel() * a.element_size() for a in stored.values()) > length:
         raise ValueError("expected tensors that fit in the file, got more")
     shapes = {name: tuple(value.shape) for name, value in stored.items()}
-    arch, num_classes, dim, classifier = recognize(shapes)
+    first = (shapes.get("encoder.conv1.weight"), shapes.get("encoder.layer1.0.conv1.weight"))
+    if first not in ARCHITECTURES or len(shapes.get("head.3.weight", ())) != 2:
+        rule = "expected the first convolutions of resnet32, resnet50 or resnext50 and a projector"
+        raise ValueError(f"{rule}, got {first} among {len(shapes)} tensors")
+    classifier = "linear" if "fc.bias" in shapes else "cosine"
+    if len(shapes.get("fc.weight", ())) != 2:
+        raise ValueError("expected fc.weight of two dimensions, got others")
     weights = {}
     for name, value in stored.items():
-        first, _, rest = name.partition(".")
-        if value.is_floating_point() == (rest.endswith("num_batches_tracked")):
-            raise ValueError(f"expected floating weights, got {value.dtype} for {name}")
-        weights[f"{RENAMED.get(first, first)}.{rest}"] = _values(value)
+        start, _, rest = name.partition(".")
+        weights[f"{RENAMED.get(start, start)}.{rest}"] = _values(value, name)
     if classifier == "cosine":
         weights["classifier.weight"] = weights["classifier.weight"].T.contiguous()
-    for name, value in weights.items():
-        if not value.isfinite().all():
-            raise ValueError(f"expected finite weights, got others in {name}")
+    num_classes, dim = len(weights["classifier.weight"]), shapes["head.3.weight"][0]
     loss, banks = root.get("criterion_scl"), [None, None]
     if loss is not None:
         names = ("estimator_old", "estimator")
         banks = [_bank(_attribute(loss, n), n, num_classes, dim) for n in names]
     epoch, best = root.get("epoch"), root.get("best_acc1")
     if isinstance(best, Tensor) and best.numel() == 1:
-        best = float(_values(best))
-    if epoch is not None and (isinstance(epoch, bool) or not isinstance(epoch, int)):
+        best = float(best)
+    if epoch is not None and type(epoch) is not int:
         raise ValueError(f"expected epoch to be an integer, got {type(epoch).__name__}")
     if best is not None and not (isinstance(best, int | float) and math.isfinite(best)):
         raise ValueError(f"expected best_acc1 to be a finite number, got {type(best).__name__}")
-    best = None if best is None else float(best)
+    best, arch = None if best is None else float(best), ARCHITECTURES[first]
     return ProCoCheckpoint(weights, arch, num_classes, dim, classifier, epoch, best, *banks)
 
 
@@ -343,14 +256,16 @@ def _attribute(owner: object, name: str) -> Any:
     return vars(owner).get(name, modules.get(name) if isinstance(modules, dict) else None)
 
 
-def _values(value: Tensor) -> Tensor:
-    """Copy a tensor: a floating one as float32, another as int64."""
-    # A few stored numbers can be expanded to any size.
-    plain = value.layout == torch.strided and value.nbytes <= value.untyped_storage().nbytes()
-    if not plain or value.is_complex() or value.is_quantized:
-        raise ValueError("expected tensors of real numbers stored as they are, got others")
-    dtype = torch.float32 if value.is_floating_point() else torch.int64
-    return value.detach().to(dtype).clone(memory_format=torch.contiguous_format)
+def _values(value: Tensor, name: str) -> Tensor:
+    """Copy a tensor: a floating one as float32, the number of batches of a norm as int64."""
+    whole = name.endswith("num_batches_tracked")
+    if value.layout != torch.strided or value.is_floating_point() == whole:
+        raise ValueError(f"expected floating weights, got {value.dtype} for {name}")
+    dtype = torch.int64 if whole else torch.float32
+    result = value.detach().to(dtype).clone(memory_format=torch.contiguous_format)
+    if not result.isfinite().all():
+        raise ValueError(f"expected finite weights, got others in {name}")
+    return result
 
 
 def _bank(estimator: object, name: str, num_classes: int, dim: int) -> BankState:
@@ -359,10 +274,7 @@ def _bank(estimator: object, name: str, num_classes: int, dim: int) -> BankState
         if not isinstance(stored, Tensor) or stored.shape != shape:
             got = tuple(stored.shape) if isinstance(stored, Tensor) else type(stored).__name__
             raise ValueError(f"expected {part} of {name} to be a tensor {shape}, got {got}")
-        value = _values(stored)
-        if not value.isfinite().all():
-            raise ValueError(f"expected finite {part} of {name}, got others")
-        return value
+        return _values(stored.to(torch.float64), f"{part} of {name}")
 
     mean, amount = tensor("Ave", num_classes, dim), tensor("Amount", num_classes)
     has_kappa = _attribute(estimator, "kappa") is not None
@@ -374,3 +286,45 @@ def _bank(estimator: object, name: str, num_classes: int, dim: int) -> BankState
     if (count != amount).any() or (count < 0).any():
         raise ValueError(f"expected Amount of {name} to be whole numbers >= 0, got others")
     return BankState(mean, count, kappa)
+
+
+def import_proco(options: ImportProco) -> None:
+    """Convert a checkpoint and print its contents."""
+    from rich.table import Table
+
+    out = options.out
+    tensor_files.require_name(out)
+    if is_converted(options.path, out):
+        # A process may have been killed after it had renamed the file.
+        clean_folder(out.parent, out.name)
+        sync(out.parent)
+        open_console().print(f"already converted: {out}", highlight=False, soft_wrap=True)
+        return
+    require_output_file(out, options.path)
+    checkpoint = convert(options.path, out)
+    _, dataset = RECIPES[checkpoint.num_classes]
+    imbalance = "unknown; extract needs --imbalance or --balanced"
+    if checkpoint.imbalance is not None:
+        imbalance = f"{checkpoint.imbalance:g}, from the counts of a bank"
+    weights = checkpoint.weights.items()
+    number = sum(tensor.numel() for name, tensor in weights if "num_batches" not in name)
+    accuracy = checkpoint.best_accuracy
+    banks = {"old": checkpoint.old, "new": checkpoint.new}
+    rows = {
+        "network": f"{checkpoint.arch}, {checkpoint.classifier} classifier",
+        "classes": checkpoint.num_classes,
+        "dataset": dataset,
+        **({"imbalance": imbalance} if dataset in CIFAR else {}),
+        "dimension": checkpoint.dim,
+        "weights": f"{number:,}",
+        "epoch": "unknown" if checkpoint.epoch is None else checkpoint.epoch,
+        "best accuracy": "unknown" if accuracy is None else f"{accuracy:.2f} %",
+        **{
+            f"bank {name}": "none" if bank is None else f"{int(bank.count.sum()):,} samples"
+            for name, bank in banks.items()
+        },
+    }
+    table = Table(title=str(out), title_justify="left", show_header=False)
+    for name, value in rows.items():
+        table.add_row(name, str(value))
+    open_console().print(table)
