@@ -132,13 +132,6 @@ def test_checkpoints_for_any_number_of_processes(tmp_path: Path) -> None:
     assert torch.equal(shards["bank.old"], loss.bank.old)
 
 
-@pytest.mark.parametrize("realization", REALIZATIONS)
-def test_one_process_holds_all_classes(realization: str) -> None:
-    plain, shard = both_losses(realization)
-    require_equal(plain, shard, "cpu", torch.float64)
-    assert all(map(torch.equal, plain.buffers(), shard.buffers()))
-
-
 def test_group_of_one_process(tmp_path: Path) -> None:
     compare_in_a_group("cpu", tmp_path)
 
@@ -175,18 +168,14 @@ def both_losses(realization: str) -> tuple[ProCoLoss, ProCoLoss]:
     return one, sharded
 
 
-def require_equal(
-    plain: ProCoLoss, shard: ProCoLoss, device: str, dtype: torch.dtype = torch.float32
-) -> None:
-    wide = dtype == torch.float64
+def require_equal(plain: ProCoLoss, shard: ProCoLoss, device: str) -> None:
     for _ in range(2):
-        z, y = (a.to(device) for a in batch(2, dtype=dtype))
+        z, y = (a.to(device) for a in batch(2, dtype=torch.float32))
         z.requires_grad_()
         a, b = plain(z, y), shard(z, y)
-        torch.testing.assert_close(b, a, rtol=1e-12 if wide else 2e-5, atol=0)
+        torch.testing.assert_close(b, a, rtol=2e-5, atol=0)
         grads = [torch.autograd.grad(loss, z)[0] for loss in (a, b)]
-        rtol, atol = (1e-9, 1e-12) if wide else (2e-4, 2e-6)
-        torch.testing.assert_close(grads[1], grads[0], rtol=rtol, atol=atol)
+        torch.testing.assert_close(grads[1], grads[0], rtol=2e-4, atol=2e-6)
 
 
 def test_shares_of_classes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,11 +52,6 @@ class Columns(NamedTuple):
         terms = Terms(*map(chosen, self.terms))
         return Columns(self.kappa[..., classes], terms, self.offset[..., classes])
 
-    def seen_by(self, view: int) -> Columns:
-        """Return the classes as one view sees them."""
-        terms = (a if a is None or a.dim() == 0 else a[view] for a in self.terms)
-        return Columns(self.kappa[view], Terms(*terms), self.offset)
-
 
 class PartialSoftmax:
     """Sums over the classes absorbed so far, for queries [V, Q, p].
@@ -88,11 +83,10 @@ class PartialSoftmax:
     def _weights(self, rho: Tensor, columns: Columns, own: Tensor | None = None) -> Tensor:
         """Add the logits at cosines ``rho`` [V, Q, K] to the sums; return exp(x - top) times the
         slope."""
-        x, slope = torch.empty_like(rho), torch.empty_like(rho)
-        for view in range(len(rho)):
-            kappa, terms, _ = columns.seen_by(view)
-            x[view], slope[view] = self.score(rho[view], kappa, terms)
-        x += columns.offset
+        # Queries first, so that the classes of all views are the columns of one score.
+        first = rho.transpose(0, 1)
+        x, slope = self.score(first, columns.kappa, columns.terms)
+        x, slope = x.transpose(0, 1) + columns.offset, slope.expand_as(first).transpose(0, 1)
         if own is not None:
             x.scatter_(-1, own.view(1, -1, 1).expand(*x.shape[:2], 1), -math.inf)
         top = torch.maximum(self.top, x.amax(-1))
