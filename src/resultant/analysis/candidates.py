@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -94,16 +95,27 @@ def predict(
     results = [
         Predictions(*(torch.empty(number, dtype=d) for d in DTYPES), seconds=0.0) for _ in models
     ]
-    for at, x, y in split.chunks(rows, num_classes):
-        for i, model in enumerate(models):
-            started = time.perf_counter()
-            p = probabilities(model, x)
+    for at, parts in split.map(partial(_predict, models), rows, num_classes):
+        for i, part in enumerate(parts):
             done = results[i]
-            done.confidence[at], done.predicted[at] = p.max(1)
-            own = p.gather(1, y[:, None])[:, 0].double()
-            done.loss[at] = -own.clamp_min(SMALLEST).log()
-            results[i] = replace(done, seconds=done.seconds + time.perf_counter() - started)
+            done.predicted[at], done.confidence[at] = part.predicted, part.confidence
+            done.loss[at] = part.loss
+            results[i] = replace(done, seconds=done.seconds + part.seconds)
     return results
+
+
+def _predict(models: Sequence[Model], x: Tensor, y: Tensor) -> list[Predictions]:
+    """Predict vectors [k, p] of classes [k] by several models."""
+    parts = []
+    for model in models:
+        started = time.perf_counter()
+        p = probabilities(model, x)
+        confidence, predicted = p.max(1)
+        own = p.gather(1, y[:, None])[:, 0].double()
+        loss = -own.clamp_min(SMALLEST).log()
+        seconds = time.perf_counter() - started
+        parts.append(Predictions(predicted, confidence.double(), loss, seconds))
+    return parts
 
 
 def probabilities(model: Model, x: Tensor) -> Tensor:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -74,6 +74,24 @@ class Split:
             x = self.x[index]
             yield at, x if x.dtype == torch.float64 else x.float(), self.y[index]
 
+    def map(
+        self,
+        function: Callable[[Tensor, Tensor], Any],
+        rows: Tensor | None = None,
+        width: int = 1,
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yield positions and results of a function of vectors and classes, chunk by chunk.
+
+        Rows of a cluster are mapped there, and arrive in any order. Other arguments are those of
+        `chunks`.
+        """
+        on_cluster = getattr(self.x, "map_rows", None)
+        if on_cluster is not None:
+            yield from on_cluster(function, self.y, rows, width)
+            return
+        for at, x, y in self.chunks(rows, width):
+            yield at, function(x, y)
+
     def read(self, rows: Tensor) -> Tensor:
         """Return vectors [n, p] of some rows in float32."""
         return self.x[rows].float()
@@ -139,7 +157,11 @@ class FeatureSet:
 
 
 def feature_sets(
-    prepared: Prepared, source: str, fit_fraction: float | None = None
+    prepared: Prepared,
+    source: str,
+    fit_fraction: float | None = None,
+    *,
+    vectors: Callable[[str], Vectors] | None = None,
 ) -> list[FeatureSet]:
     """Return the feature sets of a prepared store.
 
@@ -147,8 +169,10 @@ def feature_sets(
         prepared: The store.
         source: Name of the source.
         fit_fraction: Fraction of the training rows of each class to fit; the others validate.
+        vectors: Returns rows by name, by default those of the store.
     """
     store, sets = prepared.store, []
+    vectors = store.vectors if vectors is None else vectors
     words = store.metadata.get("labels") == WORDS
     for name in prepared.features:
         train, test, val = (
@@ -156,7 +180,7 @@ def feature_sets(
             if part is None
             else Split(
                 part,
-                store.vectors(f"{part}/{name}"),
+                vectors(f"{part}/{name}"),
                 store[f"{part}/labels"],
                 _identities(store, part),
             )

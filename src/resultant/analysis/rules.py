@@ -6,16 +6,18 @@ import copy
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from resultant.analysis.candidates import Candidate, predict
 from resultant.analysis.data import BALANCED, FOLDS, FeatureSet, Plan
 from resultant.analysis.sampling import stratified
+from resultant.analysis.suspects import unit_rows
 from resultant.classes.rule import REALIZATIONS
+from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.rows import Sample
 from resultant.classifiers.search import search_rules
 from resultant.classifiers.validation import Validation, fold_split
@@ -187,14 +189,24 @@ def fit_points(
 
 
 def _fit(model: Any, data: FeatureSet, rows: Tensor) -> tuple[Any, int]:
-    """Fit one model, as a stream where the rows are larger than the memory of a search."""
-    if 4 * data.dim * len(rows) <= SEARCH_BYTES or method_of(model.get_params()) == MIXTURE:
-        rows = rows[stratified(data.train.y[rows], SEARCH_BYTES / (4 * data.dim))]
-        return model.fit(data.train.read(rows), data.train.y[rows].numpy()), len(rows)
-    classes = np.arange(data.num_classes)
-    for _, x, y in data.train.chunks(rows):
-        model.partial_fit(x, y.numpy(), classes=classes)
+    """Fit one model; the sums of all rows are added in one pass if they exceed the memory of a
+    search, to the metric of a stratified sample."""
+    some = rows[stratified(data.train.y[rows], SEARCH_BYTES / (4 * data.dim))]
+    model.fit(data.train.read(some), data.train.y[some].numpy())
+    if len(some) == len(rows) or method_of(model.get_params()) == MIXTURE:
+        return model, len(some)
+    sums = ClassStatistics(data.num_classes, data.dim)
+    for _, part in data.train.map(partial(_sums, model, data.num_classes), rows):
+        sums.merge(part)
+    sums = sums.to(model.statistics_.device)
+    model.statistics_, model.state_ = sums, sums.state(model.estimator)
+    model.class_prior_ = (sums.weight / sums.weight.sum()).cpu().numpy()
     return model, len(rows)
+
+
+def _sums(model: Any, num_classes: int, x: Tensor, y: Tensor) -> ClassStatistics:
+    """Sum the directions of vectors [k, p] per class, in the metric of a model."""
+    return ClassStatistics(num_classes, x.shape[1]).add(unit_rows(model, x).cpu(), y)
 
 
 def _name(key: str, settings: dict[str, Any]) -> str:

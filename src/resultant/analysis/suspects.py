@@ -9,13 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core import chunks
 from resultant._core.arrays import directions
 from resultant.analysis.candidates import SMALLEST
 from resultant.analysis.data import FeatureSet, Split
 from resultant.analysis.result import RowTable
 from resultant.analysis.sampling import sample_rows
-from resultant.analysis.space import Vectors
 from resultant.classes.cosines import cosines
 
 # Rows that a table keeps.
@@ -118,12 +116,12 @@ def _medians(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
 
 def duplicates(data: FeatureSet) -> RowTable:
     """Find rows of the other splits that are exactly equal to a training row."""
-    seen, first = row_hashes(data.train.x).sort(stable=True)
+    seen, first = row_hashes(data.train).sort(stable=True)
     found = []
     for split in (data.test, data.val):
         if split is None:
             continue
-        own = row_hashes(split.x)
+        own = row_hashes(split)
         at = torch.searchsorted(seen, own).clamp_max(len(seen) - 1)
         rows = (seen[at] == own).nonzero().squeeze(1)
         copies = first[at[rows]]
@@ -133,19 +131,21 @@ def duplicates(data: FeatureSet) -> RowTable:
     return RowTable(**{**vars(table), "copy_split": copied})
 
 
-def row_hashes(vectors: Vectors) -> Tensor:
+def row_hashes(split: Split) -> Tensor:
     """Hash rows [N, p] by their values in float32, as int64 [N]; equal rows have equal hashes."""
-    p = vectors.shape[1]
-    generator = torch.Generator().manual_seed(0)
-    factors = torch.randint(-(2**62), 2**62, (p,), generator=generator) | 1
-    hashes = torch.empty(len(vectors), dtype=torch.int64)
-    height = chunks.rows_per_chunk(8 * p, chunks.ROW_BYTES)
-    for top in range(0, len(vectors), height):
-        rows = vectors[top : top + height].to("cpu", torch.float32)
-        # Plus zero: -0.0 equals 0.0. Sums of int64 wrap around.
-        bits = (rows + 0.0).view(torch.int32).long()
-        hashes[top : top + height] = (bits * factors).sum(1)
+    hashes = torch.empty(len(split), dtype=torch.int64)
+    # The numbers of a row are hashed as int64.
+    for at, part in split.map(_hashes, None, 2 * split.x.shape[1]):
+        hashes[at] = part
     return hashes
+
+
+def _hashes(x: Tensor, y: Tensor) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    factors = torch.randint(-(2**62), 2**62, (x.shape[1],), generator=generator) | 1
+    # Plus zero: -0.0 equals 0.0. Sums of int64 wrap around.
+    bits = (x.to("cpu", torch.float32) + 0.0).view(torch.int32).long()
+    return (bits * factors).sum(1)
 
 
 def _table(
