@@ -145,6 +145,21 @@ def test_splits_at_the_end_of_file_names(kind: str, tmp_path: Path) -> None:
         assert (result["test/labels"].numpy() == ORDER[T]).all()
 
 
+def test_parquet_at_a_url(tmp_path: Path) -> None:
+    for split, a, b in (("train", X, Y), ("test", Z, T)):
+        (tmp_path / split).mkdir()
+        write_parquet(tmp_path / split / "0.parquet", {"X": list(a), "y": b}, row_group_size=7)
+    url = tmp_path.as_uri()
+    for name in (url, f"{url}/*/*.parquet", f"{url}/t*/0.parquet"):
+        store = FeatureStore.open(name)
+        assert (store["train/X"].numpy() == X).all() and (store["test/X"].numpy() == Z).all()
+        assert store.where == name
+    assert (FeatureStore.open(f"{url}/test/0.parquet")["train/labels"].numpy() == T).all()
+    for name, message in (("none", "Parquet files, got"), ("*.parquet", "got none")):
+        with pytest.raises(ValueError, match=message):
+            FeatureStore.open(f"{url}/{name}")
+
+
 def test_patterns_of_files(tmp_path: Path) -> None:
     """Splits are in names below the fixed part of the pattern."""
     for split, a, b in (("train", X, Y), ("test", Z, T)):

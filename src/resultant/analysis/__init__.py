@@ -3,8 +3,7 @@
 `FrozenSpace.fit` in `space` fits the classes of a feature space, `load_space` in `loading` the
 features of a store. Each question is a function of a space and has a module: `gains`, `intercepts`,
 `grid` of `decisions`, `fits`, `goodness`, `finite_sample`, `pairs`, `typical` and `cosine`.
-`analyze_space` in `run` asks all of them, `ray_questions` on a cluster; answers are plain
-dataclasses (`result`).
+`analyze_space` in `run` asks all of them; answers are plain dataclasses (`result`).
 
 The `advice` is made by `advising`: `choice` selects settings on rows that do not judge, `mixtures`
 and `references` are further classifiers, `judging` measures all of them on held-out rows,

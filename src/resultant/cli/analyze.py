@@ -87,10 +87,8 @@ def read_sets(options: Analyze, stack: ExitStack, screen: Screen) -> list[Featur
         raise ValueError(f"{rule}, got {source}")
     if options.engine == "ray":
         from resultant.analysis import ray as ray_engine
-        from resultant.features.partition import open_store
 
-        store = open_store(source, options.features, options.labels, options.identities)
-        prepared = prepare(store, False, options.skip_unknown_classes)
+        prepared = prepare(options.open(source), False, options.skip_unknown_classes)
         stack.enter_context(ray_engine.cluster())
         return ray_engine.cluster_sets(prepared, name)
     prepared = prepare(options.open(source), options.drop_zero_rows, options.skip_unknown_classes)

@@ -1,10 +1,9 @@
 """Feature files of every kind as rows with labels.
 
 `FeatureStore.open` in `store` reads .safetensors, .npy, .npz, .pt, .h5ad, .parquet, .csv, .tsv,
-.arrow and .feather files, folders of shards and patterns; large arrays stay on disk. `identities`
+.arrow and .feather files, folders, patterns and URLs; large arrays stay on disk. `identities`
 are the names of rows; `match_rows` finds those that two stores share. The module `prepare` makes a
-store ready for analysis, `partition` opens Parquet files for workers, and `packaged` is the feature
-file that the package ships.
+store ready for analysis, and `packaged` is the feature file that the package ships.
 
 `readers` finds the reader of a file by its `naming`: `arrays` (NumPy, safetensors, torch), `tables`
 (pyarrow) and `anndata` (h5py) give arrays as `rows`, and `reading` turns errors of these libraries

@@ -53,9 +53,9 @@ class Names(NamedTuple):
 
 @dataclass(frozen=True)
 class Shard:
-    """A file of a folder: its path, the split in its name if any, the name without number."""
+    """A file: its path or URL, the split in its name if any, the name without number."""
 
-    path: Path
+    path: Path | str
     split: str | None
     name: str
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import glob
 import re
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from resultant._core.files import require_input_file
 from resultant.features.anndata import read_anndata
 from resultant.features.arrays import read_npy, read_npz, read_safetensors, read_torch
+from resultant.features.columns import arrow
 from resultant.features.naming import (
     KINDS,
     LABELS,
@@ -20,6 +23,7 @@ from resultant.features.naming import (
     shards,
     split_of,
 )
+from resultant.features.reading import reading
 from resultant.features.selection import Contents, combine
 from resultant.features.tables import read_table
 
@@ -29,20 +33,26 @@ FEATURES = re.compile(
 )
 
 
-def read_arrays(path: Path, names: Names) -> Contents:
-    """Read the arrays of a file, a folder of shards or a pattern; see `FeatureStore.open`."""
+# Files that are opened at the same time.
+THREADS = 16
+
+
+def read_arrays(where: str, names: Names) -> Contents:
+    """Read the arrays of a file, a folder, a pattern or a URL; see `FeatureStore.open`."""
+    path = Path(where)
     # A link that leads nowhere does not exist, and matches itself.
-    pattern = not path.exists() and glob.has_magic(str(path))
-    found = sorted(glob.glob(str(path))) if pattern else []
-    if not path.exists() and not found:
-        raise ValueError(f"expected {path} to exist, got no such file")
-    if not path.is_dir() and not found:
-        require_input_file(path)
-    if found:
+    pattern = "://" not in where and not path.exists() and glob.has_magic(where)
+    found = sorted(glob.glob(where)) if pattern else []
+    if "://" in where:
+        files = _remote(where)
+    elif found:
         files = shards(path, [Path(file) for file in found])
+    elif not path.exists():
+        raise ValueError(f"expected {path} to exist, got no such file")
     elif path.is_dir():
         files = shards(path)
     elif path.suffix == ".npy":
+        require_input_file(path)
         files = _features_and_labels(path, names.labels)
         names = names._replace(labels=None)
     elif path.suffix in KINDS:
@@ -51,14 +61,44 @@ def read_arrays(path: Path, names: Names) -> Contents:
         rule = f"expected {path} to be a folder or a file of features ({', '.join(KINDS)})"
         got = f"another: {path.suffix or 'it'} is not read; save the arrays by numpy.savez"
         raise ValueError(f"{rule}, got {got}")
-    contents = [(str(f.path), _read(f, names)) for f in files]
-    chosen = files[0].path.suffix in TABLES
-    return combine(str(path), contents, None if chosen else names)
+    with ThreadPoolExecutor(THREADS) as threads:
+        contents = list(threads.map(lambda file: (str(file.path), _read(file, names)), files))
+    first = files[0].path
+    chosen = isinstance(first, str) or first.suffix in TABLES
+    return combine(where, contents, None if chosen else names)
+
+
+def _remote(url: str) -> list[Shard]:
+    """The Parquet files at a URL: a file, a folder, or a pattern within the parts of the URL."""
+    arrow()
+    from pyarrow import fs
+
+    whole, *query = re.split(r"(?=\?[^/]*=)", url, maxsplit=1)
+    parts = whole.split("/")
+    fixed = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts))
+    with reading(url, "Parquet files"):
+        system, base = fs.FileSystem.from_uri("".join(["/".join(parts[:fixed]), *query]))
+        if fixed == len(parts) and system.get_file_info(base).is_file:
+            fixed, base = fixed - 1, base.rpartition("/")[0]
+        pattern = parts[fixed:]
+        listing = system.get_file_info(fs.FileSelector(base, recursive=len(pattern) != 1))
+    names = [i.path.removeprefix(base).lstrip("/").split("/") for i in listing if i.is_file]
+    names = [n for n in names if n[-1].endswith(".parquet") and not n[-1].startswith(".")]
+    if pattern:
+        names = [n for n in names if len(n) == len(pattern) and all(map(fnmatchcase, n, pattern))]
+    if not names:
+        raise ValueError(f"expected Parquet files at {url}, got none")
+    files = []
+    for name in sorted(names):
+        splits = map(split_of, [*name[:-1], name[-1].removesuffix(".parquet")])
+        split = next((s for s in splits if s is not None), None)
+        files.append(Shard("".join(["/".join([*parts[:fixed], *name]), *query]), split, name[-1]))
+    return files
 
 
 def _read(file: Shard, names: Names) -> Contents:
     path, split = file.path, file.split or "train"
-    if path.suffix in TABLES:
+    if isinstance(path, str) or path.suffix in TABLES:
         return read_table(path, split, names)
     if path.suffix == ".npy":
         name = full_name(file.name, split)

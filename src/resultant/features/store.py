@@ -114,8 +114,8 @@ class FeatureStore:
         Shards are files of one kind, in sorted order, whose names begin or end with the split.
 
         Args:
-            path: A file, a folder, a pattern such as ``features/*.parquet``, or a mapping such as
-                {"train/features": "z.npy", "train/labels": "y.npy"}.
+            path: A file, a folder, a pattern such as ``features/*.parquet``, a URL of Parquet,
+                or a mapping such as {"train/features": "z.npy", "train/labels": "y.npy"}.
             features: The name of the array or column of features, if several could be; of a
                 table with one column per feature, the name before the numbers.
             labels: The name of the array, column or .npy of labels, if not a usual one.
@@ -138,7 +138,7 @@ class FeatureStore:
             files = [(os.fspath(p), read_npy(Path(p))) for p in path.values()]
             contents = [(p, Contents({n: a})) for n, (p, a) in zip(names, files, strict=True)]
             return FeatureStore.of(where, combine(where, contents))
-        contents = read_arrays(Path(path), Names(features, labels, identities))
+        contents = read_arrays(os.fspath(path), Names(features, labels, identities))
         return FeatureStore.of(os.fspath(path), contents)
 
     @staticmethod
