@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -22,6 +23,14 @@ def test_tensors_share_dtype_and_device() -> None:
     (a, _), dtype = validation.tensors(a=half, b=torch.ones((), dtype=torch.float64))
     assert dtype == torch.bfloat16 and a.dtype == torch.float32
     assert validation.tensors(a=1, b=2.0)[1] == torch.float64
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_of_numpy_are_compared_without_overflow() -> None:
+    rho = torch.tensor(0.5, dtype=torch.float64)
+    expected = resultant.vmf_score(rho, 3.0, 0.5, 8)
+    kappa, tau = np.asarray([3.0, 0.5], dtype=np.float32)
+    assert resultant.vmf_score(rho, kappa, tau, 8) == expected
 
 
 @pytest.mark.parametrize(

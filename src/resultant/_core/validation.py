@@ -148,7 +148,7 @@ def _fits(a: Number, first: Tensor) -> bool:
 
 def _converted(name: str, a: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
     if not isinstance(a, Tensor):
-        if torch.finfo(dtype).max < abs(a) < math.inf:
+        if torch.finfo(dtype).max < abs(float(a)) < math.inf:
             raise ValueError(f"expected {name} within the range of {dtype}, got {a:g}")
         return torch.full((), float(a), dtype=dtype, device=device)
     if a.dtype == dtype and a.device == device:
@@ -185,7 +185,7 @@ def should_validate(validate_args: bool | None, *arguments: object) -> bool:
 def is_inside(a: Number, low: float, high: float, *, open_low: bool = False) -> bool:
     """Return True if values are finite and ``low <= a <= high``, ``low < a`` if ``open_low``."""
     if not isinstance(a, Tensor):
-        least = most = a
+        least = most = float(a)
     elif a.numel() == 0:
         return True
     else:

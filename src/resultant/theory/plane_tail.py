@@ -32,7 +32,7 @@ REACH = 3.2
 
 
 def log_plane_tail(bound: Callable[[Tensor], Tensor], c: float, kappa: float, p: int) -> float:
-    r"""The logarithm of :math:`\Pr(m^\top X\ge bound(\mu^\top X))`, m a unit vector.
+    r"""Compute the logarithm of :math:`\Pr(m^\top X\ge bound(\mu^\top X))`, m a unit vector.
 
     Args:
         bound: A continuous function of float64 cosines [n]; -inf is always reached, inf never.
@@ -46,7 +46,7 @@ def log_plane_tail(bound: Callable[[Tensor], Tensor], c: float, kappa: float, p:
     s = math.sqrt((1 - c) * (1 + c))
 
     def above(theta: Tensor) -> Tensor:
-        """The distance of the other cosine from the bound at W = 0."""
+        """Compute the distance of the other cosine from the bound at W = 0."""
         return bound(theta.cos()) - c * theta.cos()
 
     def log_integrand(theta: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ def log_plane_tail(bound: Callable[[Tensor], Tensor], c: float, kappa: float, p:
 
 
 def _log_tail(above: Tensor, width: Tensor, p: int) -> Tensor:
-    """The logarithm of the probability that width * W >= above."""
+    """Compute the log probability that width * W >= above."""
     w = torch.where(width > 0, above / width, torch.where(above > 0, math.inf, -math.inf))
     # The angle of the smaller of the two tails; the density of an angle phi is sin(phi)^(p-3).
     psi = w.abs().clamp_max(1).acos().unsqueeze(-1)
@@ -92,8 +92,8 @@ def _log_tail(above: Tensor, width: Tensor, p: int) -> Tensor:
 
 
 def _breaks(above: Callable[[Tensor], Tensor], s: float, low: float, high: float) -> list[float]:
-    """The angles at which W = 1 or W = -1 just reaches the bound, where the tail of W begins or
-    ends."""
+    """Find the angles at which W = 1 or W = -1 just reaches the bound, where the tail of W begins
+    or ends."""
     breaks = []
     grid = torch.linspace(low, high, GRID, dtype=torch.float64)
     for sign in (1.0, -1.0):
