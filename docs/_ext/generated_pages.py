@@ -80,6 +80,8 @@ def _write(app: Sphinx) -> None:
         _replace(folder / f"{room}.rst", _room(ROOMS[room], paths))
     for room, (title, module, text) in MODULES.items():
         _replace(folder / f"{room}.rst", _module(title, importlib.import_module(module), text))
+    text = "The function of the command `resultant analyze`. It has no formula of its own."
+    _replace(folder / "analyze.rst", _room("Analyze from Python", ["resultant.analyze"], text))
     training = _room("Images and training", TRAINING, TRAINING_INTRODUCTION)
     _replace(folder / "training.rst", training)
     _replace(folder / "commands.md", _commands())

@@ -15,6 +15,7 @@ if _typing.TYPE_CHECKING:
     from resultant.classifiers import *
     from resultant.decisions import *
     from resultant.losses import *
+    from resultant.report.api import analyze as analyze
     from resultant.score import *
     from resultant.special import *
     from resultant.theory import *
@@ -23,13 +24,19 @@ if _typing.TYPE_CHECKING:
 # Folders with public names; a name is looked up in this order.
 _FOLDERS = ("special", "vmf", "score", "classes", "classifiers", "losses", "decisions", "theory")
 
+# Names of other folders, which load more.
+_OTHERS = {"analyze": "resultant.report.api"}
+
 
 def __getattr__(name: str) -> _typing.Any:
     if name in _FOLDERS:
         return _import_module(f"resultant.{name}")
     if name == "__all__":
         names = (_import_module(f"resultant.{folder}").__all__ for folder in _FOLDERS)
-        return sorted(["__version__", *(name for folder in names for name in folder)])
+        return sorted(["__version__", *_OTHERS, *(name for folder in names for name in folder)])
+    if name in _OTHERS:
+        globals()[name] = value = getattr(_import_module(_OTHERS[name]), name)
+        return value
     if not name.startswith("_"):
         for folder in _FOLDERS:
             module = _import_module(f"resultant.{folder}")

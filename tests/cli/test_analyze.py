@@ -163,7 +163,7 @@ def test_nothing_half_written_remains(
     error: Any, tmp_path: Path, monkeypatch: Any, capsys: Shown
 ) -> None:
     write_store(tmp_path / "z.safetensors", small_features())
-    monkeypatch.setattr("resultant.report.write_page", Mock(side_effect=error), raising=False)
+    monkeypatch.setattr("resultant.report.folder.write_page", Mock(side_effect=error))
     status = analyze(tmp_path / "z.safetensors", "--out", tmp_path / "out")
     if error is KeyboardInterrupt:
         assert status == 130

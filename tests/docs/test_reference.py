@@ -18,7 +18,7 @@ PRINTED = ROOT / "reproduction" / "resultant_reproduction" / "printed"
 PAPER = tomllib.loads((PRINTED / "paper.toml").read_text())
 EQUATIONS = tomllib.loads((ROOT / "docs" / "equations.toml").read_text())
 ANALYSIS = EQUATIONS.pop("analysis")
-NAMES = [name for name in resultant.__all__ if name != "__version__"]
+NAMES = [n for n in resultant.__all__ if n != "__version__" and n not in resultant._OTHERS]
 # Analysis names that compute nothing themselves, as their page says.
 PLAIN = {"analyze_space", "load_space"}
 ROOTS = {"FrozenSpace", "Policy"}

@@ -169,11 +169,17 @@ class _Fit:
         """Fit discriminant analysis, with the shares of the classes as prior or an equal one."""
         from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-        C = self.data.num_classes
-        prior = np.full(C, 1 / C) if equal else None
+        # Classes whose rows are all of one identity may lack in the fitted rows.
+        sizes = (
+            len(self.data.train.y[rows].unique()) for rows in (self.plan.fit, self.data.fitted)
+        )
         trial, model = (
-            _on_units(LinearDiscriminantAnalysis("lsqr", shrinkage="auto", priors=prior))
-            for _ in range(2)
+            _on_units(
+                LinearDiscriminantAnalysis(
+                    "lsqr", shrinkage="auto", priors=np.full(C, 1 / C) if equal else None
+                )
+            )
+            for C in sizes
         )
         validated = self._validated([self._fitted(trial, self.plan.fit, number)[0]])[0]
         key, name = "LinearDiscriminantAnalysis", "linear discriminant analysis"
@@ -223,6 +229,8 @@ class _Fit:
         model[-1].set_params(C=best)
         trial = self._fitted(model, self.plan.fit, number)[0]
         validated = self._validated([trial])[0]
+        if len(trial.classes_) < len(self.data.train.y[self.data.fitted].unique()):
+            model[-1].set_params(warm_start=False)
         key, name = "LogisticRegression", "logistic regression"
         shown: dict[str, Any] = {"C": best}
         if balanced:
@@ -304,7 +312,7 @@ def _code(model: Any) -> str:
 
     steps: list[Any] = [clone(step) for _, step in getattr(model, "model", model).steps]
     last, priors = steps[-1], ""
-    if getattr(last, "priors", None) is not None:
+    if isinstance(getattr(last, "priors", None), np.ndarray):
         priors = f", priors=[1 / {len(last.priors)}] * {len(last.priors)})"
         last.set_params(priors=None)
     if getattr(last, "warm_start", False):

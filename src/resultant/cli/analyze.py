@@ -107,8 +107,8 @@ def report_sets(options: Analyze, sets: list[FeatureSet], screen: Screen) -> Non
         summary_dict,
         summary_lines,
         write_json,
-        write_report,
     )
+    from resultant.report.folder import write_report
 
     def print_summary(evaluated: Evaluated) -> None:
         print_lines(screen.results, summary_lines(evaluated.result))

@@ -106,8 +106,8 @@ def report_sides(
         read_line,
         summary_dict,
         write_json,
-        write_report,
     )
+    from resultant.report.folder import write_report
 
     paths = options.a, options.b
     short = options.a.name != options.b.name

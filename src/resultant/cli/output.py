@@ -3,69 +3,21 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
 
-from resultant._core.files import replacing, require_writable_folder, write_text
+from resultant._core.files import write_text
 from resultant._core.text import counted, one_line, printable
 
 if TYPE_CHECKING:
-    from resultant.analysis.analyze import Evaluated
     from resultant.analysis.result import AnalysisResult, FeatureResult
 
-PAGE, RESULTS = "index.html", "results.json"
-FOLDERS = ("tables", "figures")
-# All files and folders of a report.
-PARTS = (
-    *(PAGE, RESULTS, "rows.csv", "predictions.parquet", "predictions.csv"),
-    *("classifier.safetensors", *FOLDERS),
-)
-
-
-def require_report_folder(out: Path) -> None:
-    """Raise a ValueError unless a report can be written into a folder: it may hold an earlier
-    report and other files, but no other file of the same name."""
-    require_writable_folder(out)
-    present = [name for name in PARTS if (out / name).exists()]
-    if present and not {PAGE, RESULTS} <= set(present):
-        rule = "expected --out without other files of the names of a report"
-        raise ValueError(f"{rule}, got {out / present[0]}; choose another folder")
-
-
-def write_report(
-    out: Path, result: AnalysisResult, evaluated: Sequence[Evaluated], *, figures: bool = False
-) -> AnalysisResult:
-    """Write the page and its files into a folder, each complete or absent, the page last.
-
-    Returns:
-        The result with the names of its files.
-    """
-    from resultant.analysis.export import write_files
-    from resultant.report import write_page
-
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        result = write_files(folder, result, evaluated, out)
-        write_page(result, folder, figures=figures)
-        files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-        for old in PARTS:
-            path = out / old
-            if path.is_dir():
-                shutil.rmtree(path)
-            elif Path(old) not in files:
-                path.unlink(missing_ok=True)
-        for file in sorted(files, key=lambda file: str(file) == PAGE):
-            (out / file).parent.mkdir(parents=True, exist_ok=True)
-            with replacing(out / file) as temporary:
-                shutil.copyfile(folder / file, temporary)
-    return result
+PAGE = "index.html"
 
 
 def read_line(feature: FeatureResult) -> str:

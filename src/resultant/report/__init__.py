@@ -8,6 +8,7 @@ sets of features, `words` names and numbers.
 `explorer_figures` return them, `plots` hands them to Bokeh on the page, and `chart_files` draws
 them with matplotlib in the `style` of every figure of the project. `explorer` is the numbers behind
 the sliders, `glossary` the terms, `paper` the numbers of the paper's tables and figures.
+`folder` writes a whole report, and `api` has `resultant.analyze`.
 """
 
 from typing import TYPE_CHECKING

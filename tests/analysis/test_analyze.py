@@ -1,0 +1,372 @@
+"""The analysis of feature sets: roles of rows, one search, choice, evaluation, rows to look at."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import resultant
+from resultant.analysis.analyze import Settings, analyze_sets, fit_rules, foremost
+from resultant.analysis.candidates import Candidate, Majority, Predictions, predict
+from resultant.analysis.comparison import compare_sets
+from resultant.analysis.data import (
+    ACCURACY,
+    BALANCED,
+    FeatureSet,
+    Split,
+    metric_of,
+    plan,
+    row_weights,
+)
+from resultant.analysis.evaluate import choose, confusion, share
+from resultant.analysis.metrics import paired_gain
+from resultant.analysis.plain import UnansweredError
+from resultant.analysis.reference_models import references
+from resultant.analysis.suspects import duplicates, suspicious_rows
+from small_features import COUNTS, small_features
+
+
+def silent(_: str) -> None:
+    """No progress."""
+
+
+def small_set(val: bool = False, noise: float = 0.6, **options: Any) -> FeatureSet:
+    """Six classes in a long tail."""
+    arrays = small_features(dim=16, noise=noise)
+    splits = {
+        name: Split(name, arrays[f"{name}/projection"], arrays[f"{name}/labels"])
+        for name in ("train", "test")
+    }
+    if val:
+        other = small_features(seed=1, dim=16, noise=0.6)
+        splits["val"] = Split("val", splits["test"].x + 0.01, other["test/labels"])
+    names = tuple(map(str, range(len(COUNTS))))
+    return FeatureSet("memory", "projection", names, **splits, **options)
+
+
+def noise_set() -> FeatureSet:
+    """Features that say nothing about three classes, one of which has most rows."""
+    generator = torch.Generator().manual_seed(0)
+    y = (torch.rand(900, generator=generator) * 5).long().clamp_max(2)
+    x = torch.randn(900, 8, generator=generator)
+    train, test = Split("train", x[:600], y[:600]), Split("test", x[600:], y[600:])
+    return FeatureSet("memory", "noise", ("a", "b", "c"), train, test)
+
+
+class TestRoles:
+    def test_metric(self) -> None:
+        data = small_set()
+        assert metric_of(data) == BALANCED
+        as_train = FeatureSet("m", "x", data.class_names, data.train, data.train)
+        assert metric_of(as_train) == ACCURACY
+
+    def test_weights_give_the_metric(self) -> None:
+        y = torch.tensor([0, 0, 0, 1, 2, 2])
+        hits = torch.tensor([1.0, 0, 1, 1, 0, 1]).double()
+        assert float(row_weights(y, ACCURACY) @ hits) == pytest.approx(4 / 6)
+        assert float(row_weights(y, BALANCED) @ hits) == pytest.approx((2 / 3 + 1 + 0.5) / 3)
+        drawn = row_weights(torch.tensor([0, 1]), ACCURACY, torch.tensor([9, 1]))
+        assert drawn.tolist() == pytest.approx([0.9, 0.1])
+
+    def test_folds_val_and_rows_kept_apart(self) -> None:
+        data = small_set()
+        folds = plan(data)
+        assert folds.folds is not None and not set(folds.fit.tolist()) & set(folds.rows.tolist())
+        assert len(folds.fit) + int((folds.folds == 0).sum()) == sum(COUNTS)
+        own = plan(small_set(val=True))
+        assert own.folds is None and own.validation.name == "val" and "split val" in own.words
+        apart = plan(small_set(kept_apart=torch.arange(0, 60, 2)))
+        assert apart.rows.tolist() == list(range(0, 60, 2)) and len(apart.fit) == sum(COUNTS) - 30
+
+    def test_identities_share_a_fold(self) -> None:
+        data = small_set()
+        ids = torch.arange(sum(COUNTS)) // 2
+        train = Split("train", data.train.x, data.train.y, ids)
+        made = plan(FeatureSet("m", "x", data.class_names, train, data.test))
+        assert made.folds is not None
+        for c in range(6):
+            for i in ids[data.train.y == c].unique():
+                own = made.folds[(ids == i) & (data.train.y == c)]
+                assert len(own.unique()) == 1
+
+    def test_too_few_test_rows(self) -> None:
+        data = small_set()
+        one = Split("test", data.test.x[:1], data.test.y[:1])
+        with pytest.raises(UnansweredError, match="two test rows"):
+            plan(FeatureSet("m", "x", data.class_names, data.train, one))
+
+
+def candidate(key: str, hits: Tensor, rank: float, family: str = "scikit-learn") -> Candidate:
+    """A method with the given correct predictions of the class 1."""
+    zero = torch.zeros(len(hits))
+    predicted = Predictions(hits.long(), zero, zero, 0.0)
+    return Candidate(key, key, family, rank, {}, "", predicted, None, 0.0, 1)
+
+
+class TestChoice:
+    def plan(self, rows: int) -> Any:
+        class Rows:
+            labels = torch.ones(rows).long()
+            weights = torch.full((rows,), 1 / rows, dtype=torch.float64)
+
+        return Rows()
+
+    def test_the_best_whichever_it_is_and_ties_to_the_simpler(self) -> None:
+        rows = torch.arange(1000)
+        majority = candidate("majority", rows < 100, -1, "baseline")
+        simple = candidate("simple", rows < 800, 1)
+        strong = candidate("strong", rows < 900, 9)
+        near = candidate("near", (rows < 899) | (rows == 999), 5)
+        able = [majority, simple, strong]
+        assert choose(able, self.plan(1000), None).key == "strong"
+        # As accurate but for one row each way.
+        chosen = choose([*able, near], self.plan(1000), None)
+        assert (chosen.best, chosen.key) == ("near", "near")
+        assert choose([*able, candidate("again", rows < 900, 0)], self.plan(1000), None).key == (
+            "again"
+        )
+
+    def test_one_vmf_method_stands_for_all(self) -> None:
+        rows = torch.arange(100)
+        both = [
+            candidate("majority", rows < 10, -1, "baseline"),
+            candidate("native", rows < 60, 1, "vmf"),
+            candidate("angular", rows < 50, 2, "vmf"),
+        ]
+        assert choose(both, self.plan(100), "angular").key == "angular"
+
+    def test_features_that_do_not_carry_labels(self) -> None:
+        evaluated, _ = analyze_sets([noise_set()], Settings(theory=False), silent)
+        result = evaluated[0].result
+        assert result.recommendation.key is None and result.recommended is None
+        assert result.recommendation.sentences[0] == "These features do not carry these labels."
+        assert result.recommendation.code == ""
+        assert all(method.difference is None for method in result.methods)
+
+
+@pytest.fixture(scope="module")
+def evaluated() -> Any:
+    return analyze_sets([small_set()], Settings(), silent)[0][0]
+
+
+class TestEvaluation:
+    def test_numbers_against_a_count(self, evaluated: Any) -> None:
+        data, result = evaluated.fitted.data, evaluated.result
+        y = data.test.y
+        for c in evaluated.fitted.candidates:
+            method = result.method(c.key)
+            x = data.test.x if c.family == "vmf" else data.test.x.numpy()
+            p = torch.as_tensor(c.model.predict_proba(x)).double()
+            right = (p.argmax(1) == y).double()
+            assert method.accuracy.value == pytest.approx(float(right.mean()))
+            own = [float(right[y == k].mean()) for k in range(6)]
+            assert method.balanced.value == pytest.approx(np.mean(own))
+            np.testing.assert_allclose(method.class_accuracy, own)
+            loss = -p.gather(1, y[:, None]).clamp_min(2.3e-16).log().mean()
+            assert method.log_loss.value == pytest.approx(float(loss), rel=1e-5)
+            assert method.accuracy.low < method.accuracy.value < method.accuracy.high or (
+                method.accuracy.value in (0, 1)
+            )
+        scores = [m.validation.value for m in result.methods]
+        assert scores == sorted(scores, reverse=True)
+
+    def test_differences_are_paired(self, evaluated: Any) -> None:
+        result, y = evaluated.result, evaluated.fitted.data.test.y
+        chosen = evaluated.tested[result.recommendation.key].predicted == y
+        weights = row_weights(y, result.data.metric)
+        for method in result.methods:
+            if method.key == result.recommendation.key:
+                assert method.difference is None
+                continue
+            own = evaluated.tested[method.key].predicted == y
+            d = (own.double() - chosen.double()) @ weights
+            assert method.difference.gain == pytest.approx(float(d))
+            tie = method.difference.low <= 0 <= method.difference.high
+            assert (method.difference.verdict == "tie") == tie
+
+    def test_methods_and_texts(self, evaluated: Any) -> None:
+        result = evaluated.result
+        families = {m.family for m in result.methods}
+        assert families == {"vmf", "scikit-learn", "baseline"}
+        for method in result.methods:
+            if method.family != "baseline":
+                compile(method.code, method.key, "exec")
+        text = " ".join(result.recommendation.sentences)
+        assert result.recommended.name in text and "%" in text
+        assert result.map is not None and result.explorer is not None
+        assert result.theory is not None and result.theory.gains is not None
+        native = result.method("native").settings
+        assert result.theory.space.tau == native["temperature"]
+
+    def test_sliders_are_those_of_the_scores(self, evaluated: Any) -> None:
+        """Cosines, concentrations and prior give the predictions of a classifier."""
+        e, data = evaluated.result.explorer, evaluated.fitted.data
+        assert math.isnan(e.shrinkage[0]) and e.weight.sum() == pytest.approx(1)
+        x = functional.normalize(data.test.x[e.row].double(), dim=1)
+        mu = functional.normalize(data.train.x.double(), dim=1)
+        mu = torch.stack([mu[data.train.y == c].mean(0) for c in range(6)])
+        rho = x @ functional.normalize(mu, dim=1).T
+        np.testing.assert_allclose(e.cosine[0], rho.gather(1, torch.tensor(e.candidates)), 1e-5)
+        assert (e.label == data.test.y[e.row].numpy()).all()
+
+
+def test_references_are_those_of_scikit_learn() -> None:
+    """The code of a method gives its predictions."""
+    data = small_set()
+    rows = plan(data)
+    keys = set()
+    for c in references(data, rows, "all"):
+        keys.add(c.key)
+        names: dict[str, Any] = {"X": data.train.x.numpy(), "y": data.train.y.numpy()}
+        exec(c.code, names)
+        own = names["model"].predict(data.test.x.numpy())
+        ours = predict([c.model], data.test, None, 6)[0].predicted.numpy()
+        assert (own == ours).mean() >= 0.97, c.key
+        assert c.rows == sum(COUNTS) and c.note == ""
+    assert {"NearestCentroid", "KNeighborsClassifier", "LogisticRegression(balanced)"} <= keys
+    assert not list(references(data, rows, "none"))
+    with pytest.raises(ValueError, match="references among"):
+        list(references(data, rows, "some"))
+
+
+def test_classes_without_rows_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of some classes gives the others probability zero."""
+    data = small_set()
+    fit = torch.arange(100)
+    rows = plan(data)
+    part = type(rows)(**{**vars(rows), "fit": fit})
+    (c, *_) = references(data, part, "fast")
+    assert c.validated.predicted.max() < 4
+
+
+def test_samples_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    from resultant.analysis import reference_models
+
+    small = reference_models.Budget(4000, 0.5, 100, 1e6, 1e8, 1600, 50)
+    monkeypatch.setitem(reference_models.BUDGETS, "fast", small)
+    data = small_set()
+    found = {c.key: c for c in references(data, plan(data), "fast")}
+    assert "stratified sample of" in found["NearestCentroid"].note
+    assert found["NearestCentroid"].rows < sum(COUNTS)
+
+
+class TestRows:
+    def test_a_wrong_label_and_an_outlier_are_found(self) -> None:
+        data = small_set(noise=0.3)
+        x, y = data.train.x.clone(), data.train.y.clone()
+        y[3], y[70] = 4, 0
+        x[10] = -x[10]
+        data = FeatureSet("m", "x", data.class_names, Split("train", x, y), data.test)
+        model = fit_rules(data, Settings(), silent).candidates[0].model
+        tables = suspicious_rows(data, model)
+        wrong = tables["label"]
+        found = {(s, int(r)) for s, r in zip(wrong.split, wrong.row, strict=True)}
+        assert {("train", 3), ("train", 70)} <= found and len(found) < 25
+        at = next(i for i, r in enumerate(wrong.row) if r == 3 and wrong.split[i] == "train")
+        assert (wrong.label[at], wrong.other[at]) == (4, 0)
+        assert 10 in tables["outlier"].row[tables["outlier"].split == "train"]
+        assert (np.diff(wrong.score) <= 0).all() and wrong.total == len(wrong.row)
+
+    def test_duplicates_across_splits(self) -> None:
+        data = small_set()
+        x = data.test.x.clone()
+        x[5], x[9] = data.train.x[40], data.train.x[2]
+        ids = torch.arange(len(x)) + 100
+        test = Split("test", x, data.test.y, ids)
+        table = duplicates(FeatureSet("m", "x", data.class_names, data.train, test))
+        assert table.row.tolist() == [5, 9] and table.score.tolist() == [40, 2]
+        assert table.identity.tolist() == ["105", "109"]
+        assert set(table.copy_split) == {"train"} and table.total == 2
+
+
+def test_confusion() -> None:
+    y = torch.tensor([0, 0, 0, 1, 1, 2])
+    predicted = torch.tensor([0, 1, 1, 1, 0, 0])
+    found = confusion(predicted, y, 3)
+    assert found.pairs[0].tolist() == [0, 1] and found.count.tolist() == [2, 1, 1]
+    assert found.share[0] == pytest.approx(2 / 3)
+    assert found.matrix is not None and found.matrix.tolist() == [[1, 2, 0], [1, 1, 0], [1, 0, 0]]
+    assert found.order is not None and sorted(found.order) == [0, 1, 2]
+    assert confusion(predicted, y, 201).matrix is None
+
+
+def test_estimates() -> None:
+    hits = torch.tensor([1.0, 0, 1, 1]).double()
+    equal = torch.full((4,), 0.25).double()
+    found = share(hits, equal)
+    assert found.value == 0.75 and found.error == pytest.approx(math.sqrt(0.75 * 0.25 / 4))
+    a, b = hits.bool(), torch.tensor([True, True, False, True])
+    weighted, plain = paired_gain(a, b, equal), paired_gain(a, b)
+    assert weighted == pytest.approx(plain)
+    assert paired_gain(a, b, equal, 10).high > plain.high
+
+
+def test_majority() -> None:
+    p = Majority(torch.tensor([1, 3])).predict_proba(np.zeros((2, 5)))
+    assert p.tolist() == [[0.25, 0.75]] * 2
+
+
+def test_two_sets_of_one_source() -> None:
+    """Training rows do not choose a projection; only one of the sets is used."""
+    data = small_set()
+    noisy = Split("train", data.train.x + torch.randn(data.train.x.shape), data.train.y)
+    sets = [
+        FeatureSet("m", "encoder", data.class_names, noisy, data.test),
+        data,
+    ]
+    fitted = [fit_rules(one, Settings(), silent) for one in sets]
+    assert fitted[1].score > fitted[0].score and foremost(fitted) == 0
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_comparison_of_sets(paired: bool) -> None:
+    """Rows are paired by their identities, in any order; equal labels are not enough."""
+    data = small_set()
+    ids = torch.arange(len(data.test)) if paired else None
+    order = torch.randperm(len(data.test))
+    noise = 2 * torch.randn(data.test.x.shape, generator=torch.Generator().manual_seed(0))
+    a = Split("test", data.test.x + noise, data.test.y, ids)
+    b = Split("test", data.test.x[order], data.test.y[order], None if ids is None else ids[order])
+    sets = [FeatureSet("m", "x", data.class_names, data.train, test) for test in (a, b)]
+    options = Settings(references="none", theory=False)
+    evaluated = [analyze_sets([one], options, silent)[0][0] for one in sets]
+    found = compare_sets(evaluated, 0, 1)
+    assert found.paired == paired and found.difference.verdict == "better"
+    assert "B is better than A" in found.sentence
+    assert math.isnan(found.difference.p_value) == (not paired)
+
+
+class TestFromPython:
+    def test_arrays(self, tmp_path: Any) -> None:
+        arrays = small_features(dim=16, noise=0.6)
+        x, y = arrays["train/projection"].numpy(), arrays["train/labels"].numpy()
+        words = np.array(list("abcdef"))[y]
+        test = arrays["test/projection"], np.array(list("abcdef"))[arrays["test/labels"]]
+        result = resultant.analyze(x, words, test=test, references="none")
+        assert result.first.data.class_names == tuple("abcdef")
+        assert "<table>" in result._repr_html_() and result.first.theory is None
+        out = tmp_path / "out"
+        written = resultant.analyze(x, words, test=test, references="none", out=out)
+        assert (out / "index.html").exists() and written.files["classifier"]
+        model = resultant.VMFClassifier.load(out / written.files["classifier"])
+        right = float((model.predict(test[0].numpy()) == test[1]).mean())
+        recommended = written.first.recommended
+        assert recommended is not None and right == pytest.approx(recommended.accuracy.value)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ((np.eye(3), None), "expected labels y"),
+            ((np.eye(3), [0, 1]), "features .N, p. and labels"),
+            (("a.npz", [0, 1]), "expected a path alone"),
+        ],
+    )
+    def test_refusals(self, arguments: Any, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            resultant.analyze(*arguments)
