@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from resultant._core import chunks
 from resultant.classes.rule import REALIZATIONS
+from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.vmf import VMFClassifier
 from resultant.score.exact import vmf_score
 from resultant.vmf.distribution import VonMisesFisher
 
 TAU = 0.2
-
-# The check truncates its rows to integers, which leaves a row of zeros.
-REFUSES_ZEROS = {"check_estimators_dtypes": "a row of zeros has no direction"}
 
 
 def opposite(n: int = 40, p: int = 6, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -35,8 +34,8 @@ def opposite(n: int = 40, p: int = 6, seed: int = 0) -> tuple[np.ndarray, np.nda
 @parametrize_with_checks(
     [VMFClassifier(components=2)],
     expected_failed_checks=lambda _: {
-        **REFUSES_ZEROS,
         "check_sample_weight_equivalence_on_dense_data": "the seeds are other rows",
+        "check_sample_weight_equivalence_on_sparse_data": "the seeds are other rows",
     },
 )
 def test_scikit_learn_estimator(estimator: Any, check: Any) -> None:
@@ -58,7 +57,7 @@ def test_components_separate_what_one_direction_cannot(components: Any, realizat
 @pytest.mark.slow
 def test_scores_are_sums_over_components() -> None:
     X, y = opposite()
-    fitted = VMFClassifier(TAU, "native", prior=0.5, components=3).fit(X, y)
+    fitted = VMFClassifier(TAU, "native", prior=0.5, components=3, scale=1.0).fit(X, y)
     many = fitted.components_
     assert many is not None and many.number.tolist() == [3, 3, 3]
     z = X[:7] / np.linalg.norm(X[:7], axis=1, keepdims=True)
@@ -93,7 +92,9 @@ def test_one_component_is_the_plain_classifier(realization: str) -> None:
     mu = torch.nn.functional.normalize(torch.randn(3, 8, dtype=torch.float64), dim=1)
     X = torch.cat([VonMisesFisher(m, 12.0).sample((30,)) for m in mu])
     y = np.repeat(np.arange(3), 30)
-    plain, auto = (VMFClassifier(TAU, realization, components=k).fit(X, y) for k in (1, "auto"))
+    plain, auto = (
+        VMFClassifier(TAU, realization, components=k, scale=1.0).fit(X, y) for k in (1, "auto")
+    )
     assert auto.components_ is not None and auto.components_.number.tolist() == [1, 1, 1]
     np.testing.assert_allclose(
         np.asarray(auto.predict_proba(X)), np.asarray(plain.predict_proba(X)), rtol=1e-8
@@ -133,9 +134,26 @@ def test_components_are_checked() -> None:
             VMFClassifier(components=bad).fit(X, y)  # type: ignore[arg-type]
     with pytest.raises(AttributeError, match="partial_fit") as error:
         VMFClassifier(components=2).partial_fit(X, y, classes=[0, 1, 2])
-    assert "expected components=1 in partial_fit, got components=2" in str(error.value.__cause__)
-    with pytest.raises(ValueError, match="a number for temperature with several components"):
-        VMFClassifier("auto", components=2).fit(X, y)
+    assert "components=2; use fit" in str(error.value.__cause__)
+    assert not hasattr(VMFClassifier(components=2), "partial_fit")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("components", [2, "auto"])
+def test_temperature_of_components_is_chosen(components: Any) -> None:
+    (X, y), (Q, t) = opposite(), opposite(seed=1)
+    fitted = VMFClassifier("auto", "native", components=components).fit(X, y)
+    assert fitted.temperature_ > 0 and fitted.score(Q, t) > 0.99
+    assert log_loss(t, fitted.predict_proba(Q)) < 0.1
+
+
+@pytest.mark.slow
+def test_search_finds_the_number_of_components() -> None:
+    (X, y), (Q, t) = opposite(), opposite(seed=1)
+    chosen = VMFClassifierCV().fit(X, y)
+    assert chosen.best_params_["components"] > 1 and chosen.score(Q, t) > 0.99
+    plain = VMFClassifierCV(components=1).fit(X, y)
+    assert plain.best_params_["components"] == 1 and plain.score(Q, t) < 0.8
 
 
 @pytest.mark.slow

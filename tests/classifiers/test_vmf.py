@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import brentq
+from scipy.sparse import csr_array
 from scipy.special import ive
 from scipy.stats import vonmises_fisher
 from sklearn.base import clone
@@ -19,8 +20,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import resultant
 from resultant._core import chunks
-from resultant.classes.rule import REALIZATIONS
+from resultant.classes.realization import realize
+from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import MAX_KAPPA
+from resultant.classifiers.rows import SparseRows
 from resultant.classifiers.vmf import CosinePrototypeClassifier, VMFClassifier
 from resultant.features.store import FeatureStore
 
@@ -28,9 +31,10 @@ P, TAU = 5, 0.2
 NU = P / 2 - 1
 CIFAR = Path(resultant.__file__).parent / "resources" / "cifar100-lt-if100.safetensors"
 BOTH = [VMFClassifier(), CosinePrototypeClassifier()]
-
-# The check truncates its rows to integers, which leaves a row of zeros.
-REFUSES_ZEROS = {"check_estimators_dtypes": "a row of zeros has no direction"}
+WHITENED = [
+    VMFClassifier(whiten="within", shrinkage=0.3),
+    CosinePrototypeClassifier(whiten="within", shrinkage=0.3),
+]
 
 
 def sample(n: int = 60, seed: int = 0, spread: float = 0.6) -> tuple[np.ndarray, np.ndarray]:
@@ -87,7 +91,7 @@ def naive_scores(
 
 
 @pytest.mark.slow
-@parametrize_with_checks(BOTH, expected_failed_checks=lambda _: REFUSES_ZEROS)
+@parametrize_with_checks([*BOTH, *WHITENED])
 def test_scikit_learn_estimator(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -97,7 +101,7 @@ def test_scikit_learn_estimator(estimator: Any, check: Any) -> None:
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_scores_against_loops(realization: str, prior: float) -> None:
     (X, y), (Q, _) = sample(), sample(20, seed=1)
-    fitted = VMFClassifier(TAU, realization, prior=prior).fit(X, y)
+    fitted = VMFClassifier(TAU, realization, prior=prior, scale=1.0).fit(X, y)
     expected = naive_scores(X, y, Q, realization, prior)
     np.testing.assert_allclose(fitted.decision_function(Q), expected, rtol=1e-9, atol=1e-9)
     assert (fitted.predict(Q) == expected.argmax(1)).all()
@@ -111,7 +115,7 @@ def test_prototypes_against_cosines() -> None:
     (X, y), (Q, _) = sample(), sample(20, seed=1)
     mu = unit(np.stack([unit(X[y == c]).mean(0) for c in range(4)]))
     pi = np.bincount(y) / len(y)
-    fitted = CosinePrototypeClassifier(0.3, prior=0.5).fit(X, y)
+    fitted = CosinePrototypeClassifier(0.3, prior=0.5, scale=1.0).fit(X, y)
     expected = unit(Q) @ mu.T / 0.3 + 0.5 * np.log(pi)
     np.testing.assert_allclose(fitted.decision_function(Q), expected, rtol=1e-12)
     np.testing.assert_allclose(fitted.class_prior_, pi, rtol=1e-14)
@@ -119,8 +123,9 @@ def test_prototypes_against_cosines() -> None:
 
 def test_parameters_of_the_score_may_be_set_after_the_fit() -> None:
     (X, y), (Q, _) = sample(), sample(20, seed=1)
-    late = VMFClassifier().fit(X, y).set_params(temperature=TAU, realization="preserve", prior=1.0)
-    early = VMFClassifier(TAU, "preserve", prior=1.0).fit(X, y)
+    settings = {"temperature": TAU, "realization": "preserve", "prior": 1.0}
+    late = VMFClassifier(scale=1.0).fit(X, y).set_params(**settings)
+    early = VMFClassifier(**settings, scale=1.0).fit(X, y)
     np.testing.assert_array_equal(late.predict_proba(Q), early.predict_proba(Q))
 
 
@@ -139,7 +144,8 @@ def test_weights_are_repetitions(estimator: Any) -> None:
 def test_partial_fit_is_fit(estimator: Any) -> None:
     (X, y), (Q, _) = sample(), sample(20, seed=1)
     w = np.random.default_rng(3).uniform(size=len(y))
-    whole, parts = fresh(estimator).fit(X, y, w), fresh(estimator)
+    bare = fresh(estimator).set_params(scale=1.0)
+    whole, parts = bare.fit(X, y, w), fresh(bare)
     for i, rows in enumerate(np.array_split(np.argsort(y), 3)):
         parts.partial_fit(X[rows], y[rows], range(4) if i == 0 else None, sample_weight=w[rows])
     np.testing.assert_allclose(
@@ -185,7 +191,9 @@ def test_tensors_are_arrays(estimator: Any, dtype: torch.dtype) -> None:
         assert isinstance(ours, torch.Tensor) and isinstance(theirs, np.ndarray)
         assert ours.dtype == dtype and theirs.dtype == Q.numpy().dtype
         np.testing.assert_array_equal(ours.numpy(), theirs)
-    assert isinstance(tensors.predict(Q), np.ndarray)
+    assert torch.equal(tensors.predict(Q), torch.from_numpy(arrays.predict(Q.numpy())))
+    names = fresh(estimator).fit(X, np.array(["a", "b", "c", "d"])[y.numpy()])
+    assert isinstance(names.predict(Q), np.ndarray)
     assert tensors.score(Q, t) == arrays.score(Q.numpy(), t.numpy())
     exact = fresh(estimator).fit(X.double(), y).predict_proba(Q.double())
     torch.testing.assert_close(tensors.predict_proba(Q).double(), exact, rtol=2e-4, atol=1e-6)
@@ -223,26 +231,69 @@ def test_classes_without_an_ordinary_fit() -> None:
     assert fitted.state_.kappa.tolist() == [MAX_KAPPA, MAX_KAPPA, 0.0]
     assert fitted.statistics_.count.tolist() == [1, 2, 2]
     assert np.isfinite(fitted.predict_proba(X)).all()
-    assert (fitted.predict(X[:3]) == y[:3]).all()
+    assert np.array_equal(fitted.predict(X[:3]), y[:3])
     with pytest.raises(ValueError, match=r"resultants A > 0 .* 1 of 3 not: class 2 \(0\)"):
         VMFClassifier(realization="temperature").fit(X, y)
 
 
-@pytest.mark.parametrize("estimator", BOTH, ids=str)
-@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor])
-def test_rows_of_zeros_and_empty_batches_are_refused(estimator: Any, kind: Any) -> None:
+@pytest.mark.parametrize("estimator", [*BOTH, *WHITENED], ids=str)
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor, csr_array])
+def test_rows_of_zeros_and_empty_batches(estimator: Any, kind: Any) -> None:
     X, y = sample()
-    fitted = fresh(estimator).fit(kind(X), y)
-    X[3] = 0
-    for method in (fitted.predict, fitted.predict_proba, fitted.decision_function):
-        with pytest.raises(ValueError, match="a row of zeros in row 3"):
-            method(kind(X))
-        with pytest.raises(ValueError, match=r"N >= 1|minimum of 1"):
-            method(kind(X[:0]))
-    with pytest.raises(ValueError, match="a row of zeros in row 3"):
-        fresh(estimator).fit(kind(X), y)
+    X[y == 2] = 0
+    fitted = fresh(estimator).set_params(scale=1.0).fit(kind(X), y)
+    # A class of rows of zeros has no direction, and a query of zeros has cosine 0 everywhere.
+    assert fitted.statistics_.mean_length[2] == 0
+    state, zero = fitted.state_, torch.zeros(1, P, dtype=torch.float64)
+    assert (np.asarray(fitted.directions(zero)) == 0).all()
+    if isinstance(estimator, VMFClassifier):
+        scores = torch.as_tensor(fitted.decision_function(zero))[0]
+        rule = Rule(0.1, "angular")
+        torch.testing.assert_close(scores, realize(state, rule).at(torch.zeros(4).double()))
+    else:
+        fitted.set_params(prior=1.0)
+        assert fitted.predict(kind(np.zeros((1, P)))).tolist() == [np.bincount(y).argmax()]
+    with pytest.raises(ValueError, match=r"N >= 1|minimum of 1"):
+        fitted.predict(kind(X[:0]))
     with pytest.raises(ValueError, match=r"N >= 1|minimum of 1"):
         fitted.partial_fit(kind(X[:0]), y[:0])
+
+
+@pytest.mark.parametrize("estimator", [*BOTH, *WHITENED], ids=str)
+def test_sparse_rows_are_dense_rows(estimator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (X, y), (Q, _) = sample(), sample(20, seed=1)
+    X, Q = (np.where(np.abs(a) > 0.5, a, 0.0) for a in (X, Q))
+    dense = fresh(estimator).fit(X, y)
+    monkeypatch.setattr(chunks, "MATRIX_BYTES", 3 * 8 * P)
+    seen: list[int] = []
+    rows_of = SparseRows.__getitem__
+
+    def counted(rows: SparseRows, at: Any) -> torch.Tensor:
+        chunk = rows_of(rows, at)
+        seen.append(len(chunk))
+        return chunk
+
+    monkeypatch.setattr(SparseRows, "__getitem__", counted)
+    thin = fresh(estimator).set_params(scale=dense.scale_).fit(csr_array(X), y)
+    np.testing.assert_allclose(thin.predict_proba(csr_array(Q)), dense.predict_proba(Q), rtol=1e-7)
+    # Chunk by chunk, never as a whole.
+    assert max(seen) == 3
+
+
+@pytest.mark.parametrize(
+    "bad", [{"scale": -1.0}, {"prior": "much"}, {"realization": "polar"}, {"temperature": 0.0}]
+)
+def test_a_refused_partial_fit_changes_nothing(bad: dict[str, Any]) -> None:
+    (X, y), (Q, _) = sample(), sample(20, seed=1)
+    fitted = VMFClassifier().fit(X, y)
+    before = np.asarray(fitted.predict_proba(Q)), fitted.statistics_.total.clone()
+    good = {name: getattr(fitted, name) for name in bad}
+    for call in (fitted.set_params(**bad).partial_fit, fitted.fit):
+        with pytest.raises(ValueError, match="expected"):
+            call(X, y)
+    fitted.set_params(**good)
+    assert torch.equal(fitted.statistics_.total, before[1])
+    np.testing.assert_array_equal(fitted.predict_proba(Q), before[0])
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.float32])
@@ -250,7 +301,7 @@ def test_rows_of_other_dtypes(dtype: Any) -> None:
     X, y = sample()
     X = (np.abs(X) * 20 + 1).astype(dtype)
     expected = VMFClassifier().fit(X.astype(np.float64), y).predict(X)
-    assert (VMFClassifier().fit(X, y.astype(np.int16)).predict(X) == expected).all()
+    assert np.array_equal(VMFClassifier().fit(X, y.astype(np.int16)).predict(X), expected)
 
 
 def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:

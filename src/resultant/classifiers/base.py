@@ -1,202 +1,84 @@
 r"""Shared base of the classifiers: rows to directions, sums to classes, scores to labels.
 
-A row x is reduced to its direction z = x/|x|. Classes are fitted from sums (`ClassStatistics`):
-fitting is one pass over the rows, `partial_fit` continues the pass, and sample weights are weights
-in the sums. A query is scored by its cosines with the class directions alone.
+A row x is reduced to its direction z = x/|x|, and on request moved to a `Metric`. Classes are
+fitted from sums (`ClassStatistics`): fitting is one pass over the rows, two with a metric;
+`partial_fit` continues the pass, and sample weights are weights in the sums. A query is scored by
+its cosines with the class directions alone.
 
-- A row of zeros has no direction, and no rows are no sample: both are refused.
+- A row of zeros has no direction: it has cosine 0 with every class, and in a fit it is a sample of
+  length zero.
 - One feature leaves two directions, which is no sphere here: p >= 2.
 - A class without weight (named in ``classes`` of `partial_fit`, or of weight zero) has score -inf
   and probability zero, and takes no part in the mean gain.
-- Rows are NumPy arrays, anything that scikit-learn takes for an array, or torch tensors. Scores,
-  probabilities and log marginals of a tensor are tensors on its device; labels are always NumPy.
+- Rows are NumPy arrays, SciPy's sparse matrices, anything that scikit-learn takes for an array, or
+  torch tensors. Results for a tensor are tensors on its device, except labels that are strings.
   float32 and float64 are kept; tensors of half precision are computed in float32.
 """
 
 from __future__ import annotations
 
+import copy
+import math
 import os
-import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import accuracy_score
-from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import (
-    assert_all_finite,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import unique_labels
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from torch import Tensor
 
-from resultant._core.arrays import directions
 from resultant._core.device import require_device
-from resultant._core.validation import finite_number
-from resultant.classes.realization import Realization
-from resultant.classes.statistics import ClassState, ClassStatistics
-from resultant.classifiers.left_out import add_rows
-from resultant.classifiers.rows import row_chunks
+from resultant.classes.metric import Metric, require_shrinkage
+from resultant.classes.statistics import ClassStatistics
+from resultant.classifiers.calibration import fit_scale
+from resultant.classifiers.inputs import (
+    as_numpy,
+    class_labels,
+    features,
+    is_auto,
+    require_temperatures,
+    sample_weights,
+    sortable,
+)
+from resultant.classifiers.leave_one_out import left_out_fold
+from resultant.classifiers.rows import Sample
 from resultant.classifiers.saving import load_classifier, save_classifier
-from resultant.score.limits import require_comparable
+from resultant.classifiers.scored import ScoredClassifier
+from resultant.classifiers.search import search_rules
+from resultant.classifiers.validation import (
+    SHRINKAGES,
+    Validation,
+    ValidationFold,
+    draw_rows,
+    stratified_splits,
+)
 
-Array = np.ndarray | Tensor
+# Rows times classes that fit the scale, and rows after which `partial_fit` forgets a scale.
+SCALE_CELLS = 1 << 16
+SCALE_ROWS = 1024
 
-# The temperature that is chosen by cross-validation.
-AUTO = "auto"
+WITHIN = "within"
 
 
-class DirectionClassifier(ClassifierMixin, BaseEstimator):
-    """Classifier of directions by class scores.
+def _can_continue(classifier: Any) -> bool:
+    return classifier._require_one_pass()
 
-    Attributes:
-        classes_: Labels of the classes [C].
-        statistics_: Sums of the classes.
-        state_: Fitted classes, all C of them.
-        class_prior_: Share of each class in the weight [C].
-        n_features_in_: Number of features p.
-    """
+
+class DirectionClassifier(ScoredClassifier):
+    """Classifier that is fitted in one pass over the rows, or in several."""
 
     temperature: Any
-    scale: float = 1.0
-    estimator: str = "mle"
+    prior: Any
+    whiten: Any
+    shrinkage: Any
+    center: Any
     device: torch.device | str | None
-    classes_: np.ndarray
-    class_prior_: np.ndarray
-    statistics_: ClassStatistics
-    state_: ClassState
-    n_features_in_: int
-
-    def _realization(self, dtype: torch.dtype) -> Realization:
-        """Return the scores of the classes that have weight, as functions of their cosines."""
-        raise NotImplementedError
-
-    def _scale(self) -> float:
-        """Return the factor of the scores."""
-        scale = finite_number("scale", self.scale)
-        if scale <= 0:
-            raise ValueError(f"expected scale > 0, got {scale:g}")
-        return scale
-
-    def _sample(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        *,
-        classes: np.ndarray | None = None,
-        reset: bool = True,
-        least: int = 1,
-    ) -> tuple[Tensor, Tensor, Tensor, np.ndarray]:
-        """Check a labelled sample and move it to the device of the sums.
-
-        Args:
-            X: Rows [N, p], at least ``least`` of them.
-            y: Labels [N].
-            sample_weight: Weights [N], a number, or None.
-            classes: Labels of the classes, by default those in y.
-            reset: True for a first sample, which fixes the number of features and the device.
-
-        Returns:
-            Rows [N, p], class indices [N], weights [N] in float64, and labels of the classes.
-        """
-        rows = features(self, X, reset=reset, least=least)
-        require_temperatures(self.temperature, rows.dtype)
-        labels = _sortable("y", column_or_1d(as_numpy(y), warn=True))
-        check_consistent_length(rows, labels)
-        assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
-        weights = sample_weights(sample_weight, len(rows))
-        if classes is None:
-            classes = np.asarray(unique_labels(labels))
-        unknown = ~np.isin(labels, classes)
-        if unknown.any():
-            i = int(unknown.argmax())
-            rule = f"expected labels among the classes {classes.tolist()}"
-            raise ValueError(f"{rule}, got {labels[i : i + 1].tolist()[0]!r} at index {i}")
-        device = self.device if reset else self.statistics_.device
-        device = rows.device if device is None else require_device(device)
-        index = torch.as_tensor(np.searchsorted(classes, labels), dtype=torch.int64, device=device)
-        return rows.to(device), index, torch.as_tensor(weights, device=device), classes
-
-    def _finish(
-        self, statistics: ClassStatistics, classes: np.ndarray, dtype: torch.dtype = torch.float64
-    ) -> Self:
-        """Set the fitted attributes; raise if the parameters cannot be realized."""
-        self.classes_, self.statistics_ = classes, statistics
-        self.state_ = statistics.state(self.estimator)
-        self.class_prior_ = (statistics.weight / statistics.weight.sum()).cpu().numpy()
-        self._realization(dtype)
-        self._scale()
-        return self
-
-    @property
-    def _present(self) -> Tensor:
-        return self.statistics_.weight > 0
-
-    def _log_prior(self) -> Tensor:
-        """Return log pi of the classes that have weight."""
-        weight = self.statistics_.weight[self._present]
-        return (weight / weight.sum()).log()
-
-    def _present_state(self) -> ClassState:
-        s, at = self.state_, self._present
-        return ClassState(s.mu[at], s.kappa[at], s.count[at], validate_args=False)
-
-    def _query(self, X: Any) -> tuple[Tensor, Tensor]:
-        """Return the rows on their own device, and on the device of the classes."""
-        check_is_fitted(self, "statistics_")
-        rows = features(self, X, reset=False)
-        return rows, rows.to(self.statistics_.device)
-
-    @torch.no_grad()
-    def _scores(self, X: Any) -> Tensor:
-        """Return the scores [N, C] on the device of the rows."""
-        queries, rows = self._query(X)
-        realization, present = self._realization(rows.dtype), self._present
-        scores = rows.new_full((len(rows), len(present)), -torch.inf)
-        columns = present.nonzero().squeeze(-1)
-        for part in row_chunks(rows, len(realization.mu)):
-            of_rows = realization(directions(rows[part])[0].to(rows.dtype))
-            scores[part, columns] = self._of_classes(of_rows)
-        if (scale := self._scale()) != 1:
-            scores *= scale
-        return scores.to(queries.device)
-
-    def _of_classes(self, scores: Tensor) -> Tensor:
-        """Return the scores of the classes that have weight from those of `_realization`."""
-        return scores
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores with prior and scale [N, C]; for two classes their difference [N]."""
-        scores = self._scores(X)
-        return returned(scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores, X)
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithms of `predict_proba` [N, C]."""
-        return returned(self._scores(X).log_softmax(-1), X)
-
-    def predict_proba(self, X: Any) -> Array:
-        """Return the softmax of the scores with prior and scale [N, C]."""
-        return returned(self._scores(X).softmax(-1), X)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the labels of the largest scores [N]; among equal scores the first class."""
-        best = self._scores(X).argmax(-1).cpu().numpy()
-        return self.classes_[best]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy of `predict`, weighted by ``sample_weight`` [N]."""
-        weights = None if sample_weight is None else as_numpy(sample_weight)
-        return float(accuracy_score(as_numpy(y), self.predict(X), sample_weight=weights))
-
-
-class IncrementalClassifier(DirectionClassifier):
-    """Classifier fitted in one pass over the rows, or in several."""
+    estimator: str = "mle"
+    components: Any = 1
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classes.
@@ -209,35 +91,219 @@ class IncrementalClassifier(DirectionClassifier):
         Returns:
             This classifier.
         """
-        rows, index, weights, classes = self._sample(X, y, sample_weight)
-        statistics = ClassStatistics(len(classes), rows.shape[1], device=rows.device)
-        add_rows(statistics, rows, index, weights)
-        self._choose(rows, index, weights, statistics)
-        return self._finish(statistics, classes, rows.dtype)
+        fitted = copy.copy(self)
+        sample, fitted.classes_ = fitted._sample(X, y, sample_weight)
+        fitted._fit(sample)
+        return self._adopt(fitted)
 
-    def _choose(self, X: Tensor, y: Tensor, w: Tensor, statistics: ClassStatistics) -> None:
-        """Choose parameters that are left to the data, and fit what sums do not hold."""
-
+    @available_if(_can_continue)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows to the rows of earlier calls; the first call names all ``classes``."""
-        if self.temperature == AUTO:
-            raise ValueError('expected a number as temperature in partial_fit, got "auto"')
-        first = not hasattr(self, "statistics_")
+        """Add rows to the rows of earlier calls, or of `fit`.
+
+        The metric is that of the first call: give enough rows, or a `Metric` as ``whiten``. The
+        scale is fitted to the rows of the last calls, each without its own row.
+
+        Args:
+            X: Rows [N, p].
+            y: Labels [N] among the classes.
+            classes: All labels, in the first call.
+            sample_weight: Weights [N] >= 0, one per row by default.
+
+        Returns:
+            This classifier, unchanged if the call raises.
+        """
+        fitted, first = copy.copy(self), not hasattr(self, "statistics_")
         named = None
         if classes is not None:
-            named = np.asarray(unique_labels(_sortable("classes", np.asarray(as_numpy(classes)))))
+            named = np.asarray(unique_labels(sortable("classes", np.asarray(as_numpy(classes)))))
         expected = named if first else self.classes_
         if expected is None:
             raise ValueError("expected classes at the first call of partial_fit, got None")
         if named is not None and not np.array_equal(named, expected):
             rule = f"expected the classes of the first call, {expected.tolist()}"
             raise ValueError(f"{rule}, got {named.tolist()}")
-        rows, index, weights, _ = self._sample(X, y, sample_weight, classes=expected, reset=first)
+        sample, fitted.classes_ = fitted._sample(X, y, sample_weight, classes=expected, reset=first)
         if first:
-            before = ClassStatistics(len(expected), rows.shape[1], device=rows.device)
+            fitted._fit(sample)
         else:
-            before = self.statistics_.to(rows.device)
-        return self._finish(add_rows(before, rows, index, weights), expected, rows.dtype)
+            fitted._scale()
+            sums = sample.add_to(self.statistics_.to(sample.rows.device), metric=self.metric_)
+            fitted._finish(sums, sample.rows.dtype)
+            if is_auto(self.scale):
+                new, share = fitted._left_out_scale(sample), len(sample.y) / SCALE_ROWS
+                old = new if self.scale_ is None else self.scale_
+                fitted.scale_ = math.exp(math.log(old) + min(1.0, share) * math.log(new / old))
+            else:
+                fitted.scale_ = None
+        return self._adopt(fitted)
+
+    def _require_one_pass(self) -> bool:
+        """Raise an AttributeError that explains why there is no `partial_fit`."""
+        for name, wanted in (("temperature", True), ("shrinkage", self._whitens)):
+            if wanted and is_auto(getattr(self, name)):
+                raise AttributeError(f'partial_fit expects a number as {name}, got "auto"')
+        return True
+
+    def _adopt(self, fitted: Self) -> Self:
+        """Take over what a copy has fitted: a refused fit changes nothing."""
+        self.__dict__.update(fitted.__dict__)
+        return self
+
+    def _sample(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        classes: np.ndarray | None = None,
+        reset: bool = True,
+        least: int = 1,
+    ) -> tuple[Sample, np.ndarray]:
+        """Check a labelled sample and move it to the device of the sums.
+
+        Args:
+            X: Rows [N, p], at least ``least`` of them.
+            y: Labels [N].
+            sample_weight: Weights [N], a number, or None.
+            classes: Labels of the classes, by default those in y.
+            reset: True for a first sample, which fixes the number of features and the device.
+
+        Returns:
+            The sample, and the labels of the classes.
+        """
+        rows = features(self, X, reset=reset, least=least)
+        require_temperatures(self.temperature, rows.dtype)
+        labels = class_labels(y)
+        check_consistent_length(rows, labels)
+        weights = sample_weights(sample_weight, len(rows))
+        if classes is None:
+            classes = np.asarray(unique_labels(labels))
+        unknown = ~np.isin(labels, classes)
+        if unknown.any():
+            i = int(unknown.argmax())
+            rule = f"expected labels among the classes {classes.tolist()}"
+            raise ValueError(f"{rule}, got {labels[i : i + 1].tolist()[0]!r} at index {i}")
+        device = self.device if reset else self.statistics_.device
+        device = rows.device if device is None else require_device(device)
+        index = torch.as_tensor(np.searchsorted(classes, labels), dtype=torch.int64, device=device)
+        w = torch.as_tensor(weights, device=device)
+        return Sample(rows.to(device), index, w, len(classes)), classes
+
+    # The metric
+
+    @property
+    def _whitens(self) -> bool:
+        if self.whiten is None or isinstance(self.whiten, Metric):
+            return False
+        if not (isinstance(self.whiten, str) and self.whiten == WITHIN):
+            rule = f"expected whiten to be None, {WITHIN!r} or a Metric"
+            raise ValueError(f"{rule}, got {self.whiten!r}")
+        return True
+
+    @property
+    def _centers(self) -> bool:
+        return self._whitens if self.center is None else bool(self.center)
+
+    def _fit_metric(self, sample: Sample) -> Tensor | None:
+        """Fit the metric; return the class means outside a metric that is fitted to the rows."""
+        self.metric_ = None
+        if isinstance(self.whiten, Metric):
+            metric = self.whiten.to(sample.rows.device, torch.float64)
+            if metric.dim != sample.dim:
+                raise ValueError(f"expected a Metric of dim {sample.dim}, got dim {metric.dim}")
+            if not is_auto(self.shrinkage):
+                metric = metric.with_shrinkage(self.shrinkage)
+            self.metric_ = metric
+        elif self._whitens or self._centers:
+            sums = sample.sums(scatter=self._whitens)
+            shrinkage = getattr(self, "shrinkage_", 1.0) if self._whitens else 1.0
+            settings: dict[str, bool] = {"center": self._centers, "whiten": self._whitens}
+            self.metric_ = Metric.fit(sums, shrinkage, **settings)
+            return sums.total / torch.where(sums.weight > 0, sums.weight, 1.0)[:, None]
+        return None
+
+    # The fit
+
+    def _fit(self, sample: Sample) -> None:
+        """Choose what is left to the data, and fit metric, classes and scale."""
+        self._scale()
+        searched = self._search(sample)
+        means = self._fit_metric(sample)
+        self._finish(sample.sums(metric=self.metric_), sample.rows.dtype, sample)
+        self.scale_ = None
+        if is_auto(self.scale):
+            self.scale_ = searched or self._left_out_scale(sample, means)
+
+    def _search(self, sample: Sample) -> float | None:
+        """Choose temperature and shrinkage, if they are left to the data; return the scale."""
+        if self._whitens and not is_auto(self.shrinkage):
+            self.shrinkage_ = require_shrinkage(self.shrinkage)
+        if not (is_auto(self.temperature) or (self._whitens and is_auto(self.shrinkage))):
+            return None
+        axes: dict[str, tuple[Any, ...]] = self._axes()
+        if not is_auto(self.temperature):
+            axes["temperature"] = (float(self.temperature),)
+        metric = (None,)
+        if self._whitens:
+            metric = SHRINKAGES if is_auto(self.shrinkage) else (self.shrinkage_,)
+        elif self._centers:
+            metric = (1.0,)
+        splits = stratified_splits(sample.y)
+        validation = Validation(
+            sample,
+            [(train, rows) for train, rows in splits if len(rows)],
+            estimator=self.estimator,
+            center=self._centers,
+            whiten=self._whitens,
+        )
+        chosen = search_rules(validation, {**axes, "shrinkage": metric}).chosen
+        self.temperature_ = chosen.point.temperature
+        if self._whitens:
+            self.shrinkage_ = float(chosen.point.shrinkage or 0.0)
+        return chosen.scale
+
+    def _axes(self) -> dict[str, tuple[Any, ...]]:
+        """Return the axes of a search of this rule, with a free temperature."""
+        raise NotImplementedError
+
+    def _finish(
+        self, statistics: ClassStatistics, dtype: torch.dtype, sample: Sample | None = None
+    ) -> None:
+        """Set the fitted attributes; raise if the parameters cannot be realized."""
+        self.statistics_ = statistics
+        self.state_ = statistics.state(self.estimator)
+        self.class_prior_ = (statistics.weight / statistics.weight.sum()).cpu().numpy()
+        if sample is not None:
+            self._fit_components(sample)
+        self._realization(dtype)
+
+    def _fit_components(self, sample: Sample) -> None:
+        """Fit what sums do not hold."""
+
+    def _left_out_scale(self, sample: Sample, means: Tensor | None = None) -> float:
+        """Fit the scale to a sample of the fitted rows, each against classes without it."""
+        index, kept = draw_rows(sample.y, sample.num_classes, SCALE_CELLS)
+        some = sample.at(index)
+        # A row of weight two counts as two rows, one of which is left out.
+        one = replace(some, w=some.w.clamp_max(1.0))
+        fold = left_out_fold(one, self.statistics_, self.estimator, self.metric_, means)
+        number = torch.bincount(sample.y, minlength=sample.num_classes)
+        return self._fold_scale([fold], some.w * (number / kept)[some.y])
+
+    def _fold_scale(self, folds: list[ValidationFold], w: Tensor) -> float:
+        """Fit the scale to rows [M] of weights w that were left out; 1 without such rows."""
+        scores = torch.cat([self._fold_scores(fold) for fold in folds])
+        known = ~torch.cat([fold.absent for fold in folds]) & (w > 0)
+        labels = torch.cat([fold.y for fold in folds])
+        if not known.any():
+            return 1.0
+        return fit_scale(scores[known], labels[known], w[known], number=float(w[known].sum()))
+
+    def _fold_scores(self, fold: ValidationFold) -> Tensor:
+        """Return the scores [n, C] of rows that were left out."""
+        raise NotImplementedError
+
+    # Files
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted classifier as a safetensors file, atomically.
@@ -268,97 +334,3 @@ class IncrementalClassifier(DirectionClassifier):
             ValueError: If the file is not that of such a classifier.
         """
         return load_classifier(cls, Path(path), device)
-
-
-def features(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1) -> Tensor:
-    """Return X [N, p] as a finite tensor of float32 or float64 with ``least`` rows or more.
-
-    With ``reset``, in a fit, p >= 2; otherwise p is that of the fit.
-    """
-    narrowest = 2 if reset else 1
-    if not isinstance(X, Tensor):
-        X = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            dtype=[np.float64, np.float32],
-            order="C",
-            ensure_min_samples=least,
-            ensure_min_features=narrowest,
-        )
-        with warnings.catch_warnings():
-            # Rows are never written to. A copy of a mapped file would fill the memory.
-            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-            rows = torch.from_numpy(X)
-        _require_directions(rows)
-        return rows
-    if X.dim() != 2 or len(X) < least or X.shape[1] < narrowest:
-        rule = f"expected X [N, p] with N >= {least} and p >= {narrowest}"
-        raise ValueError(f"{rule}, got shape {tuple(X.shape)}")
-    if X.dtype == torch.bool or X.is_complex():
-        raise ValueError(f"expected X of real numbers, got {X.dtype}")
-    # Checks the number of features alone.
-    validate_data(estimator, X, reset=reset, skip_check_array=True)  # type: ignore[arg-type]
-    if X.dtype not in (torch.float32, torch.float64):
-        X = X.to(torch.float32 if X.is_floating_point() else torch.float64)
-    _require_directions(X)
-    return X.detach()
-
-
-def _require_directions(X: Tensor) -> None:
-    """Raise unless all rows are finite and not zero."""
-    for part in row_chunks(X, 1):
-        least, most = X[part].aminmax(dim=1)
-        largest = torch.maximum(-least, most)
-        bad = ~((largest > 0) & largest.isfinite())
-        if bad.any():
-            i = int(bad.int().argmax())
-            got = "a row of zeros" if float(largest[i]) == 0 else "NaN or infinity"
-            rule = "expected X finite, without rows of zeros, which have no direction"
-            raise ValueError(f"{rule}, got {got} in row {part.start + i}")
-
-
-def as_numpy(a: Any) -> Any:
-    """Return a tensor as an array, and anything else unchanged."""
-    return a.detach().cpu().numpy() if isinstance(a, Tensor) else a
-
-
-def returned(a: Tensor, X: Any) -> Array:
-    """Return a tensor for a tensor X, an array otherwise."""
-    return a if isinstance(X, Tensor) else a.cpu().numpy()
-
-
-def require_temperatures(temperature: Any, dtype: torch.dtype) -> None:
-    """Raise unless scores in ``dtype`` can be compared at one temperature, or at several."""
-    if isinstance(temperature, str) and temperature == AUTO:
-        return
-    several = isinstance(temperature, list | tuple) or getattr(temperature, "ndim", 0) > 0
-    for tau in temperature if several else (temperature,):
-        number = tau if isinstance(tau, Tensor) else finite_number("temperature", tau)
-        require_comparable("temperature", number, dtype)
-
-
-def sample_weights(sample_weight: Any, length: int) -> np.ndarray:
-    """Return weights [N] >= 0 in float64 from weights, one number, or None."""
-    weights = np.asarray(1.0 if sample_weight is None else as_numpy(sample_weight), np.float64)
-    if weights.ndim == 0:
-        weights = np.full(length, weights)
-    if weights.shape != (length,):
-        raise ValueError(f"expected sample_weight [{length}], got shape {weights.shape}")
-    bad = ~((weights >= 0) & np.isfinite(weights))
-    if bad.any():
-        i = int(bad.argmax())
-        raise ValueError(f"expected sample_weight >= 0 and finite, got {weights[i]:g} at index {i}")
-    if not weights.any():
-        raise ValueError("expected a sample_weight above zero, got all of them zero")
-    return weights
-
-
-def _sortable(name: str, labels: np.ndarray) -> np.ndarray:
-    """Return the labels; raise if strings and other objects are mixed."""
-    strings = [isinstance(a, str) for a in labels] if labels.dtype.kind == "O" else []
-    if any(strings) and not all(strings):
-        i = strings.index(False)
-        rule = f"expected {name} to be all strings, or all integers"
-        raise ValueError(f"{rule}, got {labels[i]!r} at index {i}")
-    return labels

@@ -22,6 +22,7 @@ from resultant._core import chunks
 from resultant._core.arrays import directions
 from resultant.classes.cosines import cosines
 from resultant.classes.statistics import MAX_KAPPA, fit_direction
+from resultant.classifiers.rows import Rows
 from resultant.vmf.estimators import (
     OF_SAMPLE,
     concentration_at,
@@ -45,7 +46,7 @@ class GroupedRows:
         device: Device of the chunks.
     """
 
-    X: Tensor
+    X: Rows
     weight: Tensor
     groups: Sequence[Tensor] | None
     device: torch.device
@@ -115,18 +116,13 @@ class Sums(NamedTuple):
     value: Tensor
     number: Tensor
 
-    def mixed(self, other: Sums, step: float) -> Sums:
-        """Return (1 - step) of these sums and ``step`` of the other, per row.
+    def to(self, device: torch.device) -> Sums:
+        """Copy the sums to a device."""
+        return Sums(*(a.to(device) for a in self))
 
-        ``number`` is the number of independent rows that would have the same variance.
-        """
-        ours, theirs = (1 - step) / self.number, step / other.number
-        number = 1 / ((1 - step) * ours + step * theirs)
-        ours, theirs = ours * number, theirs * number
-        weight, total, value = (
-            _times(a, ours) + _times(b, theirs) for a, b in zip(self[:3], other[:3], strict=True)
-        )
-        return Sums(weight, total, value, number)
+    def plus(self, other: Sums) -> Sums:
+        """Return the sums of these rows and of others."""
+        return Sums(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -151,7 +147,8 @@ class EM:
 
     def expect(self, rows: GroupedRows, mixtures: Mixtures, active: Sequence[int]) -> Sums:
         """Sum the rows of the ``active`` groups over their components."""
-        sums = empty_sums(mixtures)
+        zeros = torch.zeros_like(mixtures.kappa)
+        sums = Sums(zeros, torch.zeros_like(mixtures.mu), zeros[:, 0].clone(), zeros[:, 0].clone())
         for g in active:
             for x, w in rows.chunks(g, mixtures.mu.shape[1]):
                 self.add(sums, mixtures, g, x, w)
@@ -196,18 +193,14 @@ class EM:
 
 
 class Fit(NamedTuple):
-    """Fitted mixtures, with objective per row [G], convergence [G] and number of passes [G]."""
+    """Fitted mixtures, with objective per row [G], convergence [G], number of passes [G], and the
+    sums of the groups that were in the last pass."""
 
     mixtures: Mixtures
     value: Tensor
     converged: Tensor
     passes: Tensor
-
-
-def empty_sums(mixtures: Mixtures) -> Sums:
-    """Sums of no rows."""
-    zeros = torch.zeros_like(mixtures.kappa)
-    return Sums(zeros, torch.zeros_like(mixtures.mu), zeros[:, 0].clone(), zeros[:, 0].clone())
+    sums: Sums
 
 
 @torch.no_grad()
@@ -220,8 +213,10 @@ def fit_mixtures(rows: GroupedRows, mixtures: Mixtures, em: EM) -> Fit:
     value = mixtures.kappa.new_full((groups,), -torch.inf)
     passes = torch.zeros(groups, dtype=torch.int64)
     active = list(range(groups))
+    sums = em.expect(rows, mixtures, active)
     for step in count():
-        sums = em.expect(rows, mixtures, active)
+        if step:
+            sums = em.expect(rows, mixtures, active)
         now = sums.value / sums.number
         still = ((now - value).abs() >= em.tol).tolist() if step else [True] * groups
         value[active] = now[active]
@@ -232,7 +227,7 @@ def fit_mixtures(rows: GroupedRows, mixtures: Mixtures, em: EM) -> Fit:
         mixtures = mixtures.replaced(active, em.maximize(sums))
     converged = torch.ones(groups, dtype=torch.bool)
     converged[active] = False
-    return Fit(mixtures, value, converged, passes)
+    return Fit(mixtures, value, converged, passes, sums)
 
 
 def seed_directions(rows: GroupedRows, num: int, generator: np.random.RandomState) -> Tensor:
@@ -257,8 +252,3 @@ def seed_directions(rows: GroupedRows, num: int, generator: np.random.RandomStat
         )[1]
         seeds.append(x[torch.from_numpy(chosen).to(x.device)])
     return torch.stack(seeds)
-
-
-def _times(a: Tensor, factor: Tensor) -> Tensor:
-    """Multiply a [G, ...] by a factor [G]."""
-    return a * factor.view(-1, *[1] * (a.dim() - 1))

@@ -18,27 +18,23 @@ from resultant._core.arrays import directions
 from resultant._core.device import require_device
 from resultant._core.validation import finite_number, integer
 from resultant.classes.statistics import MAX_KAPPA
-from resultant.classifiers.base import Array, features, returned, sample_weights
 from resultant.classifiers.em import (
     EM,
     Fit,
     GroupedRows,
     Mixtures,
     Sums,
-    empty_sums,
     fit_mixtures,
     seed_directions,
 )
-from resultant.classifiers.rows import row_chunks
+from resultant.classifiers.inputs import Array, as_numpy, features, returned, sample_weights
+from resultant.classifiers.rows import Rows, row_chunks
 from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.estimators import ESTIMATORS
 
 ASSIGNMENTS = ("soft", "hard")
 CONCENTRATIONS = ("free", "tied")
 INITS = ("k-means++", "random")
-
-# Steps of online expectation-maximization decrease as (t + 1)^-DECAY (Cappe and Moulines 2009).
-DECAY = 0.7
 
 
 class VMFMixture(DensityMixin, BaseEstimator):
@@ -49,9 +45,8 @@ class VMFMixture(DensityMixin, BaseEstimator):
     memory does not grow with their number beyond a few numbers per row, also for rows on a disk
     (``numpy.memmap``), and a GPU holds one chunk at a time.
 
-    With ``batch_size``, each step reads that many random rows and moves the running sums towards
-    theirs (online EM, Cappe and Moulines 2009): a few passes suffice for 10^7 rows. `partial_fit`
-    takes one such step with the rows of the call.
+    `partial_fit` adds rows: each call shares its rows among the components as they are and fits the
+    components to the sums of all rows so far (incremental EM).
 
     A component that loses all rows keeps the weight 0. Equal rows would have an infinite
     concentration; ``max_kappa`` bounds it.
@@ -69,7 +64,6 @@ class VMFMixture(DensityMixin, BaseEstimator):
         n_init: Number of starts; the best likelihood is kept.
         max_iter: The most passes over the rows.
         tol: Change of the mean log-likelihood at which a fit has converged.
-        batch_size: Rows per step of online EM; by default all rows at once.
         max_kappa: Largest concentration, by default the larger of 1e5 and 100 p.
         random_state: Seed, or random state of NumPy.
         device: Device of the computation, by default that of X (the CPU for NumPy).
@@ -107,7 +101,6 @@ class VMFMixture(DensityMixin, BaseEstimator):
         n_init: int = 1,
         max_iter: int = 200,
         tol: float = 1e-4,
-        batch_size: int | None = None,
         max_kappa: float | None = None,
         random_state: Any = None,
         device: torch.device | str | None = None,
@@ -120,7 +113,6 @@ class VMFMixture(DensityMixin, BaseEstimator):
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
-        self.batch_size = batch_size
         self.max_kappa = max_kappa
         self.random_state = random_state
         self.device = device
@@ -129,7 +121,7 @@ class VMFMixture(DensityMixin, BaseEstimator):
         """Fit the mixture.
 
         Args:
-            X: Rows [N, p] of any length but zero, N >= n_components.
+            X: Rows [N, p] of any length, N >= n_components.
             y: Ignored.
             sample_weight: Weights [N] >= 0, one per row by default.
 
@@ -137,22 +129,17 @@ class VMFMixture(DensityMixin, BaseEstimator):
             This mixture.
         """
         rows, em = self._rows(X, sample_weight, reset=True)
-        batch = None if self.batch_size is None else integer("batch_size", self.batch_size, 1)
         random = check_random_state(self.random_state)
         best: Fit | None = None
         for _ in range(integer("n_init", self.n_init, 1)):
-            start = em.start(rows, self._seeds(rows, random))
-            if batch is None:
-                fit = fit_mixtures(rows, start, em)
-            else:
-                fit = _fit_online(rows, start, em, batch, random)
+            fit = fit_mixtures(rows, em.start(rows, self._seeds(rows, random)), em)
             if best is None or float(fit.value) > float(best.value):
                 best = fit
         assert best is not None
         self._set(best.mixtures)
         self.converged_, self.n_iter_ = bool(best.converged), int(best.passes)
         self.lower_bound_ = float(best.value)
-        self._running: Sums | None = None
+        self._sums: Sums | None = best.sums
         if not self.converged_:
             rule = f"expected a change of the mean log-likelihood below tol = {self.tol:g}"
             text = f"{rule} within {self.max_iter} passes, got more; raise max_iter or tol"
@@ -161,7 +148,7 @@ class VMFMixture(DensityMixin, BaseEstimator):
 
     @torch.no_grad()
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Take one step of online EM with a batch; the first batch gives the start.
+        """Add rows to those of earlier calls, or of `fit`; the rows of a first call give the start.
 
         Args:
             X: Rows [N, p], N >= n_components in the first call.
@@ -171,39 +158,39 @@ class VMFMixture(DensityMixin, BaseEstimator):
         Returns:
             This mixture.
         """
-        running: Sums | None = getattr(self, "_running", None)
-        rows, em = self._rows(X, sample_weight, reset=running is None)
-        if running is None:
+        before: Sums | None = getattr(self, "_sums", None)
+        rows, em = self._rows(X, sample_weight, reset=before is None)
+        if before is None:
             random = check_random_state(self.random_state)
-            mixtures, self._steps = em.start(rows, self._seeds(rows, random)), 0
+            mixtures, steps = em.start(rows, self._seeds(rows, random)), 0
         else:
-            mixtures = self._mixtures(rows.device)
+            mixtures, steps = self._mixtures(rows.device), self.n_iter_
         sums = em.expect(rows, mixtures, (0,))
-        running = running or sums
-        self._running = running.mixed(sums, (self._steps + 1) ** -DECAY)
-        self._steps += 1
-        self._set(em.maximize(self._running))
-        self.n_iter_, self.converged_ = self._steps, False
-        self.lower_bound_ = float(self._running.value / self._running.number)
+        if before is not None:
+            sums = before.to(rows.device).plus(sums)
+        self._sums = sums
+        self._set(em.maximize(sums))
+        self.n_iter_, self.converged_ = steps + 1, False
+        self.lower_bound_ = float(sums.value / sums.number)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fit the mixture and return the most likely components [N] of the rows."""
-        return self.fit(X, sample_weight=sample_weight).predict(X)
+        return as_numpy(self.fit(X, sample_weight=sample_weight).predict(X))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Array:
         """Return the most likely component [N] of each row."""
-        return self._joint(X)[1].argmax(-1).cpu().numpy()
+        return returned(self._joint(X)[1].argmax(-1), X)
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities [N, K] of the components, given each row."""
         queries, joint = self._joint(X)
-        return returned(joint.softmax(-1).to(queries), X)
+        return returned(joint.softmax(-1).to(queries.dtype), X)
 
     def score_samples(self, X: Any) -> Array:
         """Return the log densities [N] of the directions of the rows."""
         queries, joint = self._joint(X)
-        return returned(joint.logsumexp(-1).to(queries), X)
+        return returned(joint.logsumexp(-1).to(queries.dtype), X)
 
     def score(self, X: Any, y: Any = None) -> float:  # type: ignore[override]
         """Return the mean of `score_samples`."""
@@ -260,7 +247,7 @@ class VMFMixture(DensityMixin, BaseEstimator):
         if isinstance(self.init, str) and self.init not in INITS:
             rule = f"expected init to be one of {INITS} or directions [K, p]"
             raise ValueError(f"{rule}, got {self.init!r}")
-        rows = features(self, X, reset=reset)
+        rows = features(self, X, reset=reset, dense=True)
         if reset and len(rows) < K:
             got = f"N = {len(rows)} for {K}"
             raise ValueError(f"expected n_samples >= n_components, got {got}")
@@ -275,6 +262,8 @@ class VMFMixture(DensityMixin, BaseEstimator):
             tol=tol,
             max_kappa=finite_number("max_kappa", cap),
         )
+        if em.max_kappa <= 0:
+            raise ValueError(f"expected max_kappa > 0, got {em.max_kappa:g}")
         device = rows.device if self.device is None else require_device(self.device)
         return GroupedRows(rows, weight, None, device), em
 
@@ -289,7 +278,12 @@ class VMFMixture(DensityMixin, BaseEstimator):
         if seeds.shape != (self.n_components, rows.X.shape[1]):
             rule = f"expected init [{self.n_components}, {rows.X.shape[1]}]"
             raise ValueError(f"{rule}, got shape {tuple(seeds.shape)}")
-        return directions(seeds)[0][None]
+        seeds, length = directions(seeds)
+        bad = ~((length > 0) & length.isfinite())
+        if bad.any():
+            rule = "expected init of finite directions, none of them zeros"
+            raise ValueError(f"{rule}, got zeros, NaN or infinity in row {int(bad.nonzero()[0])}")
+        return seeds[None]
 
     def _set(self, mixtures: Mixtures) -> None:
         arrays = (a[0].cpu().numpy() for a in (mixtures.weight, mixtures.mu, mixtures.kappa))
@@ -300,10 +294,10 @@ class VMFMixture(DensityMixin, BaseEstimator):
         return Mixtures(*(torch.as_tensor(a, device=device)[None] for a in arrays))
 
     @torch.no_grad()
-    def _joint(self, X: Any) -> tuple[Tensor, Tensor]:
+    def _joint(self, X: Any) -> tuple[Rows, Tensor]:
         """Return the rows, and log weight times density [N, K] in float64 on their device."""
         check_is_fitted(self)
-        rows = features(self, X, reset=False)
+        rows = features(self, X, reset=False, dense=True)
         device = rows.device if self.device is None else require_device(self.device)
         mixtures = self._mixtures(device)
         joint = torch.empty(len(rows), len(self.weights_), dtype=torch.float64, device=rows.device)
@@ -311,32 +305,3 @@ class VMFMixture(DensityMixin, BaseEstimator):
             x = directions(rows[part].to(device))[0]
             joint[part] = mixtures.log_joint(0, x).to(rows.device)
         return rows, joint
-
-
-@torch.no_grad()
-def _fit_online(
-    rows: GroupedRows, mixtures: Mixtures, em: EM, batch: int, random: np.random.RandomState
-) -> Fit:
-    """Fit one mixture by online EM on random batches; the objective is that of the last pass."""
-    running: Sums | None = None
-    before, value, step, converged = -math.inf, math.nan, 0, False
-    passes = 0
-    while passes < em.max_iter and not converged:
-        order = torch.from_numpy(random.permutation(len(rows.X)))
-        of_pass = empty_sums(mixtures)
-        for at in order.split(batch):
-            sums = empty_sums(mixtures)
-            # In the order of the rows: a file is read forwards.
-            part = GroupedRows(rows.X, rows.weight, [at.sort().values], rows.device)
-            for x, w in part.chunks(0, mixtures.mu.shape[1]):
-                em.add(sums, mixtures, 0, x, w)
-            if float(sums.number) == 0:
-                continue
-            running = sums if running is None else running.mixed(sums, (step + 1) ** -DECAY)
-            of_pass.value.add_(sums.value)
-            of_pass.number.add_(sums.number)
-            mixtures, step = em.maximize(running), step + 1
-        before, value, passes = value, float(of_pass.value / of_pass.number), passes + 1
-        converged = abs(value - before) < em.tol
-    value, number = (mixtures.kappa.new_tensor([a]) for a in (value, passes))
-    return Fit(mixtures, value, torch.tensor([converged]), number)

@@ -22,7 +22,7 @@ from resultant.classes.gain import Gains, mean_and_targets
 from resultant.classes.metric import Metric
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED
-from resultant.classes.statistics import ZERO_LENGTH, ClassStatistics
+from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.components import Components, fit_components
 from resultant.classifiers.rows import Sample
 from resultant.score.exact import vmf_score
@@ -127,6 +127,7 @@ class Validation:
         estimator: Estimator of kappa.
         balanced: Give every class the same weight in the score.
         center: Subtract the mean of the class means in a metric.
+        whiten: Whiten in a metric; otherwise a metric of any shrinkage only centres.
 
     Attributes:
         index: Validation rows [M] of the sample, split by split.
@@ -145,8 +146,10 @@ class Validation:
         estimator: str = "mle",
         balanced: bool = False,
         center: bool = True,
+        whiten: bool = True,
     ) -> None:
-        self.sample, self.estimator, self.center = sample, estimator, center
+        self.sample, self.estimator = sample, estimator
+        self.center, self.whiten = center, whiten
         self.train = [train for train, _ in splits]
         pool = torch.cat([rows for _, rows in splits])
         number = torch.cat([torch.full_like(rows, k) for k, (_, rows) in enumerate(splits)])
@@ -161,16 +164,18 @@ class Validation:
             mass = w.new_zeros(C).index_add_(0, self.y, w)
             w = torch.where(w > 0, w / mass[self.y], 0.0)
         self.weights = w / w.sum()
-        self._folds: dict[tuple[float | None, int], list[ValidationFold]] = {}
+        self._folds: dict[tuple[float | None, int | str], list[ValidationFold]] = {}
         self._metrics: list[Metric] = []
         # Sums of all rows, by the presence of the scatter.
         self._total: dict[bool, ClassStatistics] = {}
 
-    def folds(self, shrinkage: float | None = None, components: int = 1) -> list[ValidationFold]:
+    def folds(
+        self, shrinkage: float | None = None, components: int | str = 1
+    ) -> list[ValidationFold]:
         """Return the folds in the metric of a shrinkage, None for rows as they are."""
         key = shrinkage, components
         if key not in self._folds:
-            if components > 1:
+            if components != 1:
                 self._folds[key] = [
                     self._mixture_fold(k, shrinkage, components) for k in range(len(self.train))
                 ]
@@ -200,20 +205,19 @@ class Validation:
         return rest
 
     def _metric(self, k: int) -> Metric:
+        """Return the metric of the training rows of a split."""
         if not self._metrics:
-            self._metrics = [
-                Metric.fit(self._rest(j, scatter=True), center=self.center).to(
-                    dtype=self.sample.rows.dtype
-                )
-                for j in range(len(self.train))
-            ]
-            self._total.pop(True)
+            settings: dict[str, bool] = {"center": self.center, "whiten": self.whiten}
+            sums = (self._rest(j, scatter=self.whiten) for j in range(len(self.train)))
+            dtype = self.sample.rows.dtype
+            self._metrics = [Metric.fit(rest, **settings).to(dtype=dtype) for rest in sums]
+            self._total.clear()
         return self._metrics[k]
 
     def _add_metric_folds(self, shrinkage: float) -> None:
         """Add the folds of a shrinkage; the first pass adds all `SHRINKAGES`."""
         wanted = [shrinkage]
-        if not any(key is not None for key, _ in self._folds):
+        if self.whiten and not any(key is not None for key, _ in self._folds):
             wanted = sorted({shrinkage, *SHRINKAGES})
         found: dict[float, list[ValidationFold]] = {value: [] for value in wanted}
         for k, train in enumerate(self.train):
@@ -237,7 +241,7 @@ class Validation:
         kappa, weight = state.kappa[None], sums.weight[None]
         return ValidationFold(torch.cat(rho), self.sample.y[index], kappa, weight, state.dim)
 
-    def _mixture_fold(self, k: int, shrinkage: float | None, number: int) -> ValidationFold:
+    def _mixture_fold(self, k: int, shrinkage: float | None, number: int | str) -> ValidationFold:
         """Score the validation rows of a split against ``number`` components per class."""
         metric = None if shrinkage is None else self._metric(k).with_shrinkage(shrinkage)
         train, index = self.train[k], self.index[self.split == k]
@@ -258,67 +262,15 @@ class Validation:
         )
 
 
-def left_out_fold(
-    sample: Sample,
-    statistics: ClassStatistics,
-    estimator: str,
-    metric: Metric | None = None,
-    means: Tensor | None = None,
-) -> ValidationFold:
-    r"""Score rows of a fit, each against the classes without this row.
-
-    The sums of its class without a row are exact. In a metric, the row leaves the within-class
-    covariance as well: a rank-one change, by which cosines change in closed form
-    (Sherman-Morrison); the centre and the lengths of the other rows are kept.
-
-    Args:
-        sample: Rows that were fitted.
-        statistics: Sums of all fitted rows, in the metric.
-        estimator: Estimator of kappa.
-        metric: Metric that was fitted to the same rows.
-        means: Class means [C, p] outside the metric.
-
-    Returns:
-        The rows, each with its own classes.
-    """
-    state, y, w = statistics.state(estimator), sample.y, sample.w
-    z = directions(sample.rows[:])[0]
-    x = z if metric is None else metric.transform(z)
-    mu, kappa = statistics.left_out(x, y, w, estimator)
-    rho, own = x @ state.mu.T, (x * mu).sum(-1)
-    before = statistics.weight[y]
-    weight = before - w
-    # As in the statistics: the remainder of an empty class is rounding.
-    weight = torch.where(weight > ZERO_LENGTH * before, weight, 0.0)
-    if metric is not None and metric.basis is not None and means is not None:
-        e = (metric.rotate(z) - metric.rotate(means)[y]) * metric.scale
-        removed = before * w / weight.clamp_min(ZERO_LENGTH) / statistics.weight.sum()
-        leverage = (1 - metric.shrinkage) * removed / metric.variance.mean().clamp_min(1e-300)
-        part = (leverage * e.square().sum(-1)).clamp_max(1 - 1e-6)
-        f = torch.where(weight > 0, leverage / (1 - part), 0.0)[:, None]
-        of_row = (x * e).sum(-1, keepdim=True)
-        of_class, of_own = e @ state.mu.T, (e * mu).sum(-1, keepdim=True)
-        length = (1 + f * of_row.square()).sqrt()
-        rho = (rho + f * of_row * of_class) / (length * (1 + f * of_class.square()).sqrt())
-        own = (own[:, None] + f * of_row * of_own) / (length * (1 + f * of_own.square()).sqrt())
-    index = y[:, None]
-    return ValidationFold(
-        rho.scatter(1, index, own.reshape(-1, 1)).clamp(-1, 1).to(sample.rows.dtype),
-        y,
-        state.kappa.expand_as(rho).scatter(1, index, kappa[:, None]),
-        statistics.weight.expand_as(rho).scatter(1, index, weight[:, None]),
-        state.dim,
-    )
-
-
-def draw_rows(y: Tensor, C: int) -> tuple[Tensor, Tensor]:
+def draw_rows(y: Tensor, C: int, cells: int = CELLS) -> tuple[Tensor, Tensor]:
     """Draw validation rows from rows of classes y [N], at random in an order that is always the
-    same. Each class keeps at least one of its rows unless classes are thousands.
+    same: about ``cells`` / C of them. Each class keeps at least one of its rows unless classes are
+    thousands.
 
     Returns:
         The rows [M] in their order, and the number of rows [C] that each class keeps.
     """
-    number, counts = max(LEAST_ROWS, CELLS // C), torch.bincount(y, minlength=C).double()
+    number, counts = max(LEAST_ROWS, cells // C), torch.bincount(y, minlength=C).double()
     kept = (min(1.0, number / len(y)) * counts).ceil()
     rows = (shuffled_ranks(y) < kept[y]).nonzero().squeeze(-1)
     most = min(2 * number, max(number, MOST_CELLS // C))
@@ -337,11 +289,22 @@ def shuffled_ranks(y: Tensor, seed: int = 0) -> Tensor:
     return rank
 
 
-def stratified_splits(y: Tensor, folds: int = FOLDS, seed: int = 0) -> list[Split]:
-    """Split rows of classes y [N] into stratified folds, at random."""
+def stratified_splits(y: Tensor, folds: int = FOLDS, groups: Tensor | None = None) -> list[Split]:
+    """Split rows into stratified folds, at random in an order that is always the same.
+
+    Args:
+        y: Classes [N].
+        folds: Number of folds; folds without rows are left out.
+        groups: Groups [N], integers; rows of a group share a fold.
+    """
+    own, number = y, torch.arange(len(y), device=y.device)
+    if groups is not None:
+        number = torch.unique(groups, return_inverse=True)[1]
+        # A group counts as the class of one of its rows.
+        own = y.new_zeros(int(number.max()) + 1).scatter_(0, number, y)
     # Small classes start in different folds, so that the folds have about one size.
-    fold = (shuffled_ranks(y, seed) + y) % folds
-    return [fold_split(fold, k) for k in range(folds)]
+    fold = ((shuffled_ranks(own) + own) % folds)[number]
+    return [fold_split(fold, k) for k in fold.unique().tolist()]
 
 
 def fold_split(fold: Tensor, k: int) -> Split:

@@ -1,0 +1,133 @@
+"""Checks of the arguments of estimators: rows, labels and weights of users."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import assert_all_finite, column_or_1d, validate_data
+from torch import Tensor
+
+from resultant._core.validation import finite_number
+from resultant.classifiers.rows import Rows, SparseRows, row_chunks
+from resultant.score.limits import require_comparable
+
+Array = np.ndarray | Tensor
+
+# A parameter that is chosen by cross-validation, or fitted.
+AUTO = "auto"
+
+
+def is_auto(value: Any) -> bool:
+    """Return True for the string ``auto``; arrays are compared by no value."""
+    return isinstance(value, str) and value == AUTO
+
+
+def features(
+    estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1, dense: bool = False
+) -> Rows:
+    """Return X [N, p] as finite rows of float32 or float64, ``least`` of them or more.
+
+    With ``reset``, in a fit, p >= 2; otherwise p is that of the fit. With ``dense``, sparse
+    matrices are refused.
+    """
+    narrowest = 2 if reset else 1
+    if not isinstance(X, Tensor):
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            order="C",
+            accept_sparse=False if dense else "csr",
+            ensure_min_samples=least,
+            ensure_min_features=narrowest,
+        )
+        if sparse.issparse(X):
+            return SparseRows(X)
+        with warnings.catch_warnings():
+            # Rows are never written to. A copy of a mapped file would fill the memory.
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            return torch.from_numpy(X)
+    if X.dim() != 2 or len(X) < least or X.shape[1] < narrowest:
+        rule = f"expected X [N, p] with N >= {least} and p >= {narrowest}"
+        raise ValueError(f"{rule}, got shape {tuple(X.shape)}")
+    if X.dtype == torch.bool or X.is_complex():
+        raise ValueError(f"expected X of real numbers, got {X.dtype}")
+    # Checks the number of features alone.
+    validate_data(estimator, X, reset=reset, skip_check_array=True)  # type: ignore[arg-type]
+    X = X.detach().to_dense() if X.layout != torch.strided else X.detach()
+    if X.dtype not in (torch.float32, torch.float64):
+        X = X.to(torch.float32 if X.is_floating_point() else torch.float64)
+    for part in row_chunks(X, 1):
+        bad = ~X[part].isfinite().all(1)
+        if bad.any():
+            i = part.start + int(bad.int().argmax())
+            raise ValueError(f"expected X finite, got NaN or infinity in row {i}")
+    return X
+
+
+def class_labels(y: Any) -> np.ndarray:
+    """Return labels [N] of classes as an array."""
+    labels = sortable("y", column_or_1d(as_numpy(y), warn=True))
+    assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    return labels
+
+
+def sortable(name: str, labels: np.ndarray) -> np.ndarray:
+    """Return the labels; raise if strings and other objects are mixed."""
+    strings = [isinstance(a, str) for a in labels] if labels.dtype.kind == "O" else []
+    if any(strings) and not all(strings):
+        i = strings.index(False)
+        rule = f"expected {name} to be all strings, or all integers"
+        raise ValueError(f"{rule}, got {labels[i]!r} at index {i}")
+    return labels
+
+
+def sample_weights(sample_weight: Any, length: int) -> np.ndarray:
+    """Return weights [N] >= 0 in float64 from weights, one number, or None."""
+    weights = np.asarray(1.0 if sample_weight is None else as_numpy(sample_weight), np.float64)
+    if weights.ndim == 0:
+        weights = np.full(length, weights)
+    if weights.shape != (length,):
+        raise ValueError(f"expected sample_weight [{length}], got shape {weights.shape}")
+    bad = ~((weights >= 0) & np.isfinite(weights))
+    if bad.any():
+        i = int(bad.argmax())
+        raise ValueError(f"expected sample_weight >= 0 and finite, got {weights[i]:g} at index {i}")
+    if not weights.any():
+        raise ValueError("expected a sample_weight above zero, got all of them zero")
+    return weights
+
+
+def require_temperatures(temperature: Any, dtype: torch.dtype) -> None:
+    """Raise unless scores in ``dtype`` can be compared at one temperature, or at several."""
+    if is_auto(temperature):
+        return
+    several = isinstance(temperature, list | tuple) or getattr(temperature, "ndim", 0) > 0
+    for tau in temperature if several else (temperature,):
+        number = tau if isinstance(tau, Tensor) else finite_number("temperature", tau)
+        require_comparable("temperature", number, dtype)
+
+
+def as_numpy(a: Any) -> Any:
+    """Return a tensor as an array, and anything else unchanged."""
+    return a.detach().cpu().numpy() if isinstance(a, Tensor) else a
+
+
+def returned(a: Tensor, X: Any) -> Array:
+    """Return a tensor for a tensor X, an array otherwise."""
+    return a if isinstance(X, Tensor) else a.cpu().numpy()
+
+
+def returned_labels(index: Tensor, classes: np.ndarray, X: Any) -> Array:
+    """Return the labels [N] of class indices: a tensor for a tensor X and labels of numbers."""
+    if isinstance(X, Tensor) and classes.dtype.kind in "biuf":
+        return torch.as_tensor(classes, device=index.device)[index]
+    return classes[index.cpu().numpy()]

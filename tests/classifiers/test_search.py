@@ -1,0 +1,356 @@
+"""The search and its parts: scales, ties, validation folds, rows left out, and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize_scalar
+from sklearn.datasets import load_digits
+from sklearn.metrics import log_loss
+
+from classifiers.labelled import correlated, sample
+from loss_batches import TAU, C, P, cancelling
+from loss_batches import seeded as seeded
+from resultant import ClassStatistics, CosinePrototypeClassifier, Metric, VMFClassifier
+from resultant.classes.realization import class_scores
+from resultant.classes.rule import REALIZATIONS
+from resultant.classifiers import search as searching
+from resultant.classifiers import validation as validating
+from resultant.classifiers.calibration import fit_scale, log_losses
+from resultant.classifiers.cross_validated import VMFClassifierCV
+from resultant.classifiers.leave_one_out import LeaveOneOut, left_out_fold
+from resultant.classifiers.points import Candidate, Point, departures, simplest
+from resultant.classifiers.rows import Sample
+from resultant.classifiers.search import search_rules
+from resultant.classifiers.validation import (
+    Validation,
+    ValidationFold,
+    draw_rows,
+    fold_split,
+    stratified_splits,
+)
+from resultant.losses import ProCoLoss
+
+F64 = torch.float64
+
+
+@pytest.fixture(scope="module")
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    X, y = load_digits(n_class=5, return_X_y=True)
+    return np.asarray(X)[:400], np.asarray(y)[:400]
+
+
+def labelled(X: np.ndarray, y: np.ndarray) -> Sample:
+    return Sample(
+        torch.from_numpy(X), torch.from_numpy(y), torch.ones(len(y), dtype=F64), int(y.max()) + 1
+    )
+
+
+# Scales
+
+
+def test_scale_is_the_minimum_of_the_smoothed_loss() -> None:
+    generator = torch.Generator().manual_seed(0)
+    s = torch.randn(200, 7, dtype=F64, generator=generator)
+    y = (3 * s + 2 * torch.randn(200, 7, dtype=F64, generator=generator)).argmax(1)
+    w = torch.rand(200, dtype=F64, generator=generator)
+    smooth = 1 / 201
+
+    def loss(log_scale: float) -> float:
+        logp = (np.exp(log_scale) * s).log_softmax(1)
+        row = (1 - smooth) * logp.gather(1, y[:, None])[:, 0] + smooth * logp.mean(1)
+        return float(-(w * row).sum())
+
+    found: Any = minimize_scalar(loss, bounds=(-5, 5), method="bounded")
+    expected = np.exp(found.x)
+    assert fit_scale(s, y, w) == pytest.approx(expected, rel=2e-3)
+    assert fit_scale(s, y, w, start=300.0) == pytest.approx(expected, rel=2e-3)
+    # The scale is in inverse proportion to the scores.
+    assert fit_scale(50 * s, y, w) == pytest.approx(expected / 50, rel=2e-3)
+
+
+def test_scale_is_finite_for_separated_rows_and_absent_classes() -> None:
+    s = 4 * torch.eye(3)[torch.arange(30) % 3]
+    assert 0.5 < fit_scale(s, torch.arange(30) % 3) < 10
+    s[:, 2] = -torch.inf
+    keep = torch.arange(30) % 3 < 2
+    assert 0.5 < fit_scale(s[keep], (torch.arange(30) % 3)[keep]) < 10
+    assert fit_scale(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])) == 1.0
+
+
+def test_losses_are_those_of_scikit_learn() -> None:
+    s, y = torch.randn(40, 4).double(), torch.arange(40) % 4
+    expected = log_loss(y.numpy(), (2.5 * s).softmax(1).numpy())
+    assert float(log_losses(s, y, 2.5).mean()) == pytest.approx(expected)
+
+
+# Validation folds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 4.0])
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_folds_losses_and_class_scores_agree(
+    realization: str, beta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Classes without a gain, or at beta = 4 with a negative target, are NaN, the others equal."""
+    # As on a GPU, where values are not read.
+    monkeypatch.setattr(
+        "resultant._core.validation.should_validate", lambda validate, *_: bool(validate)
+    )
+    loss = ProCoLoss(C, P, TAU, realization, beta)
+    z, y = cancelling()
+    loss.bank.update(z, y)
+    state = loss.state()
+    rho, weight = z @ state.mu.T, torch.ones(1, C, dtype=F64)
+    fold = ValidationFold(rho, y, state.kappa[None], weight, P)
+    expected = class_scores(z, state, TAU, realization, beta)
+    for got in (loss.scores(z), fold.scores(realization, TAU, beta, 0.0)):
+        torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12, equal_nan=True)
+
+
+def test_splits_are_stratified_and_keep_groups() -> None:
+    y = torch.tensor([0] * 50 + [1] * 9 + [2])
+    splits = stratified_splits(y, 5)
+    sizes = [torch.bincount(y[rows], minlength=3).tolist() for _, rows in splits]
+    assert all(a == 10 and 1 <= b <= 2 for a, b, _ in sizes)
+    assert torch.cat([rows for _, rows in splits]).sort().values.tolist() == list(range(60))
+    groups = torch.arange(60) // 3
+    for train, rows in stratified_splits(y, 5, groups):
+        assert not set(groups[train].tolist()) & set(groups[rows].tolist())
+    train, rows = fold_split(torch.tensor([-1, -1, 0, 0]), 0)
+    assert (train.tolist(), rows.tolist()) == ([0, 1], [2, 3])
+
+
+def test_rows_are_drawn_by_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validating, "LEAST_ROWS", 20)
+    y = torch.tensor([0] * 900 + [1] * 90 + [2] * 10)
+    rows, kept = draw_rows(y, 3, cells=60)
+    assert torch.bincount(y[rows]).tolist() == kept.tolist() == [18, 2, 1]
+    X = torch.nn.functional.normalize(torch.randn(1000, 4, dtype=F64))
+    monkeypatch.setattr(validating, "CELLS", 60)
+    many = Validation(Sample(X, y, torch.ones(1000, dtype=F64), 3), stratified_splits(y))
+    # Weights restore the shares of the classes.
+    shares = torch.zeros(3, dtype=F64).index_add(0, many.y, many.weights)
+    torch.testing.assert_close(shares, torch.tensor([0.9, 0.09, 0.01], dtype=F64))
+
+
+def test_a_training_part_without_weight_is_an_error() -> None:
+    z, y = cancelling()
+    w = torch.zeros(len(z), dtype=F64)
+    w[:4] = 1
+    rows = torch.arange(len(z))
+    validation = Validation(Sample(z, y, w, C), [(rows[4:], rows[:4])])
+    with pytest.raises(ValueError, match="a training part of positive weight in each split"):
+        validation.folds()
+    with pytest.raises(ValueError, match="validation rows of positive weight, got none"):
+        Validation(Sample(z, y, w, C), [(rows[:4], rows[4:])])
+
+
+@pytest.mark.parametrize("n", [40, 200])
+@pytest.mark.parametrize("shrinkage", [0.1, 0.5])
+def test_a_row_leaves_the_metric_too(n: int, shrinkage: float) -> None:
+    """Cosines of rows left out in closed form, against refits of metric and classes."""
+    X, y = correlated(n, p=30)
+    data = labelled(X, y)
+    fold = LeaveOneOut(data).folds(shrinkage)[0]
+    metric = Metric.fit(data.sums(scatter=True), shrinkage)
+    kept = left_out_fold(data, data.sums(metric=metric), "mle", metric)
+    rows = range(0, n, n // 20)
+    exact = []
+    for i in rows:
+        rest = torch.arange(n) != i
+        other = VMFClassifier(whiten="within", shrinkage=shrinkage).fit(X[rest], y[rest])
+        exact.append(torch.as_tensor(other.directions(X[i : i + 1])) @ other.state_.mu.T)
+    errors = [(a.rho[list(rows)] - torch.cat(exact)).abs().mean() for a in (fold, kept)]
+    # Second order in the share of a row; a metric with the row is wrong in the first.
+    assert errors[0] < 0.25 * errors[1] and errors[0] < 0.5 / n
+
+
+# The search
+
+
+def candidate(point: Point, hits: torch.Tensor, losses: torch.Tensor) -> Candidate:
+    return Candidate(point, 1.0, float(losses.mean()), losses, float(hits.mean()), hits)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "loss", "chosen"),
+    [
+        (0.8, 1.0, "native"),
+        (0.796, 1.009, "native"),
+        # Worse by more than the margins: the next simplest point.
+        (0.79, 1.0, "cosine"),
+        (0.8, 1.02, "cosine"),
+    ],
+)
+def test_the_simplest_tie_is_chosen(accuracy: float, loss: float, chosen: str) -> None:
+    values = {
+        Point("native", 0.1, 1.0, 0.0): (accuracy, loss),
+        Point("native", 0.005, 1.0, 0.0): (0.8, 1.0),
+        Point("cosine", 0.1, 0.0, 0.0): (0.8, 1.0),
+        Point("angular", 0.005, 0.5, -1.5): (0.8, 1.0 - 1e-9),
+    }
+    candidates = [
+        candidate(point, *(torch.full((60,), value).double() for value in pair))
+        for point, pair in values.items()
+    ]
+    w = torch.full((60,), 1 / 60, dtype=F64)
+    assert simplest(candidates, candidates[-1], w, w).point.realization == chosen
+
+
+def test_differences_within_one_standard_error_are_ties() -> None:
+    best, plain = Point("angular", 0.1, 0.0, 0.0), Point("native", 0.1, 1.0, 0.0)
+    worse, none = torch.arange(60).double() - 29.5, torch.zeros(60).double()
+    w = torch.full((60,), 1 / 60, dtype=F64)
+    # The standard error of the mean of these differences is 2.24.
+    for shift, expected in ((0.0, plain), (2.2, plain), (2.3, best)):
+        for losses, hits in (
+            ((none, worse + shift), (none, none)),
+            ((none, none), (none, -worse - shift)),
+        ):
+            both = [candidate(p, h, a) for p, a, h in zip((best, plain), losses, hits, strict=True)]
+            assert simplest(both, both[0], w, w).point == expected
+
+
+def test_simplicity_is_counted_in_steps_of_the_search() -> None:
+    order = [
+        Point("native", 0.1, 1.0, 0.0),
+        Point("native", 0.1, 1.0, 1.0),
+        Point("angular", 0.1, 0.0, 0.0, 0.3),
+        Point("angular", 0.1, 0.0, 0.0, 0.1),
+        Point("angular", 0.05, 0.5, 0.0),
+        Point("angular", 0.1, 0.0, 0.0, 0.3, 4),
+        Point("angular", 0.005, 0.5, -1.5),
+    ]
+    assert sorted(order, key=departures) == order
+    assert departures(order[0]) == 0 and departures(Point("cosine", 0.1, 0.0, 0.0)) == 1
+
+
+@pytest.mark.parametrize(("size", "low", "high"), [(1e-3, 0.1, 0.1), (1.0, 0.005, 0.0125)])
+def test_the_search_moves_by_what_matters(
+    size: float, low: float, high: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss of separable rows falls with the temperature for ever."""
+
+    def evaluate(self: Any, point: Point, start: float | None) -> Candidate:
+        losses = torch.full((60,), size * point.temperature).double()
+        return Candidate(point, 1.0, float(losses[0]), losses, 1.0, torch.ones(60).double())
+
+    monkeypatch.setattr(searching._Search, "_evaluate", evaluate)
+    X, y = sample()
+    validation = Validation(labelled(X, y), stratified_splits(torch.from_numpy(y)))
+    axes = {"realization": ("native",), "shrinkage": (None,), "components": (1,)}
+    result = search_rules(validation, axes)
+    assert low <= result.chosen.point.temperature <= high
+    tried = [candidate.point.temperature for candidate in result.candidates]
+    # Beyond the edge of the axis as long as a step gains something.
+    assert (min(tried) < 0.005) == (size == 1.0)
+
+
+@pytest.mark.slow
+def test_the_classifier_and_the_search_agree() -> None:
+    """`VMFClassifierCV` is the search on its stratified folds."""
+    X, y = sample(80)
+    chosen = VMFClassifierCV(balanced=True).fit(X, y)
+    data = labelled(X, y)
+    result = search_rules(Validation(data, stratified_splits(data.y), balanced=True))
+    assert result.chosen.parameters() == chosen.best_params_
+    assert result.chosen.scale == chosen.scale_
+    assert result.scores(result.chosen.point).shape == (80, 4)
+    assert set(result.rules) == set(REALIZATIONS)
+
+
+# The classifier's own choices
+
+
+def test_automatic_temperature(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = digits
+    auto = VMFClassifier("auto", "native").fit(X[:300], y[:300])
+    fixed = VMFClassifier(0.1, "native", scale=1.0).fit(X[:300], y[:300])
+    losses = [log_loss(y[300:], c.predict_proba(X[300:])) for c in (auto, fixed)]
+    assert losses[0] < 0.5 * losses[1]
+    assert auto.scale_ is not None
+    same = VMFClassifier(auto.temperature_, "native", scale=auto.scale_).fit(X[:300], y[:300])
+    np.testing.assert_allclose(same.predict_proba(X), auto.predict_proba(X), rtol=1e-12)
+    assert not hasattr(VMFClassifier("auto"), "partial_fit")
+    with pytest.raises(ValueError, match="a point that can be realized, got none"):
+        VMFClassifier("auto", realization="temperature", beta=60.0).fit(X, y)
+
+
+@pytest.mark.parametrize("whiten", [None, "within"])
+@pytest.mark.parametrize("kind", [VMFClassifier, CosinePrototypeClassifier])
+def test_probabilities_are_calibrated_by_default(
+    kind: Any, whiten: str | None, digits: tuple[np.ndarray, np.ndarray]
+) -> None:
+    """The scale is about the best one of new rows, and predictions do not depend on it."""
+    X, y = digits
+    fitted = kind(whiten=whiten, shrinkage=0.3).fit(X[:200], y[:200])
+    bare = kind(whiten=whiten, shrinkage=0.3, scale=1.0).fit(X[:200], y[:200])
+    scores = torch.from_numpy(bare.decision_function(X[200:]))
+    best = fit_scale(scores, torch.from_numpy(y[200:]))
+    assert best / 2 < fitted.scale_ < 2 * best
+    fitted_loss, bare_loss = (log_loss(y[200:], c.predict_proba(X[200:])) for c in (fitted, bare))
+    assert fitted_loss < bare_loss
+    assert (fitted.predict(X) == bare.predict(X)).all()
+    assert np.array_equal(np.asarray(fitted.predict_proba(X)).argmax(1), fitted.predict(X))
+    again = kind(whiten=whiten, shrinkage=0.3)
+    for rows in np.array_split(np.arange(200), 2):
+        again.partial_fit(X[rows], y[rows], classes=range(5))
+    assert best / 3 < again.scale_ < 3 * best
+
+
+def test_scale_changes_probabilities_alone(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = digits
+    one, ten = (VMFClassifier(scale=scale).fit(X, y) for scale in (1.0, 10.0))
+    assert np.array_equal(one.predict(X), ten.predict(X))
+    bare = np.asarray(one.decision_function(X))
+    np.testing.assert_allclose(ten.decision_function(X), 10 * bare)
+    expected = fit_scale(torch.from_numpy(bare), torch.from_numpy(y))
+    for fitted in (one, ten):
+        assert fitted.calibrate(X, y).scale_ == pytest.approx(expected)
+    with pytest.raises(ValueError, match="expected scale > 0, got -1"):
+        VMFClassifier(scale=-1.0).fit(X, y)
+
+
+# Files
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", [[3, 5, 9], ["cat", "dog", "eel"], [True, False]])
+def test_saved_classifiers_continue(labels: list, tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(60, 6, generator=generator)
+    y = np.array(labels)[np.arange(60) % len(labels)]
+    statistics = ClassStatistics(len(labels), 6, scatter=True).update(
+        torch.nn.functional.normalize(X), torch.arange(60) % len(labels)
+    )
+    for made in (
+        VMFClassifier("auto", beta=0.5),
+        VMFClassifier(np.float64(0.2), components=np.int64(2)),  # type: ignore[arg-type]
+        VMFClassifier(whiten="within"),
+        VMFClassifier(whiten=Metric.fit(statistics, 0.2)),
+        VMFClassifier(center=True),
+        CosinePrototypeClassifier(0.2, whiten="within", shrinkage=0.5),
+    ):
+        made.fit(X, y)
+        made.save(tmp_path / "c.safetensors")
+        loaded = type(made).load(tmp_path / "c.safetensors")
+        np.testing.assert_array_equal(np.asarray(loaded.predict(X)), np.asarray(made.predict(X)))
+        assert loaded.classes_.dtype == made.classes_.dtype
+        np.testing.assert_array_equal(loaded.predict_proba(X), made.predict_proba(X))
+        if hasattr(made, "partial_fit"):
+            both = [c.partial_fit(X[:20], y[:20]).predict_proba(X) for c in (made, loaded)]
+            np.testing.assert_array_equal(*both)
+    with pytest.raises(ValueError, match=r"expected .* a file of VMFClassifier\.save, got format"):
+        VMFClassifier.load(tmp_path / "c.safetensors")
+    made.classes_ = made.classes_.astype(bytes)
+    with pytest.raises(ValueError, match="expected labels of strings or numbers, got "):
+        made.save(tmp_path / "c.safetensors")
+    (tmp_path / "c.safetensors").write_bytes(b"no")
+    with pytest.raises(ValueError, match="got a file that cannot be read"):
+        VMFClassifier.load(tmp_path / "c.safetensors")
