@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -150,11 +151,12 @@ def vmf_candidates(
     )
     finals = trials if plan.folds is None else fit_points(data, data.fitted, points)
     if calibration != "scale":
-        x, y = plan.validation.read(plan.rows), plan.labels.numpy()
-        for (trial, _, _), (final, _, _) in zip(trials, finals, strict=True):
-            # The calibration of a fit without the validation rows serves the final fit.
-            trial.calibrate(x, y, calibration, plan.weights.numpy())
-            final.scale_, final.calibrators_ = trial.scale_, trial.calibrators_
+        x, y = plan.validation.read(plan.rows).numpy(), plan.labels.numpy()
+        # The calibration of a fit without the validation rows serves the final fit.
+        finals = [
+            (Calibrated(final, trial, x, y, plan.weights.numpy(), calibration), rows, seconds)
+            for (trial, _, _), (final, rows, seconds) in zip(trials, finals, strict=True)
+        ]
     candidates = []
     for key, point, checked, (model, rows, seconds) in zip(
         keys, points, validated, finals, strict=True
@@ -167,6 +169,43 @@ def vmf_candidates(
             )
         )
     return candidates
+
+
+class Calibrated:
+    """A vMF classifier whose probabilities scikit-learn calibrates per class.
+
+    Args:
+        model: The classifier; files and explanations are those of it alone.
+        trial: The same rule, fitted without the validation rows.
+        x: Validation rows [n, p].
+        y: Their classes [n].
+        weights: Their weights [n].
+        method: "sigmoid" or "isotonic".
+    """
+
+    def __init__(
+        self, model: Any, trial: Any, x: np.ndarray, y: np.ndarray, weights: np.ndarray, method: Any
+    ) -> None:
+        from sklearn.calibration import CalibratedClassifierCV
+        from sklearn.frozen import FrozenEstimator
+
+        self.model = model
+        self.calibrated: Any = CalibratedClassifierCV(FrozenEstimator(trial), method=method)
+        with warnings.catch_warnings():
+            # A frozen estimator needs no weights.
+            warnings.filterwarnings("ignore", "Since FrozenEstimator does not appear to accept")
+            self.calibrated.fit(x, y, sample_weight=weights * len(weights) / weights.sum())
+        for fitted in self.calibrated.calibrated_classifiers_:
+            fitted.estimator = model
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "model" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self.model, name)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return calibrated probabilities [n, C]."""
+        return self.calibrated.predict_proba(np.asarray(X))
 
 
 def fit_points(
