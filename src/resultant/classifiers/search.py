@@ -161,9 +161,8 @@ class _Search:
                     done = number * (len(names) + 1) + len(of_metric)
                     progress(min(1.0, done / steps))
             if len(counts) > 1 and of_metric:
-                best = min(of_metric.values(), key=self._badness)
-                name = best.point.realization
-                self._family(name, metric, counts, best.point)
+                point = min(of_metric.values(), key=self._badness).point
+                self._family(point.realization, metric, counts, point)
         if not any(self.candidates.values()):
             raise ValueError("expected axes with a point that can be realized, got none")
         if progress is not None:
@@ -202,6 +201,9 @@ class _Search:
         axes = {name: self.axes[name] for name in ("temperature", "beta", "prior")}
         axes["shrinkage"] = tuple(self._shrinkages(metric))
         axes["components"] = tuple(components)
+        if len(components) > 1 and near is not None:
+            # Components are fitted anew in each metric: that of one component is kept.
+            axes["shrinkage"] = (near.shrinkage,)
         if realization in FIXED_BETA:
             axes["beta"] = (FIXED_BETA[realization],)
         if realization == "cosine":
