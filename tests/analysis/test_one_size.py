@@ -17,14 +17,6 @@ from resultant.classes.groups import GROUPS, group_masks, group_rule, shot_group
 from resultant.cli import main as cli
 from resultant.features.store import write_store
 from resultant.images.longtail import long_tail_counts
-from resultant.report.analysis_page import analysis_page
-from resultant.report.chart_files import draw
-from resultant.report.comparison_page import table
-
-pytest.importorskip("matplotlib")
-
-NAMES = [str(c) for c in range(10)]
-NONE = "no groups, because the classes have about the same size"
 
 
 def ten_classes(seed: int = 0) -> dict[str, Tensor]:
@@ -83,25 +75,6 @@ def test_the_rule_is_that_of_the_groups() -> None:
 
 
 @pytest.mark.slow
-def test_no_groups_of_a_report() -> None:
-    a = equal()
-    page = analysis_page({"features": a}, "z.npz", NAMES, [], {})
-    tables = [table for section in page.sections for table in section.tables]
-    assert not any(group in fact for _, fact in page.facts for group in GROUPS)
-    for built in [*tables, table((a, a))]:
-        heads = [column.name for column in built.columns]
-        cells = {cell for row in built.rows for cell in row if isinstance(cell, str)}
-        assert not any(group in text for text in (*heads, *cells) for group in GROUPS)
-    shown = {drawing.name: drawing for s in page.sections for drawing in s.drawings}
-    assert "groups" not in shown
-    (ax,) = draw(shown["gains"]).axes
-    assert ax.get_legend_handles_labels() == ([], [])
-    (classes,) = (each for each in tables if each.name == "classes")
-    column = [each.name for each in classes.columns].index("group")
-    assert [row[column] for row in classes.rows] == [None] * 10
-
-
-@pytest.mark.slow
 def test_no_groups_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("tyro")
     store, out = tmp_path / "z.safetensors", tmp_path / "probes.json"
@@ -112,5 +85,5 @@ def test_no_groups_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "accuracy" in shown and not any(group in shown for group in GROUPS)
     assert json.loads(out.read_text())["groups"] is None
     assert cli.main(["analyze", str(store), "--out", str(tmp_path / "out")]) == 0
-    with (tmp_path / "out" / "tables" / "features-classes.csv").open() as file:
+    with (tmp_path / "out" / "tables" / "classes.csv").open() as file:
         assert [row["group"] for row in csv.DictReader(file)] == [""] * 10

@@ -1,153 +1,228 @@
-"""The page of a report: HTML that needs no other file, figures and tables in it, its folder."""
+"""The page and its files, from small results."""
 
 from __future__ import annotations
 
 import base64
+import csv
+import dataclasses
 import hashlib
-import json
-from html.parser import HTMLParser
+import re
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from resultant.report import page, style
-from resultant.report.explorer import Side
-from resultant.report.page import (
-    Page,
-    Section,
-    require_report_folder,
-    write_page,
-)
-from resultant.report.paper import printed
-from resultant.report.table import Column, Table
+from resultant.analysis.result import AnalysisResult, FeatureResult, Recommendation
+from resultant.report import page
+from resultant.report.chart_files import draw
+from resultant.report.charts import Axis, Bars, Cells, Chart, Level, Line, Points
+from resultant.report.page import render, require, write_page
+from resultant.report.sections import methods_table
+from resultant.report.table import SHOWN, Column, Table
+
+Feature = Callable[..., FeatureResult]
 
 
-class Links(HTMLParser):
-    """The links and ids of a page; raises if an element is not closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.urls: list[str] = []
-        self.ids: list[str] = []
-        self.open: list[str] = []
-        self.scripts: list[str] = []
-        self.policy = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        for name, value in attrs:
-            if name in ("href", "src", "xlink:href", "action", "data"):
-                self.urls.append(value or "")
-            if name == "id":
-                self.ids.append(value or "")
-        if tag == "script":
-            self.scripts.append("")
-        if ("http-equiv", "Content-Security-Policy") in attrs:
-            self.policy = dict(attrs)["content"] or ""
-        if tag not in ("meta", "link", "br", "input"):
-            self.open.append(tag)
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] == "script":
-            self.scripts[-1] += data
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Parts of a picture that end where they begin."""
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
-@pytest.mark.slow
-def test_page_is_well_formed_and_needs_no_other_file(folder: Path) -> None:
-    text = (folder / "index.html").read_text()
-    links = Links(text)
-    # The numbers, Bokeh and our own.
-    assert not links.open and len(links.scripts) == 3
-    assert len(links.ids) == len(set(links.ids))
-    assert "@import" not in text
-    for url in links.urls:
-        if url.startswith("#"):
-            assert url[1:] in links.ids
-        elif not url.startswith("data:"):
-            assert (folder / url).is_file()
-    assert "<script>alert" not in text and "&lt;script&gt;alert(1)" in text
-    assert "a &amp; b" in text
-
-
-@pytest.mark.slow
-def test_policy_allows_the_scripts_of_the_page_alone(folder: Path) -> None:
-    links = Links((folder / "index.html").read_text())
-    rules = {name: values for name, *values in map(str.split, links.policy.split(";"))}
-    hashes = {
-        "'sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() + "'"
-        for script in links.scripts
+def test_files(result: AnalysisResult, tmp_path: Path) -> None:
+    assert write_page(result, tmp_path) == tmp_path / "index.html"
+    assert {p.name for p in tmp_path.rglob("*") if p.is_file()} == {
+        *("index.html", "methods.csv", "confused.csv", "classes.csv"),
     }
-    # The numbers of the page are no script that runs.
-    assert rules["default-src"] == ["'none'"] and len(rules["script-src"]) == 2
-    assert hashes.issuperset(rules["script-src"])
+    with (tmp_path / "tables" / "methods.csv").open() as file:
+        first, *_ = csv.DictReader(file)
+    assert float(first["accuracy"]) == result.first.methods[0].accuracy.value
+
+
+def test_sections_in_order(result: AnalysisResult) -> None:
+    text = render(result)
+    anchors = ("use", "which", "look", "the-map", "try", "theory", "glossary")
+    places = [text.index(f'id="{name}"') for name in anchors]
+    assert places == sorted(places)
+    for sentence in result.first.recommendation.sentences:
+        assert sentence in text
+    assert "2 test rows are exact duplicates" in text
+    opened = text.index("VMFClassifier.load(&#34;classifier.safetensors&#34;)")
+    assert text.index("<details>") > opened
+    assert text.count('href="rows.csv"') == 4
+
+
+def test_no_other_resource_and_no_other_script(result: AnalysisResult) -> None:
+    text = render(result)
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//', text)
+    (allowed,) = re.findall(r"script-src '(sha256-[^']+)'", text)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert allowed == f"sha256-{digest}"
+    # The name of the first class is text.
+    assert "</script><b>&" not in text.replace("\n", "")
+    assert "&lt;/script&gt;&lt;b&gt;&amp;" in text
+
+
+def test_tabs_and_verdict(several: AnalysisResult, tmp_path: Path) -> None:
+    text = write_page(several, tmp_path).read_text()
+    assert several.comparisons[0].sentence in text
+    assert re.findall(r'role="tab" id="tab-([^"]+)"', text) == ["1-store-npz", "2-b-npz"]
+    assert text.count('role="tabpanel"') == 2
+    # The chosen set is shown first.
+    assert re.findall(r'id="(\d-[a-z-]+)" hidden', text) == ["1-store-npz"]
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert {f"{key}-methods.csv" for key in ("1-store-npz", "2-b-npz")} <= {
+        p.name for p in (tmp_path / "tables").iterdir()
+    }
+
+
+def test_without_recommendation_and_optional_parts(result: AnalysisResult) -> None:
+    sentence = "These features do not carry these labels."
+    bare = dataclasses.replace(
+        result.first,
+        recommendation=Recommendation(None, "native", (sentence,), ""),
+        rows={},
+        map=None,
+        explorer=None,
+        theory=None,
+    )
+    text = render(dataclasses.replace(result, features=(bare,)))
+    assert sentence in text
+    assert "VMFClassifier.load" not in text and 'class="explorer"' not in text
+    assert "No likely label errors" in text
+
+
+def test_classes_of_one_size_have_no_groups(result: AnalysisResult, tmp_path: Path) -> None:
+    data = dataclasses.replace(result.first.data, group_names=())
+    methods = tuple(dataclasses.replace(m, groups={}) for m in result.first.methods)
+    one = dataclasses.replace(result.first, data=data, methods=methods)
+    text = write_page(dataclasses.replace(result, features=(one,)), tmp_path).read_text()
+    shown = re.sub(r"<(style|script|dl)\b.*?</\1>", "", text, flags=re.DOTALL)
+    assert not re.findall(r"\b(?:medium|tail)\b", shown)
+    with (tmp_path / "tables" / "classes.csv").open() as file:
+        assert {row["group"] for row in csv.DictReader(file)} == {""}
 
 
 @pytest.mark.slow
-def test_page_and_files_hold_the_results(report: Page, folder: Path, side: Side) -> None:
-    text = (folder / "index.html").read_text()
-    drawings = [d for section in report.sections for d in section.drawings]
-    assert "a note" in text and text.count("<figure ") == len(drawings)
-    for drawing in drawings:
-        assert drawing.label in text and printed(drawing.label) in text
-    results = json.loads((folder / "results.json").read_text())
-    assert results["features"]["pro/jection"] == json.loads(json.dumps(side.analysis.to_dict()))
-    tables = [t.name for section in report.sections for t in section.tables]
-    assert {p.stem for p in (folder / "tables").iterdir()} == {f"pro-jection-{t}" for t in tables}
-    # Figures that only the page fills have no file.
-    files = {p.stem for p in (folder / "figures").glob("*.pdf")}
-    assert files == {f"pro-jection-{d.name}" for d in drawings if not d.name.startswith("arc")}
+@pytest.mark.parametrize(("classes", "sets"), [(1000, 1), (150, 4)])
+def test_large_pages_stay_below_the_limit(
+    feature: Feature,
+    result: AnalysisResult,
+    classes: int,
+    sets: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With long names, more cosines than fit, and a limit that needs fewer rows."""
+    one = feature(classes, 16, 3, candidates=200)
+    names = tuple(f"{c:060d}" for c in range(classes))
+    one = dataclasses.replace(one, data=dataclasses.replace(one.data, class_names=names))
+    many = dataclasses.replace(result, features=(one,) * sets)
+    size = len(render(many).encode())
+    assert size <= page.LARGEST == 4_000_000
+    monkeypatch.setattr(page, "LARGEST", round(0.9 * size))
+    text = render(many)
+    assert len(text.encode()) <= 0.9 * size
+    assert names[0] in text
+    assert bool(re.search(r'data-chart="[^"]*confusion"', text)) == (classes <= 200)
 
 
-def test_small_tables_are_embedded(tmp_path: Path) -> None:
-    """As CSV; large tables are files."""
-    small, large = (
-        Table(name, "T", "S.", "tab:x", (Column("β"),), [(f"{i},",) for i in range(n)])
-        for name, n in (("small", 3), ("large", 20_000))
+def test_numbers_of_the_paper(result: AnalysisResult) -> None:
+    """Labels and numbers below the theory are those of the paper."""
+    root = Path(__file__).parents[2] / "reproduction" / "resultant_reproduction"
+    paper = tomllib.loads((root / "printed" / "paper.toml").read_text())
+    printed = re.findall(r'<p class="paper">((?:Figure|Table|App|Eq).*?)</p>', render(result))
+    pairs = [pair.split(", ") for text in printed for pair in text.split("; ")]
+    assert len(pairs) == 7
+    for number, label in pairs:
+        assert paper[label]["number"].translate({40: None, 41: None}) == number
+
+
+def test_table() -> None:
+    rows = [("=1+1", 0.1234567890123, None), *(("x", float(i), None) for i in range(SHOWN))]
+    table = Table("t", "T", "", (Column("name"), Column("v"), Column("none")), rows)
+    first, *others = table.csv().decode().splitlines()[1:]
+    assert first == "'=1+1,0.1234567890123," and len(others) == SHOWN
+    assert len(table.shown()) == SHOWN
+    # A column without values is left out of the page.
+    assert [(column.name, numeric) for column, numeric in table.heads()] == [
+        *(("name", False), ("v", True)),
+    ]
+    assert table.shown()[0][1] == ("0.1235", "0.1234567890123", True)
+
+
+def test_all_numbers_of_methods(result: AnalysisResult) -> None:
+    table = methods_table(result.first)
+    assert table.marked == 0
+    heads = [column.name for column, _ in table.heads()]
+    assert heads[:2] == ["method", "validation"] and {"head", "medium", "tail"} <= set(heads)
+    text = [[cell.text for cell in row] for row in table.shown()]
+    assert text[0][heads.index("verdict")] == "recommended"
+    assert text[1][heads.index("difference")] == "−5.00"
+
+
+def test_chart_as_json() -> None:
+    x = np.array([0.123456789, np.nan])
+    chart = Chart("c", "C", "", Axis("x", log=True), Axis("y"), (Level(0.0), Points(x, [1.0, 2.0])))
+    assert chart.document() == {
+        "x": {"label": "x", "log": True},
+        "y": {"label": "y"},
+        "marks": [
+            {"type": "level", "at": 0.0, "colour": "#8A8A8A", "dash": "dashed"},
+            {
+                "type": "points",
+                "x": [0.123457, None],
+                "y": [1.0, 2.0],
+                "colour": "#0072B2",
+                "shape": "circle",
+                "size": 7,
+            },
+        ],
+        "diagonal": False,
+        "square": False,
+    }
+    assert not chart.empty
+    assert Chart("c", "C", "", marks=(Level(0.0), Line([1.0], [np.nan]))).empty
+
+
+@pytest.mark.slow
+def test_figures_as_files(result: AnalysisResult, tmp_path: Path) -> None:
+    text = write_page(result, tmp_path, figures=True).read_text()
+    drawn = re.findall(r'data-chart="([^"]+)"', text)
+    assert len(drawn) == 11
+    assert {p.name for p in (tmp_path / "figures").iterdir()} == {
+        f"{name}.{suffix}" for name in drawn for suffix in ("pdf", "png")
+    }
+    assert 'href="figures/gains.pdf"' in text
+
+
+def test_marks_of_matplotlib() -> None:
+    names = Axis(names=("a", "b"))
+    marks = (
+        Points(
+            [1.0, 2.0], [0.0, 1.0], "p", ["#000000", "#ff0000"], low=[0.5, 1.5], high=[1.5, 3.0]
+        ),
+        Line([1.0, 2.0], [0.0, 1.0], "line", marks=True),
     )
-    write_page(tmp_path, Page("p", [], [Section("s", "S", "", (), (small, large))]))
-    links = [url for url in Links((tmp_path / "index.html").read_text()).urls if "csv" in url]
-    head, _, content = links[0].partition("base64,")
-    assert head == "data:text/csv;charset=utf-8;"
-    assert base64.b64decode(content) == (tmp_path / "tables" / "s-small.csv").read_bytes()
-    assert base64.b64decode(content).decode() == 'β\n"0,"\n"1,"\n"2,"\n'
-    assert links[1] == "tables/s-large.csv"
+    (ax,) = draw(Chart("c", "C", "", Axis("x", log=True), names, marks)).axes
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]
+    assert ax.yaxis_inverted() and ax.get_xscale() == "log"
+    segments: Any = ax.collections[0]
+    assert [s[:, 0].tolist() for s in segments.get_segments()] == [[0.5, 1.5], [1.5, 3.0]]
+    cells = Cells([0, 1], [0, 1], [0.5, 1.0], ["", ""])
+    (ax,) = draw(Chart("c", "C", "", names, names, (cells,), square=True)).axes
+    assert len(ax.collections) == 1
+    (ax,) = draw(Chart("c", "C", "", marks=(Bars([0.0, 1.0], [2.0, 3.0], 0.5),))).axes
+    bars: Any = ax.patches
+    assert [bar.get_height() for bar in bars] == [2.0, 3.0]
+
+
+def test_glossary_has_twenty_terms(result: AnalysisResult) -> None:
+    terms = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", render(result))
+    assert len(terms) == 20 and all(name and text.endswith(".") for name, text in terms)
 
 
 def test_missing_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"bokeh and jinja2: pip install resultant\[report\]"):
-        page.require()
-    with pytest.raises(ValueError, match="bokeh and jinja2 and matplotlib"):
-        page.require(figure_files=True)
-    with pytest.raises(ValueError, match=r"matplotlib to draw figures: pip install"):
-        style.require()
-
-
-def test_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    require_report_folder(tmp_path / "a" / "b")
-    assert not list(tmp_path.iterdir())
-
-    def denied(*_: Any, **__: Any) -> str:
-        raise PermissionError(13, "Permission denied")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("tempfile.mkdtemp", denied)
-        with pytest.raises(ValueError, match=r"a/b \(Permission denied\)$"):
-            require_report_folder(tmp_path / "a" / "b")
-    # A mount cannot be renamed.
-    monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
-    with pytest.raises(ValueError, match="within a mounted folder"):
-        require_report_folder(tmp_path)
-
-
-def test_folder_with_other_files(tmp_path: Path) -> None:
-    (tmp_path / "own.txt").touch()
-    with pytest.raises(ValueError, match=r"new or an earlier report, got other files: .*own.txt$"):
-        require_report_folder(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"jinja2 and matplotlib .*pip install 'resultant\[report\]"
+    ):
+        require(figures=True)

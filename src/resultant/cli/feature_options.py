@@ -72,8 +72,8 @@ class FeatureOptions:
     def check(self) -> None:
         """Raise if the report cannot be written, or the temperature is out of range: before the
         features are read, which may take long."""
+        from resultant.report import page
         from resultant.report.folder import require_report_folder
-        from resultant.report.next import page
 
         page.require(self.figures)
         require_report_folder(self.out)

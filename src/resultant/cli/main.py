@@ -68,7 +68,7 @@ NEEDED = ("tyro", "rich")
 # The extra of the package that installs a module.
 EXTRAS = {
     **dict.fromkeys(("torchvision", "timm", "PIL"), "vision"),
-    **dict.fromkeys(("bokeh", "matplotlib", "jinja2"), "report"),
+    **dict.fromkeys(("matplotlib", "jinja2"), "report"),
     "pyarrow": "parquet",
     "h5py": "anndata",
     "ray": "ray",

@@ -1,13 +1,9 @@
-"""Reports: figures, tables and the HTML page.
+"""Reports: the page of an analysis, its charts and tables.
 
-`page` writes a report as a folder: a page that needs no other file, tables and results.json, and
-figures as PDF and PNG if asked. `analysis_page` and `comparison_page` fill it with `table`s, those
-of an analysis in `tables`; `summary` is its text in ten lines, `comparison` the verdict on two
-sets of features, `words` names and numbers.
-`charts` defines a figure as axes and marks: `decision_figures`, `theory_figures` and
-`explorer_figures` return them, `plots` hands them to Bokeh on the page, and `chart_files` draws
-them with matplotlib in the `style` of every figure of the project. `explorer` is the numbers behind
-the sliders, `glossary` the terms, `paper` the numbers of the paper's tables and figures.
+`page` writes the page from a result of `resultant.analysis`, with the charts and tables of
+`sections` and `theory`. `charts` defines a figure as axes and marks: chart.js draws it on the page,
+`chart_files` with matplotlib in the `style` of all figures of the project. `table` is a table,
+`words` formats numbers. The folder ``shared`` holds JavaScript that the site uses too.
 `folder` writes a whole report, and `api` has `resultant.analyze`.
 """
 
@@ -16,8 +12,8 @@ from typing import TYPE_CHECKING
 from resultant._core.lazy import lazy
 
 if TYPE_CHECKING:
-    from resultant.report.next.page import write_page
+    from resultant.report.page import write_page
 
 __all__ = ["write_page"]
 
-__getattr__ = lazy(__name__, {"write_page": "next.page"})
+__getattr__ = lazy(__name__, {"write_page": "page"})

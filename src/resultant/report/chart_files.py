@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
 
 from resultant.report import style
-from resultant.report.charts import (
-    GROUP_COLOURS,
-    GROUP_SHAPES,
-    Bars,
-    Chart,
-    Level,
-    Line,
-    Points,
-)
+from resultant.report.charts import Bars, Cells, Chart, Line, Mark, Points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,16 +25,17 @@ def draw(chart: Chart) -> Figure:
     # Not pyplot, which would keep the figure and choose a display.
     from matplotlib.figure import Figure
 
+    rows = len(chart.y.names)
     with style.style():
-        figure = Figure(figsize=(4.0, 2.9))
+        figure = Figure(figsize=(4.4, 4.4 if chart.square else max(2.9, 0.22 * rows + 1)))
         ax = figure.subplots()
+        if chart.diagonal:
+            _diagonal(ax, chart)
         for mark in chart.marks:
             _draw(ax, mark)
-        if chart.diagonal:
-            _diagonal(ax)
         _axes(ax, chart)
         handles, labels = ax.get_legend_handles_labels()
-        if handles:
+        if len(handles) > 1:
             columns = 3 if max(map(len, labels)) < 14 else 2
             figure.legend(handles, labels, loc="outside lower center", ncols=columns)
         figure.draw_without_rendering()
@@ -51,63 +43,59 @@ def draw(chart: Chart) -> Figure:
     return figure
 
 
-def _draw(ax: Axes, mark: Points | Line | Bars | Level) -> None:
+def _draw(ax: Axes, mark: Mark) -> None:
     if isinstance(mark, Points):
         _points(ax, mark)
     elif isinstance(mark, Line):
         kind = ("o" if mark.marks else "") + DASHES[mark.dash]
-        look: dict[str, Any] = {"color": mark.colour, "linewidth": mark.width}
-        ax.plot(mark.x, mark.y, kind, label=mark.label or None, **look)
+        ax.plot(mark.x, mark.y, kind, color=mark.colour, label=mark.label or None)
     elif isinstance(mark, Bars):
-        ax.bar(mark.x, mark.height, mark.width, color=mark.colour, label=mark.label or None)
+        ax.bar(mark.x, mark.y, mark.width, color=mark.colour, label=mark.label or None)
+    elif isinstance(mark, Cells):
+        shade: Any = np.sqrt(np.asarray(mark.share, dtype=float))
+        ax.scatter(mark.x, mark.y, c=mark.colour, alpha=shade, marker="s", s=4, rasterized=True)
     else:
         line = ax.axvline if mark.upright else ax.axhline
-        look = {"color": mark.colour, "linestyle": DASHES[mark.dash], "linewidth": 1}
-        line(mark.at, label=mark.label or None, **look)
+        line(mark.at, color=mark.colour, linestyle=DASHES[mark.dash], linewidth=1)
 
 
 def _points(ax: Axes, mark: Points) -> None:
-    parts: list[tuple[Any, str | None, str, str]] = []
-    if mark.group is None:
-        parts.append((torch.ones_like(mark.y, dtype=torch.bool), mark.label, mark.colour, "circle"))
-    else:
-        for i, (name, colour) in enumerate(GROUP_COLOURS.items()):
-            # Hollow points repeat groups that already have an entry in the legend.
-            label = None if mark.hollow else name
-            parts.append((mark.group == i, label, colour, GROUP_SHAPES[name]))
-    for members, label, colour, shape in parts:
-        chosen = members & mark.y.isfinite() & mark.x.isfinite()
-        if not chosen.any():
-            continue
-        look: dict[str, Any] = {"color": colour, "markersize": mark.size / 2, "alpha": 0.9}
+    x, y = (np.asarray(v, dtype=float) for v in (mark.x, mark.y))
+    colour, shape = (
+        np.full(len(x), v) if isinstance(v, str) else np.asarray(v)
+        for v in (mark.colour, mark.shape)
+    )
+    labels = {(c, s): label for label, c, s in mark.legend}
+    if len(mark.low):
+        ax.hlines(y, mark.low, mark.high, colors=list(colour), linewidth=1.5)
+    for c, s in dict.fromkeys(zip(colour.tolist(), shape.tolist(), strict=True)):
+        chosen = (colour == c) & (shape == s) & np.isfinite(x) & np.isfinite(y)
+        look: dict[str, Any] = {"color": c, "markersize": mark.size / 2, "alpha": 0.9}
         if mark.hollow:
             look |= {"markerfacecolor": "none", "markeredgewidth": 0.7}
+        label = labels.get((c, s), mark.label) or None
         image = int(chosen.sum()) > VECTOR_POINTS
-        x, y = mark.x[chosen], mark.y[chosen]
-        ax.plot(x, y, SHAPES[shape], label=label or None, rasterized=image, **look)
+        ax.plot(x[chosen], y[chosen], SHAPES[s], label=label, rasterized=image, **look)
 
 
-def _diagonal(ax: Axes) -> None:
-    ends = [
-        max(ax.dataLim.x0, ax.dataLim.y0),
-        min(ax.dataLim.x1, ax.dataLim.y1),
-    ]
-    ax.plot(ends, ends, ":", color=style.GREY, linewidth=1)
+def _diagonal(ax: Axes, chart: Chart) -> None:
+    """Draw x = y where both axes have values."""
+    ends = []
+    for name in ("x", "y"):
+        values = np.concatenate([np.asarray(getattr(m, name), dtype=float) for m in chart.marks])
+        ends.append((np.nanmin(values), np.nanmax(values)))
+    low, high = max(e[0] for e in ends), min(e[1] for e in ends)
+    ax.plot([low, high], [low, high], ":", color=style.GREY, linewidth=1)
 
 
 def _axes(ax: Axes, chart: Chart) -> None:
     ax.set(xlabel=chart.x.label, ylabel=chart.y.label)
-    if chart.x.log and math.isfinite(ax.dataLim.minposx):
-        ax.set_xscale("log")
-    if chart.y.log and math.isfinite(ax.dataLim.minposy):
-        ax.set_yscale("log")
-    if chart.x.ends is not None:
-        ax.set_xlim(*chart.x.ends)
-    if chart.y.ends is not None:
-        ax.set_ylim(*chart.y.ends)
-    if chart.x.factors:
-        ax.grid(axis="x", visible=False)
-    for name, axis in (("x", ax.xaxis), ("y", ax.yaxis)):
-        if ticks := chart.ticks(name):
-            axis.set_ticks(*zip(*ticks, strict=True))
-            axis.set_minor_formatter("")
+    for name, own, axis in (("x", chart.x, ax.xaxis), ("y", chart.y, ax.yaxis)):
+        if own.log:
+            ax.set(**{f"{name}scale": "log"})
+        if own.ends is not None:
+            ax.set(**{f"{name}lim": own.ends})
+        if own.names and not chart.square:
+            axis.set_ticks(range(len(own.names)), own.names)
+    if chart.y.names:
+        ax.invert_yaxis()

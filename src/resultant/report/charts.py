@@ -1,34 +1,30 @@
-"""A figure as data: axes and marks, drawn by Bokeh on a page and by matplotlib in a file."""
+"""A figure as data: axes and marks, drawn by chart.js on a page and by matplotlib in a file."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from resultant.classes.groups import GROUPS
 from resultant.report import style
 
-# Colours and shapes of the shot groups, and those of classes without groups.
-GROUP_COLOURS: dict[str, str] = dict(zip(GROUPS, (style.SKY, style.GREEN, style.RED), strict=True))
-GROUP_SHAPES: dict[str, str] = dict(zip(GROUPS, ("circle", "square", "triangle"), strict=True))
+# Colours and shapes of head, medium and tail classes.
+GROUP_COLOURS = (style.SKY, style.GREEN, style.RED)
+GROUP_SHAPES = ("circle", "square", "triangle")
 
-# Fewer values do not make a figure.
-FEWEST_POINTS = 3
-SINGLE = "it would show a single mark"
+Values = Sequence[float] | np.ndarray
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis: its label, a logarithmic scale, and fixed ends; ``factors`` name its positions."""
+    """An axis: label, logarithmic scale, fixed ends, and names of the positions 0, 1, ..."""
 
-    label: str
+    label: str = ""
     log: bool = False
     ends: tuple[float, float] | None = None
-    factors: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,49 +32,50 @@ class Points:
     """Points ``x`` [n], ``y`` [n].
 
     Attributes:
-        kind: "class" or "pair" for points that belong to classes; a click follows them.
-        members: Classes [n] or [n, 2] of the points; by default the classes in their order.
-        group: Shot groups [n], which give colours and shapes.
-        hollow: Draw circles without a face.
-        name: Name by which the page finds the mark, for marks that it changes.
+        colour, shape: One for all points, or one per point.
+        low, high: Ends [n] of horizontal intervals.
+        classes: Classes [n] or pairs of classes [n, 2], whose names the card shows.
+        text: Texts [n] of the card; by default the names of the classes and the values.
+        legend: Entries of the legend: label, colour and shape.
+        colours: Further colours [n] per point by name, from which the page offers a choice.
     """
 
-    x: Tensor
-    y: Tensor
+    x: Values
+    y: Values
     label: str = ""
-    colour: str = style.BLUE
-    kind: str = ""
-    members: Tensor | None = None
-    group: Tensor | None = None
+    colour: str | Sequence[str] = style.BLUE
+    shape: str | Sequence[str] = "circle"
     hollow: bool = False
     size: float = 7
-    name: str = ""
+    low: Values = ()
+    high: Values = ()
+    classes: Values = ()
+    text: Sequence[str] = ()
+    legend: Sequence[tuple[str, str, str]] = ()
+    colours: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
     """A line through points ``x`` [n], ``y`` [n], with or without marks."""
 
-    x: Sequence[float]
-    y: Sequence[float]
+    x: Values
+    y: Values
     label: str = ""
     colour: str = style.BLUE
     dash: str = "solid"
-    marks: bool = True
-    width: float = 1.5
-    name: str = ""
+    marks: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Bars:
-    """Bars of ``height`` [n] at ``x`` [n], each ``width`` wide."""
+    """Bars of height ``y`` [n] at ``x`` [n], each ``width`` wide."""
 
-    x: Sequence[float]
-    height: Sequence[float]
+    x: Values
+    y: Values
     width: float
     label: str = ""
     colour: str = style.BLUE
-    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,13 +83,23 @@ class Level:
     """A straight line across the figure at a height, or at a position if ``upright``."""
 
     at: float
-    label: str = ""
     upright: bool = False
     colour: str = style.GREY
-    dash: str = "solid"
+    dash: str = "dashed"
 
 
-Mark = Points | Line | Bars | Level
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells of a matrix in columns ``x`` [n] and rows ``y`` [n], darker for a larger ``share``."""
+
+    x: Values
+    y: Values
+    share: Values
+    text: Sequence[str]
+    colour: str = style.BLUE
+
+
+Mark = Points | Line | Bars | Level | Cells
 
 
 @dataclass(frozen=True)
@@ -103,105 +110,79 @@ class Chart:
         name: Name for files.
         title: Heading.
         sentence: Caption: the meaning and the numbers.
-        label: The paper's label of the corresponding table, figure or section.
         x, y: The axes.
-        marks: Points, lines, bars and levels, the lowest first.
+        marks: The marks, the lowest first.
+        paper: The paper's number of the corresponding table, figure or section, with its label.
         diagonal: Also draw x = y.
-        live: The page changes the figure when a slider moves.
+        square: Draw a matrix, without ticks.
     """
 
     name: str
     title: str
     sentence: str
-    label: str
-    x: Axis = field(default_factory=lambda: Axis(""))
-    y: Axis = field(default_factory=lambda: Axis(""))
+    x: Axis = field(default_factory=Axis)
+    y: Axis = field(default_factory=Axis)
     marks: tuple[Mark, ...] = ()
+    paper: str = ""
     diagonal: bool = False
-    live: bool = False
+    square: bool = False
 
-    def ticks(self, axis: str) -> list[tuple[float, str]]:
-        """Return positions and labels of the ticks of a logarithmic axis, "x" or "y"; others are
-        left to the library that draws."""
-        own: Axis = getattr(self, axis)
-        if own.factors:
-            return [(float(i), name) for i, name in enumerate(own.factors)]
-        if not own.log:
-            return []
-        drawn = [
-            torch.as_tensor(getattr(m, axis)) for m in self.marks if isinstance(m, Points | Line)
-        ]
-        values = torch.cat([v.flatten().double() for v in drawn]) if drawn else torch.empty(0)
-        values = values[values.isfinite() & (values > 0)]
-        return log_ticks(float(values.min()), float(values.max())) if len(values) else []
+    def document(self) -> dict[str, Any]:
+        """Return the axes and marks as JSON types, as chart.js reads them."""
+        marks = [{"type": type(mark).__name__.lower(), **_fields(mark)} for mark in self.marks]
+        axes = {"x": _fields(self.x), "y": _fields(self.y)}
+        return {**axes, "marks": marks, "diagonal": self.diagonal, "square": self.square}
 
-    def legend(self) -> list[tuple[str, str, str]]:
-        """Return labels with their colours and shapes, without repetitions."""
-        entries = []
-        for mark in self.marks:
-            if isinstance(mark, Points) and mark.group is not None and not mark.hollow:
-                present = [name for i, name in enumerate(GROUPS) if bool((mark.group == i).any())]
-                entries += [(name, GROUP_COLOURS[name], GROUP_SHAPES[name]) for name in present]
-            elif mark.label:
-                shape = "bar" if isinstance(mark, Bars) else getattr(mark, "dash", "circle")
-                shape = "ring" if isinstance(mark, Points) and mark.hollow else shape
-                entries.append((mark.label, mark.colour, shape))
-        return list(dict.fromkeys(entries)) if len(entries) > 1 else []
-
-    def missing(self) -> str:
-        """Return why the figure would show nothing; empty if it shows something."""
-        values = [m for m in self.marks if not isinstance(m, Level)]
-        shown = [torch.as_tensor(m.height if isinstance(m, Bars) else m.y) for m in values]
-        numbers = [int(y.isfinite().sum()) for y in shown]
-        if not sum(numbers):
-            return "there is no value to draw"
-        points = [m for m in values if isinstance(m, Points)]
-        if points and len(points) == len(values):
-            drawn = max(numbers)
-            if drawn < FEWEST_POINTS:
-                return f"it would show {drawn} marks only" if drawn > 1 else SINGLE
-        if any(isinstance(m, Line) for m in values) and max(numbers) < 2:
-            return SINGLE
-        if all(isinstance(m, Bars) for m in values) and not any(bool(y.any()) for y in shown):
-            return "all values are zero"
-        return ""
+    @property
+    def empty(self) -> bool:
+        """True if no mark has a finite value."""
+        values = [m.y for m in self.marks if not isinstance(m, Level)]
+        return not any(np.isfinite(np.asarray(y, dtype=float)).any() for y in values)
 
 
-def log_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Return ticks between two positive numbers with their labels.
-
-    Example:
-        >>> [label for _, label in log_ticks(3, 250)]
-        ['3', '10', '30', '100']
-    """
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    step, inside = max(1, math.ceil((last - first) / 6)), []
-    for digits in ((1,), (1, 3), (1, 2, 5), (1, 1.2, 1.5, *range(2, 10))):
-        at = [d * 10.0**e for e in range(first, last + 1, step) for d in digits]
-        inside = [v for v in at if low <= v * 1.001 and v <= high * 1.001]
-        if len(inside) > 2:
-            break
-    # A range within two of these numbers has its ends.
-    return [(v, _tick(v)) for v in inside or sorted({low, high})]
+def by_group(group: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+    """Return colours, shapes and legend of points by their shot groups [n]; {} without names."""
+    if not names:
+        return {}
+    return {
+        "colour": [GROUP_COLOURS[g] for g in group],
+        "shape": [GROUP_SHAPES[g] for g in group],
+        "legend": [
+            (name, GROUP_COLOURS[g], GROUP_SHAPES[g])
+            for g, name in enumerate(names)
+            if (group == g).any()
+        ],
+    }
 
 
-def _tick(value: float) -> str:
-    if 1e-4 <= value < 1e5:
-        return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
-    digit, power = f"{value:.0e}".split("e")
-    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{'' if digit == '1' else f'{digit}·'}10{raised}"
+def numbers(values: Any) -> Any:
+    """Return values as JSON types: None for numbers that are not finite, six digits of others."""
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind == "f":
+            finite = np.isfinite(values)
+            size = np.abs(np.where(finite & (values != 0), values, 1))
+            scale = 10.0 ** (5 - np.floor(np.log10(size)))
+            kept = np.round(np.where(finite, values, 0) * scale) / scale
+            rounded = np.array(kept, dtype=object)
+            rounded[~finite] = None
+            return rounded.tolist()
+        return values.tolist()
+    if isinstance(values, float):
+        return numbers(np.array(values))
+    if isinstance(values, Mapping):
+        return {name: numbers(value) for name, value in values.items()}
+    if isinstance(values, list | tuple):
+        if values and all(isinstance(v, float) for v in values):
+            return numbers(np.array(values))
+        return [numbers(v) for v in values]
+    return values
 
 
-def kept(charts: Sequence[Chart | None]) -> tuple[list[Chart], list[str]]:
-    """Return the figures that show something, and a sentence about each of the others."""
-    drawn, omitted = [], []
-    for chart in charts:
-        if chart is None:
-            continue
-        why = "" if chart.live else chart.missing()
-        if why:
-            omitted.append(f"The figure “{chart.title}” is left out: {why}.")
-        else:
-            drawn.append(chart)
-    return drawn, omitted
+def _fields(item: Any) -> dict[str, Any]:
+    """Return the fields that are set, as JSON types."""
+    values = {f.name: getattr(item, f.name) for f in fields(item)}
+    return {
+        name: numbers(v)
+        for name, v in values.items()
+        if not (v is None or v is False or (hasattr(v, "__len__") and len(v) == 0))
+    }

@@ -11,7 +11,7 @@ from resultant._core.files import replacing, require_writable_folder
 from resultant.analysis.analyze import Evaluated
 from resultant.analysis.export import write_files
 from resultant.analysis.result import AnalysisResult
-from resultant.report.next.page import write_page
+from resultant.report.page import write_page
 
 PAGE, RESULTS = "index.html", "results.json"
 FOLDERS = ("tables", "figures")

@@ -1,113 +1,72 @@
-"""Names and numbers as a report prints them."""
+"""Numbers as a report prints them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from resultant.analysis import Analysis, GridPoint
-from resultant.analysis.advice import RULE_NAMES
-
-NAMES = RULE_NAMES
-
-# Printed once, for readers of the paper.
-NATIVE_IN_PAPER = f"{NAMES['native']} is the paper's Original vMF."
+import math
+from typing import Any
 
 MISSING = "–"
-ONE_SIZE = "no groups, because the classes have about the same size or are all in one group"
 
 
-def percent(fraction: float | None, digits: int = 2) -> str:
+def is_missing(value: object) -> bool:
+    """Return True for None and for numbers that are not finite."""
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
+
+
+def percent(fraction: float | None, digits: int = 1) -> str:
     """Return a fraction in percent; the space before the sign does not break.
 
     Example:
         >>> percent(0.5, 0)
         '50\\xa0%'
     """
-    if fraction is None or fraction != fraction:
-        return MISSING
-    return f"{100 * fraction:.{digits}f}\u00a0%"
+    return MISSING if is_missing(fraction) else f"{100 * fraction:.{digits}f}\u00a0%"  # type: ignore[operator]
+
+
+def share(fraction: float | None) -> str:
+    """Return a fraction in percent without the sign, for a column with the unit in its heading."""
+    return percent(fraction).removesuffix("\u00a0%")
 
 
 def points(change: float | None) -> str:
-    """Return the change of a fraction in percentage points, with its sign."""
-    return MISSING if change is None or change != change else f"{100 * change:+.2f}"
+    """Return the change of a fraction in percentage points, with its sign.
+
+    Example:
+        >>> points(-0.0123)
+        '−1.23'
+    """
+    return MISSING if is_missing(change) else minus(f"{100 * change:+.2f}")  # type: ignore[operator]
 
 
-class Share(float):
-    """A fraction that a table shows in percent."""
-
-
-def number(value: object) -> str:
+def number(value: Any) -> str:
     """Return any value of a table as text."""
-    if value is None or value != value:
+    if is_missing(value):
         return MISSING
-    if isinstance(value, Share):
-        return percent(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return f"{value:,}"
+        return minus(f"{value:,}")
     # With trailing zeros, so that the numbers of a column have one width.
-    return f"{value:#.4g}" if isinstance(value, float) else str(value)
-
-
-def short(value: float) -> str:
-    return f"{value:g}"
-
-
-def plain(value: float | None) -> str:
-    """Return a number with three decimals."""
-    return MISSING if value is None or value != value else f"{value:.3f}"
+    return minus(f"{value:#.4g}") if isinstance(value, float) else str(value)
 
 
 def seconds(value: float | None) -> str:
     """Return seconds with two digits or more."""
-    return (
-        MISSING
-        if value is None or value != value
-        else f"{value:.2g}"
-        if value < 10
-        else f"{value:.0f}"
+    return MISSING if is_missing(value) else f"{value:.2g}" if value < 10 else f"{value:.0f}"  # type: ignore[operator]
+
+
+def minus(text: str) -> str:
+    """Return a number with the sign of the typesetters."""
+    return text.replace("-", "−")
+
+
+def settings(values: dict[str, Any]) -> str:
+    """Return settings as in a call.
+
+    Example:
+        >>> settings({"beta": 0.25, "realization": "angular"})
+        "beta=0.25, realization='angular'"
+    """
+    return ", ".join(
+        f"{name}={v:.4g}" if isinstance(v, float) else f"{name}={v!r}" for name, v in values.items()
     )
-
-
-def p_value(p: float) -> str:
-    return "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}"
-
-
-def rule_name(realization: str, beta: float) -> str:
-    """Return the name of a realization with its beta; native and cosine have no beta."""
-    name = NAMES[realization]
-    return name if realization in ("native", "cosine") else f"{name} at β = {beta:g}"
-
-
-def features_name(name: str) -> str:
-    """Return the name of features in a sentence."""
-    return name if name.endswith("features") else f"{name} features"
-
-
-class Settings(NamedTuple):
-    """A rule with its settings: realization, beta, temperature, and multiple of the log prior."""
-
-    realization: str
-    beta: float
-    tau: float
-    prior: float
-
-
-def settings(a: Analysis) -> Settings:
-    """Return the settings of the advised rule; native if there is no advice."""
-    if a.advice is not None:
-        row = a.advice.row(a.advice.advised)
-        prior, beta = (float(row.settings.get(name) or 0.0) for name in ("prior", "beta"))
-        realization = row.key if row.key in NAMES else "native"
-        return Settings(realization, beta, a.space.tau, prior)
-    return Settings("native", 1.0, a.space.tau, 0.0)
-
-
-def before_and_after(a: Analysis) -> tuple[GridPoint, GridPoint] | None:
-    """Return native and the advised rule on all held-out rows."""
-    if a.grid is None:
-        return None
-    at = settings(a)
-    return a.grid.point("native", gamma=at.prior), a.grid.point(at.realization, at.beta, at.prior)

@@ -1,94 +1,127 @@
-"use strict";
+// The page: charts, tabs, tables that sort, code to copy, folds on paper.
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 
 // A click on a heading sorts its column, a second click reverses the order; empty cells stay last.
-for (const table of $$("table.sortable")) {
-  const heads = [...table.tHead.rows[0].cells];
-  const body = table.tBodies[0];
+for (const table of $$("table")) {
+  const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0];
   heads.forEach((head, i) => head.firstElementChild.addEventListener("click", () => {
-    const order = head.getAttribute("aria-sort") === "descending" ? 1 : -1;
-    heads.forEach((other) => other.removeAttribute("aria-sort"));
-    head.setAttribute("aria-sort", order > 0 ? "ascending" : "descending");
-    const key = (row) => row.cells[i].dataset.key;
-    const numeric = (row) => row.cells[i].classList.contains("n");
+    const order = head.ariaSort === "descending" ? 1 : -1;
+    heads.forEach((other) => { other.ariaSort = null; });
+    head.ariaSort = order > 0 ? "ascending" : "descending";
     const compare = (a, b) => {
-      const x = key(a), y = key(b);
+      const [x, y] = [a, b].map((row) => row.cells[i].dataset.key);
       if (x === "" || y === "") return (x === "") - (y === "");
-      const by = numeric(a) && numeric(b) ? Number(x) - Number(y)
-        : x.localeCompare(y, "en", { numeric: true });
-      return order * by;
+      return order * (head.classList.contains("n") ? Number(x) - Number(y) : x.localeCompare(y, "en", { numeric: true }));
     };
     body.append(...[...body.rows].sort(compare));
   }));
 }
 
-// The button above the snippet; where the clipboard is not allowed, the text is selected instead.
+// Where the clipboard is not allowed, the text is selected instead.
 for (const button of $$("button.copy")) {
   button.addEventListener("click", async () => {
     const code = document.getElementById(button.dataset.copy);
-    let done = "Copied";
     try {
       await navigator.clipboard.writeText(code.textContent);
+      button.textContent = "Copied";
     } catch {
       getSelection().selectAllChildren(code);
-      done = "Selected: press Ctrl+C";
+      button.textContent = "Selected: press Ctrl+C";
     }
-    button.textContent = done;
     setTimeout(() => { button.textContent = "Copy"; }, 2000);
   });
 }
 
-// A link into a folded section opens it.
-const unfold = () => {
-  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  if (!target) return;
-  for (let e = target; e; e = e.parentElement) if (e.tagName === "DETAILS") e.open = true;
-  target.scrollIntoView();
-};
-addEventListener("hashchange", unfold);
-unfold();
+// Tabs: a click, or the arrow keys.
+const tabs = $$("[role=tab]");
+function choose(tab) {
+  for (const other of tabs) {
+    other.ariaSelected = String(other === tab);
+    other.tabIndex = other === tab ? 0 : -1;
+    document.getElementById(other.getAttribute("aria-controls")).hidden = other !== tab;
+  }
+}
+tabs.forEach((tab, i) => {
+  tab.addEventListener("click", () => choose(tab));
+  tab.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const next = tabs.at((i + step) % tabs.length);
+    choose(next);
+    next.focus();
+  });
+});
 
-// Everything is unfolded on paper.
+// A link into a fold or another tab opens it.
+function unfold() {
+  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (let e = target; e; e = e.parentElement) {
+    if (e.tagName === "DETAILS") e.open = true;
+    if (e.hidden) choose(document.getElementById(`tab-${e.id}`));
+  }
+  target?.scrollIntoView?.();
+}
+addEventListener("hashchange", unfold);
+
+// Paper has everything unfolded, and all tabs.
 let folded = [];
 addEventListener("beforeprint", () => {
-  folded = $$("details:is(.section, .snippet):not([open])");
+  folded = $$("details:not([open])");
   for (const e of folded) e.open = true;
 });
 addEventListener("afterprint", () => { for (const e of folded) e.open = false; });
 
-// The definition of a term appears while the mouse or the focus is on it; Escape closes it.
-const card = document.getElementById("card");
-let owner = null, leaving = 0;
-const hide = () => {
-  card.hidden = true;
-  owner?.removeAttribute("aria-describedby");
-  owner = null;
-};
-const show = (link) => {
-  const entry = document.getElementById(link.dataset.term ?? link.hash.slice(1));
-  if (!entry) return;
-  clearTimeout(leaving);
-  owner?.removeAttribute("aria-describedby");
-  const name = document.createElement("strong");
-  name.textContent = entry.querySelector("dt").textContent;
-  card.replaceChildren(name, ...entry.querySelector("dd").cloneNode(true).childNodes);
-  card.hidden = false;
-  const box = link.getBoundingClientRect(), size = card.getBoundingClientRect();
-  const left = Math.max(8, Math.min(box.left, document.documentElement.clientWidth - size.width - 8));
-  const below = box.bottom + size.height + 12 < innerHeight || box.top < size.height + 12;
-  card.style.left = `${left + scrollX}px`;
-  card.style.top = `${(below ? box.bottom + 6 : box.top - size.height - 6) + scrollY}px`;
-  owner = link.closest("button") ?? link;
-  owner.setAttribute("aria-describedby", "card");
-};
-const later = () => { leaving = setTimeout(hide, 250); };
-// A heading that sorts shows its first term when it has the focus.
-const term = ({ target }) => !(target instanceof Element) ? null
-  : target.closest(".term") ?? (target.matches("th button") ? target.querySelector(".term") : null);
-addEventListener("mouseover", (e) => { const link = term(e); if (link) show(link); });
-addEventListener("mouseout", (e) => { if (term(e)) later(); });
-addEventListener("focusin", (e) => { const link = term(e); if (link) show(link); });
-addEventListener("focusout", (e) => { if (term(e)) later(); });
-card.addEventListener("mouseenter", () => clearTimeout(leaving));
-card.addEventListener("mouseleave", later);
-addEventListener("keydown", (e) => { if (e.key === "Escape") hide(); });
+// The map: colours, and zoom by double click, by the keys + and -, or by buttons.
+function prepareMap(form) {
+  const figure = form.closest("figure"), svg = figure.querySelector("svg.chart");
+  form.addEventListener("change", () => {
+    const [mark] = svg.chart.marks, by = form.elements.colour.value;
+    mark.colour = mark.colours[by];
+    mark.legend = by === "error" ? [["right", "#8A8A8A", "circle"], ["wrong", "#D55E00", "circle"]] : [];
+    figure.querySelector(".legend").innerHTML = chart.legend([mark]);
+    chart.draw(svg, svg.chart);
+  });
+  const zoom = (factor) => {
+    const { left, top, width, height } = svg.getBoundingClientRect();
+    const [x, y] = svg.targets[svg.target] ?? [svg.drawnWidth / 2, height / 2];
+    chart.zoom(svg, factor, left + (x * width) / svg.drawnWidth, top + (y * width) / svg.drawnWidth);
+  };
+  svg.addEventListener("dblclick", (event) => chart.zoom(svg, 2, event.clientX, event.clientY));
+  svg.addEventListener("keydown", ({ key }) => { if (key in KEYS) zoom(KEYS[key]); });
+  for (const button of $$("button", form)) button.addEventListener("click", () => zoom(Number(button.value)));
+}
+const KEYS = { "+": 2, "-": 0.5, 0: 0 };
+
+// A class that is searched is ringed in all charts of its tab, and marked in its tables.
+function prepareSearch(form, names) {
+  const panel = form.closest(".set");
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", () => {
+    const wanted = form.elements.name.value.trim().toLowerCase();
+    let c = names.findIndex((name) => name.toLowerCase() === wanted);
+    if (c < 0 && wanted) c = names.findIndex((name) => name.toLowerCase().startsWith(wanted));
+    form.querySelector("output").value = wanted && c < 0 ? "no such class" : c < 0 ? "" : `ringed: ${names[c]}`;
+    for (const svg of $$("svg[data-chart]", panel)) chart.draw(svg, { ...svg.chart, followed: c });
+    for (const row of $$("tbody tr", panel)) row.classList.toggle("followed", row.cells[0].textContent === names[c]);
+  });
+}
+
+async function main() {
+  const packed = Uint8Array.from(atob(document.getElementById("data").textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const data = await new Response(stream).json();
+  for (const svg of $$("svg[data-chart]")) {
+    const { charts, names } = data[svg.dataset.tab], spec = charts[svg.dataset.chart];
+    chart.draw(svg, { ...spec, names });
+    svg.parentElement.querySelector(".legend").innerHTML = chart.legend(spec.marks);
+  }
+  for (const form of $$("form[data-map]")) prepareMap(form);
+  for (const form of $$("form[data-search]")) prepareSearch(form, data[form.dataset.search].names);
+  for (const form of $$("form.explorer")) {
+    const { explorer, names } = data[form.dataset.tab];
+    new Explorer(form, explorer, names);
+  }
+  unfold();
+  document.body.dataset.ready = "yes";
+}
+main();

@@ -7,9 +7,9 @@ import numpy as np
 from resultant._core.text import class_name, counted
 from resultant.analysis.result import FeatureResult, Reliability
 from resultant.report import style
-from resultant.report.next.charts import Axis, Bars, Chart, Level, Line, Points, by_group
-from resultant.report.next.sections import judged
-from resultant.report.next.words import minus, percent
+from resultant.report.charts import Axis, Bars, Chart, Level, Line, Points, by_group
+from resultant.report.sections import judged
+from resultant.report.words import minus, percent
 
 # Bins with fewer rows are not drawn: a single row has an accuracy of zero or one.
 FEWEST = 20

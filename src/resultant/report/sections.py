@@ -10,9 +10,9 @@ import numpy as np
 from resultant._core.text import counted
 from resultant.analysis.result import Estimate, FeatureResult, Method
 from resultant.report import style
-from resultant.report.next.charts import Axis, Bars, Cells, Chart, Level, Points, by_group
-from resultant.report.next.table import Column, Table
-from resultant.report.next.words import percent, points, seconds, settings, share
+from resultant.report.charts import Axis, Bars, Cells, Chart, Level, Points, by_group
+from resultant.report.table import Column, Table
+from resultant.report.words import percent, points, seconds, settings, share
 
 # Families of methods: their colours, and their names in the legend.
 FAMILIES = {
