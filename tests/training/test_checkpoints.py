@@ -85,58 +85,37 @@ def test_checkpoint_from_before_a_setting(whole: Path, tmp_path: Path) -> None:
         tensor_files.save(tmp_path / CHECKPOINT, tensors, about | facts)
         with pytest.raises(ValueError, match=r"expected epochs in \(0, 4\] and their seconds in "):
             train_cifar(joint_job(tmp_path), DATA)
-    with pytest.raises(ValueError, match=r"config \{'estimator': 'mle'\}, got .* 'proco'"):
+    with pytest.raises(ValueError, match="another in its config: estimator proco"):
         train_cifar(joint_job(tmp_path, estimator="mle"), DATA)
 
 
 @pytest.mark.slow
 def test_checkpoint_of_another_job_is_refused(whole: Path) -> None:
     job = joint_job(whole)
-    rule = r"expected the checkpoint of this job, config \{'learning_rate': 0\.5, 'prior': 0\.0\}"
-    got = r"got \{'learning_rate': 0\.02, 'prior': 1\.0\} in .*checkpoint\.safetensors"
-    with pytest.raises(ValueError, match=f"{rule}, {got}"):
-        train_cifar(joint_job(whole, learning_rate=0.5, prior=0.0), DATA)
-    difference = "got one without angular-beta0.7-seed0 and with angular-beta0.5-seed0 in"
-    with pytest.raises(ValueError, match=f"this job, {difference}"):
-        train_cifar(replace(job, runs=(Run("native", seed=1), Run("angular", 0.7, 0))), DATA)
-    with pytest.raises(ValueError, match="this job, got one without native-seed7 in"):
-        train_cifar(replace(job, runs=(*TWO, Run(seed=7))), DATA)
-    with pytest.raises(ValueError, match="stack 1, got 12"):
-        train_cifar(replace(job, stack=1), DATA)
-    others = replace(DATA, train_images=255 - DATA.train_images)
-    with pytest.raises(
-        ValueError, match=r"on the same images \(\w{12}\), got one on others \(\w{12}\) in"
-    ):
-        train_cifar(job, others)
+    images = replace(DATA, train_images=255 - DATA.train_images)
+    others: list[tuple[Job, Any, str]] = [
+        (joint_job(whole, learning_rate=0.5), DATA, r"its config: learning_rate 0\.02; choose"),
+        (replace(job, runs=(*TWO, Run(seed=7))), DATA, r"its runs: runs .*'beta': 0\.5"),
+        (replace(job, stack=1), DATA, "its stack: 12"),
+        (job, images, r"its images: \w{64}"),
+    ]
+    for other, data, got in others:
+        rule = r"expected the checkpoint of this job in .*checkpoint\.safetensors, got another in "
+        with pytest.raises(ValueError, match=rule + got):
+            train_cifar(other, data)
     assert len(metrics(whole)) == 8
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [0.0, 0.5])
-def test_a_broken_checkpoint(share: float, one_epoch_again: Job) -> None:
+def test_a_broken_checkpoint(one_epoch_again: Job) -> None:
+    """Cut off, empty, or with a flipped bit."""
     path = one_epoch_again.out / CHECKPOINT
     data = path.read_bytes()
-    path.write_bytes(data[: int(share * len(data))])
-    message = r"expected a whole safetensors file, got .*; choose another folder to start again$"
-    with pytest.raises(ValueError, match=message):
-        train_cifar(one_epoch_again, DATA)
-
-
-@pytest.mark.slow
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(whole: Path, tmp_path: Path) -> None:
-    """A flipped bit is noticed, and the job ends as an undisturbed one."""
-    shutil.copytree(whole, tmp_path / "job")
-    path = tmp_path / "job" / CHECKPOINT
-    data = bytearray(path.read_bytes())
-    data[-100] ^= 1
-    path.write_bytes(data)
-    resumed: list[Progress] = []
-    with pytest.warns(UserWarning, match="damaged; training continues from the checkpoint before"):
-        train_cifar(joint_job(tmp_path / "job"), DATA, on_progress=resumed.append)
-    assert resumed[0].resumed == "continues after epoch 2/4"
-    assert metrics(tmp_path / "job") == metrics(whole)
-    left, right = (tensor_files.load(out / CHECKPOINT)[0] for out in (whole, tmp_path / "job"))
-    assert all(a.equal(right[name]) for name, a in left.items())
+    flipped = data[:-100] + bytes([data[-100] ^ 1]) + data[-99:]
+    for broken in (b"", data[: len(data) // 2], flipped):
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match=r"; choose another folder to start again$"):
+            train_cifar(one_epoch_again, DATA)
 
 
 @pytest.mark.slow
@@ -157,23 +136,6 @@ def test_sigterm_saves_the_epoch(whole: Path, tmp_path: Path) -> None:
     assert tensor_files.load(tmp_path / CHECKPOINT)[1]["epoch"] == 2
     train_cifar(job, DATA)
     assert metrics(tmp_path) == metrics(whole)
-
-
-@pytest.mark.slow
-def test_other_runs_are_named(tmp_path: Path) -> None:
-    """Another order, other runs of the same names, and runs that this version does not have."""
-    runs = Run("angular", 0.12345678), Run("angular", 0.5)
-    job = Job(config(epochs=1), runs, tmp_path)
-    train_cifar(job, DATA)
-    with pytest.raises(ValueError, match="got one with its runs in another order in "):
-        train_cifar(replace(job, runs=runs[::-1]), DATA)
-    with pytest.raises(ValueError, match=r"got one without angular-beta0\.123457-seed0 and with"):
-        train_cifar(replace(job, runs=(Run("angular", 0.12345679), runs[1])), DATA)
-    tensors, about = tensor_files.load(tmp_path / CHECKPOINT)
-    about["runs"][1]["mood"] = "good"
-    tensor_files.save(tmp_path / CHECKPOINT, tensors, about)
-    with pytest.raises(ValueError, match=r"and with \{.*'mood': 'good'\} in .*checkpoint"):
-        train_cifar(job, DATA)
 
 
 @pytest.mark.slow

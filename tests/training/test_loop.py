@@ -19,7 +19,6 @@ from resultant._core.files import LOCK, lock_folder
 from resultant._core.network_files import CHECKPOINT
 from resultant._core.validation import DivergedError
 from resultant.images.drawing import normalize
-from resultant.training.checkpoints import PREVIOUS
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
 from resultant.training.job import Job, Progress
@@ -79,7 +78,7 @@ for moment, left in (("step", 6), ("line", 2), ("save", 1)):
 def same_files(a: Path, b: Path) -> None:
     names = sorted(path.name for path in a.iterdir())
     assert names == [
-        *(PREVIOUS, "angular-beta0.5-seed0.safetensors", CHECKPOINT),
+        *("angular-beta0.5-seed0.safetensors", CHECKPOINT),
         *("metrics.jsonl", "native-seed1.safetensors"),
     ]
     assert (a / "metrics.jsonl").read_text() == (b / "metrics.jsonl").read_text()

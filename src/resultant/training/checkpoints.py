@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +13,6 @@ import torch
 from torch import Tensor
 
 from resultant._core import distributed, tensor_files
-from resultant._core.files import replacing
 from resultant._core.json_values import require_types
 from resultant._core.network_files import CHECKPOINT
 from resultant._core.validation import DivergedError
@@ -25,8 +22,6 @@ from resultant.training.job import Job
 from resultant.training.log import MetricsLog
 from resultant.training.stack import LOWER, Stack
 
-# The checkpoint before the last, used if the last is damaged.
-PREVIOUS = f".previous-{CHECKPOINT}"
 START_AGAIN = "choose another folder to start again"
 # Seconds since the last checkpoint after which an epoch is saved in any case.
 UNSAVED_SECONDS = 60.0
@@ -112,17 +107,12 @@ class JobCheckpoint:
                 raise DivergedError(f"{rule}, got others in {name} after epoch {done.epoch}")
         facts = {**self.identity, **dict(zip(STORED, done, strict=True))}
         facts["class_names"] = list(self.job.class_names)
-        path = self.job.out / CHECKPOINT
-        # A file system without links keeps one checkpoint.
-        with suppress(OSError), replacing(path.with_name(PREVIOUS)) as temporary:
-            temporary.unlink()
-            os.link(path, temporary)
-        tensor_files.save(path, tensors, facts)
+        tensor_files.save(self.job.out / CHECKPOINT, tensors, facts)
 
 
 def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
     try:
-        tensors, facts = _newest_whole(path)
+        tensors, facts = tensor_files.load(path)
     except ValueError as error:
         raise ValueError(f"{error}; {START_AGAIN}") from None
     if isinstance(facts.get("config"), dict):
@@ -131,10 +121,9 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
     own = json.loads(json.dumps(identity))
     for part, value in own.items():
         if facts.get(part) != value:
-            difference = _difference(part, value, facts.get(part))
-            raise ValueError(
-                f"expected the checkpoint of this job, {difference} in {path}; {START_AGAIN}"
-            )
+            rule = f"expected the checkpoint of this job in {path}"
+            got = f"another in its {part}: {_difference(value, facts.get(part))}"
+            raise ValueError(f"{rule}, got {got}; {START_AGAIN}")
     require_types(facts, {"epoch": int, "seconds": float, "beside": int}, f"in {path}")
     stored: list[Any] = [facts.get(name) for name in STORED]
     done = Done(*stored)
@@ -147,42 +136,13 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
     return done
 
 
-def _newest_whole(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read a checkpoint, or the one before if it is damaged."""
-    previous = path.with_name(PREVIOUS)
-    try:
-        return tensor_files.load(path)
-    except ValueError as error:
-        if not previous.exists():
-            raise
-        warnings.warn(f"{error}; training continues from the checkpoint before it", stacklevel=2)
-    return tensor_files.load(previous)
-
-
-def _difference(part: str, own: Any, other: Any) -> str:
-    """Describe the difference between a part of this job's identity and that of the checkpoint."""
-    if part == "images":
-        return f"on the same images ({own[:12]}), got one on others ({str(other)[:12]})"
-    if part == "runs":
-        others = other if isinstance(other, list) else []
-        lacking, more = (
-            [_run_name(run) for run in these if run not in those]
-            for these, those in ((own, others), (others, own))
-        )
-        parts = [
-            f"{word} {', '.join(n)}" for word, n in (("without", lacking), ("with", more)) if n
-        ]
-        return f"got one {' and '.join(parts) or 'with its runs in another order'}"
+def _difference(own: Any, other: Any) -> str:
+    """Name the settings or runs that differ, with their values in the checkpoint."""
     if isinstance(own, dict) and isinstance(other, dict):
-        keys = sorted(k for k in own | other if other.get(k) != own.get(k))
-        own, other = ({k: d.get(k) for k in keys} for d in (own, other))
-    return f"{part} {own}, got {other}"
-
-
-def _run_name(facts: Any) -> str:
-    """Name a run of a checkpoint; facts that are no run of this version are shown in full."""
-    valid = isinstance(facts, dict) and facts.keys() == asdict(Run()).keys()
-    return Run(**facts).name if valid else str(facts)
+        return ", ".join(f"{k} {other.get(k)}" for k in own | other if other.get(k) != own.get(k))
+    if isinstance(own, list) and isinstance(other, list):
+        return "runs " + ", ".join(map(str, other))
+    return str(other)
 
 
 def save_run(

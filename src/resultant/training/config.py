@@ -8,10 +8,10 @@ and `fuse` are this library's own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,6 +67,49 @@ LEAST_TEMPERATURE = 2.0**-17
 SEEDS = 2**32
 
 
+class Bound(NamedTuple):
+    """A rule that the value of a setting follows, in words and as a function."""
+
+    rule: str
+    holds: Callable[[float], bool]
+
+
+AT_LEAST_0 = Bound(">= 0", lambda value: value >= 0)
+AT_LEAST_1 = Bound(">= 1", lambda value: value >= 1)
+ABOVE_0 = Bound("> 0", lambda value: value > 0)
+COMPARABLE = Bound(f">= {LEAST_TEMPERATURE:g}", lambda value: value >= LEAST_TEMPERATURE)
+BELOW_1 = Bound("in [0, 1)", lambda value: 0 <= value < 1)
+A_SEED = (AT_LEAST_0, Bound("< 2^32", lambda value: value < SEEDS))
+
+
+def number(default: float | None, *bounds: Bound) -> Any:
+    """Return a setting that is a finite number within bounds, or None if that is the default."""
+    return field(default=default, metadata={"bounds": bounds})
+
+
+def whole(default: int, *bounds: Bound) -> Any:
+    """Return a setting that is a whole number within bounds."""
+    return field(default=default, metadata={"bounds": bounds, "whole": True})
+
+
+def require_bounds(settings: Any) -> None:
+    """Raise a ValueError unless all settings follow the bounds in the metadata of their fields."""
+    for f in fields(settings):
+        value, name = getattr(settings, f.name), f.name
+        if f.type == "bool" and not isinstance(value, bool):
+            raise ValueError(f"expected {name} to be True or False, got {value!r}")
+        bounds = f.metadata.get("bounds")
+        if bounds is None or (value is None and f.default is None):
+            continue
+        if f.metadata.get("whole") and type(value) is not int:
+            raise ValueError(f"expected {name} to be an integer {bounds[0].rule}, got {value!r}")
+        if not _is_number(value):
+            raise ValueError(f"expected {name} to be a finite number, got {value!r}")
+        for bound in bounds:
+            if not bound.holds(value):
+                raise ValueError(f"expected {name} {bound.rule}, got {value}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """Settings of a training run, except its realization, beta and seed.
@@ -79,13 +122,13 @@ class TrainConfig:
 
     dataset: Dataset = "cifar10"
     """Dataset of the training images."""
-    imbalance: float = 100.0
+    imbalance: float = number(100.0, AT_LEAST_1)
     """n_max / n_min of the CIFAR subset."""
-    subset: int = 0
+    subset: int = whole(0, *A_SEED)
     """Seed that selects the images of the CIFAR subset; 0 for the usual images."""
-    long_tail: float | None = None
+    long_tail: float | None = number(None, AT_LEAST_1)
     """n_max / n_min of a long-tailed subset of a balanced image dataset; None for all images."""
-    subset_seed: int = 0
+    subset_seed: int = whole(0, *A_SEED)
     """Seed that selects the images of the long-tailed subset."""
     architecture: str = "resnet32"
     """resnet32 for CIFAR; for other datasets any name of timm, such as resnext50_32x4d."""
@@ -93,9 +136,9 @@ class TrainConfig:
     """Start from the pretrained weights of timm."""
     weights: str | None = None
     """File of initial weights of the encoder: safetensors, or a .pth of tensors alone."""
-    dim: int = 128
+    dim: int = whole(128, Bound(">= 2", lambda value: value >= 2))
     """Dimension p of the projection."""
-    size: int = 32
+    size: int = whole(32, AT_LEAST_0)
     """Height and width of a view; 0 for the size of the timm model's configuration."""
     mean: Channels | None = None
     """Mean of the channels; None for that of the recipe or the timm model's configuration."""
@@ -105,15 +148,15 @@ class TrainConfig:
     """The contrastive loss alone, or joint with the loss of a classifier."""
     contrastive: Contrastive = "proco"
     """ProCo; or, to compare with it, SupCon or balanced contrastive learning, for native runs."""
-    alpha: float = 1.0
+    alpha: float = number(1.0, AT_LEAST_0)
     """Weight of the classification loss in joint training."""
-    contrastive_weight: float = 1.0
+    contrastive_weight: float = number(1.0, AT_LEAST_0)
     """Weight of the contrastive loss."""
-    temperature: float = 0.1
+    temperature: float = number(0.1, COMPARABLE)
     """tau of the contrastive scores."""
-    prior: float = 1.0
+    prior: float = number(1.0)
     """gamma, the coefficient of log pi_c in the contrastive logits."""
-    classifier_prior: float | None = None
+    classifier_prior: float | None = number(None)
     """gamma of the classifier in joint training; as in the contrastive logits if None."""
     family: Family = "linear"
     """Path of beta from equal gains to native gains: linear, or by powers."""
@@ -127,19 +170,19 @@ class TrainConfig:
     """Add a third view for the classifier; otherwise the classifier reads the other views."""
     classifier_views: int = 2
     """Number of contrastive views that the classifier reads without a third view."""
-    epochs: int = 200
+    epochs: int = whole(200, AT_LEAST_1)
     """Passes over the training images."""
-    batch_size: int = 256
+    batch_size: int = whole(256, AT_LEAST_1)
     """Images per step, over all processes; each has two or three views."""
-    learning_rate: float = 0.3
+    learning_rate: float = number(0.3, ABOVE_0)
     """Largest learning rate of the schedule."""
-    momentum: float = 0.9
+    momentum: float = number(0.9, BELOW_1)
     """Momentum of SGD."""
-    weight_decay: float = 2e-4
+    weight_decay: float = number(2e-4, AT_LEAST_0)
     """Weight decay of SGD."""
     schedule: Schedule = "cosine"
     """Decay of the learning rate: along a cosine, or by steps."""
-    warmup: int = 0
+    warmup: int = whole(0, AT_LEAST_0)
     """Epochs of linear growth to the learning rate."""
     milestones: tuple[float, ...] = (0.8, 0.9)
     """Shares of the epochs at which the step schedule divides by ten."""
@@ -155,9 +198,7 @@ class TrainConfig:
             if getattr(self, name) not in choices:
                 got = getattr(self, name)
                 raise ValueError(f"expected {name} to be one of {choices}, got {got!r}")
-        for name in ("leave_out", "classification_view", "fuse", "pretrained"):
-            if not isinstance(got := getattr(self, name), bool):
-                raise ValueError(f"expected {name} to be True or False, got {got!r}")
+        require_bounds(self)
         if self.classifier_views not in (1, 2) or isinstance(self.classifier_views, bool):
             raise ValueError(f"expected classifier_views 1 or 2, got {self.classifier_views!r}")
         if self.classifier_views == 1 and (self.classification_view or self.objective != "joint"):
@@ -169,19 +210,7 @@ class TrainConfig:
         if (self.dataset in CIFAR) != (self.architecture == "resnet32"):
             rule = "expected resnet32 for CIFAR and a larger architecture for the other datasets"
             raise ValueError(f"{rule}, got {self.architecture} for {self.dataset}")
-        _require_whole(self, ("epochs", "batch_size"), 1)
-        _require_whole(self, ("dim",), 2)
-        _require_whole(self, ("size", "subset", "subset_seed", "warmup"), 0)
-        _require_number(self, ("prior",))
-        if self.classifier_prior is not None:
-            _require_number(self, ("classifier_prior",))
         weights = "contrastive_weight", "alpha"
-        _require_number(self, (*weights, "weight_decay"), ">= 0", lambda a: a >= 0)
-        _require_number(self, ("learning_rate",), "> 0", lambda a: a > 0)
-        _require_number(self, ("momentum",), "in [0, 1)", lambda a: 0 <= a < 1)
-        _require_number(self, ("imbalance",), ">= 1", lambda a: a >= 1)
-        least = f">= {LEAST_TEMPERATURE:g}"
-        _require_number(self, ("temperature",), least, lambda a: a >= LEAST_TEMPERATURE)
         weights = weights if self.objective == "joint" else weights[:1]
         if not any(getattr(self, name) for name in weights):
             rule = f"expected {' or '.join(weights)} > 0 for the {self.objective} objective"
@@ -195,9 +224,6 @@ class TrainConfig:
                 where = "other datasets than CIFAR" if cifar else "CIFAR"
                 raise ValueError(f"expected {name} only for {where}, got {got} for {self.dataset}")
         self._require_image_settings()
-        for name in ("subset", "subset_seed"):
-            if getattr(self, name) >= SEEDS:
-                raise ValueError(f"expected {name} < 2^32, got {getattr(self, name)}")
         if self.dataset in CIFAR and self.size != 32:
             raise ValueError(f"expected size 32 for {self.dataset}, got {self.size}")
         if self.warmup >= self.epochs:
@@ -210,8 +236,6 @@ class TrainConfig:
             raise ValueError(f"expected milestones to ascend, got {shares}")
 
     def _require_image_settings(self) -> None:
-        if self.long_tail is not None:
-            _require_number(self, ("long_tail",), ">= 1", lambda a: a >= 1)
         if self.pretrained and self.weights is not None:
             raise ValueError(f"expected pretrained or weights, got both: {self.weights}")
         for name in ("mean", "std"):
@@ -251,15 +275,14 @@ class Run:
     """Realization, beta and seed of a training run."""
 
     realization: str = "native"
-    beta: float = 0.0
-    seed: int = 0
+    beta: float = number(0.0)
+    seed: int = whole(0, *A_SEED)
 
     def __post_init__(self) -> None:
         if self.realization not in REALIZATIONS:
             rule = f"expected realization to be one of {REALIZATIONS}"
             raise ValueError(f"{rule}, got {self.realization!r}")
-        _require_number(self, ("beta",))
-        _require_seed(self)
+        require_bounds(self)
 
     def rule(self, config: TrainConfig, offset: Tensor | None = None) -> Rule:
         """Return the rule of the run's scores, with an offset [C] of the logits."""
@@ -277,58 +300,25 @@ class Run:
 class ProbeConfig:
     """Settings of linear probes, with the values of tab:frozen-hyperparameters."""
 
-    epochs: int = 100
+    epochs: int = whole(100, AT_LEAST_1)
     """Passes over the training features."""
-    batch_size: int = 256
+    batch_size: int = whole(256, AT_LEAST_1)
     """Features per step."""
-    learning_rate: float = 0.1
+    learning_rate: float = number(0.1, ABOVE_0)
     """Learning rate of the first epoch; it decays along a cosine."""
-    momentum: float = 0.9
+    momentum: float = number(0.9, BELOW_1)
     """Momentum of SGD."""
-    weight_decay: float = 0.0
+    weight_decay: float = number(0.0, AT_LEAST_0)
     """Weight decay of SGD."""
-    seed: int = 0
+    seed: int = whole(0, *A_SEED)
     """Seed of the order of the features."""
 
     def __post_init__(self) -> None:
-        _require_whole(self, ("epochs", "batch_size"), 1)
-        _require_seed(self)
-        _require_number(self, ("learning_rate",), "> 0", lambda a: a > 0)
-        _require_number(self, ("momentum",), "in [0, 1)", lambda a: 0 <= a < 1)
-        _require_number(self, ("weight_decay",), ">= 0", lambda a: a >= 0)
+        require_bounds(self)
 
     def rate(self, epoch: int) -> float:
         r"""Return the rate of an epoch, :math:`\tfrac{lr}{2}(1+\cos(\pi e/E))`."""
         return self.learning_rate / 2 * (1 + math.cos(math.pi * epoch / self.epochs))
-
-
-def _require_whole(settings: object, names: Sequence[str], least: int) -> None:
-    for name in names:
-        value = getattr(settings, name)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"expected {name} to be an integer >= {least}, got {value!r}")
-        if value < least:
-            raise ValueError(f"expected {name} >= {least}, got {value}")
-
-
-def _require_seed(settings: Run | ProbeConfig) -> None:
-    _require_whole(settings, ("seed",), 0)
-    if settings.seed >= SEEDS:
-        raise ValueError(f"expected seed < 2^32, got {settings.seed}")
-
-
-def _require_number(
-    settings: object,
-    names: Sequence[str],
-    rule: str = "",
-    holds: Callable[[float], bool] = lambda a: True,
-) -> None:
-    for name in names:
-        value = getattr(settings, name)
-        if not _is_number(value):
-            raise ValueError(f"expected {name} to be a finite number, got {value!r}")
-        if not holds(value):
-            raise ValueError(f"expected {name} {rule}, got {value}")
 
 
 def _is_number(value: object) -> bool:
