@@ -88,7 +88,7 @@ def test_same_command_again(
     # Other settings are another job.
     assert train(*words, "--temperature", "0.2") == 2
     shown = capsys.readouterr().err
-    assert "{'temperature': 0.2}, got {'temperature': 0.1}" in shown and "another folder" in shown
+    assert "its config: temperature 0.1" in shown and "another folder" in shown
 
 
 @pytest.mark.slow
