@@ -68,15 +68,12 @@ class ClusterRows:
         index = torch.arange(len(self))[key].reshape(-1)
         if not isinstance(key, slice) or len(index) > self.height:
             return self._fetch(index)
-        if len(index) and not self.first <= int(index[0]) <= int(index[-1]) < self._end:
-            self.first = int(index.min())
-            stop = max(int(index.max()) + 1, min(len(self), self.first + self.height))
-            self.held = self._fetch(torch.arange(self.first, stop))
+        end = self.first + len(self.held)
+        if len(index) and not self.first <= int(index[0]) <= int(index[-1]) < end:
+            self.first = int(index[0])
+            end = max(int(index[-1]) + 1, min(len(self), self.first + self.height))
+            self.held = self._fetch(torch.arange(self.first, end))
         return self.held[index - self.first]
-
-    @property
-    def _end(self) -> int:
-        return self.first + len(self.held)
 
     def _fetch(self, index: Tensor) -> Tensor:
         out = torch.empty((len(index), *self.shape[1:]), dtype=self.dtype)
