@@ -62,8 +62,8 @@ def test_propagation_is_the_taylor_series_of_softmax() -> None:
         (loss, propagate_loss(l0, B1, B2, 64, y)),
         (probabilities, propagate_probabilities(l0, B1, B2, 64)),
     ):
-        first = torch.func.jacfwd(f)
-        want = f(zero) + eps * first(zero) + eps**2 / 2 * torch.func.jacfwd(first)(zero)
+        first = torch.func.jacrev(f)
+        want = f(zero) + eps * first(zero) + eps**2 / 2 * torch.func.jacrev(first)(zero)
         torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-14)
     P = l0.softmax(-1)
     V1 = (P * B1**2).sum(-1) - (P * B1).sum(-1) ** 2

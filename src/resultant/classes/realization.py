@@ -131,23 +131,27 @@ class Realization:
 
     def at(self, rho: Tensor, classes: Tensor | None = None) -> Tensor:
         """Score cosines ``rho`` [..., C], or [..., K] of chosen ``classes`` [K]."""
-        chosen = Terms(*(_chosen(a, classes) for a in self.terms))
-        if chosen.tau is None:
-            return chosen.of(None, rho)
+        kappa, terms = self._chosen(classes)
+        if terms.tau is None:
+            return terms.of(None, rho)
         # z and mu are unit vectors up to rounding, beyond which the score clamps rho.
-        kappa = self.kappa if classes is None else self.kappa[classes]
-        q = vmf_score(rho, kappa, chosen.tau, self.mu.shape[1], validate_args=False)
-        return chosen.of(q, rho)
+        q = vmf_score(rho, kappa, terms.tau, self.mu.shape[1], validate_args=False)
+        return terms.of(q, rho)
 
     def slope_at(self, rho: Tensor, classes: Tensor | None = None) -> Tensor:
         """Differentiate the scores in the cosine; arguments as in `at`."""
-        tau, slope = (_chosen(a, classes) for a in (self.tau, self.slope))
-        kappa = self.kappa if classes is None else self.kappa[classes]
+        kappa, (tau, slope, _) = self._chosen(classes)
         if tau is None:
             total = torch.zeros_like(rho * kappa)
         else:
             total = vmf_score_slope(rho, kappa, tau, self.mu.shape[1], validate_args=False)
         return total if slope is None else total + slope
+
+    def _chosen(self, classes: Tensor | None) -> tuple[Tensor, Terms]:
+        if classes is None:
+            return self.kappa, self.terms
+        terms = (a if a is None or a.dim() == 0 else a[classes] for a in self.terms)
+        return self.kappa[classes], Terms(*terms)
 
     def gain(self) -> Tensor:
         r"""Compute the linear-mean coefficients [C]: :math:`A_c/\tau_c` plus the added slope."""
@@ -185,8 +189,7 @@ def realize(
         The scores as functions of the cosines.
 
     Raises:
-        ValueError: If a class has no temperature that
-            reaches its target gain.
+        ValueError: If a class has no temperature that reaches its target gain.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
@@ -260,8 +263,7 @@ def class_scores(
         Scores [N, C] in the dtype and on the device of z.
 
     Raises:
-        ValueError: If a class has no temperature that
-            reaches its target gain.
+        ValueError: If a class has no temperature that reaches its target gain.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
@@ -283,10 +285,6 @@ def class_scores(
         rows = slice(top, top + height)
         scores[rows] = scores_of(z[rows])
     return scores
-
-
-def _chosen(a: Tensor | None, classes: Tensor | None) -> Tensor | None:
-    return a if a is None or classes is None or a.dim() == 0 else a[classes]
 
 
 def _require_offset(offset: Tensor | None, state: ClassState, validate: bool | None) -> None:

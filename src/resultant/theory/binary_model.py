@@ -144,8 +144,7 @@ class BinaryModel:
             The model.
 
         Raises:
-            ValueError: If a concentration is zero, or both classes are
-                the same.
+            ValueError: If a concentration is zero, or both classes are the same.
         """
         if not isinstance(state, ClassState):
             raise ValueError(f"expected state to be a ClassState, got {type(state).__name__}")
