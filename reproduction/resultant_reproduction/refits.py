@@ -14,7 +14,8 @@ from resultant.classes.finite_sample import leave_one_out_scores, unbiased_squar
 from resultant.classes.gain import target_temperature
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassState, ClassStatistics
-from resultant.classifiers.left_out import left_out_parts, measure
+from resultant.classifiers.leave_one_out import left_out_fold
+from resultant.classifiers.rows import Sample
 from resultant.theory.cross_fit import CrossFit, cross_fit_temperature
 from resultant_reproduction.plan import BOTH
 from resultant_reproduction.stats import Interval, over_queries, resampled
@@ -26,6 +27,8 @@ CLIP = (0.5, 2.0)
 
 # Largest number of training rows that are scored.
 MOST_ROWS = 20_000
+# Rows that are scored at a time, each against classes of its own.
+CHUNK = 2048
 
 
 @dataclass(frozen=True)
@@ -63,10 +66,8 @@ def leave_out(space: FrozenSpace, most: int = MOST_ROWS, seed: int = 0) -> LeftO
     scores = leave_one_out_scores(x, y, space.statistics, space.tau, space.estimator)
     moved = scores.included - scores.left_out
     before = decide(_of_training(space, rows), [Policy(rule) for rule in BOTH])
-    parts = left_out_parts(x, y, torch.ones_like(moved), space.statistics, space.estimator)
-    hits = measure(parts, [1.0] * len(BOTH), [space.tau], [(rule, 0.0) for rule in BOTH], [0.0])[1]
     included = {rule: before.right(Policy(rule)) for rule in BOTH}
-    left = {rule: torch.from_numpy(h) > 0 for rule, h in zip(BOTH, hits, strict=True)}
+    left = _right_left_out(space, Sample(x, y, torch.ones_like(moved), space.num_classes))
     return LeftOut(
         rows=len(rows),
         increment=Value(float(moved.mean()), float(moved.std()), len(rows)),
@@ -77,6 +78,16 @@ def leave_out(space: FrozenSpace, most: int = MOST_ROWS, seed: int = 0) -> LeftO
         added_left_out=over_queries(left["angular"], left["native"], 100.0),
         added_change=over_queries(_more(left), _more(included), 100.0),
     )
+
+
+def _right_left_out(space: FrozenSpace, sample: Sample) -> dict[str, Tensor]:
+    """Right decisions [N] by rule on rows, each against the classes without this row."""
+    right: dict[str, list[Tensor]] = {rule: [] for rule in BOTH}
+    for rows in torch.arange(len(sample.y)).split(CHUNK):
+        fold = left_out_fold(sample.at(rows), space.statistics, space.estimator)
+        for rule, hits in right.items():
+            hits.append(fold.scores(rule, space.tau, 0.0, 0.0).argmax(-1) == fold.y)
+    return {rule: torch.cat(hits) for rule, hits in right.items()}
 
 
 def _more(hits: dict[str, Tensor]) -> Tensor:

@@ -89,7 +89,7 @@ def search(
         estimator=estimator,
         balanced=plan.metric == BALANCED,
     )
-    axes: dict[str, Any] = {"shrinkage": (None,), "components": (1,)}
+    axes: dict[str, Any] = {}
     if temperature is not None:
         axes["temperature"] = (temperature,)
     result = search_rules(validation, axes)
