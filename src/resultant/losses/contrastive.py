@@ -16,8 +16,7 @@ from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.gain import NAMED, Gains, comparable, mean_and_targets
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED, Rule
-from resultant.losses._batch import require_unit, require_vectors
-from resultant.losses._views import by_view, compute_dtype, cross_entropy
+from resultant.losses._views import compute_dtype, cross_entropy
 from resultant.losses.bank import ProCoBank, Snapshot, WideModule
 from resultant.score.exact import vmf_score, vmf_score_and_slope
 from resultant.score.limits import require_comparable
@@ -92,25 +91,6 @@ class ContrastiveLoss(WideModule):
         differentiable in z to any order."""
         with torch.autocast(z.device.type, enabled=False):
             return cross_entropy(self.realized(z, snapshot, labels), self.log_prior, labels)
-
-    def mean_entropy(self, z: Tensor, labels: Tensor, snapshot: Snapshot) -> Tensor:
-        """Average the `entropies` over N and V."""
-        return self.entropies(z, labels, snapshot).mean((0, 1))
-
-    def scores(self, z: Tensor) -> Tensor:
-        """Score queries against the bank ``old`` as it is, without prior and without an update.
-
-        Args:
-            z: Unit vectors [N, p] or, for V views, [V, N, p].
-
-        Returns:
-            The scores [N, C] or [V, N, C].
-        """
-        require_vectors(z, self.bank.old)
-        require_unit(z)
-        with torch.autocast(z.device.type, enabled=False):
-            scores = self.realized(by_view(z), self.bank.snapshot(COMPUTE_DTYPE[z.dtype]))
-            return scores.movedim(0, -2).reshape(*z.shape[:-1], scores.shape[-1])
 
     def check(self) -> None:
         """Raise if a training step since the last call met a class without a temperature, or z of

@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from resultant._core import distributed, validation
 from resultant._core.autograd import is_transformed
+from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.losses._batch import require_batch, require_unit, require_vectors
@@ -182,7 +183,11 @@ class ProCoLoss(ContrastiveLoss):
             The scores [N, C] or [V, N, C].
         """
         require_vectors(z, self.bank.old)
-        return super().scores(self._unit(z))
+        unit = self._unit(z)
+        require_unit(unit)
+        with torch.autocast(z.device.type, enabled=False):
+            scores = self.realized(by_view(unit), self.bank.snapshot(COMPUTE_DTYPE[z.dtype]))
+            return scores.movedim(0, -2).reshape(*z.shape[:-1], scores.shape[-1])
 
     def forward(
         self, z: Tensor, y: Tensor, indices_tuple: Any = None, *, weights: Tensor | None = None

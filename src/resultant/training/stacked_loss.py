@@ -163,7 +163,7 @@ class StackedProCoLoss(ContrastiveLoss):
             self.bank.require_lengths()
         # Once here: products and banks would copy the views of a network again.
         z = z.contiguous()
-        return self.mean_entropy(z, _labels_by_view(y, z), self.snapshot(z, y))
+        return self.entropies(z, _labels_by_view(y, z), self.snapshot(z, y)).mean((0, 1))
 
     def scores(self, z: Tensor) -> Tensor:
         """Return the scores [V, R, N, C] of z [V, R, N, p] against the bank ``old`` as it is."""
