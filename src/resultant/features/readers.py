@@ -33,7 +33,7 @@ FEATURES = re.compile(
 )
 
 
-# Files that are opened at the same time.
+# Files of a URL that are opened at the same time.
 THREADS = 16
 
 
@@ -61,7 +61,8 @@ def read_arrays(where: str, names: Names) -> Contents:
         rule = f"expected {path} to be a folder or a file of features ({', '.join(KINDS)})"
         got = f"another: {path.suffix or 'it'} is not read; save the arrays by numpy.savez"
         raise ValueError(f"{rule}, got {got}")
-    with ThreadPoolExecutor(THREADS) as threads:
+    # NumPy parses the headers of arrays as Python, which is not safe in threads.
+    with ThreadPoolExecutor(THREADS if "://" in where else 1) as threads:
         contents = list(threads.map(lambda file: (str(file.path), _read(file, names)), files))
     first = files[0].path
     chosen = isinstance(first, str) or first.suffix in TABLES
