@@ -10,7 +10,6 @@ import importlib.util
 import json
 import re
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -66,11 +65,13 @@ class Tab:
     charts: dict[str, list[Chart]]
     tables: dict[str, list[Table]]
 
-    def names(self, kind: str) -> Iterator[tuple[Any, str]]:
-        """Return all charts or tables with the names of their files."""
-        for items in getattr(self, kind).values():
-            for item in items:
-                yield item, f"{self.key}-{item.name}" if self.key else item.name
+    def file(self, item: Chart | Table) -> str:
+        """Return the name of the file of a chart or table, without a suffix."""
+        return f"{self.key}-{item.name}" if self.key else item.name
+
+    def all_charts(self) -> list[Chart]:
+        """Return the charts of all sections."""
+        return [chart for charts in self.charts.values() for chart in charts]
 
 
 def require(figures: bool = False) -> None:
@@ -94,12 +95,12 @@ def write_page(result: AnalysisResult, folder: Path, *, figures: bool = False) -
         Path of the page, ``index.html``.
     """
     for tab in _tabs(result, MAP_POINTS):
-        for table, name in tab.names("tables"):
+        for table in (table for tables in tab.tables.values() for table in tables):
             if not table.file:
                 (folder / "tables").mkdir(exist_ok=True)
-                (folder / "tables" / f"{name}.csv").write_bytes(table.csv())
-        for chart, name in tab.names("charts") if figures else ():
-            style.save(chart_files.draw(chart), folder / "figures" / name)
+                (folder / "tables" / f"{tab.file(table)}.csv").write_bytes(table.csv())
+        for chart in tab.all_charts() if figures else ():
+            style.save(chart_files.draw(chart), folder / "figures" / tab.file(chart))
     path = folder / "index.html"
     path.write_text(render(result, figures=figures), encoding="utf-8")
     return path
@@ -126,7 +127,7 @@ def _render(result: AnalysisResult, part: float, figures: bool) -> str:
     tabs = _tabs(result, max(1, int(part * MAP_POINTS)))
     data = {
         tab.key: {
-            "charts": {name: chart.document() for chart, name in tab.names("charts")},
+            "charts": {tab.file(chart): chart.document() for chart in tab.all_charts()},
             "names": tab.result.data.class_names,
             "explorer": _explorer(tab.result, int(part * COSINES)),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 MISSING = "–"
@@ -20,7 +21,7 @@ def percent(fraction: float | None, digits: int = 1) -> str:
         >>> percent(0.5, 0)
         '50\\xa0%'
     """
-    return MISSING if is_missing(fraction) else f"{100 * fraction:.{digits}f}\u00a0%"  # type: ignore[operator]
+    return _text(fraction, lambda v: f"{100 * v:.{digits}f}\u00a0%")
 
 
 def share(fraction: float | None) -> str:
@@ -35,7 +36,16 @@ def points(change: float | None) -> str:
         >>> points(-0.0123)
         '−1.23'
     """
-    return MISSING if is_missing(change) else minus(f"{100 * change:+.2f}")  # type: ignore[operator]
+    return _text(change, lambda v: f"{100 * v:+.2f}")
+
+
+def seconds(value: float | None) -> str:
+    """Return seconds with two digits or more."""
+    return _text(value, lambda v: f"{v:.2g}" if v < 10 else f"{v:.0f}")
+
+
+def _text(value: float | None, form: Callable[[float], str]) -> str:
+    return MISSING if value is None or not math.isfinite(value) else minus(form(value))
 
 
 def number(value: Any) -> str:
@@ -48,11 +58,6 @@ def number(value: Any) -> str:
         return minus(f"{value:,}")
     # With trailing zeros, so that the numbers of a column have one width.
     return minus(f"{value:#.4g}") if isinstance(value, float) else str(value)
-
-
-def seconds(value: float | None) -> str:
-    """Return seconds with two digits or more."""
-    return MISSING if is_missing(value) else f"{value:.2g}" if value < 10 else f"{value:.0f}"  # type: ignore[operator]
 
 
 def minus(text: str) -> str:
