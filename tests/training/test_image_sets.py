@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from listed import (
 from programs import run_program
 from resultant._core import distributed
 from resultant._core.tensor_files import load
+from resultant._core.termination import TerminatedError, terminable
 from resultant.cli.main import main
 from resultant.images.decode import ImageError
 from resultant.images.files import FileImages, file_status
@@ -319,6 +322,20 @@ def test_finished_job_decodes_and_draws_nothing(
     again = train_images(job, data, workers=0, on_progress=seen.append)
     assert [p.resumed for p in seen] == ["already trained to epoch 1/1"]
     assert again.metrics == first.metrics
+
+
+def test_sigterm_ends_the_decoding_at_once(data: ImageSplits, tmp_path: Path) -> None:
+    """The images decoded so far are kept."""
+    job = Job(config(), (RUN,), tmp_path)
+
+    def terminate(done: int, total: int) -> None:
+        if done == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with terminable(), pytest.raises(TerminatedError, match=r"^$"):
+        train_images(job, data, workers=0, on_images=terminate)
+    (index,) = tmp_path.rglob("index.safetensors")
+    assert len(load(index)[0]["sizes"]) == 5
 
 
 def test_long_tailed_subset(root: Path) -> None:

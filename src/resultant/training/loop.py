@@ -51,53 +51,67 @@ def train(
         TerminatedError: If SIGTERM arrived; the epoch is finished and saved first.
     """
     config = job.config
-    with lock_folder(job.out, distributed.rank()), termination.deferred():
+    with lock_folder(job.out, distributed.rank()):
         checkpoint = JobCheckpoint(job, stacks)
         first, earlier, concurrent_jobs = checkpoint.resume()
         log = MetricsLog(config, job.out, first, job.tensorboard)
         log.require_past(job.runs, job.gradient_epochs)
         report = ProgressReport(job, stacks, first, on_progress, on_step)
         report.resumed()
-        drawn = []
         if first < config.epochs:
             for stack in stacks:
                 stack.batches.open()
-            streams.capture(stacks, first)
-        report.start()
-        seconds = earlier
-        if first < config.epochs:
-            drawn = [stack.batches.draw(first) for stack in stacks]
-        for epoch in range(first, config.epochs):
-            for stack, batches in zip(stacks, drawn, strict=True):
-                stack.start_epoch(epoch)
-                stack.batches.load(batches)
-            with streams.side_by_side(stacks):
-                for step in range(stacks[0].batches.steps):
-                    streams.step(stacks)
-                    report.after_step(step)
-
-            # The device is still working: draw the next epoch, and write the metrics of the last.
-            if epoch + 1 < config.epochs:
-                drawn = [stack.batches.draw(epoch + 1) for stack in stacks]
-            log.flush()
-
-            rows = measure(stacks, epoch + 1)
-            for hook in hooks:
-                hook(epoch + 1, stacks, rows)
-            log.add(epoch, rows)
-
-            seconds = earlier + report.seconds()
-            ends = any(distributed.all_gather_int(int(termination.requested())))
-            saved = checkpoint.save_if_due(epoch + 1, seconds, log, ends)
-            report.after_epoch(epoch + 1, rows, saved)
-            if ends and epoch + 1 < config.epochs:
-                raise termination.TerminatedError(f"saved after epoch {epoch + 1}/{config.epochs}")
+        with termination.deferred():
+            seconds = _train_epochs(stacks, hooks, checkpoint, log, report, earlier)
         trained = Trained(job, stacks, log.last, seconds, earlier, concurrent_jobs)
         if distributed.rank() == 0:
             for run, stack, index in trained.networks():
                 path = job.out / f"{run.name}.safetensors"
                 save_run(path, config, run, stack, index, job.class_names)
         return trained
+
+
+def _train_epochs(
+    stacks: Sequence[Stack],
+    hooks: Sequence[Hook],
+    checkpoint: JobCheckpoint,
+    log: MetricsLog,
+    report: ProgressReport,
+    earlier: float,
+) -> float:
+    """Train the epochs that are left; return the seconds of all epochs, ``earlier`` included."""
+    first, epochs, seconds = report.first, checkpoint.job.config.epochs, earlier
+    if first == epochs:
+        return seconds
+    streams.capture(stacks, first)
+    report.start()
+    drawn = [stack.batches.draw(first) for stack in stacks]
+    for epoch in range(first, epochs):
+        for stack, batches in zip(stacks, drawn, strict=True):
+            stack.start_epoch(epoch)
+            stack.batches.load(batches)
+        with streams.side_by_side(stacks):
+            for step in range(stacks[0].batches.steps):
+                streams.step(stacks)
+                report.after_step(step)
+
+        # The device is still working: draw the next epoch, and write the metrics of the last.
+        if epoch + 1 < epochs:
+            drawn = [stack.batches.draw(epoch + 1) for stack in stacks]
+        log.flush()
+
+        rows = measure(stacks, epoch + 1)
+        for hook in hooks:
+            hook(epoch + 1, stacks, rows)
+        log.add(epoch, rows)
+
+        seconds = earlier + report.seconds()
+        ends = any(distributed.all_gather_int(int(termination.requested())))
+        saved = checkpoint.save_if_due(epoch + 1, seconds, log, ends)
+        report.after_epoch(epoch + 1, rows, saved)
+        if ends and epoch + 1 < epochs:
+            raise termination.TerminatedError(f"saved after epoch {epoch + 1}/{epochs}")
+    return seconds
 
 
 def measure(stacks: Sequence[Stack], epoch: int) -> Rows:
