@@ -36,13 +36,6 @@ HELD_BYTES = 1 << 28
 # A member of an archive that is decompressed at a time, and text of a table; a line must fit.
 INFLATED_BYTES = 1 << 22
 TEXT_BYTES = 1 << 24
-# Encoded images of a file that every process of a decoder keeps in memory.
-ENCODED_BYTES = 1 << 26
-# Decoded images per process of a decoder, at least.
-WORKER_BYTES = 1 << 25
-# JPEG files that a GPU decodes at a time, some 300 MB of pixels; pixels that are copied to it.
-JPEG_BYTES = 1 << 24
-COPIED_BYTES = 1 << 28
 # GPU memory that images on the device leave to tests and to the allocator.
 MARGIN_BYTES = 4 << 30
 # Plans of views on a GPU, with their temporaries.
@@ -52,32 +45,11 @@ AHEAD_BYTES = 1 << 28
 # Rows of one task of a cluster, and of all samples on its driver.
 TASK_BYTES = 1 << 28
 SAMPLE_BYTES = 1 << 32
-# The most bytes that a compressed or encoded file may decode to, per byte of the file and beyond:
-# features hardly compress, but the labels of small files do.
-DECODED_RATIO = 64
-DECODED_BYTES = 1 << 26
 
 
 def matrix_bytes(device: torch.device) -> int:
     """Return the budget of one matrix of scores or cosines on a device."""
     return SCORE_BYTES if device.type == "cpu" else DEVICE_BYTES
-
-
-def decoded_limit(stored: int) -> int:
-    """Return the most bytes that ``stored`` bytes of a file may decode to."""
-    return DECODED_BYTES + DECODED_RATIO * stored
-
-
-def require_decoded(decoded: int, stored: int) -> None:
-    """Raise a ValueError if ``stored`` bytes of a file would decode to far more bytes.
-
-    With this bound, reading a file takes at most 64 MiB and 64 times its size of memory, besides
-    its labels and one chunk of its rows.
-    """
-    limit = decoded_limit(stored)
-    if decoded > limit:
-        got = f"{decoded:,} bytes or more from a file of {stored:,}"
-        raise ValueError(f"content that decodes to {got}, beyond the limit of {limit:,}")
 
 
 def rows_per_chunk(bytes_per_row: int, budget: int, device: torch.device | None = None) -> int:
