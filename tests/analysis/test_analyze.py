@@ -27,7 +27,7 @@ from resultant.analysis.data import (
 from resultant.analysis.evaluate import choose, confusion, share
 from resultant.analysis.metrics import paired_gain
 from resultant.analysis.plain import UnansweredError
-from resultant.analysis.reference_models import references
+from resultant.analysis.references import references
 from resultant.analysis.suspects import duplicates, suspicious_rows
 from small_features import COUNTS, small_features
 
@@ -246,10 +246,10 @@ def test_classes_without_rows_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_samples_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    from resultant.analysis import reference_models
+    from resultant.analysis import references
 
-    small = reference_models.Budget(4000, 0.5, 100, 1e6, 1e8, 1600, 50)
-    monkeypatch.setitem(reference_models.BUDGETS, "fast", small)
+    small = references.Budget(4000, 0.5, 100, 1e6, 1e8, 1600, 50)
+    monkeypatch.setitem(references.BUDGETS, "fast", small)
     data = small_set()
     found = {c.key: c for c in references(data, plan(data), "fast")}
     assert "stratified sample of" in found["NearestCentroid"].note

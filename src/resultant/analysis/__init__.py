@@ -1,30 +1,18 @@
-"""Questions about frozen features, each a function that returns a plain result.
+"""The analysis of frozen features, and questions about them, each a function with a plain result.
+
+`analyze` tells the analysis of feature sets as a sequence: `data` is the rows and their roles,
+`rules` searches and fits the vMF classifiers and `references` those of scikit-learn, all of them
+`candidates`; `evaluate` chooses one on the validation rows and measures all on the test rows;
+`suspects` are rows to look at, `cautions` warnings, `explore` the map and the sliders;
+`comparison` is the verdict on two sets, and `export` writes files. `result` holds all of it.
 
 `FrozenSpace.fit` in `space` fits the classes of a feature space, `load_space` in `loading` the
-features of a store. Each question is a function of a space and has a module: `gains`, `intercepts`,
-`grid` of `decisions`, `fits`, `goodness`, `finite_sample`, `pairs`, `typical` and `cosine`.
-`analyze_space` in `run` asks all of them; answers are plain dataclasses (`result`).
-
-The `advice` is made by `advising`: `choice` selects settings on rows that do not judge, `mixtures`
-and `references` are further classifiers, `judging` measures all of them on held-out rows,
-`cautions` warns, `headline`, `gainers` and `snippet` are its text and its code. `metrics` and
-`sampling` serve the questions, `response` and `arcs` the sliders of a page.
-
-`analyze` tells the analysis of feature sets as a sequence: `data` (rows and their roles), `rules`
-(vMF classifiers by one search) and `reference_models` as `candidates`, `evaluate`, `suspects`,
-`warnings` and `explore`; `ray` maps rows on a cluster; `comparison` of two sets, `export` of
-files. `result` and `plain` are the dataclasses.
+features of a store. Each question of the paper is a function of a space and has a module: `gains`,
+`intercepts`, `grid` of `decisions`, `fits`, `goodness`, `finite_sample`, `pairs`, `typical` and
+`cosine`. `analyze_space` in `run` asks all of them. Answers are `plain` dataclasses; `metrics`,
+`sampling` and `names` serve all, and `ray` reads rows on a cluster.
 """
 
-from resultant.analysis.advice import (
-    Advice,
-    Caution,
-    Difference,
-    Probabilities,
-    Reliability,
-    RuleRow,
-)
-from resultant.analysis.advising import advise
 from resultant.analysis.cosine import (
     CosineAgreement,
     GradientComparison,
@@ -65,13 +53,10 @@ from resultant.analysis.typical import TypicalMargins, typical_margins
 
 __all__ = [
     "QUESTIONS",
-    "Advice",
     "Analysis",
     "BoundaryDisplacement",
-    "Caution",
     "CosineAgreement",
     "Decisions",
-    "Difference",
     "FitComparison",
     "FocusClass",
     "FrozenSpace",
@@ -83,18 +68,14 @@ __all__ = [
     "MarginDirections",
     "Policy",
     "PredictedDisplacement",
-    "Probabilities",
     "RealizationGrid",
-    "Reliability",
     "Result",
-    "RuleRow",
     "SameState",
     "SameStateRow",
     "SelfInclusion",
     "SpaceSummary",
     "SupportCurve",
     "TypicalMargins",
-    "advise",
     "analyze_space",
     "boundary_displacement",
     "compare_fits",

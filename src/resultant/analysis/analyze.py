@@ -11,18 +11,18 @@ import torch
 from torch import Tensor
 
 from resultant.analysis.candidates import Candidate, Majority, Predictions, predict
+from resultant.analysis.cautions import cautions
 from resultant.analysis.data import EVALUATED, FeatureSet, Plan, plan
 from resultant.analysis.evaluate import choose, confusion, evaluate, recommend
 from resultant.analysis.explore import explorer, feature_map, fit_directions, rows_of
 from resultant.analysis.plain import UnansweredError
-from resultant.analysis.reference_models import left_out, references
+from resultant.analysis.references import left_out, references
 from resultant.analysis.result import FeatureData, FeatureResult, Method
 from resultant.analysis.rules import VMFSearch, search, vmf_candidates
 from resultant.analysis.run import Analysis, analyze_space
 from resultant.analysis.sampling import sample_rows
 from resultant.analysis.space import FrozenSpace
 from resultant.analysis.suspects import duplicates, suspicious_rows, unit_rows
-from resultant.analysis.warnings import warnings
 
 # Features that `resultant extract` takes from the layer that the loss is computed on.
 PROJECTION = "projection"
@@ -175,7 +175,7 @@ def evaluate_methods(
     method = next(m for m in methods if m.key == used)
     notes = (*data.notes, left_out(data, settings.references, slow))
     described = _described(data, rows, fitted.found, tuple(filter(None, notes)))
-    found = warnings(data, rows, copies, method)
+    found = cautions(data, rows, copies, method)
     result = FeatureResult(
         data=replace(described, warnings=found),
         methods=methods,

@@ -11,7 +11,7 @@ from torch import Tensor
 from resultant._core import chunks
 from resultant.analysis.metrics import class_means
 from resultant.analysis.plain import Result, UnansweredError
-from resultant.analysis.sampling import class_rows, owners
+from resultant.analysis.sampling import class_rows, owners, shuffled_ranks
 from resultant.analysis.space import FrozenSpace, Progress
 from resultant.classes.finite_sample import (
     expected_square_resultant,
@@ -20,7 +20,6 @@ from resultant.classes.finite_sample import (
 )
 from resultant.classes.finite_sample import self_inclusion as expected_inclusion
 from resultant.classes.statistics import ClassStatistics, fit_direction
-from resultant.classifiers.left_out import shuffled_ranks
 from resultant.score.exact import vmf_score
 
 SIZES = (5, 10, 20, 50, 100)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resultant.analysis.advice import RULE_NAMES
 from resultant.analysis.metrics import class_means, paired_gain, rank_correlation
+from resultant.analysis.names import RULE_NAMES
 from resultant.analysis.plain import Result, UnansweredError
 from resultant.analysis.sampling import rank_in_class, sample_rows
 from resultant.analysis.space import FrozenSpace, unit

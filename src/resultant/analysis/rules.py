@@ -16,6 +16,7 @@ from torch import Tensor
 
 from resultant.analysis.candidates import Candidate, predict
 from resultant.analysis.data import BALANCED, FOLDS, FeatureSet, Plan
+from resultant.analysis.names import RULE_NAMES
 from resultant.analysis.sampling import stratified
 from resultant.analysis.suspects import unit_rows
 from resultant.classes.rule import REALIZATIONS
@@ -24,14 +25,6 @@ from resultant.classifiers.rows import Sample
 from resultant.classifiers.search import search_rules
 from resultant.classifiers.validation import Validation, fold_split
 
-# Names of the realizations in the paper.
-RULE_NAMES = {
-    "native": "Native",
-    "temperature": "Direct Temperature",
-    "preserve": "Intercept-Preserving",
-    "angular": "Pure Angular",
-    "cosine": "Cosine",
-}
 MIXTURE = "mixture"
 
 # Places in the order from simple to complex.

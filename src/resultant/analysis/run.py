@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 
-from resultant.analysis.advice import Advice
 from resultant.analysis.cosine import (
     CosineAgreement,
     GradientComparison,
@@ -47,7 +46,6 @@ class Analysis(Result):
     """
 
     space: SpaceSummary
-    advice: Advice | None = None
     gains: GainDistribution | None = None
     grid: RealizationGrid | None = None
     cosine: CosineAgreement | None = None
@@ -65,7 +63,7 @@ class Analysis(Result):
     notes: dict[str, str] | None = None
 
 
-OTHERS = ("space", "advice", "seconds", "notes")
+OTHERS = ("space", "seconds", "notes")
 QUESTIONS = tuple(f.name for f in fields(Analysis) if f.name not in OTHERS)
 
 
@@ -75,7 +73,6 @@ def analyze_space(
     *,
     betas: tuple[float, ...] = BETAS,
     gammas: tuple[float, ...] = GAMMAS,
-    advice: Advice | None = None,
     seed: int = 0,
     progress: Progress | None = None,
     decide: Callable[..., Decisions] = decide,
@@ -91,7 +88,6 @@ def analyze_space(
         questions: Names among `QUESTIONS`.
         betas: Strengths of the target gain.
         gammas: Multiples of the log prior.
-        advice: The advice for the space, whose rule joins the grid.
         seed: Seed of all draws.
         progress: Called with the name of a question and the fraction that is done.
         decide: The function that scores all queries, such as that of a cluster.
@@ -114,10 +110,6 @@ def analyze_space(
     unknown = [name for name in questions if name not in QUESTIONS]
     if unknown:
         raise ValueError(f"expected questions among {', '.join(QUESTIONS)}, got {unknown}")
-    if advice is not None:
-        settings = advice.row(advice.advised).settings
-        betas = tuple(sorted({*betas, settings["beta"]}))
-        gammas = tuple(sorted({*gammas, settings["prior"]}))
     # Computed once for all questions that need them.
     decisions, seconds = None, {}
     if "grid" in questions:
@@ -150,4 +142,4 @@ def analyze_space(
         seconds[name] = time.perf_counter() - started
         if progress is not None:
             progress(name, 1.0)
-    return Analysis(space.summary(), advice, **answers, seconds=seconds, notes=notes)
+    return Analysis(space.summary(), **answers, seconds=seconds, notes=notes)
