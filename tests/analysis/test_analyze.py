@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import resultant
+from resultant import VMFClassifierCV
 from resultant.analysis.analyze import Settings, analyze_sets, fit_rules, foremost
 from resultant.analysis.candidates import Candidate, Majority, Predictions, predict
 from resultant.analysis.comparison import compare_sets
@@ -27,7 +28,8 @@ from resultant.analysis.data import (
 from resultant.analysis.evaluate import choose, confusion, share
 from resultant.analysis.metrics import paired_gain
 from resultant.analysis.plain import UnansweredError
-from resultant.analysis.references import references
+from resultant.analysis.references import BUDGETS, Budget, references
+from resultant.analysis.rules import search, search_rows
 from resultant.analysis.suspects import duplicates, suspicious_rows
 from small_features import COUNTS, small_features
 
@@ -150,6 +152,20 @@ class TestChoice:
         assert all(method.difference is None for method in result.methods)
 
 
+@pytest.mark.parametrize("val", [False, True])
+def test_agrees_with_cross_validation_on_the_same_rows_and_folds(val: bool) -> None:
+    data = small_set(val)
+    rows = plan(data)
+    found = search(data, rows)
+    x, y, splits, _ = search_rows(data, rows)
+    cv = [(fit.numpy(), test.numpy()) for fit, test in splits]
+    chosen = VMFClassifierCV(cv=cv, balanced=rows.metric == BALANCED).fit(x, y.numpy())
+    point = found.points[found.chosen]
+    for name, value in chosen.best_params_.items():
+        assert point.get(name) == value, name
+    assert point["scale"] == pytest.approx(chosen.scale_)
+
+
 @pytest.fixture(scope="module")
 def evaluated() -> Any:
     return analyze_sets([small_set()], Settings(), silent)[0][0]
@@ -246,10 +262,8 @@ def test_classes_without_rows_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_samples_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    from resultant.analysis import references
-
-    small = references.Budget(4000, 0.5, 100, 1e6, 1e8, 1600, 50)
-    monkeypatch.setitem(references.BUDGETS, "fast", small)
+    small = Budget(4000, 0.5, 100, 1e6, 1e8, 1600, 50)
+    monkeypatch.setitem(BUDGETS, "fast", small)
     data = small_set()
     found = {c.key: c for c in references(data, plan(data), "fast")}
     assert "stratified sample of" in found["NearestCentroid"].note

@@ -70,7 +70,8 @@ def write_files(
 
 def save_classifier(path: Path, evaluated: Evaluated) -> None:
     """Save the recommended `VMFClassifier`, which predicts the labels of the user."""
-    model = copy.copy(evaluated.model)
+    # Calibrations per class are not part of the classifier.
+    model = copy.copy(getattr(evaluated.model, "model", evaluated.model))
     model.classes_ = user_labels(evaluated.fitted.data)
     model.save(path)
 
