@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,19 @@ def test_sliders_equal_the_library(
         assert seen["all"] == pytest.approx(accuracy, abs=1e-12), move
         assert seen["loss"] == pytest.approx(loss, abs=1e-4), move
     assert browser.errors == []
+
+
+def test_sliders_start_with_the_settings_found(
+    browser: Browser, feature: Callable[..., FeatureResult], tmp_path: Path
+) -> None:
+    """Also with settings outside of the usual range."""
+    one = feature()
+    assert one.explorer is not None
+    start = {**one.explorer.start, "temperature": 0.002, "prior": -1.5, "beta": 2.5, "metric": 1}
+    one = replace(one, explorer=replace(one.explorer, start=start))
+    browser.open(write_page(AnalysisResult("t", (one,)), tmp_path))
+    seen = browser.js("JSON.parse(document.querySelector('form.explorer').dataset.result)")
+    assert seen["settings"] == {name: v for name, v in start.items() if name != "scale"}
 
 
 def test_card_by_pointer_and_keys(browser: Browser, path: Path, result: AnalysisResult) -> None:

@@ -2,13 +2,19 @@
 class Explorer {
   // Exact scores at these many cosines per class; between them a cubic through scores and slopes.
   static NODES = 17;
-  static TAU = { low: 0.01, high: 1, log: true };
   static COLOURS = { all: "#0072B2", head: "#56B4E9", medium: "#009E73", tail: "#D55E00" };
 
   constructor(form, data, names) {
     Object.assign(this, { form, data, names });
     data.cosine = data.cosine.map((rho) => rho.map((v) => v / 1e5));
     this.candidates = data.candidates ?? data.label.flatMap(() => data.kappa[0].map((_, c) => c));
+    const { start } = data;
+    this.tau = { low: Math.min(0.01, start.temperature), high: Math.max(1, start.temperature), log: true };
+    // The sliders reach the settings that they start with.
+    for (const input of [form.elements.beta, form.elements.prior]) {
+      input.min = Math.min(input.min, start[input.name]);
+      input.max = Math.max(input.max, start[input.name]);
+    }
     this.ends = data.cosine.map((rho) => [rho.reduce((a, b) => Math.min(a, b)), rho.reduce((a, b) => Math.max(a, b))]);
     form.closest("section").querySelector("[name=rows]").value = data.label.length.toLocaleString("en");
     form.addEventListener("submit", (event) => event.preventDefault());
@@ -20,14 +26,14 @@ class Explorer {
   reset() {
     const { elements } = this.form, { start } = this.data;
     for (const name of ["realization", "beta", "prior", "metric"]) elements[name].value = start[name];
-    elements.temperature.value = chart.toSlider(start.temperature, Explorer.TAU);
+    elements.temperature.value = chart.toSlider(start.temperature, this.tau);
     this.update();
   }
 
   get settings() {
     const { elements } = this.form;
     const [beta, prior, metric] = ["beta", "prior", "metric"].map((name) => Number(elements[name].value));
-    const temperature = chart.fromSlider(Number(elements.temperature.value), Explorer.TAU);
+    const temperature = chart.fromSlider(Number(elements.temperature.value), this.tau);
     return { realization: elements.realization.value, beta, temperature, prior, metric };
   }
 
