@@ -139,9 +139,7 @@ def test_rows_that_fit_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
     rows = npy(tmp_path)
     np.save(tmp_path / "z.npy", X.numpy()[:50])
-    with pytest.raises(
-        ValueError, match=r"an array \(60, 8\), got \(50, 8\); the file has changed"
-    ):
+    with pytest.raises(ValueError, match=r"z\.npy to be a file of arrays as it was when"):
         rows[3:7]
 
 

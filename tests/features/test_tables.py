@@ -251,13 +251,6 @@ def test_empty_tables_are_refused(kind: str, tmp_path: Path) -> None:
         FeatureStore.open(path)
 
 
-@pytest.mark.parametrize("kind", [".parquet", ".arrow"])
-def test_dictionaries_of_integers_are_labels(kind: str, tmp_path: Path) -> None:
-    labels = pa.array(Y + 3).dictionary_encode()
-    path = write_kind(tmp_path / f"a{kind}", pa.table({"z": list(X), "label": labels}))
-    assert FeatureStore.open(path)["train/labels"].tolist() == (Y + 3).tolist()
-
-
 def vectors(a: np.ndarray, kind: str = "list") -> Any:
     """Rows as a column of lists, as Hugging Face datasets writes it, or of a fixed size."""
     values = pa.array(a.ravel())

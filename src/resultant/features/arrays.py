@@ -46,11 +46,12 @@ def read_npy(path: Path) -> AnyArray:
     """Open the array of an .npy file."""
     with reading(path, NPY):
         with open(path, "rb") as file:
-            shape, _, dtype = _header(file)
-            length = file.tell() + math.prod(shape) * dtype.itemsize
-        if not dtype.hasobject and length > path.stat().st_size:
-            raise ValueError(f"{path.stat().st_size:,} bytes for {dtype} {shape}")
-        return _array(partial(_mapped, path), shape, dtype)
+            shape, fortran, dtype = _header(file)
+            start = file.tell()
+        size = path.stat().st_size - start
+        if not dtype.hasobject and math.prod(shape) * dtype.itemsize > size:
+            raise ValueError(f"{size:,} bytes for {dtype} {shape}")
+        return _array(partial(_mapped, path, start, shape, dtype, fortran), shape, dtype)
 
 
 def read_npz(path: Path) -> Arrays:
@@ -69,8 +70,7 @@ def read_npz(path: Path) -> Arrays:
                 load = partial(getattr, _Member(path, member.filename), "array")
                 if member.compress_type == zipfile.ZIP_STORED and size:
                     start = _data_offset(path, member.header_offset) + length
-                    order = "F" if fortran else "C"
-                    load = partial(_stored, path, start, shape, dtype, order)
+                    load = partial(_mapped, path, start, shape, dtype, fortran)
                 arrays[member.filename.removesuffix(".npy")] = _array(load, shape, dtype)
     return arrays
 
@@ -109,15 +109,11 @@ class _Member:
                 return npy.read_array(file, allow_pickle=False)
 
 
-def _mapped(path: Path) -> np.ndarray:
-    # Copy on write: nothing is written to the file.
-    with reading(path, NPY):
-        return np.load(path, mmap_mode="c", allow_pickle=False)
-
-
-def _stored(path: Path, start: int, shape: Any, dtype: Any, order: Any) -> np.ndarray:
-    with reading(path, NPZ):
-        return np.memmap(path, dtype, "c", start, shape, order)
+def _mapped(path: Path, start: int, shape: Any, dtype: Any, fortran: bool) -> np.ndarray:
+    # Not by np.load, which parses the header as Python at each reading: that is not safe in
+    # threads. Copy on write: nothing is written to the file.
+    with reading(path, "a file of arrays as it was when it was opened"):
+        return np.memmap(path, dtype, "c", start, shape, "F" if fortran else "C")
 
 
 def _data_offset(path: Path, header: int) -> int:
