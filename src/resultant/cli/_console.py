@@ -72,16 +72,12 @@ def message_of(error: BaseException) -> str:
 def failure(error: RuntimeError) -> str | None:
     """Return one line on a machine that failed; None for another error.
 
-    A GPU without memory, a process that decodes images or another rank of the job that was killed.
+    A GPU without memory, or another rank of the job that was killed.
     """
     text, again = str(error), "give the same command again"
     if type(error).__name__ == "OutOfMemoryError" or "allocate memory" in text:
         remedy = "reduce the rows, --batch-size, --stack or --workers"
         return f"expected more memory, got: {one_line(text.partition('.')[0])}; {remedy}"
-    if "DataLoader worker" in text:
-        got = "got one that was killed, perhaps for lack of memory"
-        remedy = f"{again}, or fewer --workers"
-        return f"expected all processes that decode images to live, {got}; {remedy}"
     if "Connection closed by peer" in text or "Connection reset by peer" in text:
         return f"expected all processes of the job to live, got one that was lost; {again}"
     return None
