@@ -79,8 +79,8 @@ class Tilt:
     def __init__(self, kappa: Tensor, tau: Tensor) -> None:
         self.t, self.t_rest = two_reciprocal(tau)  # 1/tau and its rounding error
         self.y0 = kappa * kappa
-        self.two_kappa_t = 2 * kappa * self.t
-        self.t_squared = self.t * self.t
+        self.two_kappa_t = 2 * (kappa * self.t + kappa * self.t_rest)
+        self.t_squared = self.t * self.t + 2 * self.t * self.t_rest
         gap = (kappa - self.t) - self.t_rest
         self.gap_squared = gap * gap
 

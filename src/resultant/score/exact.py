@@ -70,13 +70,9 @@ def vmf_score(
         kappa: Concentration >= 0, up to 1e18 in float32 and 1e150 in float64.
         tau: Temperature, from 1e-8 to 1e30 in float32 and from 1e-16 to 1e150 in float64.
         p: Dimension >= 2, up to 1e11 in float32 and 1e30 in float64.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Scores in the broadcast shape of rho, kappa and tau.
-
-    Raises:
-        ValueError: If an argument is outside its range.
 
     Example:
         >>> from resultant import vmf_score
@@ -102,13 +98,9 @@ def vmf_score_slope(
         kappa: Concentration >= 0.
         tau: Temperature > 0.
         p: Dimension >= 2.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Slopes in the broadcast shape of rho, kappa and tau.
-
-    Raises:
-        ValueError: If an argument is outside its range, see `vmf_score`.
 
     Example:
         >>> from resultant import vmf_score_slope
@@ -129,13 +121,9 @@ def vmf_score_and_slope(
         kappa: Concentration >= 0.
         tau: Temperature > 0.
         p: Dimension >= 2.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Scores and slopes, both in the broadcast shape of rho, kappa and tau.
-
-    Raises:
-        ValueError: If an argument is outside its range, see `vmf_score`.
 
     Example:
         >>> from resultant import vmf_score_and_slope
@@ -161,14 +149,10 @@ def decompose(
         kappa: Concentration >= 0.
         tau: Temperature > 0.
         p: Dimension >= 2.
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Intercept and gain in the broadcast shape of kappa and tau, and the remainder in that of
         rho, kappa and tau.
-
-    Raises:
-        ValueError: If an argument is outside its range, see `vmf_score`.
 
     Example:
         >>> from resultant import decompose, vmf_score
@@ -195,7 +179,6 @@ def ambient_gradient(
         mu: Unit vectors [..., p] that broadcast with z.
         kappa: Concentration >= 0, a number or [...].
         tau: Temperature > 0, a number or [...].
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Gradients [..., p].
@@ -229,7 +212,6 @@ def tangent_gradient(
         mu: Unit vectors [..., p] that broadcast with z.
         kappa: Concentration >= 0, a number or [...].
         tau: Temperature > 0, a number or [...].
-        validate_args: Check values; by default on the CPU only.
 
     Returns:
         Gradients [..., p], orthogonal to z.

@@ -194,7 +194,7 @@ def difference(
             if j % 4 == 3:
                 logs += tl.log(product)
                 product = tl.full(q.shape, 1.0, q.dtype)
-        near = tl.abs(excess) < 0.5
+        near = (excess > -0.5) & (excess < 3.0)
         apart = logs + tl.log(product)
         q -= tl.where(near, _log1p(tl.where(near, excess, 0.0), P, False), apart)
     return q, r1
@@ -209,7 +209,8 @@ def tilt(kappa, tau, A: tl.constexpr):
     t_rest = tl.fma(-tau, t, tl.full(tau.shape, 1.0, tau.dtype)) * t
     two_kappa_t = 2 * tl.fma(kappa, t, kappa * t_rest)
     gap = (kappa - t) - t_rest
-    gap_squared, t_squared, y0, scale = gap * gap, t * t, kappa * kappa, 0.5 * two_kappa_t
+    t_squared = tl.fma(t, t, 2 * t * t_rest)
+    gap_squared, y0, scale = gap * gap, kappa * kappa, 0.5 * two_kappa_t
     s0, w0 = _roots(y0 + A * A)
     g0 = 1 / (s0 + A)
     lower, upper = 0.5625 * (y0 + A * A), 2.25 * (y0 + A * A)

@@ -3,6 +3,12 @@
 `compiled` is the kernel for CPUs. `debye` holds the expansion, `slopes` the ratio and its
 derivatives at one argument, `differences` their differences without cancellation, `ratio` and
 `log_i` the functions with derivatives, `bessel` the public ones.
+
+Conventions: arguments are tensors or numbers and broadcast; results keep dtype and device, bfloat16
+and float16 are computed in float32. An argument outside its stated shape, dtype or range is a
+ValueError that names the first bad value. The values of tensors are checked by default on the CPU
+only, where the check costs no synchronisation; ``validate_args=True`` checks them on every device,
+``validate_args=False`` on none.
 """
 
 from resultant.special.bessel import (

@@ -222,11 +222,11 @@ INLINE void recur(Step *t, const Expansion *e, const T *y0, T *r0, const T *y1, 
         if (j % FACTORS == 0) EACH part[i] = 1;
         EACH {
             const T f0 = step + y0[i] * r0[i], f1 = step + y1[i] * r1[i];
-            const T both = 1 / (f0 * f1), change = h[i] * r1[i] + y0[i] * dr[i];
-            r0[i] = f1 * both;
-            r1[i] = f0 * both;
-            dr[i] = -change * both;
+            const T change = h[i] * r1[i] + y0[i] * dr[i];
+            r0[i] = 1 / f0;
+            r1[i] = 1 / f1;
             const T growth = -change * r1[i];
+            dr[i] = growth * r0[i];
             excess[i] += growth + excess[i] * growth;
             part[i] *= f0 * r1[i];
         }
@@ -234,12 +234,12 @@ INLINE void recur(Step *t, const Expansion *e, const T *y0, T *r0, const T *y1, 
     T apart[B];
     int far = 0;
     EACH apart[i] = 0;
-    for (int i = 0; i < B; i++) far |= !(FABS(excess[i]) < (T)0.5);
+    for (int i = 0; i < B; i++) far |= !(excess[i] > (T)-0.5 && excess[i] < 3);
     for (int k = 0; far && k * FACTORS < e->shift; k++) {
         EACH apart[i] += log_at(product[k][i]);
     }
     EACH {
-        const int near = FABS(excess[i]) < (T)0.5;
+        const int near = excess[i] > (T)-0.5 && excess[i] < 3;
         t->down[i] = -(near ? log1p_at(near ? excess[i] : 0) : apart[i]);
     }
 }

@@ -15,7 +15,7 @@ INLINE void tilt_of(Tilt *c, const T *kappa, const T *t, const T *rest) {
         const T gap = (kappa[i] - t[i]) - rest[i];
         c->two_kappa_t[i] = 2 * (kappa[i] * t[i] + kappa[i] * rest[i]);
         c->gap_squared[i] = gap * gap;
-        c->t_squared[i] = t[i] * t[i];
+        c->t_squared[i] = t[i] * t[i] + 2 * t[i] * rest[i];
     }
 }
 

@@ -36,13 +36,9 @@ def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) ->
     Args:
         nu: Order >= 0, a number or a tensor without gradient that broadcasts with ``x``.
         x: Argument >= 0, a number or a tensor.
-        validate_args: Check the values; by default on the CPU only.
 
     Returns:
         A tensor of the broadcast shape; :math:`-\infty` at x = 0 unless nu = 0.
-
-    Raises:
-        ValueError: If an argument is out of range or has another type.
 
     Example:
         >>> from resultant import log_bessel_i
@@ -63,13 +59,9 @@ def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -
     Args:
         nu: Order >= 0, a number or a tensor without gradient that broadcasts with ``x``.
         x: Argument >= 0, a number or a tensor.
-        validate_args: Check the values; by default on the CPU only.
 
     Returns:
         A tensor of the broadcast shape; :math:`-\infty` at x = 0 unless nu = 0.
-
-    Raises:
-        ValueError: If an argument is out of range or has another type.
 
     Example:
         >>> from resultant import log_bessel_ie
@@ -89,13 +81,9 @@ def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) ->
     Args:
         nu: Order >= 0, a number or a tensor without gradient that broadcasts with ``x``.
         x: Argument >= 0, a number or a tensor.
-        validate_args: Check the values; by default on the CPU only.
 
     Returns:
         A tensor of the broadcast shape.
-
-    Raises:
-        ValueError: If an argument is out of range or has another type.
 
     Example:
         >>> from resultant import bessel_ratio
@@ -123,7 +111,6 @@ def bessel_ratio_inverse(
         nu: Order >= 0, a number or a tensor without gradient that broadcasts with ``r``.
         r: Ratio in [0, 1], a number or a tensor.
         complement: Complement 1 - r in [0, 1] in place of ``r``, a number or a tensor.
-        validate_args: Check the values; by default on the CPU only.
 
     Returns:
         A tensor of the broadcast shape; infinite at r = 1.
@@ -165,13 +152,9 @@ def bessel_ratio_integral(
         nu: Order >= 0, a number or a tensor without gradient.
         lower: Lower bound >= 0, a number or a tensor.
         upper: Upper bound >= 0, a number or a tensor; may be below ``lower``.
-        validate_args: Check the values; by default on the CPU only.
 
     Returns:
         A tensor of the broadcast shape.
-
-    Raises:
-        ValueError: If an argument is out of range or has another type.
 
     Example:
         >>> from resultant import bessel_ratio_integral

@@ -71,7 +71,7 @@ def _next_term_size(terms: int) -> float:
 def smallest_order(dtype: torch.dtype) -> float:
     """Return the smallest order at which `MAX_TERMS` terms reach the precision of `terms_for`."""
     # Written out: torch.compile may turn a table lookup into a symbol.
-    return 30.0 if dtype == torch.float64 else 12.0
+    return 24.0 if dtype == torch.float64 else 12.0
 
 
 def terms_for(order: float, eps: float) -> int:

@@ -93,11 +93,11 @@ class Lower:
             r0, r1 = f0.reciprocal(), (step + p1.y * r1).reciprocal()
             growth = -df * r1
             dr = growth * r0
-            excess = excess + growth + excess * growth
+            excess = excess + (growth + excess * growth)
             product = product * (f0 * r1)
             if i % GROUP == 0:
                 logs, product = logs + product.log(), torch.ones_like(phi)
-        near = excess.abs() < 0.5
+        near = (excess > -0.5) & (excess < 3)
         drop = torch.where(near, torch.where(near, excess, 0.0).log1p(), logs + product.log())
         return phi - drop, r1
 

@@ -25,6 +25,7 @@ from resultant.special import compiled
 from resultant.special.debye import is_shifted
 from resultant.special.differences import bregman, complement_step, ratio_step
 from resultant.special.ratio import complement, complement_inverse, inner, ratio
+from resultant.vmf import transforms  # noqa: F401, which registers charts of the support
 from resultant.vmf.angle import angle
 from resultant.vmf.estimators import log_area
 
@@ -160,7 +161,6 @@ class VonMisesFisher(Distribution):
         Args:
             x: Unit vectors [..., n, p].
             weights: Weights [..., n] >= 0; by default all one.
-            validate_args: Check the values; by default on the CPU only.
 
         Returns:
             The distribution of batch shape [...].
@@ -323,7 +323,6 @@ class HypersphericalUniform(VonMisesFisher):
     Args:
         dim: Dimension >= 2.
         batch_shape: Batch shape of the distribution.
-        validate_args: Check the values; by default on the CPU only.
         factory: ``dtype`` and ``device``, as for ``torch.empty``.
 
     Example:

@@ -34,13 +34,9 @@ def log_normalizer(p: int, kappa: Number, *, validate_args: bool | None = None) 
     Args:
         p: Dimension >= 2.
         kappa: Concentration >= 0, a number or a tensor.
-        validate_args: Check the values; by default on the CPU only.
 
     Returns:
         A tensor of the shape of ``kappa``.
-
-    Raises:
-        ValueError: If an argument is out of range or has another type.
 
     Example:
         >>> from resultant import log_normalizer
@@ -57,13 +53,9 @@ def mean_resultant(p: int, kappa: Number, *, validate_args: bool | None = None) 
     Args:
         p: Dimension >= 2.
         kappa: Concentration >= 0, a number or a tensor.
-        validate_args: Check the values; by default on the CPU only.
 
     Returns:
         A tensor of the shape of ``kappa``, in [0, 1).
-
-    Raises:
-        ValueError: If an argument is out of range or has another type.
 
     Example:
         >>> from resultant import mean_resultant
@@ -101,7 +93,6 @@ def concentration(
         estimator: ``"mle"``, ``"proco"``, ``"banerjee"``, ``"corrected"`` or ``"loo"``.
         n: Number of vectors >= 1 for ``"corrected"`` and ``"loo"``, ignored by the others. For
             n = 1 they have R as it is.
-        validate_args: Check the values; by default on the CPU only.
 
     Returns:
         A tensor of the broadcast shape of ``R`` and ``n``; infinite at R = 1.

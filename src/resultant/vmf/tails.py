@@ -50,9 +50,6 @@ def log_projection_tail(xi: Number, beta: Number, kappa: Number, p: int, *, uppe
     Returns:
         A tensor of the broadcast shape.
 
-    Raises:
-        ValueError: If an argument is out of range or has another type.
-
     Example:
         >>> from resultant.vmf.tails import log_projection_tail
         >>> round(float(log_projection_tail(0.5, 1.0, 0.0, 3, upper=True).exp()), 6)
