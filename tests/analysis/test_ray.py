@@ -104,7 +104,7 @@ def test_the_command_gives_the_result_of_one_machine(
     pytest.importorskip("tyro")
     pytest.importorskip("bokeh")
     # Several tasks per pass; training rows do not fit in the memory of a search.
-    monkeypatch.setattr(chunks, "TASK_BYTES", 600 * 4 * P)
+    monkeypatch.setattr(chunks, "DEVICE_BYTES", 600 * 4 * P)
     monkeypatch.setattr(rules, "SEARCH_BYTES", 4 * P * int(COUNTS.sum()) // 2)
     results = []
     for engine in ("local", "ray"):
@@ -130,7 +130,7 @@ def test_the_command_gives_the_result_of_one_machine(
 
 @pytest.mark.slow
 def test_rows_of_the_cluster(folder: Path, workers: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "TASK_BYTES", 200 * 4 * P)
+    monkeypatch.setattr(chunks, "DEVICE_BYTES", 200 * 4 * P)
     store = FeatureStore.open(folder)
     rows, x = ray_engine.ClusterRows(store.rows("train/features"), "x"), store["train/features"]
     for key in (

@@ -41,7 +41,7 @@ def written(name: str, arrays: dict[str, Tensor]) -> str:
 
 def test_counted_and_refused(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """In all chunks of the file."""
-    monkeypatch.setattr("resultant._core.chunks.READ_BYTES", 32 * 50)
+    monkeypatch.setattr("resultant._core.chunks.MATRIX_BYTES", 32 * 50)
     path = written("a.npz", dead(7, 20, 149))
     for call in (["analyze", path], ["compare", path, path]):
         assert cli.main(call) == 2

@@ -25,7 +25,7 @@ X, Y = rows_and_labels()
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing fits in memory, and pieces are of a few rows."""
     monkeypatch.setattr(store, "held_limit", lambda: 0)
-    monkeypatch.setattr(chunks, "READ_BYTES", 4 * WIDTH * 5)
+    monkeypatch.setattr(chunks, "MATRIX_BYTES", 4 * WIDTH * 5)
 
 
 def npy(folder: Path) -> Any:

@@ -56,7 +56,7 @@ def test_shared_and_strided_memory_can_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [1, 4, N, 100, None])
 def test_chunks_cover_all_rows_once(rows: int | None, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(chunks, "READ_BYTES", 3 * 8 * P)
+    monkeypatch.setattr(chunks, "MATRIX_BYTES", 3 * 8 * P)
     write_store(tmp_path / "a.safetensors", arrays())
     result = FeatureStore.open(tmp_path / "a.safetensors")
     for name in ("train/projection", "train/labels"):

@@ -157,7 +157,7 @@ def test_csv_that_is_shorter_than_before_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_csv(tmp_path / "a.csv", wide())
-    monkeypatch.setattr(chunks, "TEXT_BYTES", 1000)
+    monkeypatch.setattr(chunks, "FEATURE_BYTES", 1000)
     store = FeatureStore.open(path)
     write_csv(path, wide().slice(0, 30))
     with pytest.raises(ValueError, match=r"expected 40 rows in .*a\.csv, got 30"):
@@ -270,7 +270,7 @@ def test_lists_of_every_kind(kind: str, dtype: Any, tmp_path: Path, monkeypatch:
     columns = {"id": np.arange(23), "embedding": vectors(x, kind), "label": y, "split": split}
     write_parquet(tmp_path / "a.parquet", columns, row_group_size=6)
     # Batches that end neither with a row group nor with a piece.
-    monkeypatch.setattr(chunks, "READ_BYTES", 4 * 5 * dtype().itemsize)
+    monkeypatch.setattr(chunks, "MATRIX_BYTES", 4 * 5 * dtype().itemsize)
     result = FeatureStore.open(tmp_path / "a.parquet")
     assert result.splits == ("train", "val") and result.num_classes == 3
     of_train = np.array([s == "train" for s in split])

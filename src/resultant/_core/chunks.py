@@ -15,36 +15,19 @@ if TYPE_CHECKING:
 
 # Temporaries of a score per thread, such that they stay in the cache of a CPU.
 CACHE_BYTES = 1 << 18
-# Decisions, rows or cosines, quantiles and inclusions of an analysis on a CPU.
-DECISION_BYTES = 1 << 22
-ROW_BYTES = 1 << 21
-QUANTILE_BYTES = 1 << 22
-INCLUSION_BYTES = 1 << 23
-# Features as float64 rows.
+# Rows, decisions and quantiles of an analysis on a CPU.
+ROW_BYTES = 1 << 22
+# Features as float64 rows, and text of a table.
 FEATURE_BYTES = 1 << 24
-# Matrices of rows by classes, or of pairs by points; several are alive at a time.
+# Matrices of rows by classes, or of pairs by points, and rows that are read from a file; several
+# are alive at a time.
 MATRIX_BYTES = 1 << 25
-# Rows that are read from a file at a time.
-READ_BYTES = 1 << 25
 # Scores [N, C].
 SCORE_BYTES = 1 << 26
-# Matrices on other devices than the CPU, where the number of chunks costs; and the most rows.
+# Matrices on other devices than the CPU, where the number of chunks costs, views that are made
+# ahead of a device, and tasks of a cluster; and the most rows.
 DEVICE_BYTES = 1 << 28
 DEVICE_ROWS = 1 << 17
-# Arrays of a file that are put into memory rather than mapped.
-HELD_BYTES = 1 << 28
-# A member of an archive that is decompressed at a time, and text of a table; a line must fit.
-INFLATED_BYTES = 1 << 22
-TEXT_BYTES = 1 << 24
-# GPU memory that images on the device leave to tests and to the allocator.
-MARGIN_BYTES = 4 << 30
-# Plans of views on a GPU, with their temporaries.
-PLAN_BYTES = 1 << 27
-# Views that are made ahead of a GPU.
-AHEAD_BYTES = 1 << 28
-# Rows of one task of a cluster, and of all samples on its driver.
-TASK_BYTES = 1 << 28
-SAMPLE_BYTES = 1 << 32
 
 
 def matrix_bytes(device: torch.device) -> int:

@@ -156,7 +156,7 @@ class Scorer:
         dtypes = (torch.int64, self.dtype, self.dtype)
         columns = [rho.new_empty(len(self.policies), len(rho), dtype=dtype) for dtype in dtypes]
         width = self.dtype.itemsize * len(self.mu)
-        for part in chunks.row_slices(len(rho), width, chunks.DECISION_BYTES, self.device):
+        for part in chunks.row_slices(len(rho), width, chunks.ROW_BYTES, self.device):
             for family in self.families:
                 tau, q = family[0][0][1].tau, None
                 if tau is not None:

@@ -209,7 +209,7 @@ def self_inclusion(
     histories = _Histories.of(space, statistics, rows)
     columns = []
     for part in torch.arange(len(rows)).split(
-        chunks.rows_per_chunk(8 * space.dim, chunks.INCLUSION_BYTES, space.device)
+        chunks.rows_per_chunk(8 * space.dim, chunks.ROW_BYTES, space.device)
     ):
         x, own = space.units("train", rows[part]), y[part].to(space.device)
         scores = leave_one_out_scores(

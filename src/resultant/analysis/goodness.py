@@ -147,7 +147,7 @@ def _by_size(number: Tensor, width: int, device: torch.device) -> Iterator[Tenso
     order, top = number.argsort(descending=True, stable=True), 0
     while top < len(order):
         room = 8 * max(width * int(number[order[top]]), NODES)
-        height = chunks.rows_per_chunk(room, chunks.QUANTILE_BYTES, device)
+        height = chunks.rows_per_chunk(room, chunks.ROW_BYTES, device)
         yield order[top : top + height]
         top += height
 

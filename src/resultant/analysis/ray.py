@@ -56,7 +56,7 @@ class ClusterRows:
 
     def __init__(self, rows: Rows, name: str) -> None:
         self.rows, self.name, self.shape, self.dtype = rows, name, rows.shape, rows.dtype
-        self.height = chunks.rows_per_chunk(rows.nbytes // len(rows), chunks.TASK_BYTES)
+        self.height = chunks.rows_per_chunk(rows.nbytes // len(rows), chunks.DEVICE_BYTES)
         # The rows of the last slice and those after it: slices in sequence are one reading.
         self.first, self.held = 0, torch.empty(0, *rows.shape[1:], dtype=rows.dtype)
 

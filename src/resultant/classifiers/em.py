@@ -238,7 +238,7 @@ def seed_directions(rows: GroupedRows, num: int, generator: np.random.RandomStat
     """
     from sklearn.cluster import kmeans_plusplus
 
-    fit = chunks.rows_per_chunk(8 * rows.X.shape[1], chunks.HELD_BYTES)
+    fit = chunks.rows_per_chunk(8 * rows.X.shape[1], chunks.DEVICE_BYTES)
     most = max(min(SEED_ROWS, fit), ROWS_PER_SEED * num)
     seeds = []
     for g in range(len(rows)):

@@ -43,7 +43,7 @@ class Rows(ABC):
         order = index.argsort()
         ranked = index[order]
         width = self.nbytes // max(1, len(self))
-        height, low = chunks.rows_per_chunk(width, chunks.READ_BYTES), 0
+        height, low = chunks.rows_per_chunk(width, chunks.MATRIX_BYTES), 0
         while low < len(ranked):
             top = int(ranked[low])
             high = int(torch.searchsorted(ranked, top + height))

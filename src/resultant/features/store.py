@@ -232,7 +232,7 @@ class FeatureStore:
         """
         array = self.rows(name)
         if rows is None:
-            rows = chunks.rows_per_chunk(array.nbytes // len(array), chunks.READ_BYTES)
+            rows = chunks.rows_per_chunk(array.nbytes // len(array), chunks.MATRIX_BYTES)
         if rows < 1:
             raise ValueError(f"expected rows >= 1, got {rows}")
         for top in range(0, len(array), rows):

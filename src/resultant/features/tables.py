@@ -170,7 +170,7 @@ class TableRows(Rows):
         return out
 
     def _pieces(self, start: int) -> Iterator[Tensor]:
-        height = chunks.rows_per_chunk(self.nbytes // len(self), chunks.READ_BYTES)
+        height = chunks.rows_per_chunk(self.nbytes // len(self), chunks.MATRIX_BYTES)
         with reading(self.path, "a whole file of features"):
             for top, batch in _batches(self.path, self.columns, start, height, self.types):
                 yield self._lists(batch.column(0), top) if self.lists else self._wide(batch, top)
@@ -331,7 +331,7 @@ def _open_csv(path: Path | str, types: dict[str, Any] | None) -> Any:
 
     return csv.open_csv(
         path,
-        csv.ReadOptions(block_size=chunks.TEXT_BYTES),
+        csv.ReadOptions(block_size=chunks.FEATURE_BYTES),
         csv.ParseOptions(delimiter="\t" if _suffix(path) == ".tsv" else ","),
         csv.ConvertOptions(
             column_types=types, include_columns=list(types or ()), strings_can_be_null=False

@@ -7,10 +7,12 @@ import os
 import torch
 from torch import Tensor
 
-from resultant._core.chunks import MARGIN_BYTES
 from resultant._core.memory import total_memory
 from resultant._core.text import data_size
 from resultant.images.store import ImageStore
+
+# GPU memory that images on the device leave to tests and to the allocator.
+MARGIN_BYTES = 4 << 30
 
 
 class Placement:

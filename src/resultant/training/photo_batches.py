@@ -93,7 +93,7 @@ class PhotoBatches:
         number, size = len(views) * self.images, views[0].size
         self.rendering = Rendering(number, size, *channels, device)
         step_bytes = number * self.rendering.plan_bytes
-        self.planned = min(DRAWN_STEPS, chunks.rows_per_chunk(step_bytes, chunks.PLAN_BYTES))
+        self.planned = min(DRAWN_STEPS, chunks.rows_per_chunk(step_bytes, chunks.DEVICE_BYTES))
         # One stream for all epochs: every stream has its own share of the allocator's memory.
         # Small copies and kernels go before the large kernels of the step.
         cuda = device.type == "cuda"
@@ -101,7 +101,7 @@ class PhotoBatches:
         # Steps on small images are short: with more of them ahead, the GPU does not wait when the
         # host pauses for a tenth of a second.
         batch_bytes = 3 * number * size**2 * dtype.itemsize
-        fitting = chunks.rows_per_chunk(batch_bytes, chunks.AHEAD_BYTES)
+        fitting = chunks.rows_per_chunk(batch_bytes, chunks.DEVICE_BYTES)
         self.slots = max(LEAST_AHEAD, min(MOST_AHEAD, fitting)) if cuda else 1
         # The buffer that the step reads, and on a GPU one for every batch that is made ahead.
         shape = (1 + self.slots * cuda, number, size, size, 3)

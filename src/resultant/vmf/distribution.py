@@ -88,7 +88,8 @@ LARGEST_CONCENTRATION = 1e150
 class VonMisesFisher(Distribution):
     r"""The von Mises-Fisher distribution on the unit sphere, as a ``torch.distributions`` class.
 
-    ``rsample`` carries unbiased gradients in both parameters; ``kl_divergence`` is registered.
+    ``rsample`` carries unbiased gradients in both parameters. ``kl_divergence`` is registered, and
+    so are ``transform_to(support)`` and ``biject_to(support)`` of ``torch.distributions``.
 
     Args:
         loc: Mean directions [..., p], unit vectors, p >= 2.
