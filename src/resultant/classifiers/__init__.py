@@ -1,13 +1,12 @@
-"""scikit-learn classifiers and mixtures on the unit sphere, cross-validation, and calibration.
+"""scikit-learn classifiers and mixtures on the unit sphere, one search, and one calibration.
 
-Fitting is one pass of sums (`resultant.classes.statistics`); cross-validation subtracts sums.
-Names load on first use: scikit-learn takes a second, and `resultant.analysis` needs only the
-modules that do without scikit-learn (`choice`, `left_out`, `components`, `calibration`).
+Fitting is one pass of sums (`resultant.classes.statistics`), two with a metric; cross-validation
+subtracts sums. Names load on first use: scikit-learn takes a second.
 
-`vmf` and `cross_validated` are the classifiers, on `base`, with `rows`, `fold_scores` and `saving`;
-`calibrators` are scikit-learn's calibrations; `mixture` is the mixture, fitted by `em`;
-`references` are the classifiers that the advice compares with, fitted by scikit-learn, also in a
-process without torch (`reference_process`); `softmax` starts the logistic regression.
+`vmf` and `cross_validated` are the classifiers, on `base` (fits) and `scored` (queries), with
+`inputs` (checks), `rows` (dense and sparse rows, and their sums) and `saving`. `search` chooses
+settings (`points`) on the rows of `validation`, or of `leave_one_out`; `calibration` fits the
+scale of the scores; `components` are several distributions per class, fitted by `em` as `mixture`.
 """
 
 from typing import TYPE_CHECKING
