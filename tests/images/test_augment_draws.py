@@ -35,42 +35,6 @@ def column(view: View, parameters: Tensor, name: str) -> np.ndarray:
     return parameters[:, view.columns.index(name)].numpy()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("scale", "ratio"), [((0.08, 1.0), (3 / 4, 4 / 3)), ((0.7, 1.0), (0.4, 0.9))]
-)
-def test_crops_have_the_distribution_of_torchvision(
-    scale: tuple[float, float], ratio: tuple[float, float]
-) -> None:
-    view = ContrastiveView(scale=scale, ratio=ratio)
-    ours = view.draw(20_000, seeded(9))[:, :4].double().numpy()
-    torch.manual_seed(10)
-    image = torch.empty(3, SIZE, SIZE)
-    theirs = np.array(
-        [
-            transforms.RandomResizedCrop.get_params(image, list(scale), list(ratio))
-            for _ in range(4000)
-        ]
-    )
-
-    def faces(box: np.ndarray) -> dict[str, np.ndarray]:
-        top, left, height, width = box.T
-        return {
-            "area": height * width,
-            "ratio": width / height,
-            "height": height,
-            "width": width,
-            "top": top,
-            "left": left,
-            "position": top / np.maximum(1, SIZE - height),
-            "off the middle": (2 * top + height - SIZE) * (2 * left + width - SIZE),
-        }
-
-    for name, values in faces(ours).items():
-        p = p_value(stats.ks_2samp(values, faces(theirs)[name]))
-        assert p > LEAST_P, f"{name}: p = {p:.1e}"
-
-
 @pytest.mark.parametrize("ratio", [(3.0, 4.0), (0.2, 0.3), (1.0, 1.0)])
 def test_crop_that_never_fits(ratio: tuple[float, float]) -> None:
     view = ContrastiveView(scale=(1.0, 1.0), ratio=ratio)
