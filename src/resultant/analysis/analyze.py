@@ -18,7 +18,7 @@ from resultant.analysis.explore import explorer, feature_map, fit_directions, ro
 from resultant.analysis.plain import UnansweredError
 from resultant.analysis.references import left_out, references
 from resultant.analysis.result import FeatureData, FeatureResult, Method
-from resultant.analysis.rules import VMFSearch, search, vmf_candidates
+from resultant.analysis.rules import VMFSearch, fit_points, search, vmf_candidates
 from resultant.analysis.run import Analysis, analyze_space
 from resultant.analysis.sampling import sample_rows
 from resultant.analysis.space import FrozenSpace
@@ -169,7 +169,7 @@ def evaluate_methods(
     methods, tested, labels = evaluate(fitted.candidates, choice, data, rows)
     recommendation = recommend(methods, choice, data, rows)
     named = {c.key: c for c in fitted.candidates}
-    vmf = named[_explained(fitted)]
+    vmf = _explained(fitted, settings)
     copies = duplicates(data)
     used = choice.key or choice.best
     method = next(m for m in methods if m.key == used)
@@ -190,11 +190,17 @@ def evaluate_methods(
     return Evaluated(fitted, result, tested, named[used].model, vmf)
 
 
-def _explained(fitted: Fitted) -> str:
-    """The chosen vMF method, or the best one of one component per class."""
-    if fitted.found.points[fitted.found.chosen].get("components", 1) == 1:
-        return fitted.found.chosen
-    return "native" if "native" in fitted.found.points else next(iter(fitted.found.points))
+def _explained(fitted: Fitted, settings: Settings) -> Candidate:
+    """Return the chosen vMF method if it has one component per class, else another method of one
+    component, else the chosen one fitted again with one."""
+    methods = [c for c in fitted.candidates if c.family == "vmf"]
+    chosen = next(c for c in methods if c.key == fitted.found.chosen)
+    for method in (chosen, *methods):
+        if method.settings.get("components", 1) == 1:
+            return method
+    point = {**fitted.found.points[chosen.key], "components": 1, "device": settings.device}
+    ((model, _, _),) = fit_points(fitted.data, fitted.data.fitted, [point])
+    return replace(chosen, settings={**chosen.settings, "components": 1}, model=model)
 
 
 def _described(
