@@ -59,6 +59,7 @@ class Metric:
         *,
         center: bool = True,
         whiten: bool = True,
+        dtype: torch.dtype = torch.float64,
     ) -> Metric:
         """Fit the metric to sums.
 
@@ -67,6 +68,7 @@ class Metric:
             shrinkage: Fraction of the covariance that its mean variance replaces, from 0 to 1.
             center: Subtract the mean of the class means.
             whiten: Whiten by the within-class covariance.
+            dtype: Dtype of the eigendecomposition and of the metric.
 
         Returns:
             The metric, on the device of the sums.
@@ -82,16 +84,16 @@ class Metric:
         means = total[present] / weight[present, None]
         mean = means.mean(0) if center else torch.zeros_like(means[0])
         if not whiten:
-            return Metric(mean, None, torch.ones_like(mean), shrinkage)
+            return Metric(mean, None, torch.ones_like(mean), shrinkage).to(dtype=dtype)
         if statistics.scatter is None:
             rule = "expected statistics with scatter for a whitening"
             raise ValueError(f"{rule}, got none; use ClassStatistics(..., scatter=True)")
         covariance = (statistics.scatter - means.T @ total[present]) / weight.sum()
-        variance, basis = torch.linalg.eigh((covariance + covariance.T) / 2)
+        variance, basis = torch.linalg.eigh(((covariance + covariance.T) / 2).to(dtype))
         # A square of a unit vector has the scale of one, whatever the variances are.
         floor = ROUNDING * statistics.scatter.diagonal().sum() / weight.sum()
         variance = torch.where(variance > floor, variance, 0.0)
-        return Metric(mean, basis, variance, shrinkage)
+        return Metric(mean.to(dtype), basis, variance, shrinkage)
 
     def with_shrinkage(self, shrinkage: float) -> Metric:
         """Return the metric of another shrinkage, which shares the eigenvectors."""
@@ -131,8 +133,11 @@ class Metric:
         Returns:
             Unit vectors [N, p] in the dtype of z; zeros for a vector at the centre.
         """
-        x = self.rotate(z)
-        directed = have_direction(z, x)
+        return self.normalize(z, self.rotate(z))
+
+    def normalize(self, z: Tensor, rotated: Tensor) -> Tensor:
+        """Scale the coordinates [N, p] of `rotate` and normalize them, as `transform` does."""
+        x, directed = rotated, have_direction(z, rotated)
         if self.basis is not None:
             x = x * self.scale.to(z)
         length = x.square().sum(-1, keepdim=True).sqrt()

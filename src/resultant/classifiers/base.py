@@ -217,7 +217,7 @@ class DirectionClassifier(ScoredClassifier):
         elif self._whitens or self._centers:
             sums = sample.sums(scatter=self._whitens)
             shrinkage = getattr(self, "shrinkage_", 1.0) if self._whitens else 1.0
-            settings: dict[str, bool] = {"center": self._centers, "whiten": self._whitens}
+            settings: dict[str, Any] = {"center": self._centers, "whiten": self._whitens}
             self.metric_ = Metric.fit(sums, shrinkage, **settings)
             return sums.total / torch.where(sums.weight > 0, sums.weight, 1.0)[:, None]
         return None

@@ -9,9 +9,10 @@ scores once for each temperature; every other point of a search is arithmetic on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,8 +37,9 @@ FOLDS = 5
 CELLS = 1 << 18
 MOST_CELLS = 1 << 23
 LEAST_ROWS = 1024
-# Shrinkages whose classes are summed in the first pass over the rows.
+# Shrinkages of a search by default, and those whose classes are summed in the first pass.
 SHRINKAGES = (0.1, 0.3, 0.5)
+FIRST_PASS = (0.03, *SHRINKAGES, 0.75)
 
 # Indices of training rows and of validation rows.
 Split = tuple[Tensor, Tensor]
@@ -181,7 +183,8 @@ class Validation:
                 ]
             elif shrinkage is None:
                 self._folds[key] = [
-                    self._fold(k, self._rest(k), None) for k in range(len(self.train))
+                    self._fold(k, self._rest(k), self._units(self.index[self.split == k], None))
+                    for k in range(len(self.train))
                 ]
             else:
                 self._add_metric_folds(shrinkage)
@@ -207,25 +210,28 @@ class Validation:
     def _metric(self, k: int) -> Metric:
         """Return the metric of the training rows of a split."""
         if not self._metrics:
-            settings: dict[str, bool] = {"center": self.center, "whiten": self.whiten}
+            settings: dict[str, Any] = {"center": self.center, "whiten": self.whiten}
             sums = (self._rest(j, scatter=self.whiten) for j in range(len(self.train)))
             dtype = self.sample.rows.dtype
-            self._metrics = [Metric.fit(rest, **settings).to(dtype=dtype) for rest in sums]
+            self._metrics = [Metric.fit(rest, **settings, dtype=dtype) for rest in sums]
             self._total.clear()
         return self._metrics[k]
 
     def _add_metric_folds(self, shrinkage: float) -> None:
-        """Add the folds of a shrinkage; the first pass adds all `SHRINKAGES`."""
+        """Add the folds of a shrinkage; the first pass adds all of `FIRST_PASS`."""
         wanted = [shrinkage]
         if self.whiten and not any(key is not None for key, _ in self._folds):
-            wanted = sorted({shrinkage, *SHRINKAGES})
+            wanted = sorted({shrinkage, *FIRST_PASS})
         found: dict[float, list[ValidationFold]] = {value: [] for value in wanted}
         for k, train in enumerate(self.train):
             metric = self._metric(k)
-            for value, sums in zip(
-                wanted, self.sample.metric_sums(train, metric, wanted), strict=True
-            ):
-                found[value].append(self._fold(k, sums, metric.with_shrinkage(value)))
+            # One rotation serves all shrinkages.
+            rows = [(z, metric.rotate(z)) for z in self._units(self.index[self.split == k], None)]
+            every = self.sample.metric_sums(train, metric, wanted)
+            for value, sums in zip(wanted, every, strict=True):
+                shrunk = metric.with_shrinkage(value)
+                fold = self._fold(k, sums, (shrunk.normalize(z, x) for z, x in rows))
+                found[value].append(fold)
         self._folds |= {(value, 1): folds for value, folds in found.items()}
 
     def _units(self, index: Tensor, metric: Metric | None) -> Iterator[Tensor]:
@@ -233,13 +239,14 @@ class Validation:
             x = directions(self.sample.rows[at])[0].to(self.sample.rows.dtype)
             yield x if metric is None else metric.transform(x)
 
-    def _fold(self, k: int, sums: ClassStatistics, metric: Metric | None) -> ValidationFold:
-        """Score the validation rows of a split against the classes of ``sums``."""
-        state, index = sums.state(self.estimator), self.index[self.split == k]
+    def _fold(self, k: int, sums: ClassStatistics, rows: Iterable[Tensor]) -> ValidationFold:
+        """Score the validation rows of a split, unit vectors in chunks, against classes."""
+        state = sums.state(self.estimator)
         mu = state.mu.to(self.sample.rows.dtype)
-        rho = [cosines(x, mu) for x in self._units(index, metric)] or [mu.new_empty(0, len(mu))]
+        rho = [cosines(x, mu) for x in rows] or [mu.new_empty(0, len(mu))]
         kappa, weight = state.kappa[None], sums.weight[None]
-        return ValidationFold(torch.cat(rho), self.sample.y[index], kappa, weight, state.dim)
+        y = self.y[self.split == k]
+        return ValidationFold(torch.cat(rho), y, kappa, weight, state.dim)
 
     def _mixture_fold(self, k: int, shrinkage: float | None, number: int | str) -> ValidationFold:
         """Score the validation rows of a split against ``number`` components per class."""
