@@ -32,6 +32,8 @@ def evaluate(
         return ExactScorer(kappa, tau, p)(rho, slope)
     shape = validation.broadcast(rho.shape, kappa.shape, tau.shape)
     q, slopes = score(*_rows(rho, kappa, tau, shape), p, slope)
+    if q.shape == shape:
+        return q, slopes
     return q.reshape(shape), slopes.reshape(shape) if slope else slopes
 
 
@@ -96,17 +98,21 @@ class Tilt:
 def _rows(
     rho: Tensor, kappa: Tensor, tau: Tensor, shape: torch.Size
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Reshape rho to [rows, classes], kappa and tau to [classes] or [1]."""
-    own = validation.broadcast(kappa.shape, tau.shape)
-    classes = shape[len(shape) - len(own) :] if own.numel() != 1 else torch.Size()
-    kappa, tau = (
-        a.reshape(-1) if a.numel() == 1 or a.shape == classes else a.expand(classes).reshape(-1)
-        for a in (kappa, tau)
-    )
+    """Reshape rho to [rows, classes], kappa and tau to [classes] or one element; for one kappa and
+    tau, rho is as it is."""
     if rho.shape != shape:
         rho = rho.expand(shape)
+    if kappa.numel() == tau.numel() == 1:
+        return rho, kappa, tau
+    own = validation.broadcast(kappa.shape, tau.shape)
+    classes = shape[len(shape) - len(own) :]
+    kappa, tau = (
+        a if a.numel() == 1 else (a if a.shape == classes else a.expand(classes)).reshape(-1)
+        for a in (kappa, tau)
+    )
     # Not -1: there may be no rows.
-    return rho.reshape(shape.numel() // max(1, classes.numel()), classes.numel()), kappa, tau
+    number = classes.numel()
+    return rho.reshape(shape.numel() // max(1, number), number), kappa, tau
 
 
 class ExactScorer:
@@ -128,6 +134,8 @@ def _by_chunks(
     rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool
 ) -> tuple[Tensor, Tensor]:
     """Score rho [rows, classes] on a CPU by the expression, in chunks of rows that fit a cache."""
+    if kappa.numel() == tau.numel() == 1:
+        rho = rho.reshape(-1, 1)
     score = ExactScorer(kappa, tau, p)
     row = rho.shape[1] * rho.element_size()
     height = chunks.rows_per_chunk(row, chunks.CACHE_BYTES * torch.get_num_threads())
