@@ -79,8 +79,11 @@ class TestRoles:
     def test_folds_val_and_rows_kept_apart(self) -> None:
         data = small_set()
         folds = plan(data)
-        assert folds.folds is not None and not set(folds.fit.tolist()) & set(folds.rows.tolist())
-        assert len(folds.fit) + int((folds.folds == 0).sum()) == sum(COUNTS)
+        assert folds.folds is not None and len(folds.splits) == 5
+        for k, (fit, rows) in enumerate(folds.splits):
+            assert set(rows.tolist()) == set((folds.folds == k).nonzero().squeeze(1).tolist())
+            assert sorted([*fit.tolist(), *rows.tolist()]) == list(range(sum(COUNTS)))
+        assert sorted(folds.rows.tolist()) == list(range(sum(COUNTS)))
         own = plan(small_set(val=True))
         assert own.folds is None and own.validation.name == "val" and "split val" in own.words
         apart = plan(small_set(kept_apart=torch.arange(0, 60, 2)))
@@ -256,7 +259,7 @@ def test_classes_without_rows_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> No
     data = small_set()
     fit = torch.arange(100)
     rows = plan(data)
-    part = type(rows)(**{**vars(rows), "fit": fit})
+    part = type(rows)(**{**vars(rows), "splits": ((fit, rows.rows),)})
     (c, *_) = references(data, part, "fast")
     assert c.validated.predicted.max() < 4
 

@@ -118,6 +118,12 @@ def _predict(models: Sequence[Model], x: Tensor, y: Tensor) -> list[Predictions]
     return parts
 
 
+def joined(parts: Sequence[Predictions]) -> Predictions:
+    """Join the predictions of several folds."""
+    columns = ([getattr(p, name) for p in parts] for name in ("predicted", "confidence", "loss"))
+    return Predictions(*map(torch.cat, columns), seconds=sum(part.seconds for part in parts))
+
+
 def probabilities(model: Model, x: Tensor) -> Tensor:
     """Return the probabilities [n, C] of a model for rows [n, p], on the CPU."""
     rows = x if hasattr(model, "statistics_") else x.numpy()

@@ -33,8 +33,9 @@ VALIDATION_CELLS = 5_000_000
 # Difference of two distributions over classes, as a sum of absolute differences, that is a tie.
 EVEN = 0.05
 
-# Folds of a cross-validation.
+# Folds of a cross-validation, and training rows up to which methods are validated on all of them.
 FOLDS = 5
+FOLDED_ROWS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,9 +208,9 @@ class Plan:
     Attributes:
         metric: "accuracy" or "balanced accuracy".
         folds: Folds [N] of the training rows, or None if other rows validate.
-        fit: Training rows [n] that are fitted while methods are validated.
+        splits: Training rows [n] to fit and validation rows [v] to predict, for each fold.
         validation: The split of the validation rows.
-        rows: Validation rows [V] of this split.
+        rows: Validation rows [V] of all folds.
         labels: Their classes [V].
         weights: Their weights [V], sum one.
         test: Test rows [M] that evaluate, or None for all.
@@ -218,7 +219,7 @@ class Plan:
 
     metric: str
     folds: Tensor | None
-    fit: Tensor
+    splits: tuple[tuple[Tensor, Tensor], ...]
     validation: Split
     rows: Tensor
     labels: Tensor
@@ -226,12 +227,17 @@ class Plan:
     test: Tensor | None
     words: str
 
+    @property
+    def fit(self) -> Tensor:
+        """Training rows of the first fold, on which settings of references are chosen."""
+        return self.splits[0][0]
+
 
 def plan(data: FeatureSet, most: int | None = EVALUATED) -> Plan:
     """Draw the validation rows and the test rows.
 
-    Rows of the split val validate, else training rows that are kept apart, else one of five
-    stratified folds of the training rows.
+    Rows of the split val validate, else training rows that are kept apart, else five stratified
+    folds of the training rows, or one of them where rows are many.
 
     Args:
         data: The rows.
@@ -243,25 +249,32 @@ def plan(data: FeatureSet, most: int | None = EVALUATED) -> Plan:
     if len(data.test) < 2:
         raise UnansweredError(f"expected two test rows or more, got {len(data.test)}")
     metric = metric_of(data)
-    folds, fit, source = None, data.fitted, data.train
+    folds, source, parts = None, data.train, [data.fitted]
     if data.val is not None:
-        source, pool = data.val, torch.arange(len(data.val))
+        source, pools = data.val, [torch.arange(len(data.val))]
         of = f"rows of the split {data.val.name}"
     elif data.kept_apart is not None and len(data.kept_apart):
-        pool, of = data.kept_apart, "training rows kept apart"
+        pools, of = [data.kept_apart], "training rows kept apart"
     else:
         folds = stratified_folds(data.train.y, data.train.identities, FOLDS)
-        fit, pool = ((folds != 0).nonzero().squeeze(1), (folds == 0).nonzero().squeeze(1))
-        of = f"training rows, one of {FOLDS} folds"
-    # A class without fitted rows cannot be predicted, and says nothing about a method.
-    known = torch.bincount(data.train.y[fit], minlength=data.num_classes) > 0
-    pool = pool[known[source.y[pool]]]
-    if not len(pool):
+        number = FOLDS if len(data.train) <= FOLDED_ROWS else 1
+        parts = [(folds != k).nonzero().squeeze(1) for k in range(number)]
+        pools = [(folds == k).nonzero().squeeze(1) for k in range(number)]
+        of = "training rows" + (", in 5 folds" if number > 1 else f", one of {FOLDS} folds")
+    splits, total, mass = [], 0, torch.zeros(data.num_classes)
+    for fit, pool in zip(parts, pools, strict=True):
+        # A class without fitted rows cannot be predicted, and says nothing about a method.
+        known = torch.bincount(data.train.y[fit], minlength=data.num_classes) > 0
+        pool = pool[known[source.y[pool]]]
+        rows = pool[stratified(source.y[pool], VALIDATION_CELLS / data.num_classes)]
+        splits.append((fit, rows))
+        total += len(pool)
+        mass += torch.bincount(source.y[pool], minlength=data.num_classes)
+    if not total:
         raise UnansweredError("expected a validation row of a class with other rows, got none")
-    rows = pool[stratified(source.y[pool], VALIDATION_CELLS / data.num_classes)]
+    rows = torch.cat([rows for _, rows in splits])
     labels = source.y[rows]
-    mass = torch.bincount(source.y[pool], minlength=data.num_classes)
-    part = "" if len(rows) == len(pool) else f" of the {len(pool):,}"
+    part = "" if len(rows) == total else f" of the {total:,}"
     test = None
     if most is not None:
         most = min(most, EVALUATED_CELLS // data.num_classes)
@@ -269,7 +282,7 @@ def plan(data: FeatureSet, most: int | None = EVALUATED) -> Plan:
     return Plan(
         metric,
         folds,
-        fit,
+        tuple(splits),
         source,
         rows,
         labels,

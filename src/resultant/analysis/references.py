@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor
 
 from resultant._core.text import counted
-from resultant.analysis.candidates import Candidate, Predictions, predict
+from resultant.analysis.candidates import Candidate, Predictions, joined, predict
 from resultant.analysis.data import BALANCED, FeatureSet, Plan
 from resultant.analysis.sampling import stratified
 
@@ -158,9 +158,8 @@ class _Fit:
         """Fit nearest centroids."""
         from sklearn.neighbors import NearestCentroid
 
-        trial = self._fitted(_on_units(NearestCentroid()), self.plan.fit, number)[0]
+        validated = self._crossed(lambda _: _on_units(NearestCentroid()), number)
         model = _on_units(NearestCentroid())
-        validated = self._validated([trial])[0]
         return self._finished(
             "NearestCentroid", "nearest centroid", 0, {}, model, validated, number
         )
@@ -169,23 +168,18 @@ class _Fit:
         """Fit discriminant analysis, with the shares of the classes as prior or an equal one."""
         from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-        # Classes whose rows are all of one identity may lack in the fitted rows.
-        sizes = (
-            len(self.data.train.y[rows].unique()) for rows in (self.plan.fit, self.data.fitted)
-        )
-        trial, model = (
-            _on_units(
-                LinearDiscriminantAnalysis(
-                    "lsqr", shrinkage="auto", priors=np.full(C, 1 / C) if equal else None
-                )
-            )
-            for C in sizes
-        )
-        validated = self._validated([self._fitted(trial, self.plan.fit, number)[0]])[0]
+        def model(rows: Tensor) -> Any:
+            # Classes whose rows are all of one identity may lack in the fitted rows.
+            C = len(self.data.train.y[rows].unique())
+            prior = np.full(C, 1 / C) if equal else None
+            return _on_units(LinearDiscriminantAnalysis("lsqr", shrinkage="auto", priors=prior))
+
+        validated = self._crossed(model, number)
         key, name = "LinearDiscriminantAnalysis", "linear discriminant analysis"
         if equal:
             key, name = f"{key}(equal prior)", f"{name}, equal prior"
-        return self._finished(key, name, 40 + equal, {}, model, validated, number)
+        final = model(self.data.fitted)
+        return self._finished(key, name, 40 + equal, {}, final, validated, number)
 
     def neighbours(self, number: float) -> Candidate:
         """Fit nearest neighbours, and choose their number."""
@@ -198,13 +192,17 @@ class _Fit:
             Neighbours(self._fitted(m, self.plan.fit, number)[0], k)
             for m, k in zip(models, ks, strict=True)
         ]
-        validated = self._validated(trials)
-        best = self._least(validated)
-        k, model = ks[best], _on_units(KNeighborsClassifier(ks[best], algorithm="brute"))
+        k = ks[self._least(self._trial(trials))]
+
+        def model(_: Tensor) -> Any:
+            return _on_units(KNeighborsClassifier(k, algorithm="brute"))
+
+        def wrap(fitted: Any) -> Any:
+            return Neighbours(fitted, k)
+
         return self._finished(
-            *("KNeighborsClassifier", "nearest neighbours", 70, {"n_neighbors": k}, model),
-            *(validated[best], number),
-            wrap=lambda fitted: Neighbours(fitted, k),
+            *("KNeighborsClassifier", "nearest neighbours", 70, {"n_neighbors": k}),
+            *(model(rows), self._crossed(model, number, wrap), number, wrap),
         )
 
     def logistic(self, balanced: bool, budget: Budget) -> Candidate:
@@ -224,13 +222,17 @@ class _Fit:
         for penalty in PENALTIES:
             model[-1].set_params(C=penalty)
             self._fitted(model, self.plan.fit, budget.trial * number)
-            trials.append(self._validated([model])[0])
+            trials += self._trial([model])
         best = PENALTIES[self._least(trials)]
         model[-1].set_params(C=best)
-        trial = self._fitted(model, self.plan.fit, number)[0]
-        validated = self._validated([trial])[0]
-        if len(trial.classes_) < len(self.data.train.y[self.data.fitted].unique()):
-            model[-1].set_params(warm_start=False)
+
+        def started(rows: Tensor) -> Any:
+            # A solution for other classes is no start.
+            same = len(model.classes_) == len(self.data.train.y[rows].unique())
+            return model.set_params(logisticregression__warm_start=same)
+
+        validated = self._crossed(started, number)
+        started(self.data.fitted)
         key, name = "LogisticRegression", "logistic regression"
         shown: dict[str, Any] = {"C": best}
         if balanced:
@@ -255,9 +257,23 @@ class _Fit:
     def _drawn(self, rows: Tensor, number: float) -> Tensor:
         return rows[stratified(self.data.train.y[rows], number)]
 
-    def _validated(self, models: list[Any]) -> list[Predictions]:
-        wide = [self._wide(model) for model in models]
-        return predict(wide, self.plan.validation, self.plan.rows, self.data.num_classes)
+    def _trial(self, models: list[Any]) -> list[Predictions]:
+        """Predict the validation rows of the first fold."""
+        wide, rows = [self._wide(model) for model in models], self.plan.splits[0][1]
+        return predict(wide, self.plan.validation, rows, self.data.num_classes)
+
+    def _crossed(
+        self,
+        model: Callable[[Tensor], Any],
+        number: float,
+        wrap: Callable[[Any], Any] = lambda fitted: fitted,
+    ) -> Predictions:
+        """Predict the validation rows of each fold by a ``model`` of its training rows."""
+        parts = []
+        for fit, rows in self.plan.splits:
+            fitted = self._wide(wrap(self._fitted(model(fit), fit, number)[0]))
+            parts += predict([fitted], self.plan.validation, rows, self.data.num_classes)
+        return joined(parts)
 
     def _wide(self, model: Any) -> Any:
         inner = model.model if isinstance(model, Neighbours) else model
@@ -266,7 +282,8 @@ class _Fit:
         return Widened(inner, self.data.num_classes)
 
     def _least(self, validated: list[Predictions]) -> int:
-        losses = [float(v.loss @ self.plan.weights) for v in validated]
+        weights = self.plan.weights[: len(self.plan.splits[0][1])]
+        losses = [float(v.loss @ weights) for v in validated]
         return int(np.argmin(losses))
 
     def _finished(

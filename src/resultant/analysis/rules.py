@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant.analysis.candidates import Candidate, predict
+from resultant.analysis.candidates import Candidate, joined, predict
 from resultant.analysis.data import BALANCED, FOLDS, FeatureSet, Plan
 from resultant.analysis.names import RULE_NAMES
 from resultant.analysis.sampling import stratified
@@ -139,16 +139,21 @@ def vmf_candidates(
     """
     keys = [k for k in (*REALIZATIONS, MIXTURE) if k in found.points]
     points = [{**found.points[k], "device": device} for k in keys]
-    trials = fit_points(data, plan.fit, points)
-    validated = predict(
-        [model for model, _, _ in trials], plan.validation, plan.rows, data.num_classes
-    )
+    fits = [fit_points(data, fit, points) for fit, _ in plan.splits]
+    folds = [
+        predict([model for model, _, _ in fitted], plan.validation, rows, data.num_classes)
+        for fitted, (_, rows) in zip(fits, plan.splits, strict=True)
+    ]
+    validated, trials = [joined(parts) for parts in zip(*folds, strict=True)], fits[0]
     finals = trials if plan.folds is None else fit_points(data, data.fitted, points)
     if calibration != "scale":
-        x, y = plan.validation.read(plan.rows).numpy(), plan.labels.numpy()
+        # The trials are those of the first fold.
+        first = len(plan.splits[0][1])
+        x, y = plan.validation.read(plan.rows[:first]).numpy(), plan.labels[:first].numpy()
+        weights = plan.weights[:first].numpy()
         # The calibration of a fit without the validation rows serves the final fit.
         finals = [
-            (Calibrated(final, trial, x, y, plan.weights.numpy(), calibration), rows, seconds)
+            (Calibrated(final, trial, x, y, weights, calibration), rows, seconds)
             for (trial, _, _), (final, rows, seconds) in zip(trials, finals, strict=True)
         ]
     candidates = []
