@@ -18,12 +18,17 @@ from resultant.classes.finite_sample import expected_square_resultant, self_incl
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import Rule
 from resultant.decisions.certificates import certificate
-from resultant.decisions.gradients import intercept_gradient_difference
+from resultant.decisions.gradients import intercept_gradient_difference, loss_gradient
 from resultant.score.exact import decompose, vmf_score
 from resultant.special.bessel import bessel_ratio
 from resultant.theory.binary_model import BinaryModel, Pair
+from resultant.theory.rates import projection_variance
 from resultant.theory.ratio_expansion import ratio_approximation
-from resultant.theory.score_expansion import fixed_expansion, joint_expansion
+from resultant.theory.score_expansion import (
+    fixed_expansion,
+    free_energy_expansion,
+    joint_expansion,
+)
 from resultant.theory.softmax import propagate_loss, propagate_probabilities
 from resultant.theory.thresholds import posterior_thresholds
 from resultant_reproduction import Evidence
@@ -32,6 +37,7 @@ from resultant_reproduction.theory import (
     Check,
     decisions,
     expansions,
+    limits,
     linear,
     ratio,
     realizations,
@@ -126,6 +132,8 @@ WRONG: dict[str, Callable[[], Check]] = {
     "growing-temperature": lambda: linear.growing_temperature(
         lambda *args: 1.01 * linear.mean_scores(*args), states=20
     ),
+    "free-energy": lambda: linear.free_energy(scaled(free_energy_expansion, 1.001)),
+    "leading-gradient": lambda: linear.leading_gradient(scaled(loss_gradient, 1.001)),
     "boundary-motion": lambda: decisions.boundary_motion(
         leading=lambda state, rule: decisions.realize(
             state,
@@ -139,9 +147,12 @@ WRONG: dict[str, Callable[[], Check]] = {
     "error-transition": lambda: transition.error_transition(
         lambda R: transition.at_margin(R + 0.02)
     ),
+    "head-transition": lambda: limits.head_transition(lambda R: limits.at_head_margin(R + 0.002)),
+    "projection-limit": lambda: limits.projection_limit(scaled(projection_variance, 1.01)),
     "rule-agreement": lambda: transition.rule_agreement(20_000, off_draws),
     "error-exponents": lambda: transition.error_exponents(rates(1.001)),
     "exponent-order": lambda: transition.exponent_order(exchanged),
+    "exponent-equality": lambda: limits.exponent_equality(exchanged),
     "prior-reversal": lambda: transition.prior_reversal(exchanged),
     "realization-differences": lambda: realizations.realization_differences(disturbed_scores),
     "intercept-gradients": lambda: realizations.intercept_gradients(wrong_gradients),
@@ -165,6 +176,27 @@ def test_a_wrong_quantity_fails(name: str) -> None:
     check = WRONG[name]()
     assert check.name == name
     assert check.holds is False, check.ours
+
+
+def wrong_at_the_ends(*args: Any, **options: Any) -> Tensor:
+    """The joint expansion with a wrong value at rho = -1 and 1, which no median shows."""
+    rho, kappa, tau, p, _ = args
+    wrong = (rho.abs() > 0.99) / (tau * p**1.5)
+    return joint_expansion(*args, **options) + wrong * torch.ones_like(kappa)
+
+
+def test_residual_orders_are_uniform() -> None:
+    check = expansions.residual_orders(wrong_at_the_ends)
+    right = expansions.residual_orders()
+    assert check.ours.split("; ")[0] == right.ours.split("; ")[0] == "-0.995, -1.998, -2.999"
+    assert check.holds is False and right.holds is True
+    assert list(right.details["largest"]) == ["10.0", "14.3"]
+
+
+def test_equal_exponents_alone_do_not_hold() -> None:
+    """Equality everywhere is against the claim that only symmetric models have it."""
+    same = limits.exponent_equality(lambda model: Pair(model.exponents.t, model.exponents.t))
+    assert same.holds is False and same.ours == "< 1e-14; 0.0e+00"
 
 
 def test_self_inclusion_can_fail() -> None:

@@ -24,7 +24,17 @@ from resultant_reproduction.theory.expansions import (
     second_order_error,
     slope_orders,
 )
-from resultant_reproduction.theory.linear import growing_temperature, linear_softmax
+from resultant_reproduction.theory.limits import (
+    exponent_equality,
+    head_transition,
+    projection_limit,
+)
+from resultant_reproduction.theory.linear import (
+    free_energy,
+    growing_temperature,
+    leading_gradient,
+    linear_softmax,
+)
 from resultant_reproduction.theory.ratio import leading_gain, ratio_remainder
 from resultant_reproduction.theory.realizations import (
     bregman_identities,
@@ -54,16 +64,21 @@ CHECKS: dict[str, Callable[[], Check]] = {
     "regime-map": regime_map,
     "fixed-regime": fixed_regime,
     "growing-temperature": growing_temperature,
+    "free-energy": free_energy,
     "linear-softmax": linear_softmax,
     "ratio-remainder": ratio_remainder,
     "softmax-coupling": softmax_coupling,
     "softmax-probabilities": softmax_probabilities,
     "boundary-motion": boundary_motion,
     "boundary-factors": boundary_factors,
+    "leading-gradient": leading_gradient,
     "error-transition": error_transition,
+    "head-transition": head_transition,
+    "projection-limit": projection_limit,
     "rule-agreement": rule_agreement,
     "error-exponents": error_exponents,
     "exponent-order": exponent_order,
+    "exponent-equality": exponent_equality,
     "prior-reversal": prior_reversal,
     "realization-differences": realization_differences,
     "intercept-gradients": intercept_gradients,
