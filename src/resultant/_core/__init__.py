@@ -4,6 +4,6 @@
 `memory` that of the machine; `files`, `tensor_files` and `network_files` read and write files,
 `torch_files` and `json_values` read those of others; `device`, `distributed` and `versions`
 describe the machine; `termination` answers SIGTERM; `autograd` and `compensated` serve the special
-functions, `compilation` keeps functions out of torch.compile; `text` formats messages; `lazy`,
-`preload` and `vision` import names, packages and torchvision.
+functions, `compilation` keeps functions out of torch.compile; `text` formats messages; `lazy`
+and `vision` import names and torchvision.
 """
