@@ -9,7 +9,8 @@ import torch
 from resultant._core.text import class_name, counted
 from resultant.analysis.data import FeatureSet, Plan
 from resultant.analysis.evaluate import FEW_ROWS, metric_of
-from resultant.analysis.result import Caution, Method, RowTable
+from resultant.analysis.plain import Caution
+from resultant.analysis.result import Method, RowTable
 from resultant.analysis.sampling import sample_rows
 
 # Test rows of a class below which its accuracy means little.

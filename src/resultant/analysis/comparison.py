@@ -12,7 +12,8 @@ from resultant.analysis.data import row_weights
 from resultant.analysis.evaluate import metric_of
 from resultant.analysis.explore import rows_of
 from resultant.analysis.metrics import NORMAL, SIGNIFICANCE, mean_and_error, paired_gain
-from resultant.analysis.result import Difference, FeatureResult, SetComparison
+from resultant.analysis.plain import Difference
+from resultant.analysis.result import FeatureResult, SetComparison
 
 
 def compare_sets(evaluated: Sequence[Evaluated], a: int, b: int) -> SetComparison:

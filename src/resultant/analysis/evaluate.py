@@ -22,14 +22,8 @@ from resultant.analysis.metrics import (
     paired_gain,
     wilson,
 )
-from resultant.analysis.result import (
-    Confusion,
-    Difference,
-    Estimate,
-    Method,
-    Recommendation,
-    Reliability,
-)
+from resultant.analysis.plain import Difference, Estimate
+from resultant.analysis.result import Confusion, Method, Recommendation, Reliability
 
 # Rows below which calibration errors are not computed.
 FEW_ROWS = 30

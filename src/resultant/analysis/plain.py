@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -53,3 +53,54 @@ def plain(value: object) -> Any:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     raise TypeError(f"expected a result of numbers, names and arrays, got {type(value).__name__}")
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate(Result):
+    """A measured number with its 95 % interval.
+
+    Attributes:
+        value: The number.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+        error: Standard error.
+    """
+
+    value: float
+    low: float
+    high: float
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Difference(Result):
+    """A metric of one method minus that of another.
+
+    Attributes:
+        gain: The difference.
+        low: Lower end of its 95 % interval; it holds for all comparisons of a table together.
+        high: Upper end.
+        error: Standard error.
+        p_value: Exact McNemar p-value of correct predictions; NaN if rows are not paired.
+        verdict: "better" or "worse" if zero is outside the interval, else "tie".
+    """
+
+    gain: float
+    low: float
+    high: float
+    error: float
+    p_value: float
+    verdict: str
+
+
+@dataclass(frozen=True, eq=False)
+class Caution(Result):
+    """A warning about the data.
+
+    Attributes:
+        kind: Name of the check, such as "duplicates", "few-rows" or "units".
+        text: One or two sentences: what was found, and what to do.
+    """
+
+    kind: str
+    text: str
