@@ -27,6 +27,7 @@ from resultant_reproduction import (
 )
 from resultant_reproduction.catalog import catalog
 from resultant_reproduction.evidence import Evidence
+from resultant_reproduction.in_text import with_text
 from resultant_reproduction.records import Records
 from resultant_reproduction.spec import Artefact, Outcome
 
@@ -65,6 +66,8 @@ _COMPUTE: dict[str, Callable[[Evidence], Outcome]] = {
 }
 
 # Tables first, then figures, then questions beyond the paper.
-ARTEFACTS = {name: Artefact(entry, _COMPUTE[name]) for name, entry in catalog().items()}
+ARTEFACTS = {
+    name: Artefact(entry, with_text(name, _COMPUTE[name])) for name, entry in catalog().items()
+}
 
 __all__ = ["ARTEFACTS", "Artefact", "Evidence", "Outcome", "Records"]

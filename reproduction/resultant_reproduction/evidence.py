@@ -40,6 +40,8 @@ ADDED_STORES = {
     "imagenet-lt-resnet50": "ImageNet-LT, the authors' ResNet-50",
     "imagenet-lt-resnext50": "ImageNet-LT, the authors' ResNeXt-50",
 }
+# Store of the released classifier on the test images, of which only its accuracies are read.
+HEAD_STORE = "imagenet-lt-resnext50-test"
 EXTERNAL_DATASETS = ("imagenet-lt", "inaturalist18")
 # sec:inat-realization-protocol.
 FIT_FRACTION = {"inaturalist18": 0.8}
@@ -114,9 +116,10 @@ class Evidence:
         # Both rounds together, for the headline.
         self.every = Records([*records, *self.second])
         self.every.set_aside += self.second.set_aside
-        unknown = self.stores.keys() - ADDED_STORES.keys()
+        known = [*ADDED_STORES, HEAD_STORE]
+        unknown = self.stores.keys() - {*known}
         if unknown:
-            rule = f"expected stores named {', '.join(ADDED_STORES)}"
+            rule = f"expected stores named {', '.join(known)}"
             raise ValueError(f"{rule}, got {', '.join(sorted(unknown))}")
         for name, path in self.stores.items():
             _require_store(name, FeatureStore.open(path))
@@ -163,6 +166,20 @@ class Evidence:
 
     def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:
         return summarize(self.analysis(store, space, estimator))
+
+    @property
+    def released(self) -> dict[str, float]:
+        """Accuracies of the released classifier on the test images, as fractions, over all images
+        and by group; empty without its store."""
+        if HEAD_STORE not in self.stores:
+            return {}
+        store = FeatureStore.open(self.stores[HEAD_STORE])
+        split, accuracies = (store.metadata.get(key) for key in ("held_out", "classifier"))
+        if split != "test" or not accuracies:
+            rule = f"expected {HEAD_STORE} of resultant extract --split test, with a classifier"
+            got = f"the split {split}" if split != "test" else "none"
+            raise ValueError(f"{rule}, got {got} in {store.where}")
+        return accuracies
 
     @property
     def places(self) -> list[tuple[str, str, str]]:

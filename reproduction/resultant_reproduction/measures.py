@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from resultant.classes.groups import GROUPS
 from resultant.features.packaged import PACKAGED
-from resultant.training.config import TrainConfig, preset
+from resultant.training.config import TrainConfig
 from resultant_reproduction.controls import control_config
 from resultant_reproduction.courses import Course
 from resultant_reproduction.evidence import (
@@ -111,8 +112,6 @@ def _config(condition: str, keys: Keys) -> TrainConfig:
     recipe = keys.get("recipe", "controlled")
     if recipe == "power":
         return official(*CONDITIONS[condition], family="power")  # type: ignore[misc]
-    if recipe == "resnext":
-        return preset("imagenet-lt", architecture="resnext50_32x4d")
     own = {name: keys[name] for name in ("objective", "prior") if name in keys}
     return trained_as(condition, **own)
 
@@ -196,6 +195,11 @@ def _self_inclusion(evidence: Evidence) -> list[float]:
     return (shifts.exact / shifts.predicted - 1).abs().tolist()
 
 
+def _released(part: str) -> Callable[[Evidence], list[float]]:
+    """Read an accuracy of the released classifier (%)."""
+    return lambda evidence: [100 * evidence.released[part]] if evidence.released else []
+
+
 SPECIAL: dict[str, Callable[[Evidence], list[float]]] = {
     "failing-kappa": _kappas,
     "failing-loss": _ends(
@@ -206,6 +210,7 @@ SPECIAL: dict[str, Callable[[Evidence], list[float]]] = {
     "largest-errors": _largest_errors,
     "support": _support,
     "self-inclusion": _self_inclusion,
+    **{f"released-{part}": _released(part) for part in ("accuracy", *GROUPS)},
 }
 
 

@@ -222,6 +222,7 @@ def make_page(artefact: Artefact, evidence: Evidence, pace: Pace, *, draw: bool 
     name, drawing = page_name(entry.label), default_drawing(outcome)
     tested = [change for change in outcome.changes if change.differences]
     headings, rows = cell_rows(outcome.cells)
+    in_text, told = cell_rows(outcome.in_text)
     text = render(
         "page.md",
         entry=entry,
@@ -233,6 +234,7 @@ def make_page(artefact: Artefact, evidence: Evidence, pace: Pace, *, draw: bool 
         caption=_caption(entry, outcome),
         whose="printed" if _is_printed_alone(outcome) else "ours",
         cells=markdown_table(rows, headings) if rows else "",
+        in_text=markdown_table(told, in_text) if told else "",
         printed=any(cell.paper for cell in outcome.cells),
         changes=change_table(tested) if tested else "",
         checks=markdown_table(check_rows(entry.checks, evidence), CHECK_HEADINGS)

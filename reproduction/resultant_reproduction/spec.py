@@ -200,6 +200,7 @@ class Outcome:
         headline: Answer in one sentence, where the artefact asks a question.
         caption: Numbers of the figure, after the caption of ``artefacts.toml``.
         sections: Further parts of the page, text by heading.
+        in_text: Cells of numbers that the paper prints in its text.
     """
 
     cells: Sequence[Cell] = ()
@@ -211,18 +212,24 @@ class Outcome:
     headline: str = ""
     caption: str = ""
     sections: Mapping[str, str] = field(default_factory=dict)
+    in_text: Sequence[Cell] = ()
+
+    @property
+    def asked(self) -> list[Cell]:
+        """Cells with a printed number."""
+        return [cell for cell in (*self.cells, *self.in_text) if cell.paper is not None]
 
     @property
     def done(self) -> tuple[int, int]:
         """Number of cells and parts with a result, and their number."""
-        asked = [cell.ours is not None for cell in self.cells if cell.paper is not None]
+        asked = [cell.ours is not None for cell in self.asked]
         asked += self.parts.values()
         return sum(asked), len(asked)
 
     @property
     def external(self) -> int:
         """Number of empty cells that need data that may not be shipped."""
-        return sum(c.external and c.ours is None for c in self.cells if c.paper is not None)
+        return sum(cell.external and cell.ours is None for cell in self.asked)
 
     @property
     def partial(self) -> int:

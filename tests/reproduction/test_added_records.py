@@ -16,7 +16,8 @@ from resultant.cli import main as cli
 from resultant.features.store import write_store
 from resultant.training.config import ProbeConfig, Run, TrainConfig, preset
 from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.evidence import trained_as
+from resultant_reproduction.evidence import HEAD_STORE, trained_as
+from resultant_reproduction.in_text import in_text
 from resultant_reproduction.plan import PLANS
 from resultant_reproduction.records import read_added
 from resultant_reproduction.spec import Artefact
@@ -51,6 +52,7 @@ def test_commands_parse(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert set(named) <= set(ARTEFACTS)
         assert {text.partition("=")[0] for text in given["store"]} <= {
             *("imagenet-lt", "inaturalist18", "imagenet-lt-resnet50", "imagenet-lt-resnext50"),
+            HEAD_STORE,
         }
 
 
@@ -223,7 +225,7 @@ def test_backbones_are_asked_about_validation_images(
     """app:cross-backbone; its commands ask for them, and other stores are refused."""
     backbone = ARTEFACTS["cross-backbone"]
     extracts = [line for line in backbone.entry.commands if line.startswith("resultant extract")]
-    assert [parsed(line, monkeypatch)["split"] for line in extracts] == ["val", "val"]
+    assert [parsed(line, monkeypatch)["split"] for line in extracts] == ["val", "val", "test"]
     result = {}
     for split in ("val", "test"):
         store = tmp_path / f"{split}.safetensors"
@@ -235,3 +237,62 @@ def test_backbones_are_asked_about_validation_images(
     )
     with pytest.raises(ValueError, match=message):
         compute(backbone, result["test"])
+
+
+@pytest.mark.slow
+def test_numbers_of_the_text_from_stores(tmp_path: Path) -> None:
+    """The cells of printed/in_text.toml that stores fill, against their analyses."""
+    path, names = tmp_path / "s.safetensors", ("inaturalist18", "imagenet-lt-resnet50")
+    write_store(path, features(5, 40, 12), {"num_classes": 5})
+    evidence = Evidence(Records(), dict.fromkeys(names, path))
+    cells = {(c.row, c.column): c.ours for c in in_text("frozen-vmf-realizations", evidence)}
+    own = evidence.analysis("inaturalist18", "projection").grid
+    encoder = evidence.analysis("inaturalist18", "encoder").grid
+    backbone = evidence.analysis("imagenet-lt-resnet50", "encoder").grid
+    assert own is not None and encoder is not None and backbone is not None
+    row = "iNaturalist 2018, Projection, frequency offset (%)"
+    for column, point in {
+        "Original": own.point("native", 1.0, 1.0),
+        "angular": own.point("angular", 0.0, 1.0),
+    }.items():
+        value = cells[row, column]
+        assert point.accuracy is not None and value is not None
+        assert value.mean == pytest.approx(100 * point.accuracy)
+    for space, grid in (("Encoder", encoder), ("Projection", own)):
+        after, before = (grid.point(rule).nll for rule in ("angular", "native"))
+        value = cells[f"iNaturalist 2018, {space}, change of NLL (nats)", "Δ"]
+        assert value is not None and after is not None and before is not None
+        assert value.mean == pytest.approx(after - before)
+    cells = {(c.row, c.column): c.ours for c in in_text("cross-backbone", evidence)}
+    change = backbone.point("temperature", 0.0, 0.0).change
+    value = cells["β = 0, γ = 0, encoder (points)", "ResNet-50"]
+    assert change is not None and value is not None and value.mean == pytest.approx(100 * change)
+    assert [value for value in cells.values() if value is not None] == [value]
+
+
+def test_numbers_of_the_text_from_records() -> None:
+    config, run = trained_as("ImageNet-LT"), Run("angular", 1.5)
+    probes = {"encoder": {"accuracy": 0.24}, "projection": {"accuracy": 0.38}}
+    records = Records([trained(config, run, probes={"long_tail": probes})])
+    cells = in_text("angular-training", Evidence(records))
+    assert [c.content() for c in cells] == ["23.56 / 24.00", "37.76 / 38.00"]
+    none = in_text("angular-training", Evidence(Records()))
+    assert [c.content() for c in none] == ["23.56 / not shipped", "37.76 / not shipped"]
+
+
+def test_released_classifier(tmp_path: Path) -> None:
+    """Its accuracies are those that extract writes, on the test images alone."""
+    parts = {"accuracy": 0.58, "head": 0.68, "medium": 0.56, "tail": 0.39}
+    arrays, path = features(5, 4, 12), tmp_path / "s.safetensors"
+
+    def cells(**about: Any) -> list[str]:
+        write_store(path, arrays, {"num_classes": 5, **about})
+        evidence = Evidence(Records(), {HEAD_STORE: path})
+        assert all(name != HEAD_STORE for _, name, _ in evidence.places)
+        return [c.content() for c in in_text("cross-backbone", evidence)[2:]]
+
+    shown = ["58.026 / 58.000", "67.787 / 68.000", "55.620 / 56.000", "38.868 / 39.000"]
+    assert cells(held_out="test", classifier=parts) == shown
+    for about, got in (({"held_out": "val"}, "the split val"), ({"held_out": "test"}, "none")):
+        with pytest.raises(ValueError, match=f"--split test, with a classifier, got {got} in"):
+            cells(**about, classifier=parts if about["held_out"] == "val" else {})

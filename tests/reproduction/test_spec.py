@@ -151,14 +151,18 @@ DERIVED = {
     "power-applied-gain": {"0.599": "0.948 - 0.349"},
     "power-native-gain": {"0.036": "0.684 - 0.648"},
     "power-orders": {"0.49": "(52.05 - 51.72) - (87.56 - 87.72)"},
-    "imagenet-training": {
-        "0.19": "(0.17 + 0.21) / 2",
+    "imagenet-training": {"0.19": "(0.17 + 0.21) / 2"},
+    "imagenet-strength": {
+        "0.705": "((23.56 - 23.05) + (37.76 - 36.86)) / 2",
         "0.51": "23.56 - 23.05",
         "0.90": "37.76 - 36.86",
     },
     "imagenet-boundaries": {"0.0035": "(0.00272 + 0.00419) / 2"},
     "imagenet-gradients": {"0.136": "(0.146 + 0.122 + 0.132 + 0.143) / 4"},
     "imagenet-backbones": {"1.565": "(1.665 + 1.465) / 2"},
+    "imagenet-backbone-encoders": {"1.828": "(2.020 + 1.635) / 2"},
+    "inaturalist-offset": {"0.057": "49.226 - 49.169"},
+    "inaturalist-nll": {"0.0309": "(0.0521 + 0.0097) / 2"},
 }
 
 
@@ -193,6 +197,14 @@ def test_derived_numbers_follow_from_printed_ones(name: str, source: str) -> Non
             assert operand in source, f"{operand} in {name}"
         digits = len(number.partition(".")[2])
         assert f"{eval(formula, {'__builtins__': {}}):.{digits}f}" == number, name
+
+
+@needs_source
+def test_numbers_of_the_text_are_in_the_paper(source: str) -> None:
+    entries = [entry for rows in load("printed/in_text").values() for entry in rows]
+    assert len(entries) == 12
+    for entry in entries:
+        assert entry["printed"].lstrip("+") in source, entry["row"]
 
 
 def test_cells_of_the_paper() -> None:
