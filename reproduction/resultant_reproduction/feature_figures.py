@@ -22,6 +22,7 @@ from resultant_reproduction.evidence import (
     read_path,
     trained_as,
 )
+from resultant_reproduction.linear_means import HEADING, boundary_means, margin_means
 from resultant_reproduction.plan import planned_seeds
 from resultant_reproduction.spec import (
     Cell,
@@ -126,7 +127,8 @@ def main_boundaries(evidence: Evidence) -> Outcome:
         "Displacements are predicted by the joint leading score at the same temperatures. Pairs "
         "are chosen as in sec:boundary-selection; CIFAR-10 has all pairs. We read the 0.119 "
         "degrees in the caption as the mean absolute error of that score on CIFAR-100; the 0.11986 "
-        "in sec:root-solving is the error of the finite-dimensional linear mean. The table shows "
+        "in sec:root-solving is the error of the finite-dimensional linear mean, without "
+        "intercepts. The table shows "
         "the networks of the records. The figure shows the packaged network and the records that "
         f"keep displacements: {_recorded_text(recorded)}."
     )
@@ -143,7 +145,7 @@ def main_boundaries(evidence: Evidence) -> Outcome:
             )
             own = parse_cell(text), Value.of(values), is_external(condition)
             cells.append(Cell(condition, column, *own, planned=seeds))
-    return replace(drawn, cells=cells)
+    return replace(drawn, cells=cells, sections={HEADING: boundary_means(evidence)})
 
 
 def _recorded_displacements(evidence: Evidence) -> dict[str, dict[str, list[float]]]:
@@ -200,7 +202,8 @@ def _say_scope(a: Analysis) -> str:
 
 def real_margin(evidence: Evidence) -> Outcome:
     """Return fig:real-margin-app: centre and typical margins, and errors between classes."""
-    return _outcome(evidence, draw_margins, UNNAMED, say=_say_margins, counted=OURS)
+    drawn = _outcome(evidence, draw_margins, UNNAMED, say=_say_margins, counted=OURS)
+    return replace(drawn, sections={HEADING: margin_means(evidence, STORES)})
 
 
 def _say_margins(a: Analysis) -> str:

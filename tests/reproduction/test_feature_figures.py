@@ -12,10 +12,15 @@ import torch
 from matplotlib.figure import Figure
 from scipy.special import ive
 
+from resultant.analysis import boundary_displacement
+from resultant.analysis.pairs import choose_pairs
 from resultant.report import style
+from resultant.score.exact import vmf_score
+from resultant.special.bessel import bessel_ratio
 from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.evidence import packaged, trained_as
+from resultant_reproduction.evidence import PACKAGED, packaged, trained_as
 from resultant_reproduction.figures import Chart
+from resultant_reproduction.linear_means import boundary_means, margin_means
 from resultant_reproduction.special_figures import closest_pair
 from resultant_reproduction.theory import CHECKS
 from training_records import record
@@ -192,6 +197,48 @@ def test_the_caption_of_boundaries() -> None:
     assert cells["CIFAR-10 / 100", "MAE"] == "0.0116 / 0.0120 ± 0.0020 [3]"
     assert cells["CIFAR-10 / 100", "pai"] == "45 of 45 / 44.7 ± 0.6 [3]"
     assert status.startswith("partly rerun (4 of 8")
+
+
+def test_both_linear_means_of_margins() -> None:
+    """Directions and coverage on the packaged network, from exact scores and their intercepts."""
+    evidence, tau = Evidence(Records()), 0.1
+    space = evidence.space(PACKAGED, "projection")
+    mu, kappa, p = space.state.mu, space.state.kappa, space.dim
+    g = bessel_ratio(p / 2 - 1, kappa) / tau
+    cooled = g * tau / g.mean()
+    with packaged() as store:
+        queries = torch.as_tensor(store["test/projection"]).double()
+    rho = torch.nn.functional.normalize(queries, dim=1) @ mu.T
+    exact = vmf_score(rho, kappa, cooled, p) - vmf_score(rho, kappa, tau, p)
+    moved = vmf_score(0.0, kappa, cooled, p) - vmf_score(0.0, kappa, tau, p)
+    shown = []
+    for shift in (torch.zeros_like(moved), moved):
+        linear, signs = (g.mean() - g) * rho + shift, []
+        for a, b in choose_pairs(space).pairs.tolist():
+            rows = (space.test_labels == a) | (space.test_labels == b)
+            m, lin = (x[rows, a] - x[rows, b] for x in (exact, linear))
+            signs.append(torch.stack([m.sign() == lin.sign(), lin.abs() > (m - lin).abs()]))
+        shown.append([f"{100 * v:.2f}" for v in torch.cat(signs, 1).double().mean(1).tolist()])
+    assert shown == [["98.90", "97.85"], ["99.93", "99.88"]]
+    text = margin_means(evidence, {"CIFAR-100-LT": PACKAGED})
+    for what, printed, own in zip(
+        ("directions", "covered"), ("98.63", "97.57"), zip(*shown, strict=True), strict=True
+    ):
+        assert f"| CIFAR-100-LT: {what} (%) | {printed} | {' | '.join(own)} |" in text
+    assert "| CIFAR-100-LT: covered and wrong | 0 | 0 of 12,000 | 0 of 12,000 |" in text
+
+
+def test_both_linear_means_of_boundaries() -> None:
+    evidence = Evidence(Records())
+    predicted = boundary_displacement(evidence.space(PACKAGED, "projection")).predicted
+    own = [predicted[n].mean_absolute_degrees for n in ("linear_mean", "linear_intercept")]
+    assert [f"{v:.4f}" for v in own] == ["0.0854", "0.0081"]
+    text = boundary_means(evidence)
+    assert "| CIFAR-100 / 100, the packaged network | – | 0.0854 | 0.0081 |" in text
+    assert "| CIFAR-100 / 100 | 0.11986 (imbalance not stated) | 0.0854 [1] | 0.0081 [1] |" in text
+    assert "| ImageNet-LT | 0.00272 | – | – |" in text
+    # Without the numbers of either, there are dashes.
+    assert "| CIFAR-10 / 100 | 0.011627 | – | – |" in boundary_means(OfSample([1.0, 1.0, 1.0]))
 
 
 @pytest.fixture(scope="module")
