@@ -17,7 +17,7 @@ from resultant_reproduction.formats import p_text
 from resultant_reproduction.headline import TITLES
 from resultant_reproduction.plan import PHOTO_ARMS, PHOTO_BOTH, plan, stand_in
 from resultant_reproduction.records import Records, dig, probe_path
-from resultant_reproduction.spec import Cell, Outcome, Printed, parse_cell, printed_rows
+from resultant_reproduction.spec import Cell, Outcome, Printed, load, parse_cell, printed_rows
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.tables import EQUALIZED, FROZEN
 from resultant_reproduction.templating import markdown_table
@@ -47,7 +47,7 @@ KINDS: dict[str, tuple[TrainConfig, Sequence[tuple[str, float]], dict[str, str]]
     "ResNeXt-50": (stand_in("resnext50_32x4d"), PHOTO_BOTH, PROBES),
 }
 # Printed accuracies of single runs at beta 1.5 (sec:imagenet-strength-extension).
-AT_BETA = {"encoder": "23.56", "projection": "37.76"}
+AT_BETA = {e["column"].lower(): e["printed"] for e in load("printed/in_text")["angular-training"]}
 # Columns of the frozen tables in words; None for a column that repeats another.
 COLUMNS = {
     "Original vMF": "accuracy, native (%)",
@@ -79,7 +79,7 @@ IN_TEXT: dict[str, tuple[str, Reader]] = {
     "directions of margins (%)": ("99.92", read_path("margins.agreement", 100)),
 }
 # Printed changes of encoders at beta 0 and gamma 0 by backbone (app:cross-backbone).
-ENCODERS = ("+2.020", "+1.635")
+ENCODERS = [e["printed"] for e in load("printed/in_text")["cross-backbone"] if "frozen" in e]
 
 
 class Effect(NamedTuple):
