@@ -36,9 +36,6 @@ def with_and_without_kernel(
 def pytest_configure(config: pytest.Config) -> None:
     import torch
 
-    if not torch.cuda.is_available():
-        # Triton's kernels run on CPU tensors; the import of a kernel decides.
-        os.environ.setdefault("TRITON_INTERPRET", "1")
     if "PYTEST_XDIST_WORKER" in os.environ:
         # The workers share the cores.
         torch.set_num_threads(1)

@@ -9,14 +9,15 @@ import sys
 import pytest
 
 
-def run_program(program: str, *arguments: object) -> tuple[str, str]:
+def run_program(program: str, *arguments: object, **variables: str) -> tuple[str, str]:
     """Run a program to its end and return its output and its errors; a program that fails is a
-    failure of the test."""
+    failure of the test. ``variables`` are added to its environment."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),
         "CUDA_VISIBLE_DEVICES": "",
         "OMP_NUM_THREADS": "1",
+        **variables,
     }
     command = [sys.executable, "-c", program, *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -25,9 +26,6 @@ def run_program(program: str, *arguments: object) -> tuple[str, str]:
 
 
 def run_interpreted(check: str) -> None:
-    """Run a check of kernels on CPU tensors, by Triton's interpreter (``conftest.py`` chooses it
-    where there is no GPU)."""
+    """Run a program that checks kernels on CPU tensors, by Triton's interpreter."""
     pytest.importorskip("triton")
-    if os.environ.get("TRITON_INTERPRET") != "1":
-        pytest.skip("kernels are compiled here: the tests of the marker gpu run them")
-    exec(check, {"__name__": "__main__"})
+    run_program(check, TRITON_INTERPRET="1")

@@ -41,7 +41,8 @@ def test_docstring(name: str) -> None:
     assert re.search(r"^(Args|Attributes):$", text, re.M), f"{name}: expected Args or Attributes"
     if inspect.isfunction(value):
         assert re.search(r"^Returns:$", text, re.M), f"{name}: expected Returns"
-    run_example(name, text, {"torch": torch} | {n: getattr(resultant, n) for n in NAMES})
+    known: dict[str, object] = {n: getattr(resultant, n) for n in NAMES}
+    run_example(name, text, {**known, "torch": torch})
 
 
 @pytest.mark.slow

@@ -38,6 +38,11 @@ def silent(_: str) -> None:
     """No progress."""
 
 
+def rows_of(split: Split) -> Tensor:
+    assert isinstance(split.x, Tensor)
+    return split.x
+
+
 def small_set(val: bool = False, noise: float = 0.6, **options: Any) -> FeatureSet:
     """Six classes in a long tail."""
     arrays = small_features(dim=16, noise=noise)
@@ -47,7 +52,7 @@ def small_set(val: bool = False, noise: float = 0.6, **options: Any) -> FeatureS
     }
     if val:
         other = small_features(seed=1, dim=16, noise=0.6)
-        splits["val"] = Split("val", splits["test"].x + 0.01, other["test/labels"])
+        splits["val"] = Split("val", rows_of(splits["test"]) + 0.01, other["test/labels"])
     names = tuple(map(str, range(len(COUNTS))))
     return FeatureSet("memory", "projection", names, **splits, **options)
 
@@ -242,9 +247,9 @@ def test_references_are_those_of_scikit_learn() -> None:
     keys = set()
     for c in references(data, rows, "all"):
         keys.add(c.key)
-        names: dict[str, Any] = {"X": data.train.x.numpy(), "y": data.train.y.numpy()}
+        names: dict[str, Any] = {"X": rows_of(data.train).numpy(), "y": data.train.y.numpy()}
         exec(c.code, names)
-        own = names["model"].predict(data.test.x.numpy())
+        own = names["model"].predict(rows_of(data.test).numpy())
         ours = predict([c.model], data.test, None, 6)[0].predicted.numpy()
         assert (own == ours).mean() >= 0.97, c.key
         assert c.rows == sum(COUNTS) and c.note == ""
@@ -276,7 +281,7 @@ def test_samples_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestRows:
     def test_a_wrong_label_and_an_outlier_are_found(self) -> None:
         data = small_set(noise=0.3)
-        x, y = data.train.x.clone(), data.train.y.clone()
+        x, y = rows_of(data.train).clone(), data.train.y.clone()
         y[3], y[70] = 4, 0
         x[10] = -x[10]
         data = FeatureSet("m", "x", data.class_names, Split("train", x, y), data.test)
@@ -292,7 +297,7 @@ class TestRows:
 
     def test_duplicates_across_splits(self) -> None:
         data = small_set()
-        x = data.test.x.clone()
+        x = rows_of(data.test).clone()
         x[5], x[9] = data.train.x[40], data.train.x[2]
         ids = torch.arange(len(x)) + 100
         test = Split("test", x, data.test.y, ids)
@@ -332,7 +337,7 @@ def test_majority() -> None:
 def test_two_sets_of_one_source() -> None:
     """Training rows do not choose a projection; only one of the sets is used."""
     data = small_set()
-    noisy = Split("train", data.train.x + torch.randn(data.train.x.shape), data.train.y)
+    noisy = Split("train", rows_of(data.train) + torch.randn(data.train.x.shape), data.train.y)
     sets = [
         FeatureSet("m", "encoder", data.class_names, noisy, data.test),
         data,
@@ -348,7 +353,7 @@ def test_comparison_of_sets(paired: bool) -> None:
     ids = torch.arange(len(data.test)) if paired else None
     order = torch.randperm(len(data.test))
     noise = 2 * torch.randn(data.test.x.shape, generator=torch.Generator().manual_seed(0))
-    a = Split("test", data.test.x + noise, data.test.y, ids)
+    a = Split("test", rows_of(data.test) + noise, data.test.y, ids)
     b = Split("test", data.test.x[order], data.test.y[order], None if ids is None else ids[order])
     sets = [FeatureSet("m", "x", data.class_names, data.train, test) for test in (a, b)]
     options = Settings(references="none", theory=False)

@@ -211,7 +211,8 @@ def test_names_that_a_line_cannot_show(tmp_path: Path, monkeypatch: Any, capsys:
     (feature,) = json.loads(Path("out/results.json").read_text())["features"]
     assert feature["data"]["class_names"] == ["a b", "[31mred", "", "d", "e", "f"]
     path = os.fsdecode(os.fsencode(tmp_path) + b"/na\xff\xfeme.npz")
-    np.savez(path, **{n: a.numpy() for n, a in small_features().items()})
+    arrays: dict[str, Any] = {n: a.numpy() for n, a in small_features().items()}
+    np.savez(path, **arrays)
     assert analyze(path, "--out", "out") == 0
     assert "na\ufffd\ufffdme.npz" in capsys.readouterr().out
     assert "na\ufffd\ufffdme.npz" in Path("out/index.html").read_text()

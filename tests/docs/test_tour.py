@@ -126,11 +126,11 @@ def stability(s: Values, p: int) -> Values:
 def propagation(s: Values, p: int) -> Values:
     rho, kappa = number([s["rho1"], s["rho2"]]), number([s["lambda1"], s["lambda2"]])
     at = rho, (p / 2 - 1) * kappa, number(s["tau"])
-    terms = joint_terms(*at, p)
+    b0, b1, b2 = joint_terms(*at, p)
     return {
         "exact": float(vmf_score(*at, p).softmax(0)[0]),
-        "second": float(propagate_probabilities(*terms, p)[0]),
-        "alone": float(propagate_probabilities(*terms, p, variance=False)[0]),
+        "second": float(propagate_probabilities(b0, b1, b2, p)[0]),
+        "alone": float(propagate_probabilities(b0, b1, b2, p, variance=False)[0]),
     }
 
 

@@ -2,7 +2,8 @@
 
 One file per command, with the options of the command next to its function: `analyze`, `compare`,
 `train`, `extract`, `probe`. Options that commands share are in `arguments`,
-`feature_options` and `image_options`; options are parsed without torch. `progress` shows long work.
+`feature_options` and `image_options`; options are parsed without torch. `progress` shows long work, `output`
+prints results.
 `main` finds and runs a command; other distributions add commands through the entry points
 ``resultant.commands``, each a `resultant.cli.main.Command`.
 """
