@@ -177,7 +177,7 @@ def test_ray_does_not_take_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
-        pytest.raises(ValueError, match=r"^expected ray: pip install resultant\[ray\]$"),
+        pytest.raises(ValueError, match=r"^expected ray: pip install 'resultant\[ray\]'$"),
         ray_engine.cluster(),
     ):
         pass

@@ -75,8 +75,9 @@ def test_the_bank_gives_the_subset(tmp_path: Path, root: Path, capsys: Shown) ->
     assert cli.main(["analyze", str(store), "--features", "projection", "--out", str(out)]) == 0
     results = json.loads((out / "results.json").read_text())
     # The classes of two images or more.
-    assert results["features"]["projection"]["gains"]["count"] == [10, 7, 5, 4, 3, 2, 2]
-    assert results["metadata"]["proco"]["classifier"] == "cosine"
+    (feature,) = results["features"]
+    assert feature["data"]["train_count"][:7] == [10, 7, 5, 4, 3, 2, 2]
+    assert opened.metadata["proco"]["classifier"] == "cosine"
 
 
 @pytest.mark.slow

@@ -228,8 +228,16 @@ class TestErrors:
             (PermissionError(13, "Permission denied", "/x"), 2, "Permission denied: /x\n"),
             (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device\n"),
             (BrokenPipeError(errno.EPIPE, "Broken pipe"), 1, "Broken pipe\n"),
-            (ModuleNotFoundError("no", name="timm.x"), 2, "expected timm: pip install resultant[v"),
-            (ModuleNotFoundError("no", name="ray"), 2, "expected ray: pip install resultant[ray]"),
+            (
+                ModuleNotFoundError("no", name="timm.x"),
+                2,
+                "expected timm: pip install 'resultant[v",
+            ),
+            (
+                ModuleNotFoundError("no", name="ray"),
+                2,
+                "expected ray: pip install 'resultant[ray]'",
+            ),
             (
                 RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer [::1]:4"),
                 1,
@@ -296,6 +304,6 @@ class TestErrors:
     def test_missing_tyro(self, monkeypatch: pytest.MonkeyPatch, capsys: Shown) -> None:
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
         assert cli.main(["analyze"]) == 2
-        assert "expected tyro and rich: pip install resultant[cli]" in capsys.readouterr().err
+        assert "expected tyro and rich: pip install 'resultant[cli]'" in capsys.readouterr().err
         # The help does without them.
         assert cli.main(["--help"]) == 0

@@ -157,11 +157,13 @@ def test_refuses_several_processes_for_cifar(
     )
 
 
-@pytest.mark.parametrize("option", ["--dim", "--bogus"])
-def test_usage_errors_name_the_help_of_the_recipe(option: str, capsys: Shown) -> None:
-    """The help of the command alone does not list the settings."""
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [("--dim", "expected dim >= 2, got 1"), ("--bogus", "resultant train --help")],
+)
+def test_usage_errors_of_a_recipe(option: str, expected: str, capsys: Shown) -> None:
     assert cli.main(["train", "cifar-official", option, "1"]) == 2
-    assert "resultant train cifar-official --help" in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
     assert cli.main(["train", "cifar-official", "--help"]) == 0
     assert "usage: resultant train cifar-official [-h]" in capsys.readouterr().out
 
@@ -175,7 +177,7 @@ def test_subsets_are_for_cifar(
     assert cli.main([*call, *words]) == 2
     shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert f"misplaced options: {words[0]} (applied to" in shown
-    assert "in resultant cifar-controlled --help" in shown
+    assert "in resultant train cifar-controlled --help" in shown
     # Without the option, the lists are looked for.
     assert cli.main(call) == 2
     assert "expected the list" in capsys.readouterr().err

@@ -201,5 +201,5 @@ def _ray() -> Any:
         import ray
         import ray.data
     except ImportError:
-        raise ValueError("expected ray: pip install resultant[ray]") from None
+        raise ValueError("expected ray: pip install 'resultant[ray]'") from None
     return ray

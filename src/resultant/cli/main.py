@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         module = (error.name or "").partition(".")[0]
         if module not in EXTRAS:
             raise
-        complain(f"expected {module}: pip install resultant[{EXTRAS[module]}]")
+        complain(f"expected {module}: pip install 'resultant[{EXTRAS[module]}]'")
         return WRONG_USE
     except OSError as error:
         if not (isinstance(error, BrokenPipeError) and _console.reader_is_gone()):
@@ -159,7 +159,7 @@ def run(arguments: Sequence[str]) -> int:
         return say(complaint=f"resultant: {rule}, got {name!r}{close}\n")
     missing = [module for module in NEEDED if importlib.util.find_spec(module) is None]
     if missing:
-        raise ValueError(f"expected {' and '.join(missing)}: pip install resultant[cli]")
+        raise ValueError(f"expected {' and '.join(missing)}: pip install 'resultant[cli]'")
     import tyro
 
     try:
@@ -223,6 +223,7 @@ def parse(call: Callable[..., Any], prog: str, arguments: Sequence[str]) -> Any:
             )
     except SystemExit as stop:
         if stop.code:
+            _console.wait_for_first()
             # Tyro names the help of a subcommand without the command.
             text, own = errors.getvalue(), f"in {prog} "
             width = len(own) - len("in resultant ")

@@ -34,7 +34,7 @@ def read_anndata(path: Path) -> Arrays:
     try:
         import h5py
     except ImportError:
-        raise ValueError("expected h5py to read .h5ad: pip install resultant[anndata]") from None
+        raise ValueError("expected h5py to read .h5ad: pip install 'resultant[anndata]'") from None
     arrays: Arrays = {}
     with reading(path, KIND), h5py.File(path, "r") as file:
         obs = _member(file, "obs")

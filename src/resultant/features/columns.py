@@ -66,7 +66,7 @@ def arrow() -> Any:
         import pyarrow
     except ImportError:
         raise ValueError(
-            "expected pyarrow to read this file: pip install resultant[parquet]"
+            "expected pyarrow to read this file: pip install 'resultant[parquet]'"
         ) from None
     return pyarrow
 
