@@ -131,7 +131,7 @@ def test_declared_sizes_are_compared_with_the_memory(
 def test_missing_reader_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.h5ad")
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(ValueError, match=r"expected h5py .* pip install resultant\[anndata\]"):
+    with pytest.raises(ValueError, match=r"expected h5py .* pip install 'resultant\[anndata\]'"):
         FeatureStore.open(path)
 
 

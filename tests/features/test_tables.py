@@ -384,7 +384,7 @@ def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_without_pyarrow(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "a.parquet").touch()
-    with pytest.raises(ValueError, match=r"pip install resultant\[parquet\]"):
+    with pytest.raises(ValueError, match=r"pip install 'resultant\[parquet\]'"):
         FeatureStore.open(tmp_path / "a.parquet")
 
 
