@@ -29,8 +29,8 @@ STEP = "256 x 1000, p = 1024"
 
 # Until these parts are measured again.
 STALE = (
-    "The figures of the loss, of the score on a GPU, of small calls, of `analyze` and of images were "
-    "measured before\nthese parts were simplified, and are to be measured again."
+    "The figures of the loss, of the score on a GPU, of small calls, of `analyze` and of images "
+    "were measured before\nthese parts were simplified, and are to be measured again."
 )
 
 
