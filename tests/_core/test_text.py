@@ -6,6 +6,7 @@ import pytest
 
 from resultant._core.text import (
     class_name,
+    counted,
     csv_cell,
     data_size,
     file_name,
@@ -17,6 +18,11 @@ from resultant._core.text import (
 
 def test_a_class_without_letters_is_visible() -> None:
     assert [class_name(name) for name in ("", "7", "cat")] == ['""', "class 7", "cat"]
+
+
+def test_one_has_no_plural() -> None:
+    texts = [counted(n, "class", "classes") for n in (0, 1, 2_000)]
+    assert texts == ["0 classes", "1 class", "2,000 classes"]
 
 
 def test_a_line_steers_no_terminal() -> None:

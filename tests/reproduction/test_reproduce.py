@@ -13,7 +13,7 @@ import pytest
 from resultant.cli import main as cli
 from resultant.features.store import write_store
 from resultant.training import records
-from resultant_reproduction import ARTEFACTS, Records, artefacts
+from resultant_reproduction import ARTEFACTS, Records, artefacts, claims
 from resultant_reproduction import records as paper_records
 from resultant_reproduction.catalog import catalog, describe
 from resultant_reproduction.document import PAGES
@@ -55,6 +55,25 @@ def test_all_writes_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "68.24 ± 0.16 / 50.00 ± 0.00 [2 of 3]" in text and "86.28 ± 0.09 / no record" in text
     index = (out / "README.md").read_text()
     assert all(f"({name})" in index for name in ("table-01.md", "table-16.md", "figure-08.md"))
+
+
+@pytest.mark.slow
+def test_claims_show_intervals_as_they_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brackets are no markup of the console."""
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr(claims, "claims", lambda evidence: {"one": Row()})
+    assert cli.main(["reproduce", "claims"]) == 0
+    shown = capsys.readouterr().out
+    assert "[+0.10, +0.35]" in shown and "\\[" not in shown
+
+
+class Row:
+    """A claim with an interval."""
+
+    def row(self) -> tuple[str, ...]:
+        return ("training", "+0.64", "+0.23", "[+0.10, +0.35]", "", "confirmed", "")
 
 
 @pytest.mark.slow
