@@ -150,7 +150,7 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
 
 
 def test_other_members_and_longer_headers(tmp_path: Path) -> None:
-    """Of an .npz of another program."""
+    """An .npz that another program wrote."""
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("README.txt", "features")
         for name, array in (("x", X), ("y", Y)):
