@@ -30,6 +30,7 @@ from resultant_reproduction.calibration import calibrate
 from resultant_reproduction.increments import power_diagnostic
 from resultant_reproduction.plan import PlannedJob
 from resultant_reproduction.summarize import SPACES, fit_space, summaries, summarize_state
+from resultant_reproduction.tuned import tuned
 
 Say = Callable[[str], object]
 
@@ -112,9 +113,10 @@ def run_job(
     by_run = {record["run"]: record for record in records}
     for record in records:
         record["us_a_view"] = 1e6 * trained.seconds / _views(record, trained)
-    frozen = _frozen(features, planned)
+    frozen = _frozen(features, planned.analyzed)
     parts = {
         "analysis": {name: summaries(*rows) for name, rows in frozen.items()},
+        "tuned": {n: _tuned(*rows) for n, rows in _frozen(features, planned.tuned).items()},
         "calibration": calibrations(frozen, planned),
         "ended": last_states(features, trained, planned),
     }
@@ -168,6 +170,8 @@ def run_photographs(
         )
         frozen = {run.name: (*train, *judge)}
         record["analysis"] = summaries(*frozen[run.name])
+        if planned.tuned:
+            record["tuned"] = _tuned(*frozen[run.name])
         if planned.calibrated:
             record["calibration"] = calibrations(frozen, planned)[run.name]
     record["whole_seconds"] = trained.earlier + time.monotonic() - start
@@ -184,16 +188,22 @@ def _views(record: Record, trained: Trained) -> float:
 FrozenRows = tuple[dict[str, Tensor], Tensor, dict[str, Tensor], Tensor]
 
 
-def _frozen(features: CifarFeatures, planned: PlannedJob) -> dict[str, FrozenRows]:
-    """Return the features of the planned runs, by name of the run."""
+def _frozen(features: CifarFeatures, realizations: Sequence[str]) -> dict[str, FrozenRows]:
+    """Return the features of the runs of these realizations, by name of the run."""
     labels, queries = features.labels[features.members].cpu(), features.test_labels.cpu()
     rows = {}
     for i, run in enumerate(features.runs):
-        if run.realization in planned.analyzed:
+        if run.realization in realizations:
             both = {name: features.subset(name, i) for name in SPACES}
             train, test = ({name: pair[k] for name, pair in both.items()} for k in (0, 1))
             rows[run.name] = train, labels, test, queries
     return rows
+
+
+def _tuned(
+    train: Mapping[str, Tensor], labels: Tensor, test: Mapping[str, Tensor], queries: Tensor
+) -> dict[str, dict[str, Any]]:
+    return {name: tuned(train[name], labels, test[name], queries) for name in train}
 
 
 def calibrations(

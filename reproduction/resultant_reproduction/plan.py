@@ -40,6 +40,7 @@ class PlannedJob:
         analyzed: Realizations whose frozen analysis is kept.
         ended: Realizations for which all rules are compared at the last state of training.
         calibrated: Whether frozen analyses include rules with a fitted scale.
+        tuned: Realizations whose frozen rules are also judged at chosen temperatures.
     """
 
     name: str
@@ -49,6 +50,7 @@ class PlannedJob:
     analyzed: tuple[str, ...] = ("native",)
     ended: tuple[str, ...] = ()
     calibrated: bool = False
+    tuned: tuple[str, ...] = ()
 
     @property
     def diagnosed(self) -> tuple[int, ...]:
@@ -202,7 +204,8 @@ def _headline(seeds: Sequence[int]) -> Iterator[PlannedJob]:
             runs = _runs(("native", "temperature", "angular"), own)
             if runs:
                 name = f"{dataset}-if{imbalance}-{i + 1}"
-                yield PlannedJob(name, controlled(dataset, imbalance), runs, analyzed=())
+                config = controlled(dataset, imbalance)
+                yield PlannedJob(name, config, runs, analyzed=(), tuned=("native",))
 
 
 def stand_in(architecture: str = "resnet50", objective: str = "contrastive") -> TrainConfig:
@@ -237,7 +240,9 @@ def _tiny(seeds: Sequence[int]) -> Iterator[PlannedJob]:
         # Photographs are trained one run at a time.
         for seed, arm in product([seed for seed in block if seed in seeds], arms):
             run = Run(*arm, seed)
-            yield PlannedJob(f"{name}-{run.name}", config, (run,), calibrated=True)
+            yield PlannedJob(
+                f"{name}-{run.name}", config, (run,), calibrated=True, tuned=("native",)
+            )
 
 
 # In an order that spans a wide range early.
