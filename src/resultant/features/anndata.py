@@ -18,10 +18,16 @@ import torch
 from torch import Tensor
 
 from resultant._core.memory import require_content
-from resultant.features.arrays import Arrays, torch_dtype
-from resultant.features.columns import MAX_WIDTH
+from resultant.features.arrays import Arrays
 from resultant.features.reading import reading
-from resultant.features.rows import AnyArray, FileRows, NonNumericArray, TensorRows
+from resultant.features.rows import (
+    MAX_WIDTH,
+    AnyArray,
+    FileRows,
+    NonNumericArray,
+    TensorRows,
+    torch_dtype,
+)
 
 KIND = "a whole AnnData file"
 
@@ -108,7 +114,7 @@ def _vectors(path: Path, member: Any) -> AnyArray | None:
 def _rows(opened: Callable[[], Any], shape: tuple[int, ...], dataset: Any) -> FileRows:
     if not 1 <= shape[1] <= MAX_WIDTH:
         raise ValueError(f"{shape[1]:,} columns in {dataset.name!r}")
-    dtype = torch_dtype(dataset.dtype.newbyteorder("="))
+    dtype = torch_dtype(dataset.dtype)
     if dtype is None:
         raise ValueError(f"{dataset.dtype} in {dataset.name!r}")
     return FileRows(opened, shape, dtype)
@@ -158,7 +164,7 @@ def _column(path: Path, member: Any) -> AnyArray | None:
     if len(member.shape) != 1:
         return None
     if member.dtype.kind in "fiub":
-        dtype = torch_dtype(member.dtype.newbyteorder("="))
+        dtype = torch_dtype(member.dtype)
         return (
             None
             if dtype is None

@@ -26,7 +26,7 @@ from torch import Tensor
 from resultant._core.json_values import parse_json
 from resultant._core.memory import require_content
 from resultant.features.reading import reading
-from resultant.features.rows import AnyArray, FileRows, NonNumericArray, TensorRows
+from resultant.features.rows import AnyArray, FileRows, NonNumericArray, TensorRows, torch_dtype
 
 # The format that `write_store` notes in the metadata; files of other programs have none, pt or np.
 FORMAT = "resultant.FeatureStore 1"
@@ -125,21 +125,13 @@ def _data_offset(path: Path, header: int) -> int:
 
 def _array(load: Callable[[], np.ndarray], shape: Any, dtype: np.dtype[Any]) -> AnyArray:
     """The rows of an array; strings are read when they are needed, and objects never."""
-    number = None if dtype.kind in "OVUS" else torch_dtype(dtype.newbyteorder("="))
+    number = None if dtype.kind in "OVUS" else torch_dtype(dtype)
     if number is None:
         words = (lambda: _distinct(load())) if dtype.kind in "US" else None
         return NonNumericArray(shape, str(dtype), words)
     if not shape:
         return TensorRows(torch.from_numpy(np.array(load(), dtype.newbyteorder("="))))
     return FileRows(lambda: nullcontext(load()), shape, number)
-
-
-def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype | None:
-    """The dtype of torch, None if torch has none."""
-    try:
-        return torch.from_numpy(np.empty(0, dtype)).dtype
-    except TypeError:
-        return None
 
 
 def as_tensor(array: np.ndarray, path: Path) -> Tensor:

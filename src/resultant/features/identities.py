@@ -1,34 +1,12 @@
-"""Identities of rows, and the rows that two samples have in common."""
+"""The rows that two samples have in common, by the identities of the rows."""
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
-
-from resultant.features.rows import AnyArray, Rows, TensorRows
-from resultant.features.schema import INTEGER_DTYPES
-
-
-def identity_numbers(file: str, name: str, array: AnyArray) -> Rows:
-    """Return identities [N] as int64: integers as they are, strings by 64 bits of their hash.
-
-    A string has the same number in every file, so that files can be compared.
-    """
-    rule = f"expected {name} of {file} to be [N] integers"
-    if isinstance(array, Rows):
-        if len(array.shape) != 1 or array.dtype not in INTEGER_DTYPES:
-            raise ValueError(f"{rule}, got {array.dtype} {array.shape}")
-        return TensorRows(array.read(0, len(array)).to(torch.int64))
-    if array.read is None or len(array.shape) != 1:
-        raise ValueError(f"{rule} or strings, got {array.kind} {array.shape}")
-    words, codes = array.read()
-    digests = (hashlib.blake2b(word.encode(), digest_size=8).digest() for word in words)
-    numbers = torch.tensor([int.from_bytes(d, "little", signed=True) for d in digests])
-    return TensorRows(numbers[codes])
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,11 @@ KINDS = (
 TABLES = (".parquet", ".csv", ".tsv", ".arrow", ".feather")
 SPLITS = ("train", "val", "test")
 
-# Names of labels in files of others, in order of preference.
-LABELS = ("label", "labels", "target", "targets", "class", "y", "cell_type")
+# An array or column with the split of each row.
+SPLIT = "split"
+
+# Names of labels, in order of preference.
+LABELS = ("labels", "label", "target", "targets", "class", "y", "cell_type")
 
 # Names of identities of rows, in order of preference.
 IDENTITIES = ("identities", "identity", "row_id", "ids", "id")

@@ -64,9 +64,7 @@ def read_arrays(where: str, names: Names) -> Contents:
     # NumPy parses the headers of arrays as Python, which is not safe in threads.
     with ThreadPoolExecutor(THREADS if "://" in where else 1) as threads:
         contents = list(threads.map(lambda file: (str(file.path), _read(file, names)), files))
-    first = files[0].path
-    chosen = isinstance(first, str) or first.suffix in TABLES
-    return combine(where, contents, None if chosen else names)
+    return combine(where, contents, names)
 
 
 def _remote(url: str) -> list[Shard]:
@@ -100,7 +98,11 @@ def _remote(url: str) -> list[Shard]:
 def _read(file: Shard, names: Names) -> Contents:
     path, split = file.path, file.split or "train"
     if isinstance(path, str) or path.suffix in TABLES:
-        return read_table(path, split, names)
+        arrays, classes = read_table(path, names)
+        metadata = {"class_names": classes, "num_classes": len(classes)} if classes else {}
+        called = {f"{split}/{name}": name for name in arrays}
+        arrays = {f"{split}/{name}": array for name, array in arrays.items()}
+        return Contents(arrays, metadata, called, describes=None)
     if path.suffix == ".npy":
         name = full_name(file.name, split)
         return Contents({name: read_npy(path)}, called={name: file.name})
@@ -125,10 +127,10 @@ def _read(file: Shard, names: Names) -> Contents:
 def _features_and_labels(path: Path, name: str | None) -> list[Shard]:
     """An .npy of features and the .npy of labels in the same folder, with this name if any."""
     split = split_of(path.stem)
-    stems = [FEATURES.sub(label, path.stem) for label in ("labels", *LABELS)]
-    stems += [f"{path.stem}_{label}" for label in ("labels", *LABELS)]
+    stems = [FEATURES.sub(label, path.stem) for label in LABELS]
+    stems += [f"{path.stem}_{label}" for label in LABELS]
     # Without a split, a file of labels can only belong to these features.
-    stems += [] if split else ["labels", *LABELS]
+    stems += [] if split else LABELS
     stems = [stem for stem in stems if stem != path.stem] if name is None else [name]
     candidates = [path.parent / f"{stem.removesuffix('.npy')}.npy" for stem in stems]
     labels = next((file for file in candidates if file.exists()), candidates[0])

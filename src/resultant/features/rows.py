@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,9 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
+
+# The most numbers in a row.
+MAX_WIDTH = 1 << 20
 
 
 class Rows(ABC):
@@ -216,11 +220,21 @@ def selected(array: AnyArray, index: Tensor) -> AnyArray:
 def as_floats(rows: Rows) -> Rows:
     """Rows of integers as floats; integers of 64 bits are rounded."""
     dtype = torch.float32 if rows.dtype.itemsize <= 2 else torch.float64
+    if isinstance(rows, TensorRows):
+        return TensorRows(rows.tensor.to(dtype))
+    rows = copy(rows)
+    rows.dtype = dtype
     if isinstance(rows, IndexedRows):
-        return IndexedRows(as_floats(rows.rows), rows.index)
-    if isinstance(rows, FileRows):
-        return FileRows(rows.opened, rows.shape, dtype)
-    return TensorRows(rows.read(0, len(rows)).to(dtype))
+        rows.rows = as_floats(rows.rows)
+    return rows
+
+
+def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype | None:
+    """The dtype of torch in the byte order of this machine, None if torch has none."""
+    try:
+        return torch.from_numpy(np.empty(0, dtype.newbyteorder("="))).dtype
+    except TypeError:
+        return None
 
 
 def join(where: str, name: str, parts: Sequence[tuple[str, Rows]]) -> Rows:

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant.features.identities import identity_numbers
-from resultant.features.labels import class_labels
+from resultant.features.labels import class_labels, identity_numbers
 from resultant.features.naming import (
     IDENTITIES,
     LABELS,
+    SPLIT,
     Names,
     full_name,
     require_name,
@@ -25,14 +25,13 @@ from resultant.features.naming import (
     what_of,
 )
 from resultant.features.rows import AnyArray, NonNumericArray, Rows, as_floats, join, selected
-from resultant.features.schema import require_one_length
+from resultant.features.schema import INTEGER_DTYPES, require_one_length
 
-RESERVED = ("labels", "identities", "class_names")
-CLASS_NAMES = "train/class_names"
-# An array or column with the split of each row.
-SPLIT = "split"
+CLASS_NAMES = "class_names"
 # The metadata ``labels`` of labels that were strings and became numbers in sorted order.
 WORDS = "words"
+# The metadata of labels.
+DESCRIBED = (CLASS_NAMES, "num_classes", "labels")
 
 # The parts of each array by name: the file of a part, and the part.
 Parts = dict[str, list[tuple[str, AnyArray]]]
@@ -48,6 +47,7 @@ class Contents:
         called: The names in the files by full name.
         left_out: The names of arrays that are neither features nor labels.
         label_files: Files of labels without features.
+        describes: The labels that the metadata describe; None for those that are chosen.
     """
 
     arrays: dict[str, AnyArray]
@@ -55,56 +55,50 @@ class Contents:
     called: dict[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     label_files: tuple[str, ...] = ()
+    describes: str | None = "labels"
 
 
-def combine(
-    where: str, files: Iterable[tuple[str, Contents]], names: Names | None = None
-) -> Contents:
+def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> Contents:
     """Combine the contents of files into features and labels.
 
     Args:
         where: The name of the whole in messages.
         files: The contents of each file by path.
-        names: The names of features, labels and identities; None if the files hold nothing else.
+        names: The names of features, labels and identities.
     """
     parts: Parts = {}
     metadata: dict[str, Any] = {}
     called: dict[str, str] = {}
-    left_out: list[str] = []
+    describes: set[str | None] = set()
     for file, contents in files:
         metadata, called = contents.metadata | metadata, contents.called | called
-        left_out += contents.left_out
+        describes.add(contents.describes)
         for name, array in contents.arrays.items():
             parts.setdefault(name, []).append((file, array))
-    if names is not None:
-        if SPLIT not in (names.features, names.labels):
-            parts, called = _divide(where, parts, called)
-        classes = _class_names(parts)
-        metadata, kept = classes | metadata, _choose(where, parts, names)
-        if "labels" in map(what_of, parts) and "labels" not in map(what_of, kept.values()):
-            # The metadata describe the labels of the file, not those that were asked for.
-            described = ("class_names", "num_classes", "labels")
-            metadata = {n: value for n, value in metadata.items() if n not in described}
-        used = {*kept.values(), *([CLASS_NAMES] if classes else [])}
-        left_out += [called.get(n, n) for n in parts if n not in used]
-        called = {n: called.get(old, old) for n, old in kept.items()}
-        parts = {n: parts[old] for n, old in kept.items()}
+    if SPLIT not in (names.features, names.labels):
+        parts, called = _divide(where, parts, called)
+    classes, chosen = _class_names(parts), _choose(where, parts, names)
+    metadata, used = classes | metadata, {what_of(old) for old in chosen.values()}
+    if describes & {what_of(name) for name in parts} - used:
+        metadata = {n: value for n, value in metadata.items() if n not in DESCRIBED}
+    used |= set(classes)
+    left_out = dict.fromkeys(called.get(n, n) for n in parts if what_of(n) not in used)
+    called = {new: called.get(old, old) for new, old in chosen.items()}
+    parts = {new: parts[old] for new, old in chosen.items()}
     _require_rows(where, parts)
-    labels = {n: p for n, p in parts.items() if what_of(n) == "labels"}
+    labels = {n: pieces for n, pieces in parts.items() if what_of(n) == "labels"}
     arrays, words = class_labels(where, labels, called)
     if words:
-        metadata |= {"class_names": words, "num_classes": len(words), "labels": WORDS}
+        metadata |= {CLASS_NAMES: words, "num_classes": len(words), "labels": WORDS}
     for name, pieces in parts.items():
         if name not in labels:
-            shown, as_numbers = called.get(name, name), _numbers
-            if what_of(name) == "identities":
-                as_numbers = identity_numbers
-            numbers = [(file, as_numbers(file, shown, array)) for file, array in pieces]
-            arrays[name] = join(where, shown, numbers)
-    of_labels = dict.fromkeys(file for pieces in labels.values() for file, _ in pieces)
+            convert = identity_numbers if what_of(name) == "identities" else _floats
+            numbers = [(file, convert(file, called[name], array)) for file, array in pieces]
+            arrays[name] = join(where, called[name], numbers)
     others = {file for n, pieces in parts.items() if n not in labels for file, _ in pieces}
+    of_labels = dict.fromkeys(file for pieces in labels.values() for file, _ in pieces)
     label_files = tuple(file for file in of_labels if file not in others)
-    return Contents(dict(arrays), metadata, called, tuple(dict.fromkeys(left_out)), label_files)
+    return Contents(dict(arrays), metadata, called, tuple(left_out), label_files)
 
 
 def _require_rows(where: str, parts: Parts) -> None:
@@ -120,19 +114,7 @@ def _require_rows(where: str, parts: Parts) -> None:
         require_one_length(where, by_name)
 
 
-def split_indices(names: list[str], codes: Tensor) -> dict[str, Tensor]:
-    """The indices of the rows of each split; ``codes`` [N] are the indices of the names."""
-    indices: dict[str, Tensor] = {}
-    for code, name in enumerate(names):
-        split = split_of(name)
-        if split is None:
-            raise ValueError(f"the split {name!r}, none of train, val and test")
-        rows = (codes == code).nonzero()[:, 0]
-        indices[split] = torch.cat([indices.get(split, rows[:0]), rows]).sort().values
-    return indices
-
-
-def _numbers(file: str, name: str, array: AnyArray) -> Rows:
+def _floats(file: str, name: str, array: AnyArray) -> Rows:
     if isinstance(array, NonNumericArray):
         rule = f"expected {name} of {file} to be [N, d] floats"
         raise ValueError(f"{rule}, got {array.kind} {array.shape}")
@@ -143,17 +125,12 @@ def _numbers(file: str, name: str, array: AnyArray) -> Rows:
 def _divide(where: str, parts: Parts, called: dict[str, str]) -> tuple[Parts, dict[str, str]]:
     """Divide the arrays of one split by an array of strings with the split of each row, if any."""
     splits = next((pieces for name, pieces in parts.items() if what_of(name) == SPLIT), [])
-    heights = [array.shape for _, array in splits]
-    readers = [
-        a.read for _, a in splits if isinstance(a, NonNumericArray) and a.read and len(a.shape) == 1
-    ]
     one = len({split_part(name) for name in parts}) == 1
-    if not (one and splits) or len(readers) < len(splits):
+    readers = [a.read for _, a in splits if isinstance(a, NonNumericArray) and len(a.shape) == 1]
+    if not (one and splits and len(readers) == len(splits) and all(readers)):
         return parts, called
-    try:
-        indices = [split_indices(*read()) for read in readers]
-    except ValueError as error:
-        raise ValueError(f"expected splits in {SPLIT} of {where}, got: {error}") from None
+    indices = [_split_indices(where, *read()) for read in readers if read is not None]
+    heights = [array.shape for _, array in splits]
     divided: Parts = {}
     names: dict[str, str] = {}
     for name, pieces in parts.items():
@@ -168,18 +145,30 @@ def _divide(where: str, parts: Parts, called: dict[str, str]) -> tuple[Parts, di
     return divided, names
 
 
+def _split_indices(where: str, words: list[str], codes: Tensor) -> dict[str, Tensor]:
+    """The indices of the rows of each split; ``codes`` [N] are the indices of the words."""
+    indices: dict[str, Tensor] = {}
+    for code, word in enumerate(words):
+        split = split_of(word)
+        if split is None:
+            got = f"the split {word!r}, none of train, val and test"
+            raise ValueError(f"expected splits in {SPLIT} of {where}, got: {got}")
+        rows = (codes == code).nonzero()[:, 0]
+        indices[split] = torch.cat([indices.get(split, rows[:0]), rows]).sort().values
+    return indices
+
+
 def _class_names(parts: Parts) -> dict[str, Any]:
     """Metadata from an array class_names of strings, if there is one."""
-    ((_, array), *_) = parts.get(CLASS_NAMES, [("", None)])
+    ((_, array), *_) = parts.get(f"train/{CLASS_NAMES}", [("", None)])
     if not isinstance(array, NonNumericArray) or array.read is None or len(array.shape) != 1:
         return {}
     names, codes = array.read()
-    return {"class_names": [names[c] for c in codes.tolist()]}
+    return {CLASS_NAMES: [names[c] for c in codes.tolist()]}
 
 
 def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
     """Choose the features and labels; return the old full name by new full name."""
-    features, labels, identities = names
     present = sorted({what_of(n) for n in parts})
 
     def require(name: str) -> str:
@@ -187,40 +176,38 @@ def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
         what = name if name in present else what_of(full_name(name))
         if what not in present:
             try:
-                require_name(name, present, "array")
+                require_name(name, present, "array or column")
             except ValueError as error:
-                raise ValueError(f"expected an array {name!r} in {where}, got {error}") from None
+                raise ValueError(f"expected {name!r} in {where}, got {error}") from None
         return what
 
-    if labels is not None:
-        labels = require(labels)
-    else:
-        labels = "labels" if "labels" in present else usual_name(present, LABELS)
-    if identities is not None:
-        identities = require(identities)
+    labels = usual_name(present, LABELS) if names.labels is None else require(names.labels)
+    if names.identities is not None:
+        identities = require(names.identities)
     else:
         # An array of that name but of another length or kind is something else.
-        fits = _possible_identities(parts)
-        identities = usual_name(fits - {labels, features}, IDENTITIES)
-    if features is not None:
-        chosen = {require(features)}
+        fits = _possible_identities(parts) - {labels, names.features}
+        identities = usual_name(fits, IDENTITIES)
+    if names.features is not None:
+        features = {require(names.features)}
     else:
-        others = {
-            n: p for n, p in parts.items() if what_of(n) not in (labels, identities, *RESERVED)
-        }
-        chosen = _candidates(others)
-        if not chosen and others:
-            got = ", ".join(f"{n} ({_kind(p[0][1])})" for n, p in sorted(others.items()))
-            raise ValueError(f"expected features in {where}, [N, d] floats, got {got}")
-    kept: dict[str, str] = {}
+        reserved = (labels, identities, "labels", "identities", CLASS_NAMES)
+        others = {n: pieces for n, pieces in parts.items() if what_of(n) not in reserved}
+        features = _candidates(others)
+        if not features and others:
+            got = ", ".join(f"{n} ({_kind(p[0][1])})" for n, p in sorted(others.items())[:12])
+            rule = f"expected features in {where}, [N, d] floats, a list column, or several columns"
+            raise ValueError(f"{rule} of numbers, got {got}")
+    chosen: dict[str, str] = {}
     for name in parts:
-        if what_of(name) == labels:
-            kept[f"{split_part(name)}/labels"] = name
-        elif what_of(name) == identities:
-            kept[f"{split_part(name)}/identities"] = name
-        elif what_of(name) in chosen - {"labels"}:
-            kept[name] = name
-    return kept
+        split, what = split_part(name), what_of(name)
+        if what == labels:
+            chosen[f"{split}/labels"] = name
+        elif what == identities:
+            chosen[f"{split}/identities"] = name
+        elif what in features - {"labels"}:
+            chosen[name] = name
+    return chosen
 
 
 def _possible_identities(parts: Parts) -> set[str]:
@@ -240,11 +227,8 @@ def _possible_identities(parts: Parts) -> set[str]:
 
 def _one_per_row(array: AnyArray) -> bool:
     if isinstance(array, NonNumericArray):
-        whole = array.read is not None
-    else:
-        real = array.dtype.is_floating_point or array.dtype.is_complex
-        whole = not real and array.dtype != torch.bool
-    return len(array.shape) == 1 and whole
+        return len(array.shape) == 1 and array.read is not None
+    return len(array.shape) == 1 and array.dtype in INTEGER_DTYPES
 
 
 def _candidates(parts: Parts) -> set[str]:

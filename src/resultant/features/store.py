@@ -137,7 +137,7 @@ class FeatureStore:
                 raise ValueError(f"expected one {twice} in {where}, got another")
             files = [(os.fspath(p), read_npy(Path(p))) for p in path.values()]
             contents = [(p, Contents({n: a})) for n, (p, a) in zip(names, files, strict=True)]
-            return FeatureStore.of(where, combine(where, contents))
+            return FeatureStore.of(where, combine(where, contents, Names()))
         contents = read_arrays(os.fspath(path), Names(features, labels, identities))
         return FeatureStore.of(os.fspath(path), contents)
 
