@@ -11,8 +11,7 @@ from torch import Tensor
 from resultant.analysis import FrozenSpace, Policy, decide
 from resultant.analysis.sampling import identity_ranks, sample_rows
 from resultant.classes.finite_sample import leave_one_out_scores, unbiased_square_resultant
-from resultant.classes.gain import target_temperature
-from resultant.classes.realization import class_scores
+from resultant.classes.realization import class_scores, target_temperature
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.leave_one_out import left_out_fold
 from resultant.classifiers.rows import Sample

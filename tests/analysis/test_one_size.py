@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from resultant.analysis import Analysis, FrozenSpace, analyze_space
-from resultant.classes.groups import GROUPS, group_masks, group_rule, shot_groups
+from resultant.classes.groups import GROUPS, group_masks
 from resultant.cli import main as cli
 from resultant.features.store import write_store
 from resultant.images.longtail import long_tail_counts
@@ -63,15 +63,6 @@ def test_ranks_of_about_one_size_are_no_groups() -> None:
     assert group_masks(near[:9])["head"].all()
     cifar = group_masks(long_tail_counts(5000, 10, 10))
     assert [int(mask.sum()) for mask in cifar.values()] == [3, 4, 3]
-
-
-def test_the_rule_is_that_of_the_groups() -> None:
-    assert group_rule(10) == "head is the 3 largest of 10 classes, tail the 3 smallest"
-    assert shot_groups(torch.arange(10) * 50).tolist() == [2] * 3 + [1] * 4 + [0] * 3
-    for number in (9, 100):
-        text = "head classes have more than 100 training rows, tail classes fewer than 20"
-        assert group_rule(number) == text
-    assert shot_groups(torch.tensor([101, 100, 20, 19])).tolist() == [0, 1, 1, 2]
 
 
 @pytest.mark.slow

@@ -10,8 +10,8 @@ from torch.autograd import gradcheck
 
 from class_samples import F64
 from classes.naive_scores import naive_scores, naive_target
-from resultant.classes.gain import angular_gain, target_gain, target_temperature
-from resultant.classes.realization import class_scores
+from resultant.classes.gain import angular_gain, target_gain
+from resultant.classes.realization import class_scores, target_temperature
 from resultant.classes.rule import FAMILIES
 from resultant.score.exact import vmf_score
 from resultant.vmf.estimators import mean_resultant

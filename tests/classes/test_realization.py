@@ -13,8 +13,8 @@ from class_samples import F64
 from classes.naive_scores import naive_scores
 from resultant._core import chunks
 from resultant.classes import realization as realizations
-from resultant.classes.gain import Gains, mean_and_targets, target_temperature
-from resultant.classes.realization import class_scores, realize, terms
+from resultant.classes.gain import class_gains
+from resultant.classes.realization import class_scores, realize, target_temperature, terms
 from resultant.classes.rule import FAMILIES, REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState
 from resultant.score.exact import decompose, vmf_score
@@ -204,7 +204,7 @@ def test_batches_of_classes(realization: str, dtype: torch.dtype) -> None:
     tau = torch.tensor(TAU, dtype=dtype)
     for beta in (0.3, 1.0):
         g = mean_resultant(P, kappa) / TAU
-        gains = Gains(g, *mean_and_targets(g, beta, "linear"))
+        gains = class_gains(g, beta, "linear")
         got = terms(realization, kappa.to(dtype), tau, gains, P)
         for at in ((0, 0), (3, 1)):
             mu = torch.eye(C, P, dtype=F64)

@@ -66,7 +66,7 @@ FLAT = classes(torch.tensor([0.0] * 7 + [5.0], dtype=torch.float64))
         (lambda: shot_groups(torch.tensor([3, -1])), "counts >= 0 and finite, got -1 at index 1"),
         (lambda: group_masks(torch.ones(3)), r"counts \[C\] of integers, got shape"),
         (lambda: group_masks(torch.ones(0).long()), r"counts \[C\] of integers, got shape"),
-        (lambda: group_masks([3, -2]), "counts >= 0, got -2 at class 1"),
+        (lambda: group_masks([3, -2]), "counts >= 0 and finite, got -2 at index 1"),
         (lambda: unbiased_square_resultant(0.5, torch.tensor([2, 1])), "n >= 2 .* 1 at index 1"),
         (lambda: expected_square_resultant(0.5, 0), "n >= 1 and finite, got 0"),
         (lambda: self_inclusion(1.5, 0.1, 3), r"A between 0 and 1, got 1\.5"),

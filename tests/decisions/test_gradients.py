@@ -12,8 +12,7 @@ from torch import Tensor
 from class_samples import F64
 from decisions.overlapping_classes import BETA, OFFSET, classes, queries, tilted
 from resultant._core import chunks
-from resultant.classes.gain import target_temperature
-from resultant.classes.realization import Realization, class_scores, realize
+from resultant.classes.realization import Realization, class_scores, realize, target_temperature
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.gradients import (

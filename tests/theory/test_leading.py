@@ -9,8 +9,7 @@ import torch
 
 from class_samples import F64
 from decisions.overlapping_classes import BETA, OFFSET, PAIRS, classes, queries, tilted
-from resultant.classes.gain import target_temperature
-from resultant.classes.realization import realize
+from resultant.classes.realization import realize, target_temperature
 from resultant.classes.rule import Rule
 from resultant.decisions.margins import centre_margins, pairwise_margins
 from resultant.theory.leading import joint_leading

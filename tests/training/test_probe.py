@@ -244,7 +244,7 @@ BAD = {
     "both dtypes": ({"train": [X, X.float()]}, "all of float64 or none"),
     "classes": ({"num_classes": 1}, "num_classes to be an integer >= 2, got 1"),
     "counts": ({"counts": [1, 2]}, r"counts \[4\], got \[2\]"),
-    "negative counts": ({"counts": [1, 2, -3, 4]}, "counts >= 0, got -3 at class 2"),
+    "negative counts": ({"counts": [1, 2, -3, 4]}, "counts >= 0 and finite, got -3 at index 2"),
     "float counts": ({"counts": [1.0, 2.0, 3.0, 4.0]}, "counts .* of integers"),
 }
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from resultant.classes.cosines import cosines
-from resultant.classes.gain import target_temperature
-from resultant.classes.realization import class_scores
+from resultant.classes.realization import class_scores, target_temperature
 from resultant.classes.rule import EDITED, Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.gradients import GradientDifference, intercept_gradient_difference

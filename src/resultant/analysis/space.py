@@ -23,7 +23,7 @@ from resultant._core.device import require_device
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.analysis.plain import Result
 from resultant.analysis.sampling import split
-from resultant.classes.gain import angular_gain, class_temperature, mean_and_targets
+from resultant.classes.gain import angular_gain, class_gains, class_temperature
 from resultant.classes.groups import GROUPS, one_size, shot_groups
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.score.limits import require_temperature
@@ -298,7 +298,7 @@ class FrozenSpace:
 
     def untempered(self, beta: float) -> tuple[int, ...]:
         """The classes without a temperature at beta (`resultant.target_temperature`)."""
-        target = mean_and_targets(self.gain, beta, "linear")[1]
+        target = class_gains(self.gain, beta, "linear").target
         star = class_temperature(self.tau, self.gain, target, self.dtype)
         return tuple(star.isnan().nonzero().squeeze(1).tolist())
 

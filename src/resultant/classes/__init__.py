@@ -5,11 +5,17 @@ names a way to score, `gain` computes angular and target gains, `realization` tu
 fitted classes into scores, `cosines` multiplies queries with class directions, `finite_sample`
 corrects for small samples, `groups` divides classes into head, medium and tail.
 
-Conventions of this folder, `resultant.decisions` and `resultant.theory`: C classes, N rows, P
-pairs, dimension p. An argument outside its stated shape, dtype, device or range is a ValueError
-that names the first bad value; ``Raises`` lists other errors alone. The values of tensors are
-checked by default on the CPU only, where the check costs no synchronisation;
-``validate_args=True`` checks them on every device, ``validate_args=False`` on none.
+Conventions of this folder, `resultant.decisions` and `resultant.theory`:
+
+- N rows, C classes, P pairs, dimension p. ``z`` are unit vectors [N, p] and ``y`` their labels [N]
+  int64; ``state`` holds C classes; ``tau`` is a temperature > 0, a number or one per class [C];
+  ``offset`` are numbers [C] added to the scores, such as a log prior; ``pairs`` [P, 2] int64 are
+  pairs of different classes.
+- An argument outside its stated shape, dtype, device or range is a ValueError that names the first
+  bad value; ``Raises`` lists other errors alone.
+- The values of tensors are checked by default on the CPU only, where the check costs no
+  synchronisation; ``validate_args=True`` checks them on every device, ``False`` on none.
+- Functions of numbers and tensors return the broadcast shape of their arguments.
 """
 
 from resultant.classes.finite_sample import (
@@ -19,9 +25,9 @@ from resultant.classes.finite_sample import (
     self_inclusion,
     unbiased_square_resultant,
 )
-from resultant.classes.gain import angular_gain, target_gain, target_temperature
+from resultant.classes.gain import angular_gain, target_gain
 from resultant.classes.metric import Metric
-from resultant.classes.realization import Realization, class_scores, realize
+from resultant.classes.realization import Realization, class_scores, realize, target_temperature
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState, ClassStatistics
 

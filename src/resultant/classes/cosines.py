@@ -13,13 +13,7 @@ def cosines(z: Tensor, mu: Tensor) -> Tensor:
 
     Vectors in half precision are off unit length by up to 1/256. Products beyond [-1, 1] are
     clamped, so that bounds over all cosines hold for them; gradients are those of the products.
-
-    Returns:
-        Cosines [N, C] in [-1, 1] in the dtype of mu, which autocast does not lower.
-
-    Example:
-        >>> cosines(torch.tensor([[0.6, 0.8]]), torch.eye(2, dtype=torch.float64)).round(decimals=6)
-        tensor([[0.6000, 0.8000]], dtype=torch.float64)
+    The cosines [N, C] have the dtype of mu, which autocast does not lower.
     """
     with torch.autocast(z.device.type, enabled=False):
         rho = z.to(mu.dtype) @ mu.T

@@ -13,17 +13,9 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks, validation
-from resultant._core.arrays import (
-    normalized,
-    require_features,
-    require_labels,
-)
+from resultant._core.arrays import normalized, require_features, require_labels
 from resultant._core.validation import Number
-from resultant.classes.statistics import (
-    ClassState,
-    ClassStatistics,
-    capped_concentration,
-)
+from resultant.classes.statistics import ClassState, ClassStatistics, capped_concentration
 from resultant.score.exact import vmf_score
 from resultant.score.limits import require_temperature
 from resultant.vmf.estimators import unbiased_square
@@ -37,13 +29,13 @@ def expected_square_resultant(A: Number, n: Number) -> Tensor:
         n: Number >= 1 of independent unit vectors.
 
     Returns:
-        Expectations in the broadcast shape of A and n.
+        Expectations.
 
     Example:
         >>> expected_square_resultant(0.5, 4)
         tensor(0.4375, dtype=torch.float64)
     """
-    A, n, dtype = _sample("A", A, n, 1)
+    (A, n), dtype = _sample(1, A=A, n=n)
     return (A * A + (1 - A) * (1 + A) / n).to(dtype)
 
 
@@ -55,13 +47,13 @@ def unbiased_square_resultant(R: Number, n: Number) -> Tensor:
         n: Number >= 2 of unit vectors.
 
     Returns:
-        Estimates in the broadcast shape of R and n, negative where R^2 < 1/n.
+        Estimates, negative where R^2 < 1/n.
 
     Example:
         >>> unbiased_square_resultant(0.5, 3)
         tensor(-0.1250, dtype=torch.float64)
     """
-    R, n, dtype = _sample("R", R, n, 2)
+    (R, n), dtype = _sample(2, R=R, n=n)
     return unbiased_square(R, n).to(dtype)
 
 
@@ -77,26 +69,27 @@ def self_inclusion(A: Number, tau: Number, n: Number) -> Tensor:
         n: Sample count >= 1 of the class.
 
     Returns:
-        Biases in the broadcast shape of A, tau and n.
+        Biases.
 
     Example:
         >>> self_inclusion(0.6, 0.1, 10)
         tensor(0.6400, dtype=torch.float64)
     """
-    A, n, dtype = _sample("A", A, n, 1)
-    tau = torch.as_tensor(tau, dtype=A.dtype, device=A.device)
+    (A, n, tau), dtype = _sample(1, A=A, n=n, tau=tau)
     validation.require_in_range("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
     return ((1 - A) * (1 + A) / (tau * n)).to(dtype)
 
 
-def _sample(name: str, a: Number, n: Number, least: int) -> tuple[Tensor, Tensor, torch.dtype]:
-    """Return a mean length and a sample size as tensors, and the dtype of the result."""
+def _sample(least: int, **arguments: Number) -> tuple[list[Tensor], torch.dtype]:
+    """Return a mean length, a sample size n and other numbers as tensors, and their dtype."""
+    name, length = next(iter(arguments.items()))
+    n = arguments["n"]
     if isinstance(n, Tensor) and not n.dtype.is_floating_point:
-        n = n.to(a.dtype if isinstance(a, Tensor) else torch.float64)
-    (a, n), dtype = validation.tensors(**{name: a, "n": n})
-    validation.require_in_range(name, a, 0.0, 1.0, rule="between 0 and 1")
-    validation.require_in_range("n", n, least, rule=f">= {least} and finite")
-    return a, n, dtype
+        n = n.to(length.dtype if isinstance(length, Tensor) else torch.float64)
+    values, dtype = validation.tensors(**{**arguments, "n": n})
+    validation.require_in_range(name, values[0], 0.0, 1.0, rule="between 0 and 1")
+    validation.require_in_range("n", values[1], least, rule=f">= {least} and finite")
+    return values, dtype
 
 
 class LeaveOneOutScores(NamedTuple):
@@ -122,8 +115,7 @@ def leave_one_out_scores(
     The mean of ``included - left_out`` is `self_inclusion` to leading order (eq:self-inclusion).
 
     Args:
-        z: Unit vectors [N, p] that are among the samples of ``statistics``.
-        y: Their labels [N] int64.
+        z, y: Unit vectors [N, p] that are among the samples, and their labels [N].
         statistics: Sums over the samples.
         tau: Temperature > 0, a number or one per class [C].
         estimator: Estimator of kappa, see `concentration`.
@@ -146,11 +138,11 @@ def leave_one_out_scores(
     scores = [z.new_empty(len(z), dtype=torch.float64) for _ in range(2)]
     for rows in chunks.feature_slices(z):
         x, own = normalized(z[rows]), y[rows]
-        own_tau = tau[own] if tau.dim() else tau
         left_out = statistics.left_out(x, own, w[rows], estimator)
         included = state.mu[own], state.kappa[own]
         for q, (mu, kappa) in zip(scores, (left_out, included), strict=True):
-            q[rows] = vmf_score((x * mu).sum(-1), kappa, own_tau, state.dim, validate_args=False)
+            rho, own_tau = (x * mu).sum(-1), tau[own] if tau.dim() else tau
+            q[rows] = vmf_score(rho, kappa, own_tau, state.dim, validate_args=False)
     return LeaveOneOutScores(*scores)
 
 
@@ -167,8 +159,7 @@ def held_out_state(
 
     Args:
         statistics: Sums of the fitted sample.
-        z: Held-out unit vectors [N, p].
-        y: Their labels [N] int64.
+        z, y: Held-out unit vectors [N, p] and labels [N].
 
     Returns:
         The state, with the concentration of ``statistics.state("loo")`` for a class without
@@ -183,13 +174,11 @@ def held_out_state(
     require_features(z, statistics.dim, statistics.device, validate_args)
     require_labels(y, len(z), statistics.num_classes, statistics.device, validate_args)
     state = statistics.state("loo")
-    total, number = torch.zeros_like(state.kappa), torch.zeros_like(state.kappa)
+    total, number = torch.zeros_like(state.kappa), y.bincount(minlength=state.num_classes)
     for rows in chunks.feature_slices(z):
         own = y[rows]
         total.index_add_(0, own, (normalized(z[rows]) * state.mu[own]).sum(-1))
-        number.index_add_(0, own, torch.ones_like(total[own]))
     length = (total / number.clamp_min(1)).clamp(0, 1)
-    kappa = torch.where(
-        number > 0, capped_concentration(state.dim, length, "mle"), state.kappa
-    ).masked_fill(state.count == 0, 0.0)
+    fitted = capped_concentration(state.dim, length, "mle")
+    kappa = torch.where(number > 0, fitted, state.kappa).masked_fill(state.count == 0, 0.0)
     return ClassState(state.mu, kappa, state.count, validate_args=False)

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.validation import COMPUTE_DTYPE, Number
+from resultant._core.arrays import shape_of
+from resultant._core.validation import Number
 from resultant.classes.rule import require_target
 from resultant.classes.statistics import ClassState
 from resultant.score.limits import require_temperature, temperature_range
@@ -66,56 +67,12 @@ def target_gain(
         tensor([3., 5.])
     """
     beta = require_target(beta, family)
-    validation.tensors(g=g)
     if not isinstance(g, Tensor) or g.dim() != 1 or not len(g):
-        got = f"shape {tuple(g.shape)}" if isinstance(g, Tensor) else type(g).__name__
-        raise ValueError(f"expected g [C] of one class or more, got {got}")
+        raise ValueError(f"expected g [C] of one class or more, got {shape_of(g)}")
+    validation.tensors(g=g)
     if validation.should_validate(validate_args, g):
         require_gains(g, beta, family)
-    return mean_and_targets(g, beta, family)[1]
-
-
-def target_temperature(
-    state: ClassState,
-    tau: Number,
-    beta: float = 0.0,
-    *,
-    family: str = "linear",
-    dtype: torch.dtype | None = None,
-    validate_args: bool | None = None,
-) -> Tensor:
-    r"""Compute the temperatures :math:`\tau_c^\star=A_c/g_c^\star` that reach the target gains.
-
-    They exist for positive :math:`A_c` and :math:`g_c^\star`, and where scores in ``dtype`` can be
-    compared (see `resultant.class_scores`).
-
-    Args:
-        state: C classes.
-        tau: Temperature > 0, a number or one per class [C].
-        beta: Strength of the target gain.
-        family: Family of target gains, see `target_gain`.
-        dtype: Dtype of the scores; by default that of the state.
-
-    Returns:
-        Temperatures [C]; NaN for a class without one where values are not checked.
-
-    Raises:
-        ValueError: If a class has no temperature.
-
-    Example:
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
-        >>> target_temperature(state, 0.1)
-        tensor([0.0587, 0.1007, 0.1407])
-    """
-    beta = require_target(beta, family)
-    dtype = COMPUTE_DTYPE[state.kappa.dtype if dtype is None else dtype]
-    where = state.num_classes, state.mu.device, validate_args
-    tau = require_temperature(tau, *where, dtype=dtype).to(state.kappa.dtype)
-    gains = class_gains(gain_at(state.dim, state.kappa, tau), beta, family)
-    if validation.should_validate(validate_args, gains.g):
-        require_gains(gains.g, beta, family)
-        require_class_temperatures(tau, gains, f"{family}, beta = {beta:g}", dtype)
-    return class_temperature(tau, gains.g, gains.target, dtype)
+    return class_gains(g, beta, family).target
 
 
 class Gains(NamedTuple):
@@ -131,24 +88,17 @@ def gain_at(p: int, kappa: Tensor, tau: Number) -> Tensor:
     return mean_resultant_at(p, kappa) / tau
 
 
-def class_gains(g: Tensor, beta: float, family: str) -> Gains:
-    """Return gains g [..., C] with their mean and their targets."""
-    return Gains(g, *mean_and_targets(g, beta, family))
-
-
-def mean_and_targets(
-    g: Tensor, beta: float | Tensor, family: str, mean: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Compute the mean [..., 1] and the targets of gains g [..., C]; beta is a number or [..., 1]
-    in the dtype of g. A given ``mean`` is that of some of the classes."""
+def class_gains(g: Tensor, beta: float | Tensor, family: str, mean: Tensor | None = None) -> Gains:
+    """Return gains g [..., C] with their mean and targets; beta is a number or [..., 1] in the
+    dtype of g. A given ``mean`` is that of some of the classes."""
     mean = g.mean(-1, keepdim=True) if mean is None else mean
     if family == "linear":
         # Exact at both ends.
-        return mean, torch.lerp(mean.expand_as(g), g, beta)
+        return Gains(g, mean, torch.lerp(mean.expand_as(g), g, beta))
     # Powers of g/mean neither overflow nor vanish where powers of g would.
     power = (g / torch.where(mean > 0, mean, 1.0)) ** beta
     average = power.mean(-1, keepdim=True)
-    return mean, mean * (power / torch.where(average > 0, average, 1.0))
+    return Gains(g, mean, mean * (power / torch.where(average > 0, average, 1.0)))
 
 
 def class_temperature(tau: Number, g: Tensor, target: Tensor, dtype: torch.dtype) -> Tensor:
@@ -174,19 +124,15 @@ def require_gains(g: Tensor, beta: float, family: str) -> None:
 def require_class_temperatures(tau: Tensor, gains: Gains, label: str, dtype: torch.dtype) -> None:
     """Raise unless every class has a temperature that reaches its target gain."""
     g, _, target = gains
-    _require_classes(f"target gains > 0 for a class temperature ({label})", target, target > 0)
-    _require_classes(f"resultants A > 0 for a class temperature ({label})", g * tau, g > 0)
     least, most = temperature_range(dtype)
     star = tau * (g / target)
-    rule = f"class temperatures in [{least:g}, {most:g}] in {dtype} ({label})"
-    _require_classes(rule, star, comparable(star, dtype))
-
-
-def _require_classes(rule: str, a: Tensor, good: Tensor) -> None:
-    bad = (~good).nonzero().squeeze(-1).tolist()
-    if bad:
-        named = ", ".join(f"class {c} ({float(a[c]):.4g})" for c in bad[:NAMED])
-        rest = ", ..." if len(bad) > NAMED else ""
-        raise validation.DivergedError(
-            f"expected {rule}, got {len(bad)} of {len(a)} not: {named}{rest}"
-        )
+    for rule, values, good in (
+        ("target gains > 0 for a class temperature", target, target > 0),
+        ("resultants A > 0 for a class temperature", g * tau, g > 0),
+        (f"class temperatures in [{least:g}, {most:g}] in {dtype}", star, comparable(star, dtype)),
+    ):
+        bad = (~good).nonzero().squeeze(-1).tolist()
+        if bad:
+            named = ", ".join(f"class {c} ({float(values[c]):.4g})" for c in bad[:NAMED])
+            got = f"{len(bad)} of {len(g)} not: {named}{', ...' if len(bad) > NAMED else ''}"
+            raise validation.DivergedError(f"expected {rule} ({label}), got {got}")

@@ -29,10 +29,6 @@ def shot_groups(counts: Tensor) -> Tensor:
 
     Returns:
         Groups [C] int64.
-
-    Example:
-        >>> shot_groups(torch.tensor([500, 50, 5]))
-        tensor([0, 1, 2])
     """
     if not isinstance(counts, Tensor) or counts.dim() != 1:
         raise ValueError(f"expected counts [C], got {shape_of(counts)}")
@@ -44,14 +40,6 @@ def shot_groups(counts: Tensor) -> Tensor:
     groups[counts > falling[third]] = HEAD
     groups[counts < falling[-third - 1]] = TAIL
     return groups
-
-
-def group_rule(num_classes: int) -> str:
-    """Describe the rule of `shot_groups` in a few words."""
-    if num_classes != RANKED:
-        return "head classes have more than 100 training rows, tail classes fewer than 20"
-    third = RANKED // 3
-    return f"head is the {third} largest of {RANKED} classes, tail the {third} smallest"
 
 
 def one_size(counts: Tensor) -> bool:
@@ -68,10 +56,5 @@ def group_masks(counts: Tensor | Sequence[int]) -> dict[str, Tensor]:
     counts = torch.as_tensor(counts)
     if counts.dim() != 1 or not len(counts) or counts.is_floating_point() or counts.is_complex():
         raise ValueError(f"expected counts [C] of integers, got {shape_of(counts)} {counts.dtype}")
-    if (counts < 0).any():
-        c = int((counts < 0).nonzero()[0])
-        raise ValueError(f"expected counts >= 0, got {int(counts[c])} at class {c}")
-    if one_size(counts):
-        return {}
     groups = shot_groups(counts)
-    return {name: groups == g for g, name in enumerate(GROUPS)}
+    return {} if one_size(counts) else {name: groups == g for g, name in enumerate(GROUPS)}

@@ -72,9 +72,6 @@ class Metric:
 
         Returns:
             The metric, on the device of the sums.
-
-        Raises:
-            ValueError: If the sums have no scatter or no sample, or shrinkage is out of range.
         """
         shrinkage = require_shrinkage(shrinkage)
         total, weight = statistics.total, statistics.weight
@@ -106,10 +103,8 @@ class Metric:
 
     @property
     def scale(self) -> Tensor:
-        r"""Factors :math:`\Sigma_\lambda^{-1/2}` [p] of the coordinates, up to one common factor.
-
-        A direction without variance, at shrinkage zero, has the factor of the least variance.
-        """
+        r"""Factors :math:`\Sigma_\lambda^{-1/2}` [p] of the coordinates, up to one common factor; a
+        direction without variance, at shrinkage zero, has the factor of the least variance."""
         average = self.variance.mean()
         shrunk = (1 - self.shrinkage) * self.variance + self.shrinkage * average
         positive = shrunk > 0
@@ -124,15 +119,8 @@ class Metric:
         return centred if self.basis is None else centred @ self.basis.to(z)
 
     def transform(self, z: Tensor) -> Tensor:
-        """Move unit vectors [N, p] to the metric and normalize them again.
-
-        Args:
-            z: Unit vectors [N, p], on the device of the metric. A vector of zeros, which has no
-                direction, remains one.
-
-        Returns:
-            Unit vectors [N, p] in the dtype of z; zeros for a vector at the centre.
-        """
+        """Move unit vectors z [N, p] to the metric and normalize them again, in the dtype of z; a
+        vector of zeros or at the centre, which has no direction, becomes zeros."""
         return self.normalize(z, self.rotate(z))
 
     def normalize(self, z: Tensor, rotated: Tensor) -> Tensor:
@@ -153,12 +141,8 @@ class Metric:
 
 
 def have_direction(z: Tensor, rotated: Tensor) -> Tensor:
-    """Return True [N, 1] for vectors z that are neither zeros nor the centre, up to rounding.
-
-    Args:
-        z: Unit vectors [N, p].
-        rotated: Their coordinates [N, p] by `Metric.rotate`.
-    """
+    """Return True [N, 1] for vectors z that are neither zeros nor the centre, up to rounding, from
+    their coordinates [N, p] by `Metric.rotate`."""
     length = rotated.square().sum(-1, keepdim=True).sqrt()
     return (length > 64 * torch.finfo(z.dtype).eps) & (z != 0).any(-1, keepdim=True)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks, validation
-from resultant._core.arrays import require_features
+from resultant._core.arrays import require_features, shape_of
 from resultant._core.validation import COMPUTE_DTYPE, Number
 from resultant.classes.cosines import cosines
 from resultant.classes.gain import (
@@ -55,16 +55,13 @@ def terms(
     """Compute the terms of a realization, as `class_scores` defines them; nothing is checked.
 
     Args:
-        realization: One of `resultant.classes.rule.REALIZATIONS`.
-        kappa: Concentrations [..., C] in the dtype that scores compute in.
-        tau: Temperature [] or [..., C] in the same dtype.
+        realization, p: One of `resultant.classes.rule.REALIZATIONS`, and the dimension.
+        kappa, tau: Concentrations [..., C] and temperature [] or [..., C] in the computing dtype.
         gains: Gains and targets in float64; native needs none.
-        p: Dimension.
         zero: The number 0; a tensor on the device of the classes spares a copy per call.
 
     Returns:
-        Terms with slope and shift in float64. The temperature of a class is NaN where the class
-        has none (see `resultant.classes.gain.class_temperature`).
+        Terms with slope and shift in float64, and NaN as the temperature of a class without one.
     """
     if realization == "native":
         return Terms(tau)
@@ -90,8 +87,7 @@ class Realization:
     without tau, q is left out.
 
     Args:
-        mu: Directions [C, p].
-        kappa: Concentrations [C].
+        mu, kappa: Directions [C, p] and concentrations [C].
         tau: Temperatures [C] or [], or None.
         slope: Linear coefficients [C] or [], or None.
         shift: Intercepts [C], or None.
@@ -119,11 +115,6 @@ class Realization:
     def terms(self) -> Terms:
         """Terms of the scores, without the classes."""
         return Terms(self.tau, self.slope, self.shift)
-
-    def differentiable(self, z: Tensor) -> bool:
-        """Return True if the scores of z carry a gradient."""
-        tensors = (z, self.mu, self.kappa, *self.terms)
-        return torch.is_grad_enabled() and any(a is not None and a.requires_grad for a in tensors)
 
     def __call__(self, z: Tensor) -> Tensor:
         """Score unit vectors z [N, p]; returns [N, C]."""
@@ -196,26 +187,55 @@ def realize(
         >>> realize(state, Rule(0.1, "angular")).slope
         tensor([ 2.2064, -0.0364, -2.1700], dtype=torch.float64)
     """
-    device = state.mu.device
-    tau = require_temperature(rule.tau, state.num_classes, device, validate_args, dtype=dtype)
-    _require_offset(rule.offset, state, validate_args)
-    wide, gains = state.kappa.double(), None
-    if rule.realization != "native":
-        gains = class_gains(gain_at(state.dim, wide, tau), rule.beta, rule.family)
-        if rule.realization in EDITED and validation.should_validate(validate_args, wide):
-            require_gains(gains.g, rule.beta, rule.family)
-            if rule.realization in TEMPERED:
-                label = f"{rule.family}, beta = {rule.beta:g}"
-                require_class_temperatures(tau, gains, label, dtype)
-    kappa = wide.to(dtype)
+    offset = rule.offset
+    if offset is not None:
+        _require_offset(offset, state, validate_args)
+        offset = offset.double()
+    tau, gains = _temperature_and_gains(state, rule, dtype, validate_args)
+    kappa = state.kappa.double().to(dtype)
     tau, slope, shift = terms(rule.realization, kappa, tau.to(dtype), gains, state.dim)
-    offset = None if rule.offset is None else rule.offset.double()
     if offset is not None:
         shift = offset if shift is None else shift + offset
     slope, shift, offset = (
         None if a is None else a.to(dtype).expand_as(kappa) for a in (slope, shift, offset)
     )
     return Realization(state.mu.to(dtype), kappa, tau, slope, shift, offset)
+
+
+def target_temperature(
+    state: ClassState,
+    tau: Number,
+    beta: float = 0.0,
+    *,
+    family: str = "linear",
+    dtype: torch.dtype | None = None,
+    validate_args: bool | None = None,
+) -> Tensor:
+    r"""Compute the temperatures :math:`\tau_c^\star=A_c/g_c^\star` that reach the target gains.
+
+    They exist for positive :math:`A_c` and :math:`g_c^\star`, and where scores in ``dtype`` can be
+    compared (see `class_scores`).
+
+    Args:
+        state, tau, beta, family: As in `class_scores`.
+        dtype: Dtype of the scores; by default that of the state.
+
+    Returns:
+        Temperatures [C]; NaN for a class without one where values are not checked.
+
+    Raises:
+        ValueError: If a class has no temperature.
+
+    Example:
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> target_temperature(state, 0.1)
+        tensor([0.0587, 0.1007, 0.1407])
+    """
+    rule = Rule(tau, "temperature", beta, family)
+    dtype = COMPUTE_DTYPE[state.kappa.dtype if dtype is None else dtype]
+    tau, gains = _temperature_and_gains(state, rule, dtype, validate_args)
+    assert gains is not None
+    return class_temperature(tau, gains.g, gains.target, dtype).to(state.kappa.dtype)
 
 
 def class_scores(
@@ -250,12 +270,10 @@ def class_scores(
     out of the state.
 
     Args:
-        z: Unit vectors [N, p].
-        state: C classes.
+        z, state: Unit vectors [N, p] and C classes.
         tau: Temperature :math:`\tau_0` > 0, a number or one per class [C].
         realization: One of the five above.
-        beta: Strength of the target gain.
-        family: Family of target gains, ``"linear"`` or ``"power"``.
+        beta, family: Strength of the target gain, and its family, ``"linear"`` or ``"power"``.
         offset: Numbers [C] added to the scores, such as a log prior.
         chunk: Rows at a time without gradient; by default 64 MiB of cosines.
 
@@ -276,23 +294,40 @@ def class_scores(
     dtype = COMPUTE_DTYPE[z.dtype]
     rule = Rule(tau, realization, beta, family, offset)
     scores_of = realize(state, rule, dtype=dtype, validate_args=validate_args)
-    width = max(1, state.num_classes) * dtype.itemsize
-    height = chunk or chunks.rows_per_chunk(width, chunks.SCORE_BYTES)
-    if torch.compiler.is_compiling() or len(z) <= height or scores_of.differentiable(z):
+    height = chunk or chunks.rows_per_chunk(state.num_classes * dtype.itemsize, chunks.SCORE_BYTES)
+    parts = (z, scores_of.mu, scores_of.kappa, *scores_of.terms)
+    learns = torch.is_grad_enabled() and any(a is not None and a.requires_grad for a in parts)
+    if torch.compiler.is_compiling() or len(z) <= height or learns:
         return scores_of(z).to(z.dtype)
     scores = z.new_empty(len(z), state.num_classes)
-    for top in range(0, len(z), height):
-        rows = slice(top, top + height)
-        scores[rows] = scores_of(z[rows])
+    for part, rows in zip(scores.split(height), z.split(height), strict=True):
+        part.copy_(scores_of(rows))
     return scores
 
 
-def _require_offset(offset: Tensor | None, state: ClassState, validate: bool | None) -> None:
-    if offset is None:
-        return
+def _temperature_and_gains(
+    state: ClassState, rule: Rule, dtype: torch.dtype, validate: bool | None
+) -> tuple[Tensor, Gains | None]:
+    """Return the temperature and, unless native, the gains in float64; raise unless every class
+    has a score in ``dtype``."""
+    where = state.num_classes, state.mu.device, validate
+    tau = require_temperature(rule.tau, *where, dtype=dtype)
+    if rule.realization == "native":
+        return tau, None
+    g = gain_at(state.dim, state.kappa.double(), tau)
+    gains = class_gains(g, rule.beta, rule.family)
+    if rule.realization in EDITED and validation.should_validate(validate, g):
+        require_gains(g, rule.beta, rule.family)
+        if rule.realization in TEMPERED:
+            label = f"{rule.family}, beta = {rule.beta:g}"
+            require_class_temperatures(tau, gains, label, dtype)
+    return tau, gains
+
+
+def _require_offset(offset: Tensor, state: ClassState, validate: bool | None) -> None:
     if not isinstance(offset, Tensor) or offset.shape != (state.num_classes,):
-        got = tuple(offset.shape) if isinstance(offset, Tensor) else type(offset).__name__
-        raise ValueError(f"expected offset [{state.num_classes}], one per class, got {got}")
+        rule = f"expected offset [{state.num_classes}], one per class"
+        raise ValueError(f"{rule}, got {shape_of(offset)}")
     validation.tensors(offset=offset)
     if offset.device != state.mu.device:
         raise ValueError(f"expected offset on {state.mu.device}, got offset on {offset.device}")

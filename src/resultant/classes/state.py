@@ -23,9 +23,6 @@ class ClassState:
         count: Sample counts [C] >= 0.
         validate_args: Check values, also on a GPU.
 
-    Raises:
-        ValueError: If a shape, dtype, device or value does not fit.
-
     Example:
         >>> import torch
         >>> from resultant import ClassState
@@ -39,20 +36,20 @@ class ClassState:
     validate_args: InitVar[bool] = True
 
     def __post_init__(self, validate_args: bool) -> None:
-        for name in ("mu", "kappa", "count"):
-            if not isinstance(value := getattr(self, name), Tensor):
-                raise ValueError(f"expected {name} to be a tensor, got {type(value).__name__}")
-        mu, kappa, count = self.mu, self.kappa, self.count
-        shapes = tuple(tuple(a.shape) for a in (mu, kappa, count))
-        if mu.dim() != 2 or mu.shape[1] < 2 or shapes[1:] != ((len(mu),), (len(mu),)):
+        mu, kappa, count = parts = self.mu, self.kappa, self.count
+        for name, a in zip(("mu", "kappa", "count"), parts, strict=True):
+            if not isinstance(a, Tensor):
+                raise ValueError(f"expected {name} to be a tensor, got {type(a).__name__}")
+        shapes, devices = [tuple(a.shape) for a in parts], [a.device for a in parts]
+        if mu.dim() != 2 or mu.shape[1] < 2 or shapes[1:] != [(len(mu),)] * 2:
             rule = "expected mu [C, p] with p >= 2, kappa [C] and count [C]"
             raise ValueError(f"{rule}, got {shapes[0]}, {shapes[1]} and {shapes[2]}")
         if mu.dtype not in validation.COMPUTE_DTYPE or kappa.dtype != mu.dtype:
             rule = "expected mu and kappa of one floating dtype"
             raise ValueError(f"{rule}, got {mu.dtype} and {kappa.dtype}")
-        if not mu.device == kappa.device == count.device:
+        if not devices[0] == devices[1] == devices[2]:
             rule = "expected mu, kappa and count on one device"
-            raise ValueError(f"{rule}, got {mu.device}, {kappa.device} and {count.device}")
+            raise ValueError(f"{rule}, got {devices[0]}, {devices[1]} and {devices[2]}")
         if validate_args:
             unit_vector.require("mu", mu)
             validation.require_in_range("kappa", kappa, 0.0, rule=">= 0 and finite")

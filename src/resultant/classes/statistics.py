@@ -39,21 +39,14 @@ class ClassStatistics:
     fitted. Statistics of any split of a sample merge to the statistics of the whole, up to
     rounding.
 
-    Classes without an ordinary fit are defined as follows.
-
-    - no sample, or no weight: R = 0, mu = e_1, kappa = 0;
-    - one sample or equal samples (R = 1): kappa = ``MAX_KAPPA`` = 1e5, the cap of the authors'
-      code in place of infinity, which holds for all classes and estimators;
-    - samples that cancel (R below 64 float64 roundings): R = 0, mu = e_1, kappa = 0.
+    A class without sample or weight, or whose samples cancel (R below 64 float64 roundings), has
+    R = 0, mu = e_1 and kappa = 0. One sample or equal samples (R = 1) have kappa = ``MAX_KAPPA`` =
+    1e5, the cap of the authors' code in place of infinity, which holds for all estimators.
 
     Args:
-        num_classes: Number of classes C >= 1.
-        dim: Dimension p >= 2.
+        num_classes, dim: Number of classes C >= 1 and dimension p >= 2.
         device: Device of the sums.
         scatter: Sum the outer products as well.
-
-    Raises:
-        ValueError: If num_classes or dim is not such an integer.
 
     Example:
         >>> import torch
@@ -76,9 +69,8 @@ class ClassStatistics:
         self.count = torch.zeros(num_classes, dtype=torch.int64, device=device)
         self.weight = torch.zeros(num_classes, dtype=torch.float64, device=device)
         self.total = torch.zeros(num_classes, dim, dtype=torch.float64, device=device)
-        self.scatter: Tensor | None = None
-        if scatter:
-            self.scatter = torch.zeros(dim, dim, dtype=torch.float64, device=device)
+        square = torch.zeros(dim, dim, dtype=torch.float64, device=device) if scatter else None
+        self.scatter: Tensor | None = square
 
     def __repr__(self) -> str:
         return f"ClassStatistics(num_classes={self.num_classes}, dim={self.dim})"
@@ -98,17 +90,19 @@ class ClassStatistics:
         """Device of the sums."""
         return self.total.device
 
-    def to(self, device: torch.device | str) -> ClassStatistics:
-        """Copy the statistics to a device; the copy shares no memory with the original."""
-        return self._of(*(a.to(device, copy=True) for a in self._sums()))
+    def _sums(self) -> dict[str, Tensor]:
+        sums = {name: getattr(self, name) for name in ("count", "weight", "total", "scatter")}
+        return {name: a for name, a in sums.items() if a is not None}
 
     @staticmethod
-    def _of(
-        count: Tensor, weight: Tensor, total: Tensor, scatter: Tensor | None = None
-    ) -> ClassStatistics:
-        new = ClassStatistics(*total.shape, device="meta")
-        new.count, new.weight, new.total, new.scatter = count, weight, total, scatter
+    def _of(**sums: Tensor) -> ClassStatistics:
+        new = ClassStatistics(*sums["total"].shape, device="meta")
+        vars(new).update(sums)
         return new
+
+    def to(self, device: torch.device | str) -> ClassStatistics:
+        """Copy the statistics to a device; the copy shares no memory with the original."""
+        return self._of(**{n: a.to(device, copy=True) for n, a in self._sums().items()})
 
     @torch.no_grad()
     def update(
@@ -119,22 +113,11 @@ class ClassStatistics:
         *,
         validate_args: bool | None = None,
     ) -> ClassStatistics:
-        """Add samples.
+        """Add unit vectors z [N, p] with labels y [N] and ``weights`` [N] >= 0, by default 1, and
+        return these statistics.
 
         The vectors are normalized in float64: a rounded length would change 1 - R, and with it a
         large concentration. Only the check of values synchronises with the device.
-
-        Args:
-            z: Unit vectors [N, p].
-            y: Labels [N] int64.
-            weights: Weights [N] >= 0, by default 1.
-            validate_args: Check values; by default on the CPU only.
-
-        Returns:
-            These statistics.
-
-        Raises:
-            ValueError: If an argument does not fit.
         """
         require_features(z, self.dim, self.device, validate_args)
         require_labels(y, len(z), self.num_classes, self.device, validate_args)
@@ -170,33 +153,28 @@ class ClassStatistics:
     def merge(self, other: ClassStatistics) -> ClassStatistics:
         """Add the samples of other statistics of the same shape, and return these statistics."""
         self._require_same_shape(other)
-        for mine, theirs in zip(self._sums(), other._sums(), strict=True):
-            mine.add_(theirs.to(self.device))
+        for name, mine in self._sums().items():
+            mine.add_(getattr(other, name).to(self.device))
         return self
 
     def all_reduce(self) -> ClassStatistics:
         """Add up the samples of all processes of torch.distributed, on every process."""
         if distributed.distributed():
-            for a in self._sums():
+            for a in self._sums().values():
                 torch.distributed.all_reduce(a)
         return self
 
     def without(self, other: ClassStatistics) -> ClassStatistics:
         """Build statistics without the samples of a part of these."""
         self._require_same_shape(other)
-        count, weight, total, *scatter = (
-            mine - theirs.to(self.device)
-            for mine, theirs in zip(self._sums(), other._sums(), strict=True)
-        )
-        if (count < 0).any():
-            c = int((count < 0).nonzero()[0])
+        mine, theirs = self._sums(), other._sums()
+        rest = self._of(**{name: a - theirs[name].to(self.device) for name, a in mine.items()})
+        if (rest.count < 0).any():
+            c = int((rest.count < 0).nonzero()[0])
             got = f"{int(other.count[c])} samples of {int(self.count[c])} in class {c}"
             raise ValueError(f"expected statistics of a part of these, got {got}")
-        return self._of(count, *_unless_empty(count, weight, total, self.weight), *scatter)
-
-    def _sums(self) -> tuple[Tensor, ...]:
-        sums = self.count, self.weight, self.total
-        return sums if self.scatter is None else (*sums, self.scatter)
+        rest.weight, rest.total = _unless_empty(rest.count, rest.weight, rest.total, self.weight)
+        return rest
 
     def _require_same_shape(self, other: ClassStatistics) -> None:
         if not isinstance(other, ClassStatistics):
@@ -209,8 +187,7 @@ class ClassStatistics:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a safetensors file atomically."""
-        names = ("count", "weight", "total", "scatter")
-        tensors = {n: a.cpu().contiguous() for n, a in zip(names, self._sums(), strict=False)}
+        tensors = {name: a.cpu().contiguous() for name, a in self._sums().items()}
         write_tensors(Path(path), tensors, {"format": FORMAT})
 
     @staticmethod
@@ -223,29 +200,27 @@ class ClassStatistics:
             tensors, metadata = load_tensors(path)
         except ValueError as error:
             raise ValueError(f"{rule}, got a file that cannot be read ({error})") from None
-        names = list(tensors)
-        scatter = tensors.pop("scatter", None)
-        if metadata.get("format") != FORMAT or list(tensors) != ["count", "total", "weight"]:
-            got = f"format {metadata.get('format')!r} with tensors {names}"
+        if metadata.get("format") != FORMAT or not {"count", "weight", "total"} <= {*tensors}:
+            got = f"format {metadata.get('format')!r} with tensors {list(tensors)}"
             raise ValueError(f"{rule} (format {FORMAT!r} with count, total and weight), got {got}")
-        count, weight, total = tensors["count"], tensors["weight"], tensors["total"]
-        dtypes, shapes = (count.dtype, weight.dtype, total.dtype), (count.shape, weight.shape)
-        if (
-            dtypes != (torch.int64, torch.float64, torch.float64)
-            or total.dim() != 2
-            or total.shape[1] < 2
-            or shapes != (total.shape[:1], total.shape[:1])
-            or (scatter is not None and scatter.shape != (total.shape[1], total.shape[1]))
-        ):
-            got = ", ".join(f"{n} {a.dtype} {tuple(a.shape)}" for n, a in tensors.items())
+        count, weight, total = (tensors[name] for name in ("count", "weight", "total"))
+        C, p = (*total.shape, 0, 0)[:2]
+        kinds = {
+            "count": (torch.int64, (C,)),
+            "weight": (torch.float64, (C,)),
+            "total": (torch.float64, (C, p)),
+            "scatter": (torch.float64, (p, p)),
+        }
+        found = {name: (a.dtype, tuple(a.shape)) for name, a in tensors.items()}
+        if p < 2 or any(kind != kinds.get(name) for name, kind in found.items()):
+            got = ", ".join(f"{n} {dtype} {shape}" for n, (dtype, shape) in found.items())
             rule += " (count [C] int64, total [C, p] and weight [C] float64)"
             raise ValueError(f"{rule}, got {got}")
         bounded = total.square().sum(-1).sqrt() <= weight * (1 + 1e-6)
         if not ((count >= 0) & (weight >= 0) & weight.isfinite() & bounded).all():
             got = "negative, infinite or undefined values, or a mean longer than one"
             raise ValueError(f"{rule}, got {got}")
-        sums = (count, weight, total) if scatter is None else (count, weight, total, scatter)
-        return ClassStatistics._of(*(a.to(device=device) for a in sums))
+        return ClassStatistics._of(**{name: a.to(device) for name, a in tensors.items()})
 
     @property
     def mean_length(self) -> Tensor:
@@ -255,16 +230,9 @@ class ClassStatistics:
     def state(self, estimator: str = "mle") -> ClassState:
         r"""Fit the classes in float64: :math:`\mu_c=\bar z_c/R_c` and `concentration` of R_c.
 
-        Args:
-            estimator: ``"mle"``, ``"proco"``, ``"banerjee"``, ``"corrected"`` or ``"loo"``; see
-                `concentration`. The number of vectors is the weight of the class: a sample of
-                weight two counts as two samples.
-
-        Returns:
-            The fitted state.
-
-        Raises:
-            ValueError: For an unknown estimator.
+        The estimator is ``"mle"``, ``"proco"``, ``"banerjee"``, ``"corrected"`` or ``"loo"``; see
+        `concentration`. The number of vectors is the weight of the class: a sample of weight two
+        counts as two samples.
         """
         require_estimator(estimator)
         mu, kappa = _fit(self.total, self.weight, estimator)
@@ -283,17 +251,12 @@ class ClassStatistics:
         r"""Fit each query's own class without the query (sec:self-inclusion), in float64.
 
         Args:
-            z: Unit vectors [N, p] that are among the samples.
-            y: Their labels [N] int64.
+            z, y: Unit vectors [N, p] that are among the samples, and their labels [N].
             estimator: As in `state`.
             weights: Weights [N] that the samples were added with.
-            validate_args: Check values; by default on the CPU only.
 
         Returns:
             Directions [N, p] and concentrations [N], e_1 and 0 for a class that is left empty.
-
-        Raises:
-            ValueError: If an argument does not fit, or a query has a class without samples.
         """
         require_estimator(estimator)
         w = self.require_queries(z, y, weights, validate_args)

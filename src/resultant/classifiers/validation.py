@@ -19,7 +19,7 @@ from torch import Tensor
 
 from resultant._core.arrays import directions
 from resultant.classes.cosines import cosines
-from resultant.classes.gain import Gains, mean_and_targets
+from resultant.classes.gain import class_gains
 from resultant.classes.metric import Metric
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED
@@ -107,7 +107,7 @@ class ValidationFold:
         kappa, base = self.kappa.to(dtype), self.rho.new_full((), tau)
         counted = self.present if self.components is None else torch.ones_like(g, dtype=torch.bool)
         mean = (g * counted).sum(-1, keepdim=True) / counted.sum(-1, keepdim=True)
-        gains = Gains(g, *mean_and_targets(g, beta, "linear", mean))
+        gains = class_gains(g, beta, "linear", mean)
         star, *added = terms(realization, kappa, base, gains, self.dim)
         key = tau, beta if realization in TEMPERED else None
         if star is not None and key not in self.exact:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.validation import COMPUTE_DTYPE
-from resultant.classes.gain import NAMED, Gains, comparable, mean_and_targets
+from resultant.classes.gain import NAMED, Gains, class_gains, comparable
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.losses._views import compute_dtype, cross_entropy
@@ -165,7 +165,7 @@ class ContrastiveLoss(WideModule):
         if not self.has_gains:
             return None
         g = self.gain(self.bank.of_all_shards(kappa))
-        gains = Gains(g, *mean_and_targets(g, self.beta, self.family))
+        gains = class_gains(g, self.beta, self.family)
         self.note(dtype, gains)
         if len(self.bank.shares) == 1:
             return gains
