@@ -18,8 +18,7 @@ import torch
 
 from resultant.analysis.decisions import BETAS, FIXED
 from resultant.classes.rule import REALIZATIONS
-from resultant.decisions.boundaries import short_arc_roots
-from resultant.decisions.roots import LOCATIONS
+from resultant.decisions.boundaries import LOCATIONS, short_arc_roots
 from resultant.images.longtail import long_tail_counts
 from resultant.networks.stacked_resnet import HIDDEN
 from resultant.training.config import CIFAR, Run, TrainConfig, preset

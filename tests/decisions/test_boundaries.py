@@ -17,12 +17,9 @@ from resultant._core import chunks
 from resultant.classes.realization import class_scores, realize
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions.boundaries import (
-    short_arc_roots,
-)
+from resultant.decisions.boundaries import LOCATIONS, refine, short_arc_roots
 from resultant.decisions.margins import all_pairs, centre_margins
 from resultant.decisions.pairs import select_pairs
-from resultant.decisions.roots import LOCATIONS, refine
 from small_classes import TAU, C
 
 # Roots

@@ -18,7 +18,7 @@ from resultant.classes.gain import angular_gain
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions._rule_pair import RulePair
+from resultant.decisions import certificates
 from resultant.decisions.certificates import (
     certificate,
     disagreement_bound,
@@ -26,7 +26,7 @@ from resultant.decisions.certificates import (
     loss_bound,
 )
 from resultant.decisions.changes import margin_change
-from resultant.score.exact import decompose, vmf_score
+from resultant.score.exact import decompose, vmf_score, vmf_score_and_slope
 
 EQUAL = Rule(0.1, "temperature")
 
@@ -193,13 +193,12 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     z, y, state = overlapping(9, n=50)
     whole, heights = certificate(z, state, 0.1), []
     losses, gradients = (f(z, y, state, 0.1) for f in (loss_bound, gradient_bound))
-    rule = RulePair.__call__
 
-    def counted(self: Any, x: Tensor) -> Any:
-        heights.append(len(x))
-        return rule(self, x)
+    def counted(rho: Tensor, *arguments: Any, **options: Any) -> Any:
+        heights.append(len(rho))
+        return vmf_score_and_slope(rho, *arguments, **options)
 
-    monkeypatch.setattr(RulePair, "__call__", counted)
+    monkeypatch.setattr(certificates, "vmf_score_and_slope", counted)
     monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * 9 * 16)
     parts = certificate(z, state, 0.1)
     close(gradient_bound(z, y, state, 0.1).difference, gradients.difference)

@@ -71,8 +71,8 @@ ONE, ALL = short_arc_roots(RULE, PAIRS[:1]), short_arc_roots(RULE)
             for pairs, fact in (
                 (torch.tensor([0, 1]), r"pairs \[P, 2\], got shape \(2,\)"),
                 ([[0, 1]], r"pairs \[P, 2\], got list"),
-                (PAIRS.int(), "pairs of dtype torch.int64, got torch.int32"),
-                (PAIRS.to("meta"), "pairs on cpu, got pairs on meta"),
+                (PAIRS.int(), "pairs of dtype torch.int64 on cpu, got torch.int32"),
+                (PAIRS.to("meta"), "pairs .* on cpu, got torch.int64 on meta"),
                 (torch.tensor([[0, 1], [2, 6]]), r"two .* in \[0, 6\), got \[2, 6\] at index 1"),
                 (torch.tensor([[3, 3]]), r"two different classes .* got \[3, 3\] at index 0"),
             )
@@ -89,7 +89,7 @@ def test_refused(call: Callable[[], object], fact: str) -> None:
     [
         ({"chunk": 0}, "chunk to be an integer >= 1 or None, got 0"),
         ({"chunk": True}, "chunk to be an integer >= 1 or None, got True"),
-        ({"offset": torch.zeros(3)}, r"offset \[6\], one per class, got \(3,\)"),
+        ({"offset": torch.zeros(3)}, r"offset \[6\], one per class, got shape \(3,\)"),
         ({"offset": torch.full((6,), -math.inf)}, "a class with an offset above -inf"),
         ({"z": Z[:, :5]}, r"z \[N, 64\], got shape \(7, 5\)"),
         ({"z": 2 * Z}, r"\|z\| - 1 within .* got 1 at index 0"),

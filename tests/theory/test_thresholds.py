@@ -12,9 +12,8 @@ from resultant._core import chunks
 from resultant.classes.realization import class_scores, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions.boundaries import short_arc_roots
+from resultant.decisions.boundaries import LOCATIONS, short_arc_roots
 from resultant.decisions.margins import all_pairs
-from resultant.decisions.roots import LOCATIONS
 from resultant.theory.thresholds import posterior_thresholds
 from small_classes import TAU, C, P
 

@@ -2,8 +2,7 @@
 
 `margins` and `gradients` measure decisions and their losses, `boundaries` finds where two classes
 meet, `changes` compares margins before and after an edit, `certificates` proves agreement with the
-cosine rule (`rule_pair` scores by both), `pairs` chooses pairs of classes, `roots` refines roots on
-arcs. Conventions are those of `resultant.classes`.
+cosine rule, `pairs` chooses pairs of classes. Conventions are those of `resultant.classes`.
 """
 
 from resultant.decisions.boundaries import displacement, short_arc_roots

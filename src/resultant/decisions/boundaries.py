@@ -13,10 +13,12 @@ rise.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,10 +26,17 @@ from resultant._core import chunks
 from resultant._core.arrays import normalized
 from resultant.classes.realization import Realization
 from resultant.decisions.margins import all_pairs, require_pairs
-from resultant.decisions.roots import solve
+
+LOCATIONS = 2001
+
+# Tolerances of both methods, absolute in radians and relative; scipy accepts no smaller RTOL.
+XTOL, RTOL = 1e-15, 4 * np.finfo(float).eps
 
 # The slope of a score counts as positive above this share of the sum of its terms.
 RISING = 1e-9
+
+# (angles u [K, P], indices of arcs [P]) -> margins [K, P]
+Margin = Callable[[Tensor, Tensor], Tensor]
 
 
 class Change(IntEnum):
@@ -42,17 +51,11 @@ class Change(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class ArcRoots:
-    """Roots on P short arcs.
+    """Roots on P short arcs."""
 
-    Attributes:
-        theta: Angles [P] of the arcs.
-        count: Numbers of roots [P] int64.
-        root: Angles [P] of the roots from the first class, NaN unless the root is unique.
-    """
-
-    theta: Tensor
-    count: Tensor
-    root: Tensor
+    theta: Tensor  # angles [P] of the arcs
+    count: Tensor  # numbers of roots [P] int64
+    root: Tensor  # angles [P] of the roots from the first class, NaN unless the root is unique
 
     @property
     def unique(self) -> Tensor:
@@ -62,21 +65,15 @@ class ArcRoots:
     @property
     def status(self) -> list[str]:
         """``none``, ``unique`` or ``multiple`` per arc."""
-        names = ("none", "unique", "multiple")
-        return [names[min(c, 2)] for c in self.count.tolist()]
+        return [("none", "unique", "multiple")[min(c, 2)] for c in self.count.tolist()]
 
 
 @dataclass(frozen=True, eq=False)
 class Displacement:
-    """Changes of P boundaries.
+    """Changes of P boundaries."""
 
-    Attributes:
-        shift: Displacements [P] of the roots in radians, NaN unless displaced.
-        change: `Change` [P] as int64.
-    """
-
-    shift: Tensor
-    change: Tensor
+    shift: Tensor  # displacements [P] of the roots in radians, NaN unless displaced
+    change: Tensor  # `Change` [P] as int64
 
     @property
     def displaced(self) -> Tensor:
@@ -137,7 +134,11 @@ def short_arc_roots(
         a, b = pairs[which].T
         return realization.at(u.cos(), a) - realization.at((theta[which] - u).cos(), b)
 
-    falling = _rising(realization)[pairs].all(-1) & (not exhaustive)
+    # The exact score is concave in rho, as R(x)/x falls with x: its slope is smallest at rho = 1.
+    slope, size = realization.slope, realization.gain().abs()
+    size = size if slope is None else size + slope.abs()
+    rising = realization.slope_at(torch.ones_like(realization.kappa)) > RISING * size
+    falling = rising[pairs].all(-1) & (not exhaustive)
     return ArcRoots(theta, *solve(margin, theta, falling, brent=exhaustive))
 
 
@@ -145,8 +146,7 @@ def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
     """Compare boundaries before and after an intervention (sec:root-solving).
 
     Args:
-        before: Roots of P pairs.
-        after: Roots of the same pairs.
+        before, after: Roots of the same P pairs.
 
     Returns:
         Shifts and changes [P].
@@ -161,16 +161,15 @@ def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
     if before.count.shape != after.count.shape:
         got = f"{len(before.count)} and {len(after.count)}"
         raise ValueError(f"expected roots of the same pairs before and after, got {got} pairs")
-    change = torch.full_like(before.count, Change.MULTIPLE)
-    for kind, m, n in (
-        (Change.DISPLACED, 1, 1),
-        (Change.CREATED, 0, 1),
-        (Change.VANISHED, 1, 0),
-        (Change.ABSENT, 0, 0),
-    ):
-        change[(before.count == m) & (after.count == n)] = kind
+    # By the numbers of roots before (rows) and after.
+    table = [
+        [Change.ABSENT, Change.CREATED, Change.MULTIPLE],
+        [Change.VANISHED, Change.DISPLACED, Change.MULTIPLE],
+        [Change.MULTIPLE] * 3,
+    ]
+    m, n = (roots.count.clamp_max(2) for roots in (before, after))
     # NaN unless there is one root on either side.
-    return Displacement(after.root - before.root, change)
+    return Displacement(after.root - before.root, torch.tensor(table, device=m.device)[m, n])
 
 
 def displacement_error(exact: Displacement, predicted: Displacement) -> DisplacementError:
@@ -181,11 +180,10 @@ def displacement_error(exact: Displacement, predicted: Displacement) -> Displace
     both = exact.displaced & predicted.displaced
     expected, guess = exact.shift[both].rad2deg(), predicted.shift[both].rad2deg()
     error = (guess - expected).abs()
-    number = len(error)
-    if not number:
+    if not len(error):
         return DisplacementError(math.nan, math.nan, math.nan, 0, len(both))
     same = float((expected.sign() == guess.sign()).double().mean())
-    return DisplacementError(float(error.mean()), float(error.max()), same, number, len(both))
+    return DisplacementError(float(error.mean()), float(error.max()), same, len(error), len(both))
 
 
 def arc_angles(realization: Realization, pairs: Tensor, validate: bool | None) -> Tensor:
@@ -202,12 +200,66 @@ def arc_angles(realization: Realization, pairs: Tensor, validate: bool | None) -
     return theta
 
 
-def _rising(realization: Realization) -> Tensor:
-    """Mark the scores that rise with their cosine on all of [-1, 1], [C] bool.
+def solve(
+    margin: Margin, theta: Tensor, falling: Tensor, *, brent: bool = False, width: int = 1
+) -> tuple[Tensor, Tensor]:
+    """Count the roots of margins on arcs of angles ``theta`` [P], and refine unique ones.
 
-    The exact score is concave in rho, as R(x)/x falls with x, so its slope is smallest at rho = 1.
+    Args:
+        margin, theta: Margins of arcs at angles, and the angles [P] of the arcs.
+        falling: Mask [P] of margins that fall on their whole arc, which need only its two ends.
+        brent: Refine root by root by Brent's method, otherwise together by Chandrupatla's.
+        width: Temporary numbers per margin.
+
+    Returns:
+        Numbers of roots [P] int64 and roots [P], NaN unless unique.
     """
-    terms = realization.gain().abs() + (
-        0.0 if realization.slope is None else realization.slope.abs()
-    )
-    return realization.slope_at(torch.ones_like(realization.kappa)) > RISING * terms
+    count = torch.zeros_like(theta, dtype=torch.int64)
+    root = torch.full_like(theta, math.nan)
+    for kind, locations in ((falling, 2), (~falling, LOCATIONS)):
+        open_arcs = (kind & (theta > 0)).nonzero().squeeze(-1)
+        fractions = torch.linspace(0, 1, locations, dtype=theta.dtype, device=theta.device)
+        height = chunks.rows_per_chunk(8 * locations * width, chunks.MATRIX_BYTES)
+        for which in open_arcs.split(height) if len(open_arcs) else ():
+            u = fractions.unsqueeze(1) * theta[which]
+            D = margin(u, which)
+            # Compared, not multiplied: NaN, from two classes of prior zero, is then no root.
+            zero = D == 0
+            cross = ((D[:-1] < 0) & (D[1:] > 0)) | ((D[:-1] > 0) & (D[1:] < 0))
+            count[which] = zero.sum(0) + cross.sum(0)
+            single = count[which] == 1
+            root[which[single & zero.any(0)]] = u.T[zero.T & single.unsqueeze(1)]
+            within = single & cross.any(0)
+            inside = cross.T & within.unsqueeze(1)
+            bracket = u[:-1].T[inside], u[1:].T[inside]
+            root[which[within]] = refine(margin, which[within], *bracket, brent)
+    return count, root
+
+
+def refine(margin: Margin, which: Tensor, low: Tensor, high: Tensor, brent: bool) -> Tensor:
+    """Refine roots [P] in brackets."""
+    if not len(which):
+        return low
+    # Imported inside: the import takes half a second.
+    from scipy.optimize import brentq, elementwise
+
+    def f(u: np.ndarray, i: np.ndarray) -> np.ndarray:
+        at = torch.as_tensor(u, device=low.device).unsqueeze(0)
+        index = torch.as_tensor(i, device=low.device).long()
+        return margin(at, index).squeeze(0).cpu().numpy()
+
+    ends = torch.stack([low, high])
+    D = margin(ends, which)
+    # The rounding of scores depends on the batch, so that a margin of the size of rounding may
+    # change its sign and lose the bracket: the root is then at the nearest end.
+    root = ends.gather(0, D.abs().argmin(0, keepdim=True)).squeeze(0)
+    a, b, i = (x.cpu().numpy() for x in (low, high, which))
+    if brent:
+        for k in (D.sign().prod(0) < 0).nonzero().squeeze(-1).tolist():
+            at = lambda u, i=i[k : k + 1]: float(f(np.array([u]), i)[0])  # noqa: E731
+            root[k] = float(brentq(at, a[k], b[k], xtol=XTOL, rtol=RTOL))  # type: ignore[arg-type]
+        return root
+    tolerances = {"xatol": XTOL, "xrtol": RTOL, "fatol": 0.0, "frtol": 0.0}
+    found = elementwise.find_root(f, (a, b), args=(i,), tolerances=tolerances)
+    kept = torch.as_tensor(found.success, device=low.device)
+    return torch.where(kept, torch.as_tensor(found.x, device=low.device), root)

@@ -11,39 +11,39 @@ of rows.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from resultant._core.arrays import normalized
-from resultant._core.validation import Number
-from resultant.classes.realization import realize
+from resultant._core import chunks, validation
+from resultant._core.arrays import normalized, require_features, require_labels
+from resultant._core.validation import COMPUTE_DTYPE, Number
+from resultant.classes.cosines import cosines
+from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions._rule_pair import RulePair
-from resultant.score.limits import require_temperature
+from resultant.decisions.gradients import tangent
+from resultant.score.exact import vmf_score_and_slope
+from resultant.score.limits import LIMITS, require_temperature
+
+# Roundings of a score and its arguments, without those of the product behind rho: the error of the
+# score is at most 45 (float64) or 17 (float32) times max(|q|, |rho q'|); rounded kappa and tau
+# add 3.
+ROUNDINGS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    r"""Agreement of Pure Angular at beta = 0 with the shared-scale cosine rule, per query.
+    """Agreement of Pure Angular at beta = 0 with the shared-scale cosine rule, per query."""
 
-    Attributes:
-        margin: Top-two gaps [N] of :math:`b_c+\bar g\rho_c`, in float64.
-        residual_range: Ranges :math:`D(z)` [N] of the residual, in float64.
-        certified: Mask [N], margin - D > slack.
-        prediction: Classes [N] that the cosine rule predicts.
-        angular: Classes [N] that Pure Angular predicts.
-        slack: Allowance for rounding, a scalar.
-    """
-
-    margin: Tensor
-    residual_range: Tensor
-    certified: Tensor
-    prediction: Tensor
-    angular: Tensor
-    slack: Tensor
+    margin: Tensor  # top-two gaps [N] of b_c + gbar rho_c, in float64
+    residual_range: Tensor  # ranges D(z) [N] of the residual, in float64
+    certified: Tensor  # mask [N], margin - D > slack
+    prediction: Tensor  # classes [N] that the cosine rule predicts
+    angular: Tensor  # classes [N] that Pure Angular predicts
+    slack: Tensor  # allowance for rounding, a scalar
 
     @property
     def coverage(self) -> float:
@@ -61,13 +61,7 @@ class Bound:
 
 @dataclass(frozen=True, eq=False)
 class ResidualBound:
-    r"""Extremes of :math:`\delta_c` over all queries.
-
-    Attributes:
-        low: Smallest residuals [C].
-        high: Largest residuals [C].
-        slope: Largest :math:`|\partial_\rho\delta_c|` [C].
-    """
+    """Extremes [C] of the residual over all queries: low, high and the largest absolute slope."""
 
     low: Tensor
     high: Tensor
@@ -100,8 +94,7 @@ def certificate(
     for float64. Products in less than the dtype (TF32) are not covered.
 
     Args:
-        z: Unit vectors [N, p].
-        state: C classes.
+        z, state: Unit vectors [N, p] and C classes.
         tau: Temperature > 0, a number or one per class [C].
         offset: Numbers [C] added to the scores. Classes with -inf cannot win; they count in the
             mean gain only.
@@ -115,15 +108,16 @@ def certificate(
         >>> certificate(torch.eye(3), state, tau=0.5).certified
         tensor([True, True, True])
     """
-    rules, columns = RulePair(state, tau, offset, chunk, validate_args), []
-    for rows in rules.chunks(z):
-        cosine, delta, _ = rules(z[rows])
+    rules = _RulePair(state, tau, offset, chunk, validate_args)
+
+    def columns(rows: slice, cosine: Tensor, delta: Tensor, excess: Tensor) -> tuple[Tensor, ...]:
         top = cosine.topk(min(2, cosine.shape[1])).values
         second = top[:, 1] if top.shape[1] > 1 else torch.full_like(top[:, 0], -math.inf)
         low, high = delta.aminmax(dim=1)
         winners = (rules.live[s.argmax(1)] for s in (cosine, cosine + delta))
-        columns.append((top[:, 0] - second, high - low, *winners))
-    margin, residual_range, prediction, angular = map(torch.cat, zip(*columns, strict=True))
+        return top[:, 0] - second, high - low, *winners
+
+    margin, residual_range, prediction, angular = rules.by_chunks(z, columns)
     slack = rules.slack(z.dtype)
     certified = margin - residual_range > slack
     return Certificate(margin, residual_range, certified, prediction, angular, slack)
@@ -161,8 +155,7 @@ def residual_bound(
     end and largest where :math:`\tilde\kappa=\kappa`, that is :math:`\rho=-t/2\kappa` (or -1).
 
     Args:
-        state: C classes.
-        tau: Temperature > 0, a number or one per class [C].
+        state, tau: C classes, and a temperature > 0, a number or one per class [C].
 
     Returns:
         Extremes [C] in float64.
@@ -212,15 +205,16 @@ def loss_bound(
         >>> (b.difference <= b.bound).all()
         tensor(True)
     """
-    rules, columns = RulePair(state, tau, offset, chunk, validate_args), []
+    rules = _RulePair(state, tau, offset, chunk, validate_args)
     y = rules.labels(y, len(z))
-    for rows in rules.chunks(z):
-        cosine, delta, _ = rules(z[rows])
+
+    def columns(rows: slice, cosine: Tensor, delta: Tensor, excess: Tensor) -> tuple[Tensor, ...]:
         own = delta.gather(1, y[rows, None])
         # log E exp(delta - delta_y) under the cosine rule: no large losses are subtracted.
         change = torch.logsumexp(cosine.log_softmax(1) + (delta - own), 1)
-        columns.append((change.abs(), 2 * _size(delta, centered)))
-    return Bound(*map(torch.cat, zip(*columns, strict=True)))
+        return change.abs(), 2 * _size(delta, centered)
+
+    return Bound(*rules.by_chunks(z, columns))
 
 
 @torch.no_grad()
@@ -252,23 +246,107 @@ def gradient_bound(
         >>> (b.difference <= b.bound).all()
         tensor(True)
     """
-    rules, columns = RulePair(state, tau, offset, chunk, validate_args), []
+    rules = _RulePair(state, tau, offset, chunk, validate_args)
     y = rules.labels(y, len(z))
-    for rows in rules.chunks(z):
-        cosine, delta, excess = rules(z[rows])
+
+    def columns(rows: slice, cosine: Tensor, delta: Tensor, excess: Tensor) -> tuple[Tensor, ...]:
         log_p = cosine.log_softmax(1)
         angular = (log_p + (delta - delta.amax(1, keepdim=True))).softmax(1)
-        weight = rules.gbar * (angular - log_p.exp())
-        weight.addcmul_(angular, excess)
+        weight = torch.addcmul(rules.gbar * (angular - log_p.exp()), angular, excess)
         own = y[rows, None]
         weight.scatter_add_(1, own, -excess.gather(1, own))
-        ambient, x = weight @ rules.native.mu, normalized(z[rows])
-        tangent = ambient - (ambient * x).sum(1, keepdim=True) * x
+        G = tangent(weight @ rules.native.mu, normalized(z[rows]))
         bound = 2 * rules.gbar * _size(delta, centered) + 2 * excess.abs().amax(1)
-        columns.append((torch.linalg.vector_norm(tangent, dim=1), bound))
-    return Bound(*map(torch.cat, zip(*columns, strict=True)))
+        return torch.linalg.vector_norm(G, dim=1), bound
+
+    return Bound(*rules.by_chunks(z, columns))
 
 
 def _size(delta: Tensor, centered: bool) -> Tensor:
     low, high = delta.aminmax(dim=1)
     return (high - low) / 2 if centered else torch.maximum(high, -low)
+
+
+class _RulePair:
+    """The angular and the cosine rule for the classes that can win, in float64."""
+
+    def __init__(
+        self,
+        state: ClassState,
+        tau: Number,
+        offset: Tensor | None,
+        chunk: int | None,
+        validate: bool | None,
+    ) -> None:
+        if chunk is not None:
+            chunk = validation.integer("chunk", chunk, 1, " or None")
+        native = realize(state, Rule(tau, offset=offset), validate_args=validate)
+        assert native.tau is not None
+        g, self.validate = native.gain(), validate
+        b = torch.zeros_like(g) if native.shift is None else native.shift
+        self.gbar, self.classes = g.mean(), len(g)
+        self.live = live = (b > -math.inf).nonzero().squeeze(1)
+        if not len(live):
+            raise ValueError("expected a class with an offset above -inf, got none")
+        self.chunk = chunk or chunks.rows_per_chunk(8 * len(live), chunks.SCORE_BYTES)
+        self.g, self.b, self.tau = g[live], b[live], native.tau.expand_as(g)[live]
+        self.native = Realization(native.mu[live], native.kappa[live], self.tau, None, None)
+
+    def by_chunks(
+        self, z: Tensor, columns: Callable[[slice, Tensor, Tensor, Tensor], tuple[Tensor, ...]]
+    ) -> list[Tensor]:
+        """Compute ``columns`` of rows, their cosine logits, residuals and slopes of the residuals
+        (all [N, live]), chunk by chunk; raise unless z fits the classes."""
+        mu, kappa = self.native.mu, self.native.kappa
+        require_features(z, mu.shape[1], mu.device, self.validate)
+        parts = []
+        for top in range(0, max(1, len(z)), self.chunk):
+            rows = slice(top, top + self.chunk)
+            rho = cosines(z[rows], mu)
+            # Score and slope together cost little more than the score, and less than the slope.
+            q, slope = vmf_score_and_slope(rho, kappa, self.tau, mu.shape[1], validate_args=False)
+            delta = torch.addcmul(q, self.g, rho, value=-1)
+            parts.append(
+                columns(rows, torch.addcmul(self.b, self.gbar, rho), delta, slope - self.g)
+            )
+        return [torch.cat(column) for column in zip(*parts, strict=True)]
+
+    def labels(self, y: Tensor, number: int) -> Tensor:
+        """Return labels as indices of the classes that can win; raise if a class cannot."""
+        require_labels(y, number, self.classes, self.live.device, self.validate)
+        index = torch.full((self.classes,), -1, device=self.live.device)
+        index[self.live] = torch.arange(len(self.live), device=self.live.device)
+        lost = (index[y] < 0).nonzero()
+        if len(lost):
+            i = int(lost[0])
+            got = f"class {int(y[i])} of offset -inf at index {i}"
+            raise ValueError(f"expected labels of classes with an offset above -inf, got {got}")
+        return index[y]
+
+    def slack(self, dtype: torch.dtype) -> Tensor:
+        """Compute twice the errors of the scores in a dtype, and of margin and residual here."""
+        cosine = replace(self.native, tau=None, slope=self.gbar, shift=self.b)
+        angular = replace(self.native, slope=self.gbar - self.g, shift=self.b)
+        residual = replace(self.native, slope=-self.g)
+        scores = torch.maximum(score_error(cosine, dtype).max(), score_error(angular, dtype).max())
+        own = (score_error(rule, torch.float64).max() for rule in (cosine, residual))
+        return 2 * (scores + sum(own))
+
+
+def score_error(realization: Realization, dtype: torch.dtype) -> Tensor:
+    """Bound the rounding errors [C] of scores that are computed for features of a dtype."""
+    end = -torch.ones_like(realization.kappa)
+    # q is concave in rho: an error of rho counts most at -1; |q| is at most t.
+    steep = replace(realization, slope=None).slope_at(end)
+    size = torch.zeros_like(end) if realization.tau is None else 1 / realization.tau
+    if realization.slope is not None:
+        size, steep = size + realization.slope.abs(), steep + realization.slope.abs()
+    if realization.shift is not None:
+        size = size + realization.shift.abs()
+    eps = torch.finfo(COMPUTE_DTYPE[dtype]).eps
+    roundings = realization.mu.shape[1] * steep + ROUNDINGS * (steep + size)
+    error = eps * roundings + torch.finfo(dtype).eps * size
+    # No bound for a score that is not finite.
+    largest = LIMITS[COMPUTE_DTYPE[dtype]][0]
+    finite = (2 * size < torch.finfo(dtype).max) & (realization.kappa <= largest)
+    return torch.where(finite, error, math.inf)

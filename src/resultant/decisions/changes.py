@@ -12,31 +12,21 @@ from resultant._core.arrays import require_features, require_labels
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions._rounding import score_error
+from resultant.decisions.certificates import score_error
 from resultant.decisions.margins import require_pairs
 
 
 @dataclass(frozen=True, eq=False)
 class MarginChange:
-    r"""Changes of margins :math:`s_a-s_b`, one per pair and query [I], in float64.
+    """Changes of margins s_a - s_b, one per pair and query [I], in float64."""
 
-    Attributes:
-        exact: Exact changes, ``linear + residual``.
-        linear: Changes of the linear scores: of the gains, or of gains and intercepts.
-        residual: Rest.
-        certified: Mask where linear outweighs residual and rounding.
-        correct: Mask where linear and exact have the same sign.
-        row: Indices of the queries.
-        pair: Indices of the pairs.
-    """
-
-    exact: Tensor
-    linear: Tensor
+    exact: Tensor  # exact changes, linear + residual
+    linear: Tensor  # changes of the linear scores: of the gains, or of gains and intercepts
     residual: Tensor
-    certified: Tensor
-    correct: Tensor
-    row: Tensor
-    pair: Tensor
+    certified: Tensor  # mask where linear outweighs residual and rounding
+    correct: Tensor  # mask where linear and exact have the same sign
+    row: Tensor  # indices of the queries
+    pair: Tensor  # indices of the pairs
 
     @property
     def coverage(self) -> float:
@@ -74,10 +64,8 @@ def margin_change(
     to both scores and cancels.
 
     Args:
-        z: Unit vectors [N, p].
-        y: Labels [N] int64.
-        state: C classes.
-        rule: Temperature, realization and target gains.
+        z, y: Unit vectors [N, p] and labels [N].
+        state, rule: C classes, and temperature, realization and target gains.
         pairs: Pairs [P, 2] int64 of different classes.
         intercept: Include the change of :math:`q_c(0)` in the linear change.
 
@@ -103,10 +91,13 @@ def margin_change(
         moved = edited.at(moved) - native.at(moved)
     errors = [score_error(s, z.dtype) + 2 * score_error(s, torch.float64) for s in scores]
     slack = errors[0] + errors[1]
-    row, pair = _incidences(y, pairs)
+    members = {c: (y == c).nonzero().squeeze(1) for c in pairs.unique().tolist()}
+    rows = [torch.cat([members[a], members[b]]) for a, b in pairs.tolist()]
+    row = torch.cat([y[:0], *rows])
+    pair = torch.cat([y[:0], *(torch.full_like(r, i) for i, r in enumerate(rows))])
     columns, height = [], chunks.rows_per_chunk(8 * z.shape[1], chunks.FEATURE_BYTES)
-    for rows, index in zip(row.split(height), pair.split(height), strict=True):
-        x, (a, b) = z[rows].double(), pairs[index].T
+    for at, index in zip(row.split(height), pair.split(height), strict=True):
+        x, (a, b) = z[at].double(), pairs[index].T
         rho_a, rho_b = ((x * native.mu[c]).sum(1) for c in (a, b))
         before, after = (s.at(rho_a, a) - s.at(rho_b, b) for s in scores)
         linear = (raised[a] * rho_a + moved[a]) - (raised[b] * rho_b + moved[b])
@@ -116,12 +107,3 @@ def margin_change(
     certified = linear.abs() > residual.abs() + slack
     correct = linear.sign() == exact.sign()
     return MarginChange(exact, linear, residual, certified, correct, row, pair)
-
-
-def _incidences(y: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:
-    """List rows and pairs [I] of the queries from both classes of every pair."""
-    members = {c: (y == c).nonzero().squeeze(1) for c in pairs.unique().tolist()}
-    rows = [torch.cat([members[a], members[b]]) for a, b in pairs.tolist()]
-    sizes = torch.tensor([len(r) for r in rows], dtype=torch.int64, device=y.device)
-    pair = torch.arange(len(rows), device=y.device).repeat_interleave(sizes)
-    return torch.cat([y[:0], *rows]), pair

@@ -42,8 +42,7 @@ def gradient_coordinates(
     kappa = 0.
 
     Args:
-        z: Unit vectors [N, p].
-        y: Labels [N] int64.
+        z, y: Unit vectors [N, p] and labels [N].
         realization: Scores of C classes.
 
     Returns:
@@ -55,7 +54,8 @@ def gradient_coordinates(
         >>> gradient_coordinates(torch.eye(3), y, realize(state, Rule(0.5))).radial
         tensor([-0.0407,  0.0592,  0.1730], dtype=torch.float64)
     """
-    _require(z, y, realization, validate_args)
+    require_features(z, realization.mu.shape[1], realization.mu.device, validate_args)
+    require_labels(y, len(z), len(realization.mu), realization.mu.device, validate_args)
     prototype = z.new_empty(z.shape, dtype=realization.mu.dtype)
     radial = prototype.new_empty(len(z))
     # The slope over kappa has a limit at zero, which this kappa reaches.
@@ -64,13 +64,17 @@ def gradient_coordinates(
     added = torch.zeros_like(kappa) if realization.slope is None else realization.slope
     scale = 0.0 if realization.tau is None else 1 / (kappa * realization.tau)
     for rows in score_rows(z, len(kappa), realization):
-        rho = cosines(z[rows], realization.mu)
-        weight, slope = _residual(realization.at(rho), y[rows]), exact.slope_at(rho)
+        rho, own = cosines(z[rows], realization.mu), y[rows].unsqueeze(-1)
+        # P_c - 1[c = y]: the entry of the label is minus the sum of the others, so that no digits
+        # are lost where P_y is near one.
+        weight = realization.at(rho).softmax(-1).scatter_(-1, own, 0.0)
+        weight.scatter_(-1, own, -weight.sum(-1, keepdim=True))
+        slope = exact.slope_at(rho)
         prototype[rows] = (weight * (slope + added)) @ realization.mu
         radial[rows] = (weight * slope * scale).sum(-1)
     x = z.to(prototype.dtype)
     ambient = prototype + radial.unsqueeze(-1) * x
-    return GradientCoordinates(prototype, radial, ambient, _tangent(prototype, x))
+    return GradientCoordinates(prototype, radial, ambient, tangent(prototype, x))
 
 
 def loss_gradient(
@@ -115,9 +119,7 @@ def intercept_gradient_difference(
     does not depend on the labels.
 
     Args:
-        z: Unit vectors [N, p].
-        y: Labels [N] int64.
-        state: C classes.
+        z, y, state: Unit vectors [N, p], labels [N] and C classes.
         rule: Temperature, target gains and offset; its realization is ignored.
 
     Returns:
@@ -137,15 +139,14 @@ def intercept_gradient_difference(
         realize(state, replace(rule, realization=name), validate_args=validate_args)
         for name in ("temperature", "preserve")
     )
-    _require(z, y, temperature, validate_args)
-    first, second = (loss_gradient(z, y, s, validate_args=False) for s in (temperature, preserve))
-    difference = first - second
+    difference = loss_gradient(z, y, temperature, validate_args=validate_args)
+    difference = difference - loss_gradient(z, y, preserve, validate_args=False)
     predicted = torch.empty_like(difference)
     for rows in score_rows(z, state.num_classes, temperature):
         x = z[rows].to(predicted.dtype)
         rho = cosines(x, temperature.mu)
         change = temperature.at(rho).softmax(-1) - preserve.at(rho).softmax(-1)
-        predicted[rows] = _tangent((change * temperature.slope_at(rho)) @ temperature.mu, x)
+        predicted[rows] = tangent((change * temperature.slope_at(rho)) @ temperature.mu, x)
     return GradientDifference(difference, predicted)
 
 
@@ -153,14 +154,10 @@ def stacked_relative_error(G: Tensor, other: Tensor) -> float:
     r"""Compute :math:`100\,\|G-G'\|_F/\|G\|_F` (sec:gradient-protocol).
 
     Args:
-        G: Gradients [N, p].
-        other: Gradients [N, p] to compare.
+        G, other: Gradients [N, p], of which G is not zero.
 
     Returns:
         The error in percent.
-
-    Raises:
-        ValueError: If G is zero.
 
     Example:
         >>> stacked_relative_error(torch.eye(2), 0.5 * torch.eye(2))
@@ -177,14 +174,10 @@ def mean_relative_error(G: Tensor, other: Tensor) -> float:
     r"""Compute the mean over rows of :math:`100\,\|G_i-G'_i\|/\|G_i\|`.
 
     Args:
-        G: Gradients [N, p]; zero rows are left out.
-        other: Gradients [N, p] to compare.
+        G, other: Gradients [N, p]; zero rows of G are left out, and G is not zero.
 
     Returns:
         The mean error in percent.
-
-    Raises:
-        ValueError: If G is zero.
 
     Example:
         >>> mean_relative_error(torch.eye(2), torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
@@ -203,8 +196,7 @@ def gradient_cosines(G: Tensor, other: Tensor) -> Tensor:
     """Compute the cosines between the rows of two stacks of gradients (sec:gradient-protocol).
 
     Args:
-        G: Gradients [N, p].
-        other: Gradients [N, p] to compare.
+        G, other: Gradients [N, p].
 
     Returns:
         Cosines [N] in float64, NaN where a row is zero.
@@ -213,27 +205,14 @@ def gradient_cosines(G: Tensor, other: Tensor) -> Tensor:
         >>> gradient_cosines(torch.eye(2), torch.ones(2, 2))
         tensor([0.7071, 0.7071], dtype=torch.float64)
     """
-    G, other = _pair(G, other)
     # Scaled by the largest entry of a row: the squares of a small gradient would vanish.
-    G, other = (a / a.abs().amax(-1, keepdim=True) for a in (G, other))
+    G, other = (a / a.abs().amax(-1, keepdim=True) for a in _pair(G, other))
     product = torch.linalg.vector_norm(G, dim=-1) * torch.linalg.vector_norm(other, dim=-1)
     return ((G * other).sum(-1) / product).clamp(-1, 1)
 
 
-def _require(z: Tensor, y: Tensor, realization: Realization, validate: bool | None) -> None:
-    require_features(z, realization.mu.shape[1], realization.mu.device, validate)
-    require_labels(y, len(z), len(realization.mu), realization.mu.device, validate)
-
-
-def _residual(scores: Tensor, y: Tensor) -> Tensor:
-    """Compute ``P_c - 1[c = y]`` [N, C]; the entry of the label is minus the sum of the others, so
-    that no digits are lost where P_y is near one."""
-    P = scores.softmax(-1)
-    P.scatter_(-1, y.unsqueeze(-1), 0.0)
-    return P.scatter_(-1, y.unsqueeze(-1), -P.sum(-1, keepdim=True))
-
-
-def _tangent(G: Tensor, z: Tensor) -> Tensor:
+def tangent(G: Tensor, z: Tensor) -> Tensor:
+    """Project gradients [N, p] on the tangent spaces at unit vectors z [N, p]."""
     return G - (G * z).sum(-1, keepdim=True) * z
 
 

@@ -35,8 +35,7 @@ def pairwise_margins(
     scores. Offsets are included.
 
     Args:
-        z: Unit vectors [N, p].
-        realization: Scores of C classes.
+        z, realization: Unit vectors [N, p] and scores of C classes.
         pairs: Pairs [P, 2] int64 of different classes.
 
     Returns:
@@ -119,20 +118,17 @@ def effective_competitors(scores: Tensor) -> Tensor:
 
 def require_pairs(pairs: Tensor, realization: Realization, validate: bool | None) -> None:
     """Raise unless ``pairs`` [P, 2] int64 holds two different classes per row."""
+    number, device = len(realization.mu), realization.mu.device
     if not isinstance(pairs, Tensor) or pairs.dim() != 2 or pairs.shape[1] != 2:
         raise ValueError(f"expected pairs [P, 2], got {shape_of(pairs)}")
-    if pairs.dtype != torch.int64:
-        raise ValueError(f"expected pairs of dtype torch.int64, got {pairs.dtype}")
-    if pairs.device != realization.mu.device:
-        raise ValueError(f"expected pairs on {realization.mu.device}, got pairs on {pairs.device}")
-    if not validation.should_validate(validate, pairs):
-        return
-    number = len(realization.mu)
-    bad = ((pairs < 0) | (pairs >= number)).any(-1) | (pairs[:, 0] == pairs[:, 1])
-    if bad.any():
-        i = int(bad.nonzero()[0])
-        rule = f"two different classes in [0, {number})"
-        raise ValueError(f"expected pairs of {rule}, got {pairs[i].tolist()} at index {i}")
+    if pairs.dtype != torch.int64 or pairs.device != device:
+        got = f"{pairs.dtype} on {pairs.device}"
+        raise ValueError(f"expected pairs of dtype torch.int64 on {device}, got {got}")
+    if validation.should_validate(validate, pairs):
+        bad = ((pairs < 0) | (pairs >= number)).any(-1) | (pairs[:, 0] == pairs[:, 1])
+        for i in bad.nonzero().flatten().tolist()[:1]:
+            rule = f"two different classes in [0, {number})"
+            raise ValueError(f"expected pairs of {rule}, got {pairs[i].tolist()} at index {i}")
 
 
 def score_rows(z: Tensor, width: int, realization: Realization) -> Iterator[slice]:

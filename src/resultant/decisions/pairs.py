@@ -24,17 +24,11 @@ Pair = tuple[int, int]
 
 
 class SelectedPairs(NamedTuple):
-    """Chosen pairs.
+    """Chosen pairs."""
 
-    Attributes:
-        pairs: Pairs [P, 2].
-        kind: Types [P] as indices of `PAIR_TYPES`.
-        closest: Mask [P] of the closest pairs.
-    """
-
-    pairs: Tensor
-    kind: Tensor
-    closest: Tensor
+    pairs: Tensor  # [P, 2]
+    kind: Tensor  # types [P] as indices of `PAIR_TYPES`
+    closest: Tensor  # mask [P] of the closest pairs
 
 
 @torch.no_grad()
@@ -70,20 +64,15 @@ def select_pairs(
     mu = normalized(state.mu)
     members = [(groups == g).nonzero().squeeze(-1) for g in (HEAD, MEDIUM, TAIL)]
     generator = torch.Generator().manual_seed(seed)
-    chosen, kinds, closest = [], [], []
+    chosen: list[tuple[int, int, int, bool]] = []
     for kind, (x, y) in enumerate(combinations_with_replacement((HEAD, MEDIUM, TAIL), 2)):
         first, second = members[x], members[y]
         near = _closest(mu, first, second, x == y, per_type)
         rest = _others(first, second, x == y, near, per_type, C <= FEW_CLASSES, generator)
-        chosen += near + rest
-        kinds += [kind] * (len(near) + len(rest))
-        closest += [True] * len(near) + [False] * len(rest)
-    device = state.mu.device
-    return SelectedPairs(
-        torch.tensor(chosen, dtype=torch.int64, device=device).reshape(-1, 2),
-        torch.tensor(kinds, dtype=torch.int64, device=device),
-        torch.tensor(closest, dtype=torch.bool, device=device),
-    )
+        chosen += [(*pair, kind, True) for pair in near]
+        chosen += [(*pair, kind, False) for pair in rest]
+    table = torch.tensor(chosen, dtype=torch.int64, device=mu.device).reshape(-1, 4)
+    return SelectedPairs(table[:, :2].contiguous(), table[:, 2], table[:, 3].bool())
 
 
 def _closest(mu: Tensor, first: Tensor, second: Tensor, same: bool, number: int) -> list[Pair]:

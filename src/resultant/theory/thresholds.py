@@ -11,8 +11,7 @@ from torch import Tensor
 from resultant._core.arrays import normalized
 from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization
-from resultant.decisions.boundaries import ArcRoots, arc_angles
-from resultant.decisions.roots import solve
+from resultant.decisions.boundaries import ArcRoots, arc_angles, solve
 
 # Prototypes whose angle is this close to pi have no defined short arc.
 OPPOSITE = 1e-6
