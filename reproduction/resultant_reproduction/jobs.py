@@ -20,8 +20,7 @@ from resultant.images.cifar import Cifar
 from resultant.images.source import ImageSplits
 from resultant.training.cifar import train_cifar
 from resultant.training.config import STACK
-from resultant.training.evaluation import CifarFeatures, cifar_features, evaluate_cifar
-from resultant.training.image_evaluation import evaluate_images, image_features
+from resultant.training.evaluation import Features, evaluate, network_features
 from resultant.training.image_sets import resolved, train_images
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.log import read_metrics
@@ -29,7 +28,7 @@ from resultant.training.records import Record
 from resultant_reproduction.calibration import calibrate
 from resultant_reproduction.increments import power_diagnostic
 from resultant_reproduction.plan import PlannedJob
-from resultant_reproduction.summarize import SPACES, fit_space, summaries, summarize_state
+from resultant_reproduction.summarize import fit_space, summaries, summarize_state
 from resultant_reproduction.tuned import tuned
 
 Say = Callable[[str], object]
@@ -108,15 +107,17 @@ def run_job(
     )
     diagnostic = power_diagnostic if planned.config.family == "power" else None
     trained = train_cifar(job, data, device, _reporter(planned, say, end), diagnostic)
-    features = cifar_features(trained, data)
-    records: list[Record] = evaluate_cifar(trained, data, features=features)
+    features = network_features(trained, data)
+    records: list[Record] = evaluate(trained, data, features=features)
     by_run = {record["run"]: record for record in records}
     for record in records:
         record["us_a_view"] = 1e6 * trained.seconds / _views(record, trained)
-    frozen = _frozen(features, planned.analyzed)
+    frozen = _frozen(features, trained, planned.analyzed)
     parts = {
         "analysis": {name: summaries(*rows) for name, rows in frozen.items()},
-        "tuned": {n: _tuned(*rows) for n, rows in _frozen(features, planned.tuned).items()},
+        "tuned": {
+            n: _tuned(*rows) for n, rows in _frozen(features, trained, planned.tuned).items()
+        },
         "calibration": calibrations(frozen, planned),
         "ended": last_states(features, trained, planned),
     }
@@ -157,18 +158,13 @@ def run_photographs(
     trained = train_images(
         *(job, data, device), on_progress=_reporter(planned, say, end), store=store, note=say
     )
-    features = image_features(trained, data)
-    (record,) = evaluate_images(trained, data, features=features)
+    features = network_features(trained, data)
+    (record,) = evaluate(trained, data, features=features)
     # The settings of the plan, without the channels that are read from the network.
     record["config"] |= {name: getattr(planned.config, name) for name in ("mean", "std")}
     record["us_a_view"] = 1e6 * trained.seconds / _views(record, trained)
     (run,) = planned.runs
-    if run.realization in planned.analyzed:
-        train, judge = (
-            ({name: x.cpu() for name, x in split.spaces.items()}, split.labels.cpu())
-            for split in (features.train, features.judge)
-        )
-        frozen = {run.name: (*train, *judge)}
+    if frozen := _frozen(features, trained, planned.analyzed):
         record["analysis"] = summaries(*frozen[run.name])
         if planned.tuned:
             record["tuned"] = _tuned(*frozen[run.name])
@@ -188,16 +184,16 @@ def _views(record: Record, trained: Trained) -> float:
 FrozenRows = tuple[dict[str, Tensor], Tensor, dict[str, Tensor], Tensor]
 
 
-def _frozen(features: CifarFeatures, realizations: Sequence[str]) -> dict[str, FrozenRows]:
+def _frozen(
+    features: Features, trained: Trained, realizations: Sequence[str]
+) -> dict[str, FrozenRows]:
     """Return the features of the runs of these realizations, by name of the run."""
-    labels, queries = features.labels[features.members].cpu(), features.test_labels.cpu()
-    rows = {}
-    for i, run in enumerate(features.runs):
-        if run.realization in realizations:
-            both = {name: features.subset(name, i) for name in SPACES}
-            train, test = ({name: pair[k] for name, pair in both.items()} for k in (0, 1))
-            rows[run.name] = train, labels, test, queries
-    return rows
+    train, judge = features.train, features.judge
+    return {
+        run.name: (train.of_run(i), train.labels.cpu(), judge.of_run(i), judge.labels.cpu())
+        for i, (run, _, _) in enumerate(trained.networks())
+        if run.realization in realizations
+    }
 
 
 def _tuned(
@@ -222,16 +218,16 @@ def calibrations(
 
 
 def last_states(
-    features: CifarFeatures, trained: Trained, planned: PlannedJob
+    features: Features, trained: Trained, planned: PlannedJob
 ) -> dict[str, dict[str, Any]]:
     """Compare all rules at the last state of the planned runs, by name of the run: the class
     statistics of the bank and held-out Projection features (sec:same-state-diagnostic)."""
     config = trained.job.config
-    labels, queries = features.labels[features.members].cpu(), features.test_labels.cpu()
+    labels, queries = features.train.labels.cpu(), features.judge.labels.cpu()
     states = {}
     for i, (run, stack, index) in enumerate(trained.networks()):
         if run.realization in planned.ended:
-            train, test = (x.cpu() for x in features.subset("projection", i))
+            train, test = (a.of_run(i)["projection"] for a in (features.train, features.judge))
             space = FrozenSpace(
                 *("projection", train, labels, test, queries, None, None),
                 *(stack.proco.bank.run_statistics(index).to("cpu"), config.temperature),

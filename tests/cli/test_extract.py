@@ -10,7 +10,7 @@ import pytest
 from resultant.cli import main as cli
 from resultant.cli.arguments import DATA_VARIABLE
 from resultant.features.store import FeatureStore
-from resultant.training.evaluation import frozen_accuracy
+from resultant.training.evaluation import frozen_accuracy, frozen_predictions
 
 Shown = pytest.CaptureFixture[str]
 
@@ -34,7 +34,9 @@ def test_features_are_those_of_the_evaluation(
     # Equal to the evaluation at the end of training, but for a query between two classes.
     for name in ("encoder", "projection"):
         x, y = store[f"train/{name}"], store["train/labels"]
-        again = frozen_accuracy(x, y, store[f"test/{name}"], store["test/labels"], 10)
+        again = frozen_accuracy(
+            frozen_predictions(x, y, store[f"test/{name}"], 10), store["test/labels"]
+        )
         for estimator, accuracies in record["frozen"][name].items():
             assert again[estimator] == pytest.approx(accuracies, abs=0.034)
 

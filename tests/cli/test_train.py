@@ -58,7 +58,7 @@ def test_records_are_written_before_the_evaluation(
     def fail(*_: object) -> None:
         raise ValueError("diverged")
 
-    monkeypatch.setattr("resultant.training.evaluation.evaluate_cifar", fail)
+    monkeypatch.setattr("resultant.training.evaluation.evaluate", fail)
     assert train("--epochs", "1", "--data", str(cifar), "--out", str(tmp_path)) == 2
     (record,) = records(tmp_path)
     assert record["run"] == "native-seed0" and record["last"]["epoch"] == 1

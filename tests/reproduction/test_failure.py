@@ -14,7 +14,7 @@ from resultant import vmf_score
 from resultant.special.bessel import bessel_ratio
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
-from resultant.training.evaluation import cifar_features
+from resultant.training.evaluation import network_features
 from resultant.training.job import Job
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.failure import Trainings
@@ -33,7 +33,7 @@ def test_last_state(tmp_path: Path, prior: float) -> None:
     config = tiny_config(prior=prior, epochs=1)
     runs = (Run("native", 0.0, 0), Run("temperature", 0.0, 0), Run("angular", 0.0, 0))
     trained = train_cifar(Job(config, runs, tmp_path), DATA)
-    features = cifar_features(trained, DATA)
+    features = network_features(trained, DATA)
     job = PlannedJob("tiny", config, runs, ended=("temperature",))
     (result,) = last_states(features, trained, job).items()
     assert result[0] == runs[1].name
@@ -43,7 +43,7 @@ def test_last_state(tmp_path: Path, prior: float) -> None:
     A = bessel_ratio(torch.tensor(3.0, dtype=torch.float64), kappa)
     labels = DATA.test_labels
     rows = torch.cat([(labels == c).nonzero().squeeze(1)[:5] for c in range(4)])
-    z = F.normalize(features.spaces["projection"][1][len(features.labels) :][rows].double(), dim=1)
+    z = F.normalize(features.judge.spaces["projection"][1][rows].double(), dim=1)
     rho, zero, tau, y = z @ mu.T, torch.zeros_like(A), torch.full_like(A, 0.1), labels[rows]
     star = 0.1 * A / A.mean()
     native, hot = (vmf_score(rho, kappa, t, 8) for t in (tau, star))
@@ -54,7 +54,7 @@ def test_last_state(tmp_path: Path, prior: float) -> None:
         "preserve": hot + shift,
         "angular": native + (A.mean() - A) / 0.1 * rho,
     }
-    counts = torch.bincount(DATA.train_labels[features.members], minlength=4)
+    counts = torch.bincount(features.train.labels, minlength=4)
     offset = prior * (counts / counts.sum()).double().log()
     for name, q in scores.items():
         row = result[1]["same_state"][name]

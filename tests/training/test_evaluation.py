@@ -19,14 +19,16 @@ from resultant._core.validation import DivergedError
 from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import FeatureStore
 from resultant.images.longtail import long_tail_indices
+from resultant.networks.outputs import Outputs
 from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
 from resultant.training.evaluation import (
     FROZEN_FITS,
-    cifar_features,
-    evaluate_cifar,
+    evaluate,
     frozen_accuracy,
+    frozen_predictions,
+    network_features,
 )
 from resultant.training.extract import extract
 from resultant.training.inference import outputs
@@ -53,7 +55,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 @pytest.fixture(scope="module")
 def records(trained: Trained) -> list[dict]:
-    return evaluate_cifar(trained, DATA, PROBES)
+    return evaluate(trained, DATA, PROBES)
 
 
 Features = dict[tuple[int, str], tuple[Tensor, Tensor]]
@@ -93,13 +95,30 @@ def test_records(trained: Trained, records: list[dict]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("space", "value"), [("encoder", torch.nan), ("projection", 0.0)])
-def test_a_run_that_diverged_is_named(trained: Trained, space: str, value: float) -> None:
+def test_a_run_that_diverged_is_named(
+    trained: Trained, space: str, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Features may be infinite although the weights are finite."""
-    result = cifar_features(trained, DATA)
-    result.spaces[space][1][-1] = value
+    forward = StackedResNet32.forward
+
+    def diverged(self: StackedResNet32, x: Tensor) -> Outputs:
+        result = forward(self, x)
+        if len(result.encoder) == 2:
+            getattr(result, space)[1, -1] = value
+        return result
+
+    monkeypatch.setattr(StackedResNet32, "forward", diverged)
     message = r"expected features of finite length .*, got others of angular-beta0-seed0 after"
     with pytest.raises(DivergedError, match=message):
-        evaluate_cifar(trained, DATA, PROBES, result)
+        evaluate(trained, DATA, PROBES)
+
+
+def test_chunks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = StackedResNet32([0, 1], 8, 4)
+    whole = outputs(network, DATA.test_images, torch.float32)
+    monkeypatch.setattr("resultant.training.inference.CHUNK_IMAGES", 7)
+    for a, b in zip(outputs(network, DATA.test_images, torch.float32), whole, strict=True):
+        torch.testing.assert_close(a, b)
 
 
 @pytest.mark.slow
@@ -109,8 +128,9 @@ def test_another_subset(tmp_path: Path) -> None:
     assert not torch.equal(usual, other)
     config = tiny_config(batch_size=6, epochs=1, subset=5)
     trained = train_cifar(Job(config, RUNS[:1], tmp_path), DATA)
-    assert torch.equal(cifar_features(trained, DATA).members.cpu(), other)
-    (record,) = evaluate_cifar(trained, DATA, PROBES)
+    train = network_features(trained, DATA).train
+    assert torch.equal(train.labels, DATA.train_labels[other])
+    (record,) = evaluate(trained, DATA, PROBES)
     assert record["config"]["subset"] == 5 and record["train_images"] == len(other)
     extract(load_network(tmp_path / "native-seed0.safetensors"), DATA, tmp_path / "x.safetensors")
     store = FeatureStore.open(tmp_path / "x.safetensors")
@@ -142,7 +162,7 @@ def test_probes(features: Features, records: list[dict]) -> None:
                 assert isinstance(groups, dict) and isinstance(alone["accuracy"], list)
                 assert record["probes"][pool][space] == {
                     "accuracy": alone["accuracy"][0],
-                    **{name: values[0] for name, values in groups.items()},
+                    **{name: a[0] for name, a in groups.items() if a[0] is not None},
                 }
     assert len({json.dumps(record["probes"]) for record in records}) > 1
 
@@ -209,7 +229,7 @@ def test_frozen_rules_differ() -> None:
     noise = torch.randn(2, 80, 16, generator=generator) * spread[y][:, None]
     x, queries = centres[y] + noise
     assert torch.equal(y, DATA.test_labels)
-    accuracies = frozen_accuracy(x, y, queries, y, 4)
+    accuracies = frozen_accuracy(frozen_predictions(x, y, queries, 4), y)
     for estimator in FROZEN_FITS:
         expected = {rule: naive_frozen(x, y, queries, estimator, rule) for rule in REALIZATIONS}
         assert {rule: (own, own) for rule, own in accuracies[estimator].items()} == expected

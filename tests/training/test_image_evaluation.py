@@ -20,9 +20,8 @@ from resultant.images.source import ImageSplits
 from resultant.images.store import open_store
 from resultant.training.checkpoints import save_run
 from resultant.training.config import ProbeConfig, Run, preset
-from resultant.training.evaluation import frozen_accuracy
+from resultant.training.evaluation import RATES, evaluate, frozen_accuracy, frozen_predictions
 from resultant.training.extract import extract
-from resultant.training.image_evaluation import RATES, evaluate_images
 from resultant.training.image_sets import recipe_view, train_images
 from resultant.training.job import Job, Trained
 from resultant.training.loading import load_network
@@ -58,7 +57,7 @@ def data(tmp_path: Path) -> ImageSplits:
 @pytest.mark.slow
 def test_val_chooses_and_test_judges(data: ImageSplits, tmp_path: Path) -> None:
     trained = untrained(data, tmp_path / "job")
-    (record,) = evaluate_images(trained, data, PROBES, workers=0)
+    (record,) = evaluate(trained, data, PROBES, workers=0)
     (stack,) = trained.stacks
     path = tmp_path / "run.safetensors"
     save_run(path, stack.config, stack.runs[0], stack, 0, data.class_names)
@@ -70,7 +69,9 @@ def test_val_chooses_and_test_judges(data: ImageSplits, tmp_path: Path) -> None:
     for space in ("encoder", "projection"):
         x = {split: F.normalize(store[f"{split}/{space}"], dim=-1) for split in y}
         frozen = {
-            split: frozen_accuracy(x["train"], y["train"], x[split], y[split], 3)
+            split: frozen_accuracy(
+                frozen_predictions(x["train"], y["train"], x[split], 3), y[split]
+            )
             for split in ("val", "test")
         }
         # A query between two classes may be rounded to either.
@@ -98,7 +99,7 @@ def test_val_chooses_and_test_judges(data: ImageSplits, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_one_held_out_split_chooses_nothing(data: ImageSplits, tmp_path: Path) -> None:
     alone = ImageSplits(data.train, val=data.val)
-    (record,) = evaluate_images(untrained(data, tmp_path), alone, PROBES, workers=0)
+    (record,) = evaluate(untrained(data, tmp_path), alone, PROBES, workers=0)
     assert record["held_out"] == "val" and "chosen" not in record
     assert record["probes"]["long_tail"]["encoder"]["learning_rate"] == PROBES.learning_rate
     assert record["frozen"]["encoder"]["proco"].keys() == set(REALIZATIONS)
@@ -106,7 +107,7 @@ def test_one_held_out_split_chooses_nothing(data: ImageSplits, tmp_path: Path) -
 
 def test_nothing_to_judge_on(data: ImageSplits, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="to evaluate on, got only training images"):
-        evaluate_images(untrained(data, tmp_path), ImageSplits(data.train), PROBES)
+        evaluate(untrained(data, tmp_path), ImageSplits(data.train), PROBES)
 
 
 @pytest.mark.slow

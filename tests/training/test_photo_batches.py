@@ -16,7 +16,8 @@ from resultant.images.drawing import normalize
 from resultant.images.evaluation_view import EvaluationView
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.store import ImageStore, open_store
-from resultant.training.photo_batches import EvaluationViews, PhotoBatches, ahead
+from resultant.training.inference import StoredViews
+from resultant.training.photo_batches import PhotoBatches, ahead
 
 CPU, SIZE = torch.device("cpu"), 16
 CHANNELS = ((0.5, 0.4, 0.3), (0.2, 0.25, 0.3))
@@ -79,15 +80,6 @@ def test_processes_share_a_batch(store: ImageStore, monkeypatch: pytest.MonkeyPa
         assert torch.equal(torch.cat([share[1] for share in shares], 1), labels)
 
 
-def test_epochs_that_a_thread_draws_are_the_same(store: ImageStore) -> None:
-    made, expected = batches(store), batches(store)
-    made.stream = object()  # type: ignore[assignment]
-    for epoch in (0, 1, 4, 5):
-        for a, b in zip(made.draw(epoch), expected.draw(epoch), strict=True):
-            assert torch.equal(a, b)
-    assert made.drawn.keys() == {6}
-
-
 def test_views_do_not_depend_on_the_size_of_a_plan(store: ImageStore) -> None:
     whole, parts = batches(store), batches(store)
     parts.planned = 1
@@ -106,7 +98,7 @@ def test_notes_tell_the_memory(store: ImageStore) -> None:
 def test_evaluation_views_of_some_rows(store: ImageStore) -> None:
     """Those of Pillow, straight from the source; images that were not reduced are the same."""
     rows, view = torch.arange(0, 26, 5), EvaluationView(SIZE)
-    (views,) = EvaluationViews(store, view, CHANNELS, torch.float32, CPU)(rows)
+    (views,) = StoredViews(store, view, CHANNELS, torch.float32, CPU)(rows)
     levels = torch.stack([view(store.source.read(i)) for i in rows.tolist()])
     assert torch.equal(views, normalize(levels, *CHANNELS))
 

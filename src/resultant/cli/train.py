@@ -234,8 +234,8 @@ def _train_cifar(
 ) -> Iterator[list[dict]]:
     """Yield the records of all runs after the training, and again with their evaluation."""
     from resultant.cli.progress import EpochProgress
+    from resultant.training import evaluation
     from resultant.training.cifar import train_cifar
-    from resultant.training.evaluation import base_records, evaluate_cifar
 
     config, number = job.config, len(job.runs)
     title = f"{config.dataset}, {number} run{'s' * (number > 1)}"
@@ -247,13 +247,13 @@ def _train_cifar(
     )
     with report_interrupt(job.out, log), EpochProgress(log, title, config.epochs) as progress:
         trained = train_cifar(job, data, device, progress, on_step=progress.tick)
-    yield base_records(trained, members)
+    yield evaluation.base_records(trained, members)
     if not evaluate:
         return
     if not log.is_terminal:
         log.print(f"{title}: probes and frozen rules", highlight=False)
     with log.status("probes and frozen rules"):
-        yield evaluate_cifar(trained, data)
+        yield evaluation.evaluate(trained, data)
 
 
 def _train_images(
@@ -265,8 +265,7 @@ def _train_images(
     """
     from resultant._core import distributed
     from resultant.cli.progress import EpochProgress
-    from resultant.training.evaluation import base_records
-    from resultant.training.image_evaluation import evaluate_images, image_features
+    from resultant.training.evaluation import base_records, evaluate, network_features
     from resultant.training.image_sets import train_images
 
     title, quiet = f"{job.config.dataset} {job.runs[0].name}", distributed.rank() > 0
@@ -287,9 +286,9 @@ def _train_images(
         log.print(f"{title}: probes and frozen rules", highlight=False)
     with nullcontext() if quiet else log.status("probes and frozen rules"):
         # Every process computes its share of the features; the first one fits the probes.
-        features = image_features(trained, data, options.workers)
+        features = network_features(trained, data, options.workers)
         if not quiet:
-            yield evaluate_images(trained, data, features=features)
+            yield evaluate(trained, data, features=features)
         distributed.wait_for_all()
 
 

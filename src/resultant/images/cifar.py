@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -87,6 +87,8 @@ class Cifar:
     test_labels: Tensor
     class_names: tuple[str, ...]
     dataset: str | None = None
+
+    held_out: ClassVar[str] = "test"
 
     @property
     def num_classes(self) -> int:

@@ -17,6 +17,11 @@ def uses_kernel(device: torch.device) -> bool:
     return device.type == "cuda" and has_triton()
 
 
+def placed_on(device: torch.device) -> torch.device:
+    """Return the device where the views are made: the CPU without a kernel."""
+    return device if uses_kernel(device) else torch.device("cpu")
+
+
 class Rendering:
     """Normalized views of decoded images, [n, 3, size, size] channels last.
 

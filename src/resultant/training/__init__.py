@@ -5,7 +5,8 @@
 - `loop`: the loop itself, with its `hooks`, `streams`, `checkpoints` and `log`.
 - `stack`, `stacked_loss`, `batches`: several runs as one network, one loss and one step.
 - `photo_batches`: batches of views of decoded images, made ahead on the device.
-- `evaluation`, `image_evaluation`, `probe`, `accuracy`, `records`: probes and frozen decisions.
-- `loading`, `inference`, `extract`: networks from files, their outputs, and features as a store.
+- `evaluation`, `probe`, `accuracy`, `records`: probes and frozen decisions of networks.
+- `inference`: the one forward pass of evaluation and extraction.
+- `loading`, `extract`: networks from files, and their features as a store.
 - `proco_recipes`: settings of the converted checkpoints of ProCo's authors.
 """

@@ -1,6 +1,9 @@
-"""Accuracy of predictions, over all images and in the shot groups of the training classes."""
+"""Accuracy of predictions: over all samples, per class, and in the shot groups of the classes."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -8,16 +11,37 @@ from torch import Tensor
 from resultant.classes.groups import group_masks
 
 
+def accuracy(predicted: Tensor, labels: Tensor) -> float:
+    """Return the share of predictions [N] that equal the labels [N]."""
+    return float((predicted == labels).double().mean())
+
+
+def class_accuracies(predicted: Tensor, labels: Tensor, num_classes: int) -> Tensor:
+    """Return the accuracies [M, C] of predictions [M, N], NaN for a class without labels [N]."""
+    right, y = (predicted == labels).double().cpu(), labels.cpu()
+    correct = right.new_zeros(len(right), num_classes).index_add_(1, y, right)
+    return correct / torch.bincount(y, minlength=num_classes)
+
+
+def group_accuracies(per_class: Tensor, counts: Tensor | Sequence[int] | None) -> dict[str, Tensor]:
+    """Return the means [M] of accuracies [M, C] over the classes of each group of `group_masks`.
+
+    A group without samples has NaN; there are no groups without training ``counts`` [C].
+    """
+    masks = {} if counts is None else group_masks(counts)
+    return {name: per_class[:, mask.cpu()].nanmean(1) for name, mask in masks.items()}
+
+
 def accuracies(predicted: Tensor, labels: Tensor, counts: Tensor) -> dict[str, float]:
-    """Compute the accuracy over all images, and the mean over the classes of each group.
+    """Compute the accuracy over all samples, and the mean over the classes of each group.
 
     Args:
         predicted: Predicted classes [N].
-        labels: Labels [N].
+        labels: Labels [N], on the same device.
         counts: Training images per class [C], which define the groups of `group_masks`.
 
     Returns:
-        ``accuracy``, and the accuracy of each group that has images.
+        ``accuracy``, and the accuracy of each group that has samples.
 
     Example:
         >>> import torch
@@ -26,18 +50,7 @@ def accuracies(predicted: Tensor, labels: Tensor, counts: Tensor) -> dict[str, f
         >>> accuracies(torch.tensor([0, 1, 0, 1]), labels, counts)["accuracy"]
         0.75
     """
-    correct, number = (
-        torch.bincount(y.cpu(), minlength=len(counts)).double()
-        for y in (labels[predicted == labels], labels)
-    )
-    values = {"accuracy": float(correct.sum() / number.sum())}
-    for name, members in group_masks(counts).items():
-        members = members & (number > 0)
-        if members.any():
-            values[name] = float((correct / number)[members].mean())
-    return values
-
-
-def accuracy(predicted: Tensor, labels: Tensor) -> float:
-    """Return the share of predictions [N] that equal the labels [N]."""
-    return float((predicted == labels).double().mean())
+    groups = group_accuracies(class_accuracies(predicted[None], labels, len(counts)), counts)
+    values = {name: float(value) for name, value in groups.items()}
+    values = {name: value for name, value in values.items() if not math.isnan(value)}
+    return {"accuracy": accuracy(predicted, labels), **values}

@@ -7,16 +7,13 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from torch import Tensor
 
 from resultant._core.device import device_of
 from resultant.images.cifar import Cifar
-from resultant.networks.stacked_resnet import StackedResNet32
-from resultant.training.accuracy import accuracy
 from resultant.training.batches import CifarBatches
 from resultant.training.config import Run
-from resultant.training.hooks import Diagnostic, GradientErrors, HeldOutTest
-from resultant.training.inference import outputs
+from resultant.training.hooks import Diagnostic, GradientErrors, HeldOutTest, Hook
+from resultant.training.inference import cifar_views
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.loop import train
 from resultant.training.stack import Stack
@@ -75,18 +72,11 @@ def train_cifar(
         return Stack(config, runs, batches, counts, device)
 
     stacks = [build(job.runs[top : top + job.stack]) for top in range(0, len(job.runs), job.stack)]
-    test = partial(_accuracies, data.test_images.to(device), data.test_labels.to(device))
-    hooks = (
-        HeldOutTest(test, job.test_every, config.epochs),
-        GradientErrors(images, labels, job.gradient_epochs, diagnostic),
-    )
+    hooks: list[Hook] = [GradientErrors(images, labels, job.gradient_epochs, diagnostic)]
+    if config.objective == "joint":
+        views = partial(cifar_views, data.test_images.to(device), dtype)
+        test = HeldOutTest(views, data.test_labels, counts, job.test_every, config.epochs)
+        hooks.insert(0, test)
     # Streams and graphs belong to the current device.
     with device_of(images):
         return train(job, stacks, hooks, on_progress, on_step)
-
-
-def _accuracies(images: Tensor, labels: Tensor, stack: Stack) -> list[dict[str, float]]:
-    assert isinstance(stack.network, StackedResNet32)
-    logits = outputs(stack.network, images, getattr(torch, stack.config.precision)).logits
-    assert logits is not None
-    return [{"accuracy": accuracy(predicted, labels)} for predicted in logits.argmax(-1)]

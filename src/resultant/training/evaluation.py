@@ -1,144 +1,240 @@
 """Evaluation of trained networks: linear probes, frozen decisions, and one record per run.
 
 Algorithm 2A (sec:linear-evaluation-algorithm) fits affine classifiers to encoder and projection
-features of the long-tailed subset and of the balanced set. Algorithm 2B (sec:frozen-vmf-algorithm)
-fits a vMF distribution per class and decides by its scores.
+features of the training images and of the balanced set that they are a subset of. Algorithm 2B
+(sec:frozen-vmf-algorithm) fits a vMF distribution per class and decides by its scores. A validation
+split chooses the learning rate of the probes and one frozen rule; the test split judges.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from resultant._core import distributed
 from resultant._core.chunks import DEVICE_BYTES, rows_per_chunk
 from resultant._core.versions import versions
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.images.cifar import Cifar
-from resultant.networks.stacked_resnet import StackedResNet32
-from resultant.training.accuracy import accuracy
-from resultant.training.config import Run
-from resultant.training.inference import outputs
+from resultant.images.source import ImageSource, ImageSplits, cores
+from resultant.images.store import open_store
+from resultant.networks.outputs import Outputs
+from resultant.training.accuracy import accuracies, accuracy
+from resultant.training.config import ProbeConfig
+from resultant.training.image_sets import recipe_view
+from resultant.training.inference import (
+    StoredViews,
+    Views,
+    cifar_views,
+    shared_outputs,
+    source_views,
+)
 from resultant.training.job import Trained
-from resultant.training.probe import ProbeConfig, linear_probes
-from resultant.training.stack import require_finite
+from resultant.training.photo_batches import PhotoBatches
+from resultant.training.probe import linear_probes, main_encoder
+from resultant.training.stack import Stack, require_finite
 
+SPACES = ("encoder", "projection")
 # tab:frozen-hyperparameters.
 FROZEN_TEMPERATURE = 0.1
 FROZEN_FITS = ("proco", "mle")
+# Learning rates that a validation split chooses from, as multiples of that of the paper.
+RATES = (1.0, 10.0, 100.0)
 
 
-@dataclass(frozen=True, eq=False)
-class CifarFeatures:
-    """Features of the networks of a job on CIFAR, in float32 on the device of the networks.
+class SplitFeatures(NamedTuple):
+    """Features of the networks of a job on the images of a split, on the device of the networks.
 
     Attributes:
-        runs: The runs of the job.
-        spaces: For ``encoder`` and ``projection`` one tensor [n + m, d] per run: n training images,
-            then m test images.
-        labels: Labels [n] of the training images.
-        test_labels: Labels [m] of the test images.
-        members: Rows of the long-tailed subset.
+        spaces: Features [n, d] float32 of each run, by space.
+        labels: Labels [n].
+        predictions: Classes [n] that the classifier of each run predicts; empty without classifier.
     """
 
-    runs: tuple[Run, ...]
     spaces: dict[str, list[Tensor]]
     labels: Tensor
-    test_labels: Tensor
-    members: Tensor
+    predictions: list[Tensor]
 
-    @property
-    def pools(self) -> dict[str, Tensor]:
-        """Rows that a probe trains on, by name of the pool."""
-        balanced = torch.arange(len(self.labels), device=self.labels.device)
-        return {"long_tail": self.members, "balanced": balanced}
+    def rows(self, index: Tensor) -> SplitFeatures:
+        """Return the features and labels of some images."""
+        index = index.to(self.labels.device)
+        spaces = {name: [x[index] for x in runs] for name, runs in self.spaces.items()}
+        return SplitFeatures(spaces, self.labels[index], [])
 
-    def subset(self, space: str, run: int) -> tuple[Tensor, Tensor]:
-        """Return the features of the long-tailed subset and of the test images."""
-        x = self.spaces[space][run]
-        return x[self.members], x[len(self.labels) :]
+    def of_run(self, run: int) -> dict[str, Tensor]:
+        """Return the features of a run by space, on the CPU."""
+        return {name: runs[run].cpu() for name, runs in self.spaces.items()}
 
 
-def cifar_features(trained: Trained, data: Cifar) -> CifarFeatures:
-    """Compute the features of all runs of a job."""
-    device = trained.stacks[0].device
-    config = trained.job.config
-    images = torch.cat([data.train_images, data.test_images]).to(device)
-    spaces: dict[str, list[Tensor]] = {"encoder": [], "projection": []}
-    for stack in trained.stacks:
-        assert isinstance(stack.network, StackedResNet32)
-        result = outputs(stack.network, images, torch.float32)
-        for name, features in spaces.items():
-            features += getattr(result, name).unbind(0)
-    return CifarFeatures(
-        tuple(run for stack in trained.stacks for run in stack.runs),
-        spaces,
-        data.train_labels.to(device),
-        data.test_labels.to(device),
-        data.members(config.imbalance, config.subset).to(device),
-    )
+class Features(NamedTuple):
+    """Features of the networks of a job.
+
+    Attributes:
+        train: Training images.
+        judge: Images that judge.
+        chooser: Images that choose; None without a validation split.
+        balanced: Images that the training images are a subset of; None without a subset.
+    """
+
+    train: SplitFeatures
+    judge: SplitFeatures
+    chooser: SplitFeatures | None
+    balanced: SplitFeatures | None
 
 
-def evaluate_cifar(
+def network_features(
+    trained: Trained, data: Cifar | ImageSplits, workers: int | None = None
+) -> Features:
+    """Compute the features of the networks of a job; every process computes a share of the images.
+
+    Args:
+        trained: The finished job.
+        data: Training and held-out images.
+        workers: Threads that decode images; by default one per core.
+
+    Raises:
+        DivergedError: If features are not finite.
+        ImageError: If an image is broken.
+        ValueError: If there are no held-out images.
+    """
+    stacks, config = trained.stacks, trained.job.config
+    if isinstance(data, Cifar):
+        views = partial(cifar_views, data.train_images.to(stacks[0].device), torch.float32)
+        balanced = _features(stacks, views, data.train_labels)
+        train = balanced.rows(data.members(config.imbalance, config.subset))
+        views = partial(cifar_views, data.test_images.to(stacks[0].device), torch.float32)
+        return Features(train, _features(stacks, views, data.test_labels), None, balanced)
+    if data.judge is None:
+        raise ValueError("expected held-out images to evaluate on, got only training images")
+
+    def stored(source: ImageSource) -> SplitFeatures:
+        views = _stored_views(stacks[0], source, workers)
+        return _features(stacks, views, torch.from_numpy(source.labels))
+
+    judge, chooser = stored(data.judge), None if data.chooser is None else stored(data.chooser)
+    if data.balanced is None:
+        return Features(stored(data.train), judge, chooser, None)
+    # The subset is computed once, with the others, which no store holds.
+    if distributed.distributed() and workers is None:
+        workers = max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    view = recipe_view(config.size)
+    views = partial(source_views, data.balanced, view, config.channels, stacks[0].device, workers)
+    balanced = _features(stacks, views, torch.from_numpy(data.balanced.labels))
+    train = balanced.rows(torch.from_numpy(data.train.positions_in(data.balanced)))
+    return Features(train, judge, chooser, balanced)
+
+
+def _stored_views(stack: Stack, source: ImageSource, workers: int | None) -> StoredViews:
+    """Return the views of images that are decoded already, in the store of the training."""
+    batches, config, view = stack.batches, stack.config, recipe_view(stack.config.size)
+    assert isinstance(batches, PhotoBatches)
+    options = view, config.channels, torch.float32, stack.device
+    if source is batches.source:
+        return StoredViews(batches.store, *options, batches.placement, batches.images)
+    folder = batches.store.folder.parent
+    return StoredViews(open_store(source, folder, view.short_side, workers=workers), *options)
+
+
+def _features(stacks: Sequence[Stack], views: Views, labels: Tensor) -> SplitFeatures:
+    def keep(outputs: Outputs) -> list[Tensor]:
+        kept = [getattr(outputs, space).transpose(0, 1) for space in SPACES]
+        return kept if outputs.logits is None else [*kept, outputs.logits.argmax(-1).T]
+
+    spaces: dict[str, list[Tensor]] = {space: [] for space in SPACES}
+    predictions: list[Tensor] = []
+    for stack in stacks:
+        encoder, projection, *classes = shared_outputs(
+            stack.network, len(labels), views, stack.device, keep
+        )
+        if main_encoder(stack.config.dataset) == "unit":
+            encoder = F.normalize(encoder, dim=-1)
+        for space, x in zip(SPACES, (encoder, projection), strict=True):
+            spaces[space] += x.transpose(0, 1).contiguous()
+        predictions += [a for c in classes for a in c.T]
+    runs = [run for stack in stacks for run in stack.runs]
+    for space in SPACES:
+        for run, x in zip(runs, spaces[space], strict=True):
+            require_finite(x, run, "after training")
+    return SplitFeatures(spaces, labels.to(stacks[0].device), predictions)
+
+
+def evaluate(
     trained: Trained,
-    data: Cifar,
+    data: Cifar | ImageSplits,
     probes: ProbeConfig | None = None,
-    features: CifarFeatures | None = None,
-) -> list[dict]:
+    workers: int | None = None,
+    features: Features | None = None,
+) -> list[dict[str, Any]]:
     """Probe and classify with all networks of a job.
 
     Args:
         trained: The finished job.
-        data: CIFAR images.
+        data: Training and held-out images.
         probes: Settings of the probes; None for those of the paper.
+        workers: Threads that decode images; by default one per core.
         features: Features of the networks; None to compute them.
 
     Returns:
-        One record per run: configuration, versions, time, probes and frozen decisions. Accuracies
-        are fractions.
+        One record per run: configuration, versions, time, ``probes`` on the training images and on
+        the images that they are a subset of, and ``frozen`` decisions. Except for CIFAR, also the
+        network's own ``classifier``, and ``chosen`` with the frozen rule that the validation images
+        choose. Accuracies are fractions of the judging images; those of groups are means over their
+        classes.
 
     Raises:
-        DivergedError: If the features of a run are not finite.
+        DivergedError: If features are not finite.
+        ImageError: If an image is broken.
+        ValueError: If there are no held-out images.
     """
-    features = features or cifar_features(trained, data)
-    for space in features.spaces.values():
-        for run, x in zip(features.runs, space, strict=True):
-            require_finite(x, run, "after training")
-    labels, members = features.labels, features.members
-    counts = torch.bincount(labels[members], minlength=data.num_classes)
-    records = base_records(trained, len(members))
-    both = features.spaces["encoder"] + features.spaces["projection"]
-    held_out = [x[len(labels) :] for x in both]
-    for pool, rows in features.pools.items():
-        result = linear_probes(
-            [x[rows] for x in both],
-            labels[rows],
-            held_out,
-            features.test_labels,
-            data.num_classes,
-            probes,
-            counts=counts,
-        ).to_dict()
-        for name, first in (("encoder", 0), ("projection", len(records))):
-            for i, record in enumerate(records):
-                row = _row(result, first + i)
-                record.setdefault("probes", {}).setdefault(pool, {})[name] = row
+    features = features or network_features(trained, data, workers)
+    train, judge, chooser, balanced = features
+    classes, photographs = data.num_classes, isinstance(data, ImageSplits)
+    counts = torch.bincount(train.labels.cpu(), minlength=classes)
+    records = base_records(trained, len(train.labels))
+    pools = {"long_tail": train} | ({} if balanced is None else {"balanced": balanced})
+    names = [record["run"] for record in records]
+    fitted = {
+        pool: _probe(rows, features, counts, probes or ProbeConfig(), names, photographs)
+        for pool, rows in pools.items()
+    }
     # With few rows and classes, compiling the GPU kernels would take longer than the CPU.
-    y, held_out_labels = labels[members].cpu(), features.test_labels.cpu()
-    for name in features.spaces:
-        for run, record in enumerate(records):
-            x, queries = (a.cpu() for a in features.subset(name, run))
-            result = frozen_accuracy(x, y, queries, held_out_labels, data.num_classes)
-            record.setdefault("frozen", {})[name] = result
+    device = train.labels.device if photographs else torch.device("cpu")
+    for i, record in enumerate(records):
+        if photographs:
+            record |= {"held_out": data.held_out, "classes": classes}
+            for predicted in judge.predictions:
+                record["classifier"] = accuracies(predicted, judge.labels, counts)
+        record["probes"] = {
+            pool: {space: by[space][i] for space in SPACES} for pool, by in fitted.items()
+        }
+        record["frozen"], chosen = {}, {}
+        for space in SPACES:
+            x, z = (split.spaces[space][i].to(device) for split in (train, judge))
+            y, labels = train.labels.to(device), judge.labels.to(device)
+            decided = frozen_predictions(x, y, z, classes)
+            record["frozen"][space] = frozen_accuracy(decided, labels)
+            if chooser is not None:
+                queries, val = chooser.spaces[space][i].to(device), chooser.labels.to(device)
+                scores = frozen_accuracy(frozen_predictions(x, y, queries, classes), val)
+                rules = [(fit, rule) for fit in scores for rule in scores[fit]]
+                fit, rule = max(rules, key=lambda key: scores[key[0]][key[1]])
+                result = accuracies(decided[fit][rule], labels, counts)
+                chosen[space] = {"estimator": fit, "realization": rule, **result}
+        if chosen:
+            record["chosen"] = chosen
     return records
 
 
-def base_records(trained: Trained, train_images: int) -> list[dict]:
+def base_records(trained: Trained, train_images: int) -> list[dict[str, Any]]:
     """Return one record per run without evaluation: its settings, its time and its last epoch."""
     images = trained.stacks[0].batches.digest()
     return [
@@ -159,25 +255,54 @@ def base_records(trained: Trained, train_images: int) -> list[dict]:
     ]
 
 
-def frozen_accuracy(
-    x: Tensor, y: Tensor, queries: Tensor, labels: Tensor, num_classes: int
-) -> dict[str, dict[str, float]]:
-    """Compute the accuracy of `frozen_predictions` for labels [m], by estimator and realization.
+def _probe(
+    pool: SplitFeatures,
+    features: Features,
+    counts: Tensor,
+    config: ProbeConfig,
+    runs: Sequence[str],
+    with_rate: bool,
+) -> dict[str, list[dict[str, Any]]]:
+    """Fit a probe per space, run and learning rate; return the accuracies of the chosen ones."""
+    _, judge, chooser, _ = features
+    held_out = [judge] if chooser is None else [judge, chooser]
+    queries = [
+        torch.cat([split.spaces[space][i] for split in held_out])
+        for space in SPACES
+        for i in range(len(runs))
+    ]
+    y, first = torch.cat([split.labels for split in held_out]), len(judge.labels)
+    best: list[tuple[float, dict[str, Any]]] = [(-1.0, {})] * len(queries)
+    for factor in RATES if chooser is not None else RATES[:1]:
+        settings = replace(config, learning_rate=factor * config.learning_rate)
+        predictions = linear_probes(
+            [x for space in SPACES for x in pool.spaces[space]],
+            pool.labels,
+            queries,
+            y,
+            len(counts),
+            settings,
+            predictions=True,
+            names=[f"{space} of {run}" for space in SPACES for run in runs],
+        ).predictions
+        assert predictions is not None
+        for k, guesses in enumerate(predictions):
+            score = 0.0 if chooser is None else accuracy(guesses[first:], y[first:])
+            if score > best[k][0]:
+                result: dict[str, Any] = accuracies(guesses[:first], judge.labels, counts)
+                result |= {"learning_rate": settings.learning_rate} if with_rate else {}
+                best[k] = score, result
+    rows = [result for _, result in best]
+    return {"encoder": rows[: len(runs)], "projection": rows[len(runs) :]}
 
-    Example:
-        >>> import torch
-        >>> from resultant.training.evaluation import frozen_accuracy
-        >>> x, y = torch.eye(4).repeat(2, 1) + 0.1, torch.arange(4).repeat(2)
-        >>> frozen_accuracy(x, y, x, y, 4)["mle"]["angular"]
-        1.0
-    """
-    predictions = frozen_predictions(x, y, queries, num_classes)
+
+def frozen_accuracy(
+    predictions: dict[str, dict[str, Tensor]], labels: Tensor
+) -> dict[str, dict[str, float]]:
+    """Return the accuracy of `frozen_predictions` for labels [m], by estimator and realization."""
     return {
-        estimator: {
-            realization: accuracy(predicted, labels)
-            for realization, predicted in by_realization.items()
-        }
-        for estimator, by_realization in predictions.items()
+        fit: {rule: accuracy(predicted, labels) for rule, predicted in by_rule.items()}
+        for fit, by_rule in predictions.items()
     }
 
 
@@ -203,10 +328,3 @@ def frozen_predictions(
             for realization in REALIZATIONS
         }
     return predictions
-
-
-def _row(result: dict[str, Any], i: int) -> dict[str, Any]:
-    """Select probe i of a `ProbeResult` as JSON, without its accuracies per class."""
-    row: dict[str, Any] = {"accuracy": result["accuracy"][i]}
-    groups = result.get("groups") or {}
-    return row | {name: values[i] for name, values in groups.items()}

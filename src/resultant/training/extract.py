@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -18,14 +19,13 @@ from resultant.features.rows import TensorRows
 from resultant.features.schema import require_vectors
 from resultant.features.store import FeatureStore, write_store
 from resultant.images.cifar import Cifar, load_cifar
-from resultant.images.evaluation_view import EvaluationView
-from resultant.images.source import ImageSource, ImageSplits
+from resultant.images.source import ImageSplits
 from resultant.networks.outputs import Outputs
 from resultant.networks.timm_encoder import EncoderNetwork, model_settings
 from resultant.training.accuracy import accuracies
 from resultant.training.config import CIFAR, TrainConfig
 from resultant.training.image_sets import open_dataset, recipe_view, resolved
-from resultant.training.inference import cifar_views, network_outputs, source_views
+from resultant.training.inference import Views, cifar_views, network_outputs, source_views
 from resultant.training.loading import LoadedNetwork, load_network
 
 FEATURES = ("encoder", "projection")
@@ -71,7 +71,7 @@ def open_networks(
     Args:
         files: Files of networks by any number.
         root: Function that returns the folder of a dataset, given its name.
-        **options: Further options of `load_data`.
+        **options: Options of `open_dataset`.
 
     Raises:
         ValueError: If a file is no network, or its images are missing or do not fit.
@@ -92,13 +92,7 @@ def _dataset_key(config: TrainConfig) -> tuple[Any, ...]:
 
 
 def load_data(config: TrainConfig, data: Location | None, **options: Any) -> Images:
-    """Load the training and held-out images of a configuration from the folder ``data``.
-
-    ``options`` are those of `open_dataset`, ignored for CIFAR.
-
-    Raises:
-        ValueError: If the images are missing or broken.
-    """
+    """Load the images of a configuration, with the options of `open_dataset` except for CIFAR."""
     if config.dataset in CIFAR:
         return load_cifar(config.dataset, data if data is not None else ".")
     return open_dataset(config, data, **options)
@@ -200,121 +194,113 @@ def extract(
         ValueError: If the name, the images or the options do not fit, or a feature is not finite in
             ``dtype``.
     """
-    out = Path(out)
+    out, device, config = Path(out), torch.device(device), loaded.config
     require_name(out)
     require_writable_file(out)
     if dtype not in ("float16", "float32"):
         raise ValueError(f"expected dtype to be float16 or float32, got {dtype!r}")
     require_images(loaded, data, balanced, imbalance)
-    if isinstance(data, ImageSplits) and (balanced or imbalance is not None):
-        dataset = loaded.config.dataset
-        raise ValueError(f"expected balanced and imbalance only for CIFAR, got {dataset}")
-    subset_imbalance = None
-    if isinstance(data, Cifar):
+    trained_imbalance = imbalance if loaded.imbalance is None else loaded.imbalance
+    if isinstance(data, ImageSplits):
+        if balanced or imbalance is not None:
+            raise ValueError(
+                f"expected balanced and imbalance only for CIFAR, got {config.dataset}"
+            )
+        splits, counts = _image_splits(loaded, data, device, workers), data.counts
+        subset_imbalance = None
+    else:
         subset_imbalance = loaded.imbalance if imbalance is None else imbalance
         subset_imbalance = 1.0 if balanced else subset_imbalance
-    splits = _splits(data, None if balanced else subset_imbalance, loaded.config.subset)
+        members = None if balanced else subset_imbalance
+        splits = _cifar_splits(data, members, config.subset, device)
+        # Shot groups follow the images of the training, even if others are extracted.
+        counts = data.train_labels
+        if trained_imbalance is not None:
+            counts = counts[data.members(trained_imbalance, config.subset)]
+        counts = torch.bincount(counts, minlength=data.num_classes)
     total, done, arrays = sum(len(split.labels) for split in splits.values()), 0, {}
     predictions: list[Tensor] = []
-    judge = data.held_out if isinstance(data, ImageSplits) else "test"
-    for name, split in splits.items():
-        arrays |= {f"{name}/labels": split.labels, f"{name}/identities": split.identities}
-        chunks = _outputs(loaded, split.images, torch.device(device), workers)
-        for chunk in _fill(arrays, name, chunks, getattr(torch, dtype)):
-            if name == judge and chunk.logits is not None:
+    for name, (labels, identities, views) in splits.items():
+        arrays |= {f"{name}/labels": labels, f"{name}/identities": identities}
+        batches, top = views(torch.arange(len(labels))), 0
+        for chunk in network_outputs(loaded.network.to(device), batches, device):
+            _fill(arrays, name, chunk, top, getattr(torch, dtype))
+            if name == data.held_out and chunk.logits is not None:
                 predictions.append(chunk.logits[0].argmax(-1).cpu())
-            done += chunk.encoder.shape[1]
+            top += chunk.encoder.shape[1]
             if progress is not None:
-                progress(done, total)
-    trained_imbalance = imbalance if loaded.imbalance is None else loaded.imbalance
-    about = _about(loaded, data, trained_imbalance)
-    about |= {"imbalance": subset_imbalance, "dtype": dtype}
+                progress(done + top, total)
+        done += top
+    about = {
+        "num_classes": loaded.num_classes,
+        "class_names": list(data.class_names),
+        "dataset": config.dataset,
+        "held_out": data.held_out,
+        "config": asdict(config),
+        "run": None if loaded.run is None else asdict(loaded.run),
+        **{key: loaded.about[key] for key in ("proco", "epoch") if key in loaded.about},
+        "imbalance": subset_imbalance,
+        "dtype": dtype,
+    }
+    if isinstance(data, Cifar):
+        about["config"]["imbalance"] = trained_imbalance
     if predictions:
-        train, test = splits["train"].labels, splits[judge].labels
-        if isinstance(data, Cifar) and trained_imbalance is not None:
-            # Shot groups follow the images of the training, even if others are extracted.
-            train = data.train_labels[data.members(trained_imbalance, loaded.config.subset)]
-        counts = torch.bincount(train, minlength=loaded.num_classes)
-        about["classifier"] = accuracies(torch.cat(predictions), test, counts)
+        labels = splits[data.held_out].labels
+        about["classifier"] = accuracies(torch.cat(predictions), labels, counts)
     write_store(out, arrays, about)
 
 
 class _Split(NamedTuple):
-    """Images of a split, with their labels [N] and positions [N]."""
+    """Labels [N] and positions [N] of the images of a split, and the input of the network."""
 
-    images: Tensor | ImageSource
     labels: Tensor
     identities: Tensor
+    views: Views
 
 
-def _splits(data: Images, imbalance: float | None, subset: int) -> dict[str, _Split]:
-    if isinstance(data, ImageSplits):
-        sources = {"train": data.train, **data.held_out_splits}
-        return {
-            name: _Split(a, torch.from_numpy(a.labels), torch.arange(len(a)))
-            for name, a in sources.items()
-        }
-    members, test = torch.arange(len(data.train_labels)), torch.arange(len(data.test_labels))
-    if imbalance is not None:
-        members = data.members(imbalance, subset)
+def _image_splits(
+    loaded: LoadedNetwork, data: ImageSplits, device: torch.device, workers: int | None
+) -> dict[str, _Split]:
+    config, view = loaded.config, recipe_view(loaded.config.size)
+    if isinstance(loaded.network, EncoderNetwork):
+        view = model_settings(config.architecture).view(config.size)
     return {
-        "train": _Split(data.train_images[members], data.train_labels[members], members),
-        "test": _Split(data.test_images, data.test_labels, test),
+        name: _Split(
+            torch.from_numpy(source.labels),
+            torch.arange(len(source)),
+            partial(source_views, source, view, config.channels, device, workers),
+        )
+        for name, source in {"train": data.train, **data.held_out_splits}.items()
     }
 
 
-def view_of(loaded: LoadedNetwork) -> EvaluationView:
-    """Return the view for evaluation: of the recipe, or of a timm model's own configuration."""
-    size = loaded.config.size
-    if not isinstance(loaded.network, EncoderNetwork):
-        return recipe_view(size)
-    return model_settings(loaded.config.architecture).view(size)
-
-
-def _outputs(
-    loaded: LoadedNetwork, images: Tensor | ImageSource, device: torch.device, workers: int | None
-) -> Iterator[Outputs]:
-    """Yield the outputs of the network, chunk by chunk."""
-    network, config = loaded.network.to(device), loaded.config
-    if isinstance(images, Tensor):
-        views = cifar_views(images.to(device), torch.float32)
-    else:
-        views = source_views(images, view_of(loaded), config.channels, device, workers)
-    return network_outputs(network, views, device)
+def _cifar_splits(
+    data: Cifar, imbalance: float | None, subset: int, device: torch.device
+) -> dict[str, _Split]:
+    """Return the splits with the subset of an imbalance, or with all training images for None."""
+    members = torch.arange(len(data.train_labels))
+    members = members if imbalance is None else data.members(imbalance, subset)
+    parts = {
+        "train": (data.train_images[members], data.train_labels[members], members),
+        "test": (data.test_images, data.test_labels, torch.arange(len(data.test_labels))),
+    }
+    return {
+        name: _Split(labels, rows, partial(cifar_views, images.to(device), torch.float32))
+        for name, (images, labels, rows) in parts.items()
+    }
 
 
 def _fill(
-    arrays: dict[str, Tensor], split: str, chunks: Iterator[Outputs], dtype: torch.dtype
-) -> Iterator[Outputs]:
-    """Copy the features of each chunk into ``arrays``, and yield the chunk."""
-    top = 0
-    for chunk in chunks:
-        n = chunk.encoder.shape[1]
-        for feature in FEATURES:
-            name, x = f"{split}/{feature}", getattr(chunk, feature)[0].to("cpu", dtype)
-            if not x.shape[1]:
-                # An encoder of timm has no projection.
-                continue
-            if name not in arrays:
-                arrays[name] = x.new_empty(len(arrays[f"{split}/labels"]), x.shape[1])
-            # Checked now and not after hours of images: float16 may be too narrow.
-            require_vectors(x, f"{name} as {dtype}", TensorRows(arrays[name]), top)
-            arrays[name][top : top + n] = x
-        top += n
-        yield chunk
-
-
-def _about(loaded: LoadedNetwork, data: Images, imbalance: float | None) -> dict[str, Any]:
-    """Collect the metadata of the network, trained at ``imbalance`` if on CIFAR."""
-    about = {
-        "num_classes": loaded.num_classes,
-        "class_names": list(data.class_names),
-        "dataset": loaded.config.dataset,
-        "held_out": data.held_out if isinstance(data, ImageSplits) else "test",
-        "config": asdict(loaded.config),
-        "run": None if loaded.run is None else asdict(loaded.run),
-    }
-    about |= {key: loaded.about[key] for key in ("proco", "epoch") if key in loaded.about}
-    if isinstance(data, Cifar):
-        about["config"]["imbalance"] = imbalance
-    return about
+    arrays: dict[str, Tensor], split: str, chunk: Outputs, top: int, dtype: torch.dtype
+) -> None:
+    """Copy the features of a chunk into ``arrays``, from row ``top`` on."""
+    for feature in FEATURES:
+        name, x = f"{split}/{feature}", getattr(chunk, feature)[0].to("cpu", dtype)
+        if not x.shape[1]:
+            # An encoder of timm has no projection.
+            continue
+        if name not in arrays:
+            arrays[name] = x.new_empty(len(arrays[f"{split}/labels"]), x.shape[1])
+        # Checked now and not after hours of images: float16 may be too narrow.
+        require_vectors(x, f"{name} as {dtype}", TensorRows(arrays[name]), top)
+        arrays[name][top : top + len(x)] = x

@@ -16,8 +16,10 @@ from torch import Tensor
 
 from resultant.classes.realization import realize
 from resultant.decisions.gradients import loss_gradient, mean_relative_error, stacked_relative_error
+from resultant.networks.outputs import Outputs
 from resultant.networks.stacked_resnet import StackedResNet32
-from resultant.training.inference import outputs
+from resultant.training.accuracy import accuracies
+from resultant.training.inference import Views, outputs, shared_outputs
 from resultant.training.job import Job, Progress
 from resultant.training.stack import Stack
 
@@ -26,18 +28,26 @@ QUERIES = 512
 
 Rows = list[dict[str, Any]]
 Hook = Callable[[int, Sequence[Stack], Rows], None]
-# Accuracies of the classifiers of a stack on held-out images, by name and for each run.
-Test = Callable[[Stack], list[dict[str, float]]]
 # Further values for each run of a stack, from its projections [runs, n, p] of the queries and their
 # labels [n], both on the CPU.
 Diagnostic = Callable[[Stack, Tensor, Tensor], list[dict[str, Any]]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeldOutTest:
-    """Test the classifiers every ``every`` epochs and after the epoch ``last``."""
+    """Test the classifiers on held-out images, without prior; every process computes its share.
 
-    test: Test
+    Attributes:
+        views: Views of the images.
+        labels: Labels [n] of the images.
+        counts: Training images per class [C], for the shot groups of `accuracies`.
+        every: Epochs between tests.
+        last: Epoch that is tested in any case.
+    """
+
+    views: Views
+    labels: Tensor
+    counts: Tensor
     every: int
     last: int
 
@@ -46,9 +56,17 @@ class HeldOutTest:
             return
         remaining = iter(rows)
         for stack in stacks:
-            if stack.classification is not None:
-                for values in self.test(stack):
-                    next(remaining).update(values)
+            autocast = None if stack.small else stack.autocast
+            (predicted,) = shared_outputs(
+                *(stack.network, len(self.labels), self.views, stack.device, _classes, autocast)
+            )
+            for classes in predicted.cpu().T:
+                next(remaining).update(accuracies(classes, self.labels, self.counts))
+
+
+def _classes(outputs: Outputs) -> list[Tensor]:
+    assert outputs.logits is not None
+    return [outputs.logits.argmax(-1).T]
 
 
 @dataclass(frozen=True, eq=False)

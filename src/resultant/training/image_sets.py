@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from resultant._core.device import device_of
 from resultant.images.evaluation_view import EvaluationView
@@ -23,15 +22,13 @@ from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.published import PUBLISHED, open_published
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.images.store import ImageStore, OnImages, open_store
-from resultant.networks.outputs import Outputs
 from resultant.networks.timm_encoder import model_settings, timm_encoder
-from resultant.training.accuracy import accuracies
 from resultant.training.config import RECIPE_CHANNELS, TrainConfig
 from resultant.training.hooks import HeldOutTest
-from resultant.training.inference import shared_outputs
+from resultant.training.inference import StoredViews
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.loop import train
-from resultant.training.photo_batches import EvaluationViews, PhotoBatches, require_batches
+from resultant.training.photo_batches import PhotoBatches, require_batches
 from resultant.training.stack import Stack
 
 
@@ -178,48 +175,19 @@ def train_images(
     )
     stack = Stack(config, job.runs, batches, data.counts, device)
     hooks = []
-    held_out = [*data.held_out_splits.values()]
-    if config.objective == "joint" and held_out:
-        # Those of val, if there are any.
-        test = HeldOutAccuracy(data, config, device, held_out[0], decoded)
-        hooks.append(HeldOutTest(test, job.test_every, config.epochs))
+    if config.objective == "joint" and (held_out := data.chooser or data.judge) is not None:
+
+        @cache
+        def stored() -> StoredViews:
+            dtype = getattr(torch, config.precision)
+            view = recipe_view(config.size)
+            return StoredViews(decoded(held_out), view, config.channels, dtype, device)
+
+        labels = torch.from_numpy(held_out.labels)
+        options = labels, data.counts, job.test_every, config.epochs
+        hooks.append(HeldOutTest(lambda rows: stored()(rows), *options))
     try:
         with device_of(stack.total):
             return train(job, [stack], hooks, on_progress, on_step)
     finally:
         batches.close()
-
-
-class HeldOutAccuracy:
-    """Test of the classifier on held-out images; every process computes its share.
-
-    A call returns the `accuracies` of logits without prior.
-    """
-
-    def __init__(
-        self,
-        data: ImageSplits,
-        config: TrainConfig,
-        device: torch.device,
-        source: ImageSource,
-        decoded: Callable[[ImageSource], ImageStore],
-    ) -> None:
-        self.counts, self.config, self.device = data.counts, config, device
-        self.source, self.decoded = source, decoded
-
-    @cached_property
-    def views(self) -> EvaluationViews:
-        view, dtype = recipe_view(self.config.size), getattr(torch, self.config.precision)
-        store = self.decoded(self.source)
-        return EvaluationViews(store, view, self.config.channels, dtype, self.device)
-
-    def __call__(self, stack: Stack) -> list[dict[str, float]]:
-        def decide(outputs: Outputs) -> list[Tensor]:
-            assert outputs.logits is not None
-            return [outputs.logits[0].argmax(-1)]
-
-        (predicted,) = shared_outputs(
-            stack.network, len(self.source), self.views, self.device, decide, stack.autocast
-        )
-        labels = torch.from_numpy(self.source.labels)
-        return [accuracies(predicted.cpu(), labels, self.counts)]

@@ -1,9 +1,12 @@
-"""Outputs of networks on images without augmentation: one forward pass for every evaluation."""
+"""Outputs of networks on images without augmentation: one forward pass for every evaluation.
+
+The images are given by functions of their indices, which yield batches of a network's input.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -12,83 +15,63 @@ from resultant._core import distributed
 from resultant._core.device import full_precision
 from resultant.images.drawing import normalize
 from resultant.images.evaluation_view import EvaluationView, evaluation_batches
+from resultant.images.photo_views import evaluation_parameters
+from resultant.images.rendering import Rendering, placed_on
+from resultant.images.residency import Placement
 from resultant.images.source import ImageSource
+from resultant.images.store import ImageStore
 from resultant.networks.outputs import Outputs
 from resultant.networks.stacked_resnet import StackedResNet32, patches
 from resultant.training.config import Channels
 
-# Images per forward pass of a stacked network.
-CHUNK_IMAGES = 2500
-# Images per forward pass of an encoder of timm.
-BATCH_IMAGES = 128
+# Images per forward pass of a stacked network, and of an encoder of timm while images are decoded.
+CHUNK_IMAGES, BATCH_IMAGES = 2500, 128
+# The most decoded images of a forward pass, and their pixels: 256 images of size 224.
+STORED_IMAGES, STORED_PIXELS = 2048, 256 * 224**2
 
 Autocast = Callable[[], AbstractContextManager]
-
-
-@contextmanager
-def evaluating(network: nn.Module) -> Iterator[None]:
-    """Switch the network to evaluation, and restore its mode at the end."""
-    training = network.training
-    network.eval()
-    try:
-        yield
-    finally:
-        network.train(training)
+# Returns the input of a network, in batches, for images at some indices.
+Views = Callable[[Tensor], Iterable[Tensor]]
 
 
 @torch.no_grad()
 def network_outputs(
     network: nn.Module,
-    views: Iterable[Tensor],
+    batches: Iterable[Tensor],
     device: torch.device,
     autocast: Autocast | None = None,
 ) -> Generator[Outputs]:
-    """Yield the outputs of a network on batches of its input, in float32 without ``autocast``."""
-    with evaluating(network), full_precision(device) if autocast is None else nullcontext():
-        for x in views:
-            with nullcontext() if autocast is None else autocast():
-                # Not the compiled network: an evaluation would compile it again.
-                result = network.forward(x)
-            yield result
+    """Yield the outputs of a network on batches of its input, in float32 without ``autocast``.
 
-
-def cifar_views(images: Tensor, dtype: torch.dtype) -> Iterator[Tensor]:
-    """Yield the input of a stacked network of images uint8 [n, 3, H, W]."""
-    for chunk in images.split(CHUNK_IMAGES):
-        yield patches(normalize(chunk.to(torch.float32))[None], dtype)
+    The network is in evaluation mode meanwhile.
+    """
+    training = network.training
+    network.eval()
+    try:
+        with full_precision(device) if autocast is None else nullcontext():
+            for x in batches:
+                with nullcontext() if autocast is None else autocast():
+                    # Not the compiled network: an evaluation would compile it again.
+                    result = network.forward(x)
+                yield result
+    finally:
+        network.train(training)
 
 
 def outputs(network: StackedResNet32, images: Tensor, dtype: torch.dtype) -> Outputs:
     """Compute the outputs [runs, n, ...] of a stacked network on images uint8 [n, 3, H, W]."""
-    parts = network_outputs(network, cifar_views(images, dtype), images.device)
-    encoder, projection, logits = zip(*parts, strict=True)
+    batches = cifar_views(images, dtype, torch.arange(len(images)))
+    encoder, projection, logits = zip(
+        *network_outputs(network, batches, images.device), strict=True
+    )
     joined = None if logits[0] is None else torch.cat(logits, 1)
     return Outputs(torch.cat(encoder, 1), torch.cat(projection, 1), joined)
-
-
-def source_views(
-    source: ImageSource,
-    view: EvaluationView,
-    channels: tuple[Channels, Channels],
-    device: torch.device,
-    workers: int | None,
-) -> Iterator[Tensor]:
-    """Yield normalized views [N, 3, S, S] of all images of a source in their order.
-
-    ``channels`` are mean and standard deviation; one thread per core decodes by default.
-
-    Raises:
-        ImageError: If an image is broken.
-    """
-    for views in evaluation_batches(source, view, BATCH_IMAGES, workers):
-        x = normalize(views.to(device, non_blocking=True), *channels)
-        yield x.contiguous(memory_format=torch.channels_last)
 
 
 def shared_outputs(
     network: nn.Module,
     number: int,
-    views: Callable[[Tensor], Iterable[Tensor]],
+    views: Views,
     device: torch.device,
     keep: Callable[[Outputs], list[Tensor]],
     autocast: Autocast | None = None,
@@ -120,3 +103,73 @@ def shared_outputs(
     order, sizes = torch.cat(shares).to(device), list(map(len, shares))
     every = [distributed.gather(a, sizes) for a in own]
     return [torch.empty_like(a).index_copy_(0, order, a) for a in every]
+
+
+def cifar_views(images: Tensor, dtype: torch.dtype, rows: Tensor) -> Iterator[Tensor]:
+    """Yield the input of a stacked network: patches of images uint8 [n, 3, H, W]."""
+    for chunk in rows.split(CHUNK_IMAGES):
+        yield patches(normalize(images[chunk].to(torch.float32))[None], dtype)
+
+
+def source_views(
+    source: ImageSource,
+    view: EvaluationView,
+    channels: tuple[Channels, Channels],
+    device: torch.device,
+    workers: int | None,
+    rows: Tensor,
+) -> Iterator[Tensor]:
+    """Yield normalized views [N, 3, S, S] of images that threads decode, one per core by default.
+
+    ``channels`` are mean and standard deviation.
+
+    Raises:
+        ImageError: If an image is broken.
+    """
+    for views in evaluation_batches(source.select(rows), view, BATCH_IMAGES, workers):
+        x = normalize(views.to(device, non_blocking=True), *channels)
+        yield x.contiguous(memory_format=torch.channels_last)
+
+
+class StoredViews:
+    """Views of decoded images: resized, and cropped at the centre.
+
+    Args:
+        store: The decoded images.
+        view: Size of the views, and of the resized images.
+        channels: Mean and standard deviation per channel, in [0, 1].
+        dtype: Type of the views.
+        device: Device of the views.
+        placement: Place of the decoded images; None for a new one.
+        most: Most images of a forward pass; those of a batch of ``placement``.
+    """
+
+    def __init__(
+        self,
+        store: ImageStore,
+        view: EvaluationView,
+        channels: tuple[Channels, Channels],
+        dtype: torch.dtype,
+        device: torch.device,
+        placement: Placement | None = None,
+        most: int = STORED_IMAGES,
+    ) -> None:
+        self.store, self.view, self.device, size = store, view, device, view.size
+        # Few large passes: on small images the kernels are short, and starting them takes longer.
+        number = min(most, STORED_IMAGES, max(1, STORED_PIXELS // size**2))
+        self.placement = placement or Placement(store, placed_on(device), number)
+        self.rendering = Rendering(number, size, *channels, device)
+        shape = (number, size, size, 3)
+        self.buffer = torch.empty(shape, dtype=dtype, device=device).permute(0, 3, 1, 2)
+
+    def __call__(self, rows: Tensor) -> Iterator[Tensor]:
+        """Yield views [n, 3, size, size] of the images ``rows``; the next views overwrite them."""
+        for chunk in rows.split(len(self.buffer)):
+            pixels, offsets = self.placement.place(chunk, 0)
+            sizes, views = self.store.sizes[chunk], self.buffer[: len(chunk)]
+            plan = self.rendering.plan(
+                evaluation_parameters(sizes, self.view.size, self.view.short_side)
+            )
+            offsets, sizes = offsets.to(self.device), sizes.to(self.device)
+            self.rendering(pixels, offsets, sizes, plan, views)
+            yield views

@@ -10,7 +10,6 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
@@ -19,17 +18,14 @@ from torch import Tensor
 
 from resultant._core import chunks, distributed
 from resultant._core.text import data_size
-from resultant.images.evaluation_view import EvaluationView
-from resultant.images.photo_views import PhotoView, evaluation_parameters
-from resultant.images.rendering import Rendering, uses_kernel
+from resultant.images.photo_views import PhotoView
+from resultant.images.rendering import Rendering, placed_on
 from resultant.images.residency import Placement
 from resultant.images.source import ImageSource
 from resultant.images.store import ImageStore
 from resultant.training.batches import mixed
 from resultant.training.config import Channels
 
-# The most images of a forward pass of an evaluation, and their pixels: 256 images of size 224.
-EVALUATED, EVALUATED_PIXELS = 2048, 256 * 224**2
 # Steps whose views are drawn at a time; another number draws other views.
 DRAWN_STEPS = 8
 # The fewest and the most batches that are made ahead of the GPU.
@@ -108,7 +104,6 @@ class PhotoBatches:
         self.buffers = torch.empty(shape, dtype=dtype, device=device).permute(0, 1, 4, 2, 3)
         self.labels = torch.zeros(1, self.images, dtype=torch.int64, device=device)
         self.prepared: Iterator[Prepared] = iter(())
-        self.drawn: dict[int, Future[list[Tensor]]] = {}
         self.taken: list[torch.cuda.Event | None] = [None] * self.slots
 
     @property
@@ -141,19 +136,7 @@ class PhotoBatches:
         _ = self.store
 
     def draw(self, epoch: int) -> list[Tensor]:
-        """Draw the order [steps, batch] of an epoch, its first views, and the state for the others.
-
-        On a GPU the next epoch is drawn meanwhile, by a thread: the GPU never waits for a draw.
-        """
-        if self.stream is None:
-            return self._draw(epoch)
-        pool = ThreadPoolExecutor(1)
-        drawn = self.drawn.get(epoch) or pool.submit(self._draw, epoch)
-        self.drawn = {epoch + 1: pool.submit(self._draw, epoch + 1)}
-        pool.shutdown(wait=False)
-        return drawn.result()
-
-    def _draw(self, epoch: int) -> list[Tensor]:
+        """Draw the order [steps, batch] of an epoch, its first views, and the state for others."""
         generator = torch.Generator().manual_seed(mixed(self.seed, epoch))
         order = torch.randperm(len(self.source), generator=generator)
         order = order[: self.steps * self.batch_size].view(self.steps, -1)
@@ -255,11 +238,6 @@ class PhotoBatches:
         return [a.pin_memory().to(self.device, non_blocking=True) for a in tensors]
 
 
-def placed_on(device: torch.device) -> torch.device:
-    """Return the device where the views are made: the CPU without a kernel."""
-    return device if uses_kernel(device) else torch.device("cpu")
-
-
 def require_batches(images: int, batch_size: int) -> None:
     """Raise unless the images are a batch or more, and the processes can share a batch."""
     processes = distributed.world_size()
@@ -268,50 +246,6 @@ def require_batches(images: int, batch_size: int) -> None:
         raise ValueError(f"{rule}, got {batch_size}")
     if images < batch_size:
         raise ValueError(f"expected at least one batch of {batch_size}, got {images} images")
-
-
-class EvaluationViews:
-    """Views of a store without augmentation: resized, and cropped at the centre.
-
-    Args:
-        store: The decoded images.
-        view: Size of the views, and of the resized images.
-        channels: Mean and standard deviation per channel, in [0, 1].
-        dtype: Type of the views.
-        device: Device of the views.
-        placement: Place of the decoded images; None for a new one.
-        most: Most images of a forward pass; those of a batch of ``placement``.
-    """
-
-    def __init__(
-        self,
-        store: ImageStore,
-        view: EvaluationView,
-        channels: tuple[Channels, Channels],
-        dtype: torch.dtype,
-        device: torch.device,
-        placement: Placement | None = None,
-        most: int = EVALUATED,
-    ) -> None:
-        self.store, self.view, self.device, size = store, view, device, view.size
-        # Few large passes: on small images the kernels are short, and starting them takes longer.
-        number = min(most, max(1, EVALUATED_PIXELS // size**2))
-        self.placement = placement or Placement(store, placed_on(device), number)
-        self.rendering = Rendering(number, size, *channels, device)
-        shape = (number, size, size, 3)
-        self.buffer = torch.empty(shape, dtype=dtype, device=device).permute(0, 3, 1, 2)
-
-    def __call__(self, rows: Tensor) -> Iterator[Tensor]:
-        """Yield views [n, 3, size, size] of the images ``rows``; the next views overwrite them."""
-        for chunk in rows.split(len(self.buffer)):
-            pixels, offsets = self.placement.place(chunk, 0)
-            sizes, views = self.store.sizes[chunk], self.buffer[: len(chunk)]
-            plan = self.rendering.plan(
-                evaluation_parameters(sizes, self.view.size, self.view.short_side)
-            )
-            offsets, sizes = offsets.to(self.device), sizes.to(self.device)
-            self.rendering(pixels, offsets, sizes, plan, views)
-            yield views
 
 
 def ahead(items: Generator[T]) -> Generator[T]:

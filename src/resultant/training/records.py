@@ -27,8 +27,9 @@ KINDS = {
     "trajectory.epoch": list,
 }
 
-# Keys that hold accuracies, at any depth of a record.
+# Keys that hold accuracies, at any depth of a record, and the one entry of theirs that is none.
 ACCURACIES = ("accuracy", "best_accuracy", "probes", "frozen", "grid")
+CHOSEN_RATE = "learning_rate"
 
 Record = dict[str, Any]
 
@@ -110,7 +111,7 @@ def _accuracies(
         accuracy = inside or name in ACCURACIES
         if isinstance(value, dict):
             yield from _accuracies(value, f"{path}{name}.", accuracy)
-        elif accuracy and value is not None:
+        elif accuracy and value is not None and name != CHOSEN_RATE:
             yield f"{path}{name}", value
 
 
