@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -42,7 +41,7 @@ def cancelling(*lead: int) -> tuple[Tensor, Tensor]:
 
 def wrong_length(bank: ProCoBank, row: int) -> None:
     """Note a vector of zeros in a row of the bank, as a kernel does; -1 is a row elsewhere."""
-    bank.off_length.host.fill_((row << 32) + int(np.float32(1).view(np.int32)))
+    bank.wrong = torch.tensor([row + 2])
 
 
 class _Played:

@@ -36,14 +36,6 @@ def test_single_samples_are_capped_and_absent_classes_stay_at_their_start() -> N
     assert loss.state().kappa[3] == MAX_KAPPA
 
 
-def test_starts_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for classes, dim in ((33, 5), (100, 3), (48, 16)):
-        whole = ProCoBank(classes, dim, seed=3).old
-        monkeypatch.setattr(starts, "START_ROWS", 16)
-        assert torch.equal(ProCoBank(classes, dim, seed=3).old, whole)
-        monkeypatch.undo()
-
-
 def test_samples_that_cancel() -> None:
     """Neither the start of a class nor roundings are a direction."""
     loss = ProCoLoss(C, P)

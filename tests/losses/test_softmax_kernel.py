@@ -15,7 +15,7 @@ from resultant._core import chunks
 from resultant.classes.realization import Terms
 from resultant.losses import ProCoLoss, _streamed
 from resultant.losses._means import mean
-from resultant.losses._partial_softmax import Columns, FusedSoftmax, PartialSoftmax
+from resultant.losses._partial_softmax import Columns, PartialSoftmax
 
 CHECK = "from losses import test_softmax_kernel; test_softmax_kernel.check('cpu')"
 V, Q = 2, 3
@@ -70,6 +70,8 @@ def moved(columns: Columns, device: str, dtype: torch.dtype) -> Columns:
 
 def check_parts(device: str, name: str, K: int, p: int) -> None:
     """Two chunks and the classes of a batch, in any order of their tops."""
+    from resultant.losses._softmax_kernel import FusedSoftmax
+
     z, sums, columns = problem(name, K, p)
     own = torch.randint(K, (Q,))
     results = []
@@ -99,6 +101,8 @@ def check_parts(device: str, name: str, K: int, p: int) -> None:
 
 def check_steps(device: str) -> None:
     """Steps by fused kernels against the plain loss, in both modes, with one and two views."""
+    from resultant.losses._softmax_kernel import FusedSoftmax
+
     torch.manual_seed(0)
     for views, leave_out in (((V,), False), ((), True)):
         plain, fused = (
@@ -124,16 +128,17 @@ def check_steps(device: str) -> None:
 
 def check_refusals(device: str) -> None:
     """Kernels do not write into tensors, or read classes, that are not next to each other."""
-    from resultant.losses._softmax_kernel import absorb
+    from resultant.losses._softmax_kernel import FusedSoftmax
 
-    _, _, (kappa, terms, offset) = problem("native", 20, 64)
-    rho, sums = torch.zeros(V, Q, 20), (torch.zeros(V, Q), torch.zeros(V, Q), torch.zeros(V, Q, 64))
-    strided = torch.zeros(V, 20, Q).mT
-    for a, k in ((strided, kappa), (torch.zeros(1, Q, 20).expand(V, Q, 20), kappa)):
+    z, _, columns = problem("native", 20, 64)
+    z, columns = z.to(device), moved(columns, device, torch.float32)
+    part = FusedSoftmax(z, ProCoLoss(2, 64).score_and_slope, columns.terms)
+    for rho in (torch.zeros(V, 20, Q).mT, torch.zeros(1, Q, 20).expand(V, Q, 20)):
         with pytest.raises(ValueError, match="expected a contiguous tensor to write"):
-            absorb(a.to(device), k.to(device), terms, offset, 64, sums)
+            part.weights(rho.to(device), columns)
+    apart = columns._replace(kappa=torch.zeros(20, V, device=device).mT)
     with pytest.raises(ValueError, match="expected classes next to each other"):
-        absorb(rho, torch.zeros(20, V).mT, terms, offset, 64, sums)
+        part.weights(torch.zeros(V, Q, 20, device=device), apart)
 
 
 @pytest.mark.slow

@@ -234,5 +234,5 @@ def test_compile_on_device() -> None:
 def test_lengths_name_their_run() -> None:
     loss = stacked(("native", "angular"))
     wrong_length(loss.bank, C + 2)
-    with pytest.raises(ValueError, match="1 away from one in run 1 class 2 "):
+    with pytest.raises(ValueError, match="another length in run 1 class 2 "):
         loss.check()

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -15,13 +16,17 @@ from resultant.classes.statistics import ZERO_LENGTH
 
 # Entries of a row that one program holds at most, and entries per warp.
 MEAN_BLOCK, MEAN_WARP = 2048, 256
+# Vectors of at most unit length are split into halves of float16 after this factor.
+UNIT_SCALE = 2.0**15
 
 
 @triton.jit
-def _mean_rows(sums, mu, R, p: tl.constexpr, BLOCK: tl.constexpr, ZERO: tl.constexpr):
+def _mean_rows(
+    sums, mu, R, p: tl.constexpr, BLOCK: tl.constexpr, ZERO: tl.constexpr, SCALE: tl.constexpr
+):
+    """Write direction and mean length of a row or, with a SCALE, the direction as three halves."""
     row = tl.program_id(0).to(tl.int64)
     sums += row * (p + 1)
-    mu += row * p
     first = tl.arange(0, BLOCK)
     squares = tl.zeros([BLOCK], tl.float64)
     for start in range(0, p, BLOCK):
@@ -36,10 +41,21 @@ def _mean_rows(sums, mu, R, p: tl.constexpr, BLOCK: tl.constexpr, ZERO: tl.const
     # The row is read again, from the cache.
     for start in range(0, p, BLOCK):
         column = start + first
-        entries = tl.load(sums + column, mask=column < p, other=0.0) * scale
+        inside = column < p
+        entries = tl.load(sums + column, mask=inside, other=0.0) * scale
         along = tl.where(cancelled, tl.where(column == 0, 1.0, 0.0), entries)
-        tl.store(mu + column, along, mask=column < p)
-    tl.store(R + row, tl.where(cancelled, 0.0, mean_length))
+        if SCALE > 0:
+            scaled = along.to(tl.float32) * SCALE
+            high = scaled.to(tl.float16)
+            at = mu + row * (3 * p) + column
+            tl.store(at, high, mask=inside)
+            tl.store(at + p, (scaled - high.to(tl.float32)).to(tl.float16), mask=inside)
+            tl.store(at + 2 * p, high, mask=inside)
+        else:
+            tl.store(mu + row * p + column, along, mask=inside)
+    if SCALE == 0:
+        # The mean of rounded unit vectors may be a rounding longer than one.
+        tl.store(R + row, tl.where(cancelled, 0.0, tl.where(mean_length > 1, 1.0, mean_length)))
 
 
 def mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
@@ -48,20 +64,35 @@ def mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
     ``sums`` [..., p + 1] holds float64 sums and, last, counts. R is float64, mu of any floating
     dtype, and both are contiguous.
     """
-    p, sums = mu.shape[-1], sums.contiguous()
     require_contiguous(mu, R)
+    _launch_means(sums, mu, R, mu.shape[-1], 0.0)
+
+
+def half_directions(sums: Tensor) -> Tensor:
+    """Return the directions of the means of sums and counts [K, p + 1] as [K, 3 p] in float16: the
+    high half of each entry times `UNIT_SCALE`, the low half, and the high half again."""
+    p = sums.shape[1] - 1
+    halves = sums.new_empty(len(sums), 3 * p, dtype=torch.float16)
+    _launch_means(sums, halves, sums, p, UNIT_SCALE)
+    return halves
+
+
+def _launch_means(sums: Tensor, mu: Tensor, R: Tensor, p: int, scale: float) -> None:
     if rows := sums.numel() // (p + 1):
-        block, warps = row_block(p)
+        block, warps = _row_block(p)
         with device_of(sums):
-            _mean_rows[(rows,)](sums, mu, R, p=p, BLOCK=block, ZERO=ZERO_LENGTH, num_warps=warps)
+            _mean_rows[(rows,)](
+                *(sums.contiguous(), mu, R, p, block, ZERO_LENGTH, scale), num_warps=warps
+            )
 
 
 @triton.jit
 def _accumulate_rows(
-    z, rows, old, new, off, number, p: tl.constexpr, BLOCK: tl.constexpr, TOLERANCE: tl.constexpr
-):
+    z, labels, old, new, wrong, first_class, number,
+    p: tl.constexpr, BLOCK: tl.constexpr, TOLERANCE: tl.constexpr,
+):  # fmt: skip
     sample = tl.program_id(0).to(tl.int64)
-    row = tl.load(rows + sample)
+    row = tl.load(labels + sample) - first_class
     # One comparison: some interpreters do not accept an "and" of two masks as a mask.
     held = tl.where(row < 0, number, row) < number
     z += sample * p
@@ -77,34 +108,37 @@ def _accumulate_rows(
         squares += x * x
     tl.atomic_add(old + place + p, 1.0, mask=held, sem="relaxed")
     tl.atomic_add(new + place + p, 1.0, mask=held, sem="relaxed")
-    distance = tl.abs(tl.sqrt(tl.sum(squares)) - 1)
-    bits = distance.to(tl.float32).to(tl.int32, bitcast=True).to(tl.int64)
-    tl.store(off, row * 4294967296 + bits, mask=distance > TOLERANCE)
+    off = tl.abs(tl.sqrt(tl.sum(squares)) - 1) > TOLERANCE
+    tl.store(wrong, tl.where(held, row + 2, 1), mask=off)
 
 
 def accumulate(
-    z: Tensor, rows: Tensor, old: Tensor, new: Tensor, off: Tensor, tolerance: float
+    z: Tensor,
+    labels: Tensor,
+    old: Tensor,
+    new: Tensor,
+    wrong: Tensor,
+    first_class: int,
+    tolerance: float,
 ) -> None:
-    """Add vectors z [M, p] and counts to ``rows`` [M] of the banks [C, p + 1]; other rows than
-    those of the banks add nothing.
+    """Add vectors z [M, p] and counts to the rows ``labels - first_class`` [M] of the banks
+    [C, p + 1]; other rows than those of the banks add nothing.
 
-    ``off`` [1] gets the row and the distance from one of a length that exceeds the tolerance, if
-    any does, as `OffLength.host` describes. It may be pinned memory of the host.
+    ``wrong`` [1] gets the row plus 2 of a vector whose length is not one within the tolerance, if
+    there is one; 1 for a row outside of the banks. It may be pinned memory of the host.
     """
-    p, number = z.shape[-1], old.shape[0]
     require_contiguous(old, new)
-    block, warps = row_block(p)
+    p = z.shape[-1]
+    block, warps = _row_block(p)
     with device_of(z):
-        _accumulate_rows[(rows.shape[0],)](
-            *(z.contiguous(), rows.contiguous(), old, new, off, number),
-            p=p,
-            BLOCK=block,
-            TOLERANCE=tolerance,
+        _accumulate_rows[(labels.shape[0],)](
+            *(z.contiguous(), labels.contiguous(), old, new, wrong, first_class, old.shape[0]),
+            *(p, block, tolerance),
             num_warps=warps,
         )
 
 
-def row_block(p: int) -> tuple[int, int]:
+def _row_block(p: int) -> tuple[int, int]:
     """Return the entries of a row of length p that a program holds, and its warps."""
     block = min(MEAN_BLOCK, triton.next_power_of_2(p))
     return block, max(1, block // MEAN_WARP)

@@ -1,10 +1,39 @@
-"""Checks of the features and labels of a batch."""
+"""A batch of a loss: its checks and views, and the reduction of its losses to one number."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 from torch import Tensor
+from torch.nn import functional
 
 from resultant._core.arrays import require_features, require_labels, shape_of
+from resultant._core.validation import COMPUTE_DTYPE
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def compute_dtype(a: Tensor) -> Tensor:
+    """Cast ``a`` to the dtype that losses compute in, at least float32."""
+    return a.to(COMPUTE_DTYPE[a.dtype])
+
+
+def by_view(a: Tensor) -> Tensor:
+    """Return ``a`` [N, k] or [V, N, k] as [V, N, k], also for N = 0."""
+    return a if a.dim() == 3 else a.unsqueeze(0)
+
+
+def labels_by_view(y: Tensor, views: int) -> Tensor:
+    """Expand labels ``y`` [N] to [N, V]."""
+    return y.unsqueeze(-1).expand(-1, views)
+
+
+def cross_entropy(scores: Tensor, offset: Tensor, labels: Tensor) -> Tensor:
+    """Return the cross-entropies [...] of ``scores`` [..., C] + ``offset`` [C] at labels [...]."""
+    logits = (scores + offset.to(scores.dtype)).flatten(0, -2)
+    entropies = functional.cross_entropy(logits, labels.reshape(-1), reduction="none")
+    return entropies.view(labels.shape)
 
 
 def require_vectors(z: Tensor, bank: Tensor) -> None:
@@ -40,3 +69,42 @@ def require_batch(
         if ignore_index is not None:
             y = y.masked_fill(y == ignore_index, 0)
     require_labels(y, z.shape[-2], num_classes, bank.device, None)
+
+
+def sample_weights(y: Tensor, indices: Any, weights: Tensor | None) -> Tensor | None:
+    """Return the weights [N] of samples with labels y [N], or None for equal weights.
+
+    Args:
+        y: Labels [N].
+        indices: Tensors of indices of samples, from a miner; the weight of a sample is its number
+            of places among them.
+        weights: Weights [N].
+    """
+    if indices is not None and weights is not None:
+        raise ValueError("expected indices_tuple or weights, got both")
+    if indices is not None:
+        places = torch.cat([torch.as_tensor(a, device=y.device).flatten() for a in indices])
+        # Not bincount, which waits for a device.
+        counts = torch.zeros_like(y).index_add(0, places, torch.ones_like(places))
+        return counts if len(places) else None
+    if weights is not None and not (isinstance(weights, Tensor) and weights.shape == y.shape):
+        raise ValueError(f"expected weights [{len(y)}], one per sample, got {shape_of(weights)}")
+    return weights
+
+
+def reduced(
+    losses: Tensor, y: Tensor, weights: Tensor | None, reduction: str, ignore_index: int | None
+) -> Tensor:
+    """Reduce losses [N] or [V, N] of samples with labels y [N]; ignored samples have none."""
+    if ignore_index is not None:
+        ignored = y == ignore_index
+        losses = losses.masked_fill(ignored, 0.0)
+        weights = losses.new_ones(y.shape) if weights is None else weights
+        weights = weights.masked_fill(ignored, 0)
+    if weights is None:
+        return losses if reduction == "none" else getattr(losses, reduction)()
+    weights = weights.to(losses.dtype).expand_as(losses)
+    losses = losses * weights
+    if reduction == "none":
+        return losses
+    return losses.sum() if reduction == "sum" else losses.sum() / weights.sum()

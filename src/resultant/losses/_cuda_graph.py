@@ -1,6 +1,6 @@
 """Losses of a batch and their gradient as a CUDA graph.
 
-A step of the loss is some fifty kernels. Launching them one by one takes the host longer than the
+A step of the loss is some hundred kernels. Launching them one by one takes the host longer than the
 device needs for all of them.
 """
 
@@ -25,8 +25,6 @@ Step = Callable[[Tensor, Tensor], Tensor]
 CALLS = 3
 # Graphs kept at most, as the last batch of an epoch may be shorter.
 MOST = 4
-# A graph that was not used for so many calls gives its place to another.
-UNUSED = 1000
 # Bytes of directions and scores beyond which kernels take longer than their launches, and a graph
 # would keep much memory from the rest of the training.
 LARGEST = 1 << 27
@@ -54,7 +52,7 @@ class Recorded:
         self, step: Step, z: Tensor, y: Tensor, state: Sequence[Tensor], pool: Any
     ) -> None:
         self.z, self.y = z.detach().clone().requires_grad_(), y.clone()
-        self.used, self.graph = 0, torch.cuda.CUDAGraph()
+        self.graph = torch.cuda.CUDAGraph()
         before = [a.clone() for a in state]
         try:
             # The gradient is computed here, where autocast may be on; the loss disables autocast.
@@ -87,14 +85,14 @@ class Recorded:
 
 
 class Replay:
-    """The graphs of a step by shapes and settings. Copies begin without graphs.
+    """The graphs of a step by shapes, at most `MOST`. Copies begin without graphs.
 
     Args:
         patience: Calls of one shape before it is recorded: recording takes as long as many steps.
     """
 
     def __init__(self, patience: int = 2) -> None:
-        self.patience, self.calls, self.pool = patience, 0, None
+        self.patience, self.pool, self.settings = patience, None, ()
         self.recorded: dict[Hashable, Recorded] = {}
         self.met: Counter[Hashable] = Counter()
 
@@ -104,24 +102,23 @@ class Replay:
         z: Tensor,
         y: Tensor,
         state: Sequence[Tensor],
-        settings: Sequence[Tensor | Hashable],
+        settings: tuple[Hashable, ...],
     ) -> tuple[Tensor, Tensor] | None:
         """Return ``step(z, y)`` and the gradient of each loss in its row of z, by a graph of these
-        shapes and settings; None if there is no such graph.
+        shapes; None if there is no such graph.
 
-        The step changes the tensors ``state`` in place and nothing else. It depends on ``settings``
-        and, for tensors among them, on the values at the time of the call.
+        The step changes the tensors ``state`` in place and nothing else. A graph has the
+        ``settings`` as numbers: graphs of other settings are dropped.
         """
-        self.calls += 1
-        key = (
-            *(z.shape, z.dtype, z.device, y.dtype),
-            *(a.data_ptr() if isinstance(a, Tensor) else a for a in (*state, *settings)),
-        )
+        if settings != self.settings:
+            self.settings = settings
+            self.recorded.clear()
+            self.met.clear()
+        key = z.shape, z.dtype, y.dtype
         with torch.no_grad(), torch.cuda.device(z.device):
             recorded = self.recorded.get(key) or self.record(key, step, z, y, state)
             if recorded is None:
                 return None
-            recorded.used = self.calls
             recorded.z.copy_(z)
             recorded.y.copy_(y)
             recorded.graph.replay()
@@ -132,17 +129,14 @@ class Replay:
         self, key: Hashable, step: Step, z: Tensor, y: Tensor, state: Sequence[Tensor]
     ) -> Recorded | None:
         """Record a graph at the call after ``patience`` calls of a key; None otherwise."""
+        if len(self.recorded) == MOST:
+            return None
         if len(self.met) > 64:
             # Batches of ever new shapes.
             self.met.clear()
         self.met[key] += 1
         if self.met[key] <= self.patience:
             return None
-        if len(self.recorded) == MOST:
-            oldest = min(self.recorded, key=lambda other: self.recorded[other].used)
-            if self.calls - self.recorded[oldest].used <= UNUSED:
-                return None
-            del self.recorded[oldest]
         if self.pool is None:
             self.pool = torch.cuda.graph_pool_handle()
         try:

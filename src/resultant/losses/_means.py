@@ -1,6 +1,7 @@
 """Directions and lengths of the means of classes, from sums and counts.
 
-Samples that cancel have the direction e_1 and the length zero, as in `ClassStatistics`.
+Samples that cancel have the direction e_1 and the length zero, as in `ClassStatistics`. Lengths are
+at most one.
 """
 
 from __future__ import annotations
@@ -25,8 +26,7 @@ def mean(sums: Tensor, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tens
 
 def lengths(sums: Tensor) -> Tensor:
     """Return the lengths [...] of the means of sums and counts [..., p + 1]."""
-    R = torch.linalg.vector_norm(sums[..., :-1], dim=-1) / sums[..., -1]
-    return R.masked_fill_(R <= ZERO_LENGTH, 0.0)
+    return _within_one(torch.linalg.vector_norm(sums[..., :-1], dim=-1) / sums[..., -1])
 
 
 def write_mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
@@ -36,12 +36,14 @@ def write_mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
         return
     total = sums[..., :-1]
     length = torch.linalg.vector_norm(total, dim=-1)
-    torch.div(length, sums[..., -1], out=R)
-    # NaN is no length that cancels.
-    cancelled = R <= ZERO_LENGTH
-    mu.copy_(total / torch.where(cancelled, math.inf, length).unsqueeze(-1))
-    mu[..., 0].masked_fill_(cancelled, 1.0)
-    R.masked_fill_(cancelled, 0.0)
+    R.copy_(_within_one(length / sums[..., -1]))
+    mu.copy_(total / length.masked_fill(R == 0, math.inf).unsqueeze(-1))
+    mu[..., 0].masked_fill_(R == 0, 1.0)
+
+
+def _within_one(R: Tensor) -> Tensor:
+    # NaN is no length that cancels. The mean of rounded unit vectors may be longer than one.
+    return R.masked_fill(R <= ZERO_LENGTH, 0.0).clamp_max_(1)
 
 
 def bank_kernels(a: Tensor) -> ModuleType | None:

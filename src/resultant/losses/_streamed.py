@@ -1,4 +1,4 @@
-"""A step of the loss for classes too many to store their scores, in one or in several processes.
+"""A step of the loss that stores no scores, in one or in several processes.
 
 The classes are scored in chunks against all queries, and a chunk leaves nothing behind but its part
 of the softmax and of the gradient (`_partial_softmax`). The views of a batch see banks that differ
@@ -54,28 +54,30 @@ class _Step:
     ) -> None:
         bank = loss.bank
         self.loss, self.bank, self.z = loss, bank, z
-        views, self.labels, self.here = z, y, slice(None)
+        views, labels, self.here = z, y, slice(None)
         if loss.training or bank.shard_classes:
-            views, self.labels, self.here = bank.gather_ranks(z, y, sizes)
+            views, labels, self.here = bank.gather_ranks(z, y, sizes)
+        # The places of the queries among the samples.
         self.queries = self.here
         if bank.shard_classes:
             self.z, self.queries = views, slice(None)
+        self.labels, rows = labels, bank.rows(labels)
+        # A column behind the last class takes what belongs to other processes.
+        self.outside, self.rows = rows < 0, rows.clamp_min(0)
+        self.slots = self.rows.masked_fill(self.outside, len(bank.classes))
         # The bank ``old`` in the rows of the batch, after each view.
-        self.rows, self.held = bank.rows(self.labels), bank.held_mask(self.labels)
         seen = []
         for view in views:
             if loss.training:
-                bank.accumulate(view, self.labels)
+                bank.accumulate(view, labels)
             seen.append(bank.old[self.rows])
         self.batch = torch.stack(seen)
         self.mu, self.R = mean(self.batch, z.dtype)
-        # A column behind the last class takes what belongs to other processes.
-        self.slots = self.rows.where(self.held, len(bank.classes))
 
     def result(self) -> tuple[Tensor, Tensor]:
         """Return the cross-entropies [V, N] of these queries, and their gradient [V, N, p]."""
         loss, bank, z = self.loss, self.bank, self.z
-        held, offset = len(bank.classes), loss.log_prior[self.bank.classes.start :]
+        held, offset = len(bank.classes), loss.log_prior[bank.classes.start :]
         R = self.R.new_empty(len(z), held + 1)
         R[:, :-1] = lengths(bank.old)
         R.index_copy_(1, self.slots, self.R)
@@ -93,8 +95,8 @@ class _Step:
         self._absorb_batch(part, columns, offset)
         if bank.shard_classes:
             part.over_processes()
-            own_logit = distributed.all_reduce_sum(own_logit)
-            own_gradient = distributed.all_reduce_sum(own_gradient)
+            distributed.all_reduce_sum(own_logit)
+            distributed.all_reduce_sum(own_gradient)
         above = part.log_sum() - own_logit
         entropies = torch.logaddexp(above, torch.zeros_like(above))
         gradient = above.sigmoid().unsqueeze(-1) * (part.mean_gradient() - own_gradient)
@@ -107,32 +109,27 @@ class _Step:
         another process holds the class."""
         loss, bank, z = self.loss, self.bank, self.z
         mu, R, rows = self.mu[:, self.queries], self.R[:, self.queries], self.rows[self.queries]
-        own = None
+        outside = self.outside[self.queries]
         if gains is not None:
-            own = Gains(gains.g[:, rows], gains.mean, gains.target[:, rows])
-        if bank.leave_out and loss.training:
+            gains = Gains(gains.g[:, rows], gains.mean, gains.target[:, rows])
+        left_out = bank.leave_out and loss.training
+        if left_out:
             mu, R = bank.leave_one_out(z, self.batch[:, self.queries], z.dtype)
         kappa = bank.kappa(R)
-        if own is not None and bank.leave_out and loss.training:
+        if left_out and gains is not None:
             # Without the query the class keeps the target gain of the whole.
-            own = own._replace(g=loss.gain(kappa))
-            self._note(own)
+            gains = gains._replace(g=loss.gain(kappa))
+            # Other processes note the classes that they hold.
+            known = (a.masked_fill(outside, 1.0).mT.unsqueeze(-1) for a in (gains.g, gains.target))
+            labels = self.labels[self.queries].clamp(0, bank.num_classes - 1)
+            noted = Gains(next(known), gains.mean, next(known))
+            loss.note(z.dtype, noted, labels.unsqueeze(-1).expand(-1, len(z)))
         kappa = kappa.to(z.dtype)
         rho = (z * mu).sum(-1)
-        score, slope = loss.score_and_slope(rho, kappa, loss.terms(kappa, own))
+        score, slope = loss.score_and_slope(rho, kappa, loss.terms(kappa, gains))
         logit = score + offset[rows].to(z.dtype)
         gradient = slope.expand_as(rho).unsqueeze(-1) * mu
-        outside = ~self.held[self.queries]
         return logit.masked_fill(outside, 0.0), gradient.masked_fill(outside.unsqueeze(-1), 0.0)
-
-    def _note(self, own: Gains) -> None:
-        """Note the gains [V, Q] of own classes; other processes note those of theirs."""
-        outside = ~self.held[self.queries]
-        g, target = (a.masked_fill(outside, 1.0) for a in (own.g, own.target))
-        labels = self.labels[self.queries].clamp(0, self.bank.num_classes - 1)
-        labels = labels.unsqueeze(-1).expand(-1, len(g))
-        columns = Gains(g.mT.unsqueeze(-1), own.mean, target.mT.unsqueeze(-1))
-        self.loss.note(self.z.dtype, columns, labels)
 
     def _absorb_batch(self, part: PartialSoftmax, columns: Columns, offset: Tensor) -> None:
         """Add the classes of the batch, each once, as the views see them."""

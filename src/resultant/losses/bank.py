@@ -16,18 +16,19 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from resultant._core import distributed, validation
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.statistics import ClassState, ClassStatistics, capped_concentration
-from resultant.losses._batch import require_batch, require_unit
+from resultant.losses._batch import by_view, require_batch, require_unit
 from resultant.losses._means import bank_kernels, mean, write_mean
-from resultant.losses._off_length import LENGTH_TOLERANCE, OffLength
-from resultant.losses._ranks import gather_samples, rank_sizes
-from resultant.losses._shards import rows_of, sharded, shares
-from resultant.losses._views import by_view
+from resultant.losses._ranks import class_shares, gather_samples, rank_sizes, rows_of, sharded
 from resultant.losses.starts import START_LENGTH, write_starts
 from resultant.vmf.estimators import OF_LENGTH, require_estimator
+
+# Distance of a length from one that is more than rounding in half precision.
+LENGTH_TOLERANCE = 0.05
 
 
 class WideModule(nn.Module):
@@ -117,11 +118,10 @@ class ProCoBank(WideModule):
         self.estimator, self.leave_out = estimator, leave_out
         self.seed = validation.integer("seed", seed, 0)
         if samples_per_epoch is not None:
-            samples_per_epoch = validation.integer(
-                "samples_per_epoch", samples_per_epoch, 1, " or None"
-            )
+            name = "samples_per_epoch"
+            samples_per_epoch = validation.integer(name, samples_per_epoch, 1, " or None")
         self.samples_per_epoch = samples_per_epoch
-        self.shares = shares(self.num_classes) if shard_classes else [range(self.num_classes)]
+        self.shares = class_shares(self.num_classes) if shard_classes else [range(self.num_classes)]
         self.classes = self.shares[distributed.rank() if shard_classes else 0]
         self.shard_classes = shard_classes
         for name in ("old", "new"):
@@ -130,7 +130,8 @@ class ProCoBank(WideModule):
         self.register_buffer("epoch", torch.zeros((), dtype=torch.int64))
         # Samples of the current epoch; negative where the caller begins the epochs.
         self.seen = 0
-        self.off_length = OffLength()
+        # Pinned memory [1] that a GPU writes if the length of a vector is wrong; see `accumulate`.
+        self.wrong: Tensor | None = None
         self.reset()
 
     def extra_repr(self) -> str:
@@ -175,10 +176,8 @@ class ProCoBank(WideModule):
 
         Inside torch.compile and inside a CUDA graph of the caller nothing can be counted.
         """
-        if torch.compiler.is_compiling():
-            return
         size = self.samples_per_epoch
-        if size is None or self.seen < 0:
+        if torch.compiler.is_compiling() or size is None or self.seen < 0:
             return
         if self.old.is_cuda and torch.cuda.is_current_stream_capturing():
             return
@@ -202,171 +201,9 @@ class ProCoBank(WideModule):
         write_starts(bank, self.classes, self.num_classes, (self.seed, int(self.epoch), which))
 
     def rows(self, y: Tensor) -> Tensor:
-        """Return the row of each sample in the banks; 0 if its class is not held here."""
-        return torch.where(self.held_mask(y), y - self.classes.start, 0)
-
-    def held_mask(self, y: Tensor) -> Tensor:
-        """Mark the labels of classes held here."""
-        return (y >= self.classes.start) & (y < self.classes.stop)
-
-    def add(self, z: Tensor, y: Tensor, sizes: list[int] | None = None) -> Snapshot:
-        """Add the views of a batch in turn to both banks.
-
-        Args:
-            z: Unit vectors [N, p] or [V, N, p].
-            y: Labels [N] of every view.
-            sizes: Number of samples of every rank, if known.
-
-        Returns:
-            For each view, ``old`` with this view and the views before it. Nothing waits for the
-            device.
-        """
-        views, labels, here = self.gather_ranks(z, y, sizes)
-        old, dtype = self.old, COMPUTE_DTYPE[z.dtype]
-        mu = old.new_empty(len(views), old.shape[0], self.dim, dtype=dtype)
-        R, own = old.new_empty(len(views), old.shape[0]), []
-        for v, view in enumerate(views):
-            self.accumulate(view, labels)
-            write_mean(old, mu[v], R[v])
-            if self.leave_out:
-                own.append(self.leave_one_out(view[here], old[self.rows(y)], dtype))
-        return Snapshot(mu, R, *map(torch.stack, zip(*own, strict=True)))
-
-    def seen_by_views(self, z: Tensor, y: Tensor) -> Snapshot:
-        """Return what `add` returned for the batch that was added last."""
-        views, old = by_view(z.detach()), self.old
-        sums = [old]
-        for view in views[1:].flip(0):
-            sums.insert(0, sums[0].index_add(0, self.rows(y), -self._samples(view, y)))
-        mu, R = mean(torch.stack(sums), COMPUTE_DTYPE[z.dtype])
-        if not self.leave_out:
-            return Snapshot(mu, R)
-        own = torch.stack([a[self.rows(y)] for a in sums])
-        return Snapshot(mu, R, *self.leave_one_out(views, own, COMPUTE_DTYPE[z.dtype]))
-
-    def gather_ranks(
-        self, z: Tensor, y: Tensor, sizes: list[int] | None = None
-    ) -> tuple[Tensor, Tensor, slice]:
-        """Return views [V, N, p] and labels of all ranks, and the place of these queries among
-        them.
-
-        Ranks exchange their samples, however many each has: sums of all classes would be far more.
-        """
-        views = by_view(z.detach() if z.requires_grad else z)
-        if distributed.world_size() == 1:
-            return views, y, slice(None)
-        return gather_samples(views, y, rank_sizes(len(y)) if sizes is None else sizes)
-
-    def accumulate(self, z: Tensor, y: Tensor) -> None:
-        """Add vectors z [M, p] to the rows of their labels y [M] in both banks."""
-        if (kernels := bank_kernels(z)) is not None:
-            rows = torch.where(self.held_mask(y), y - self.classes.start, -1)
-            host = self.off_length.host
-            kernels.accumulate(z, rows, self.old, self.new, host, LENGTH_TOLERANCE)
-            return
-        samples, rows = self._samples(z, y), self.rows(y)
-        for bank in (self.new, self.old):
-            bank.index_add_(0, rows, samples)
-
-    def _samples(self, z: Tensor, y: Tensor) -> Tensor:
-        """Return vectors and counts [M, p + 1] in float64, zero for classes not held here."""
-        samples = z.new_ones(len(z), self.dim + 1, dtype=torch.float64)
-        samples[:, :-1] = z
-        return samples.masked_fill_(~self.held_mask(y).unsqueeze(-1), 0.0)
-
-    def leave_one_out(self, z: Tensor, own: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Return directions and mean lengths of the classes ``own`` [..., p + 1] of the queries z
-        [..., p], each without its query.
-
-        A class that is empty without the query gets the length of the random start, and a direction
-        orthogonal to every query (zero), as a random one nearly is.
-        """
-        rest = torch.cat([own[..., :-1] - z, own[..., -1:] - 1], -1)
-        mu, R = mean(rest, dtype)
-        empty = rest[..., -1] < 0.5
-        return mu.masked_fill_(empty.unsqueeze(-1), 0.0), R.masked_fill_(empty, START_LENGTH)
-
-    def of_all_shards(self, a: Tensor) -> Tensor:
-        """Join values [..., K] of the classes held by each process to those of all classes."""
-        if len(self.shares) == 1:
-            return a
-        sizes = [len(classes) for classes in self.shares]
-        return distributed.gather(a.movedim(-1, 0), sizes).movedim(0, -1)
-
-    def kappa(self, R: Tensor) -> Tensor:
-        """Return the concentrations fitted to mean lengths, at most 1e5."""
-        # The mean of rounded unit vectors may be a rounding longer than one.
-        return capped_concentration(self.dim, R.clamp_max(1), self.estimator)
-
-    def snapshot(self, dtype: torch.dtype = torch.float32) -> Snapshot:
-        """Return ``old`` as it is, for one view."""
-        mu, R = mean(self.old, dtype)
-        return Snapshot(mu.unsqueeze(0), R.unsqueeze(0))
-
-    def state_of(self, sums: Tensor) -> ClassState:
-        """Return the classes of sums and counts [C, p + 1], in float64."""
-        mu, R = mean(sums)
-        return ClassState(mu, self.kappa(R), sums[..., -1].round().long(), validate_args=False)
-
-    def statistics_of(self, sums: Tensor) -> ClassStatistics:
-        """Copy sums and counts [C, p + 1]; the start of a class is part of its weight."""
-        statistics = ClassStatistics(len(sums), self.dim, device=sums.device)
-        statistics.total.copy_(sums[:, :-1])
-        statistics.weight.copy_(sums[:, -1])
-        statistics.count.copy_(sums[:, -1].round())
-        return statistics
-
-    def named(self, bank: str) -> Tensor:
-        """Return the sums of ``old`` or ``new``."""
-        if bank not in ("old", "new"):
-            raise ValueError(f"expected bank to be 'old' or 'new', got {bank!r}")
-        return self.old if bank == "old" else self.new
-
-    def require_lengths(self) -> None:
-        """Raise if a step that the device has finished had a vector of another length than one."""
-        if (wrong := self.off_length.take()) is None:
-            return
-        distance, row = wrong
-        # A row below zero is of a class that another process holds.
-        name = f" in {self.class_name(self.classes.start + row)}" if row >= 0 else ""
-        raise validation.DivergedError(
-            f"expected unit vectors z in all steps so far, got a length that is {distance:.3g} "
-            f"away from one{name} (a vector of zeros has no direction; normalize after casting to "
-            "float32)"
-        )
-
-    def class_name(self, c: int) -> str:
-        """Name a class in an error."""
-        return f"class {c}"
-
-    def _apply(self, fn: Any, recurse: bool = True) -> WideModule:
-        empty = self.old.is_meta
-        super()._apply(fn, recurse)
-        if empty and not self.old.is_meta:
-            # Made on the meta device, and now on a real one.
-            self.reset()
-        return self
-
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[prefix + "seen"] = torch.tensor(self.seen, device="cpu")
-        if self.shard_classes:
-            for name in ("old", "new"):
-                rows = destination[prefix + name]
-                destination[prefix + name] = sharded(rows, self.num_classes)
-
-    def _load_from_state_dict(  # type: ignore[override]
-        self, state_dict: Any, prefix: str, *rest: Any
-    ) -> None:
-        state_dict = dict(state_dict)
-        for name in (prefix + "old", prefix + "new"):
-            if name in state_dict:
-                state_dict[name] = rows_of(state_dict[name], self.classes, self.num_classes)
-        seen, epoch = state_dict.pop(prefix + "seen", None), state_dict.get(prefix + "epoch")
-        super()._load_from_state_dict(state_dict, prefix, *rest)
-        if epoch is not None:
-            # In a state without this number, an epoch was begun by the caller or not at all.
-            self.seen = (-1 if int(epoch) else 0) if seen is None else int(seen)
+        """Return the row of each sample in the banks; -1 if its class is not held here."""
+        rows = y - self.classes.start
+        return rows.masked_fill_((rows < 0) | (rows >= len(self.classes)), -1)
 
     @torch.no_grad()
     def update(self, z: Tensor, y: Tensor) -> Snapshot:
@@ -389,10 +226,162 @@ class ProCoBank(WideModule):
         self.advance(sum(sizes))
         return self.add(z, y, sizes)
 
+    def add(self, z: Tensor, y: Tensor, sizes: list[int] | None = None) -> Snapshot:
+        """Add the views of a batch as `update` does, without checks; nothing waits for the device.
+
+        ``sizes`` are the numbers of samples of all ranks, if known.
+        """
+        views, labels, here = self.gather_ranks(z, y, sizes)
+        old, dtype = self.old, COMPUTE_DTYPE[z.dtype]
+        mu = old.new_empty(len(views), len(old), self.dim, dtype=dtype)
+        R, own = old.new_empty(len(views), len(old)), []
+        for v, view in enumerate(views):
+            self.accumulate(view, labels)
+            write_mean(old, mu[v], R[v])
+            if self.leave_out:
+                own.append(self.leave_one_out(view[here], old[self.rows(y)], dtype))
+        return Snapshot(mu, R, *map(torch.stack, zip(*own, strict=True)))
+
+    def seen_by_views(self, z: Tensor, y: Tensor) -> Snapshot:
+        """Return what `add` returned for the batch that was added last."""
+        views, rows, sums = by_view(z.detach()), self.rows(y), [self.old]
+        for view in views[1:].flip(0):
+            sums.insert(0, sums[0].index_add(0, rows.clamp_min(0), -_samples(view, rows)))
+        mu, R = mean(torch.stack(sums), COMPUTE_DTYPE[z.dtype])
+        if not self.leave_out:
+            return Snapshot(mu, R)
+        own = torch.stack([a[rows] for a in sums])
+        return Snapshot(mu, R, *self.leave_one_out(views, own, COMPUTE_DTYPE[z.dtype]))
+
+    def gather_ranks(
+        self, z: Tensor, y: Tensor, sizes: list[int] | None = None
+    ) -> tuple[Tensor, Tensor, slice]:
+        """Return views [V, N, p] and labels of all ranks, and the place of these queries among
+        them.
+
+        Ranks exchange their samples, however many each has: sums of all classes would be far more.
+        """
+        views = by_view(z.detach())
+        if distributed.world_size() == 1:
+            return views, y, slice(None)
+        return gather_samples(views, y, rank_sizes(len(y)) if sizes is None else sizes)
+
+    def accumulate(self, z: Tensor, y: Tensor) -> None:
+        """Add vectors z [M, p] to the rows of their labels y [M] in both banks."""
+        if (kernels := bank_kernels(z)) is not None:
+            if self.wrong is None:
+                self.wrong = torch.zeros(1, dtype=torch.int64, device="cpu").pin_memory()
+            kernels.accumulate(
+                *(z, y, self.old, self.new, self.wrong, self.classes.start, LENGTH_TOLERANCE)
+            )
+            return
+        rows = self.rows(y)
+        for bank in (self.new, self.old):
+            bank.index_add_(0, rows.clamp_min(0), _samples(z, rows))
+
+    def leave_one_out(self, z: Tensor, own: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return directions and mean lengths of the classes ``own`` [..., p + 1] of the queries z
+        [..., p], each without its query.
+
+        A class that is empty without the query gets the length of the random start, and a direction
+        orthogonal to every query (zero), as a random one nearly is.
+        """
+        rest = torch.cat([own[..., :-1] - z, own[..., -1:] - 1], -1)
+        mu, R = mean(rest, dtype)
+        empty = rest[..., -1] < 0.5
+        return mu.masked_fill_(empty.unsqueeze(-1), 0.0), R.masked_fill_(empty, START_LENGTH)
+
+    def of_all_shards(self, a: Tensor) -> Tensor:
+        """Join values [..., K] of the classes held by each process to those of all classes."""
+        if len(self.shares) == 1:
+            return a
+        sizes = [len(classes) for classes in self.shares]
+        return distributed.gather(a.movedim(-1, 0), sizes).movedim(0, -1)
+
+    def kappa(self, R: Tensor) -> Tensor:
+        """Return the concentrations fitted to mean lengths, at most 1e5."""
+        return capped_concentration(self.dim, R, self.estimator)
+
+    def snapshot(self, dtype: torch.dtype = torch.float32) -> Snapshot:
+        """Return ``old`` as it is, for one view."""
+        return Snapshot(*(a.unsqueeze(0) for a in mean(self.old, dtype)))
+
+    def named(self, bank: str) -> Tensor:
+        """Return sums and counts [C, p + 1] of ``old`` or ``new``."""
+        if bank not in ("old", "new"):
+            raise ValueError(f"expected bank to be 'old' or 'new', got {bank!r}")
+        return self.old if bank == "old" else self.new
+
     def state(self, *, bank: str = "old") -> ClassState:
         """Return the classes of bank ``old`` or ``new`` in float64."""
         return self.state_of(self.named(bank))
 
+    def state_of(self, sums: Tensor) -> ClassState:
+        """Return the classes of sums and counts [C, p + 1], in float64."""
+        mu, R = mean(sums)
+        return ClassState(mu, self.kappa(R), sums[..., -1].round().long(), validate_args=False)
+
     def statistics(self, *, bank: str = "old") -> ClassStatistics:
         """Return a copy of the sums of a bank; the start of a class is part of its weight."""
         return self.statistics_of(self.named(bank))
+
+    def statistics_of(self, sums: Tensor) -> ClassStatistics:
+        """Copy sums and counts [C, p + 1]; the start of a class is part of its weight."""
+        statistics = ClassStatistics(len(sums), self.dim, device=sums.device)
+        statistics.total.copy_(sums[:, :-1])
+        statistics.weight.copy_(sums[:, -1])
+        statistics.count.copy_(sums[:, -1].round())
+        return statistics
+
+    def require_lengths(self) -> None:
+        """Raise if a step that the device has finished had a vector of another length than one."""
+        if self.wrong is None or not (row := int(self.wrong)):
+            return
+        self.wrong.zero_()
+        name = f" in {self.class_name(self.classes.start + row - 2)}" if row > 1 else ""
+        raise validation.DivergedError(
+            f"expected unit vectors z in all steps so far, got another length{name} (a vector of "
+            "zeros has no direction; normalize after casting to float32)"
+        )
+
+    def class_name(self, c: int) -> str:
+        """Name a class in an error."""
+        return f"class {c}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy of pinned memory would not be pinned.
+        return {**self.__dict__, "wrong": None}
+
+    def _apply(self, fn: Any, recurse: bool = True) -> WideModule:
+        empty = self.old.is_meta
+        super()._apply(fn, recurse)
+        if empty and not self.old.is_meta:
+            # Made on the meta device, and now on a real one.
+            self.reset()
+        return self
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + "seen"] = torch.tensor(self.seen, device="cpu")
+        if self.shard_classes:
+            for name in (prefix + "old", prefix + "new"):
+                destination[name] = sharded(destination[name], self.num_classes)
+
+    def _load_from_state_dict(  # type: ignore[override]
+        self, state_dict: Any, prefix: str, *rest: Any
+    ) -> None:
+        state_dict = dict(state_dict)
+        for name in (prefix + "old", prefix + "new"):
+            if name in state_dict:
+                state_dict[name] = rows_of(state_dict[name], self.classes, self.num_classes)
+        seen, epoch = state_dict.pop(prefix + "seen", None), state_dict.get(prefix + "epoch")
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+        if epoch is not None:
+            # In a state without this number, an epoch was begun by the caller or not at all.
+            self.seen = (-1 if int(epoch) else 0) if seen is None else int(seen)
+
+
+def _samples(z: Tensor, rows: Tensor) -> Tensor:
+    """Return vectors and counts [M, p + 1] in float64, zero for rows below zero."""
+    samples = functional.pad(z.double(), (0, 1), value=1.0)
+    return samples.masked_fill_((rows < 0).unsqueeze(-1), 0.0)

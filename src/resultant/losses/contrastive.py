@@ -16,7 +16,7 @@ from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.gain import NAMED, Gains, class_gains, comparable
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED, Rule
-from resultant.losses._views import compute_dtype, cross_entropy
+from resultant.losses._batch import compute_dtype, cross_entropy
 from resultant.losses.bank import ProCoBank, Snapshot, WideModule
 from resultant.score.exact import vmf_score, vmf_score_and_slope
 from resultant.score.limits import require_comparable
@@ -127,9 +127,11 @@ class ContrastiveLoss(WideModule):
 
     def _score(self, rho: Tensor, kappa: Tensor, gains: Gains | None) -> Tensor:
         """Return the realized scores at cosines ``rho`` of classes [..., C]."""
-        kappa = kappa.to(rho.dtype)
+        kappa, q = kappa.to(rho.dtype), None
         terms = self.terms(kappa, gains)
-        return terms.of(None if terms.tau is None else self.exact(rho, kappa, terms.tau), rho)
+        if terms.tau is not None:
+            q = vmf_score(rho, kappa, terms.tau, self.bank.dim, validate_args=False)
+        return terms.of(q, rho)
 
     def score_and_slope(self, rho: Tensor, kappa: Tensor, terms: Terms) -> tuple[Tensor, Tensor]:
         """Return the scores at cosines ``rho`` [..., C] and their slopes in the cosine.
@@ -141,10 +143,6 @@ class ContrastiveLoss(WideModule):
             return terms.of(None, rho), terms.slope
         q, slope = vmf_score_and_slope(rho, kappa, terms.tau, self.bank.dim, validate_args=False)
         return terms.of(q, rho), slope if terms.slope is None else slope + terms.slope
-
-    def exact(self, rho: Tensor, kappa: Tensor, tau: Tensor) -> Tensor:
-        """Return the exact part q(rho; kappa, tau) of the scores."""
-        return vmf_score(rho, kappa, tau, self.bank.dim, validate_args=False)
 
     def gain(self, kappa: Tensor) -> Tensor:
         """Return g = A(kappa)/tau as the slope of a vanishing tilt: on a GPU in one kernel."""
@@ -174,7 +172,8 @@ class ContrastiveLoss(WideModule):
 
     def note(self, dtype: torch.dtype, gains: Gains | None, labels: Tensor | None = None) -> None:
         """Keep the least gain or target per class in training mode, for `check`; on the CPU, raise
-        now if it is not positive.
+        now if it is not positive. Minus infinity stands for a temperature at which scores in
+        ``dtype`` cannot be compared.
 
         ``gains`` are [V, ..., C] or, with ``labels`` [N, V, ...], those of the own classes of
         queries [N, V, ..., 1].
@@ -182,7 +181,9 @@ class ContrastiveLoss(WideModule):
         checks = validation.should_validate(None, self.least_target)
         if gains is None or not self.has_temperatures or not (checks or self.training):
             return
-        least = self._least(gains, dtype)
+        least = torch.minimum(gains.g, gains.target)
+        in_reach = comparable(self.temperature * (gains.g / gains.target), dtype)
+        least = torch.where(in_reach | ~(least > 0), least, -math.inf)
         if labels is None:
             least = least.amin(0)
         else:
@@ -192,13 +193,6 @@ class ContrastiveLoss(WideModule):
             self.require_temperatures(least)
         if self.training:
             torch.fmin(self.least_target, least, out=self.least_target)
-
-    def _least(self, gains: Gains, dtype: torch.dtype) -> Tensor:
-        """Return the smaller of gain and target; minus infinity if both are positive, but scores
-        cannot be compared at their temperature."""
-        least = torch.minimum(gains.g, gains.target)
-        in_reach = comparable(self.temperature * (gains.g / gains.target), dtype)
-        return torch.where(in_reach | ~(least > 0), least, -math.inf)
 
     def require_temperatures(self, least: Tensor) -> None:
         """Raise unless the least gains of all classes with temperatures are > 0."""

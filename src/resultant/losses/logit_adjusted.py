@@ -9,7 +9,7 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.arrays import require_labels, shape_of
-from resultant.losses._views import by_view, compute_dtype, cross_entropy, labels_by_view
+from resultant.losses._batch import by_view, compute_dtype, cross_entropy, labels_by_view
 from resultant.losses.bank import WideModule
 from resultant.losses.prior import log_prior_of, require_counted
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,14 +23,13 @@ from resultant._core.autograd import is_transformed
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.losses._batch import require_batch, require_unit, require_vectors
+from resultant.losses import _batch
+from resultant.losses._batch import by_view, compute_dtype, labels_by_view, require_unit
 from resultant.losses._cuda_graph import Replay, should_replay
 from resultant.losses._ranks import rank_sizes
-from resultant.losses._reduction import reduced, require_reduction, sample_weights
 from resultant.losses._streamed import should_stream, streamed_entropies
-from resultant.losses._views import by_view, compute_dtype, labels_by_view
 from resultant.losses._with_gradient import with_gradient
-from resultant.losses.bank import ProCoBank, WideModule
+from resultant.losses.bank import ProCoBank
 from resultant.losses.contrastive import ContrastiveLoss
 from resultant.losses.prior import log_prior_of, require_counted, require_counts
 
@@ -50,17 +50,14 @@ class ProCoLoss(ContrastiveLoss):
 
     On the CPU the values of z and y are checked in the step, except under ``torch.compile``. On a
     GPU nothing waits: vectors without a direction are an error in the next step that begins after
-    the device has met them, or in `check`; a label out of range makes the loss NaN.
-
-    A class temperature exists for a positive gain and a positive target gain, and in the range of
-    `class_scores`. A class whose samples cancel has the gain zero. On the CPU a class without its
-    temperature is an error; on a GPU its scores become NaN, and `check` raises the error later.
+    the device has met them, or in `check`; a label out of range makes the loss NaN. A class without
+    a temperature that reaches its target gain (`class_scores`) is an error on the CPU; on a GPU its
+    scores become NaN, and `check` raises the error.
 
     Under torch.distributed every process gives its own queries, however many, and gets their loss;
     all processes take the same number of steps. The statistics are those of the samples of all
-    processes, which are exchanged in every step. With ``shard_classes`` each process holds a share
-    of the classes: of the banks, and of the scores of all queries. Losses and gradients are those
-    of unsharded classes up to rounding. ``state_dict`` then holds the banks as DTensors:
+    processes. With ``shard_classes`` each process holds a share of the classes: of the banks, and
+    of the scores of all queries. ``state_dict`` then holds the banks as DTensors:
     torch.distributed.checkpoint saves and loads them for any number of processes, and
     ``load_state_dict`` also takes the banks of an unsharded loss.
 
@@ -79,9 +76,8 @@ class ProCoLoss(ContrastiveLoss):
         prior: Strength :math:`\gamma` of the class prior.
         family: Family of the target gains, ``linear`` or ``power``.
         estimator: Estimator of kappa, ``proco``, ``mle`` or ``banerjee``.
-        leave_out: Score the class of a query without the query in it: mu, kappa and gain are those
-            of the other samples, and the target gain is that of the whole class
-            (sec:self-inclusion).
+        leave_out: Score the class of a query without the query in it, with the target gain of the
+            whole class (sec:self-inclusion).
         seed: Seed >= 0 of the random starts of the classes.
         normalize: Normalize z in float32 or wider. The loss is a function of directions: unit
             vectors give the same loss either way. With False, z of another length is an error.
@@ -108,15 +104,6 @@ class ProCoLoss(ContrastiveLoss):
         >>> loss = ProCoLoss(num_classes=3, dim=4, realization="angular", class_counts=[5, 3, 1])
         >>> loss(torch.ones(2, 4), torch.tensor([0, 1])).shape, loss.state().count.tolist()
         (torch.Size([]), [1, 1, 0])
-
-        One million classes on four GPUs, each with a quarter of the banks (under torchrun after
-        ``torch.distributed.init_process_group()``, with ``.cuda()``); here in one process:
-
-        >>> options = {"class_counts": [5, 3, 1], "shard_classes": True}
-        >>> shard = ProCoLoss(3, 4, realization="angular", **options)
-        >>> a, b = (one(torch.ones(2, 4), torch.tensor([0, 1])) for one in (shard, loss.eval()))
-        >>> torch.allclose(a, b)
-        True
     """
 
     def __init__(
@@ -155,9 +142,10 @@ class ProCoLoss(ContrastiveLoss):
         super().__init__(bank, rule, log_prior_of(class_counts, prior, bank.num_classes))
         if not isinstance(cuda_graph, bool) and cuda_graph != "auto":
             raise ValueError(f"expected cuda_graph to be 'auto' or a bool, got {cuda_graph!r}")
+        if reduction not in (known := _batch.REDUCTIONS):
+            raise ValueError(f"expected reduction to be one of {known}, got {reduction!r}")
         self.prior, self.has_counts = float(prior), class_counts is not None
-        self.normalize, self.ignore_index = normalize, ignore_index
-        self.reduction = require_reduction(reduction)
+        self.normalize, self.reduction, self.ignore_index = normalize, reduction, ignore_index
         self.replay = Replay(2 if cuda_graph == "auto" else 0) if cuda_graph else None
         self.steps, self.warned = 0, False
 
@@ -182,7 +170,7 @@ class ProCoLoss(ContrastiveLoss):
         Returns:
             The scores [N, C] or [V, N, C].
         """
-        require_vectors(z, self.bank.old)
+        _batch.require_vectors(z, self.bank.old)
         unit = self._unit(z)
         require_unit(unit)
         with torch.autocast(z.device.type, enabled=False):
@@ -203,30 +191,31 @@ class ProCoLoss(ContrastiveLoss):
                 divided by the sum of the weights.
         """
         bank = self.bank
-        require_batch(z, y, bank.num_classes, bank.old, self.ignore_index)
-        weights = sample_weights(y, indices_tuple, weights)
-        unit = self._unit(by_view(z))
-        require_unit(unit)
+        _batch.require_batch(z, y, bank.num_classes, bank.old, self.ignore_index)
+        weights = _batch.sample_weights(y, indices_tuple, weights)
+        views = by_view(z)
         if not torch.compiler.is_compiling():
-            self._begin_step(y)
+            self._begin_step(views, y)
         sizes, losses = None, None
         if self.training:
             sizes = rank_sizes(len(y)) if distributed.world_size() > 1 else [len(y)]
             bank.advance(sum(sizes))
-            if self.replay is not None and should_replay(unit, bank.num_classes):
-                losses = self._replayed(unit, y)
+            if self.replay is not None and should_replay(views, bank.num_classes):
+                losses = self._replayed(compute_dtype(views), y, self.replay)
         if losses is None:
-            losses = self._entropies(unit, y, sizes)
+            losses = self._entropies(views, y, sizes)
         losses = losses if z.dim() == 3 else losses.squeeze(0)
-        return reduced(losses, y, weights, self.reduction, self.ignore_index)
+        return _batch.reduced(losses, y, weights, self.reduction, self.ignore_index)
 
-    def _begin_step(self, y: Tensor) -> None:
-        """Raise for an earlier step, or for labels without a prior; warn of a loss without
-        counts."""
+    def _begin_step(self, z: Tensor, y: Tensor) -> None:
+        """Raise for an earlier step, for vectors without a direction, or for labels without a
+        prior; warn of a loss without counts."""
         self.bank.require_lengths()
-        if validation.should_validate(None, y) and not is_transformed():
-            ignored = self.ignore_index
-            require_counted(y if ignored is None else y[y != ignored], self.log_prior)
+        if validation.should_validate(None, y):
+            require_unit(self._unit(z.detach()))
+            if not is_transformed():
+                ignored = self.ignore_index
+                require_counted(y if ignored is None else y[y != ignored], self.log_prior)
         self.steps += 1
         if self.warned or self.has_counts or not self.training:
             return
@@ -245,32 +234,44 @@ class ProCoLoss(ContrastiveLoss):
         return functional.normalize(compute_dtype(z), dim=-1) if self.normalize else z
 
     def _entropies(
-        self, z: Tensor, y: Tensor, sizes: list[int] | None = None, *, again: bool = False
+        self,
+        z: Tensor,
+        y: Tensor,
+        sizes: list[int] | None = None,
+        *,
+        stream: bool = False,
+        again: bool = False,
     ) -> Tensor:
-        """Return the cross-entropies [V, N] of unit vectors; NaN at labels that are no class.
+        """Return the cross-entropies [V, N] of features; NaN at labels that are no class.
 
-        ``again``: The batch has entered the statistics already, as the last one.
+        Args:
+            z: Features [V, N, p].
+            y: Labels [N].
+            sizes: Number of samples of every rank, if known.
+            stream: Store no scores, also if they are small.
+            again: The batch has entered the statistics already, as the last one.
         """
-        valid = (y >= 0) & (y < self.bank.num_classes)
-        y = y.where(valid, -1)
-        if self.bank.shard_classes or should_stream(self.bank, z):
+        z, bank = self._unit(z), self.bank
+        labels = y.clamp(0, bank.num_classes - 1)
+        wrong = labels != y
+        if bank.shard_classes or stream or (not again and should_stream(bank, z)):
             entropies = streamed_entropies(self, compute_dtype(z), y, sizes)
         else:
-            snapshot = self.bank.seen_by_views(z, y) if again else self.snapshot(z, y, sizes)
-            labels = labels_by_view(y.clamp_min(0), len(z))
-            entropies = self.entropies(z, labels, snapshot).mT
-        return entropies.masked_fill(~valid, math.nan)
+            snapshot = bank.seen_by_views(z, y) if again else self.snapshot(z, y, sizes)
+            entropies = self.entropies(z, labels_by_view(labels, len(z)), snapshot).mT
+        return entropies.masked_fill(wrong, math.nan)
 
-    def _replayed(self, z: Tensor, y: Tensor) -> Tensor | None:
-        """Return the `_entropies` of unit vectors by a CUDA graph, or None where none is
-        recorded."""
-        assert self.replay is not None
+    def _replayed(self, z: Tensor, y: Tensor, replay: Replay) -> Tensor | None:
+        """Return the `_entropies` by a CUDA graph, or None where none is recorded.
+
+        A graph has the step that stores no scores: the fastest on a GPU, with first derivatives.
+        ``z`` is of the dtype to compute in: a gradient scaled for half precision is rounded after
+        the scaling.
+        """
         bank = self.bank
-        state = (bank.old, bank.new, self.least_target)
-        settings = (self.temperature, bank.estimator, bank.leave_out, self.beta, self.log_prior)
-        # In the computing dtype: a gradient scaled for half precision is rounded after the scaling.
-        z = compute_dtype(z)
-        if (known := self.replay(self._entropies, z, y, state, settings)) is None:
+        step, state = partial(self._entropies, stream=True), (bank.old, bank.new, self.least_target)
+        settings = (self.temperature, *(a.data_ptr() for a in self.buffers()))
+        if (known := replay(step, z, y, state, settings)) is None:
             return None
         after = self.steps, bank.old._version
 
@@ -283,9 +284,3 @@ class ProCoLoss(ContrastiveLoss):
             return self._entropies(z, y, again=True)
 
         return with_gradient(z, *known, again)
-
-    def _apply(self, fn: Any, recurse: bool = True) -> WideModule:
-        if self.replay is not None:
-            # Graphs read the buffers at their old addresses.
-            self.replay = Replay(self.replay.patience)
-        return super()._apply(fn, recurse)

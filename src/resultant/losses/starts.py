@@ -12,7 +12,7 @@ from torch import Tensor
 
 START_LENGTH = 0.9
 START_WEIGHT = 1e-30
-# Classes whose random starts are drawn at a time; a multiple of 16.
+# Classes whose random starts are drawn at a time.
 START_ROWS = 1 << 16
 
 
@@ -30,14 +30,11 @@ def write_starts(
     rows[:, -1] = START_WEIGHT
     mixed = np.random.SeedSequence(entropy).generate_state(1, np.uint64)
     generator = torch.Generator("cpu").manual_seed(int(mixed[0] >> np.uint64(1)))
-    # The last draw takes the rest: one of fewer than 16 numbers would not continue the sequence.
-    *lefts, end = *range(0, num_classes - START_ROWS + 1, START_ROWS), num_classes
-    lefts = lefts or [0]
-    for left, right in zip(lefts, [*lefts[1:], end], strict=True):
+    for left in range(0, num_classes, START_ROWS):
+        right = min(left + START_ROWS, num_classes)
         u = torch.randn(right - left, rows.shape[1] - 1, generator=generator, device="cpu")
         first, last = max(left, classes.start), min(right, classes.stop)
         if first < last:
             u = u[first - left : last - left].double()
             u = START_WEIGHT * START_LENGTH * u / u.norm(dim=-1, keepdim=True)
-            held = slice(first - classes.start, last - classes.start)
-            rows[held, :-1] = u.to(rows.device)
+            rows[first - classes.start : last - classes.start, :-1] = u.to(rows.device)

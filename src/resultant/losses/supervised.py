@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from resultant.losses._views import compute_dtype
+from resultant.losses._batch import compute_dtype
 
 
 class SupConLoss(nn.Module):

@@ -1,0 +1,125 @@
+"""Settings and batches that the losses refuse: the exception, and the fact in its message."""
+
+# pyright: reportArgumentType=false
+# Bad input is passed on purpose.
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from loss_batches import C, P, batch
+from loss_batches import seeded as seeded
+from resultant.losses import LogitAdjustedCrossEntropy, ProCoBank, ProCoLoss
+
+COUNTS = [5.0] * (C - 1) + [0.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_classes": 0}, r"num_classes to be an integer >= 1, got 0"),
+        ({"num_classes": True}, r"num_classes to be an integer >= 1, got True"),
+        ({"dim": 1}, r"expected p >= 2, got 1"),
+        ({"temperature": 0.0}, r"temperature > 0 and finite, got 0"),
+        ({"temperature": None}, r"temperature to be a finite number, got None"),
+        ({"temperature": math.nan}, r"temperature to be a finite number, got nan"),
+        ({"temperature": "0.1"}, r"temperature to be a finite number, got '0.1'"),
+        ({"temperature": torch.tensor(True)}, r"temperature to be a finite number, got True"),
+        ({"temperature": torch.tensor([0.1])}, r"temperature to be a finite number, got tensor"),
+        ({"temperature": nn.Parameter(torch.tensor(-1.0))}, r"temperature > 0 and finite, got -1"),
+        ({"realization": "linear"}, r"realization to be one of .*, got 'linear'"),
+        ({"beta": (0.0, 1.0)}, r"beta to be a finite number, got \(0.0, 1.0\)"),
+        ({"beta": math.inf}, r"beta to be a finite number, got inf"),
+        ({"class_counts": [1.0, math.nan, 1.0]}, r"class_counts >= 0 .*at index 1"),
+        ({"class_counts": [1.0, -2.0, 1.0]}, r"class_counts >= 0 .*-2 at index 1"),
+        ({"class_counts": [0.0, 0.0, 0.0]}, r"the sum of class_counts > 0 and finite, got 0"),
+        ({"class_counts": [1.0, 1.0]}, r"class_counts \[3\], one per class, got 2"),
+        ({"class_counts": [1, 0, 1], "prior": -1.0}, r"negative prior \(-1\), got 0 of class 1"),
+        ({"family": "cubic"}, r"family to be one of .*'cubic'"),
+        ({"estimator": "sra"}, r"estimator to be one of .*'sra'"),
+        ({"reduction": "max"}, r"reduction to be one of .*'max'"),
+        ({"cuda_graph": "yes"}, r"cuda_graph to be 'auto' or a bool, got 'yes'"),
+        *(
+            ({"seed": seed}, r"seed to be an integer >= 0, got")
+            for seed in (-1, (1, 2), 2.0, True, None, "ab")
+        ),
+    ],
+)
+def test_settings(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ProCoLoss(**{"num_classes": 3, "dim": 4, **arguments})
+
+
+Z, Y = torch.eye(P)[:3], torch.arange(3)
+
+
+@pytest.mark.parametrize(
+    ("z", "y", "options", "message"),
+    [
+        (Z, Y + C, {}, r"expected y in \[0, 6\), got 6 at index 0"),
+        (Z, Y[1:], {}, r"expected y \[3\], one per row of z, got shape \(2,\)"),
+        (Z, Y.int(), {}, r"expected y of dtype torch.int64, got torch.int32"),
+        (Z, None, {}, r"expected y \[3\], one per row of z, got NoneType"),
+        (Z, Y + 3, {}, r"class_counts has, got class 5, whose count is zero"),
+        (Z, torch.eye(C)[Y], {}, r"class indices, got soft labels \(torch.float32"),
+        (Z[:, 1:], Y, {}, r"expected z \[N, 16\] or \[V, N, 16\], got shape \(3, 15\)"),
+        (Z[0], Y, {}, r"expected z \[N, 16\] or \[V, N, 16\], got shape \(16,\)"),
+        (Z.long(), Y, {}, r"expected z of a floating dtype, got torch.int64"),
+        (Z[:0], Y[:0], {}, "one sample or more, got an empty batch"),
+        (Z.expand(2, 3, P)[:, :0], Y[:0], {}, "one sample or more, got an empty batch"),
+        (0 * Z, Y, {}, r"\|z\| - 1 within .* of zero, got -1 at index 0"),
+        (Z * math.nan, Y, {}, r"\|z\| - 1 within .*, got nan"),
+        (2 * Z, Y, {"normalize": False}, r"\|z\| - 1 within .* of zero, got 1 at index 0"),
+        (torch.stack([Z, Z], 1), Y, {}, r"views first, .* \(3, 2, 16\) with y \(3,\): use z.trans"),
+        (Z, Y, {"weights": torch.ones(2)}, r"expected weights \[3\], one per sample, got"),
+        (Z, Y, {"weights": 1.0}, r"expected weights \[3\], one per sample, got float"),
+        (Z, Y, {"weights": torch.ones(3), "indices_tuple": (Y,)}, "indices_tuple or weights, got"),
+    ],
+)
+@pytest.mark.parametrize("training", [True, False])
+def test_batches(z: Tensor, y: Any, options: dict[str, Any], message: str, training: bool) -> None:
+    """An error leaves the statistics as they are."""
+    options = dict(options)
+    normalize = options.pop("normalize", True)
+    loss = ProCoLoss(C, P, class_counts=COUNTS, normalize=normalize).train(training)
+    before = {name: a.clone() for name, a in loss.state_dict().items()}
+    with pytest.raises(ValueError, match=message):
+        loss(z, y, **options)
+    assert all(torch.equal(a, before[name]) for name, a in loss.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("refused", "message"),
+    [
+        (lambda: LogitAdjustedCrossEntropy([]), r"class_counts \[C\] of one class or more"),
+        (lambda: LogitAdjustedCrossEntropy([3, 0], -1.0), r"negative prior .* 0 of class 1: leave"),
+        (lambda: _adjusted(torch.ones(3, C).long(), Y), "a floating dtype, got torch.int64"),
+        (lambda: _adjusted(torch.ones(3, 5), Y), r"logits \[N, 6\] or \[V, N, 6\], got shape"),
+        (lambda: _adjusted(torch.ones(3, C), Y + 3), "has, got class 5, whose count is zero"),
+        (lambda: ProCoBank(C, P).state(bank="mean"), "bank to be 'old' or 'new', got 'mean'"),
+        (lambda: ProCoBank(C, P).start_epoch(-1), "epoch to be an integer >= 0, got -1"),
+        (lambda: ProCoBank(C, P, samples_per_epoch=0), "samples_per_epoch to be an integer >= 1"),
+    ],
+)
+def test_others(refused: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        refused()
+
+
+def _adjusted(logits: Tensor, y: Tensor) -> Tensor:
+    return LogitAdjustedCrossEntropy(COUNTS)(logits, y)
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_features_normalized_in_half_precision(half: torch.dtype) -> None:
+    """They are not of unit length in float32: without `normalize` the error says what to do."""
+    loss, z = ProCoLoss(C, P, normalize=False), nn.functional.normalize(batch()[0].to(half), dim=-1)
+    y = torch.arange(len(z)) % C
+    assert loss(z, y).isfinite() and ProCoLoss(C, P)(z.float(), y).isfinite()
+    with pytest.raises(ValueError, match=r"index \d+ \(normalize after casting to float32\)$"):
+        loss(z.float(), y)
