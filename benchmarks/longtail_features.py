@@ -1,0 +1,292 @@
+"""Long-tailed classification of frozen features, compared with scikit-learn; the protocol is
+benchmarks/longtail_features.md.
+
+    python -m benchmarks.longtail_features --data FOLDER --out FILE.jsonl --processes 12
+
+FOLDER holds the files of `benchmarks.embeddings`; packaged features and digits need none. A record
+is one set, tail, seed and method. Records that FILE has are skipped, so that the same command
+continues; ``--minutes`` ends it in time. All sets come first with the first seed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import product
+from multiprocessing import TimeoutError, get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from sklearn.datasets import load_digits
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.svm import LinearSVC
+
+from resultant import VMFClassifier, VMFClassifierCV
+from resultant.classifiers.validation import stratified_splits
+from resultant.features import packaged_file
+
+TAILS = (10, 100)
+SEEDS = (0, 1, 2, 3, 4)
+FOLDS = 3
+# Rows of the largest class, except for packaged features.
+LARGEST = 100
+LEAST_PROBABILITY = 1e-9
+
+PACKAGED = {"packaged-encoder": "encoder", "packaged-projection": "projection"}
+FILES = ("banking77", "clinc150", "cifar10", "cifar100", "tiny-imagenet")
+SETS = (*FILES, "digits", *PACKAGED)
+
+
+class Split(NamedTuple):
+    """Rows [N, p] in float32 with classes [N], and test rows with theirs."""
+
+    x: np.ndarray
+    y: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+
+
+@lru_cache(maxsize=1)
+def read(name: str, folder: Path) -> Split:
+    """Read all rows of a set."""
+    if name == "digits":
+        digits: Any = load_digits()
+        rng = np.random.default_rng(0)
+        rows = [rng.permutation(np.flatnonzero(digits.target == c)) for c in range(10)]
+        train = np.concatenate([own[:-40] for own in rows])
+        test = np.concatenate([own[-40:] for own in rows])
+        x, y = digits.data.astype(np.float32), digits.target
+        return Split(x[train], y[train], x[test], y[test])
+    if name in PACKAGED:
+        with packaged_file() as path:
+            arrays = load_file(path)
+        x, x_test = (arrays[f"{split}/{PACKAGED[name]}"] for split in ("train", "test"))
+        y, y_test = arrays["train/labels"], arrays["test/labels"]
+        return Split(x.float().numpy(), y.numpy(), x_test.float().numpy(), y_test.numpy())
+    with np.load(folder / f"{name}.npz") as f:
+        x, x_test = (f["low"] + f["step"] * f[part] for part in ("train", "test"))
+        y, y_test = f["train_y"].astype(np.int64), f["test_y"].astype(np.int64)
+    return Split(x.astype(np.float32), y, x_test.astype(np.float32), y_test)
+
+
+def long_tailed(rows: Split, name: str, tail: int, seed: int) -> Split:
+    """Draw training rows whose class sizes fall geometrically by the factor ``tail``."""
+    rng = np.random.default_rng(seed)
+    C = int(rows.y.max()) + 1
+    order, largest = rng.permutation(C), LARGEST
+    if name in PACKAGED:
+        # These classes have a long tail already, in this order: 500 rows to 5.
+        order, largest = np.arange(C), {10: 50, 100: 400}[tail]
+    counts = np.empty(C, int)
+    counts[order] = np.maximum(1, np.rint(largest * tail ** (-np.arange(C) / (C - 1))))
+    own = [rng.permutation(np.flatnonzero(rows.y == c))[: counts[c]] for c in range(C)]
+    drawn = np.concatenate(own)
+    return rows._replace(x=rows.x[drawn], y=rows.y[drawn])
+
+
+class Key(NamedTuple):
+    """Name of a record."""
+
+    set: str
+    tail: int
+    seed: int
+    method: str
+
+
+class Method(NamedTuple):
+    """Settings of a method in the order of preference, and the estimator of a setting."""
+
+    settings: Sequence[tuple[Any, ...]]
+    estimator: Callable[..., Any]
+
+
+def prepared(rows: str, *steps: Any) -> Any:
+    """Return a pipeline whose rows are normalized to length one, or standardized."""
+    return make_pipeline(Normalizer() if rows == "normalized" else StandardScaler(), *steps)
+
+
+class Discriminant(LinearDiscriminantAnalysis):
+    """Linear discriminant analysis with equal priors of the classes."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        present = len(np.unique(y))
+        self.priors = np.full(present, 1 / present)
+        return super().fit(X, y)
+
+
+ROWS = ("normalized", "standardized")
+
+REFERENCES = {
+    "logistic": Method(
+        [*product(ROWS[:1], (10.0, 100.0, 1000.0)), *product(ROWS[1:], (1e-3, 1e-2, 1e-1))],
+        lambda rows, C: prepared(
+            rows, LogisticRegression(C=C, class_weight="balanced", max_iter=300)
+        ),
+    ),
+    "svm": Method(
+        [*product(ROWS[:1], (0.1, 0.3, 1.0, 3.0, 10.0))],
+        lambda rows, C: prepared(rows, LinearSVC(C=C, class_weight="balanced")),
+    ),
+    "lda": Method(
+        [*product(ROWS, ("auto", 0.03, 0.1, 0.3, 0.5, 0.8))],
+        lambda rows, shrinkage: prepared(rows, Discriminant(solver="lsqr", shrinkage=shrinkage)),
+    ),
+    "knn": Method(
+        [*product(ROWS, (1, 3, 5, 10, 20), ("uniform", "distance"))],
+        lambda rows, k, weights: prepared(rows, KNeighborsClassifier(k, weights=weights)),
+    ),
+    "centroid": Method([*product(ROWS)], lambda rows: prepared(rows, NearestCentroid())),
+    "random": Method(
+        [*product((0.5, 1.0, 2.0), (0.01, 0.1, 1.0))],
+        lambda gamma, alpha: prepared(
+            ROWS[0],
+            RBFSampler(gamma=gamma, n_components=2000, random_state=0),
+            RidgeClassifier(alpha=alpha, class_weight="balanced"),
+        ),
+    ),
+}
+OURS = "vmf"
+METHODS = (OURS, "vmf-default", *REFERENCES)
+
+
+def balanced_accuracy(y: np.ndarray, predicted: np.ndarray) -> float:
+    """Average the accuracies of the classes."""
+    return float(np.mean([(predicted[y == c] == c).mean() for c in np.unique(y)]))
+
+
+def chosen(method: Method, x: np.ndarray, y: np.ndarray) -> tuple[Any, ...]:
+    """Return the setting whose predictions of the rows left out are best, the first of equals."""
+    splits = [
+        (train.numpy(), left_out.numpy())
+        for train, left_out in stratified_splits(torch.from_numpy(y), FOLDS)
+    ]
+
+    def validated(setting: tuple[Any, ...]) -> float:
+        predicted = np.empty_like(y)
+        for train, left_out in splits:
+            fitted = method.estimator(*setting).fit(x[train], y[train])
+            predicted[left_out] = fitted.predict(x[left_out])
+        return balanced_accuracy(y, predicted)
+
+    return max(method.settings, key=validated)
+
+
+def fit(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, dict[str, Any]]:
+    """Choose the settings of a method and fit it; return the estimator and the settings."""
+    if name == OURS:
+        search = VMFClassifierCV(cv=FOLDS, balanced=True, scoring="accuracy").fit(x, y)
+        return search, search.best_params_ | {"scale": search.scale_}
+    if name == "vmf-default":
+        return VMFClassifier().fit(x, y), {}
+    setting = chosen(REFERENCES[name], x, y)
+    return REFERENCES[name].estimator(*setting).fit(x, y), {"setting": setting}
+
+
+def record(key: Key, folder: Path) -> dict[str, Any]:
+    """Measure one method on one draw of a set."""
+    rows = long_tailed(read(key.set, folder), key.set, key.tail, key.seed)
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted, setting = fit(key.method, rows.x, rows.y)
+        ready = time.perf_counter()
+        predicted = fitted.predict(rows.x_test)
+        ended = time.perf_counter()
+        loss = log_loss(fitted, rows)
+    counts = np.bincount(rows.y)
+    # Head, medium and tail are thirds of the classes by their number of training rows.
+    thirds = np.array_split(np.argsort(-counts, kind="stable"), 3)
+    y = rows.y_test
+    parts = [balanced_accuracy(y[at], predicted[at]) for at in (np.isin(y, t) for t in thirds)]
+    return {
+        **key._asdict(),
+        "rows": len(rows.y),
+        "dim": rows.x.shape[1],
+        "classes": len(counts),
+        "balanced_accuracy": balanced_accuracy(y, predicted),
+        "log_loss": loss,
+        **dict(zip(("head", "medium", "tail_accuracy"), parts, strict=True)),
+        "fit_seconds": ready - started,
+        "predict_seconds": ended - ready,
+        "chosen": setting,
+    }
+
+
+def log_loss(fitted: Any, rows: Split) -> float | None:
+    """Compute the cross-entropy in nats of the test rows, averaged over classes."""
+    if not hasattr(fitted, "predict_proba"):
+        return None
+    p = np.asarray(fitted.predict_proba(rows.x_test), np.float64)
+    own = np.maximum(p[np.arange(len(p)), rows.y_test], LEAST_PROBABILITY)
+    return float(np.mean([-np.log(own[rows.y_test == c]).mean() for c in np.unique(rows.y_test)]))
+
+
+def keys(seeds: Sequence[int], sets: Sequence[str], methods: Sequence[str]) -> Iterator[Key]:
+    """Yield all records, the first seed of all sets first."""
+    for seed, name, tail, method in product(seeds, sets, TAILS, methods):
+        yield Key(name, tail, seed, method)
+
+
+def measured(path: Path) -> list[dict[str, Any]]:
+    """Read the records of a file; the last line of a killed run may be broken."""
+    if not path.exists():
+        return []
+    lines = path.read_text().splitlines()
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def _start() -> None:
+    torch.set_num_threads(1)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        prog="python -m benchmarks.longtail_features",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    options.add_argument("--data", type=Path, required=True, help="folder of the embeddings")
+    options.add_argument("--out", type=Path, required=True, help="file of the records, JSON lines")
+    options.add_argument("--processes", type=int, default=1)
+    options.add_argument("--minutes", type=float, default=float("inf"), help="limit of the run")
+    options.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    options.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    options.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    given = options.parse_args()
+    end = time.monotonic() + 60 * given.minutes
+    done = {Key(*(row[name] for name in Key._fields)) for row in measured(given.out)}
+    missing = [key for key in keys(given.seeds, given.sets, given.methods) if key not in done]
+    # Libraries read the number of threads when a process starts.
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    measure = partial(record, folder=given.data)
+    with (
+        get_context("spawn").Pool(given.processes, _start) as pool,
+        given.out.open("a") as file,
+    ):
+        results = pool.imap_unordered(measure, missing)
+        try:
+            for number in range(len(missing)):
+                row = results.next(min(max(end - time.monotonic(), 0.0), 1e6))
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                shown = row["set"], row["tail"], row["seed"], row["method"]
+                print(number + 1, *shown, f"{row['balanced_accuracy']:.4f}", flush=True)
+        except TimeoutError:
+            # Leaving the pool ends its processes.
+            print(f"the limit of {given.minutes:g} minutes is reached; run again to continue")
+
+
+if __name__ == "__main__":
+    main()
