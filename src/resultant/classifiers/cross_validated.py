@@ -52,7 +52,8 @@ class VMFClassifierCV(VMFClassifier):
         realization: Realizations.
         beta: Strengths of the target gains.
         temperature: Temperatures.
-        prior: Strengths of the class prior.
+        prior: Strengths of the class prior, or ``"auto"``: 0, 0.5 and 1, and 0 alone if
+            ``balanced``.
         estimator: Estimator of kappa, ``mle``, ``proco``, ``banerjee``, ``corrected`` or ``loo``;
             see `concentration`.
         cv: Number of stratified folds, ``"loo"`` (each row against the classes without this row),
@@ -107,7 +108,7 @@ class VMFClassifierCV(VMFClassifier):
         realization: Sequence[str] | str = REALIZATIONS,
         beta: Sequence[float] | float = AXES["beta"],
         temperature: Sequence[float] | float = AXES["temperature"],
-        prior: Sequence[float] | float = AXES["prior"],
+        prior: Sequence[float] | float | str = AUTO,
         estimator: str = "mle",
         cv: Any = 5,
         scoring: str = "neg_log_loss",
@@ -212,6 +213,8 @@ class VMFClassifierCV(VMFClassifier):
             lists[name] = [values] if single else list(np.asarray(values, object).tolist())
             if not lists[name]:
                 raise ValueError(f"expected one value of {name} or more, got none")
+        if is_auto(self.prior):
+            lists["prior"] = [0.0] if self.balanced else list(AXES["prior"])
         for name in ("beta", "temperature", "prior"):
             lists[name] = [finite_number(name, value) for value in lists[name]]
         for realization in lists["realization"]:

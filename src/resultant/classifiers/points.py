@@ -22,11 +22,13 @@ AXES: dict[str, tuple[Any, ...]] = {
     "shrinkage": (None, *SHRINKAGES),
     "components": (1, 4),
 }
+# Shrinkages that the search may visit: the classes of one pass serve the middle ones.
+LADDER = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.5, 0.75, 0.9)
 LIMITS = {
     "temperature": (2e-4, 2.0),
     "beta": (-1.0, 3.0),
     "prior": (-2.0, 2.0),
-    "shrinkage": (1e-3, 0.95),
+    "shrinkage": (LADDER[0], LADDER[-1]),
     "components": (1, 16),
 }
 STEP = 0.5
@@ -115,7 +117,8 @@ def beyond(name: str, value: float, low: bool) -> Any:
     if name == "temperature":
         outside = value / 2 if low else value * 2
     elif name == "shrinkage":
-        outside = float(f"{value / 3:.1g}") if low else (1 + value) / 2
+        sides = [s for s in LADDER if (s < value if low else s > value)]
+        outside = (max(sides) if low else min(sides)) if sides else math.inf
     elif name == "components":
         outside = value // 2 if low else value * 2
     else:

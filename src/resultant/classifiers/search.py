@@ -101,8 +101,8 @@ def search_rules(
 
     Args:
         validation: The validation rows.
-        axes: Values by name of the axes of a `Point`, by default those of `AXES`. An axis of one
-            value is fixed.
+        axes: Values by name of the axes of a `Point`, by default those of `AXES`, without a prior
+            if the validation is balanced. An axis of one value is fixed.
         scoring: ``neg_log_loss`` or ``accuracy``, on which points are compared.
         scaled: Fit the scale of the scores of each point; otherwise it is one.
         extend: Go beyond the edge of an axis while the best point is there.
@@ -116,6 +116,9 @@ def search_rules(
             rows.
     """
     given = dict(axes or {})
+    if "prior" not in given and validation.balanced:
+        # Queries of all classes alike have no prior to be found.
+        given["prior"] = (0.0,)
     size = len(validation.sample.y) * validation.sample.dim
     if "components" not in given and size > COMPONENT_CELLS:
         given["components"] = (1,)

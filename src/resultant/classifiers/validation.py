@@ -39,7 +39,7 @@ MOST_CELLS = 1 << 23
 LEAST_ROWS = 1024
 # Shrinkages of a search by default, and those whose classes are summed in the first pass.
 SHRINKAGES = (0.1, 0.3, 0.5)
-FIRST_PASS = (0.03, *SHRINKAGES, 0.75)
+FIRST_PASS = (0.03, *SHRINKAGES, 0.75, 0.9)
 
 # Indices of training rows and of validation rows.
 Split = tuple[Tensor, Tensor]
@@ -52,8 +52,8 @@ class ValidationFold:
     Attributes:
         rho: Cosines [n, M] of the rows with the components, one per class or several.
         y: Class indices [n].
-        kappa: Concentrations [1, M] in float64, or [n, M] where each row has its own classes.
-        weight: Weights of the classes [1, C] or [n, C]; zero for a class without training rows.
+        kappa: Concentrations [M] in float64, or [n, M] where each row has its own classes.
+        weight: Weights of the classes [C] or [n, C]; zero for a class without training rows.
         dim: Dimension p.
         components: Components of the classes that have training rows; None for one per class.
     """
@@ -68,7 +68,7 @@ class ValidationFold:
 
     @cached_property
     def present(self) -> Tensor:
-        """Classes [n, C] or [1, C] that have training rows."""
+        """Classes [C] or [n, C] that have training rows."""
         return self.weight > 0
 
     @cached_property
@@ -95,7 +95,7 @@ class ValidationFold:
         if self.components is not None:
             s = self.components.of_classes(s + self.components.log_weight.to(s.dtype))
             every = s.new_full((len(s), self.weight.shape[1]), -torch.inf)
-            every[:, self.present[0]] = s
+            every[:, self.present] = s
             s = every
         if prior:
             s = s + (prior * self.log_prior).to(s.dtype)
@@ -150,7 +150,7 @@ class Validation:
         center: bool = True,
         whiten: bool = True,
     ) -> None:
-        self.sample, self.estimator = sample, estimator
+        self.sample, self.estimator, self.balanced = sample, estimator, balanced
         self.center, self.whiten = center, whiten
         self.train = [train for train, _ in splits]
         pool = torch.cat([rows for _, rows in splits])
@@ -244,9 +244,8 @@ class Validation:
         state = sums.state(self.estimator)
         mu = state.mu.to(self.sample.rows.dtype)
         rho = [cosines(x, mu) for x in rows] or [mu.new_empty(0, len(mu))]
-        kappa, weight = state.kappa[None], sums.weight[None]
         y = self.y[self.split == k]
-        return ValidationFold(torch.cat(rho), y, kappa, weight, state.dim)
+        return ValidationFold(torch.cat(rho), y, state.kappa, sums.weight, state.dim)
 
     def _mixture_fold(self, k: int, shrinkage: float | None, number: int | str) -> ValidationFold:
         """Score the validation rows of a split against ``number`` components per class."""
@@ -262,8 +261,8 @@ class Validation:
         return ValidationFold(
             torch.cat(rho),
             self.sample.y[index],
-            parts.state.kappa[None],
-            weight[None],
+            parts.state.kappa,
+            weight,
             self.sample.dim,
             parts,
         )
