@@ -94,7 +94,7 @@ class ValidationFold:
         s = self._realized(realization, tau, beta)
         if self.components is not None:
             s = self.components.of_classes(s + self.components.log_weight.to(s.dtype))
-            every = s.new_full((len(s), self.weight.shape[1]), -torch.inf)
+            every = s.new_full((len(s), self.weight.shape[-1]), -torch.inf)
             every[:, self.present] = s
             s = every
         if prior:
