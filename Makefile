@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-# The demo needs torch and the library alone; tests and everything else need all extras.
+# The demo needs the library alone; tests and everything else need all extras.
 LIBRARY := $(VENV)/.with-library
 EVERYTHING := $(VENV)/.with-everything
 DOCS := $(VENV)/.with-docs
@@ -37,11 +37,11 @@ $(BIN)/python:
 # torch first and pinned, so that no later package replaces it.
 $(LIBRARY): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -q -c constraints.txt torch
-	$(PIP) install -q -c constraints.txt -e '.[cli,report]'
+	$(PIP) install -q -c constraints.txt -e .
 	@touch $@
 
 $(EVERYTHING): reproduction/pyproject.toml $(LIBRARY)
-	$(PIP) install -q -c constraints.txt -e '.[cli,report,vision,parquet,anndata,ray,dev]' -e reproduction
+	$(PIP) install -q -c constraints.txt -e '.[vision,ray,dev]' -e reproduction
 	@touch $@
 
 $(DOCS): $(EVERYTHING)

@@ -55,7 +55,10 @@ html_title = "resultant"
 # The score and the charts of the explorer are those of the report's page.
 html_static_path = ["_static", "../src/resultant/report/shared"]
 html_css_files = ["site.css", "chart.css", "explorer/explorer.css"]
-html_js_files = ["site.js", "vmf.js", "chart.js", "explorer/explorer.js", "explorer/tour.js"]
+html_js_files = [
+    *("site.js", "vmf.js", "chart.js"),
+    *(f"explorer/{name}.js" for name in ("theory", "explorer", "tour")),
+]
 pygments_dark_style = "github-dark"
 html_show_sourcelink = False
 html_use_index = False  # the search finds names

@@ -39,12 +39,9 @@ class Result(NamedTuple):
 def verify(options: Verify) -> int:
     """Run the checks; return 1 with --strict if one does not hold."""
     from resultant.cli.progress import open_console
-    from resultant.report import style
     from resultant_reproduction.theory import selected
 
     names, out = selected(options.only), options.out
-    if options.figures:
-        style.require()
     require_output(out)
     results = run(names, out if options.figures else None, open_console(stderr=True))
     write(results, out / RESULTS)
@@ -88,18 +85,18 @@ def run(names: Sequence[str], folder: Path | None, console: Console) -> list[Res
     columns = text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     results = []
     with ProgressBar(console, *columns) as progress:
-        task = progress.bar.add_task("", total=len(names))
+        task = progress.add_task("", total=len(names))
         for name in names:
-            progress.bar.update(task, description=name)
+            progress.update(task, description=name)
             start = time.perf_counter()
             check = CHECKS[name]()
             seconds = time.perf_counter() - start
             files = []
             if folder is not None and check.draw is not None:
-                progress.bar.update(task, description=f"{name}, figure")
+                progress.update(task, description=f"{name}, figure")
                 files = style.save(check.draw(), folder / name)
             results.append(Result(check, seconds, files))
-            progress.bar.advance(task)
+            progress.advance(task)
     return results
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from images.photos import write_folder
 from resultant.cli import main as cli
 from tiny_cifar import tiny_cifar
 
@@ -76,3 +77,17 @@ def trained(cifar: Path, train: Train, tmp_path_factory: pytest.TempPathFactory)
     words = ["--epochs", "1", "--objective", "joint", "--realization", "native", "angular"]
     assert train(*words, "--gradient-epochs", "1", "--data", cifar, "--out", out) == 0
     return out
+
+
+# Training images of the photographs; one class has a single one.
+PHOTOS = {"Ara macao": 6, "x, y": 4, "été": 1}
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of images with 11 training, 6 validation and 9 test images of three classes."""
+    folder = tmp_path_factory.mktemp("photos")
+    write_folder(folder / "train", PHOTOS)
+    write_folder(folder / "val", dict.fromkeys(PHOTOS, 2), first=50)
+    write_folder(folder / "test", dict.fromkeys(PHOTOS, 3), first=90)
+    return folder

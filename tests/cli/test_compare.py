@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 
-from resultant._core import tensor_files
 from resultant._core.network_files import find_network, is_network
 from resultant.cli import main as cli
-from resultant.cli.arguments import DATA_VARIABLE
 from resultant.cli.compare import match_names
 from resultant.cli.progress import EpochProgress
 from resultant.features.store import write_store
 from resultant.training.extract import load_network
 from small_features import small_features, untimed
-
-pytest.importorskip("matplotlib")
-pytest.importorskip("tyro")
 
 Shown = pytest.CaptureFixture[str]
 
@@ -169,114 +161,6 @@ def test_names_to_compare() -> None:
         match_names([("x", "y"), ("z",)], paths)
 
 
-def other_classes(folder: Path, trained: Path) -> Path:
-    tensors, about = tensor_files.load(trained / f"{NATIVE}.safetensors")
-    tensors = {name: a for name, a in tensors.items() if not name.startswith("classifier.")}
-    tensor_files.save(
-        folder / "other.safetensors", tensors, about | {"num_classes": 7, "class_names": []}
-    )
-    return folder / "other.safetensors"
-
-
-def other_data(folder: Path, trained: Path) -> Path:
-    tensors, about = tensor_files.load(trained / f"{NATIVE}.safetensors")
-    about["config"]["dataset"] = "cifar100"
-    tensor_files.save(folder / "other.safetensors", tensors, about)
-    return folder / "other.safetensors"
-
-
-def features(folder: Path, trained: Path) -> Path:
-    write_store(folder / "z.safetensors", small_features(names=("projection",)))
-    return folder / "z.safetensors"
-
-
-def other_features(folder: Path, trained: Path) -> Path:
-    arrays = small_features(names=("projection",))
-    write_store(folder / "z.safetensors", arrays, {"dataset": "imagenet-lt"})
-    return folder / "z.safetensors"
-
-
-def letter(folder: Path, trained: Path) -> Path:
-    (folder / "letter.txt").write_text("not a network")
-    return folder / "letter.txt"
-
-
-def broken(folder: Path, trained: Path) -> Path:
-    tensors, about = tensor_files.load(trained / f"{NATIVE}.safetensors")
-    tensor_files.save(folder / "other.safetensors", tensors, about | {"run": {"colour": "red"}})
-    return folder / "other.safetensors"
-
-
-REFUSED: dict[str, tuple[Any, str]] = {
-    "other classes": (other_classes, "expected images of 7 classes, as the network has, got 10"),
-    "other data": (other_data, "expected cifar100 in ROOT as one of"),
-    "other classes of features": (features, "expected one number of classes in both, got 10 in"),
-    "other data of features": (other_features, "expected one dataset in both, got cifar10 in"),
-    "no file": (lambda folder, _: folder / "none.safetensors", "got no such file"),
-    "neither": (letter, "letter.txt to be a folder or a file of features (.safetensors, .npz"),
-    "several": (lambda _, trained: trained, "expected one network in the folder"),
-    "records": (lambda _, trained: trained / "records.jsonl", "a network, got records"),
-    "facts": (broken, "expected the facts of a run in"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", REFUSED)
-def test_refuses(case: str, cifar: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
-    make, message = REFUSED[case]
-    wrong = make(tmp_path, trained)
-    before = sorted(os.listdir(tmp_path)), sorted(os.listdir(trained))
-    path = trained / f"{NATIVE}.safetensors"
-    words = ["--data", str(cifar), "--out", str(tmp_path / "out")]
-    assert cli.main(["compare", str(path), str(wrong), *words]) == 2
-    shown = capsys.readouterr().err
-    assert len(shown.splitlines()) == 1 and message.replace("ROOT", str(cifar)) in shown, shown
-    assert (sorted(os.listdir(tmp_path)), sorted(os.listdir(trained))) == before
-
-
-@pytest.mark.slow
-def test_refuses_options(
-    cifar: Path, trained: Path, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(DATA_VARIABLE, raising=False)
-    both = [str(trained / f"{name}.safetensors") for name in (NATIVE, ANGULAR)]
-    for words, message in (
-        ([], f"expected datasets at --data, .* got nothing at {tmp_path / 'data'}"),
-        (["--data", "nowhere"], "expected cifar10 in nowhere as one of"),
-        (["--data", str(cifar), "--features", "depth"], "expected features of one name in both"),
-        (["--data", str(cifar), "--temperature", "0"], "--temperature > 0"),
-        (["--data", str(cifar), "--device", "gpu"], "expected --device auto, cpu, cuda or cuda:N"),
-    ):
-        assert cli.main(["compare", *both, *words]) == 2
-        shown = capsys.readouterr().err
-        assert len(shown.splitlines()) == 1
-        assert re.search(message, shown), shown
-        assert not list(tmp_path.iterdir())
-    for engine in ("local", "ray"):
-        assert cli.main(["analyze", both[0], "--engine", engine]) == 2
-        assert "expected features, got a network" in capsys.readouterr().err
-    words = ["analyze", "z/*.parquet", "--engine", "ray", "--device", "cuda"]
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert cli.main(words) == 2
-    assert "expected --device cpu with --engine ray, got cuda" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_bad_rows_are_found_before_any_work(
-    tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_store("a.safetensors", arrays := small_features(names=("projection",)))
-    arrays["train/projection"][7] = float("nan")
-    save_file(arrays, "b.safetensors")
-    assert cli.main(["compare", "a.safetensors", "b.safetensors"]) == 2
-    shown = capsys.readouterr()
-    assert "train/projection of b.safetensors finite, got nan in row 7" in shown.err
-    assert "statistics" not in shown.out
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.safetensors", "b.safetensors"]
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_other_classes_are_not_compared(
@@ -307,3 +191,26 @@ def test_other_classes_are_not_compared(
         assert f"but class 0 is called {shown}\n" in capsys.readouterr().err
     # By name, they are those of c.
     assert cli.main(["compare", "c.safetensors", "d.npz"]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("brief")
+def test_named_identities_pair_the_rows(tmp_path: Path, capsys: Shown) -> None:
+    """Those of a column with another name, in another order."""
+    for name, noise in (("a", 1.2), ("b", 1.2)):
+        arrays = {n: a.numpy() for n, a in small_features(noise=noise).items()}
+        for split in ("train", "test"):
+            arrays[f"{split}/image"] = np.array(
+                [f"{split}{i}.jpg" for i in range(len(arrays[f"{split}/labels"]))]
+            )
+        if name == "b":
+            arrays |= {n: a[::-1] for n, a in arrays.items() if n.startswith("test/")}
+        np.savez(tmp_path / f"{name}.npz", allow_pickle=False, **arrays)
+    words = [str(tmp_path / "a.npz"), str(tmp_path / "b.npz"), "--features", "projection"]
+    for more, rows in (
+        ([], "not known to be the same"),
+        (["--identities", "image"], "on the same test rows"),
+    ):
+        out = ["--out", str(tmp_path / "out")]
+        assert cli.main(["compare", *words, *more, *out]) == 0, capsys.readouterr().err
+        assert rows in capsys.readouterr().out

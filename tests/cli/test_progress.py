@@ -14,7 +14,6 @@ from resultant.cli.progress import (
     EpochProgress,
     Screen,
     describe,
-    log_console,
     open_console,
 )
 from resultant.training.job import Progress
@@ -31,7 +30,7 @@ def test_epochs_on_a_terminal() -> None:
     with EpochProgress(console, "work", 10) as shown:
         shown(progress(2, {"a": 1.25, "b": 1.5}))
         shown.tick(0.5)
-        task = shown.bar.tasks[0]
+        task = shown.tasks[0]
         assert (task.completed, task.total) == (4.5, 10)
     assert "epoch 4/10, loss 1.2500 to 1.5000, 12,346 views/s, 0:03:00 left" in file.getvalue()
 
@@ -40,7 +39,7 @@ def test_epochs_on_a_terminal() -> None:
 def test_epochs_in_a_file(quiet: bool) -> None:
     """One line per epoch, however long, and no bar."""
     file = io.StringIO()
-    with EpochProgress(Console(file=file, width=20), "work", 10, quiet) as shown:
+    with EpochProgress(Console(file=file, width=20, quiet=quiet), "work", 10) as shown:
         shown.tick(0.5)
         shown(progress(1, {"a": 1.25}))
     expected = describe(progress(1, {"a": 1.25}))
@@ -55,7 +54,7 @@ def test_continued_job(terminal: bool) -> None:
     console = Console(file=file, force_terminal=terminal, width=140)
     with EpochProgress(console, "work", 10) as shown:
         shown(progress(0, {}))
-        assert shown.bar.tasks[0].completed == 2
+        assert shown.tasks[0].completed == 2
     assert "work: continues after epoch 2/10\n" in file.getvalue()
     assert Progress(0, 0, 0.0, 0.0, before=10).resumed == "already trained to epoch 10/10"
 
@@ -87,13 +86,6 @@ def test_steps_and_results(capsys: pytest.CaptureFixture[str]) -> None:
     with Screen(json=Path("-")) as screen:
         screen.results.print("found")
     assert capsys.readouterr().out == ""
-
-
-def test_one_console_on_a_terminal() -> None:
-    """Results stand above the bar, and do not run into it."""
-    terminal = Console(file=io.StringIO(), force_terminal=True)
-    assert log_console(terminal) is terminal
-    assert log_console(Console(file=io.StringIO())) is not terminal
 
 
 def test_work_goes_on_without_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:

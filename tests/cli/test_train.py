@@ -21,10 +21,11 @@ from resultant.cli import main as cli
 from resultant.cli import train as command
 from resultant.cli.arguments import DATA_VARIABLE
 from resultant.cli.image_options import ImageOptions
-from resultant.cli.train import accuracy_table, grid, report_interrupt
+from resultant.cli.train import accuracy_table, grid, training
 from resultant.features.store import FeatureStore
 from resultant.images.published import PUBLISHED
-from resultant.training.config import PRESETS, Run, preset
+from resultant.training.config import PRESETS, Run, TrainConfig, preset
+from resultant.training.evaluation import frozen_accuracy, frozen_predictions
 from resultant.training.job import Job, Trained
 
 Shown = pytest.CaptureFixture[str]
@@ -112,41 +113,6 @@ def test_progress_and_table(
     assert title.strip() == "after the last epoch" and "native-seed3" in "".join(table)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--data", "NOWHERE"], "expected cifar10 in NOWHERE as one of"),
-        (["--dataset", "cifar100"], "expected cifar100 in ROOT as one of"),
-        (["--device", "cuda:7"], "expected a CUDA device cuda:7, got"),
-        (["--device", "gpu"], "expected --device auto, cpu, cuda or cuda:N, got 'gpu'"),
-        (["--seeds", "0", "-1"], "expected seed >= 0, got -1"),
-        (["--seeds"], "expected one or more values of seeds, got none"),
-        (["--gradient-epochs", "201"], "expected gradient epochs in [1, 200], got 201"),
-        (["--imbalance", "0.5"], "expected imbalance >= 1, got 0.5"),
-        (
-            ["--batch-size", "99"],
-            "expected --batch-size of 33 or less, the number of training images",
-        ),
-        (["--dataset", "imagenet-lt"], "expected resnet32 for CIFAR and a larger architecture"),
-        (["--clip", "1"], "expected clip > 0 and finite, and None for CIFAR"),
-        (["--realization", "exact"], "invalid choice"),
-        (["--checkpoint-every", "0"], "expected checkpoint_every >= 1, got 0"),
-    ],
-)
-def test_refuses_before_any_work(
-    cifar: Path, train: Train, tmp_path: Path, capsys: Shown, words: list[str], message: str
-) -> None:
-    nowhere, out = tmp_path / "nowhere", tmp_path / "new"
-    words = [str(nowhere) if word == "NOWHERE" else word for word in words]
-    message = message.replace("NOWHERE", str(nowhere)).replace("ROOT", str(cifar))
-    assert train("--data", str(cifar), "--out", str(out), *words) == 2
-    shown = capsys.readouterr().err
-    # Tyro frames and folds its usage errors.
-    shown = " ".join(shown.replace("│", " ").split())
-    assert message in shown
-    assert not out.exists() and "images, 2 views" not in shown
-
-
 def test_refuses_several_processes_for_cifar(
     cifar: Path, train: Train, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,44 +121,6 @@ def test_refuses_several_processes_for_cifar(
     assert "expected one process for CIFAR, whose runs are trained together, got 2" in (
         capsys.readouterr().err
     )
-
-
-@pytest.mark.parametrize(
-    ("option", "expected"),
-    [("--dim", "expected dim >= 2, got 1"), ("--bogus", "resultant train --help")],
-)
-def test_usage_errors_of_a_recipe(option: str, expected: str, capsys: Shown) -> None:
-    assert cli.main(["train", "cifar-official", option, "1"]) == 2
-    assert expected in capsys.readouterr().err
-    assert cli.main(["train", "cifar-official", "--help"]) == 0
-    assert "usage: resultant train cifar-official [-h]" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("words", [["--subset", "3"], ["--imbalance", "10.0"]])
-@pytest.mark.parametrize("recipe", ["imagenet-lt", "inaturalist18"])
-def test_subsets_are_for_cifar(
-    recipe: str, words: list[str], tmp_path: Path, capsys: Shown
-) -> None:
-    call = ["train", recipe, "--data", str(tmp_path), "--out", str(tmp_path / "new")]
-    assert cli.main([*call, *words]) == 2
-    shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
-    assert f"misplaced options: {words[0]} (applied to" in shown
-    assert "in resultant train cifar-controlled --help" in shown
-    # Without the option, the lists are looked for.
-    assert cli.main(call) == 2
-    assert "expected the list" in capsys.readouterr().err
-
-
-def test_refuses_without_data(
-    train: Train, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(DATA_VARIABLE, raising=False)
-    assert train() == 2
-    assert f"got nothing at {tmp_path / 'data'}" in capsys.readouterr().err
-    (tmp_path / "file").write_text("")
-    assert train("--out", "file/deep") == 2
-    assert "expected --out to be a folder, got a file: file" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -210,16 +138,10 @@ def test_listed_images(tmp_path: Path, capsys: Shown, monkeypatch: pytest.Monkey
     shown = capsys.readouterr()
     assert shown.err.count("epoch 1/1") == 2 and "head / medium / tail" in shown.out
     assert "imagenet-lt: 17 train, 4 val, 7 test images, 4 classes of 2 to 7 training" in shown.err
-    many = ["--lists", str(tmp_path), "--batch-size", "999"]
-    assert cli.main([*call, *many]) == 2
-    shown = capsys.readouterr().err
-    assert f"expected --batch-size of {sum(SIZES['train'])} or less, the number of" in shown
     names = ["native-seed1", "native-seed2"]
     assert [record["run"] for record in records(out)] == names
     for name in names:
         assert (out / name / f"{name}.safetensors").is_file()
-    assert cli.main([*call, "--data", str(tmp_path / "none")]) == 2
-    assert f"expected the list {tmp_path}/none/ImageNet_LT_train.txt" in capsys.readouterr().err
     for record in records(out):
         assert record["held_out"] == "test" and 0 <= record["classifier"]["accuracy"] <= 1
         for space in ("encoder", "projection"):
@@ -276,10 +198,6 @@ def test_listed_runs_are_recorded_one_by_one(
     assert [record["seed"] for record in records(tmp_path / "out")] == [4, 5]
 
 
-def test_every_preset_has_a_help() -> None:
-    assert command.PRESET_HELP.keys() == PRESETS.keys()
-
-
 def test_grid() -> None:
     """Native and cosine have one run per seed, whatever the betas."""
     runs = grid(("native", "angular"), (0.0, 0.5), (0, 1))
@@ -288,6 +206,7 @@ def test_grid() -> None:
 
 
 def test_table_of_records_without_numbers() -> None:
+    assert command.PRESET_HELP.keys() == PRESETS.keys()
     table = accuracy_table([{"run": "native-seed0", "last": {}}])
     assert [column.header for column in table.columns] == ["run", "loss"]
     assert table.title == "after the last epoch"
@@ -295,9 +214,7 @@ def test_table_of_records_without_numbers() -> None:
         {"run": "a", "last": {"loss": 1.5, "accuracy": 0.25}},
         {"run": "b", "last": {"loss": 2.5}, "frozen": {"projection": {"proco": {"native": 0.5}}}},
     ]
-    table = accuracy_table(both)
-    assert table.title == "accuracy in percent"
-    cells = [list(column.cells) for column in table.columns]
+    cells = [list(column.cells) for column in accuracy_table(both).columns]
     assert cells == [
         ["a", "b"],
         ["1.5000", "2.5000"],
@@ -344,11 +261,36 @@ def test_broken_records_are_refused_first(
 
 @pytest.mark.parametrize("saved", [False, True])
 def test_interrupt_names_the_checkpoint(saved: bool, tmp_path: Path) -> None:
-    file = io.StringIO()
+    path = tmp_path / "checkpoint.safetensors"
     if saved:
-        (tmp_path / "checkpoint.safetensors").touch()
-    console = Console(file=file, width=400)
-    with pytest.raises(KeyboardInterrupt), report_interrupt(tmp_path, console):
+        path.touch()
+    job = Job(TrainConfig(), (Run("native"),), tmp_path)
+    kept = f"rerun the same command to resume from {path}" if saved else "no checkpoint"
+    with pytest.raises(KeyboardInterrupt, match=kept), training(job, Console(), "work"):
         raise KeyboardInterrupt
-    kept = f"the same command continues from {tmp_path}/checkpoint.safetensors"
-    assert file.getvalue() == f"stopped: {kept if saved else 'no checkpoint was written'}\n"
+
+
+@pytest.mark.slow
+def test_extracted_features_are_those_of_the_evaluation(
+    cifar: Path, trained: Path, tmp_path: Path, capsys: Shown
+) -> None:
+    out = tmp_path / "x.safetensors"
+    network = trained / "angular-beta0-seed0.safetensors"
+    words = ["--data", str(cifar), "--out", str(out), "--device", "cpu", "--dtype", "float32"]
+    assert cli.main(["extract", str(network), *words]) == 0
+    shown = capsys.readouterr().out
+    assert "train/encoder" in shown and "33 x 64" in shown
+    record = json.loads((trained / "records.jsonl").read_text().splitlines()[1])
+    accuracy = f"{100 * record['last']['accuracy']:.3f} %"
+    assert f"classifier of the network on test: accuracy {accuracy}" in shown
+    store = FeatureStore.open(out)
+    assert store["train/encoder"].shape == (33, 64) and store["test/projection"].shape == (30, 8)
+    assert store.metadata["run"]["realization"] == "angular"
+    # Equal to the evaluation at the end of training, but for a query between two classes.
+    for name in ("encoder", "projection"):
+        x, y = store[f"train/{name}"], store["train/labels"]
+        again = frozen_accuracy(
+            frozen_predictions(x, y, store[f"test/{name}"], 10), store["test/labels"]
+        )
+        for estimator, accuracies in record["frozen"][name].items():
+            assert again[estimator] == pytest.approx(accuracies, abs=0.034)

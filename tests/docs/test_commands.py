@@ -17,7 +17,7 @@ PAGES = [
     *(ROOT / "docs").rglob("*.md"),
     *(ROOT / "reproduction").rglob("*.md"),
 ]
-PROGRAM = r"(?:resultant|torchrun .*? -m resultant\.cli\.main) +"
+PROGRAM = r"(?:resultant|torchrun .*? -m resultant) +"
 LINE = re.compile(rf"^ *{PROGRAM}(.+)$", re.M)
 SPAN = re.compile(rf"`{PROGRAM}([^`]+)`")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,13 +124,6 @@ def test_declared_sizes_are_compared_with_the_memory(
         file.create_dataset("X", (1 << 20, 1 << 10), "f4", chunks=(1 << 10, 1 << 10))
     monkeypatch.setattr(memory, "total_memory", lambda: 1 << 20)
     with pytest.raises(ValueError, match="4,194,304 bytes of a chunk of '/X', beyond half"):
-        FeatureStore.open(path)
-
-
-def test_missing_reader_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "a.h5ad")
-    monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(ValueError, match=r"expected h5py .* pip install 'resultant\[anndata\]'"):
         FeatureStore.open(path)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -377,13 +376,6 @@ def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     table = pa.table([vectors(X), vectors(X), pa.array(Y)], names=["z", "z", "label"])
     pq.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(ValueError, match=r"a\.parquet, .* got train/z \(2 columns of one"):
-        FeatureStore.open(tmp_path / "a.parquet")
-
-
-def test_without_pyarrow(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    (tmp_path / "a.parquet").touch()
-    with pytest.raises(ValueError, match=r"pip install 'resultant\[parquet\]'"):
         FeatureStore.open(tmp_path / "a.parquet")
 
 

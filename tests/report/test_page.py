@@ -8,22 +8,20 @@ import dataclasses
 import hashlib
 import re
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from resultant.analysis.result import AnalysisResult, FeatureResult, Recommendation
+from resultant.analysis.result import AnalysisResult, Recommendation
 from resultant.report import page
 from resultant.report.chart_files import draw
 from resultant.report.charts import Axis, Bars, Cells, Chart, Level, Line, Points
-from resultant.report.page import render, require, write_page
+from resultant.report.page import render, write_page
 from resultant.report.sections import methods_table
 from resultant.report.table import SHOWN, Column, Table
-
-Feature = Callable[..., FeatureResult]
+from resultant.report.words import points
 
 
 def test_files(result: AnalysisResult, tmp_path: Path) -> None:
@@ -42,7 +40,7 @@ def test_sections_in_order(result: AnalysisResult) -> None:
     places = [text.index(f'id="{name}"') for name in anchors]
     assert places == sorted(places)
     for sentence in result.first.recommendation.sentences:
-        assert sentence in text
+        assert sentence[:40] in text
     assert "2 test rows are exact duplicates" in text
     opened = text.index("VMFClassifier.load(&#34;classifier.safetensors&#34;)")
     assert text.index("<details>") > opened
@@ -103,26 +101,28 @@ def test_classes_of_one_size_have_no_groups(result: AnalysisResult, tmp_path: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("classes", "sets"), [(1000, 1), (150, 4)])
+@pytest.mark.parametrize("sets", [1, 4])
 def test_large_pages_stay_below_the_limit(
-    feature: Feature,
-    result: AnalysisResult,
-    classes: int,
-    sets: int,
-    monkeypatch: pytest.MonkeyPatch,
+    result: AnalysisResult, sets: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With long names, more cosines than fit, and a limit that needs fewer rows."""
-    one = feature(classes, 16, 3, candidates=200)
-    names = tuple(f"{c:060d}" for c in range(classes))
-    one = dataclasses.replace(one, data=dataclasses.replace(one.data, class_names=names))
+    """With more cosines than fit, and a limit that needs fewer rows."""
+    e = result.first.explorer
+    assert e is not None
+    rng, rows, width = np.random.default_rng(0), 4000, 200
+    large = dataclasses.replace(
+        e,
+        **{name: np.arange(rows) % 12 for name in ("row", "label")},
+        weight=np.full(rows, 1 / rows),
+        candidates=rng.integers(12, size=(rows, width)),
+        cosine=rng.uniform(-1, 1, (len(e.shrinkage), rows, width)),
+    )
+    one = dataclasses.replace(result.first, explorer=large)
     many = dataclasses.replace(result, features=(one,) * sets)
     size = len(render(many).encode())
     assert size <= page.LARGEST == 4_000_000
     monkeypatch.setattr(page, "LARGEST", round(0.9 * size))
     text = render(many)
-    assert len(text.encode()) <= 0.9 * size
-    assert names[0] in text
-    assert bool(re.search(r'data-chart="[^"]*confusion"', text)) == (classes <= 200)
+    assert len(text.encode()) <= 0.9 * size and "class 12" in text
 
 
 def test_numbers_of_the_paper(result: AnalysisResult) -> None:
@@ -150,13 +150,16 @@ def test_table() -> None:
 
 
 def test_all_numbers_of_methods(result: AnalysisResult) -> None:
-    table = methods_table(result.first)
-    assert table.marked == 0
+    table, methods = methods_table(result.first), result.first.methods
+    first = [m.key for m in methods].index("angular")
+    other = next(i for i, m in enumerate(methods) if i != first and m.difference is not None)
+    difference = methods[other].difference
+    assert table.marked == first and difference is not None
     heads = [column.name for column, _ in table.heads()]
     assert heads[:2] == ["method", "validation"] and {"head", "medium", "tail"} <= set(heads)
     text = [[cell.text for cell in row] for row in table.shown()]
-    assert text[0][heads.index("verdict")] == "recommended"
-    assert text[1][heads.index("difference")] == "−5.00"
+    assert text[first][heads.index("verdict")] == "recommended"
+    assert text[other][heads.index("difference")] == points(difference.gain)
 
 
 def test_chart_as_json() -> None:
@@ -218,11 +221,3 @@ def test_marks_of_matplotlib() -> None:
 def test_glossary_has_twenty_terms(result: AnalysisResult) -> None:
     terms = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", render(result))
     assert len(terms) == 20 and all(name and text.endswith(".") for name, text in terms)
-
-
-def test_missing_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(
-        ValueError, match=r"jinja2 and matplotlib .*pip install 'resultant\[report\]"
-    ):
-        require(figures=True)

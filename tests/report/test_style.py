@@ -90,9 +90,3 @@ def test_style_is_left_behind() -> None:
     with style.style():
         assert mpl.rcParams["axes.spines.top"] is False
     assert dict(mpl.rcParams) == before
-
-
-def test_no_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install 'resultant\[report\]'"):
-        style.require()

@@ -1,4 +1,4 @@
-"""Output for the user of a command: one-line errors, standard output that cannot be written.
+"""Errors of a command: one line each, and the exit status.
 
 Under torchrun several processes run the same command. The first process speaks for all of them.
 """
@@ -6,10 +6,10 @@ Under torchrun several processes run the same command. The first process speaks 
 from __future__ import annotations
 
 import os
-import select
 import sys
 import time
 
+from resultant._core.termination import TerminatedError
 from resultant._core.text import one_line, shortened
 
 OK, FAILED, WRONG_USE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
@@ -18,33 +18,13 @@ OK, FAILED, WRONG_USE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 # first one that fails, so an error of all processes appears once.
 PATIENCE = 5.0
 
-
-def wait_for_first() -> None:
-    """Wait in the other processes until the first one has reported an error."""
-    if not is_first():
-        time.sleep(PATIENCE)
-
-
-def say(text: str = "", complaint: str = "") -> int:
-    """Print a text once, from the first of all processes; return the exit status."""
-    if is_first():
-        print(text, end="", flush=True)
-        print(complaint, end="", file=sys.stderr)
-    elif complaint:
-        wait_for_first()
-    return WRONG_USE if complaint else OK
-
-
-def complain(message: str, at_once: bool = False) -> None:
-    """Print one line on standard error, with the rank under torchrun.
-
-    The other processes wait, unless ``at_once``: torchrun ends them while they wait if the first
-    process fails too, and an error of a single process is printed after that.
-    """
-    if not at_once:
-        wait_for_first()
-    rank = f"rank {os.environ.get('RANK')}: " if several_processes() else ""
-    print(f"resultant: {rank}{message}", file=sys.stderr)
+# The extra of the package that installs a module.
+EXTRAS = {"torchvision": "vision", "timm": "vision", "PIL": "vision", "ray": "ray"}
+# Errors that a user can correct.
+MISTAKES = (
+    *(ValueError, FileNotFoundError, FileExistsError),
+    *(IsADirectoryError, NotADirectoryError, PermissionError),
+)
 
 
 def is_first() -> bool:
@@ -57,6 +37,51 @@ def several_processes() -> bool:
     return os.environ.get("WORLD_SIZE", "1") != "1"
 
 
+def wait_for_first() -> None:
+    """Wait in the other processes until the first one has reported an error."""
+    if not is_first():
+        time.sleep(PATIENCE)
+
+
+def complain(message: str) -> None:
+    """Print one line on standard error, with the rank under torchrun."""
+    rank = f"rank {os.environ.get('RANK')}: " if several_processes() else ""
+    print(f"resultant: {rank}{message}", file=sys.stderr)
+
+
+def explain(error: BaseException) -> tuple[int, str] | None:
+    """Return the exit status and the message of an error; None for a defect of the program."""
+    text = message_of(error)
+    if isinstance(error, ModuleNotFoundError):
+        module = (error.name or "").partition(".")[0]
+        install = f"expected {module}: pip install 'resultant[{EXTRAS.get(module)}]'"
+        return (WRONG_USE, install) if module in EXTRAS else None
+    if isinstance(error, MISTAKES):
+        return WRONG_USE, text
+    if isinstance(error, BrokenPipeError):
+        # As with ``| head``: nobody reads on.
+        return FAILED, ""
+    if isinstance(error, OSError):
+        return FAILED, text
+    if isinstance(error, MemoryError):
+        return FAILED, f"expected more memory, got too little: {text}"
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, ": ".join(("interrupted", *map(str, error.args)))
+    if isinstance(error, TerminatedError):
+        # torchrun ends the other processes this way after one has failed and printed why.
+        silent = not error.args and "RANK" in os.environ
+        return TERMINATED, "" if silent else ": ".join(("terminated", *map(str, error.args)))
+    if not isinstance(error, RuntimeError):
+        return None
+    if type(error).__name__ == "OutOfMemoryError" or "allocate memory" in text:
+        remedy = "reduce the rows, --batch-size, --stack or --workers"
+        return FAILED, f"expected more memory, got: {text.partition('.')[0]}; {remedy}"
+    if "Connection closed by peer" in text or "Connection reset by peer" in text:
+        lost = "expected all processes of the job to live, got one that was lost"
+        return FAILED, f"{lost}; give the same command again"
+    return None
+
+
 def message_of(error: BaseException) -> str:
     """Return the message of an error in one line of bounded length, with the name of its file."""
     if isinstance(error, FileNotFoundError) and error.filename is not None:
@@ -67,46 +92,3 @@ def message_of(error: BaseException) -> str:
     else:
         message = str(error) or type(error).__name__
     return shortened("; ".join(filter(None, (one_line(message), getattr(error, "remedy", "")))))
-
-
-def failure(error: RuntimeError) -> str | None:
-    """Return one line on a machine that failed; None for another error.
-
-    A GPU without memory, or another rank of the job that was killed.
-    """
-    text, again = str(error), "give the same command again"
-    if type(error).__name__ == "OutOfMemoryError" or "allocate memory" in text:
-        remedy = "reduce the rows, --batch-size, --stack or --workers"
-        return f"expected more memory, got: {one_line(text.partition('.')[0])}; {remedy}"
-    if "Connection closed by peer" in text or "Connection reset by peer" in text:
-        return f"expected all processes of the job to live, got one that was lost; {again}"
-    return None
-
-
-def reader_is_gone() -> bool:
-    """Return True if the reader of the standard output closed it; the rest is then dropped."""
-    # Systems without poll, such as Windows, report a broken pipe like any other error.
-    if sys.stdout is None or not hasattr(select, "poll"):
-        return False
-    output = select.poll()
-    output.register(sys.stdout.fileno(), select.POLLOUT)
-    broken = any(event & select.POLLERR for _, event in output.poll(0))
-    if broken:
-        _drop_output()
-    return broken
-
-
-def output_is_stuck() -> bool:
-    """Return True if buffered output cannot be written; the output is then dropped."""
-    if sys.stdout is None:
-        return False
-    try:
-        sys.stdout.flush()
-    except OSError:
-        _drop_output()
-        return True
-    return False
-
-
-def _drop_output() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

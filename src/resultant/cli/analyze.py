@@ -55,15 +55,31 @@ class Analyze(FeatureOptions):
 
 
 def analyze(options: Analyze) -> None:
-    """Analyze the features, write the report and print its summary."""
+    """Analyze the features, print the summary as soon as it is known, and write the report."""
+    from resultant._core.versions import versions
+    from resultant.analysis.analyze import analyze_sets
+    from resultant.analysis.result import AnalysisResult
+    from resultant.cli.output import finish, print_lines, summary_lines
     from resultant.cli.progress import Screen
 
-    _require_engine(options)
+    require_engine(options)
     options.check()
     with ExitStack() as stack:
         screen = stack.enter_context(Screen(options.quiet, options.json))
         sets = read_sets(options, stack, screen)
-        report_sets(options, sets, screen)
+
+        def print_summary(evaluated: Evaluated) -> None:
+            print_lines(screen, summary_lines(evaluated.result))
+
+        evaluated, first = analyze_sets(sets, options.settings(), screen.step, print_summary)
+        result = AnalysisResult(
+            title=sets[0].source,
+            features=tuple(one.result for one in evaluated),
+            chosen=first,
+            versions=versions(find_device(options.device)),
+            options=options.given(),
+        )
+        finish(options, screen, result, evaluated)
 
 
 def read_sets(options: Analyze, stack: ExitStack, screen: Screen) -> list[FeatureSet]:
@@ -82,61 +98,31 @@ def read_sets(options: Analyze, stack: ExitStack, screen: Screen) -> list[Featur
         source, name = stack.enter_context(standard_input()), "standard input"
     elif "://" not in source:
         refuse_network(source)
-    elif options.engine == "local":
-        rule = "expected a file or a folder of features; only --engine ray reads URLs"
-        raise ValueError(f"{rule}, got {source}")
+    prepared = prepare(options.open(source), options.drop_zero_rows, options.skip_unknown_classes)
     if options.engine == "ray":
         from resultant.analysis import ray as ray_engine
 
-        prepared = prepare(options.open(source), False, options.skip_unknown_classes)
         stack.enter_context(ray_engine.cluster())
         return ray_engine.cluster_sets(prepared, name)
-    prepared = prepare(options.open(source), options.drop_zero_rows, options.skip_unknown_classes)
     check_features(prepared, lambda *_: screen.step("read and check the rows"))
     return feature_sets(prepared, name, options.fit_fraction)
 
 
-def report_sets(options: Analyze, sets: list[FeatureSet], screen: Screen) -> None:
-    """Analyze feature sets, write the report, and print the summary as soon as it is known."""
-    from resultant._core.text import printable
-    from resultant._core.versions import versions
-    from resultant.analysis.analyze import analyze_sets
-    from resultant.analysis.result import AnalysisResult
-    from resultant.cli.output import (
-        print_lines,
-        summary_dict,
-        summary_lines,
-        write_json,
-    )
-    from resultant.report.folder import write_report
-
-    def print_summary(evaluated: Evaluated) -> None:
-        print_lines(screen.results, summary_lines(evaluated.result))
-
-    evaluated, first = analyze_sets(sets, options.settings(), screen.step, print_summary)
-    result = AnalysisResult(
-        title=sets[0].source,
-        features=tuple(one.result for one in evaluated),
-        chosen=first,
-        versions=versions(find_device(options.device)),
-        options=options.given(),
-    )
-    screen.step("write the report")
-    result = write_report(options.out, result, evaluated, figures=options.figures)
-    print_lines(screen.results, iter([("page", printable(options.out / "index.html"))]))
-    if options.json is not None:
-        write_json(options.json, summary_dict(result, options.out))
-
-
-def _require_engine(options: Analyze) -> None:
+def require_engine(options: Analyze) -> None:
     """Raise if an option does not go with the engine."""
-    on_ray, fraction = options.engine == "ray", options.fit_fraction
-    if on_ray and find_device(options.device).type != "cpu":
-        raise ValueError(f"expected --device cpu with --engine ray, got {options.device}")
-    if on_ray and options.drop_zero_rows:
-        raise ValueError("expected no --drop-zero-rows with --engine ray, got both")
-    if on_ray and options.path in (None, STDIN):
-        raise ValueError("expected a path or a pattern of Parquet files with --engine ray")
-    if fraction is not None and (on_ray or not 0 < fraction < 1):
-        rule = "expected --fit-fraction in (0, 1), and none with --engine ray"
-        raise ValueError(f"{rule}, got {fraction:g} with --engine {options.engine}")
+    path, fraction = options.path, options.fit_fraction
+    if options.engine == "ray":
+        others = {
+            "--drop-zero-rows": options.drop_zero_rows,
+            "--fit-fraction": fraction is not None,
+            f"--device {options.device}": find_device(options.device).type != "cpu",
+        }
+        for name in (name for name, given in others.items() if given):
+            raise ValueError(f"expected no {name} with --engine ray, got both")
+        if path in (None, STDIN):
+            raise ValueError("expected a path or a pattern of Parquet files with --engine ray")
+    elif "://" in (path or ""):
+        rule = "expected a file or a folder of features; only --engine ray reads URLs"
+        raise ValueError(f"{rule}, got {path}")
+    if fraction is not None and not 0 < fraction < 1:
+        raise ValueError(f"expected --fit-fraction in (0, 1), got {fraction:g}")

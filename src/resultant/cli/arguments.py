@@ -77,16 +77,6 @@ def find_device(name: str) -> torch.device:
     return device
 
 
-def require_temperature(temperature: float) -> None:
-    """Raise unless the scores are defined at --temperature in float32, before features are read."""
-    import torch
-
-    from resultant.score.limits import require_temperature
-
-    where = 1, torch.device("cpu"), True
-    require_temperature(temperature, *where, dtype=torch.float32, name="--temperature")
-
-
 def refuse_network(path: Path | str) -> None:
     """Raise if a path where features are expected holds networks."""
     from resultant._core.network_files import first_names, list_networks
@@ -94,11 +84,10 @@ def refuse_network(path: Path | str) -> None:
     networks, features = list_networks(path)
     if not networks:
         return
-    if len(networks) == 1:
-        got, advice = f"a network: {networks[0]}", "resultant extract writes its features"
-    else:
+    got = f"a network: {networks[0]}"
+    if len(networks) > 1:
         got = f"{len(networks)} networks in the folder {path}: {first_names(networks, path)}"
-        advice = "resultant extract writes the features of one of them"
+    advice = "resultant extract writes the features of a network"
     if features:
         advice += f"; to read features, name their file: {first_names(features, path)}"
     raise ValueError(f"expected features, got {got}; {advice}")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import tyro
 
@@ -46,107 +45,115 @@ class Compare(FeatureOptions):
 
 def compare(options: Compare) -> None:
     """Compare both sides, write the report and print its summary."""
-    from resultant.cli.progress import Screen
-
-    options.check()
-    with ExitStack() as stack:
-        screen = stack.enter_context(Screen(options.quiet, options.json))
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        stores, names = read_sides(options, folder, screen)
-        report_sides(options, stores, names, screen)
-
-
-def read_sides(
-    options: Compare, folder: Path, screen: Screen
-) -> tuple[dict[int, Prepared], dict[str, tuple[str, str]]]:
-    """Open both sides; features of networks are extracted into a folder.
-
-    Returns:
-        The prepared stores of A and B, and the features to compare.
-    """
-    from resultant._core.text import printable
-    from resultant.features.prepare import check_features, prepare
-
-    paths, device = (options.a, options.b), find_device(options.device)
-    networks = _open_networks(options)
-    stores = {
-        i: prepare(options.open(path), options.drop_zero_rows)
-        for i, path in enumerate(paths)
-        if i not in networks
-    }
-    names = _match(paths, networks, stores, options.features)
-    for i, network in networks.items():
-        step = f"extract features of {printable(paths[i])}"
-        path = folder / f"{i}.safetensors"
-        store = network.write(path, device, lambda *_, step=step: screen.step(step))
-        store.where = printable(paths[i])
-        stores[i] = prepare(store)
-    for i in (0, 1):
-        chosen = tuple(pair[i] for pair in names.values())
-        stores[i] = replace(stores[i], features=chosen)
-        check_features(stores[i], lambda *_: screen.step("read and check the rows"))
-    return stores, names
-
-
-def report_sides(
-    options: Compare,
-    stores: Mapping[int, Prepared],
-    names: Mapping[str, tuple[str, str]],
-    screen: Screen,
-) -> None:
-    """Analyze both sides, compare them, write the report and print its summary."""
     from resultant._core.text import printable
     from resultant._core.versions import versions
     from resultant.analysis.analyze import analyze_sets
     from resultant.analysis.comparison import compare_sets
     from resultant.analysis.data import feature_sets
     from resultant.analysis.result import AnalysisResult
-    from resultant.cli.output import (
-        print_lines,
-        read_line,
-        summary_dict,
-        write_json,
-    )
-    from resultant.report.folder import write_report
+    from resultant.cli.output import finish, read_line, remarks
+    from resultant.cli.progress import Screen
+
+    options.check()
+    short = options.a.name != options.b.name
+    titles = [printable(path.name if short else path) for path in (options.a, options.b)]
+    with Screen(options.quiet, options.json) as screen, tempfile.TemporaryDirectory() as folder:
+        stores, names = read_sides(options, Path(folder), screen)
+        evaluated, chosen = [], []
+        for side, store, title in zip("AB", stores, titles, strict=True):
+            some, first = analyze_sets(
+                feature_sets(store, f"{side}: {title}"),
+                options.settings(),
+                lambda text, side=side: screen.step(f"{side}: {text}"),
+            )
+            chosen.append(len(evaluated) + first)
+            evaluated += some
+        pairs = len(names)
+        comparisons = tuple(compare_sets(evaluated, i, pairs + i) for i in range(pairs))
+        # The pair whose first side is used decides.
+        decided = comparisons[chosen[0]]
+        result = AnalysisResult(
+            title=" and ".join(titles),
+            features=tuple(one.result for one in evaluated),
+            chosen=chosen[decided.difference.verdict == "better"],
+            comparisons=comparisons,
+            versions=versions(find_device(options.device)),
+            options=options.given(),
+        )
+        both = [evaluated[i].result for i in chosen]
+        lines = [("read", read_line(feature)) for feature in both]
+        lines += [
+            ("verdict", c.sentence if pairs == 1 else f"{name}: {c.sentence}")
+            for name, c in zip(names, comparisons, strict=True)
+        ]
+        for side, feature in zip("AB", both, strict=True):
+            lines += remarks(feature, f"{side}: ")
+        finish(options, screen, result, evaluated, lines)
+
+
+def read_sides(
+    options: Compare, folder: Path, screen: Screen
+) -> tuple[list[Prepared], dict[str, tuple[str, str]]]:
+    """Open both sides; features of networks are extracted into a folder.
+
+    Returns:
+        The prepared stores of A and B, and the features to compare.
+    """
+    from resultant._core.network_files import find_network
+    from resultant._core.text import printable
+    from resultant.features.prepare import check_features, prepare
 
     paths = options.a, options.b
-    short = options.a.name != options.b.name
-    titles = [printable(path.name if short else path) for path in paths]
-    evaluated, chosen = [], []
-    for i, side in enumerate("AB"):
-        sets = feature_sets(stores[i], f"{side}: {titles[i]}")
-        some, first = analyze_sets(
-            sets, options.settings(), lambda text, side=side: screen.step(f"{side}: {text}")
+    files = {i: file for i in (0, 1) if (file := find_network(paths[i])) is not None}
+    networks: dict[int, NetworkFeatures] = {}
+    if files:
+        from resultant.training.extract import open_networks
+
+        networks = open_networks(files, options.image_set.root, **options.image_set.arguments())
+    stores = {
+        i: prepare(options.open(paths[i]), options.drop_zero_rows)
+        for i in (0, 1)
+        if i not in networks
+    }
+    sides = [_side(networks.get(i), stores.get(i), options.features) for i in (0, 1)]
+    for noun, a, b in zip(("dataset", "number of classes"), *(s.facts for s in sides), strict=True):
+        if a is not None and b is not None and a != b:
+            raise ValueError(
+                f"expected one {noun} in both, got {a} in {paths[0]} and {b} in {paths[1]}"
+            )
+    if not networks:
+        require_same_classes(paths, [stores[0], stores[1]])
+    names = match_names([side.features for side in sides], paths)
+    for i, network in networks.items():
+        step = f"extract features of {printable(paths[i])}"
+        store = network.write(
+            folder / f"{i}.safetensors",
+            find_device(options.device),
+            lambda *_, step=step: screen.step(step),
         )
-        chosen.append(len(evaluated) + first)
-        evaluated += some
-    half = len(names)
-    comparisons = tuple(compare_sets(evaluated, i, half + i) for i in range(half))
-    # The pair whose first side is used decides.
-    decided = comparisons[chosen[0]]
-    result = AnalysisResult(
-        title=" and ".join(titles),
-        features=tuple(one.result for one in evaluated),
-        chosen=chosen[decided.difference.verdict == "better"],
-        comparisons=comparisons,
-        versions=versions(find_device(options.device)),
-        options=options.given(),
-    )
-    screen.step("write the report")
-    result = write_report(options.out, result, evaluated, figures=options.figures)
-    lines = [("read", read_line(evaluated[i].result)) for i in chosen]
-    lines += [
-        ("verdict", c.sentence if half == 1 else f"{name}: {c.sentence}")
-        for name, c in zip(names, comparisons, strict=True)
-    ]
-    for i, side in zip(chosen, "AB", strict=True):
-        data = evaluated[i].result.data
-        lines += [("warning", f"{side}: {w.text}") for w in data.warnings]
-        lines += [("note", f"{side}: {note}") for note in data.notes]
-    lines.append(("page", printable(options.out / "index.html")))
-    print_lines(screen.results, iter(lines))
-    if options.json is not None:
-        write_json(options.json, summary_dict(result, options.out))
+        store.where = printable(paths[i])
+        stores[i] = prepare(store)
+    chosen = [replace(stores[i], features=tuple(n[i] for n in names.values())) for i in (0, 1)]
+    for store in chosen:
+        check_features(store, lambda *_: screen.step("read and check the rows"))
+    return chosen, names
+
+
+class Side(NamedTuple):
+    """Names of the features of one side, and its dataset and number of classes, None if unknown."""
+
+    features: Sequence[str]
+    facts: tuple[str | None, int | None]
+
+
+def _side(network: NetworkFeatures | None, store: Prepared | None, features: str | None) -> Side:
+    if store is not None:
+        return Side(store.features, (store.store.metadata.get("dataset"), store.store.num_classes))
+    from resultant.training.extract import FEATURES
+
+    assert network is not None
+    names = [name for name in FEATURES if features in (None, name)]
+    return Side(names, (network.dataset, network.num_classes))
 
 
 def match_names(
@@ -163,49 +170,7 @@ def match_names(
     return same
 
 
-def _open_networks(options: Compare) -> dict[int, NetworkFeatures]:
-    """Open the sides that are networks, with the images to extract features of."""
-    from resultant._core.network_files import find_network
-
-    sides = {i: find_network(path) for i, path in enumerate((options.a, options.b))}
-    files = {i: file for i, file in sides.items() if file is not None}
-    if not files:
-        return {}
-    from resultant.training.extract import open_networks
-
-    return open_networks(files, options.image_set.root, **options.image_set.arguments())
-
-
-def _match(
-    paths: Sequence[Path],
-    networks: Mapping[int, NetworkFeatures],
-    stores: Mapping[int, Prepared],
-    features: str | None,
-) -> dict[str, tuple[str, str]]:
-    """Return the features to compare; raise if the sides are known to have different datasets or
-    classes."""
-    names, facts = [], []
-    for i in range(len(paths)):
-        if i in networks:
-            from resultant.training.extract import FEATURES
-
-            names.append(tuple(name for name in FEATURES if features in (None, name)))
-            facts.append((networks[i].dataset, networks[i].num_classes))
-        else:
-            store = stores[i].store
-            names.append(stores[i].features)
-            facts.append((store.metadata.get("dataset"), store.num_classes))
-    for noun, values in zip(
-        ("dataset", "number of classes"), zip(*facts, strict=True), strict=True
-    ):
-        if None not in values and values[0] != values[1]:
-            got = f"{values[0]} in {paths[0]} and {values[1]} in {paths[1]}"
-            raise ValueError(f"expected one {noun} in both, got {got}")
-    _require_same_classes(paths, stores)
-    return match_names(names, paths)
-
-
-def _require_same_classes(paths: Sequence[Path], stores: Mapping[int, Prepared]) -> None:
+def require_same_classes(paths: Sequence[Path], stores: Sequence[Prepared]) -> None:
     """Raise if the classes of two stores differ.
 
     The classes are compared by name if both sides have names, or if both have only labels. A side
@@ -213,15 +178,11 @@ def _require_same_classes(paths: Sequence[Path], stores: Mapping[int, Prepared])
     """
     from resultant.features.selection import WORDS
 
-    if len(stores) < 2:
+    only_labels = {all(map(str.isdecimal, store.names)) for store in stores}
+    words = any(store.store.metadata.get("labels") == WORDS for store in stores)
+    if len(only_labels) == 2 and not words:
         return
-    both = [stores[i] for i in (0, 1)]
-    only_labels = [all(map(str.isdecimal, store.names)) for store in both]
-    words = any(store.store.metadata.get("labels") == WORDS for store in both)
-    if len(set(only_labels)) == 1 or words:
-        for c, (in_a, in_b) in enumerate(zip(both[0].names, both[1].names, strict=True)):
-            if in_a != in_b:
-                got = f"{in_a!r} in {paths[0]} and {in_b!r} in {paths[1]}"
-                raise ValueError(
-                    f"expected the same classes in both, but class {c} is called {got}"
-                )
+    for c, (a, b) in enumerate(zip(*(store.names for store in stores), strict=True)):
+        if a != b:
+            got = f"{a!r} in {paths[0]} and {b!r} in {paths[1]}"
+            raise ValueError(f"expected the same classes in both, but class {c} is called {got}")

@@ -24,9 +24,7 @@ from resultant.training.config import CIFAR, TrainConfig
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
-    from resultant.features.store import FeatureStore
     from resultant.training.extract import Images
     from resultant.training.loading import LoadedNetwork
 
@@ -78,6 +76,8 @@ class Extract:
 
 def extract(options: Extract) -> None:
     """Write the features of a network and print the contents of the store."""
+    from rich.table import Table
+
     from resultant.cli.progress import EpochProgress, open_console
     from resultant.features.store import FeatureStore
     from resultant.training import extract as extraction
@@ -86,20 +86,20 @@ def extract(options: Extract) -> None:
     network, data = _open(options, log)
     if options.split is not None:
         data = extraction.keep_split(data, options.split)
+    shared = ("balanced", "imbalance", "dtype", "workers")
     with EpochProgress(log, f"{network.config.dataset} features", 1) as progress:
         extraction.extract(
-            network,
-            data,
-            options.out,
-            balanced=options.balanced,
-            imbalance=options.imbalance,
-            dtype=options.dtype,
+            *(network, data, options.out),
+            **{name: getattr(options, name) for name in shared},
             device=device,
-            workers=options.workers,
             progress=lambda done, total: progress.tick(done / total),
         )
     store, console = FeatureStore.open(options.out), open_console()
-    console.print(contents(store))
+    table = Table("array", "shape", "dtype", title=store.where, title_justify="left")
+    for name in store:
+        shape = " x ".join(map(str, store[name].shape))
+        table.add_row(name, shape, str(store[name].dtype).removeprefix("torch."))
+    console.print(table)
     accuracies = store.metadata.get("classifier", {})
     if accuracies:
         text = ", ".join(f"{name} {100 * value:.3f} %" for name, value in accuracies.items())
@@ -114,17 +114,11 @@ def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
     from resultant.images.cifar import load_cifar
     from resultant.training import extract as extraction
 
-    if (options.path is None) == (options.model is None):
-        got = "neither" if options.path is None else "both"
-        raise ValueError(f"expected the file of a network or --model NAME, got {got}")
     require_name(options.out)
-    changes: dict[str, Any] = {
-        name: value
-        for name in ("long_tail", "subset_seed")
-        if (value := getattr(options, name)) is not None
-    }
-    if options.path is None:
-        assert options.model is not None
+    named = ("long_tail", "subset_seed")
+    values = {name: getattr(options, name) for name in named}
+    changes: dict[str, Any] = {name: v for name, v in values.items() if v is not None}
+    if options.path is None and options.model is not None:
         require_output_file(options.out, options.out.parent)
         weights = None if options.weights is None else str(options.weights)
         config = TrainConfig(dataset="images", architecture=options.model, **changes)
@@ -136,6 +130,9 @@ def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
             log.print(f"{options.model} has random weights; --pretrained and --weights load others")
         data = open_splits(network.config, options.image_set, options.workers, log)
         return extraction.with_classes(network, data), data
+    if options.path is None or options.model is not None:
+        got = "neither" if options.path is None else "both"
+        raise ValueError(f"expected the file of a network or --model NAME, got {got}")
     for name in ("pretrained", "weights", "size"):
         if getattr(options, name):
             raise ValueError(f"expected --{name} only with --model, got it with {options.path}")
@@ -146,14 +143,3 @@ def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
         return network, load_cifar(config.dataset, data_root(options.image_set.data))
     config = replace(config, **changes)
     return network, open_splits(config, options.image_set, options.workers, log)
-
-
-def contents(store: FeatureStore) -> Table:
-    """Return a table of the arrays of a store."""
-    from rich.table import Table
-
-    table = Table("array", "shape", "dtype", title=store.where, title_justify="left")
-    for name in store:
-        shape = " x ".join(str(n) for n in store[name].shape)
-        table.add_row(name, shape, str(store[name].dtype).removeprefix("torch."))
-    return table

@@ -19,7 +19,6 @@ from resultant.cli.arguments import (
     Features,
     Labels,
     find_device,
-    require_temperature,
     shown_default,
 )
 
@@ -70,15 +69,17 @@ class FeatureOptions:
     """Print errors alone."""
 
     def check(self) -> None:
-        """Raise if the report cannot be written, or the temperature is out of range: before the
-        features are read, which may take long."""
-        from resultant.report import page
-        from resultant.report.folder import require_report_folder
+        """Raise if the report cannot be written, or the scores are not defined at --temperature:
+        before the features are read, which may take long."""
+        import torch
 
-        page.require(self.figures)
+        from resultant.report.folder import require_report_folder
+        from resultant.score.limits import require_temperature
+
         require_report_folder(self.out)
         if self.temperature is not None:
-            require_temperature(self.temperature)
+            where = self.temperature, 1, torch.device("cpu"), True
+            require_temperature(*where, dtype=torch.float32, name="--temperature")
 
     def open(self, path: Any) -> FeatureStore:
         """Open the features of a path."""

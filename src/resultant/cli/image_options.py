@@ -71,11 +71,7 @@ class ImageOptions:
 
 
 def open_splits(
-    config: TrainConfig,
-    options: ImageOptions,
-    workers: int | None,
-    log: Console,
-    quiet: bool = False,
+    config: TrainConfig, options: ImageOptions, workers: int | None, log: Console
 ) -> ImageSplits:
     """Open the images of a configuration; print their numbers and the images that were left out."""
     from resultant.training.image_sets import open_dataset
@@ -83,14 +79,11 @@ def open_splits(
     splits = open_dataset(
         config, options.root(config.dataset), **options.arguments(), workers=workers
     )
-    if quiet:
-        return splits
     if splits.skipped:
         log.print(f"skipped {len(splits.skipped):,}:", highlight=False)
-        for text in splits.skipped[:SHOWN]:
-            log.print(f"  {text}", highlight=False, soft_wrap=True, markup=False)
-        if len(splits.skipped) > SHOWN:
-            log.print(f"  and {len(splits.skipped) - SHOWN:,} more", highlight=False)
+        rest = len(splits.skipped) - SHOWN
+        for text in (*splits.skipped[:SHOWN], *([f"and {rest:,} more"] if rest > 0 else [])):
+            log.print(f"  {text}", highlight=False, soft_wrap=True)
     sizes = {"train": splits.train, **splits.held_out_splits}
     numbers = ", ".join(f"{len(source):,} {name}" for name, source in sizes.items())
     ends = sorted({int(splits.counts.min()), int(splits.counts.max())})

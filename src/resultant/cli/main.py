@@ -6,7 +6,6 @@ The module of a command is imported when the command is named, and torch when it
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import io
 import os
@@ -18,19 +17,10 @@ from difflib import get_close_matches
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from resultant._core.termination import TerminatedError, terminable
+from resultant._core.termination import terminable
 from resultant._version import __version__
 from resultant.cli import _console
-from resultant.cli._console import (
-    FAILED,
-    INTERRUPTED,
-    OK,
-    TERMINATED,
-    WRONG_USE,
-    complain,
-    message_of,
-    say,
-)
+from resultant.cli._console import INTERRUPTED, OK, WRONG_USE, explain, message_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -51,40 +41,32 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    name: Command(f"resultant.cli.{target}:{kind}", f"resultant.cli.{target}:{target}", summary)
-    for name, target, kind, summary in (
-        ("analyze", "analyze", "Analyze", "analyze frozen features, write a report"),
-        ("compare", "compare", "Compare", "compare two feature sets or networks"),
-        ("train", "train", "Train", "train networks, many at once"),
-        ("extract", "extract", "Extract", "write the features of a trained network"),
-        ("probe", "probe", "Probe", "fit linear probes to features"),
+    name: Command(f"resultant.cli.{name}:{name.title()}", f"resultant.cli.{name}:{name}", summary)
+    for name, summary in (
+        ("analyze", "analyze frozen features, write a report"),
+        ("compare", "compare two feature sets or networks"),
+        ("train", "train networks, many at once"),
+        ("extract", "write the features of a trained network"),
+        ("probe", "fit linear probes to features"),
     )
 }
 # Entry points of other distributions, such as the reproduction of the paper.
 GROUP = "resultant.commands"
 REPRODUCTION = ("import-proco", "verify", "reproduce")
-
-NEEDED = ("tyro", "rich")
-# The extra of the package that installs a module.
-EXTRAS = {
-    **dict.fromkeys(("torchvision", "timm", "PIL"), "vision"),
-    **dict.fromkeys(("matplotlib", "jinja2"), "report"),
-    "pyarrow": "parquet",
-    "h5py": "anndata",
-    "ray": "ray",
-}
-# Errors that a user can correct.
-MISTAKES = (
-    *(ValueError, FileNotFoundError, FileExistsError),
-    *(IsADirectoryError, NotADirectoryError, PermissionError),
-)
 # Options of tyro that print or write shell completions.
 COMPLETION = "--tyro-"
 
 
 def execute() -> NoReturn:
     """Run the command line and end the process."""
-    sys.exit(main())
+    status = main()
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        # Reported already; the interpreter would try again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(status)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -108,63 +90,33 @@ def main(argv: Sequence[str] | None = None) -> int:
             # Here, where an error of the output can still be reported.
             sys.stdout.flush()
         return status
-    except MISTAKES as error:
-        complain(message_of(error))
-        return WRONG_USE
-    except ModuleNotFoundError as error:
-        module = (error.name or "").partition(".")[0]
-        if module not in EXTRAS:
+    except BaseException as error:
+        explained = explain(error)
+        if explained is None:
             raise
-        complain(f"expected {module}: pip install 'resultant[{EXTRAS[module]}]'")
-        return WRONG_USE
-    except OSError as error:
-        if not (isinstance(error, BrokenPipeError) and _console.reader_is_gone()):
-            where = " (standard output)" if _console.output_is_stuck() else ""
-            complain(f"{message_of(error)}{where}")
-        return FAILED
-    except MemoryError as error:
-        complain(f"expected more memory, got too little: {message_of(error)}")
-        return FAILED
-    except RuntimeError as error:
-        failure = _console.failure(error)
-        if failure is None:
-            raise
-        complain(failure)
-        return FAILED
-    except KeyboardInterrupt:
-        complain("interrupted", at_once=True)
-        return INTERRUPTED
-    except TerminatedError as end:
-        # torchrun ends the other processes this way after one has failed and printed why.
-        if end.args or "RANK" not in os.environ:
-            complain(": ".join(("terminated", *map(str, end.args))), at_once=True)
-        return TERMINATED
+        status, message = explained
+        if status < INTERRUPTED:
+            _console.wait_for_first()
+        if message:
+            _console.complain(message)
+        return status
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command that the arguments name; return the exit status."""
-    name, rest = (arguments[0], arguments[1:]) if arguments else ("", ())
-    if name in ("-h", "--help"):
-        return say(usage())
-    if name == "--version":
-        return say(f"{__version__}\n")
-    if not name:
-        return say(complaint=usage())
-    names = [*COMMANDS, *(plugins() if name not in COMMANDS else ())]
-    if name not in names and not name.startswith(COMPLETION):
-        close = "".join(f"; {match}?" for match in get_close_matches(name, names, 1))
-        if name in REPRODUCTION:
-            close = "; it comes with the reproduction of the paper: pip install ./reproduction"
-        rule = f"expected a command, one of {', '.join(names)}"
-        return say(complaint=f"resultant: {rule}, got {name!r}{close}\n")
-    missing = [module for module in NEEDED if importlib.util.find_spec(module) is None]
-    if missing:
-        raise ValueError(f"expected {' and '.join(missing)}: pip install 'resultant[cli]'")
+    name, *rest = arguments or ("",)
+    if name in ("-h", "--help", "--version", ""):
+        if not name:
+            _console.wait_for_first()
+        if _console.is_first():
+            text = f"{__version__}\n" if name == "--version" else usage()
+            print(text, end="", file=sys.stdout if name else sys.stderr)
+        return OK if name else WRONG_USE
     import tyro
 
     try:
         if name.startswith(COMPLETION):
-            kinds = {key: load(command.options) for key, command in _loadable().items()}
+            kinds = {key: load(c.options) for key, c in all_commands().items() if c.options}
             parse(partial(tyro.extras.subcommand_cli_from_dict, kinds), "resultant", arguments)
             return OK
         command = find_command(name)
@@ -187,25 +139,35 @@ def plugins() -> dict[str, EntryPoint]:
 
 
 def find_command(name: str) -> Command:
-    """Return a command; one line names a plugin that cannot be loaded."""
+    """Return a command.
+
+    Raises:
+        ValueError: There is no such command, or it is a plugin that cannot be loaded.
+    """
     if name in COMMANDS:
         return COMMANDS[name]
-    entry = plugins()[name]
-    try:
-        return entry.load()
-    except Exception as error:
-        got = f"{type(error).__name__}: {message_of(error)}"
-        raise ValueError(f"expected {entry.value} to load for {name}, got {got}") from None
+    if name in plugins():
+        entry = plugins()[name]
+        try:
+            return entry.load()
+        except Exception as error:
+            got = f"{type(error).__name__}: {message_of(error)}"
+            raise ValueError(f"expected {entry.value} to load for {name}, got {got}") from None
+    names = [*COMMANDS, *plugins()]
+    close = "".join(f"; did you mean {match}?" for match in get_close_matches(name, names, 1))
+    if name in REPRODUCTION:
+        close = "; it comes with the reproduction of the paper: pip install ./reproduction"
+    raise ValueError(f"expected a command, one of {', '.join(names)}, got {name!r}{close}")
 
 
-def _loadable() -> dict[str, Command]:
-    """Return all commands but broken plugins, which are reported on standard error."""
+def all_commands() -> dict[str, Command]:
+    """Return all commands; a plugin that cannot be loaded has no options, and says so."""
     commands = dict(COMMANDS)
     for name in plugins():
         try:
             commands[name] = find_command(name)
         except ValueError as error:
-            complain(str(error))
+            commands[name] = Command("", "", f"not available: {error}")
     return commands
 
 
@@ -227,7 +189,8 @@ def parse(call: Callable[..., Any], prog: str, arguments: Sequence[str]) -> Any:
             # Tyro names the help of a subcommand without the command.
             text, own = errors.getvalue(), f"in {prog} "
             width = len(own) - len("in resultant ")
-            say(complaint=re.sub(rf"in resultant (\S+ --help) {{0,{width}}}", rf"{own}\1", text))
+            text = re.sub(rf"in resultant (\S+ --help) {{0,{width}}}", rf"{own}\1", text)
+            print(text, end="", file=sys.stderr)
         raise
 
 
@@ -239,12 +202,7 @@ def load(target: str) -> Any:
 
 def usage() -> str:
     """Return the text of ``resultant --help``."""
-    summaries = {name: command.summary for name, command in COMMANDS.items()}
-    for name in plugins():
-        try:
-            summaries[name] = find_command(name).summary
-        except ValueError as error:
-            summaries[name] = f"not available: {error}"
+    summaries = {name: command.summary for name, command in all_commands().items()}
     width = max(map(len, summaries))
     lines = "\n".join(f"  {name:<{width}}  {text}" for name, text in summaries.items())
     return f"""\

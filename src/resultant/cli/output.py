@@ -1,23 +1,59 @@
-"""The report and the summary of analyze and compare."""
+"""The summary of analyze and compare, and the end of both: report, summary, JSON."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.text import Text
 
 from resultant._core.files import write_text
 from resultant._core.text import counted, one_line, printable
 
 if TYPE_CHECKING:
+    from resultant.analysis.analyze import Evaluated
     from resultant.analysis.result import AnalysisResult, FeatureResult
+    from resultant.cli.feature_options import FeatureOptions
+    from resultant.cli.progress import Screen
 
-PAGE = "index.html"
+Lines = Iterable[tuple[str, str]]
+
+
+def finish(
+    options: FeatureOptions,
+    screen: Screen,
+    result: AnalysisResult,
+    evaluated: Sequence[Evaluated],
+    lines: Lines = (),
+) -> None:
+    """Write the report; print lines, the path of the page, and the JSON summary if asked for."""
+    from resultant.report.folder import PAGE, write_report
+
+    screen.step("write the report")
+    result = write_report(options.out, result, evaluated, figures=options.figures)
+    page = printable(options.out / PAGE)
+    print_lines(screen, [*lines, ("page", page)])
+    if options.json is None:
+        return
+    files = {kind: printable(options.out / name) for kind, name in result.files.items()}
+    summary = {**summary_dict(result), "page": page, "files": files}
+    text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
+    if str(options.json) == "-":
+        sys.stdout.write(text)
+    else:
+        write_text(Path(options.json), text)
+
+
+def print_lines(screen: Screen, lines: Lines) -> None:
+    """Print headings and texts, one per line."""
+    for heading, text in lines:
+        bold = heading in ("use", "result", "verdict")
+        line = Text(f"{heading:<8}", style="bold cyan" if bold else "cyan")
+        line.append(one_line(text), style="bold" if bold else "default")
+        screen.results.print(line, soft_wrap=True)
 
 
 def read_line(feature: FeatureResult) -> str:
@@ -37,39 +73,24 @@ def summary_lines(feature: FeatureResult) -> Iterator[tuple[str, str]]:
     for text in others:
         yield "why", text
     yield "check", f"Validation: {feature.data.validation}."
+    yield from remarks(feature)
+
+
+def remarks(feature: FeatureResult, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the warnings and notes of a feature set."""
     for warning in feature.data.warnings:
-        yield "warning", warning.text
+        yield "warning", f"{prefix}{warning.text}"
     for note in feature.data.notes:
-        yield "note", note
+        yield "note", f"{prefix}{note}"
 
 
-def print_lines(console: Console, lines: Iterator[tuple[str, str]]) -> None:
-    """Print headings and texts, one per line."""
-    for heading, text in lines:
-        bold = heading in ("use", "result", "verdict")
-        line = Text(f"{heading:<8}", style="bold cyan" if bold else "cyan")
-        line.append(one_line(text), style="bold" if bold else "default")
-        console.print(line, soft_wrap=True)
-
-
-def summary_dict(result: AnalysisResult, out: Path) -> dict[str, Any]:
+def summary_dict(result: AnalysisResult) -> dict[str, Any]:
     """Return the summary as JSON types."""
+    kept = ("key", "name", "settings", "validation", "accuracy", "balanced", "log_loss")
     features = []
     for feature in result.features:
-        data, chosen = feature.data, feature.recommendation
-        methods = [
-            {
-                "key": m.key,
-                "name": m.name,
-                "settings": m.settings,
-                **{
-                    name: getattr(m, name).to_dict()
-                    for name in ("validation", "accuracy", "balanced", "log_loss")
-                },
-                "difference": None if m.difference is None else m.difference.to_dict(),
-            }
-            for m in feature.methods
-        ]
+        data = feature.data
+        methods = [m.to_dict() for m in feature.methods]
         features.append(
             {
                 "source": data.source,
@@ -79,28 +100,13 @@ def summary_dict(result: AnalysisResult, out: Path) -> dict[str, Any]:
                 "splits": data.splits,
                 "metric": data.metric,
                 "validation": data.validation,
-                "recommendation": chosen.to_dict(),
-                "methods": methods,
+                "recommendation": feature.recommendation.to_dict(),
+                "methods": [{name: m[name] for name in (*kept, "difference")} for m in methods],
                 "warnings": [w.text for w in data.warnings],
                 "notes": list(data.notes),
                 "rows": {kind: table.total for kind, table in feature.rows.items()},
             }
         )
-    return {
-        "title": result.title,
-        "chosen": result.chosen,
-        "features": features,
-        "comparisons": [c.to_dict() for c in result.comparisons],
-        "page": printable(out / PAGE),
-        "files": {kind: printable(out / name) for kind, name in result.files.items()},
-    }
-
-
-def write_json(path: Path, summary: dict[str, Any]) -> None:
-    """Write a summary to a file, or to the standard output for -."""
-    text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
-    if str(path) == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    else:
-        write_text(path, text)
+    comparisons = [c.to_dict() for c in result.comparisons]
+    facts = {"title": result.title, "chosen": result.chosen}
+    return {**facts, "features": features, "comparisons": comparisons}

@@ -24,8 +24,6 @@ from resultant.training.config import ProbeConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from resultant.features.store import FeatureStore
-
 
 @dataclass(frozen=True)
 class Probe:
@@ -50,26 +48,43 @@ class Probe:
 def probe(options: Probe) -> None:
     """Fit the probes and print their accuracies."""
     from rich.table import Table
+    from torch.nn.functional import normalize
 
     from resultant._core import files
     from resultant.cli.progress import EpochProgress, open_console, percent
     from resultant.features.store import FeatureStore
-    from resultant.training.probe import linear_probes
+    from resultant.training.probe import linear_probes, main_encoder
 
     device = find_device(options.device)
     refuse_network(options.store)
     if options.out is not None:
         require_output_file(options.out, options.store)
     store = FeatureStore.open(options.store)
-    names = _feature_names(store, options.store)
-    encoder = _encoder_form(options, store, names)
+    names = [
+        name.removeprefix("train/")
+        for name in store.features
+        if name.startswith("train/") and f"test/{name.removeprefix('train/')}" in store
+    ]
+    if not names or not {"train/labels", "test/labels"} <= set(store):
+        rule = "expected features and labels of train and test"
+        raise ValueError(f"{rule}, got {', '.join(store)} in {options.store}")
+    encoder: str = options.encoder
+    if encoder == "auto":
+        encoder = main_encoder(store.metadata.get("dataset"))
+    elif "encoder" not in names:
+        rule = f"expected features called encoder for --encoder {encoder}"
+        raise ValueError(f"{rule}, got {', '.join(names)} in {options.store}")
+
+    def read(split: str) -> list[Tensor]:
+        features = {name: store[f"{split}/{name}"].to(device).float() for name in names}
+        if encoder == "unit" and "encoder" in features:
+            features["encoder"] = normalize(features["encoder"], dim=-1)
+        return list(features.values())
+
+    labels = [store[f"{split}/labels"].to(device) for split in ("train", "test")]
     with EpochProgress(open_console(stderr=True), "probes", 1) as progress:
         result = linear_probes(
-            _read(store, "train", names, encoder, device),
-            store["train/labels"].to(device),
-            _read(store, "test", names, encoder, device),
-            store["test/labels"].to(device),
-            store.num_classes,
+            *(read("train"), labels[0], read("test"), labels[1], store.num_classes),
             options.config,
             counts=store.label_counts(),
             names=names,
@@ -91,36 +106,3 @@ def probe(options: Probe) -> None:
             **result,
         }
         files.write_text(options.out, json.dumps(record, indent=1) + "\n")
-
-
-def _feature_names(store: FeatureStore, path: Path) -> list[str]:
-    """Return the names of the features that both splits have."""
-    trained = [n.removeprefix("train/") for n in store.features if n.startswith("train/")]
-    names = [name for name in trained if f"test/{name}" in store]
-    if not names or not {"train/labels", "test/labels"} <= set(store):
-        rule = "expected features and labels of train and test"
-        raise ValueError(f"{rule}, got {', '.join(store)} in {path}")
-    return names
-
-
-def _encoder_form(options: Probe, store: FeatureStore, names: list[str]) -> str:
-    """Return ``raw`` or ``unit``, the form of the features called encoder."""
-    from resultant.training.probe import main_encoder
-
-    if options.encoder == "auto":
-        return main_encoder(store.metadata.get("dataset"))
-    if "encoder" not in names:
-        rule = f"expected features called encoder for --encoder {options.encoder}"
-        raise ValueError(f"{rule}, got {', '.join(names)} in {options.store}")
-    return options.encoder
-
-
-def _read(
-    store: FeatureStore, split: str, names: list[str], encoder: str, device: Any
-) -> list[Tensor]:
-    from torch.nn.functional import normalize
-
-    features = {name: store[f"{split}/{name}"].to(device).float() for name in names}
-    if encoder == "unit" and "encoder" in features:
-        features["encoder"] = normalize(features["encoder"], dim=-1)
-    return list(features.values())

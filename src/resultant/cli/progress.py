@@ -6,7 +6,7 @@ import os
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -49,30 +49,17 @@ def open_console(stderr: bool = False) -> Console:
     return console if console.is_terminal else PlainConsole(stderr=stderr, width=WIDTH)
 
 
-def log_console(results: Console) -> Console:
-    """Return the console for progress: that of the results on a terminal, else standard error."""
-    return results if results.is_terminal else open_console(stderr=True)
-
-
 def percent(fraction: float | None) -> str:
     """Return a fraction in percent without the sign, and a dash for None."""
     return "-" if fraction is None else f"{100 * fraction:.2f}"
 
 
-class ProgressBar:
+class ProgressBar(Bar):
     """A bar on a terminal for the length of a ``with`` block; nothing elsewhere."""
 
-    def __init__(self, console: Console, *columns: ProgressColumn, quiet: bool = False) -> None:
-        self.console, self.quiet = console, quiet
-        visible = console.is_terminal and not quiet
-        self.bar = Bar(*columns, console=console, transient=True, disable=not visible)
-
-    def __enter__(self) -> Self:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
+    def __init__(self, console: Console, *columns: ProgressColumn) -> None:
+        shown = console.is_terminal and not console.quiet
+        super().__init__(*columns, console=console, transient=True, disable=not shown)
 
 
 class EpochProgress(ProgressBar):
@@ -82,7 +69,7 @@ class EpochProgress(ProgressBar):
     job that continues an earlier one is announced by a line everywhere.
     """
 
-    def __init__(self, console: Console, title: str, epochs: int, quiet: bool = False) -> None:
+    def __init__(self, console: Console, title: str, epochs: int) -> None:
         super().__init__(
             console,
             TextColumn("{task.description}", markup=False),
@@ -90,45 +77,46 @@ class EpochProgress(ProgressBar):
             TextColumn("{task.percentage:.0f} %"),
             TimeElapsedColumn(),
             TextColumn("{task.fields[text]}", markup=False),
-            quiet=quiet,
         )
-        title = one_line(title)
-        self.title, self.done, self.epochs = title, 0, epochs
+        self.title, self.done, self.epochs = one_line(title), 0, epochs
         self.printed = time.monotonic()
-        self.task = self.bar.add_task(title, total=float(epochs), text="")
+        self.task = self.add_task(self.title, total=float(epochs), text="")
 
     def __call__(self, progress: Progress) -> None:
         self.done = progress.before + progress.epoch
         if not progress.epoch:
-            self.bar.update(self.task, completed=self.done)
-            self.print(progress.resumed)
+            self.update(self.task, completed=self.done)
+            self.line(progress.resumed)
             return
         text = describe(progress)
-        self.bar.update(self.task, completed=self.done, text=text)
-        self.print_in_file(text)
+        self.update(self.task, completed=self.done, text=text)
+        self.line_in_file(text)
 
     def tick(self, fraction: float) -> None:
-        self.bar.update(self.task, completed=self.done + fraction)
-        if time.monotonic() - self.printed > SILENCE:
-            self.print_in_file(f"{100 * (self.done + fraction) / self.epochs:.1f} %")
+        """Show the part of the epoch that is done."""
+        self.update(self.task, completed=self.done + fraction)
+        self.now_and_then(f"{100 * (self.done + fraction) / self.epochs:.1f} %")
 
     def decoding(self, done: int, total: int) -> None:
         """Show the number of decoded images, which are decoded before the first epoch."""
-        self.bar.update(self.task, text=f"decoding, {done:,}/{total:,} images")
-        if time.monotonic() - self.printed > SILENCE:
-            self.print_in_file(f"decoding, {done:,}/{total:,} images")
+        text = f"decoding, {done:,}/{total:,} images"
+        self.update(self.task, text=text)
+        self.now_and_then(text)
 
-    def print_in_file(self, text: str) -> None:
+    def now_and_then(self, text: str) -> None:
+        if time.monotonic() - self.printed > SILENCE:
+            self.line_in_file(text)
+
+    def line_in_file(self, text: str) -> None:
         self.printed = time.monotonic()
         if not self.console.is_terminal:
-            self.print(text)
+            self.line(text)
 
-    def print(self, text: str) -> None:
-        if not self.quiet:
-            self.console.print(f"{self.title}: {text}", soft_wrap=True, highlight=False)
+    def line(self, text: str) -> None:
+        self.console.print(f"{self.title}: {text}", soft_wrap=True, highlight=False)
 
 
-class Screen:
+class Screen(ProgressBar):
     """The console of a command for the length of a ``with`` block: results, and named steps.
 
     On a terminal both are one console, so that results stand above the bar of the steps. Elsewhere
@@ -141,19 +129,12 @@ class Screen:
 
     def __init__(self, quiet: bool = False, json: Path | None = None) -> None:
         self.results = open_console()
-        self.log = log_console(self.results)
-        self.results.quiet = quiet or str(json) == "-"
-        columns = SpinnerColumn(), TextColumn("{task.description}", markup=False)
-        self.progress = ProgressBar(self.log, *columns, TimeElapsedColumn(), quiet=quiet)
-        self.quiet, self.name, self.started = quiet, "", time.monotonic()
-        self.task = self.progress.bar.add_task("", total=None)
-
-    def __enter__(self) -> Self:
-        self.progress.__enter__()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.progress.__exit__(*exception)
+        log = self.results if self.results.is_terminal else open_console(stderr=True)
+        self.results.quiet, log.quiet = quiet or str(json) == "-", quiet
+        text = TextColumn("{task.description}", markup=False)
+        super().__init__(log, SpinnerColumn(), text, TimeElapsedColumn())
+        self.name, self.started = "", time.monotonic()
+        self.task = self.add_task("", total=None)
 
     def step(self, name: str) -> None:
         """Begin a step."""
@@ -161,10 +142,10 @@ class Screen:
         if name == self.name:
             return
         self.name = name
-        self.progress.bar.update(self.task, description=name)
-        if not self.log.is_terminal and not self.quiet:
+        self.update(self.task, description=name)
+        if not self.console.is_terminal:
             seconds = time.monotonic() - self.started
-            self.log.print(f"{seconds:6.1f} s  {name}", highlight=False)
+            self.console.print(f"{seconds:6.1f} s  {name}", highlight=False)
 
 
 def describe(progress: Progress) -> str:

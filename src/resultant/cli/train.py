@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, make_dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from resultant.images.cifar import Cifar
+    from resultant.cli.progress import EpochProgress
     from resultant.images.source import ImageSplits
     from resultant.training.job import Job
 
@@ -159,62 +159,42 @@ def train(options: Train) -> None:
     from resultant._core import distributed
     from resultant._core.files import require_writable_folder
     from resultant.cli.progress import open_console
-    from resultant.images.cifar import load_cifar
     from resultant.images.store import delete_stores
     from resultant.training.image_sets import resolved
     from resultant.training.job import Job
-    from resultant.training.proco_recipes import CIFAR_IMAGES
     from resultant.training.records import append, read_lines
 
-    config, out = TrainConfig(**vars(options.config)), options.out
+    config, path = TrainConfig(**vars(options.config)), options.out / "records.jsonl"
     # Only the first process writes.
     if os.environ.get("RANK", "0") == "0":
-        require_writable_folder(out)
-    read_lines(out / "records.jsonl")
+        require_writable_folder(options.out)
+    read_lines(path)
     runs = grid(options.realization, options.beta, options.seeds)
-    log, cifar = open_console(stderr=True), config.dataset in CIFAR
-    root = data_root(options.image_set.data) if cifar else None
-    if not cifar:
+    if config.dataset in CIFAR:
+        data_root(options.image_set.data)
+        work = _train_cifar
+    else:
         options.image_set.root(config.dataset)
-        config = resolved(config)
-    job = Job(
-        config,
-        runs,
-        out,
-        checkpoint_every=options.checkpoint_every,
-        test_every=options.test_every,
-        gradient_epochs=options.gradient_epochs,
-        stack=options.stack,
-        tensorboard=options.tensorboard,
-    )
+        config, work = resolved(config), _train_images
+    shared = ("checkpoint_every", "test_every", "gradient_epochs", "stack", "tensorboard")
+    settings = {name: getattr(options, name) for name in shared}
+    job = Job(config, runs, options.out, **settings)
     with distributed.processes(find_device(options.device)) as device:
-        if root is not None:
-            if distributed.world_size() > 1:
-                rule = "expected one process for CIFAR, whose runs are trained together"
-                raise ValueError(f"{rule}, got {distributed.world_size()}")
-            images = load_cifar(config.dataset, root, options.download)
-            if len(images.train_labels) != CIFAR_IMAGES:
-                number = f"{config.dataset} in {root} has {len(images.train_labels):,}"
-                log.print(f"{number} training images, usually {CIFAR_IMAGES:,}", soft_wrap=True)
-            batches = _train_cifar(job, images, device, log, options.evaluate)
-        else:
-            quiet = distributed.rank() > 0
-            splits = open_splits(config, options.image_set, options.workers, log, quiet)
-            require_batch(config, len(splits.train))
-            jobs = (replace(job, runs=(run,), out=out / run.name) for run in job.runs)
-            batches = (b for one in jobs for b in _train_images(one, splits, device, log, options))
+        log = open_console(stderr=True)
+        log.quiet = distributed.rank() > 0
         records: dict[str, dict] = {}
-        for batch in batches:
+        for batch in work(job, options, device, log):
             # Written before the evaluation, and run by run: a later failure loses none of them.
             records |= {record["run"]: record for record in batch}
-            if distributed.rank() == 0:
-                append(out / "records.jsonl", batch)
-        if distributed.rank() == 0:
-            if options.delete_store and not cifar:
-                delete_stores(store_folder(options))
-            console = open_console()
-            console.print(accuracy_table(list(records.values())))
-            console.print(f"records: {out / 'records.jsonl'}", highlight=False)
+            if not log.quiet:
+                append(path, batch)
+    if log.quiet:
+        return
+    if options.delete_store:
+        delete_stores(store_folder(options))
+    console = open_console()
+    console.print(accuracy_table(list(records.values())))
+    console.print(f"records: {path}", highlight=False)
 
 
 def store_folder(options: Train) -> Path:
@@ -230,83 +210,99 @@ def require_batch(config: TrainConfig, images: int) -> None:
 
 
 def _train_cifar(
-    job: Job, data: Cifar, device: torch.device, log: Console, evaluate: bool
+    job: Job, options: Train, device: torch.device, log: Console
 ) -> Iterator[list[dict]]:
     """Yield the records of all runs after the training, and again with their evaluation."""
-    from resultant.cli.progress import EpochProgress
-    from resultant.training import evaluation
+    from resultant._core.distributed import world_size
+    from resultant.images.cifar import load_cifar
     from resultant.training.cifar import train_cifar
+    from resultant.training.evaluation import base_records, evaluate
+    from resultant.training.proco_recipes import CIFAR_IMAGES
 
-    config, number = job.config, len(job.runs)
-    title = f"{config.dataset}, {number} run{'s' * (number > 1)}"
+    if world_size() > 1:
+        rule = "expected one process for CIFAR, whose runs are trained together"
+        raise ValueError(f"{rule}, got {world_size()}")
+    config, number, root = job.config, len(job.runs), data_root(options.image_set.data)
+    data = load_cifar(config.dataset, root, options.download)
+    images = len(data.train_labels)
+    if images != CIFAR_IMAGES:
+        few = f"{config.dataset} in {root} has {images:,} training images"
+        log.print(f"{few}, usually {CIFAR_IMAGES:,}", soft_wrap=True)
     members = len(data.members(config.imbalance, config.subset))
     require_batch(config, members)
+    title = f"{config.dataset}, {number} run{'s' * (number > 1)}"
     log.print(
         f"{title}: {members:,} images, {config.views} views, {config.epochs} epochs on {device}",
         highlight=False,
     )
-    with report_interrupt(job.out, log), EpochProgress(log, title, config.epochs) as progress:
+    with training(job, log, title) as progress:
         trained = train_cifar(job, data, device, progress, on_step=progress.tick)
-    yield evaluation.base_records(trained, members)
-    if not evaluate:
-        return
-    if not log.is_terminal:
-        log.print(f"{title}: probes and frozen rules", highlight=False)
-    with log.status("probes and frozen rules"):
-        yield evaluation.evaluate(trained, data)
+    yield base_records(trained, members)
+    if options.evaluate:
+        with evaluating(log, title):
+            yield evaluate(trained, data)
 
 
 def _train_images(
-    job: Job, data: ImageSplits, device: torch.device, log: Console, options: Train
+    job: Job, options: Train, device: torch.device, log: Console
 ) -> Iterator[list[dict]]:
-    """Yield the record of the single run of a job after the training, and with its evaluation.
+    """Train the runs one after the other; yield the record of each after its training, and again
+    with its evaluation. The network is freed before the next run."""
+    data = open_splits(job.config, options.image_set, options.workers, log)
+    require_batch(job.config, len(data.train))
+    for run in job.runs:
+        one = replace(job, runs=(run,), out=job.out / run.name)
+        yield from _train_run(one, data, options, device, log)
 
-    The network is freed before the next run.
-    """
-    from resultant._core import distributed
-    from resultant.cli.progress import EpochProgress
+
+def _train_run(
+    job: Job, data: ImageSplits, options: Train, device: torch.device, log: Console
+) -> Iterator[list[dict]]:
+    from resultant._core.distributed import wait_for_all
     from resultant.training.evaluation import base_records, evaluate, network_features
     from resultant.training.image_sets import train_images
 
-    title, quiet = f"{job.config.dataset} {job.runs[0].name}", distributed.rank() > 0
-    with (
-        report_interrupt(job.out, log, quiet),
-        EpochProgress(log, title, job.config.epochs, quiet=quiet) as progress,
-    ):
+    title = f"{job.config.dataset} {job.runs[0].name}"
+    with training(job, log, title) as progress:
         trained = train_images(
             *(job, data, device, options.workers, progress, progress.tick),
             store=store_folder(options),
             on_images=progress.decoding,
-            note=None if quiet else partial(log.print, highlight=False, soft_wrap=True),
+            note=partial(log.print, highlight=False, soft_wrap=True),
         )
     yield base_records(trained, len(data.train))
     if not options.evaluate or data.judge is None:
         return
-    if not log.is_terminal and not quiet:
-        log.print(f"{title}: probes and frozen rules", highlight=False)
-    with nullcontext() if quiet else log.status("probes and frozen rules"):
+    with evaluating(log, title):
         # Every process computes its share of the features; the first one fits the probes.
         features = network_features(trained, data, options.workers)
-        if not quiet:
+        if not log.quiet:
             yield evaluate(trained, data, features=features)
-        distributed.wait_for_all()
+        wait_for_all()
 
 
 @contextmanager
-def report_interrupt(out: Path, log: Console, quiet: bool = False) -> Iterator[None]:
-    """Print, if a training is interrupted, which checkpoint it left."""
+def training(job: Job, log: Console, title: str) -> Iterator[EpochProgress]:
+    """Show the epochs of a training; an interrupt names the checkpoint that is left."""
     from resultant._core.network_files import CHECKPOINT
+    from resultant.cli.progress import EpochProgress
 
     try:
-        yield
+        with EpochProgress(log, title, job.config.epochs) as progress:
+            yield progress
     except KeyboardInterrupt:
-        if not quiet:
-            saved = out / CHECKPOINT
-            kept = "no checkpoint was written"
-            if saved.exists():
-                kept = f"the same command continues from {saved}"
-            log.print(f"stopped: {kept}", highlight=False)
-        raise
+        saved = job.out / CHECKPOINT
+        kept = f"rerun the same command to resume from {saved}"
+        raise KeyboardInterrupt(kept if saved.exists() else "no checkpoint was written") from None
+
+
+@contextmanager
+def evaluating(log: Console, title: str) -> Iterator[None]:
+    """Show that probes and frozen rules are fitted."""
+    if not log.is_terminal:
+        log.print(f"{title}: probes and frozen rules", highlight=False)
+    with log.status("probes and frozen rules"):
+        yield
 
 
 def grid(

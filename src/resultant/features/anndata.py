@@ -37,10 +37,8 @@ def read_anndata(path: Path) -> Arrays:
 
     The names of the observations are ``identities``. Columns are read when they are needed.
     """
-    try:
-        import h5py
-    except ImportError:
-        raise ValueError("expected h5py to read .h5ad: pip install 'resultant[anndata]'") from None
+    import h5py
+
     arrays: Arrays = {}
     with reading(path, KIND), h5py.File(path, "r") as file:
         obs = _member(file, "obs")

@@ -22,13 +22,9 @@ _SEPARATORS = ("-", "_", ".", " ")
 
 
 def arrow() -> Any:
-    """Import pyarrow; without it, raise an error that names the extra."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise ValueError(
-            "expected pyarrow to read this file: pip install 'resultant[parquet]'"
-        ) from None
+    """Import pyarrow when the first table is read."""
+    import pyarrow
+
     return pyarrow
 
 

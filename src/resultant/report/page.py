@@ -6,7 +6,6 @@ import base64
 import gzip
 import hashlib
 import importlib.resources
-import importlib.util
 import json
 import re
 import tomllib
@@ -72,15 +71,6 @@ class Tab:
     def all_charts(self) -> list[Chart]:
         """Return the charts of all sections."""
         return [chart for charts in self.charts.values() for chart in charts]
-
-
-def require(figures: bool = False) -> None:
-    """Raise a ValueError with the command to install libraries that a report lacks."""
-    needed = ("jinja2", *(("matplotlib",) if figures else ()))
-    missing = [name for name in needed if importlib.util.find_spec(name) is None]
-    if missing:
-        names = " and ".join(missing)
-        raise ValueError(f"expected {names} to be installed: pip install 'resultant[report]'")
 
 
 def write_page(result: AnalysisResult, folder: Path, *, figures: bool = False) -> Path:

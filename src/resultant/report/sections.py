@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import colorsys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,21 +20,24 @@ FAMILIES = {
     "vmf": (style.BLUE, "vMF"),
     "scikit-learn": (style.ORANGE, "scikit-learn"),
 }
-# Tables of rows to look at: headings, and captions.
+# Tables of rows to look at: headings, captions, and the last columns.
 ROWS = {
     "label": (
         "Likely label errors",
         "Another class is far more likely than the label, by scores of rows that were held out. "
         "Log odds: how many nats more likely.",
+        (Column("more likely"), Column("log odds", "{:.1f}".format)),
     ),
     "duplicate": (
         "Exact duplicates",
         "Rows with the same features as a row of another split: test accuracy may be too high.",
+        (Column("label of the copy"), Column("copy in"), Column("its row", str)),
     ),
     "outlier": (
         "Outliers",
         "Rows far from the direction of their class. Deviations: robust standard deviations of the "
         "cosine below the median of the class.",
+        (Column("nearest class"), Column("deviations", "{:.1f}".format)),
     ),
 }
 
@@ -43,7 +47,7 @@ def metric(result: FeatureResult, method: Method) -> Estimate:
     return method.accuracy if result.data.metric == "accuracy" else method.balanced
 
 
-def judged(result: FeatureResult) -> Method:
+def evaluated(result: FeatureResult) -> Method:
     """Return the recommended method, or the best one if none is recommended."""
     return result.recommended or result.method(result.recommendation.best)
 
@@ -107,45 +111,49 @@ def _method_text(result: FeatureResult, method: Method) -> str:
 
 def methods_table(result: FeatureResult) -> Table:
     """Return all numbers of all methods."""
-    groups = result.data.group_names
-    percents = lambda name: Column(name, share, "%")  # noqa: E731
-    columns = (
-        *(Column("method"), percents("validation"), percents("accuracy"), Column("95 % interval")),
-        *(percents("balanced accuracy"), *(percents(g) for g in groups)),
-        *(Column("difference", points, "points"), Column("verdict")),
-        *(Column("log-loss"), percents("calibration error")),
-        *(Column("fit time", seconds, "s"), Column("predict time", seconds, "s")),
-        *(Column("training rows"), Column("settings"), Column("note")),
-    )
-    rows = []
-    for m in result.methods:
-        d, a, r = m.difference, m.accuracy, m.reliability
-        difference = (None, "") if d is None else (d.gain, d.verdict)
-        if m.key == result.recommendation.key:
-            difference = (None, "recommended")
-        rows.append(
-            (
-                *(
-                    m.name,
-                    m.validation.value,
-                    a.value,
-                    f"{share(a.low)}\u00a0to\u00a0{share(a.high)}",
-                ),
-                *(m.balanced.value, *(m.groups.get(g) for g in groups), *difference),
-                *(m.log_loss.value, None if r is None else r.error),
-                *(m.fit_seconds, m.predict_seconds, m.rows, settings(m.settings), m.note),
-            )
-        )
-    marked = [i for i, m in enumerate(result.methods) if m.key == result.recommendation.key]
+    data, recommended = result.data, result.recommendation.key
+
+    def verdict(m: Method) -> str:
+        if m.key == recommended:
+            return "recommended"
+        return "" if m.difference is None else m.difference.verdict
+
+    def gain(m: Method) -> float | None:
+        return None if m.difference is None or m.key == recommended else m.difference.gain
+
+    def interval(m: Method) -> str:
+        return f"{share(m.accuracy.low)}\u00a0to\u00a0{share(m.accuracy.high)}"
+
+    columns: list[tuple[Column, Callable[[Method], Any]]] = [
+        (Column("method"), lambda m: m.name),
+        (Column("validation", share, "%"), lambda m: m.validation.value),
+        (Column("accuracy", share, "%"), lambda m: m.accuracy.value),
+        (Column("95 % interval"), interval),
+        (Column("balanced accuracy", share, "%"), lambda m: m.balanced.value),
+        *((Column(g, share, "%"), lambda m, g=g: m.groups.get(g)) for g in data.group_names),
+        (Column("difference", points, "points"), gain),
+        (Column("verdict"), verdict),
+        (Column("log-loss"), lambda m: m.log_loss.value),
+        (
+            Column("calibration error", share, "%"),
+            lambda m: None if m.reliability is None else m.reliability.error,
+        ),
+        (Column("fit time", seconds, "s"), lambda m: m.fit_seconds),
+        (Column("predict time", seconds, "s"), lambda m: m.predict_seconds),
+        (Column("training rows"), lambda m: m.rows),
+        (Column("settings"), lambda m: settings(m.settings)),
+        (Column("note"), lambda m: m.note),
+    ]
+    keys = [m.key for m in result.methods]
     return Table(
         "methods",
         "All numbers",
-        f"Validation: {result.data.metric}, {result.data.validation}. Other numbers: the same test "
-        f"rows for all methods. Difference: {result.data.metric} minus that of the recommended "
-        "method; the intervals hold for all comparisons together.",
-        columns,
-        rows,
-        marked[0] if marked else None,
+        f"Validation: {data.metric}, {data.validation}. Other numbers: the same test rows for all "
+        f"methods. Difference: {data.metric} minus that of the recommended method; the intervals "
+        "hold for all comparisons together.",
+        [column for column, _ in columns],
+        [[value(m) for _, value in columns] for m in result.methods],
+        keys.index(recommended) if recommended in keys else None,
     )
 
 
@@ -156,7 +164,7 @@ def class_charts(result: FeatureResult) -> list[Chart]:
 
 
 def _sorted_classes(result: FeatureResult) -> Chart:
-    data, method = result.data, judged(result)
+    data, method = result.data, evaluated(result)
     accuracy = method.class_accuracy
     order = np.argsort(accuracy, kind="stable")
     order = order[np.isfinite(accuracy[order])]
@@ -182,7 +190,7 @@ def _sorted_classes(result: FeatureResult) -> Chart:
 
 
 def _groups(result: FeatureResult) -> Chart | None:
-    data, method = result.data, judged(result)
+    data, method = result.data, evaluated(result)
     names = [g for g in data.group_names if np.isfinite(method.groups.get(g, np.nan))]
     if not names:
         return None
@@ -249,13 +257,13 @@ def pairs_table(result: FeatureResult) -> Table | None:
         *(Column("true class"), Column("predicted class")),
         *(Column("test rows"), Column("share of the class", share, "%")),
     )
-    sentence = f"Most frequent errors of {judged(result).name} on the test rows."
+    sentence = f"Most frequent errors of {evaluated(result).name} on the test rows."
     return Table("confused", "Most confused pairs", sentence, columns, rows)
 
 
 def classes_table(result: FeatureResult) -> Table:
     """Return numbers of all classes, the least accurate first."""
-    data, method, theory = result.data, judged(result), result.theory
+    data, method, theory = result.data, evaluated(result), result.theory
     gain = None if theory is None or theory.gains is None else theory.gains.gain.tolist()
     groups = [data.group_names[g] for g in data.group] if data.group_names else None
     order = np.argsort(method.class_accuracy, kind="stable").tolist()
@@ -278,33 +286,18 @@ def classes_table(result: FeatureResult) -> Table:
 def row_tables(result: FeatureResult, file: str) -> list[Table]:
     """Return the rows to look at; ``file`` is the CSV file that has all of them."""
     names, tables = result.data.class_names, []
-    for kind, (title, sentence) in ROWS.items():
+    for kind, (title, sentence, last) in ROWS.items():
         table = result.rows.get(kind)
         if table is None or not len(table.row):
             continue
-        copies = table.copy_split if kind == "duplicate" else [""] * len(table.row)
-        found = zip(
-            *(table.split, table.row, table.identity, table.label, table.other),
-            *(table.score, copies),
-            strict=True,
-        )
-        rows: list[tuple[Any, ...]] = []
-        for split, row, identity, label, other, score, copy in found:
-            last = (str(copy), int(score)) if kind == "duplicate" else (float(score),)
-            both = (names[label], names[other] if other >= 0 else "")
-            rows.append((int(row), str(split), str(identity), *both, *last))
-        columns = (
-            *(Column("row", str), Column("split"), Column("identity"), Column("label")),
-            *{
-                "label": (Column("more likely"), Column("log odds", "{:.1f}".format)),
-                "duplicate": (
-                    Column("label of the copy"),
-                    Column("copy in"),
-                    Column("its row", str),
-                ),
-                "outlier": (Column("nearest class"), Column("deviations", "{:.1f}".format)),
-            }[kind],
-        )
+        columns = (Column("row", str), Column("split"), Column("identity"), Column("label"), *last)
+        rows: list[list[Any]] = []
+        for i, other in enumerate(table.other):
+            named = names[table.label[i]], names[other] if other >= 0 else ""
+            score = float(table.score[i])
+            copy = (str(table.copy_split[i]), int(score)) if kind == "duplicate" else (score,)
+            where = int(table.row[i]), str(table.split[i]), str(table.identity[i])
+            rows.append([*where, *named, *copy])
         total = f"{counted(table.total, 'row', 'rows')} found. "
         tables.append(Table(f"rows-{kind}", title, total + sentence, columns, rows, file=file))
     return tables
@@ -339,7 +332,7 @@ def map_chart(result: FeatureResult, most: int) -> Chart | None:
         "map",
         "Map of the test rows",
         f"{m.kind} of {of} test rows; {int(wrong.sum()):,} are misclassified by "
-        f"{judged(result).name}. Near rows are similar; distances between far ones mean little.",
+        f"{evaluated(result).name}. Near rows are similar; distances between far ones mean little.",
         Axis(axes[0]),
         Axis(axes[1]),
         (

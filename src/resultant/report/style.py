@@ -5,7 +5,6 @@ matplotlib is imported by the functions that draw; everything else works without
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import os
 from collections.abc import Iterator
@@ -50,16 +49,9 @@ STYLE: dict[str, Any] = {
 }
 
 
-def require() -> None:
-    """Raise a ValueError with the command to install matplotlib if it is missing."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ValueError("expected matplotlib to draw figures: pip install 'resultant[report]'")
-
-
 @contextmanager
 def style() -> Iterator[None]:
     """Draw in this style within a ``with`` block."""
-    require()
     import matplotlib as mpl
     from cycler import cycler
 

@@ -8,7 +8,7 @@ from resultant._core.text import class_name, counted
 from resultant.analysis.result import FeatureResult, Reliability
 from resultant.report import style
 from resultant.report.charts import Axis, Bars, Chart, Level, Line, Points, by_group
-from resultant.report.sections import judged
+from resultant.report.sections import evaluated
 from resultant.report.words import minus, percent
 
 # Bins with fewer rows are not drawn: a single row has an accuracy of zero or one.
@@ -129,7 +129,7 @@ def _intercepts(result: FeatureResult) -> Chart | None:
 
 
 def _calibration(result: FeatureResult) -> Chart | None:
-    method = judged(result)
+    method = evaluated(result)
     if (r := method.reliability) is None:
         return None
     return Chart(

@@ -1,0 +1,280 @@
+"""Calls that are refused before any work: one line with the fact, status 2, nothing written.
+
+In a call, {cifar} is a folder with CIFAR-10, {photos} a folder of images, {native} a trained
+network, and {folder} an empty folder, which is also the current one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from resultant._core import tensor_files
+from resultant._core.network_files import find_network
+from resultant.cli import main as cli
+from resultant.cli.arguments import DATA_VARIABLE, refuse_network, require_output_file
+from resultant.features.store import write_store
+from small_features import COUNTS, DIM, HELD_OUT, small_features
+
+Shown = pytest.CaptureFixture[str]
+
+IMAGES = "train images --architecture test_resnet --size 32 --device cpu"
+CIFAR = "train cifar-controlled --device cpu --imbalance 3 --data {cifar}"
+TEMPERATURE = "expected --temperature > 0 and finite, got"
+
+# Calls, and facts as patterns.
+CALLS = [
+    ("dance", "expected a command, one of analyze, .* got 'dance'$"),
+    ("analyse", "did you mean analyze[?]$"),
+    ("probe a --seed x", "--seed.*'x'.* resultant probe --help"),
+    ("probe a --epochs 0", "expected epochs >= 1, got 0"),
+    ("analyze --temperatur 1", "--temperatur, .*Perhaps you meant: --temperature"),
+    ("analyze --temperature 0", f"{TEMPERATURE} 0$"),
+    ("analyze --temperature inf", f"{TEMPERATURE} inf$"),
+    ("compare a b --temperature nan", f"{TEMPERATURE} nan$"),
+    ("analyze x.npz --fit-fraction 1", r"expected --fit-fraction in \(0, 1\), got 1"),
+    ("analyze x.npz --fit-fraction nan", r"expected --fit-fraction in \(0, 1\), got nan"),
+    ("analyze s3://x", "only --engine ray reads URLs, got s3://x"),
+    ("analyze x --engine ray --fit-fraction .5", "no --fit-fraction with --engine ray"),
+    ("analyze x --engine ray --drop-zero-rows", "no --drop-zero-rows with --engine ray"),
+    ("analyze --engine ray", "a path or a pattern of Parquet files with --engine ray"),
+    ("analyze --device gpu", "expected --device auto, cpu, cuda or cuda:N, got 'gpu'"),
+    ("train", "cifar-controlled.* resultant train --help"),
+    ("train images --arch x", "--architecture.* resultant train images --help"),
+    ("train cifar-official --dim 1", "expected dim >= 2, got 1"),
+    ("train cifar-official --bogus 1", "resultant train --help"),
+    ("train imagenet-lt --data . --subset 3", r"misplaced options: --subset \(applied to"),
+    ("train imagenet-lt --data .", "expected the list"),
+    ("train cifar-controlled", "expected datasets at --data, .* got nothing at {folder}/data"),
+    (f"{CIFAR} --data nowhere", "expected cifar10 in nowhere as one of"),
+    (f"{CIFAR} --dataset cifar100", "expected cifar100 in {cifar} as one of"),
+    (f"{CIFAR} --device cuda:7", "expected a CUDA device cuda:7, got"),
+    (f"{CIFAR} --seeds 0 -1", "expected seed >= 0, got -1"),
+    (f"{CIFAR} --seeds", "expected one or more values of seeds, got none"),
+    (f"{CIFAR} --gradient-epochs 201", r"expected gradient epochs in \[1, 200\], got 201"),
+    (f"{CIFAR} --imbalance 0.5", "expected imbalance >= 1, got 0.5"),
+    (f"{CIFAR} --batch-size 99", "expected --batch-size of 33 or less, the number of"),
+    (f"{CIFAR} --dataset imagenet-lt", "expected resnet32 for CIFAR and a larger architecture"),
+    (f"{CIFAR} --clip 1", "expected clip > 0 and finite, and None for CIFAR"),
+    (f"{CIFAR} --realization exact", "invalid choice"),
+    (f"{CIFAR} --checkpoint-every 0", "expected checkpoint_every >= 1, got 0"),
+    (IMAGES, "expected --data FOLDER, or --train-list and --images, got neither"),
+    (f"{IMAGES} --data no", "Parquet files or a pattern of them, got nothing at no"),
+    (f"{IMAGES} --train-list no/a.txt", "expected the list no/a.txt, got no such file"),
+    (f"{IMAGES} --data {{photos}} --architecture resnet51", "an architecture of timm, such as"),
+    (
+        f"{IMAGES} --data {{photos}} --batch-size 4 --weights no",
+        "of weights, got nothing at no",
+    ),
+    (f"{IMAGES} --data {{photos}} --batch-size 12", "--batch-size of 11 or less, the number"),
+    (f"{IMAGES} --data {{photos}} --long-tail 9", "expected an imbalance of at most 1, which"),
+    (f"{IMAGES} --data . --pretrained --weights a", "pretrained or weights, got both"),
+    ("extract --out y.safetensors", "the file of a network or --model NAME, got neither"),
+    ("extract x.safetensors --model a --out y.safetensors", "a network or --model NAME, got both"),
+    ("extract x.safetensors --pretrained --out y.safetensors", "--pretrained only with --model"),
+    ("extract --model resnet51 --data . --out y.safetensors", "an architecture of timm, such as"),
+    ("extract --model test_resnet --out y.safetensors", "expected --data FOLDER, or --train-list"),
+    ("extract none --data {cifar} --out y.safetensors", "no file at none"),
+    ("compare no.npz no.npz", "no such file"),
+]
+NETWORKS = [
+    ("compare {native} {native}", "expected datasets at --data, .* got nothing at {folder}/data"),
+    ("compare {native} {native} --data nowhere", "expected cifar10 in nowhere as one of"),
+    ("compare {native} {native} --features depth --data {cifar}", "features of one name in both"),
+    ("compare {native} {native} --data {cifar} --device gpu", "expected --device auto, cpu, cuda"),
+    ("compare {native} other-classes.safetensors --data {cifar}", "images of 7 classes, as the"),
+    ("compare {native} other-data.safetensors --data {cifar}", "expected cifar100 in {cifar} as"),
+    ("compare {native} broken.safetensors --data {cifar}", "expected the facts of a run in"),
+    ("compare {native} z.safetensors --data {cifar}", "one number of classes in both, got 10 in"),
+    ("compare {native} other.safetensors --data {cifar}", "one dataset in both, got cifar10 in"),
+    ("compare {native} none.safetensors --data {cifar}", "got no such file"),
+    ("compare {native} letter.txt --data {cifar}", "letter.txt to be a folder or a file of feat"),
+    ("compare {native} {trained} --data {cifar}", "expected one network in the folder"),
+    ("compare {native} {trained}/records.jsonl --data {cifar}", "a network, got records"),
+    ("analyze {native}", "expected features, got a network.* resultant extract"),
+    ("analyze {native} --engine ray", "expected features, got a network"),
+    ("probe {native}", "expected features, got a network.* resultant extract"),
+]
+
+
+def refused(call: str, fact: str, capsys: Shown, folder: Path, **places: Path) -> None:
+    before = sorted(os.listdir(folder))
+    assert cli.main([word.format(folder=folder, **places) for word in call.split()]) == 2
+    shown = capsys.readouterr()
+    # Tyro frames and folds its usage errors.
+    error = " ".join(re.sub("[│╭╮╰╯─]", " ", shown.err).split())
+    assert re.search(fact.format(folder=folder, **places), error), error
+    assert shown.out == "" and sorted(os.listdir(folder)) == before
+
+
+@pytest.mark.parametrize(("call", "fact"), CALLS, ids=[call for call, _ in CALLS])
+def test_calls(
+    call: str,
+    fact: str,
+    cifar: Path,
+    photos: Path,
+    tmp_path: Path,
+    capsys: Shown,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    refused(call, fact, capsys, tmp_path, cifar=cifar, photos=photos)
+
+
+@pytest.mark.parametrize(("call", "fact"), NETWORKS, ids=[call for call, _ in NETWORKS])
+def test_networks(
+    call: str,
+    fact: str,
+    cifar: Path,
+    trained: Path,
+    tmp_path: Path,
+    capsys: Shown,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    native = trained / "native-seed0.safetensors"
+    tensors, about = tensor_files.load(native)
+    encoder = {name: a for name, a in tensors.items() if not name.startswith("classifier.")}
+    config = {**about["config"], "dataset": "cifar100"}
+    for name, changed in (
+        ("other-classes", {"num_classes": 7, "class_names": []}),
+        ("other-data", {"config": config}),
+        ("broken", {"run": {"colour": "red"}}),
+    ):
+        tensor_files.save(tmp_path / f"{name}.safetensors", encoder, {**about, **changed})
+    write_store("z.safetensors", small_features())
+    write_store("other.safetensors", small_features(), {"dataset": "imagenet-lt"})
+    Path("letter.txt").write_text("not a network")
+    refused(call, fact, capsys, tmp_path, cifar=cifar, trained=trained, native=native)
+
+
+LABELS = torch.arange(6).repeat_interleave(torch.tensor(COUNTS))
+FEATURES = small_features()["train/projection"]
+
+
+def filled(value: float, *rows: int) -> Tensor:
+    return FEATURES.index_fill(0, torch.tensor(rows), value)
+
+
+# Arrays that replace those of a store, None to leave one out; options; and the fact.
+STORES: list[tuple[dict[str, Tensor | None], str, str]] = [
+    ({}, "--features projektion", "'projektion'.* did you mean projection|projektion"),
+    ({}, "--labels nope", "nope"),
+    ({"train/labels": None}, "", "expected train/labels in"),
+    ({"train/projection": None}, "", "expected features of train"),
+    (
+        {"test/projection": torch.ones(6 * HELD_OUT, DIM + 1)},
+        "",
+        "test/projection of .* of dimension 64, as in train/projection, got 65",
+    ),
+    ({"train/labels": 0 * LABELS}, "", "two classes or more .* class 0 only"),
+    (
+        {"test/labels": torch.full((6 * HELD_OUT,), 7)},
+        "",
+        "among the classes of train.* class 7 at row 0",
+    ),
+    (
+        {"train/labels": torch.arange(len(LABELS)).clamp(max=6)},
+        "",
+        "two classes or more of two rows or more .* got 6 classes of a single row",
+    ),
+    (
+        {"train/projection": filled(float("nan"), 9)},
+        "",
+        "train/projection of .* finite, got nan in row 9",
+    ),
+    (
+        {"train/projection": filled(0.0, 7, 20, 149)},
+        "",
+        "without zero vectors, got 3 of 151 rows, the first in row 7; --drop-zero-rows leaves",
+    ),
+    ({"train/labels": LABELS[1:]}, "", "expected 15[01] rows"),
+]
+
+
+@pytest.mark.parametrize("command", ["analyze {0}", "compare {0} {0}"])
+@pytest.mark.parametrize("case", range(len(STORES)))
+def test_stores(
+    case: int, command: str, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every chunk of a file, and before any work."""
+    monkeypatch.setattr("resultant._core.chunks.MATRIX_BYTES", 32 * 50)
+    monkeypatch.chdir(tmp_path)
+    arrays, options, fact = STORES[case]
+    kept = {n: a for n, a in {**small_features(), **arrays}.items() if a is not None}
+    save_file(kept, "z.safetensors")
+    refused(f"{command.format('z.safetensors')} {options}", fact, capsys, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "fact"),
+    [
+        ("z.safetensors", b"", "whole safetensors file"),
+        ("z.parquet", b"", "whole Parquet file"),
+        ("z.safetensors", b"\x10\0\0\0\0\0\0\0{}", "whole safetensors file"),
+    ],
+)
+def test_files(name: str, data: bytes, fact: str, tmp_path: Path, capsys: Shown) -> None:
+    (tmp_path / name).write_bytes(data)
+    refused(f"analyze {tmp_path / name}", fact, capsys, tmp_path)
+
+
+def test_output_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the input nor a network, in a folder that can be written."""
+    source = tmp_path / "a.safetensors"
+    tensor_files.save(source, {"x": torch.zeros(1)}, {"config": {}})
+    os.link(source, tmp_path / "b.safetensors")
+    shutil.copy(source, tmp_path / "c.safetensors")
+    for name, message in (
+        ("a.safetensors", "expected --out to differ from the input, got"),
+        ("b.safetensors", "expected --out to differ from the input, got"),
+        ("c.safetensors", "expected --out that is not a network, got the network "),
+        ("a.safetensors/x", "expected --out to be a folder, got a file: "),
+        ("", "expected a file to write, got the folder "),
+    ):
+        with pytest.raises((ValueError, OSError), match=message):
+            require_output_file(tmp_path / name, source)
+    require_output_file(tmp_path / "new" / "folder" / "x", source)
+    assert (tmp_path / "new" / "folder").is_dir()
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted", str(tmp_path / "tmp1234"))
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    for name, possible in (("new", "files can be written"), ("deep/er", "a folder can be made")):
+        with pytest.raises(ValueError, match=f"expected --out where {possible}, got"):
+            require_output_file(tmp_path / name / "x.json", source)
+
+
+def test_networks_are_not_features(tmp_path: Path) -> None:
+    """The error says how to extract features, and names at most five networks."""
+
+    def message(check: Callable[[Path], object]) -> str:
+        with pytest.raises(ValueError, match=r"^expected ") as caught:
+            check(tmp_path)
+        return str(caught.value)
+
+    refuse_network(tmp_path)
+    first = tmp_path / "run" / "0.safetensors"
+    tensor_files.save(first, {"x": torch.zeros(1)}, {"config": {}})
+    write_store(tmp_path / "z.safetensors", small_features())
+    text = message(refuse_network)
+    assert f"got a network: {first}; resultant extract writes the features" in text
+    assert text.endswith("; to read features, name their file: z.safetensors")
+    (tmp_path / "z.safetensors").unlink()
+    for i in range(1, 12):
+        shutil.copy(first, first.with_name(f"{i}.safetensors"))
+    text = message(refuse_network)
+    assert f"got 12 networks in the folder {tmp_path}: run/0.safetensors, run/1." in text
+    assert text.count(".safetensors") == 5 and " and 7 more; " in text
+    assert message(find_network).endswith(" and 7 more: name one of them")
