@@ -1,9 +1,9 @@
-"""Files and folders that are complete or absent, checks before writing, and a lock of a folder.
+"""Files that are complete or absent, checks before writing, and a lock of a folder.
 
-A file or folder is written inside a private folder next to its place, synced to the disk and then
-renamed. The private folder has a random name and belongs to this process alone, so that no planted
-link is followed, and temporary files of other libraries end with it. This module does not import
-torch, because commands check their output before anything else.
+A file is written inside a private folder next to its place, synced to the disk and then renamed.
+The private folder has a random name and belongs to this process alone, so that no planted link is
+followed, and temporary files of other libraries end with it. This module does not import torch,
+because commands check their output before anything else.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from pathlib import Path
 
 # Names the process that holds the lock of a folder.
 LOCK = ".in-use"
-# Suffix of private folders, and the name of a replaced folder inside.
-SUFFIX, OLD = ".tmp", "replaced"
-# Private folders of this process.
+# Suffix of private folders, and those of this process.
+SUFFIX = ".tmp"
 _in_use: set[Path] = set()
 
 
@@ -51,27 +50,6 @@ def replacing(path: Path) -> Iterator[Path]:
         if error.errno is not None and error.filename is None:
             error.filename = str(path)
         raise
-
-
-@contextmanager
-def replacing_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder that takes the place of ``out`` at the end.
-
-    After an error ``out`` is unchanged. When the context ends, the files survive a power failure.
-    """
-    # A link stays: its target is replaced.
-    out = out.resolve()
-    make_folder(out.parent)
-    clean_folder(out.parent, out.name)
-    with _private_folder(out) as folder:
-        temporary, old = folder / out.name, folder / OLD
-        temporary.mkdir()
-        yield temporary
-        _sync_tree(temporary)
-        if out.exists():
-            os.rename(out, old)
-        os.rename(temporary, out)
-        sync(out.parent)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -111,21 +89,11 @@ def require_writable_file(path: Path) -> None:
         raise NotADirectoryError(f"expected a folder to write {path.name} in, got {path.parent}")
 
 
-def require_writable_folder(out: Path, *, replace: bool = False) -> None:
-    """Raise a ValueError unless ``out``, of the option --out, is a writable folder or can be made.
-
-    With ``replace`` the folder will be replaced as a whole (`replacing_folder`): its parent must be
-    writable, and ``out`` must not be a mount.
-    """
+def require_writable_folder(out: Path) -> None:
+    """Raise a ValueError unless ``out``, of the option --out, is a writable folder or can be made."""
     existing = next(part for part in (out, *out.parents) if part.exists() or part.is_symlink())
     if not existing.is_dir():
         raise ValueError(f"expected --out to be a folder, got a file: {existing}")
-    if replace:
-        whole = out.resolve()
-        if whole.is_mount():
-            rule = "expected --out within a mounted folder"
-            raise ValueError(f"{rule}, got the mount itself: {out}")
-        existing = next(part for part in whole.parents if part.exists())
     try:
         with _private_folder(existing / "writable"):
             pass
@@ -181,23 +149,21 @@ def make_folder(folder: Path) -> None:
         sync(folder.parent)
 
 
-def clean_folder(folder: Path, name: str | None = None) -> None:
+def clean_folder(folder: Path, name: str = "") -> None:
     """Remove the private folders left in ``folder`` by killed processes of this machine.
-
-    A process killed between two renames may have left the only copy of a folder, which is put back.
 
     Args:
         folder: The folder of the files; may be missing.
-        name: The file or folder whose private folders are removed; by default all.
+        name: The file whose private folders are removed; by default all.
     """
     node = re.escape(platform.node())
-    pattern = re.compile(rf"\.(.+)\.{node}-(\d+)-\w+{re.escape(SUFFIX)}")
+    start = re.escape(name) if name else ".+"
+    pattern = re.compile(rf"\.{start}\.{node}-(\d+)-\w+{re.escape(SUFFIX)}")
     for private in folder.iterdir() if folder.is_dir() else ():
         match = pattern.fullmatch(private.name)
-        if match is None or name not in (None, match[1]) or private in _in_use:
-            continue
-        if not _alive(int(match[2])):
-            _remove(private, folder / match[1])
+        if match is not None and private not in _in_use and not _alive(int(match[1])):
+            # A folder that is gone or belongs to another user does not prevent writing.
+            shutil.rmtree(private, ignore_errors=True)
 
 
 def sync(path: Path) -> None:
@@ -211,16 +177,9 @@ def sync(path: Path) -> None:
             os.close(number)
 
 
-def _sync_tree(folder: Path) -> None:
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            sync(Path(parent, name))
-        sync(Path(parent))
-
-
 @contextmanager
 def _private_folder(path: Path) -> Iterator[Path]:
-    """Yield a new hidden folder next to ``path``; remove it at the end, see `_remove`."""
+    """Yield a new hidden folder next to ``path``; remove it at the end."""
     start = f".{path.name}.{platform.node()}-{os.getpid()}-"
     folder = Path(tempfile.mkdtemp(SUFFIX, start, path.parent))
     _in_use.add(folder)
@@ -228,16 +187,7 @@ def _private_folder(path: Path) -> Iterator[Path]:
         yield folder
     finally:
         _in_use.discard(folder)
-        _remove(folder, path)
-
-
-def _remove(folder: Path, path: Path) -> None:
-    """Remove a private folder, or put the only copy in it back."""
-    # A folder that is gone or belongs to another user does not prevent writing.
-    with suppress(OSError):
-        if (folder / OLD).exists() and not path.exists():
-            os.rename(folder / OLD, path)
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _alive(process: int) -> bool:
