@@ -182,7 +182,7 @@ def test_threads_and_layouts_give_the_same() -> None:
     tau = torch.tensor([0.1]).double()
     threads = torch.get_num_threads()
     whole = compiled.score(rho, kappa, tau, 17, True)
-    ratios = compiled.ratio(7.5, rho.flatten(), 0)
+    ratios = compiled.bessel("ratio", 7.5, rho.flatten())
     try:
         torch.set_num_threads(2)
         assert all(map(torch.equal, compiled.score(rho, kappa, tau, 17, True), whole))
@@ -190,7 +190,7 @@ def test_threads_and_layouts_give_the_same() -> None:
         assert all(map(torch.equal, across, whole))
         row = compiled.score(rho[:1].expand(600, 70), kappa.repeat(600), tau, 17, True)[0]
         assert torch.equal(row[5], whole[0][0])
-        assert torch.equal(compiled.ratio(7.5, rho.flatten(), 0), ratios)
+        assert torch.equal(compiled.bessel("ratio", 7.5, rho.flatten()), ratios)
     finally:
         torch.set_num_threads(threads)
 
@@ -199,7 +199,7 @@ def test_the_kernel_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("RESULTANT_KERNEL", "0")
     assert compiled._load(Path(compiled.__file__).parent) is None
     monkeypatch.setattr(compiled, "_library", None)
-    assert compiled._functions("ratio", "p") == {}
+    assert compiled._functions("bessel", 5, 2) == {}
 
 
 @pytest.mark.usefixtures("with_and_without_kernel")

@@ -60,12 +60,6 @@ def is_transformed() -> bool:
     return _functorch.peek_interpreter_stack() is not None
 
 
-def signed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Store the signature of a function: autograd asks for the signature at every call."""
-    function.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    return function
-
-
 # Values of elementwise functions as one operation to torch.compile, by their index.
 _VALUES: list[Callable[..., Tensor]] = []
 _OPERATORS = torch.library.Library("resultant", "FRAGMENT")
@@ -86,46 +80,36 @@ _OPERATORS.impl("elementwise", _operator, "CompositeExplicitAutograd")
 torch.library.register_fake("resultant::elementwise", _shape, lib=_OPERATORS)
 
 
-def is_opaque(long: bool) -> bool:
-    """Return True if an expression that is ``long`` is one operation: to torch.compile, which takes
-    a minute for it. An exported program has the expression, and does not need this package."""
-    return torch.compiler.is_compiling() and long and not torch.compiler.is_exporting()
+def _opaque(value: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Make ``value`` one operation to torch.compile, which takes a minute for a long expression.
 
-
-def _opaque(
-    value: Callable[..., Tensor], long: Callable[..., bool] | None
-) -> Callable[..., Tensor]:
-    """Make ``value`` one operation to torch.compile for arguments that are ``long``."""
-    if long is None:
-        return signed(value)
+    An exported program has the expression, and does not need this package.
+    """
     index = len(_VALUES)
     _VALUES.append(value)
 
     def call(*args: Any) -> Tensor:
-        if not is_opaque(long(*args)):
+        if not torch.compiler.is_compiling() or torch.compiler.is_exporting():
             return value(*args)
         tensors = [a if isinstance(a, Tensor) else None for a in args]
         numbers = [0 if isinstance(a, Tensor) else a for a in args]
         return torch.ops.resultant.elementwise(index, tensors, numbers)
 
-    # torch.compile counts the parameters.
+    # torch.compile counts the parameters, and autograd asks for the signature at every call.
     call.__signature__ = inspect.signature(value)  # type: ignore[attr-defined]
     return call
 
 
 def elementwise(
-    value: Callable[..., Tensor],
-    *partials: Callable[..., Tensor] | None,
-    long: Callable[..., bool] | None = None,
+    value: Callable[..., Tensor], *partials: Callable[..., Tensor] | None
 ) -> Callable[..., Tensor]:
     """Make ``value(*args)`` differentiable, with ``partials[i](*args)`` its i-th derivative.
 
     Arguments are broadcasting tensors or plain values; ``None`` marks an argument that
     carries no gradient. Higher derivatives exist as far as the partials are differentiable, in
-    reverse mode and, except under torch.compile, in forward mode. For arguments that are ``long``
-    the value is one operation to torch.compile.
+    reverse mode and, except under torch.compile, in forward mode.
     """
-    compute = _opaque(value, long)
+    compute = _opaque(value)
 
     class Reverse(torch.autograd.Function):
         forward = staticmethod(compute)

@@ -90,7 +90,7 @@ def require_writable_file(path: Path) -> None:
 
 
 def require_writable_folder(out: Path) -> None:
-    """Raise a ValueError unless ``out``, of the option --out, is a writable folder or can be made."""
+    """Raise a ValueError unless ``out``, of the option --out, is or can be a writable folder."""
     existing = next(part for part in (out, *out.parents) if part.exists() or part.is_symlink())
     if not existing.is_dir():
         raise ValueError(f"expected --out to be a folder, got a file: {existing}")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from resultant._core.autograd import batched, elementwise, is_constant, signed
+from resultant._core.autograd import elementwise, is_constant
 from resultant._core.compensated import two_product
-from resultant.score._backends import Tilt, evaluate, is_recurrent, partials
+from resultant.score._backends import Tilt, by_rows, evaluate
 from resultant.special import compiled
 from resultant.special.debye import expansion
 from resultant.special.differences import (
@@ -57,34 +55,6 @@ class _Tilted:
         return ratio_slope_step(self.nu, self.y0, self.y1, self.h.detach())
 
 
-# Second derivatives of q in rho, kappa and t. With r and d = D r < 0 at the tilted end, each is a
-# sum of R' = r + y1 d > 0 and a multiple of d: written with r, they would cancel.
-
-
-def _rho_rho(a: _Tilted) -> Tensor:
-    return a.scale * (a.scale * a.r(1))
-
-
-def _rho_kappa(a: _Tilted) -> Tensor:
-    return a.t * (a.ratio_slope() - a.t * (a.towards * a.r(1)))
-
-
-def _rho_t(a: _Tilted) -> Tensor:
-    return a.kappa * (a.ratio_slope() - a.kappa * (a.along * a.r(1)))
-
-
-def _kappa_kappa(a: _Tilted) -> Tensor:
-    return a.ratio_slope_step() - a.t * (a.t * (a.sine * a.r(1)))
-
-
-def _kappa_t(a: _Tilted) -> Tensor:
-    return a.rho * a.ratio_slope() + a.scale * (a.sine * a.r(1))
-
-
-def _t_t(a: _Tilted) -> Tensor:
-    return a.ratio_slope() - a.kappa * (a.kappa * (a.sine * a.r(1)))
-
-
 def _partial(second: Callable[[_Tilted], Tensor], in_tau: bool = False) -> Callable[..., Tensor]:
     """Make a function of (rho, kappa, tau, p), or of the derivative in t the one in tau."""
 
@@ -95,10 +65,23 @@ def _partial(second: Callable[[_Tilted], Tensor], in_tau: bool = False) -> Calla
     return partial
 
 
-# Derivatives of the slope in rho, kappa and tau. Each mixed derivative is one function in either
-# order, so that Hessians are symmetric to the last bit.
-SECONDS = (_partial(_rho_rho), _partial(_rho_kappa), _partial(_rho_t, in_tau=True))
-_kappa_tau = _partial(_kappa_t, in_tau=True)
+# Second derivatives of q. With r and d = D r < 0 at the tilted end, each is a sum of
+# R' = r + y1 d > 0 and a multiple of d: written with r, they would cancel. Each mixed derivative is
+# one function in either order, so that Hessians are symmetric to the last bit. `SECONDS` are those
+# of the slope, in rho, kappa and tau.
+SECONDS = (
+    _partial(lambda a: a.scale * (a.scale * a.r(1))),
+    _partial(lambda a: a.t * (a.ratio_slope() - a.t * (a.towards * a.r(1)))),
+    _partial(lambda a: a.kappa * (a.ratio_slope() - a.kappa * (a.along * a.r(1))), in_tau=True),
+)
+_kappa_kappa = _partial(lambda a: a.ratio_slope_step() - a.t * (a.t * (a.sine * a.r(1))))
+_kappa_tau = _partial(lambda a: a.rho * a.ratio_slope() + a.scale * (a.sine * a.r(1)), in_tau=True)
+
+
+def _tau_tau(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
+    a = _Tilted(rho, kappa, tau, p)
+    in_t = a.ratio_slope() - a.kappa * (a.kappa * (a.sine * a.r(1)))
+    return a.t * a.t * a.t * (a.t * in_t + 2 * a.towards * a.r())
 
 
 def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
@@ -109,7 +92,7 @@ def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Ten
     the smaller terms is used; where squares underflow, the second, in which nothing cancels there.
     """
     if compiled.available(rho, kappa, tau):
-        return partials(rho, kappa, tau, p, by_tau=False)[0]
+        return by_rows(compiled.partials, rho, kappa, tau, p, True, False)[0]
     rho = rho.clamp(-1, 1)
     tilt = Tilt(kappa, tau)
     y1, h = tilt.y1(rho), tilt.h(rho)
@@ -129,116 +112,35 @@ def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Ten
     return torch.where(small, lead + rest, change - turn)
 
 
-_concentration_slope = elementwise(
-    _concentration_value,
-    SECONDS[1],
-    _partial(_kappa_kappa),
-    _kappa_tau,
-    None,
-    long=is_recurrent,
-)
+_concentration_slope = elementwise(_concentration_value, SECONDS[1], _kappa_kappa, _kappa_tau, None)
 
 
 def _temperature_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     r"""dq/dtau :math:`= -t^2 (t + \kappa\rho) R(\tilde\kappa)/\tilde\kappa`."""
     if compiled.available(rho, kappa, tau):
-        return partials(rho, kappa, tau, p, by_kappa=False)[1]
+        return by_rows(compiled.partials, rho, kappa, tau, p, False, True)[0]
     a = _Tilted(rho, kappa, tau, p)
     return -(a.t * a.t) * a.towards * a.r()
 
 
-def _tau_tau(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
-    a = _Tilted(rho, kappa, tau, p)
-    return a.t * a.t * a.t * (a.t * _t_t(a) + 2 * a.towards * a.r())
-
-
-_temperature_slope = elementwise(
-    _temperature_value, SECONDS[2], _kappa_tau, _tau_tau, None, long=is_recurrent
-)
+_temperature_slope = elementwise(_temperature_value, SECONDS[2], _kappa_tau, _tau_tau, None)
 
 
 def _slope_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
-    if compiled.available(rho, kappa, tau):
-        return evaluate(rho, kappa, tau, p, slope=True)[1]
-    tilt = Tilt(kappa, tau)
-    e = expansion(p / 2 - 1, rho.dtype)
-    return 0.5 * tilt.two_kappa_t * inner_ratio(e, tilt.y1(rho.clamp(-1, 1)))
+    return evaluate(rho, kappa, tau, p, slope=True)[1]
 
 
-slope = elementwise(_slope_value, *SECONDS, None, long=is_recurrent)
+slope = elementwise(_slope_value, *SECONDS, None)
 
 score = elementwise(_score_value, slope, _concentration_slope, _temperature_slope, None)
-
-
-class _Reverse(torch.autograd.Function):
-    """Score and slope in one pass, so that the backward pass in rho is one product."""
-
-    @staticmethod
-    @signed
-    def forward(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> tuple[Tensor, Tensor]:
-        return evaluate(rho, kappa, tau, p, slope=True)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        rho, kappa, tau, ctx.p = inputs
-        ctx.materialize_grads = False
-        ctx.save_for_backward(rho, kappa, tau, output[1])
-
-    @staticmethod
-    def backward(  # type: ignore[override]
-        ctx: Any, grad_q: Tensor | None, grad_slope: Tensor | None
-    ) -> tuple[Tensor | None, ...]:
-        *inputs, slope = ctx.saved_tensors
-        args = (*inputs, ctx.p)
-        firsts = (lambda *_: slope, _concentration_slope, _temperature_slope)
-        both = grad_q is not None and all(ctx.needs_input_grad[1:3])
-        if both and compiled.available(*inputs) and is_constant(*inputs):
-            by_kappa, by_tau = partials(*args)  # type: ignore[call-arg]
-            firsts = (firsts[0], lambda *_: by_kappa, lambda *_: by_tau)
-        grads: list[Tensor | None] = [None] * 4
-        for i in range(3):
-            if ctx.needs_input_grad[i] and (grad_q is not None or grad_slope is not None):
-                terms = [] if grad_q is None else [grad_q * firsts[i](*args)]
-                if grad_slope is not None:
-                    terms.append(grad_slope * SECONDS[i](*args))
-                grads[i] = reduce(operator.add, terms).sum_to_size(args[i].shape)
-        return tuple(grads)
-
-    @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[int | None, ...], *args: Any
-    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-        return score_and_slope(*batched(in_dims, args)), (0, 0)
-
-
-class _Both(_Reverse):
-    """The same with forward mode, which torch.compile does not accept."""
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        _Reverse.setup_context(ctx, inputs, output)
-        ctx.save_for_forward(*inputs[:3], output[1])
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        *inputs, along = ctx.saved_tensors
-        args = (*inputs, ctx.p)
-        firsts = (slope, _concentration_slope, _temperature_slope)
-        changes = [
-            (tangent * firsts[i](*args), tangent * SECONDS[i](*args))
-            for i, tangent in enumerate(tangents[:3])
-            if tangent is not None
-        ]
-        q, slopes = (reduce(operator.add, terms) for terms in zip(*changes, strict=True))
-        return q.expand_as(along), slopes.expand_as(along)
 
 
 def score_and_slope(*arguments: Any) -> tuple[Tensor, Tensor]:
     """Compute the score and its slope of (rho, kappa, tau, p), differentiable in all tensors."""
     if is_constant(*arguments):
-        return evaluate(*arguments, slope=True)
-    rule = _Reverse if torch.compiler.is_compiling() else _Both
-    return rule.apply(*arguments)  # type: ignore[return-value]
+        q, along = evaluate(*arguments, slope=True)
+        return q, along
+    return score(*arguments), slope(*arguments)
 
 
 def _excess_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
@@ -249,19 +151,14 @@ def _excess_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     return kappa * tilt.t * inner_ratio_difference(e, tilt.y0, tilt.y1(rho), tilt.h(rho))
 
 
-def _excess_kappa(a: _Tilted) -> Tensor:
-    return a.t * (a.ratio_slope_step() - a.t * (a.towards * a.r(1)))
-
-
 _excess = elementwise(
     _excess_value,
     SECONDS[0],
-    _partial(_excess_kappa),
+    lambda rho, kappa, tau, p: SECONDS[1](rho, kappa, tau, p) - ratio(p / 2 - 1, kappa, 1) / tau,
     lambda rho, kappa, tau, p: (
         SECONDS[2](rho, kappa, tau, p) + ratio(p / 2 - 1, kappa, 0) / (tau * tau)
     ),
     None,
-    long=is_recurrent,
 )
 
 
@@ -289,5 +186,4 @@ remainder = elementwise(
         + rho / (tau * tau) * ratio(p / 2 - 1, kappa, 0)
     ),
     None,
-    long=is_recurrent,
 )

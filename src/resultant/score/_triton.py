@@ -28,10 +28,10 @@ from resultant.score.kernel import constants, difference, tilt
 
 # Bytes of a line of the memory, and the elements from which rows are joined.
 LINE, LARGE = 128, 2**20
-# Rows of a tile, which takes many registers; columns of a tile, and rows of a program.
-TILE = {torch.float32: 4, torch.float64: 1}
+# Columns and rows of a program, and its warps: one warp needs no barrier.
 BLOCK, DEPTH = 128, 16
-# Number of columns whose indices, padded to tiles, fit int32; and of programs down the rows.
+WARPS = {torch.float32: 1, torch.float64: 4}
+# Number of columns whose indices, padded to blocks, fit int32; and of programs down the rows.
 NARROW, HIGHEST = 2**31 - 1024, 65535
 
 
@@ -39,15 +39,14 @@ NARROW, HIGHEST = 2**31 - 1024, 65535
 def _walk(
     rho_at, q_at, slope_at, rows, width, column, inside, terms, scale,
     A: tl.constexpr, STEPS: tl.constexpr, LOG: tl.constexpr, HALF: tl.constexpr, P: tl.constexpr,
-    SLOPE: tl.constexpr, ROWS: tl.constexpr, SMALL: tl.constexpr,
+    SLOPE: tl.constexpr, SMALL: tl.constexpr,
 ):  # fmt: skip
-    """Score the tiles of this program, which are as many tiles apart as there are programs down the
+    """Score the rows of this program, which are as many rows apart as there are programs down the
     rows: at any time the programs work on neighbouring rows."""
     two_kappa_t, gap_squared, t_squared, y0, s0, w0, g0 = terms
-    for top in range(tl.program_id(1) * ROWS, rows, tl.num_programs(1) * ROWS):
-        # The last row again in the place of rows that do not exist: a mask would split accesses.
-        row = tl.minimum(top + tl.arange(0, ROWS), rows - 1).to(tl.int64)
-        at = row[:, None] * width + column[None, :]
+    step = tl.full((), 0, tl.int64) + width
+    for row in range(tl.program_id(1), rows, tl.num_programs(1)):
+        at = row * step + column
         rho = tl.load(rho_at + at, mask=inside, other=0.0)
         q, r1 = difference(
             rho, two_kappa_t, gap_squared, t_squared, y0, s0, w0, g0,
@@ -59,10 +58,10 @@ def _walk(
 
 
 @triton.jit(do_not_specialize=["rows"])
-def _score_tiles(
+def _score_columns(
     rho_at, kappa_at, tau_at, q_at, slope_at, rows, width, classes, kappa_step, tau_step,
     A: tl.constexpr, STEPS: tl.constexpr, LOG: tl.constexpr, HALF: tl.constexpr, P: tl.constexpr,
-    SLOPE: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    SLOPE: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Score a block of columns of [rows, width]."""
     block = tl.program_id(0)
@@ -70,66 +69,48 @@ def _score_tiles(
         # With one kappa and tau all rho form one row, whose indices may exceed 32 bits.
         block = block.to(tl.int64)
     column = block * BLOCK + tl.arange(0, BLOCK)
-    inside = (column < width)[None, :]
+    inside = column < width
     owner = column % classes
     kappa = tl.load(kappa_at + owner * kappa_step)
     tau = tl.load(tau_at + owner * tau_step)
     two_kappa_t, gap_squared, t_squared, y0, s0, w0, g0, scale, steady = tilt(kappa, tau, A)
-    terms = (two_kappa_t[None, :], gap_squared[None, :], t_squared[None, :], y0[None, :])
-    terms = terms + (s0[None, :], w0[None, :], g0[None, :])
+    terms = (two_kappa_t, gap_squared, t_squared, y0, s0, w0, g0)
     # The tilt usually changes s little; its logarithms then need no exponent.
     if tl.min(steady.to(tl.int32)) == 1:
         _walk(
-            rho_at, q_at, slope_at, rows, width, column, inside, terms, scale[None, :],
-            A, STEPS, LOG, HALF, P, SLOPE, ROWS, True,
+            rho_at, q_at, slope_at, rows, width, column, inside, terms, scale,
+            A, STEPS, LOG, HALF, P, SLOPE, True,
         )  # fmt: skip
     else:
         _walk(
-            rho_at, q_at, slope_at, rows, width, column, inside, terms, scale[None, :],
-            A, STEPS, LOG, HALF, P, SLOPE, ROWS, False,
+            rho_at, q_at, slope_at, rows, width, column, inside, terms, scale,
+            A, STEPS, LOG, HALF, P, SLOPE, False,
         )  # fmt: skip
 
 
-def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, Tensor]:
-    """Compute q and, if ``slope``, its slope (else an empty tensor) of rho [rows, classes] for
-    kappa and tau, each [classes] or [1]."""
+def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:
+    """Compute q and, if ``slope``, its slope of rho [rows, classes] for kappa and tau, each
+    [classes] or [1]; or of rho of any shape for one kappa and tau."""
     shape, rho = rho.shape, rho.contiguous()
     if kappa.numel() == tau.numel() == 1:
         rho = rho.reshape(1, -1)
     q = torch.empty_like(rho)
-    slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
-    rows, classes = rho.shape
-    if not q.numel():
-        return q.reshape(shape), slopes
-    kappa, tau = kappa.contiguous(), tau.contiguous()
+    slopes = torch.empty_like(rho) if slope else q
+    (rows, classes), kappa, tau = rho.shape, kappa.contiguous(), tau.contiguous()
     joined = LINE // math.gcd(LINE, classes * rho.element_size())
     high = rows // joined if rho.numel() >= LARGE else 0
     with device_of(rho):
-        if high:
-            _launch(rho, kappa, tau, q, slopes, p, high, classes * joined)
-        if left := rows - high * joined:
-            parts = (a[-left:] for a in (rho, q, slopes))
-            rho, q_left, slopes_left = parts
-            _launch(rho, kappa, tau, q_left, slopes_left, p, left, classes)
-    return q.reshape(shape), slopes.reshape(shape) if slope else slopes
-
-
-def _launch(
-    rho: Tensor,
-    kappa: Tensor,
-    tau: Tensor,
-    q: Tensor,
-    slopes: Tensor,
-    p: int,
-    rows: int,
-    width: int,
-) -> None:
-    """Score ``rows`` rows of the given width, one or several rows of classes."""
-    tile = min(TILE[rho.dtype], triton.next_power_of_2(rows))
-    block = min(BLOCK, triton.next_power_of_2(width))
-    _score_tiles[(triton.cdiv(width, block), min(HIGHEST, triton.cdiv(rows, DEPTH)))](
-        rho, kappa, tau, q, slopes, rows, width, rho.shape[1],
-        int(kappa.numel() > 1), int(tau.numel() > 1),
-        **constants(p, rho.dtype),
-        SLOPE=slopes.numel() > 0, WIDE=width > NARROW, ROWS=tile, BLOCK=block,
-    )  # fmt: skip
+        # The joined rows, then those that are left.
+        for first, count, width in (
+            (0, high, classes * joined),
+            (high * joined, rows - high * joined, classes),
+        ):
+            if count and width:
+                block = min(BLOCK, triton.next_power_of_2(width))
+                grid = triton.cdiv(width, block), min(HIGHEST, triton.cdiv(count, DEPTH))
+                _score_columns[grid](
+                    rho[first:], kappa, tau, q[first:], slopes[first:], count, width, classes,
+                    int(kappa.numel() > 1), int(tau.numel() > 1), **constants(p, rho.dtype),
+                    SLOPE=slope, WIDE=width > NARROW, BLOCK=block, num_warps=WARPS[rho.dtype],
+                )  # fmt: skip
+    return (q.reshape(shape), slopes.reshape(shape)) if slope else (q.reshape(shape),)

@@ -80,9 +80,6 @@ def vmf_score(
         tensor(0.7721, dtype=torch.float64)
     """
     arguments, p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
-    if any(a.requires_grad for a in arguments):
-        # One pass for the score and the slope, which the backward pass needs.
-        return score_and_slope(*arguments, p)[0].to(dtype)
     return score(*arguments, p).to(dtype)
 
 

@@ -30,15 +30,15 @@
 typedef const T (*Table)[B];
 typedef struct {
     T nu, a, scale, large;
-    int n, shift;
+    int n, shift, zeros;
     const T *steps;
     Table log, e1, e2, e3;
 } Expansion;
 
 INLINE Expansion read(const T *data) {
     Expansion e = {.nu = data[0], .a = data[1], .scale = data[2], .large = data[3],
-                   .n = (int)data[4], .shift = (int)data[5]};
-    e.steps = data + 6;
+                   .n = (int)data[4], .shift = (int)data[5], .zeros = (int)data[6]};
+    e.steps = data + 7;
     e.log = (Table)(e.steps + e.shift);
     e.e1 = e.log + e.n;
     e.e2 = e.e1 + e.n;

@@ -69,71 +69,51 @@ INLINE void bounded(T *to, const T *x) {
     EACH to[i] = to[i] > ROOT_LARGEST ? ROOT_LARGEST : to[i];
 }
 
-/* R (kind 0), R' (1), R'' (2) or 1 - R (3). */
-EXPORT void EXPORTED(ratio)(const T *expansion, const T *unshifted_expansion, const T *x, T *out,
-                            int64_t count, int64_t kind) {
-    const Expansion e = read(expansion), unshifted = read(unshifted_expansion);
-    for (int64_t first = 0; first < count; first += B) {
-        T room[B], at[B], result[B];
-        bounded(at, block(room, x + first, 1, count - first));
-        if (kind == 0) {
-            T y[B], w[B], u[B];
-            EACH y[i] = at[i] * at[i];
-            EACH w[i] = 1 / SQRT(y[i] + e.a * e.a);
-            EACH u[i] = e.scale * w[i];
-            horner(result, e.e1, e.n, u);
-            EACH result[i] = 1 / (SQRT(y[i] + e.a * e.a) + e.a) - result[i] * w[i] * w[i];
-            for (int j = 0; j < e.shift; j++) {
-                const T step = e.steps[j];
-                EACH result[i] = 1 / (step + y[i] * result[i]);
-            }
-            EACH result[i] *= at[i];
-            /* Near one rounding exceeds one. */
-            EACH result[i] = result[i] > 1 ? 1 : result[i] < -1 ? -1 : result[i];
-        } else {
-            Slopes slopes;
-            slopes_at(&slopes, &e, &unshifted, at);
-            if (kind == 1) EACH result[i] = slopes.first[i];
-            if (kind == 2) EACH result[i] = at[i] * slopes.second[i];
-            if (kind == 3) EACH result[i] = slopes.complement[i];
-        }
-        store(out + first, result, count - first);
+INLINE void ratio_at(T *out, const Expansion *e, const T *x) {
+    T y[B], w[B], u[B];
+    EACH y[i] = x[i] * x[i];
+    EACH w[i] = 1 / SQRT(y[i] + e->a * e->a);
+    EACH u[i] = e->scale * w[i];
+    horner(out, e->e1, e->n, u);
+    EACH out[i] = 1 / (SQRT(y[i] + e->a * e->a) + e->a) - out[i] * w[i] * w[i];
+    for (int j = 0; j < e->shift; j++) {
+        const T step = e->steps[j];
+        EACH out[i] = 1 / (step + y[i] * out[i]);
     }
+    EACH out[i] *= x[i];
+    /* Near one rounding exceeds one. */
+    EACH out[i] = out[i] > 1 ? 1 : out[i] < -1 ? -1 : out[i];
 }
 
 /* The x with R(x) = r, given r or, if `complement`, 1 - r, by Halley's steps from the start of
    Banerjee et al. */
-EXPORT void EXPORTED(inverse)(const T *expansion, const T *unshifted_expansion, const T *given,
-                              T *out, int64_t count, int64_t steps, int64_t complement) {
-    const Expansion e = read(expansion), unshifted = read(unshifted_expansion);
-    const T p = 2 * e.nu + 2;
-    for (int64_t first = 0; first < count; first += B) {
-        T room[B], length[B], rest[B], start[B], x[B], at[B];
-        const T *value = block(room, given + first, 1, count - first);
-        EACH {
-            length[i] = complement ? 1 - value[i] : value[i];
-            rest[i] = complement ? value[i] : 1 - value[i];
-            start[i] = length[i] * (p - length[i] * length[i]) / (rest[i] * (1 + length[i]));
-            x[i] = start[i];
-        }
-        for (int64_t step = 0; step < steps; step++) {
-            Slopes slopes;
-            bounded(at, x);
-            slopes_at(&slopes, &e, &unshifted, at);
-            EACH {
-                /* Near one the digits are in 1 - r. */
-                const T miss = length[i] < (T)0.5 ? at[i] * slopes.r[i] - length[i]
-                                                  : rest[i] - slopes.complement[i];
-                const T newton = miss / slopes.first[i];
-                const T bend = (T)0.5 * newton * at[i] * slopes.second[i] / slopes.first[i];
-                const T low = bend < (T)-0.5 ? (T)-0.5 : bend;
-                x[i] = at[i] - newton / (1 - (low > (T)0.5 ? (T)0.5 : low));
-            }
-        }
-        /* Where squares would overflow the start is exact to the precision. */
-        EACH x[i] = start[i] < (T)0.5 * ROOT_LARGEST ? x[i] : start[i];
-        store(out + first, x, count - first);
+INLINE void inverse_at(T *x, const Expansion *e, const Expansion *unshifted, const T *value,
+                       int complement) {
+    const T p = 2 * e->nu + 2;
+    const int steps = e->nu < (T)0.5 ? 3 : 2;
+    T length[B], rest[B], start[B], at[B];
+    EACH {
+        length[i] = complement ? 1 - value[i] : value[i];
+        rest[i] = complement ? value[i] : 1 - value[i];
+        start[i] = length[i] * (p - length[i] * length[i]) / (rest[i] * (1 + length[i]));
+        x[i] = start[i];
     }
+    for (int step = 0; step < steps; step++) {
+        Slopes slopes;
+        bounded(at, x);
+        slopes_at(&slopes, e, unshifted, at);
+        EACH {
+            /* Near one the digits are in 1 - r. */
+            const T miss = length[i] < (T)0.5 ? at[i] * slopes.r[i] - length[i]
+                                              : rest[i] - slopes.complement[i];
+            const T newton = miss / slopes.first[i];
+            const T bend = (T)0.5 * newton * at[i] * slopes.second[i] / slopes.first[i];
+            const T low = bend < (T)-0.5 ? (T)-0.5 : bend;
+            x[i] = at[i] - newton / (1 - (low > (T)0.5 ? (T)0.5 : low));
+        }
+    }
+    /* Where squares would overflow the start is exact to the precision. */
+    EACH x[i] = start[i] < (T)0.5 * ROOT_LARGEST ? x[i] : start[i];
 }
 
 /* The integrals of R and of 1 - R from x0 to x1, of which the first is phi(x1) - phi(x0). At a
@@ -168,25 +148,16 @@ INLINE void integrals(T *ratio, T *complement, const Expansion *e, const Expansi
     }
 }
 
-/* The integral of R from x0 to x1 (kind 0), that of 1 - R (1), or x1 R(x1) less the first (2). */
-EXPORT void EXPORTED(step)(const T *expansion, const T *unshifted_expansion, const T *x0,
-                           const T *x1, T *out, int64_t count, int64_t kind) {
-    const Expansion e = read(expansion), unshifted = read(unshifted_expansion);
-    for (int64_t first = 0; first < count; first += B) {
-        T room[B], other[B], ratio[B], complement[B];
-        const T *from = block(room, x0 + first, 1, count - first);
-        const T *to = block(other, x1 + first, 1, count - first);
-        integrals(ratio, complement, &e, &unshifted, from, to);
-        if (kind == 2) {
-            Slopes at;
-            slopes_at(&at, &e, &unshifted, to);
-            /* Of two differences the one whose terms do not cancel. */
-            EACH {
-                const T gap = at.complement[i], small = to[i] * to[i] * at.r[i] - ratio[i];
-                ratio[i] = gap > (T)0.5 ? small : complement[i] - to[i] * gap;
-            }
-        }
-        store(out + first, kind == 1 ? complement : ratio, count - first);
+/* x R(x) - (phi(x) - phi(0)): of two differences the one whose terms do not cancel. */
+INLINE void information_at(T *out, const Expansion *e, const Expansion *unshifted, const T *x) {
+    T zero[B], ratio[B], complement[B];
+    Slopes at;
+    EACH zero[i] = 0;
+    integrals(ratio, complement, e, unshifted, zero, x);
+    slopes_at(&at, e, unshifted, x);
+    EACH {
+        const T gap = at.complement[i], small = x[i] * x[i] * at.r[i] - ratio[i];
+        out[i] = gap > (T)0.5 ? small : complement[i] - x[i] * gap;
     }
 }
 
@@ -258,36 +229,68 @@ INLINE void log_scaled(T *total, const Expansion *e, const T *x) {
     }
 }
 
-/* log I or, if `scaled`, log I - x. `zero` holds log I_0(x)/x^2 on [0, 1]; `limit` bounds x such
-   that powers of the recurrence are finite. */
-EXPORT void EXPORTED(log)(const T *expansion, const T *unshifted_expansion, const T *x, T *out,
-                          int64_t count, int64_t scaled, const T *zero, int64_t zeros) {
-    const Expansion e = read(expansion), unshifted = read(unshifted_expansion);
-    const T most = e.a * (T)ZERO * LARGEST_ROOT, limit = most < ROOT_LARGEST ? most : ROOT_LARGEST;
-    for (int64_t first = 0; first < count; first += B) {
-        T room[B], result[B], beyond[B], square[B];
-        const T *at = block(room, x + first, 1, count - first);
-        if (scaled && !e.shift) {
-            log_scaled(result, &e, at);
-        } else {
-            log_by_recurrence(result, &e, at, limit);
-            if (scaled) {
-                bounded(square, at);
-                EACH square[i] = square[i] * square[i] + e.nu * e.nu;
-                EACH result[i] -= at[i];
-                if (any_above(square, e.large)) {
-                    log_scaled(beyond, &unshifted, at);
-                    EACH result[i] = square[i] >= e.large ? beyond[i] : result[i];
-                }
+/* log I or, if `scaled`, log I - x. */
+INLINE void log_bessel_at(T *out, const Expansion *e, const Expansion *unshifted, const T *x,
+                          int scaled) {
+    /* Powers of the recurrence must be finite. */
+    const T most = e->a * (T)ZERO * LARGEST_ROOT, limit = most < ROOT_LARGEST ? most : ROOT_LARGEST;
+    T beyond[B], square[B];
+    if (scaled && !e->shift) {
+        log_scaled(out, e, x);
+    } else {
+        log_by_recurrence(out, e, x, limit);
+        if (scaled) {
+            bounded(square, x);
+            EACH square[i] = square[i] * square[i] + e->nu * e->nu;
+            EACH out[i] -= x[i];
+            if (any_above(square, e->large)) {
+                log_scaled(beyond, unshifted, x);
+                EACH out[i] = square[i] >= e->large ? beyond[i] : out[i];
             }
         }
-        if (e.nu == 0) {
-            EACH square[i] = FABS(at[i]) <= 1 ? at[i] * at[i] : 0;
-            horner(beyond, (Table)zero, (int)zeros, square);
-            EACH {
-                const T small = square[i] * beyond[i] - (scaled ? at[i] : 0);
-                result[i] = FABS(at[i]) <= 1 ? small : result[i];
-            }
+    }
+    if (e->nu != 0) return;
+    EACH square[i] = FABS(x[i]) <= 1 ? x[i] * x[i] : 0;
+    horner(beyond, e->e3 + e->n, e->zeros, square); /* log I_0(x)/x^2 on [0, 1] */
+    EACH {
+        const T small = square[i] * beyond[i] - (scaled ? x[i] : 0);
+        out[i] = FABS(x[i]) <= 1 ? small : out[i];
+    }
+}
+
+/* The kinds of `compiled.KINDS`, in their order. */
+enum { RATIO, FIRST, SECOND, COMPLEMENT, INVERSE, COMPLEMENT_INVERSE, INTEGRAL, COMPLEMENT_INTEGRAL,
+       INFORMATION, LOG, LOG_SCALED };
+
+/* One function of x or, for an integral, of x0 and x. */
+EXPORT void EXPORTED(bessel)(const T *expansion, const T *unshifted_expansion, const T *x0,
+                             const T *x, T *out, int64_t count, int64_t kind) {
+    const Expansion e = read(expansion), unshifted = read(unshifted_expansion);
+    for (int64_t first = 0; first < count; first += B) {
+        T room[B], other[B], at[B], start[B], result[B], rest[B];
+        const T *to = block(room, x + first, 1, count - first);
+        bounded(at, to);
+        if (kind == RATIO) {
+            ratio_at(result, &e, at);
+        } else if (kind <= COMPLEMENT) {
+            Slopes slopes;
+            slopes_at(&slopes, &e, &unshifted, at);
+            EACH result[i] = kind == FIRST ? slopes.first[i]
+                             : kind == SECOND ? at[i] * slopes.second[i] : slopes.complement[i];
+        } else if (kind <= COMPLEMENT_INVERSE) {
+            inverse_at(result, &e, &unshifted, to, kind == COMPLEMENT_INVERSE);
+        } else if (kind <= COMPLEMENT_INTEGRAL) {
+            const T *from = block(other, x0 + first, 1, count - first);
+            const int is_complement = kind == COMPLEMENT_INTEGRAL;
+            bounded(start, from);
+            integrals(result, rest, &e, &unshifted, is_complement ? from : start,
+                      is_complement ? to : at);
+            EACH result[i] += (to[i] - from[i]) - (at[i] - start[i]);
+            if (is_complement) EACH result[i] = rest[i];
+        } else if (kind == INFORMATION) {
+            information_at(result, &e, &unshifted, to);
+        } else {
+            log_bessel_at(result, &e, &unshifted, to, kind == LOG_SCALED);
         }
         store(out + first, result, count - first);
     }

@@ -1,19 +1,20 @@
 """The compiled kernel for CPUs: loading, coefficients, and calls on tensors.
 
 The library `_kernel.shared` is built with the package where there is a C compiler; its suffix keeps
-Python from taking it for a module. Without the library, or
-with the environment variable ``RESULTANT_KERNEL=0``, `available` is False and the functions in
-torch are used, which compute the same in many small operations.
+Python from taking it for a module. Without the library, or with the environment variable
+``RESULTANT_KERNEL=0``, `available` is False and the functions in torch are used, which compute the
+same in many small operations.
 """
 
 from __future__ import annotations
 
 import ctypes
+import inspect
 import os
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.autograd import is_plain
-from resultant.special.debye import expansion, log_i_zero, unshifted, unshifted_from
+from resultant.special.debye import Number, expansion, log_i_zero, unshifted, unshifted_from
 
 # Below this size a second thread costs more than it saves.
 GRAIN = 16384
@@ -53,26 +54,30 @@ def _load(folder: Path) -> ctypes.CDLL | None:
 _library = _load(Path(__file__).parent)
 
 
-_TYPES = {"p": ctypes.c_void_p, "n": ctypes.c_int64}
+# Functions of `bessel`, in the order of the kernel: the ratio R and its derivatives, 1 - R, the x
+# of a ratio and of a complement, integrals of R and of 1 - R, x R(x) - (phi(x) - phi(0)), log I and
+# log I - x.
+KINDS = (
+    "ratio", "first", "second", "complement", "inverse", "complement_inverse", "integral",
+    "complement_integral", "information", "log", "log_scaled",
+)  # fmt: skip
 
 
-def _functions(name: str, arguments: str) -> dict[torch.dtype, Callable[..., None]]:
-    """Return the function of each dtype; ``arguments`` are letters of `_TYPES`."""
+def _functions(name: str, pointers: int, numbers: int) -> dict[torch.dtype, Callable[..., None]]:
+    """Return the function of each dtype, with so many arguments."""
     if _library is None:
         return {}
     functions = {}
     for dtype, suffix in ((torch.float64, "f64"), (torch.float32, "f32")):
         functions[dtype] = function = getattr(_library, f"resultant_{name}_{suffix}")
-        function.argtypes, function.restype = [_TYPES[a] for a in arguments], None
+        function.argtypes = [ctypes.c_void_p] * pointers + [ctypes.c_int64] * numbers
+        function.restype = None
     return functions
 
 
-_SCORE = _functions("score", "ppppppnnnn")
-_RATIO = _functions("ratio", "ppppnn")
-_PARTIALS = _functions("partials", "pppppppnnnn")
-_INVERSE = _functions("inverse", "ppppnnn")
-_STEP = _functions("step", "pppppnn")
-_LOG = _functions("log", "ppppnnpn")
+_SCORE = _functions("score", 6, 4)
+_PARTIALS = _functions("partials", 7, 4)
+_BESSEL = _functions("bessel", 5, 2)
 
 
 def available(*tensors: Tensor) -> bool:
@@ -91,10 +96,16 @@ def _table(nu: float, dtype: torch.dtype, kind: str = "") -> np.ndarray:
     e = unshifted(e, dtype) if kind == "unshifted" else e
     weighted = [e.weighted(n) for n in (1, 2, 3)]
     weighted[0][0] = 0.5
-    header = [nu, e.order, e.scale, unshifted_from(dtype) ** 2, len(e.coefficients), e.shift]
-    tables = [float(c) for values in (e.coefficients, *weighted) for c in values]
+    zero = log_i_zero() if kind == "absolute" else ()
+    large = unshifted_from(dtype) ** 2
+    header = [nu, e.order, e.scale, large, len(e.coefficients), e.shift, len(zero)]
+    tables = [float(c) for values in (e.coefficients, *weighted, zero) for c in values]
     numbers = [*header, *e.steps(), *np.repeat(tables, BLOCK[dtype])]
     return np.array(numbers, dtype=_NUMPY[dtype])
+
+
+# Tables by their address, which the kernel reads.
+_KEPT: dict[int, np.ndarray] = {}
 
 
 @lru_cache(maxsize=1024)
@@ -106,23 +117,17 @@ def _addresses(nu: float, dtype: torch.dtype, kind: str = "") -> tuple[int, int]
     return near.ctypes.data, direct.ctypes.data
 
 
-# Tables by their address, which the kernel reads.
-_KEPT: dict[int, np.ndarray] = {}
-
-
-def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, Tensor]:
-    """Compute q and, if ``slope``, its slope (else an empty tensor) of rho [rows, classes] for
-    kappa and tau, each [classes] or [1]; or of rho of any shape, for kappa and tau of that shape or
-    of one element."""
+def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:
+    """Compute q and, if ``slope``, its slope of rho [rows, classes] for kappa and tau, each
+    [classes] or [1]; or of rho of any shape, for kappa and tau of that shape or of one element."""
     table = _addresses(p / 2 - 1, rho.dtype)[:1]
     return _grid(_SCORE[rho.dtype], table, rho, kappa, tau, True, slope)
 
 
 def partials(
-    rho: Tensor, kappa: Tensor, tau: Tensor, p: int, *, by_kappa: bool = True, by_tau: bool = True
-) -> tuple[Tensor, Tensor]:
-    """Compute dq/dkappa and dq/dtau, each if requested (else an empty tensor), of arguments as
-    those of `score`."""
+    rho: Tensor, kappa: Tensor, tau: Tensor, p: int, by_kappa: bool, by_tau: bool
+) -> tuple[Tensor, ...]:
+    """Compute dq/dkappa and dq/dtau, each if requested, of arguments as those of `score`."""
     tables = _addresses(p / 2 - 1, rho.dtype)
     return _grid(_PARTIALS[rho.dtype], tables, rho, kappa, tau, by_kappa, by_tau)
 
@@ -133,22 +138,17 @@ def _grid(
     rho: Tensor,
     kappa: Tensor,
     tau: Tensor,
-    one: bool,
-    other: bool,
-) -> tuple[Tensor, Tensor]:
-    """Call the kernel on rho and its classes for ``one`` and the ``other`` result; a result that is
-    not wanted is empty."""
+    *wanted: bool,
+) -> tuple[Tensor, ...]:
+    """Call the kernel on rho and its classes for the results that are wanted."""
     rho, kappa, tau = rho.contiguous(), kappa.contiguous(), tau.contiguous()
-    first = torch.empty_like(rho) if one else rho.new_empty(0)
-    second = torch.empty_like(rho) if other else rho.new_empty(0)
+    results = [torch.empty_like(rho) if a else None for a in wanted]
     total, classes = rho.numel(), max(kappa.numel(), tau.numel())
-    if not total:
-        return first, second
     # One row, if all elements have one kappa and tau.
     rows, columns = (total // classes, classes) if classes > 1 else (1, total)
     steps = int(kappa.numel() > 1), int(tau.numel() > 1)
     inputs = rho.data_ptr(), kappa.data_ptr(), tau.data_ptr()
-    outputs = first.data_ptr() if one else None, second.data_ptr() if other else None
+    outputs = [None if a is None else a.data_ptr() for a in results]
     size = rho.element_size()
 
     def part(start: int, end: int) -> None:
@@ -161,57 +161,35 @@ def _grid(
         function(*tables, *moved, *out, height, width, *steps)
 
     in_parts(part, rows if rows > 1 else columns, total)
-    return first, second
+    return tuple(a for a in results if a is not None)
 
 
-def _each(
-    call: Callable[..., None], inputs: list[Tensor], *options: Any, nu: float, kind: str = ""
-) -> Tensor:
-    """Call the kernel on the elements of inputs of one shape."""
-    inputs = [a.contiguous() for a in inputs]
+def bessel(kind: str, nu: float, *x: Tensor) -> Tensor:
+    """Compute one of `KINDS` of x or, for an integral, of its two ends, which broadcast."""
+    inputs = [a.contiguous() for a in (torch.broadcast_tensors(*x) if len(x) > 1 else x)]
     out = torch.empty_like(inputs[-1])
-    tables = _addresses(nu, out.dtype, kind)
-    at, size = [a.data_ptr() for a in (*inputs, out)], out.element_size()
-    count = out.numel()
+    tables = _addresses(nu, out.dtype, "absolute" if kind.startswith("log") else "")
+    at = [a.data_ptr() for a in (inputs[0], inputs[-1], out)]
+    call, number, size = _BESSEL[out.dtype], KINDS.index(kind), out.element_size()
 
     def part(first: int, last: int) -> None:
-        call(*tables, *(a + first * size for a in at), last - first, *options)
+        call(*tables, *(a + first * size for a in at), last - first, number)
 
-    in_parts(part, count, count)
+    in_parts(part, out.numel(), out.numel())
     return out
 
 
-def ratio(nu: float, x: Tensor, kind: int) -> Tensor:
-    """Compute R_nu (kind 0), its first or second derivative (1, 2), or 1 - R_nu (3)."""
-    return _each(_RATIO[x.dtype], [x], kind, nu=nu)
+def by_kernel(kind: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Make a function of (nu, x) or (nu, x0, x1) that uses the kernel where it can, else torch."""
 
+    def value(nu: Number, *x: Tensor) -> Tensor:
+        if not isinstance(nu, Tensor) and available(*x):
+            return bessel(kind, nu, *x)
+        return function(nu, *x)
 
-def inverse(nu: float, r: Tensor, steps: int, *, complement: bool) -> Tensor:
-    """Solve R_nu(x) = r or, for the ``complement``, 1 - R_nu(x) = r, for x in ``steps`` steps."""
-    return _each(_INVERSE[r.dtype], [r], steps, int(complement), nu=nu)
-
-
-def step(nu: float, x0: Tensor, x1: Tensor, *, complement: bool) -> Tensor:
-    """Compute phi(x1) - phi(x0), the integral of R_nu, or that of the ``complement`` 1 - R_nu."""
-    return _each(_STEP[x1.dtype], list(torch.broadcast_tensors(x0, x1)), int(complement), nu=nu)
-
-
-def information(nu: float, x: Tensor) -> Tensor:
-    """Compute x R(x) - (phi(x) - phi(0))."""
-    return _each(_STEP[x.dtype], [torch.zeros_like(x), x], 2, nu=nu)
-
-
-def log(nu: float, x: Tensor, *, scaled: bool) -> Tensor:
-    """Compute log I_nu(x) or, if ``scaled``, log I_nu(x) - x."""
-    return _each(_LOG[x.dtype], [x], int(scaled), *_log_zero(x.dtype), nu=nu, kind="absolute")
-
-
-@cache
-def _log_zero(dtype: torch.dtype) -> tuple[int, int]:
-    """Return where the coefficients of log I_0 near zero are, and their number."""
-    table = np.repeat(log_i_zero(), BLOCK[dtype]).astype(_NUMPY[dtype])
-    _KEPT[table.ctypes.data] = table
-    return table.ctypes.data, len(log_i_zero())
+    # torch.compile counts the parameters.
+    value.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return value
 
 
 def in_parts(part: Callable[[int, int], Any], count: int, work: int) -> None:
@@ -219,7 +197,7 @@ def in_parts(part: Callable[[int, int], Any], count: int, work: int) -> None:
     with `GRAIN` elements of the ``work`` or more. The kernel runs without the lock of Python."""
     threads = min(torch.get_num_threads(), work // GRAIN, count)
     if threads <= 1:
-        if count:
+        if work:
             part(0, count)
         return
     ends = [count * i // threads for i in range(threads + 1)]

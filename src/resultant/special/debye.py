@@ -117,11 +117,6 @@ def expansion(nu: float, dtype: torch.dtype, *, absolute: bool = False) -> LogDe
     return _expansion(nu, shift, nu + shift, dtype, absolute)
 
 
-def is_shifted(nu: Number, x: Tensor, *_: object) -> bool:
-    """Return True if some function of (nu, x, ...) is computed by the recurrence."""
-    return isinstance(nu, Tensor) or nu < smallest_order(x.dtype)
-
-
 def unshifted(e: LogDebye, dtype: torch.dtype) -> LogDebye:
     """Return the expansion at ``e.nu`` itself, for s from `unshifted_from` on."""
     return _expansion(e.nu, 0, smallest_order(dtype), dtype)
@@ -260,22 +255,15 @@ def horner(coefficients: Sequence[Number], u: Tensor) -> Tensor:
     return total
 
 
-def quotient(coefficients: Sequence[Number], u0: Tensor) -> list[Tensor]:
-    """Return the polynomial ``(P(u) - P(u0)) / (u - u0)`` in u.
-
-    Its value at u1 is a divided difference without subtraction, and P' at u1 = u0.
-    """
-    partial = torch.zeros_like(u0) + coefficients[-1]
-    partials = [partial]
-    for c in reversed(coefficients[1:-1]):
-        partial = torch.addcmul(as_tensor(c, u0), partial, u0)
-        partials.append(partial)
-    return partials[::-1]
-
-
 def divided_difference(coefficients: Sequence[Number], u0: Tensor, u1: Tensor) -> Tensor:
-    """Compute ``(P(u1) - P(u0)) / (u1 - u0)``."""
-    return horner(quotient(coefficients, u0), u1)
+    """Compute ``(P(u1) - P(u0)) / (u1 - u0)`` without a subtraction; P' at u1 = u0.
+
+    The coefficients of the quotient as a polynomial in u1 have the shape of ``u0``.
+    """
+    partials = [torch.zeros_like(u0) + coefficients[-1]]
+    for c in reversed(coefficients[1:-1]):
+        partials.append(torch.addcmul(as_tensor(c, u0), partials[-1], u0))
+    return horner(partials[::-1], u1)
 
 
 def second_divided_difference(

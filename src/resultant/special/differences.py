@@ -16,7 +16,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from resultant.special import compiled
 from resultant.special.debye import (
     LogDebye,
     Number,
@@ -25,7 +24,6 @@ from resultant.special.debye import (
     divided_difference,
     expansion,
     horner,
-    quotient,
     second_divided_difference,
     unshifted,
     unshifted_from,
@@ -48,58 +46,44 @@ def _lag(e: LogDebye, x0: Tensor, x1: Tensor, p0: Point, p1: Point) -> Tensor:
     return (e.order / (p0.s + x0)) * (e.order / (p1.s + x1))
 
 
-class Lower:
-    """The lower end of differences of phi; quantities of ``y0`` alone are computed once."""
+def phi_difference(e: LogDebye, p0: Point, p1: Point, h: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute ``phi(y1) - phi(y0)`` for ``h = y1 - y0``, and ``r(y1)``."""
+    ds = h / (p0.s + p1.s)
+    # ds - a log(1 + x) with x = ds g0, in two parts: a factor a would scale an underflow of x, and
+    # the error of a logarithm below the smallest normal number.
+    x = torch.nn.functional.hardshrink(ds * p0.g, torch.finfo(ds.dtype).tiny)
+    others = _corrections(e, p0, p1, ds) + (x - torch.log1p(x)) * e.order
+    return _down(e, torch.addcmul(others, ds, p0.s * p0.g), p0, p1, h)
 
-    def __init__(self, e: LogDebye, y0: Tensor) -> None:
-        self.e = e
-        self.p0 = point(e, y0)
-        self.share = self.p0.s * self.p0.g  # s0/(a + s0)
-        self.quotient = quotient(e.coefficients, self.p0.u)
-        self.half_plus = [as_tensor(c, y0) for c in (0.5, *e.weighted(1)[1:])]
 
-    def phi_difference(
-        self, y1: Tensor, h: Tensor, *, with_ratio: bool = True
-    ) -> tuple[Tensor, Tensor]:
-        """Compute ``phi(y1) - phi(y0)`` for ``h = y1 - y0``, and ``r(y1)`` if requested."""
-        p1 = point(self.e, y1)
-        ds = h / (self.p0.s + p1.s)
-        # ds - a log(1 + x) with x = ds g0, in two parts: a factor a would scale an underflow of x,
-        # and the error of a logarithm below the smallest normal number.
-        x = torch.nn.functional.hardshrink(ds * self.p0.g, torch.finfo(ds.dtype).tiny)
-        rest = _add(self.corrections(ds, p1), x - torch.log1p(x), self.e.order)
-        phi = torch.addcmul(rest, ds, self.share)
-        if not (with_ratio or self.e.shift):
-            return phi, p1.g
-        r1 = r_at(horner(self.half_plus, p1.u), p1)
-        return self.down(phi, p1, r1, h) if self.e.shift else (phi, r1)
+def _corrections(e: LogDebye, p0: Point, p1: Point, ds: Tensor) -> Tensor:
+    """Compute the difference of ``L - log(s)/2``: summed first, so that the largest term is rounded
+    into the result once."""
+    bend = divided_difference(e.coefficients, p0.u, p1.u)
+    return torch.addcmul(torch.log1p(ds * p0.w) * -0.5, ds * p1.u * p0.w, bend, value=-1)
 
-    def corrections(self, ds: Tensor, p1: Point) -> Tensor:
-        """Compute the difference of ``L - log(s)/2``."""
-        # Summed first, so that the largest term is rounded into the result once.
-        root = torch.log1p(ds * self.p0.w) * -0.5
-        return torch.addcmul(root, ds * p1.u * self.p0.w, horner(self.quotient, p1.u), value=-1)
 
-    def down(self, phi: Tensor, p1: Point, r1: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        """Continue from the order of the expansion down to nu."""
-        e, p0 = self.e, self.p0
-        half_plus = horner(self.half_plus, p0.u)
-        r0, dr = r_at(half_plus, p0), _dr(e, p0, p1, h, half_plus)
-        # phi at the order below is phi - log r. Accumulate the product of the r1/r0 twice: as its
-        # distance from one, and directly for values far from one.
-        excess, product, logs = torch.zeros_like(phi), torch.ones_like(phi), torch.zeros_like(phi)
-        for i, step in enumerate(e.steps(), 1):
-            f0, df = step + p0.y * r0, h * r1 + p0.y * dr
-            r0, r1 = f0.reciprocal(), (step + p1.y * r1).reciprocal()
-            growth = -df * r1
-            dr = growth * r0
-            excess = excess + (growth + excess * growth)
-            product = product * (f0 * r1)
-            if i % GROUP == 0:
-                logs, product = logs + product.log(), torch.ones_like(phi)
-        near = (excess > -0.5) & (excess < 3)
-        drop = torch.where(near, torch.where(near, excess, 0.0).log1p(), logs + product.log())
-        return phi - drop, r1
+def _down(e: LogDebye, phi: Tensor, p0: Point, p1: Point, h: Tensor) -> tuple[Tensor, Tensor]:
+    """Continue a difference of phi from the order of the expansion down to nu, with ``r(y1)``."""
+    half_plus, r1 = half_plus_at(e, p0), r_at(half_plus_at(e, p1), p1)
+    if not e.shift:
+        return phi, r1
+    r0, dr = r_at(half_plus, p0), _dr(e, p0, p1, h, half_plus)
+    # phi at the order below is phi - log r. Accumulate the product of the r1/r0 twice: as its
+    # distance from one, and directly for values far from one.
+    excess, product, logs = torch.zeros_like(phi), torch.ones_like(phi), torch.zeros_like(phi)
+    for i, step in enumerate(e.steps(), 1):
+        f0, df = step + p0.y * r0, h * r1 + p0.y * dr
+        r0, r1 = f0.reciprocal(), (step + p1.y * r1).reciprocal()
+        growth = -df * r1
+        dr = growth * r0
+        excess = excess + (growth + excess * growth)
+        product = product * (f0 * r1)
+        if i % GROUP == 0:
+            logs, product = logs + product.log(), torch.ones_like(phi)
+    near = (excess > -0.5) & (excess < 3)
+    drop = torch.where(near, torch.where(near, excess, 0.0).log1p(), logs + product.log())
+    return phi - drop, r1
 
 
 def inner_ratio_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
@@ -245,36 +229,28 @@ def _along(
     return by_order(nu, x1.dtype, total)[0]
 
 
+def _phi_step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
+    p0, p1 = point(e, x0 * x0), point(e, x1 * x1)
+    return phi_difference(e, p0, p1, (x1 - x0) * (x1 + x0))[0]
+
+
 def phi_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
-    """Compute ``phi(x1) - phi(x0)``."""
-    if not isinstance(nu, Tensor) and compiled.available(x0, x1):
-        return compiled.step(nu, x0, x1, complement=False)
-
-    def step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
-        h = (x1 - x0) * (x1 + x0)
-        return Lower(e, x0 * x0).phi_difference(x1 * x1, h, with_ratio=False)[0]
-
+    """Compute ``phi(x1) - phi(x0)``, the integral of R."""
     # Upwards: far downwards, a quotient of the ends would round to zero.
-    size = _along(step, nu, torch.minimum(x0, x1), torch.maximum(x0, x1))
+    size = _along(_phi_step, nu, torch.minimum(x0, x1), torch.maximum(x0, x1))
     return torch.where(x1 < x0, -size, size)
 
 
 def complement_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
     """Compute ``(x1 - x0) - (phi(x1) - phi(x0))``, the integral of 1 - R, with an error relative to
     its own size."""
-    if not isinstance(nu, Tensor) and compiled.available(x0, x1):
-        return compiled.step(nu, x0, x1, complement=True)
 
     def step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
-        dx = x1 - x0
+        dx, p0, p1 = x1 - x0, point(e, x0 * x0), point(e, x1 * x1)
         h = dx * (x1 + x0)
-        lower, p1 = Lower(e, x0 * x0), point(e, x1 * x1)
-        ds = h / (lower.p0.s + p1.s)
-        deficit = _lag(e, x0, x1, lower.p0, p1) * (dx + ds) - lower.corrections(ds, p1)
-        deficit = _add(deficit, torch.log1p(ds * lower.p0.g), e.order)
-        return (
-            -lower.down(-deficit, p1, r_at(half_plus_at(e, p1), p1), h)[0] if e.shift else deficit
-        )
+        ds = h / (p0.s + p1.s)
+        deficit = _lag(e, x0, x1, p0, p1) * (dx + ds) - _corrections(e, p0, p1, ds)
+        return -_down(e, -(deficit + torch.log1p(ds * p0.g) * e.order), p0, p1, h)[0]
 
     return _along(step, nu, x0, x1)
 
@@ -313,7 +289,7 @@ def _bregman(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
     r0 = inner_ratio(e, y0)
     # The rounding error of each form is proportional to its larger term.
     near = phi_second_difference(e, y0, y1, h) + 0.5 * r0 * dx * dx
-    apart = Lower(e, y0).phi_difference(y1, h, with_ratio=False)[0] - x0 * r0 * dx
+    apart = _phi_step(e, x0, x1) - x0 * r0 * dx
     return torch.where(dx.abs() < x0, near, apart)
 
 
@@ -325,7 +301,3 @@ def log1p_minus(x: Tensor, whole: Tensor | None = None) -> Tensor:
     series = horner([1 / (2 * n + 3) for n in range(16)], z2)
     log = torch.log1p(x) if whole is None else whole.log()
     return torch.where(x.abs() < 0.5, 2 * z * z2 * series - x * z, log - x)
-
-
-def _add(total: Tensor, term: Tensor, factor: Number) -> Tensor:
-    return total + term * factor if isinstance(factor, Tensor) else total.add(term, alpha=factor)

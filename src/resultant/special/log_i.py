@@ -12,16 +12,8 @@ from torch import Tensor
 
 from resultant._core.autograd import elementwise
 from resultant._core.compensated import two_product
-from resultant.special import compiled
-from resultant.special.debye import (
-    LogDebye,
-    Number,
-    as_tensor,
-    by_order,
-    horner,
-    is_shifted,
-    log_i_zero,
-)
+from resultant.special.compiled import by_kernel
+from resultant.special.debye import LogDebye, Number, as_tensor, by_order, horner, log_i_zero
 from resultant.special.differences import GROUP
 from resultant.special.ratio import bounded, complement, ratio
 from resultant.special.slopes import unshifted_if_large
@@ -34,8 +26,6 @@ ZERO_REST = 8.155323790501267e-18
 
 
 def _log_value(nu: Number, x: Tensor) -> Tensor:
-    if not isinstance(nu, Tensor) and compiled.available(x):
-        return compiled.log(nu, x, scaled=False)
     total = by_order(nu, x.dtype, lambda e: (_log_sum(e, x),), absolute=True)[0]
     small, value = _near_zero(nu, x)
     return total if small is None else torch.where(small, value, total)
@@ -86,10 +76,6 @@ def _log_sum(e: LogDebye, x: Tensor) -> Tensor:
     return total - product.log() + (x - bounded)
 
 
-def _log_partial(nu: Number, x: Tensor) -> Tensor:
-    return ratio(nu, x, 0) + _order_over(nu, x)
-
-
 def _order_over(nu: Number, x: Tensor) -> Number | Tensor:
     """Compute nu/x, where 0/x counts as zero also at x = 0."""
     if isinstance(nu, Tensor):
@@ -98,18 +84,17 @@ def _order_over(nu: Number, x: Tensor) -> Number | Tensor:
 
 
 # log_i(nu, x): log I_nu(x).
-log_i = elementwise(_log_value, None, _log_partial, long=is_shifted)
+log_i = elementwise(
+    by_kernel("log", _log_value), None, lambda nu, x: ratio(nu, x, 0) + _order_over(nu, x)
+)
 
 
 def _scaled_value(nu: Number, x: Tensor) -> Tensor:
-    if not isinstance(nu, Tensor) and compiled.available(x):
-        return compiled.log(nu, x, scaled=True)
-
     def total(e: LogDebye) -> Tensor:
         return _log_sum(e, x) - x if e.shift else _scaled_sum(e, x)
 
     def chosen(e: LogDebye) -> tuple[Tensor]:
-        return (unshifted_if_large(total, e, bounded(x, 2.2) ** 2),)
+        return (unshifted_if_large(total, e, bounded(x) ** 2),)
 
     value = by_order(nu, x.dtype, chosen, absolute=True)[0]
     small, log = _near_zero(nu, x)
@@ -129,8 +114,7 @@ def _scaled_sum(e: LogDebye, x: Tensor) -> Tensor:
 
 # log_ie(nu, x): log I_nu(x) - x.
 log_ie = elementwise(
-    _scaled_value,
+    by_kernel("log_scaled", _scaled_value),
     None,
     lambda nu, x: _order_over(nu, x) - complement(nu, x),
-    long=is_shifted,
 )

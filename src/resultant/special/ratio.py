@@ -1,4 +1,4 @@
-r"""The ratio :math:`R_\nu(x) = I_{\nu+1}(x)/I_\nu(x)`, its integral and its inverse.
+r"""The ratio :math:`R_\nu(x) = I_{\nu+1}(x)/I_\nu(x)`, its integrals and its inverse.
 
 All carry derivatives. The functions compute on tensors of one dtype and validate nothing.
 """
@@ -9,55 +9,62 @@ import torch
 from torch import Tensor
 
 from resultant._core.autograd import elementwise, is_constant
-from resultant.special import compiled
-from resultant.special.debye import Number, by_order, expansion, is_shifted
-from resultant.special.differences import phi_step, ratio_slope_difference
+from resultant.special.compiled import by_kernel
+from resultant.special.debye import Number, by_order, expansion
+from resultant.special.differences import (
+    bregman,
+    complement_step,
+    phi_step,
+    ratio_slope_difference,
+    ratio_step,
+)
 from resultant.special.slopes import RatioSlopes, inner_ratio, ratio_slopes, unshifted_if_large
 
 # Halley steps from the start of Banerjee et al. (2005) to full precision; 2 suffice from p = 3 on.
 HALLEY_STEPS = 3
 
 
-def bounded(x: Tensor, root: float) -> Tensor:
+def bounded(x: Tensor, root: float = 2.2) -> Tensor:
     """Clamp ``x`` to where its ``root``-th power is finite; beyond, the ratio rounds to one."""
     limit = torch.finfo(x.dtype).max ** (1 / root)
     return x.clamp(-limit, limit)
 
 
-def _ratio_value(nu: Number, x: Tensor, derivative: int) -> Tensor:
-    if not isinstance(nu, Tensor) and compiled.available(x):
-        return compiled.ratio(nu, x, derivative)
-    return _ratio_expression(nu, x, derivative)
+def _ratio_value(nu: Number, x: Tensor) -> Tensor:
+    x = bounded(x)
+    # Near one rounding exceeds one.
+    return by_order(nu, x.dtype, lambda e: (x * inner_ratio(e, x * x),))[0].clamp(-1, 1)
 
 
-def _ratio_expression(nu: Number, x: Tensor, derivative: int) -> Tensor:
-    x = bounded(x, 2.2)
-    if derivative == 0:
-        # Near one rounding exceeds one.
-        return by_order(nu, x.dtype, lambda e: (x * inner_ratio(e, x * x),))[0].clamp(-1, 1)
-    slopes = ratio_slopes(nu, x)
-    return slopes.first if derivative == 1 else x * slopes.second
+def _second_value(nu: Number, x: Tensor) -> Tensor:
+    x = bounded(x)
+    return x * ratio_slopes(nu, x).second
 
 
-# Functions of (nu, x, n) for n < 2; n = 2 is an expression that torch differentiates.
-_ratio = elementwise(
-    _ratio_value, None, lambda nu, x, n: ratio(nu, x, n + 1), None, long=is_shifted
+# The n-th derivative of R_nu, n = 0, 1 or 2.
+_derivatives = (
+    elementwise(by_kernel("ratio", _ratio_value), None, lambda nu, x: ratio(nu, x, 1)),
+    elementwise(
+        by_kernel("first", lambda nu, x: ratio_slopes(nu, bounded(x)).first),
+        None,
+        lambda nu, x: ratio(nu, x, 2),
+    ),
+    elementwise(by_kernel("second", _second_value)),
 )
 
 
 def ratio(nu: Number, x: Tensor, derivative: int) -> Tensor:
     """Compute the n-th derivative of R_nu in x, n = 0, 1 or 2."""
-    differentiated = derivative == 2 and not is_constant(x)
-    return (_ratio_expression if differentiated else _ratio)(nu, x, derivative)
+    if derivative == 2 and not is_constant(x):
+        return _second_value(nu, x)  # an expression that torch differentiates
+    return _derivatives[derivative](nu, x)
 
 
 def _inner_value(nu: float, y: Tensor, derivative: int) -> Tensor:
     return inner_ratio(expansion(nu, y.dtype), y, derivative)
 
 
-_inner = elementwise(
-    _inner_value, None, lambda nu, y, n: inner(nu, y, n + 1) / 2, None, long=is_shifted
-)
+_inner = elementwise(_inner_value, None, lambda nu, y, n: inner(nu, y, n + 1) / 2, None)
 
 
 def inner(nu: float, y: Tensor, derivative: int) -> Tensor:
@@ -65,32 +72,23 @@ def inner(nu: float, y: Tensor, derivative: int) -> Tensor:
     return (_inner if derivative < 2 else _inner_value)(nu, y, derivative)
 
 
-def _complement_value(nu: Number, x: Tensor) -> Tensor:
-    if not isinstance(nu, Tensor) and compiled.available(x):
-        return compiled.ratio(nu, x, 3)
-    return ratio_slopes(nu, bounded(x, 2.2)).complement
-
-
 # complement(nu, x): 1 - R_nu(x).
 complement = elementwise(
-    _complement_value,
+    by_kernel("complement", lambda nu, x: ratio_slopes(nu, bounded(x)).complement),
     None,
     lambda nu, x: -ratio(nu, x, 1),
-    long=is_shifted,
-)
-
-# ratio_slope(nu, y): R_nu' at y = x^2; ratio_slope_step(nu, y0, y1, h): its difference, for
-# h = y1 - y0.
-ratio_slope = elementwise(
-    lambda nu, y: _slopes(nu, y).first,
-    None,
-    lambda nu, y: _slopes(nu, y).second / 2,
-    long=is_shifted,
 )
 
 
 def _slopes(nu: float, y: Tensor) -> RatioSlopes:
     return ratio_slopes(nu, bounded(y, 1.1).sqrt())
+
+
+# ratio_slope(nu, y): R_nu' at y = x^2; ratio_slope_step(nu, y0, y1, h): its difference, for
+# h = y1 - y0.
+ratio_slope = elementwise(
+    lambda nu, y: _slopes(nu, y).first, None, lambda nu, y: _slopes(nu, y).second / 2
+)
 
 
 def _ratio_slope_step(nu: float, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
@@ -110,35 +108,58 @@ ratio_slope_step = elementwise(
     lambda nu, y0, y1, h: _slopes(nu, y0).second / -2,
     lambda nu, y0, y1, h: _slopes(nu, y1).second / 2,
     None,
-    long=is_shifted,
 )
 
 
 def _integral_value(nu: Number, lower: Tensor, upper: Tensor) -> Tensor:
-    start, end = bounded(lower, 2.2), bounded(upper, 2.2)
+    start, end = bounded(lower), bounded(upper)
     return phi_step(nu, start, end) + ((upper - lower) - (end - start))
 
 
-# ratio_integral(nu, lower, upper): the integral of R_nu.
+# ratio_integral(nu, lower, upper): the integral of R_nu; complement_integral: that of 1 - R_nu.
 ratio_integral = elementwise(
-    _integral_value,
+    by_kernel("integral", _integral_value),
     None,
     lambda nu, lower, upper: -ratio(nu, lower, 0),
     lambda nu, lower, upper: ratio(nu, upper, 0),
-    long=is_shifted,
+)
+complement_integral = elementwise(
+    by_kernel("complement_integral", complement_step),
+    None,
+    lambda nu, lower, upper: -complement(nu, lower),
+    lambda nu, lower, upper: complement(nu, upper),
+)
+
+# R_nu(x1) - R_nu(x0).
+_ratio_change = elementwise(
+    ratio_step,
+    None,
+    lambda nu, x0, x1: -ratio(nu, x0, 1),
+    lambda nu, x0, x1: ratio(nu, x1, 1),
+)
+
+# divergence(nu, x0, x1): phi(x1) - phi(x0) - (x1 - x0) R(x0), the Bregman divergence of
+# prop:bregman-view on one axis, which is the KL divergence from concentration x0 to x1 in the same
+# direction; information(nu, x): divergence(nu, x, 0), that to the uniform distribution.
+divergence = elementwise(
+    bregman,
+    None,
+    lambda nu, x0, x1: (x0 - x1) * ratio(nu, x0, 1),
+    lambda nu, x0, x1: _ratio_change(nu, x0, x1),  # torch.compile needs a function
+)
+information = elementwise(
+    by_kernel("information", lambda nu, x: bregman(nu, x, torch.zeros_like(x))),
+    None,
+    lambda nu, x: x * ratio(nu, x, 1),
 )
 
 
-def _solve(nu: Number, given: Tensor, complement: bool) -> Tensor:
-    """Solve R_nu(x) = r for x, given r or, for the ``complement``, 1 - r."""
-    if not isinstance(nu, Tensor) and compiled.available(given):
-        steps = HALLEY_STEPS if nu < 0.5 else 2
-        return compiled.inverse(nu, given, steps, complement=complement)
-    r, gap = (1 - given, given) if complement else (given, 1 - given)
+def _solve(nu: Number, r: Tensor, gap: Tensor) -> Tensor:
+    """Solve R_nu(x) = r for x, with gap = 1 - r."""
     p = 2 * nu + 2
     start = x = r * (p - r * r) / (gap * (1 + r))
     for _ in range(HALLEY_STEPS):
-        x = bounded(x, 2.2)
+        x = bounded(x)
         at = ratio_slopes(nu, x)
         # Near one the digits are in 1 - r.
         newton = torch.where(r < 0.5, x * at.r - r, gap - at.complement) / at.first
@@ -150,14 +171,12 @@ def _solve(nu: Number, given: Tensor, complement: bool) -> Tensor:
 
 # ratio_inverse(nu, r): the x with R_nu(x) = r; complement_inverse(nu, gap): with 1 - R_nu(x) = gap.
 ratio_inverse = elementwise(
-    lambda nu, r: _solve(nu, r, False),
+    by_kernel("inverse", lambda nu, r: _solve(nu, r, 1 - r)),
     None,
     lambda nu, r: 1 / ratio(nu, ratio_inverse(nu, r), 1),
-    long=is_shifted,
 )
 complement_inverse = elementwise(
-    lambda nu, gap: _solve(nu, gap, True),
+    by_kernel("complement_inverse", lambda nu, gap: _solve(nu, 1 - gap, gap)),
     None,
     lambda nu, gap: -1 / ratio(nu, complement_inverse(nu, gap), 1),
-    long=is_shifted,
 )

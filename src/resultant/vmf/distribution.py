@@ -19,54 +19,18 @@ from torch.distributions import Distribution, constraints, register_kl
 
 from resultant._core import validation
 from resultant._core.arrays import unit_vector
-from resultant._core.autograd import elementwise
 from resultant._core.validation import COMPUTE_DTYPE, Number
-from resultant.special import compiled
-from resultant.special.debye import is_shifted
-from resultant.special.differences import bregman, complement_step, ratio_step
-from resultant.special.ratio import complement, complement_inverse, inner, ratio
+from resultant.special.ratio import (
+    complement_integral,
+    complement_inverse,
+    divergence,
+    information,
+    inner,
+    ratio,
+)
 from resultant.vmf import transforms  # noqa: F401, which registers charts of the support
 from resultant.vmf.angle import angle
 from resultant.vmf.estimators import log_area
-
-# R_nu(x1) - R_nu(x0).
-_ratio_change = elementwise(
-    ratio_step,
-    None,
-    lambda nu, x0, x1: -ratio(nu, x0, 1),
-    lambda nu, x0, x1: ratio(nu, x1, 1),
-    long=is_shifted,
-)
-
-# phi(x1) - phi(x0) - (x1 - x0) R(x0): the Bregman divergence of prop:bregman-view on one axis, and
-# the KL divergence from concentration x0 to x1 in the same direction.
-_bregman = elementwise(
-    bregman,
-    None,
-    lambda nu, x0, x1: (x0 - x1) * ratio(nu, x0, 1),
-    lambda nu, x0, x1: _ratio_change(nu, x0, x1),  # torch.compile needs a function
-    long=is_shifted,
-)
-
-# The integral of 1 - R_nu from zero to x: x - [phi(x) - phi(0)].
-_complement_integral = elementwise(
-    lambda nu, x: complement_step(nu, torch.zeros_like(x), x),
-    None,
-    lambda nu, x: complement(nu, x),
-    long=is_shifted,
-)
-
-
-def _information_value(nu: float, x: Tensor) -> Tensor:
-    if compiled.available(x):
-        return compiled.information(nu, x)
-    return bregman(nu, x, torch.zeros_like(x))
-
-
-# phi(0) - phi(x) + x R(x): the KL divergence from concentration x to the uniform distribution.
-_information = elementwise(
-    _information_value, None, lambda nu, x: x * ratio(nu, x, 1), long=is_shifted
-)
 
 
 def _by_default(validate_args: bool | None) -> bool | None:
@@ -255,7 +219,7 @@ class VonMisesFisher(Distribution):
     def entropy(self) -> Tensor:
         r"""The entropy :math:`\log Z_p(\kappa) - \kappa A_p(\kappa)` [...]."""
         kappa = self.concentration.double()
-        gain = _information(self._nu, kappa)
+        gain = information(self._nu, kappa)
         return (log_area(self._p) - gain).to(self.loc.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -271,7 +235,8 @@ class VonMisesFisher(Distribution):
             raise ValueError(f"expected value [..., {p}], got shape {tuple(x.shape)}")
         if self._validate_args:
             unit_vector.require("value", value)
-        peak = _complement_integral(self._nu, self.concentration.double()) - log_area(p)
+        kappa = self.concentration.double()
+        peak = complement_integral(self._nu, torch.zeros_like(kappa), kappa) - log_area(p)
         chord = (x - loc).square().sum(-1)
         return (peak.to(x.dtype) - 0.5 * self._kappa * chord).to(dtype)
 
@@ -351,4 +316,4 @@ def _kl_divergence(a: VonMisesFisher, b: VonMisesFisher) -> Tensor:
     chord = (loc_a - loc_b).square().sum(-1).double()
     kappa_a, kappa_b = a.concentration.double(), b.concentration.double()
     turn = ratio(a._nu, kappa_a, 0) * kappa_b * (0.5 * chord)
-    return (_bregman(a._nu, kappa_a, kappa_b) + turn).to(dtype)
+    return (divergence(a._nu, kappa_a, kappa_b) + turn).to(dtype)
