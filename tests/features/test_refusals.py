@@ -117,13 +117,6 @@ def test_other_contents_of_pt(content: Any, message: str, tmp_path: Path) -> Non
     refused(tmp_path / "a.pt", message)
 
 
-def test_strings_beyond_unicode(tmp_path: Path) -> None:
-    labels = np.full(len(X), 0x7FFFFFFF, np.uint32).view("<U1")
-    np.savez(tmp_path / "a.npz", X=X, y=labels)
-    with pytest.raises(ValueError, match="expected strings of Unicode characters"):
-        FeatureStore.open(tmp_path / "a.npz")
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_pipes_and_missing_files(kind: str, tmp_path: Path) -> None:
     refused(tmp_path / f"a{kind}", "no such file")

@@ -1,4 +1,4 @@
-"""The feature store: written arrays are read back, also in chunks."""
+"""The feature store: rules for arrays, written arrays are read back, also in chunks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from resultant._core import chunks
 from resultant.features.store import FeatureStore, write_store
@@ -24,11 +25,12 @@ def test_written_stores_are_read_back(tmp_path: Path) -> None:
     for name, array in given.items():
         assert torch.equal(result[name], array.long() if "labels" in name else array)
         assert name in result
-    assert result["test/encoder"].dtype == torch.bfloat16
+    assert result.dtype("test/encoder") == torch.bfloat16
     assert result["test/labels"].dtype == torch.int64
     assert result.splits == ("test", "train") and result.num_classes == 4
     assert result.features == ("test/encoder", "train/encoder", "train/projection")
     assert [p.name for p in tmp_path.iterdir()] == ["a.safetensors"]
+    assert "train/projection [11, 3]" in repr(result)
     with pytest.raises(KeyError, match=r"expected one of test/encoder.*got 'train/nothing'"):
         result["train/nothing"]
 
@@ -72,31 +74,86 @@ def test_chunks_cover_all_rows_once(rows: int | None, tmp_path: Path, monkeypatc
 def test_gaps_and_counts(tmp_path: Path) -> None:
     given = {"features": torch.ones(5, 2), "labels": torch.tensor([0, 4, 4, 2, 0])}
     given["test_features"], given["test_labels"] = torch.ones(1, 2), torch.tensor([5])
-    write_store(tmp_path / "a.safetensors", given)
+    for metadata, gaps in (({}, [1, 3, 5]), ({"num_classes": 8}, [1, 3, 5, 6, 7])):
+        write_store(tmp_path / "a.safetensors", given, metadata)
+        result = FeatureStore.open(tmp_path / "a.safetensors")
+        assert result.label_counts().tolist() == [int(c in (0, 4)) * 2 + int(c == 2)
+                                                  for c in range(result.num_classes)]  # fmt: skip
+        assert result.label_gaps() == gaps
+
+
+# Arrays that other programs write and `write_store` refuses.
+READ = [
+    ({"train/labels": torch.zeros(N)}, r"train/labels .* \[N\] integers, got torch.float32"),
+    ({"train/labels": torch.zeros(N, 1).long()}, r"\[N\] integers, got torch.int64 \(11, 1\)"),
+    ({"train/encoder": torch.ones(N, D).long()}, r"\[N, d\] floats, got torch.int64"),
+]
+REFUSED = [
+    ({"train/labels": torch.zeros(N, 2).long()}, r"\[N\] integers, got torch.int64 \(11, 2\)"),
+    ({"train/labels": torch.zeros(3).long()}, "11 rows in train/labels .* as in train/enc.*got 3"),
+    ({"train/identities": torch.zeros(N).bool()}, r"\[N\] integers, got torch.bool"),
+    ({"train/encoder": torch.zeros(N)}, r"\[N, d\] floats, got torch.float32 \(11,\)"),
+    ({"train/encoder": torch.zeros(N, 0)}, r"not empty, got \(11, 0\)"),
+    ({"encoder": torch.ones(N, D)}, "one train/encoder in .* another"),
+    ({"extra/encoder": torch.ones(N, D)}, "SPLIT in train, val, test, got 'extra/encoder'"),
+    ({"train/": torch.ones(N, D)}, "got 'train/'"),
+    ({"train/labels": torch.full((N,), -1)}, r"in \[0, 4194304\), got -1 at row 0"),
+    ({"test/labels": torch.tensor([0, 1, 2, 2**62, 1])}, r"got 4611686018427387904 at row 3"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(READ + REFUSED)))
+def test_layout_is_checked(case: int, tmp_path: Path) -> None:
+    change, message = (READ + REFUSED)[case]
+    path, given = tmp_path / "b.safetensors", arrays() | change
+    with pytest.raises(ValueError, match=message):
+        write_store(tmp_path / "a.safetensors", given)
+    save_file(given, path)
+    if case < len(READ):
+        FeatureStore.open(path).check()
+        return
+    with pytest.raises(ValueError, match=message) as caught:
+        FeatureStore.open(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (float("nan"), "projection of .* finite, got nan in row 7"),
+        (float("-inf"), "projection of .* finite, got -inf in row 7"),
+        (0.0, "projection of .* without zero vectors, got 2 of 11 rows, the first in row 7"),
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 3, 100])
+def test_bad_vectors_are_named_with_their_row(
+    value: float, message: str, rows: int, tmp_path: Path
+) -> None:
+    given = arrays()
+    given["train/projection"][[7, 10]] = value
+    with pytest.raises(ValueError, match=message):
+        write_store(tmp_path / "a.safetensors", given)
+    assert not list(tmp_path.iterdir())
+    save_file(given, tmp_path / "a.safetensors")
     result = FeatureStore.open(tmp_path / "a.safetensors")
-    assert set(result) == {"train/features", "train/labels", "test/features", "test/labels"}
-    assert result.num_classes == 6
-    assert result.label_counts().tolist() == [2, 0, 1, 0, 2, 0]
-    assert result.label_gaps() == [1, 3, 5]
-    write_store(tmp_path / "a.safetensors", given, {"num_classes": 8})
-    assert FeatureStore.open(tmp_path / "a.safetensors").label_gaps() == [1, 3, 5, 6, 7]
+    with pytest.raises(ValueError, match=message):
+        list(result.chunks("train/projection", rows))
+    if value == 0:
+        list(result.chunks("train/projection", rows, zero=True))
 
 
 def test_invalid_arrays_and_metadata_are_not_written(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
-    for metadata, message in (
-        ({"num_classes": 3}, r"labels of .* in \[0, 3\), got 3 at row 3"),
-        ({"num_classes": "4"}, "num_classes of .* to be an integer"),
-        ({"num_classes": 10**12}, "num_classes of .* to be an integer"),
-        ({"a": {1, 2}}, "metadata that JSON can represent"),
-        ({"a": float("nan")}, "metadata that JSON can represent"),
+    for name, given, metadata, message in (
+        (path, arrays(), {"num_classes": 3}, r"labels of .* in \[0, 3\), got 3 at row 3"),
+        (path, arrays(), {"num_classes": "4"}, "num_classes of .* to be an integer"),
+        (path, arrays(), {"num_classes": 10**12}, "num_classes of .* to be an integer"),
+        (path, arrays(), {"a": {1, 2}}, "metadata of .* as JSON"),
+        (path, arrays(), {"a": float("nan")}, "metadata of .* as JSON"),
+        (tmp_path / "a.npz", arrays(), {}, r"ends in \.safetensors, got .*a\.npz"),
+        (path, {}, {}, "expected arrays such as .* got none"),
+        (path, {"x": np.array([["a"]])}, {}, r"x of .* to be numbers, got <U1 \(1, 1\)"),
     ):
         with pytest.raises(ValueError, match=message):
-            write_store(path, arrays(), metadata)
-    with pytest.raises(ValueError, match=r"ends in \.safetensors, got .*a\.npz"):
-        write_store(tmp_path / "a.npz", arrays())
-    with pytest.raises(ValueError, match=r"expected arrays such as .* got none"):
-        write_store(path, {})
-    with pytest.raises(ValueError, match="an array of numbers"):
-        write_store(path, {"train/encoder": np.array([["a"]])})
+            write_store(name, given, metadata)
     assert not list(tmp_path.iterdir())

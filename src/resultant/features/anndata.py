@@ -7,66 +7,54 @@ is decoded.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
+import scipy.sparse
 import torch
 from torch import Tensor
 
 from resultant._core.memory import require_content
-from resultant.features.arrays import Arrays
 from resultant.features.reading import reading
-from resultant.features.rows import (
-    MAX_WIDTH,
-    AnyArray,
-    FileRows,
-    NonNumericArray,
-    TensorRows,
-    torch_dtype,
-)
+from resultant.features.rows import AnyArray, FileRows, NonNumericArray, torch_dtype
 
 KIND = "a whole AnnData file"
 
 
-def read_anndata(path: Path) -> Arrays:
+def read_anndata(path: Path) -> dict[str, AnyArray]:
     """Open X, the arrays of obsm and the columns of obs by name.
 
     The names of the observations are ``identities``. Columns are read when they are needed.
     """
-    import h5py
-
-    arrays: Arrays = {}
+    arrays: dict[str, AnyArray | None] = {}
     with reading(path, KIND), h5py.File(path, "r") as file:
         obs = _member(file, "obs")
         index = _text(obs.attrs.get("_index", "_index"))
         for name in obs:
             column = _column(path, _member(obs, name))
-            if column is not None:
-                arrays["identities" if name == index else name] = column
-        members = [(name, _member(file, name)) for name in ("X",) if name in file]
-        if "obsm" in file:
-            group = _member(file, "obsm")
-            members += [(name, _member(group, name)) for name in group]
-        for name, member in members:
-            rows = _vectors(path, member)
-            if rows is not None:
-                arrays[name] = rows
-    return arrays
+            arrays["identities" if name == index else name] = column
+        obsm = _member(file, "obsm") if "obsm" in file else {}
+        for group, name in [(file, "X")] * ("X" in file) + [(obsm, name) for name in obsm]:
+            arrays[name] = _vectors(path, _member(group, name))
+    return {name: array for name, array in arrays.items() if array is not None}
 
 
 def _member(group: Any, name: str) -> Any:
-    """Return a member that lies in the file itself."""
-    import h5py
-
+    """Return a member that lies in the file itself, after a check of what a reading decodes."""
     if not isinstance(group.get(name, getlink=True), h5py.HardLink):
         raise ValueError(f"a link to another place for {name!r}")
     member = group[name]
-    if isinstance(member, h5py.Dataset) and (member.is_virtual or member.external):
-        raise ValueError(f"data of another file for {name!r}")
+    if isinstance(member, h5py.Dataset):
+        if member.is_virtual or member.external:
+            raise ValueError(f"data of another file for {name!r}")
+        # Chunks are decoded as a whole.
+        numbers = max(math.prod(member.chunks or (0,)), math.prod(member.shape[1:]))
+        require_content(numbers * member.dtype.itemsize, f"a chunk or row of {member.name!r}")
     return member
 
 
@@ -74,54 +62,35 @@ def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _require_size(dataset: Any) -> None:
-    """Raise if a chunk of a dataset, which is decoded as a whole, does not fit."""
-    numbers = math.prod(dataset.chunks or (0,))
-    require_content(numbers * max(1, dataset.dtype.itemsize), f"a chunk of {dataset.name!r}")
-
-
 @contextmanager
-def _opened(path: Path, name: str) -> Iterator[Any]:
-    import h5py
-
+def _opened(path: Path, name: str, shape: tuple[int, ...] | None = None) -> Iterator[Any]:
+    """Open a dataset, or with a shape a sparse matrix."""
     with reading(path, KIND), h5py.File(path, "r") as file:
-        yield file[name]
+        yield file[name] if shape is None else _SparseRows(file[name], shape)
 
 
 def _vectors(path: Path, member: Any) -> AnyArray | None:
     """The rows of a dataset [N, d] of numbers or of a sparse matrix; None for anything else."""
-    import h5py
-
     if isinstance(member, h5py.Dataset):
-        _require_size(member)
-        if len(member.shape) != 2 or member.dtype.kind not in "fiu":
-            return None
-        return _rows(partial(_opened, path, str(member.name)), member.shape, member)
+        vectors = len(member.shape) == 2 and member.dtype.kind in "fiu"
+        return _numbers(path, member) if vectors else None
     kind = _text(member.attrs.get("encoding-type", member.attrs.get("h5sparse_format", "")))
     if not kind.startswith("csr"):
         return None
-    parts = [_member(member, name) for name in ("data", "indices", "indptr")]
-    for part in parts:
-        _require_size(part)
+    data, _, ends = (_member(member, name) for name in ("data", "indices", "indptr"))
     shape = tuple(int(n) for n in member.attrs.get("shape", member.attrs.get("h5sparse_shape")))
-    if len(shape) != 2 or parts[2].shape != (shape[0] + 1,):
-        raise ValueError(f"a sparse matrix {shape} with {parts[2].shape} rows")
-    return _rows(partial(_opened_sparse, path, member.name, shape), shape, parts[0])
+    if len(shape) != 2 or ends.shape != (shape[0] + 1,):
+        raise ValueError(f"a sparse matrix {shape} with {ends.shape} rows")
+    require_content(shape[1] * data.dtype.itemsize, f"a row of {member.name!r}")
+    dtype = torch_dtype(data.dtype)
+    opened = partial(_opened, path, member.name, shape)
+    return None if dtype is None else FileRows(opened, shape, dtype)
 
 
-def _rows(opened: Callable[[], Any], shape: tuple[int, ...], dataset: Any) -> FileRows:
-    if not 1 <= shape[1] <= MAX_WIDTH:
-        raise ValueError(f"{shape[1]:,} columns in {dataset.name!r}")
+def _numbers(path: Path, dataset: Any) -> AnyArray | None:
     dtype = torch_dtype(dataset.dtype)
-    if dtype is None:
-        raise ValueError(f"{dataset.dtype} in {dataset.name!r}")
-    return FileRows(opened, shape, dtype)
-
-
-@contextmanager
-def _opened_sparse(path: Path, name: str, shape: tuple[int, ...]) -> Iterator[Any]:
-    with _opened(path, name) as group:
-        yield _SparseRows(group, shape)
+    opened = partial(_opened, path, str(dataset.name))
+    return None if dtype is None else FileRows(opened, dataset.shape, dtype)
 
 
 class _SparseRows:
@@ -131,8 +100,6 @@ class _SparseRows:
         self.group, self.shape = group, shape
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        import scipy.sparse
-
         ends = self.group["indptr"][rows.start : rows.stop + 1].astype(np.int64)
         values = self.group["data"][ends[0] : ends[-1]]
         columns = self.group["indices"][ends[0] : ends[-1]]
@@ -144,46 +111,38 @@ class _SparseRows:
 
 def _column(path: Path, member: Any) -> AnyArray | None:
     """A column of obs: numbers, strings or categories; None for anything else."""
-    import h5py
-
     if isinstance(member, h5py.Group):
         if "codes" not in member or "categories" not in member:
             return None
-        codes, categories = _member(member, "codes"), _member(member, "categories")
-        words = _column(path, categories)
-        if codes.dtype.kind not in "iu" or len(codes.shape) != 1 or words is None:
+        codes, words = _member(member, "codes"), _member(member, "categories")
+        if codes.dtype.kind not in "iu" or len(codes.shape) != 1 or len(words.shape) != 1:
             return None
-        _require_size(codes)
-        read = partial(_categories, path, str(member.name), words)
-        if isinstance(words, NonNumericArray):
-            return NonNumericArray(codes.shape, "categories", read)
-        return FileRows(partial(_opened_categories, read), codes.shape, words.dtype)
-    _require_size(member)
+        return NonNumericArray(
+            codes.shape, "categories", partial(_categories, path, str(member.name))
+        )
     if len(member.shape) != 1:
         return None
-    if member.dtype.kind in "fiub":
-        dtype = torch_dtype(member.dtype)
-        return (
-            None
-            if dtype is None
-            else FileRows(partial(_opened, path, member.name), member.shape, dtype)
-        )
-    if h5py.check_string_dtype(member.dtype) is None:
-        return None
-    return NonNumericArray(member.shape, "strings", partial(_strings, path, member.name))
+    if h5py.check_string_dtype(member.dtype) is not None:
+        return NonNumericArray(member.shape, "strings", partial(_strings, path, member.name))
+    return _numbers(path, member) if member.dtype.kind in "fiub" else None
+
+
+def _words(dataset: Any) -> np.ndarray:
+    text = h5py.check_string_dtype(dataset.dtype) is not None
+    return dataset.asstr(errors="replace")[:] if text else dataset[:].astype(str)
 
 
 def _strings(path: Path, name: str) -> tuple[list[str], Tensor]:
     """The distinct strings of a dataset, and the index of each row [N] among them."""
     with _opened(path, name) as dataset:
-        words, codes = np.unique(dataset.asstr(errors="replace")[:], return_inverse=True)
+        words, codes = np.unique(_words(dataset), return_inverse=True)
     return [str(word) for word in words], torch.from_numpy(codes)
 
 
-def _categories(path: Path, name: str, words: AnyArray) -> tuple[Any, Tensor]:
+def _categories(path: Path, name: str) -> tuple[list[str], Tensor]:
     """The categories of a column, and the index of each row [N] among them."""
-    with _opened(path, f"{name}/codes") as dataset:
-        codes = dataset[:].astype(np.int64)
+    with _opened(path, name) as group:
+        words, codes = _words(group["categories"]), group["codes"][:].astype(np.int64)
     missing = ((codes < 0) | (codes >= len(words))).nonzero()[0]
     if len(missing):
         raise ValueError(
@@ -191,14 +150,4 @@ def _categories(path: Path, name: str, words: AnyArray) -> tuple[Any, Tensor]:
             f"{len(missing):,} rows without one, the first of them row {missing[0]}; leave these "
             "rows out, or name another column with --labels"
         )
-    if isinstance(words, TensorRows | FileRows):
-        return words[:], torch.from_numpy(codes)
-    assert isinstance(words, NonNumericArray) and words.read is not None
-    names, order = words.read()
-    return names, order[torch.from_numpy(codes)]
-
-
-@contextmanager
-def _opened_categories(read: Callable[[], tuple[Tensor, Tensor]]) -> Iterator[np.ndarray]:
-    values, codes = read()
-    yield values[codes].numpy()
+    return [str(word) for word in words], torch.from_numpy(codes)

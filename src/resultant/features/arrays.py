@@ -11,7 +11,7 @@ import pickle
 import struct
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import cached_property, partial
 from pathlib import Path
@@ -44,34 +44,31 @@ Arrays = dict[str, AnyArray]
 
 def read_npy(path: Path) -> AnyArray:
     """Open the array of an .npy file."""
-    with reading(path, NPY):
-        with open(path, "rb") as file:
-            shape, fortran, dtype = _header(file)
-            start = file.tell()
-        size = path.stat().st_size - start
-        if not dtype.hasobject and math.prod(shape) * dtype.itemsize > size:
-            raise ValueError(f"{size:,} bytes for {dtype} {shape}")
-        return _array(partial(_mapped, path, start, shape, dtype, fortran), shape, dtype)
+    with reading(path, NPY), open(path, "rb") as file:
+        layout = _header(file)
+        start = file.tell()
+        _require_size(*layout, path.stat().st_size - start, path.name)
+        return _array(path, partial(_mapped, path, start, *layout), *layout[:2])
 
 
 def read_npz(path: Path) -> Arrays:
     """Open the arrays of an .npz file by name."""
     arrays: Arrays = {}
-    with reading(path, NPZ), zipfile.ZipFile(path) as archive:
+    with reading(path, NPZ), zipfile.ZipFile(path) as archive, open(path, "rb") as raw:
         for member in archive.infolist():
-            if member.filename.endswith(".npy"):
+            name = member.filename
+            if name.endswith(".npy"):
                 with archive.open(member) as file:
-                    shape, fortran, dtype = _header(file)
-                    length = file.tell()
-                size = math.prod(shape) * dtype.itemsize
-                if not dtype.hasobject and size != member.file_size - length:
-                    got = f"{member.file_size - length:,} bytes for {dtype} {shape}"
-                    raise ValueError(f"{got} in {member.filename}")
-                load = partial(getattr, _Member(path, member.filename), "array")
-                if member.compress_type == zipfile.ZIP_STORED and size:
-                    start = _data_offset(path, member.header_offset) + length
-                    load = partial(_mapped, path, start, shape, dtype, fortran)
-                arrays[member.filename.removesuffix(".npy")] = _array(load, shape, dtype)
+                    layout = _header(file)
+                    start = file.tell()
+                _require_size(*layout, member.file_size - start, name)
+                load = partial(getattr, _Member(path, name), "array")
+                if member.compress_type == zipfile.ZIP_STORED and math.prod(layout[0]):
+                    raw.seek(member.header_offset + NAME_LENGTH)
+                    start += member.header_offset + LOCAL_HEADER
+                    start += sum(struct.unpack("<HH", raw.read(4)))
+                    load = partial(_mapped, path, start, *layout)
+                arrays[name.removesuffix(".npy")] = _array(path, load, *layout[:2])
     return arrays
 
 
@@ -83,16 +80,21 @@ def load_npz(path: Path) -> dict[str, np.ndarray]:
             return {name: arrays[name] for name in arrays.files}
 
 
-def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Read shape, order and dtype of an array."""
+def _header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
+    """Read the shape and dtype of an array, and True for the order of Fortran."""
     version = npy.read_magic(file)
     readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     if version not in readers:
         raise ValueError(f"an array of format {version}")
     shape, fortran, dtype = readers[version](file)
+    return shape, dtype, fortran
+
+
+def _require_size(shape: Any, dtype: np.dtype[Any], fortran: bool, size: int, name: str) -> None:
     if min(shape, default=0) < 0:
-        raise ValueError(f"an array of shape {shape}")
-    return shape, fortran, dtype
+        raise ValueError(f"an array of shape {shape} in {name}")
+    if not dtype.hasobject and math.prod(shape) * dtype.itemsize > size:
+        raise ValueError(f"{size:,} bytes for {dtype} {shape} in {name}")
 
 
 class _Member:
@@ -116,46 +118,29 @@ def _mapped(path: Path, start: int, shape: Any, dtype: Any, fortran: bool) -> np
         return np.memmap(path, dtype, "c", start, shape, "F" if fortran else "C")
 
 
-def _data_offset(path: Path, header: int) -> int:
-    """The place of the data of a member that is stored as it is."""
-    with open(path, "rb") as file:
-        file.seek(header + NAME_LENGTH)
-        return header + LOCAL_HEADER + sum(struct.unpack("<HH", file.read(4)))
-
-
-def _array(load: Callable[[], np.ndarray], shape: Any, dtype: np.dtype[Any]) -> AnyArray:
+def _array(
+    path: Path, load: Callable[[], np.ndarray], shape: Any, dtype: np.dtype[Any]
+) -> AnyArray:
     """The rows of an array; strings are read when they are needed, and objects never."""
     number = None if dtype.kind in "OVUS" else torch_dtype(dtype)
     if number is None:
-        words = (lambda: _distinct(load())) if dtype.kind in "US" else None
+        words = (lambda: _distinct(load(), path)) if dtype.kind in "US" else None
         return NonNumericArray(shape, str(dtype), words)
     if not shape:
         return TensorRows(torch.from_numpy(np.array(load(), dtype.newbyteorder("="))))
     return FileRows(lambda: nullcontext(load()), shape, number)
 
 
-def as_tensor(array: np.ndarray, path: Path) -> Tensor:
-    """A tensor that shares the memory of the array."""
-    try:
-        return torch.from_numpy(array)
-    except (TypeError, ValueError):
-        rule = f"expected an array of numbers in this machine's byte order for {path}"
-        raise ValueError(f"{rule}, got {array.dtype} {array.shape}") from None
-
-
-def _distinct(array: np.ndarray) -> tuple[list[str], Tensor]:
+def _distinct(array: np.ndarray, path: Path) -> tuple[list[str], Tensor]:
     """The distinct strings of an array, and the index of each element [N] among them."""
     array = np.array(array, array.dtype.newbyteorder("=")).reshape(-1)
-    if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+    if array.dtype.kind == "U" and array.nbytes and array.view(np.uint32).max() > sys.maxunicode:
         # Python makes strings of such numbers and fails later.
-        largest = array.view(np.uint32).max()
-        if largest > sys.maxunicode:
-            raise ValueError(f"expected strings of Unicode characters, got number {largest:#x}")
+        raise ValueError(f"expected strings of Unicode characters in {path}, got other numbers")
     words, codes = np.unique(array, return_inverse=True)
-    strings = words.tolist()
     if array.dtype.kind == "S":
-        strings = [word.decode("utf-8", "replace") for word in strings]
-    return strings, torch.from_numpy(codes.reshape(-1))
+        return [word.decode("utf-8", "replace") for word in words.tolist()], torch.tensor(codes)
+    return words.tolist(), torch.from_numpy(codes)
 
 
 def read_safetensors(path: Path) -> tuple[Arrays, dict[str, Any]]:
@@ -193,28 +178,27 @@ def read_torch(path: Path) -> Arrays:
             content = dict(zip(("features", "labels"), content, strict=True))
         if not isinstance(content, dict):
             raise ValueError(f"{type(content).__name__}; {hint}")
-        arrays = dict(_collect(content, "", DEPTH))
+        arrays = dict(_collect(path, content, "", DEPTH))
         if not arrays:
             raise ValueError(f"no tensors; {hint}")
         return arrays
 
 
-def _collect(content: dict[Any, Any], before: str, depth: int) -> Iterator[tuple[str, AnyArray]]:
+def _collect(
+    path: Path, content: dict[Any, Any], before: str, depth: int
+) -> Iterator[tuple[str, AnyArray]]:
     for key, value in content.items():
         name = f"{before}{key}"
         if isinstance(value, dict) and depth:
-            yield from _collect(value, f"{name}/", depth - 1)
+            yield from _collect(path, value, f"{name}/", depth - 1)
         elif isinstance(value, Tensor):
             yield name, _tensor(value.detach())
         elif isinstance(value, (list, tuple)) and value:
             if all(isinstance(v, str) for v in value):
-                yield name, NonNumericArray((len(value),), "strings", partial(_words, value))
+                read = partial(_distinct, np.array(value), path)
+                yield name, NonNumericArray((len(value),), "strings", read)
             elif all(type(v) is int for v in value):
                 yield name, TensorRows(torch.tensor(value))
-
-
-def _words(values: Sequence[str]) -> tuple[list[str], Tensor]:
-    return _distinct(np.array(values))
 
 
 def _tensor(tensor: Tensor) -> AnyArray:

@@ -7,25 +7,18 @@ Vectors are a list column, or several columns of numbers with numbers in their n
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as t
 
 from resultant.features.naming import IDENTITIES, LABELS, SPLIT, Names, among, usual_name
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # Columns that data frames add for the numbers of their rows.
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__|Unnamed: \d+|index|")
 
 # Between the numbers at the end of a name: x7, x_7, pixel_7_7.
 _SEPARATORS = ("-", "_", ".", " ")
-
-
-def arrow() -> Any:
-    """Import pyarrow when the first table is read."""
-    import pyarrow
-
-    return pyarrow
 
 
 def vector_columns(schema: pa.Schema, names: Names) -> dict[str, tuple[str, ...]]:
@@ -46,7 +39,7 @@ def vector_columns(schema: pa.Schema, names: Names) -> dict[str, tuple[str, ...]
         and not _ROW_NUMBERS.fullmatch(f.name)
         and f.name.lower() not in IDENTITIES
     ]
-    floats = [n for n in numbers if arrow().types.is_floating(schema.field(n).type)]
+    floats = [n for n in numbers if t.is_floating(schema.field(n).type)]
     wide = _by_stem(numbers)
     with_floats = {stem: columns for stem, columns in wide.items() if {*columns} & {*floats}}
     if names.features is not None and names.features in wide:
@@ -96,19 +89,17 @@ def _by_stem(names: list[str]) -> dict[str, tuple[str, ...]]:
 
 def is_number(kind: Any) -> bool:
     """Return True for floats and integers."""
-    return arrow().types.is_floating(kind) or arrow().types.is_integer(kind)
+    return t.is_floating(kind) or t.is_integer(kind)
 
 
 def is_vector(kind: Any) -> bool:
     """Return True for lists of floats or integers."""
-    t = arrow().types
     is_list = t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind)
     return is_list and is_number(kind.value_type)
 
 
 def is_text(kind: Any) -> bool:
     """Return True for strings, and dictionaries of strings."""
-    t = arrow().types
     kind = kind.value_type if t.is_dictionary(kind) else kind
     view = getattr(t, "is_string_view", lambda _: False)
     return t.is_string(kind) or t.is_large_string(kind) or view(kind)

@@ -31,27 +31,24 @@ def class_labels(
     Returns:
         The labels [N] int64 by name, and the names of the classes if the labels are strings.
     """
-    pieces = [(name, *part) for name, of_name in parts.items() for part in of_name]
-    strings = [(name, file, a) for name, file, a in pieces if isinstance(a, NonNumericArray)]
-    if not strings:
-        tensors = {
-            n: torch.cat([_whole(called.get(n, n), *part) for part in p]) for n, p in parts.items()
-        }
-        return {name: TensorRows(labels) for name, labels in tensors.items()}, []
+    pieces = [(called[name], *part) for name, of_name in parts.items() for part in of_name]
+    words = [(name, file) for name, file, a in pieces if isinstance(a, NonNumericArray)]
     for name, file, array in pieces:
-        if isinstance(array, Rows):
-            first = f"{called.get(strings[0][0], strings[0][0])} of {strings[0][1]}"
-            rule = f"expected {called.get(name, name)} of {where} as strings, as are {first}"
+        if words and isinstance(array, Rows):
+            rule = f"expected {name} of {where} as strings, as are {words[0][0]} of {words[0][1]}"
             raise ValueError(f"{rule}, got {array.dtype} in {file}")
-    encoded = {(n, file): _strings(called.get(n, n), file, a) for n, file, a in strings}
-    names = sorted({word for words, _ in encoded.values() for word in words})
+    read = _strings if words else _integers
+    values = {n: [read(called[n], *part) for part in of_name] for n, of_name in parts.items()}
+    names = sorted({word for of_name in values.values() for found, _ in of_name for word in found})
     if all(map(_is_number, names)):
         names.sort(key=float)
     numbers = {word: c for c, word in enumerate(names)}
-    labels: dict[str, list[Tensor]] = {}
-    for (name, _), (words, codes) in encoded.items():
-        labels.setdefault(name, []).append(torch.tensor([numbers[w] for w in words])[codes])
-    return {name: TensorRows(torch.cat(tensors)) for name, tensors in labels.items()}, names
+    labels: dict[str, Rows] = {}
+    for name, of_name in values.items():
+        classes = [torch.tensor([numbers[word] for word in found]) for found, _ in of_name]
+        pairs = zip(classes, (y for _, y in of_name), strict=True)
+        labels[name] = TensorRows(torch.cat([of[y] if len(of) else y for of, y in pairs]))
+    return labels, names
 
 
 def _is_number(word: str) -> bool:
@@ -61,35 +58,33 @@ def _is_number(word: str) -> bool:
         return False
 
 
-def _strings(name: str, file: str, array: NonNumericArray) -> tuple[list[str], Tensor]:
+def _strings(name: str, file: str, array: AnyArray) -> tuple[list[str], Tensor]:
+    """The distinct strings of an array [N] or [N, 1], and the index of each row."""
+    assert isinstance(array, NonNumericArray)
     rule = f"expected {name} of {file} to be [N] integers or strings"
     if array.read is None:
         rest = ", which is never unpickled; save it by .astype(str)" * (array.kind == "object")
         raise ValueError(f"{rule}, got dtype {array.kind}{rest}")
-    if array.shape not in (array.shape[:1], (*array.shape[:1], 1)) or not array.shape:
+    if not array.shape or math.prod(array.shape[1:]) != 1:
         raise ValueError(f"{rule}, got {array.kind} {array.shape}")
     return array.read()
 
 
-def _whole(name: str, file: str, rows: AnyArray) -> Tensor:
-    """Labels [N] from whole numbers [N] or [N, 1]."""
+def _integers(name: str, file: str, rows: AnyArray) -> tuple[list[str], Tensor]:
+    """Labels [N] from whole numbers [N] or [N, 1], without strings."""
     assert isinstance(rows, Rows)
-    shape = rows.shape
-    if len(shape) != 1 and (len(shape) != 2 or shape[1] != 1):
-        hint = "; take the argmax of one-hot rows" * (len(shape) == 2)
-        rule = f"expected {name} of {file} to be [N] integers"
-        raise ValueError(f"{rule}, got {rows.dtype} {shape}{hint}")
+    rule = f"expected {name} of {file} to be [N] integers"
+    if not rows.shape or math.prod(rows.shape[1:]) != 1 or rows.dtype.is_complex:
+        hint = "; take the argmax of one-hot rows" * (len(rows.shape) == 2)
+        raise ValueError(f"{rule}, got {rows.dtype} {rows.shape}{hint}")
     values = rows.read(0, len(rows)).reshape(-1)
     if values.is_floating_point():
         # Beyond 2^53 every float is whole; NaN differs from itself.
-        bad = ((values != values.round()) | (values.abs() > 2.0**53)).nonzero()[:, 0]
-        if len(bad):
-            row = int(bad[0])
-            got = f"{float(values[row])} in {rows.where(row)}"
+        bad = ((values != values.round()) | (values.abs() > 2.0**53)).nonzero()[:, 0].tolist()
+        if bad:
+            got = f"{float(values[bad[0]])} in {rows.where(bad[0])}"
             raise ValueError(f"expected {name} of {file} to be whole numbers, got {got}")
-    elif values.is_complex():
-        raise ValueError(f"expected {name} of {file} to be [N] integers, got {values.dtype}")
-    return values.to(torch.int64)
+    return [], values.to(torch.int64)
 
 
 def identity_numbers(file: str, name: str, array: AnyArray) -> Rows:

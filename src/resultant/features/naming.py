@@ -10,22 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-KINDS = (
-    *(".safetensors", ".npz", ".npy", ".pt", ".h5ad"),
-    *(".parquet", ".csv", ".tsv", ".arrow", ".feather"),
-)
-
 # Kinds whose columns are chosen when a file is read.
 TABLES = (".parquet", ".csv", ".tsv", ".arrow", ".feather")
+KINDS = (".safetensors", ".npz", ".npy", ".pt", ".h5ad", *TABLES)
 SPLITS = ("train", "val", "test")
 
 # An array or column with the split of each row.
 SPLIT = "split"
 
-# Names of labels, in order of preference.
+# Names of labels and of identities of rows, in order of preference.
 LABELS = ("labels", "label", "target", "targets", "class", "y", "cell_type")
-
-# Names of identities of rows, in order of preference.
 IDENTITIES = ("identities", "identity", "row_id", "ids", "id")
 
 # Files that Hugging Face datasets adds to its folders: results and indices of earlier calls.
@@ -62,6 +56,13 @@ class Shard:
     split: str | None
     name: str
 
+    @staticmethod
+    def of(path: Path | str, parts: Sequence[str]) -> Shard:
+        """A file by its path and the names of its folders and itself that can hold a split."""
+        stem = Path(parts[-1]).stem
+        split = next((s for s in map(split_of, [*parts[:-1], stem]) if s is not None), None)
+        return Shard(path, split, _NUMBER.sub("", stem))
+
 
 def shards(where: Path, files: Iterable[Path] | None = None) -> list[Shard]:
     """List feature files in sorted order, all of one kind.
@@ -90,7 +91,7 @@ def shards(where: Path, files: Iterable[Path] | None = None) -> list[Shard]:
         rule = f"expected {where} to be a folder of feature files of one kind ({', '.join(KINDS)})"
         none = "none; of images, resultant extract writes the features"
         raise ValueError(f"{rule}, got {' and '.join(kinds) or none}")
-    return [_shard(folder, path) for path in chosen if path.suffix == kinds[0]]
+    return [Shard.of(p, p.relative_to(folder).parts) for p in chosen if p.suffix == kinds[0]]
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -101,12 +102,6 @@ def _walk(folder: Path) -> Iterator[Path]:
 
     for parent, _, names in os.walk(folder, onerror=refuse):
         yield from (Path(parent, name) for name in names)
-
-
-def _shard(folder: Path, path: Path) -> Shard:
-    parts = [*path.relative_to(folder).parts[:-1], path.stem]
-    split = next((s for s in map(split_of, parts) if s is not None), None)
-    return Shard(path, split, _NUMBER.sub("", path.stem))
 
 
 def split_of(name: str) -> str | None:
@@ -151,13 +146,12 @@ def what_of(name: str) -> str:
     return name.partition("/")[2]
 
 
-def require_name(name: str, names: Sequence[str], what: str) -> str:
-    """Return a name; raise a ValueError with the closest one if it is not among the names."""
+def require_name(where: str, name: str, names: Sequence[str]) -> None:
+    """Raise a ValueError with the closest name if a name is not among the names."""
     if name not in names:
         close = difflib.get_close_matches(name, names, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"no {what} {name!r} among {among(names)}{hint}")
-    return name
+        raise ValueError(f"expected {name!r} among the names in {where}, got {among(names)}{hint}")
 
 
 def among(names: Sequence[str]) -> str:

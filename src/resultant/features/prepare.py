@@ -26,11 +26,11 @@ class Prepared:
     Attributes:
         store: The rows of the classes that can be fitted, with labels [0, C).
         test: The name of the split with the held-out rows.
-        val: The name of the split whose rows choose settings, or None.
         features: The names of the features that both splits have.
         names: The names of the classes [C].
         notes: Sentences about the rows and classes that were held out or left out.
         zeros: The rows of zero vectors that were left out, by split of the file.
+        val: The name of the split whose rows choose settings, or None.
     """
 
     store: FeatureStore
@@ -44,7 +44,7 @@ class Prepared:
     @property
     def arrays(self) -> list[str]:
         """The names of the feature arrays of all splits."""
-        splits = ("train", self.test) if self.val is None else ("train", self.test, self.val)
+        splits = [split for split in ("train", self.test, self.val) if split is not None]
         return [f"{split}/{name}" for split in splits for name in self.features]
 
 
@@ -81,35 +81,34 @@ def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = 
     for split, index in zeros.items():
         number = counted(len(index), "row of zero vectors is", "rows of zero vectors are")
         notes.append(f"{number} left out of {split}, the first of them row {int(index[0])}.")
-        rows.keep(split, ~torch.isin(rows.index[split], index))
+        rows.masks[split][index] = False
     if len(store.splits) == 1:
         _require_classes(store.where, store.splits[0], rows.counts(store.splits[0]))
-        rows.divide(TEST_SHARE, SEED)
+        rows.divide()
         rule = "one split only: a fifth of every class is held out for the test"
         notes.append(f"{store.where} has {rule} (seed {SEED}), two rows or more are fitted.")
     elif "train" not in store.splits:
         got = " and ".join(store.splits)
         raise ValueError(f"expected a split train in {store.where}, got {got}")
-    test = "test" if "test" in rows.index else "val"
+    test = "test" if "test" in rows.masks else "val"
     _require_classes(store.where, "train", rows.counts("train"))
     if skip_unknown:
-        for split, number in rows.keep_classes(
-            rows.counts("train") > 0, "of classes that train has"
-        ):
+        for split, number in rows.keep(rows.counts("train") > 0, "of classes that train has"):
             text = counted(number, "row is", "rows are")
             notes.append(f"{text} left out of {split}: the class has no training row.")
-    features, missing = _common_features(store, rows, test)
+    features, missing = _common_features(rows, test)
     notes += [f"{name} has no rows in {test} and is left out." for name in missing]
     val = None
-    if "val" in rows.index and test == "test":
-        val = "val" if set(features) <= set(_common_features(store, rows, "val")[0]) else None
+    if "val" in rows.masks and test == "test":
+        val = "val" if set(features) <= set(_common_features(rows, "val")[0]) else None
         use = "chooses the settings" if val else f"is not used: it lacks features of {test}"
         notes.append(f"The split val {use}.")
-    names, class_notes = _fit_classes(store, rows, test)
+    classes, class_notes = _fitted_classes(rows, test)
+    notes += class_notes
     if store.left_out:
-        class_notes.append(f"Not read: {listed(store.left_out)}.")
-    notes = (*notes, *class_notes)
-    return Prepared(rows.store(len(names)), test, tuple(features), names, notes, zeros, val)
+        notes.append(f"Not read: {listed(store.left_out)}.")
+    names = tuple(_class_names(store)[c] for c in classes.tolist())
+    return Prepared(rows.store(classes), test, tuple(features), names, tuple(notes), zeros, val)
 
 
 def check_features(prepared: Prepared, progress: Callable[[str, float], object]) -> None:
@@ -133,65 +132,62 @@ def check_features(prepared: Prepared, progress: Callable[[str, float], object])
 
 
 class _Rows:
-    """The rows of each split that are kept, and their classes.
+    """The rows of each split that are kept.
 
     Attributes:
+        whole: The store.
         source: The splits of the store by split.
-        index: Indices [n] of the kept rows in the split of the store, by split.
-        labels: Their labels [n], by split.
+        masks: True for the kept rows [N] of the split of the store, by split.
     """
 
     def __init__(self, store: FeatureStore) -> None:
         self.whole = store
         self.source = {split: split for split in store.splits}
-        self.labels = {split: store[f"{split}/labels"] for split in store.splits}
-        self.index = {split: torch.arange(len(y)) for split, y in self.labels.items()}
+        lengths = {split: store.shape(f"{split}/labels") for split in store.splits}
+        self.masks = {s: torch.ones(n, dtype=torch.bool) for s, n in lengths.items()}
+
+    def all_labels(self, split: str) -> Tensor:
+        return self.whole[f"{self.source[split]}/labels"]
 
     def counts(self, split: str) -> Tensor:
-        """The number of rows of each class, [C]."""
-        return torch.bincount(self.labels[split], minlength=self.whole.num_classes)
+        """The number of kept rows of each class, [C]."""
+        y = self.all_labels(split)[self.masks[split]]
+        return torch.bincount(y, minlength=self.whole.num_classes)
 
-    def keep(self, split: str, mask: Tensor) -> None:
-        """Keep the rows of a split where ``mask`` [n] is True."""
-        self.index[split], self.labels[split] = self.index[split][mask], self.labels[split][mask]
-
-    def keep_classes(self, kept: Tensor, rule: str) -> list[tuple[str, int]]:
-        """Keep the rows of classes where ``kept`` [C] is True; return what splits have lost."""
+    def keep(self, classes: Tensor, rule: str) -> list[tuple[str, int]]:
+        """Keep the rows of classes where ``classes`` [C] is True; return what splits have lost."""
         lost = []
-        for split, y in list(self.labels.items()):
-            mask = kept[y]
+        for split, mask in self.masks.items():
+            before, mask = int(mask.sum()), mask & classes[self.all_labels(split)]
             if not mask.any():
-                where = f"in {split} of {self.whole.where}"
-                raise ValueError(f"expected rows {rule} {where}, got none")
-            if not mask.all():
-                self.keep(split, mask)
-                lost.append((split, int((~mask).sum())))
+                raise ValueError(f"expected rows {rule} in {split} of {self.whole.where}, got none")
+            lost += [(split, before - int(mask.sum()))] if int(mask.sum()) < before else []
+            self.masks[split] = mask
         return lost
 
-    def divide(self, share: float, seed: int) -> None:
+    def divide(self) -> None:
         """Divide the only split into train and test."""
-        (split,) = self.index
-        index, y = self.index[split], self.labels[split]
+        ((split, mask),) = self.masks.items()
+        held = torch.zeros_like(mask)
         try:
-            held = held_out_rows(y, share, seed)
+            held[mask] = held_out_rows(self.all_labels(split)[mask], TEST_SHARE, SEED)
         except ValueError as error:
             raise ValueError(f"{error} in {self.whole.where}; or give a test split") from None
         self.source = {"train": split, "test": split}
-        self.index = {"train": index[~held], "test": index[held]}
-        self.labels = {"train": y[~held], "test": y[held]}
+        self.masks = {"train": mask & ~held, "test": mask & held}
 
-    def store(self, num_classes: int) -> FeatureStore:
-        """Return the kept rows with their labels as a store."""
+    def store(self, classes: Tensor) -> FeatureStore:
+        """Return the kept rows as a store, with the labels of ``classes`` [C'] as 0 to C' - 1."""
         arrays: dict[str, Tensor | Rows] = {}
         called: dict[str, str] = {}
-        for split, index in self.index.items():
+        for split, mask in self.masks.items():
             for old in (n for n in self.whole if split_part(n) == self.source[split]):
                 rows, name = self.whole.rows(old), f"{split}/{what_of(old)}"
-                arrays[name] = rows if len(index) == len(rows) else IndexedRows(rows, index)
+                arrays[name] = rows if mask.all() else IndexedRows(rows, mask.nonzero()[:, 0])
                 called[name] = self.whole.called.get(old, old)
-            arrays[f"{split}/labels"] = self.labels[split]
+            arrays[f"{split}/labels"] = torch.searchsorted(classes, self.all_labels(split)[mask])
         return FeatureStore(
-            *(self.whole.where, arrays, self.whole.metadata | {"num_classes": num_classes}),
+            *(self.whole.where, arrays, self.whole.metadata | {"num_classes": len(classes)}),
             called=called,
             left_out=self.whole.left_out,
             label_files=self.whole.label_files,
@@ -202,7 +198,7 @@ def _zero_rows(store: FeatureStore) -> dict[str, Tensor]:
     """The rows of each split that have a zero vector, for splits with such rows."""
     zeros = {}
     for split in store.splits:
-        empty = torch.zeros(len(store[f"{split}/labels"]), dtype=torch.bool)
+        empty = torch.zeros(store.shape(f"{split}/labels"), dtype=torch.bool)
         for name in (n for n in store.features if split_part(n) == split):
             for rows, piece in store.chunks(name, zero=True):
                 empty[rows] |= (piece == 0).all(-1)
@@ -233,60 +229,56 @@ def _require_classes(where: str, split: str, counts: Tensor) -> None:
         raise ValueError(f"expected two classes or more of two rows or more in {rule}, got {got}")
 
 
-def _common_features(store: FeatureStore, rows: _Rows, test: str) -> tuple[list[str], list[str]]:
+def _common_features(rows: _Rows, test: str) -> tuple[list[str], list[str]]:
     """Split the features of train into those that the test split has and those that it lacks."""
-    where, common, missing = store.where, [], []
-    train, held = rows.source["train"], rows.source[test]
-    for name in (what_of(n) for n in store.features if split_part(n) == train):
-        if f"{held}/{name}" not in store:
-            missing.append(name)
-            continue
+    store, train, held = rows.whole, rows.source["train"], rows.source[test]
+    names = [what_of(n) for n in store.features if split_part(n) == train]
+    common = [name for name in names if f"{held}/{name}" in store]
+    for name in common:
         width, other = store.shape(f"{train}/{name}")[1], store.shape(f"{held}/{name}")[1]
         if width != other:
-            rule = f"expected {test}/{name} of {where} of dimension {width}, as in train/{name}"
-            raise ValueError(f"{rule}, got {other}")
+            rule = f"expected {test}/{name} of {store.where} of dimension {width}"
+            raise ValueError(f"{rule}, as in train/{name}, got {other}")
         if width < 2:
-            raise ValueError(f"expected {name} of {where} of dimension 2 or more, got {width}")
-        common.append(name)
+            rule = f"expected {name} of {store.where} of dimension 2 or more"
+            raise ValueError(f"{rule}, got {width}")
     if not common:
-        rule = f"expected features of one name in train and {test} of {where}"
+        rule = f"expected features of one name in train and {test} of {store.where}"
         raise ValueError(f"{rule}, got {', '.join(store.features)}")
-    return common, missing
+    return common, [name for name in names if name not in common]
 
 
-def _fit_classes(store: FeatureStore, rows: _Rows, test: str) -> tuple[tuple[str, ...], list[str]]:
-    """Leave out the classes with fewer than two training rows, and number the others."""
-    names, counts, asked = _class_names(store), rows.counts("train"), rows.counts(test)
-    single = (counts == 1).nonzero()[:, 0]
-    rows.keep_classes(counts != 1, "of classes of 2 rows or more in train")
-    classes = (counts > 1).nonzero()[:, 0]
-    number = torch.full((store.num_classes,), -1)
-    number[classes] = torch.arange(len(classes))
-    for split, y in rows.labels.items():
-        lost = (number[y] < 0).nonzero()[:, 0]
-        if len(lost):
-            c, row = int(y[lost[0]]), int(rows.index[split][lost[0]])
+def _fitted_classes(rows: _Rows, test: str) -> tuple[Tensor, list[str]]:
+    """Return the classes [C'] of two training rows or more, and notes; leave the others out."""
+    store, names, notes = rows.whole, _class_names(rows.whole), []
+    counts, asked = rows.counts("train"), rows.counts(test)
+    rows.keep(counts != 1, "of classes of 2 rows or more in train")
+    for split, mask in rows.masks.items():
+        y = rows.all_labels(split)
+        lost = (mask & (counts == 0)[y]).nonzero()[:, 0].tolist()
+        if lost:
+            c = int(y[lost[0]])
             rule = f"expected {split}/labels of {store.where} among the classes of train/labels"
             got = f"{c}" if names[c] == str(c) else f"{c} ({names[c]!r})"
             remedy = "--skip-unknown-classes leaves such rows out"
-            raise ValueError(f"{rule}, got class {got} at row {row}; {remedy}")
-        rows.labels[split] = number[y]
-    notes, largest = [], int((counts > 0).nonzero()[-1])
+            raise ValueError(f"{rule}, got class {got} at row {lost[0]}; {remedy}")
+    classes, single = ((counts > 1).nonzero()[:, 0], (counts == 1).nonzero()[:, 0])
+    largest = int((counts > 0).nonzero()[-1])
     if gaps := int((counts[:largest] == 0).sum()):
         have = "has no rows and is" if gaps == 1 else "have no rows and are"
         notes.append(f"{counted(gaps, 'label', 'labels')} below {largest} {have} left out.")
     if len(single):
-        lost = counted(int(asked[single].sum()), f"{test} row", f"{test} rows")
-        text = f"class has a single training row and is left out with its {lost}"
+        text = "has a single training row and is left out with its"
         if len(single) > 1:
-            text = f"classes have a single training row and are left out with their {lost}"
-        notes.append(f"{len(single)} {text}: {listed(shown(names[c]) for c in single.tolist())}.")
-    kept = tuple(names[c] for c in classes.tolist())
-    empty = (rows.counts(test)[: len(kept)] == 0).nonzero()[:, 0].tolist()
+            text = "have a single training row and are left out with their"
+        lost = counted(int(asked[single].sum()), f"{test} row", f"{test} rows")
+        which = listed(shown(names[c]) for c in single.tolist())
+        notes.append(f"{counted(len(single), 'class', 'classes')} {text} {lost}: {which}.")
+    empty = classes[rows.counts(test)[classes] == 0].tolist()
     if empty:
         have = counted(len(empty), "class has", "classes have")
-        notes.append(f"{have} no held-out row: {listed(shown(kept[c]) for c in empty)}.")
-    return kept, notes
+        notes.append(f"{have} no held-out row: {listed(shown(names[c]) for c in empty)}.")
+    return classes, notes
 
 
 def _class_names(store: FeatureStore) -> list[str]:

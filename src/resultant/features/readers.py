@@ -9,10 +9,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from pyarrow import fs
+
 from resultant._core.files import require_input_file
 from resultant.features.anndata import read_anndata
 from resultant.features.arrays import read_npy, read_npz, read_safetensors, read_torch
-from resultant.features.columns import arrow
 from resultant.features.naming import (
     KINDS,
     LABELS,
@@ -32,18 +33,17 @@ FEATURES = re.compile(
     r"features|embeddings|(?<![a-z])(feature|feats?|embedding|embs?|x|z)(?![a-z])", re.IGNORECASE
 )
 
-
 # Files of a URL that are opened at the same time.
 THREADS = 16
 
 
 def read_arrays(where: str, names: Names) -> Contents:
     """Read the arrays of a file, a folder, a pattern or a URL; see `FeatureStore.open`."""
-    path = Path(where)
+    path, remote = Path(where), "://" in where
     # A link that leads nowhere does not exist, and matches itself.
-    pattern = "://" not in where and not path.exists() and glob.has_magic(where)
+    pattern = not remote and not path.exists() and glob.has_magic(where)
     found = sorted(glob.glob(where)) if pattern else []
-    if "://" in where:
+    if remote:
         files = _remote(where)
     elif found:
         files = shards(path, [Path(file) for file in found])
@@ -56,22 +56,19 @@ def read_arrays(where: str, names: Names) -> Contents:
         files = _features_and_labels(path, names.labels)
         names = names._replace(labels=None)
     elif path.suffix in KINDS:
-        files = [Shard(path, split_of(path.stem), path.stem)]
+        files = [Shard.of(path, [path.name])]
     else:
         rule = f"expected {path} to be a folder or a file of features ({', '.join(KINDS)})"
         got = f"another: {path.suffix or 'it'} is not read; save the arrays by numpy.savez"
         raise ValueError(f"{rule}, got {got}")
     # NumPy parses the headers of arrays as Python, which is not safe in threads.
-    with ThreadPoolExecutor(THREADS if "://" in where else 1) as threads:
+    with ThreadPoolExecutor(THREADS if remote else 1) as threads:
         contents = list(threads.map(lambda file: (str(file.path), _read(file, names)), files))
     return combine(where, contents, names)
 
 
 def _remote(url: str) -> list[Shard]:
     """The Parquet files at a URL: a file, a folder, or a pattern within the parts of the URL."""
-    arrow()
-    from pyarrow import fs
-
     whole, *query = re.split(r"(?=\?[^/]*=)", url, maxsplit=1)
     parts = whole.split("/")
     fixed = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts))
@@ -87,26 +84,21 @@ def _remote(url: str) -> list[Shard]:
         names = [n for n in names if len(n) == len(pattern) and all(map(fnmatchcase, n, pattern))]
     if not names:
         raise ValueError(f"expected Parquet files at {url}, got none")
-    files = []
-    for name in sorted(names):
-        splits = map(split_of, [*name[:-1], name[-1].removesuffix(".parquet")])
-        split = next((s for s in splits if s is not None), None)
-        files.append(Shard("".join(["/".join([*parts[:fixed], *name]), *query]), split, name[-1]))
-    return files
+    return [Shard.of("".join(["/".join([*parts[:fixed], *n]), *query]), n) for n in sorted(names)]
 
 
 def _read(file: Shard, names: Names) -> Contents:
     path, split = file.path, file.split or "train"
+    metadata: dict[str, Any] = {}
     if isinstance(path, str) or path.suffix in TABLES:
         arrays, classes = read_table(path, names)
         metadata = {"class_names": classes, "num_classes": len(classes)} if classes else {}
         called = {f"{split}/{name}": name for name in arrays}
-        arrays = {f"{split}/{name}": array for name, array in arrays.items()}
+        arrays = {full: arrays[name] for full, name in called.items()}
         return Contents(arrays, metadata, called, describes=None)
     if path.suffix == ".npy":
         name = full_name(file.name, split)
         return Contents({name: read_npy(path)}, called={name: file.name})
-    metadata: dict[str, Any] = {}
     if path.suffix == ".safetensors":
         arrays, metadata = read_safetensors(path)
     else:

@@ -20,9 +20,6 @@ from torch import Tensor
 
 from resultant._core import chunks
 
-# The most numbers in a row.
-MAX_WIDTH = 1 << 20
-
 
 class Rows(ABC):
     """An array [N, ...] whose rows are read on demand."""
@@ -46,8 +43,8 @@ class Rows(ABC):
         out = torch.empty((len(index), *self.shape[1:]), dtype=self.dtype)
         order = index.argsort()
         ranked = index[order]
-        width = self.nbytes // max(1, len(self))
-        height, low = chunks.rows_per_chunk(width, chunks.MATRIX_BYTES), 0
+        height = chunks.rows_per_chunk(self.nbytes // max(1, len(self)), chunks.MATRIX_BYTES)
+        low = 0
         while low < len(ranked):
             top = int(ranked[low])
             high = int(torch.searchsorted(ranked, top + height))
@@ -100,38 +97,40 @@ class TensorRows(Rows):
         return self.tensor[index]
 
 
-# Opens an array with a shape and slices: of NumPy, of HDF5, or a sparse matrix.
-Opener = Callable[[], AbstractContextManager[Any]]
-
-
 class FileRows(Rows):
     """Rows of an array in a file, which is opened at each reading: shards may be thousands.
 
     Args:
-        opened: Opens the array.
+        opened: Opens an array with a shape and slices: of NumPy, of HDF5, or a sparse matrix.
         shape: The shape [N, ...].
         dtype: The dtype of the rows, to which the numbers of the file are converted.
     """
 
-    def __init__(self, opened: Opener, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        opened: Callable[[], AbstractContextManager[Any]],
+        shape: tuple[int, ...],
+        dtype: torch.dtype,
+    ) -> None:
         self.opened, self.shape, self.dtype = opened, shape, dtype
 
     def read(self, start: int, stop: int) -> Tensor:
-        return self._part(slice(start, stop))
+        with self.opened() as array:
+            return self._part(array, slice(start, stop))
 
     def take(self, index: Tensor) -> Tensor:
         with self.opened() as array:
-            mapped = isinstance(array, np.ndarray)
-        return self._part(index.numpy()) if mapped else super().take(index)
+            if isinstance(array, np.ndarray):
+                return self._part(array, index.numpy())
+        return super().take(index)
 
-    def _part(self, rows: slice | np.ndarray) -> Tensor:
-        with self.opened() as array:
-            if tuple(array.shape) != self.shape:
-                got = f"{array.shape}; the file has changed"
-                raise ValueError(f"expected an array {self.shape}, got {got}")
-            # A copy in the byte order of this machine: maps may be of another order and unaligned.
-            part = array[rows]
-            part = np.array(part, dtype=part.dtype.newbyteorder("="), order="C")
+    def _part(self, array: Any, rows: slice | np.ndarray) -> Tensor:
+        if tuple(array.shape) != self.shape:
+            got = f"{array.shape}; the file has changed"
+            raise ValueError(f"expected an array {self.shape}, got {got}")
+        # A copy in the byte order of this machine: maps may be of another order and unaligned.
+        part = array[rows]
+        part = np.array(part, dtype=part.dtype.newbyteorder("="), order="C")
         return torch.from_numpy(part).to(self.dtype)
 
 
@@ -144,15 +143,15 @@ class ConcatRows(Rows):
         self.shape, self.dtype = (self.tops[-1], *parts[0].shape[1:]), parts[0].dtype
 
     def read(self, start: int, stop: int) -> Tensor:
-        spans = zip(self.parts, self.tops[:-1], strict=True)
-        spans = [(part, max(start - top, 0), min(stop - top, len(part))) for part, top in spans]
-        pieces = [part.read(low, high) for part, low, high in spans if low < high]
-        empty = torch.empty((0, *self.shape[1:]), dtype=self.dtype)
-        return pieces[0] if len(pieces) == 1 else torch.cat([empty, *pieces])
+        pieces = [torch.empty((0, *self.shape[1:]), dtype=self.dtype)]
+        for part, top in zip(self.parts, self.tops, strict=False):
+            low, high = max(start - top, 0), min(stop - top, len(part))
+            pieces += [part.read(low, high)] if low < high else []
+        return pieces[1] if len(pieces) == 2 else torch.cat(pieces)
 
     def take(self, index: Tensor) -> Tensor:
         out = torch.empty((len(index), *self.shape[1:]), dtype=self.dtype)
-        for part, top in zip(self.parts, self.tops[:-1], strict=True):
+        for part, top in zip(self.parts, self.tops, strict=False):
             at = ((index >= top) & (index < top + len(part))).nonzero()[:, 0]
             if len(at):
                 out[at] = part.take(index[at] - top)
@@ -195,9 +194,6 @@ class NonNumericArray:
     kind: str
     read: Callable[[], tuple[list[str], Tensor]] | None = None
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
 
 AnyArray = Rows | NonNumericArray
 
@@ -235,19 +231,3 @@ def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype | None:
         return torch.from_numpy(np.empty(0, dtype.newbyteorder("="))).dtype
     except TypeError:
         return None
-
-
-def join(where: str, name: str, parts: Sequence[tuple[str, Rows]]) -> Rows:
-    """Join the rows of one name; an error names the file whose width or dtype differs."""
-    first, like = parts[0]
-    for file, part in parts:
-        if part.shape[1:] != like.shape[1:] or part.dtype != like.dtype:
-            rule = f"expected {name} of {where} alike in all files, "
-            rule += f"{like.dtype} [N, {_width(like)}] as in {first}"
-            raise ValueError(f"{rule}, got {part.dtype} [N, {_width(part)}] in {file}")
-    files, arrays = zip(*parts, strict=True)
-    return like if len(parts) == 1 else ConcatRows(arrays, files)
-
-
-def _width(rows: Rows) -> str:
-    return ", ".join(map(str, rows.shape[1:]))

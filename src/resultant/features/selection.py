@@ -24,7 +24,7 @@ from resultant.features.naming import (
     usual_name,
     what_of,
 )
-from resultant.features.rows import AnyArray, NonNumericArray, Rows, as_floats, join, selected
+from resultant.features.rows import AnyArray, ConcatRows, NonNumericArray, Rows, as_floats, selected
 from resultant.features.schema import INTEGER_DTYPES, require_one_length
 
 CLASS_NAMES = "class_names"
@@ -94,7 +94,7 @@ def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> 
         if name not in labels:
             convert = identity_numbers if what_of(name) == "identities" else _floats
             numbers = [(file, convert(file, called[name], array)) for file, array in pieces]
-            arrays[name] = join(where, called[name], numbers)
+            arrays[name] = _join(where, called[name], numbers)
     others = {file for n, pieces in parts.items() if n not in labels for file, _ in pieces}
     of_labels = dict.fromkeys(file for pieces in labels.values() for file, _ in pieces)
     label_files = tuple(file for file in of_labels if file not in others)
@@ -103,15 +103,13 @@ def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> 
 
 def _require_rows(where: str, parts: Parts) -> None:
     """Raise unless the arrays of each split have one length, before any of them is decoded."""
-    lengths: dict[str, dict[str, int]] = {}
+    lengths: dict[str, int] = {}
     for name, pieces in parts.items():
         # Labels of another shape are refused with a better reason.
         table = what_of(name) == "labels" and any(math.prod(a.shape[1:]) != 1 for _, a in pieces)
         if not table and all(array.shape for _, array in pieces):
-            of_split = lengths.setdefault(split_part(name), {})
-            of_split[name] = sum(array.shape[0] for _, array in pieces)
-    for by_name in lengths.values():
-        require_one_length(where, by_name)
+            lengths[name] = sum(array.shape[0] for _, array in pieces)
+    require_one_length(where, lengths)
 
 
 def _floats(file: str, name: str, array: AnyArray) -> Rows:
@@ -120,6 +118,17 @@ def _floats(file: str, name: str, array: AnyArray) -> Rows:
         raise ValueError(f"{rule}, got {array.kind} {array.shape}")
     real = array.dtype.is_floating_point or array.dtype.is_complex
     return as_floats(array) if len(array.shape) == 2 and not real else array
+
+
+def _join(where: str, name: str, parts: list[tuple[str, Rows]]) -> Rows:
+    """Join the rows of one name; an error names the file whose width or dtype differs."""
+    files, arrays = zip(*parts, strict=True)
+    kinds = [f"{a.dtype} [{', '.join(['N', *map(str, a.shape[1:])])}]" for a in arrays]
+    for file, kind in zip(files, kinds, strict=True):
+        if kind != kinds[0]:
+            rule = f"expected {name} of {where} alike in all files, {kinds[0]} as in {files[0]}"
+            raise ValueError(f"{rule}, got {kind} in {file}")
+    return arrays[0] if len(parts) == 1 else ConcatRows(arrays, files)
 
 
 def _divide(where: str, parts: Parts, called: dict[str, str]) -> tuple[Parts, dict[str, str]]:
@@ -174,11 +183,7 @@ def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
     def require(name: str) -> str:
         # A name with a split, such as X_train, stands for X of all splits.
         what = name if name in present else what_of(full_name(name))
-        if what not in present:
-            try:
-                require_name(name, present, "array or column")
-            except ValueError as error:
-                raise ValueError(f"expected {name!r} in {where}, got {error}") from None
+        require_name(where, what if what in present else name, present)
         return what
 
     labels = usual_name(present, LABELS) if names.labels is None else require(names.labels)
@@ -212,16 +217,16 @@ def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
 
 def _possible_identities(parts: Parts) -> set[str]:
     """The arrays of one whole number or string per row of another array of the split."""
-    heights = {n: sum(a.shape[0] if a.shape else 0 for _, a in p) for n, p in parts.items()}
-    shared = Counter((split_part(n), height) for n, height in heights.items())
+    sizes = {
+        name: (split_part(name), sum(a.shape[0] if a.shape else 0 for _, a in pieces))
+        for name, pieces in parts.items()
+    }
+    shared = Counter(sizes.values())
     return {
-        what_of(n)
-        for n, pieces in parts.items()
-        if what_of(n) == "identities"
-        or (
-            shared[split_part(n), heights[n]] > 1
-            and all(_one_per_row(array) for _, array in pieces)
-        )
+        what_of(name)
+        for name, pieces in parts.items()
+        if what_of(name) == "identities"
+        or (shared[sizes[name]] > 1 and all(_one_per_row(array) for _, array in pieces))
     }
 
 

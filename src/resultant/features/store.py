@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from resultant._core import chunks
 from resultant._core.memory import total_memory
 from resultant._core.tensor_files import require_name, write_tensors
 from resultant._core.text import printable
-from resultant.features.arrays import FORMAT, as_tensor, read_npy
+from resultant.features.arrays import FORMAT, read_npy
 from resultant.features.naming import Names, full_name, split_part, what_of
 from resultant.features.readers import read_arrays
 from resultant.features.rows import Rows, TensorRows
@@ -89,12 +90,11 @@ class FeatureStore:
             json.dumps(self.metadata, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise ValueError(f"expected metadata of {where} as JSON, got: {error}") from None
-        self._arrays = check_layout(where, arrays)
         declared = self.metadata.get("num_classes")
-        valid = declared is None or (type(declared) is int and 1 <= declared <= MAX_CLASSES)
-        if not valid:
+        if declared is not None and not (type(declared) is int and 1 <= declared <= MAX_CLASSES):
             rule = f"expected num_classes of {where} to be an integer in [1, {MAX_CLASSES}]"
             raise ValueError(f"{rule}, got {declared!r}")
+        self._arrays = check_layout(where, arrays)
         labels = {n: self[n] for n in self._arrays if what_of(n) == "labels"}
         self.num_classes = number_of_classes(where, labels, declared)
 
@@ -129,24 +129,23 @@ class FeatureStore:
             ValueError: A file is missing, broken or does not fit the others; the message has the
                 path.
         """
-        if isinstance(path, Mapping):
+        names = Names(features, labels, identities)
+        if not isinstance(path, Mapping):
+            where = os.fspath(path)
+            contents = read_arrays(where, names)
+        else:
             where = ", ".join(os.fspath(p) for p in path.values())
-            names = [full_name(n) for n in path]
-            twice = next((n for n in names if names.count(n) > 1), None)
+            full = [full_name(n) for n in path]
+            twice = next((n for n in full if full.count(n) > 1), None)
             if twice is not None:
                 raise ValueError(f"expected one {twice} in {where}, got another")
-            files = [(os.fspath(p), read_npy(Path(p))) for p in path.values()]
-            contents = [(p, Contents({n: a})) for n, (p, a) in zip(names, files, strict=True)]
-            return FeatureStore.of(where, combine(where, contents, Names()))
-        contents = read_arrays(os.fspath(path), Names(features, labels, identities))
-        return FeatureStore.of(os.fspath(path), contents)
-
-    @staticmethod
-    def of(where: str, contents: Contents) -> FeatureStore:
-        """A store of the contents of files."""
-        arrays = {name: rows for name, rows in contents.arrays.items() if isinstance(rows, Rows)}
+            pairs = zip(full, path.values(), strict=True)
+            files = [(os.fspath(p), Contents({n: read_npy(Path(p))})) for n, p in pairs]
+            contents = combine(where, files, names)
         return FeatureStore(
-            *(where, arrays, contents.metadata),
+            where,
+            {name: rows for name, rows in contents.arrays.items() if isinstance(rows, Rows)},
+            contents.metadata,
             called=contents.called,
             left_out=contents.left_out,
             label_files=contents.label_files,
@@ -161,8 +160,7 @@ class FeatureStore:
 
         `chunks` and `vectors` read large features piece by piece.
         """
-        rows = self.rows(name)
-        return rows.read(0, len(rows))
+        return self.rows(name)[:]
 
     def vectors(self, name: str) -> Tensor | Rows:
         """Return features that are indexed as arrays are; large ones stay on disk.
@@ -221,7 +219,7 @@ class FeatureStore:
 
         Args:
             name: The name of the array.
-            rows: Rows per piece, by default about `CHUNK_BYTES`.
+            rows: Rows per piece; by default pieces of `chunks.MATRIX_BYTES`.
             zero: Allow zero vectors, which have no direction.
 
         Yields:
@@ -236,10 +234,10 @@ class FeatureStore:
         if rows < 1:
             raise ValueError(f"expected rows >= 1, got {rows}")
         for top in range(0, len(array), rows):
-            piece = array.read(top, min(top + rows, len(array)))
+            piece = array[top : top + rows]
             if what_of(name) not in INTEGERS:
                 source = f"{self.called.get(name, name)} of {self.where}"
-                require_vectors(piece, source, array, top, zero=zero, whole=True)
+                require_vectors(piece, source, array, top, zero=zero)
             yield slice(top, top + len(piece)), piece
 
     def check(self) -> None:
@@ -272,24 +270,21 @@ def write_store(
         ...     FeatureStore.open(f"{folder}/a.safetensors").shape("train/features")
         (2, 2)
     """
-    path = Path(path)
+    path, metadata = Path(path), dict(metadata or {})
     require_name(path)
-    try:
-        header = {"format": FORMAT, "metadata": json.dumps(dict(metadata or {}), allow_nan=False)}
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"expected metadata that JSON can represent, got: {error}") from None
-    tensors = {
-        n: a.detach().cpu() if isinstance(a, Tensor) else as_tensor(a, path)
-        for n, a in arrays.items()
-    }
-    store = FeatureStore(str(path), tensors, json.loads(header["metadata"]))
+    tensors: dict[str, Tensor] = {}
+    for name, array in arrays.items():
+        try:
+            tensors[name] = torch.as_tensor(array).detach().cpu()
+        except (TypeError, ValueError):
+            got = f"{array.dtype} {tuple(array.shape)}"
+            raise ValueError(f"expected {name} of {path} to be numbers, got {got}") from None
+    store = FeatureStore(str(path), tensors, metadata)
     store.check()
-    # Separate memory for each: safetensors refuses tensors that share memory.
-    whole: dict[str, Tensor] = {}
-    taken: set[int] = set()
-    for name in store:
-        array = store[name].contiguous()
-        array = array.clone() if array.untyped_storage().data_ptr() in taken else array
-        taken.add(array.untyped_storage().data_ptr())
-        whole[name] = array
-    write_tensors(path, whole, header)
+    whole = {name: store[name].contiguous() for name in store}
+    # safetensors refuses tensors that share memory.
+    shared = Counter(a.untyped_storage().data_ptr() for a in whole.values())
+    for name, array in whole.items():
+        if shared[array.untyped_storage().data_ptr()] > 1:
+            whole[name] = array.clone()
+    write_tensors(path, whole, {"format": FORMAT, "metadata": json.dumps(metadata)})

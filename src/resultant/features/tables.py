@@ -12,28 +12,22 @@ from collections import Counter
 from contextlib import nullcontext
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import torch
+from pyarrow import csv
 from torch import Tensor
 
 from resultant._core.json_values import parse_json
 from resultant._core.memory import require_content
-from resultant.features.columns import arrow, is_number, is_text, is_vector, vector_columns
+from resultant.features.columns import is_number, is_text, is_vector, vector_columns
 from resultant.features.naming import LABELS, Names, usual_name
 from resultant.features.reading import reading
-from resultant.features.rows import (
-    MAX_WIDTH,
-    AnyArray,
-    FileRows,
-    NonNumericArray,
-    Rows,
-    torch_dtype,
-)
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from resultant.features.rows import AnyArray, FileRows, NonNumericArray, Rows, torch_dtype
 
 KIND = {
     ".parquet": "a whole Parquet file of features",
@@ -86,7 +80,6 @@ class Table:
     """
 
     def __init__(self, path: Path | str) -> None:
-        arrow()
         self.path, self.suffix = path, Path(str(path).partition("?")[0]).suffix
         self.csv: pa.Table | None = None
         with self.reading():
@@ -120,13 +113,12 @@ class Table:
 
     def _arrow(self, fields: list[int]) -> tuple[pa.Schema, pa.Table]:
         """Map an Arrow file, or a stream as the folders of Hugging Face datasets hold."""
-        ipc = arrow().ipc
-        with arrow().memory_map(os.fspath(self.path)) as source:
-            opened = ipc.open_file if source.read(len(MAGIC)) == MAGIC else ipc.open_stream
+        with pa.memory_map(os.fspath(self.path)) as source:
+            opened = pa.ipc.open_file if source.read(len(MAGIC)) == MAGIC else pa.ipc.open_stream
             source.seek(0)
             schema = opened(source).schema
             source.seek(0)
-            options = ipc.IpcReadOptions(included_fields=fields)
+            options = pa.ipc.IpcReadOptions(included_fields=fields)
             return schema, opened(source, options=options).read_all()
 
     def first(self, name: str) -> Any:
@@ -152,11 +144,11 @@ class Table:
 
     def column_array(self, field: pa.Field) -> AnyArray:
         """Open a column of one value per row, which is read when it is needed."""
-        t, shape, kind = arrow().types, (self.tops[-1],), field.type
+        shape, kind = (self.tops[-1],), field.type
         if is_text(kind):
             return NonNumericArray(shape, str(kind), partial(self._words, field.name))
-        value = kind.value_type if t.is_dictionary(kind) else kind
-        if not is_number(value) and not t.is_boolean(value):
+        value = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if not is_number(value) and not pa.types.is_boolean(value):
             return NonNumericArray(shape, str(kind))
         dtype = torch_dtype(np.dtype(value.to_pandas_dtype()))
         assert dtype is not None, "torch has all numbers of Arrow"
@@ -165,7 +157,7 @@ class Table:
     def _words(self, name: str) -> tuple[list[str], Tensor]:
         """Read the distinct strings of a column and the index of each row."""
         column = self.column(name)
-        if not arrow().types.is_dictionary(column.type):
+        if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         array = column.unify_dictionaries().combine_chunks()
         codes = torch.from_numpy(array.indices.to_numpy().astype(np.int64))
@@ -173,7 +165,7 @@ class Table:
 
     def _opened_numbers(self, name: str) -> Any:
         column = self.column(name)
-        if arrow().types.is_dictionary(column.type):
+        if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         return nullcontext(column.to_numpy())
 
@@ -196,8 +188,8 @@ class TableRows(Rows):
         assert dtype is not None, "torch has all numbers of Arrow"
         width = int(_lengths(table.first(name))[0]) if self.lists else len(columns)
         self.dtype, self.shape = dtype, (table.tops[-1], width)
-        if not 1 <= width <= MAX_WIDTH:
-            raise ValueError(f"{width:,} numbers in the first row of {name!r}")
+        if width < 1:
+            raise ValueError(f"no numbers in the first row of {name!r}")
 
     def read(self, start: int, stop: int) -> Tensor:
         pieces, tops = [torch.empty((0, self.shape[1]), dtype=self.dtype)], self.table.tops
@@ -238,15 +230,12 @@ class TableRows(Rows):
 
 def _lengths(column: Any) -> np.ndarray:
     """The length of the list in each row, -1 for a null."""
-    lengths = arrow().compute.list_value_length(column)
+    lengths = pc.call_function("list_value_length", [column])
     return lengths.fill_null(-1).to_numpy(zero_copy_only=False)
 
 
 def open_parquet(path: Path | str, dictionaries: list[str] | None = None) -> Any:
     """Open a Parquet file; ``dictionaries`` are columns that are read as distinct values."""
-    arrow()
-    import pyarrow.parquet as pq
-
     # Without a buffer Arrow reads a whole row group into memory.
     return pq.ParquetFile(path, read_dictionary=dictionaries, buffer_size=1 << 20)
 
@@ -264,9 +253,6 @@ def _require_sizes(file: Any, groups: Any, columns: tuple[str, ...]) -> None:
 
 def _read_csv(path: Path, suffix: str) -> pa.Table:
     """Read a table; columns are numbers or strings."""
-    pa = arrow()
-    from pyarrow import csv
-
     require_content(path.stat().st_size, "text")
     parse = csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else ",")
     table = csv.read_csv(path, parse_options=parse)
