@@ -18,6 +18,7 @@ draws.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Literal, NamedTuple, SupportsIndex, get_args
 
@@ -78,15 +79,14 @@ class BinaryModel:
     r"""The matched binary model of sec:conditional-margin.
 
     The parameters do not change with p. Methods with an argument ``p`` >= 3 hold at this
-    dimension, the others in the limit.
+    dimension, the others in the limit. A ``rule`` is ``"leading"`` for :math:`D_0` or ``"exact"``
+    for :math:`D_\nu`.
 
     Args:
-        lambda_h: Concentration of class h over nu, > 0.
-        lambda_t: Concentration of class t over nu, > 0.
+        lambda_h, lambda_t: Concentrations of the classes over nu, > 0.
         cosine: Cosine :math:`c=\mu_h^\top\mu_t` of the mean directions.
         tau: Temperature > 0.
-        b_h: Offset of the logit of class h.
-        b_t: Offset of the logit of class t.
+        b_h, b_t: Offsets of the logits, such as log priors.
 
     Raises:
         ValueError: If both classes are the same.
@@ -126,30 +126,15 @@ class BinaryModel:
         b_h: float = 0.0,
         b_t: float = 0.0,
     ) -> BinaryModel:
-        r"""Build the model of two fitted classes.
+        r"""Build the model of classes a (h) and b (t) of a state with p >= 3.
 
         The model is matched at p = ``state.dim``: :math:`\lambda_j=\kappa_j/\nu`, so that
         ``concentrations(p)`` are the fitted ones, and :math:`c=\mu_a^\top\mu_b`. At another p the
-        lambdas are the same.
-
-        Args:
-            state: Classes with p >= 3.
-            a: Index of class h.
-            b: Index of class t.
-            tau: Temperature > 0.
-            b_h: Offset of the logit of class h, such as a log prior.
-            b_t: Offset of the logit of class t.
-
-        Returns:
-            The model.
-
-        Raises:
-            ValueError: If a concentration is zero, or both classes are the same.
+        lambdas are the same. Concentrations must be positive and the classes different.
         """
         if not isinstance(state, ClassState):
             raise ValueError(f"expected state to be a ClassState, got {type(state).__name__}")
-        nu = tail_dimension(state.dim) / 2 - 1
-        last = state.num_classes - 1
+        nu, last = tail_dimension(state.dim) / 2 - 1, state.num_classes - 1
         a, b = (validation.integer(n, c, 0, most=last) for n, c in (("a", a), ("b", b)))
         kappa = state.kappa[[a, b]].detach().double().cpu()
         mu = normalized(state.mu[[a, b]].detach()).cpu()
@@ -171,27 +156,26 @@ class BinaryModel:
     @property
     def r(self) -> Pair:
         r"""Limits :math:`r_j=r_0(\lambda_j)` of the mean resultant lengths."""
-        return Pair(_r0(self.lambda_h), _r0(self.lambda_t))
+        return Pair(*(lam / (1 + math.hypot(1.0, lam)) for lam in (self.lambda_h, self.lambda_t)))
 
     @property
     def W(self) -> float:
         r"""Norm :math:`\|w\|`."""
-        r = self.r
-        return math.sqrt((r.h - r.t) ** 2 + 2 * r.h * r.t * (1 - self.cosine))
+        h, t = self.r
+        return math.sqrt((h - t) ** 2 + 2 * h * t * (1 - self.cosine))
 
     @property
     def beta(self) -> Pair:
         r"""Cosines :math:`\beta_j=\mu_j^\top n` with n = w/W."""
-        r, W = self.r, self.W
-        h, t = (r.h - r.t * self.cosine) / W, (r.h * self.cosine - r.t) / W
-        return Pair(max(-1.0, min(1.0, h)), max(-1.0, min(1.0, t)))
+        h, t = self.r
+        along = h - t * self.cosine, h * self.cosine - t
+        return Pair(*(max(-1.0, min(1.0, x / self.W)) for x in along))
 
     @property
     def alpha(self) -> Pair:
         r"""Sines :math:`\alpha_j=\sqrt{1-\beta_j^2}`, from the sine between the mean directions."""
-        r = self.r
         sine = math.sqrt((1 - self.cosine) * (1 + self.cosine)) / self.W
-        return Pair(r.t * sine, r.h * sine)
+        return Pair(self.r.t * sine, self.r.h * sine)
 
     @property
     def xi_0(self) -> float:
@@ -204,9 +188,8 @@ class BinaryModel:
 
         :math:`D_0(Z)` tends to :math:`tR_h` in class h and to :math:`-tR_t` in class t.
         """
-        r, c = self.r, self.cosine
-        h = self.delta + r.h * (r.h - r.t * c)
-        return Pair(h, r.t * (r.t - r.h * c) - self.delta)
+        (h, t), c = self.r, self.cosine
+        return Pair(self.delta + h * (h - t * c), t * (t - h * c) - self.delta)
 
     @property
     def limiting_errors(self) -> Pair:
@@ -255,52 +238,36 @@ class BinaryModel:
         return Pair(nu * self.lambda_h, nu * self.lambda_t)
 
     def log_errors(self, p: int, rule: Decision = "leading") -> Pair:
-        r"""Compute :math:`\log\Pr_h(D<0)` and :math:`\log\Pr_t(D\ge0)` by quadrature.
-
-        Args:
-            p: Dimension >= 3.
-            rule: ``"leading"`` for :math:`D_0` or ``"exact"`` for :math:`D_\nu`.
-
-        Returns:
-            One logarithm per class.
-        """
+        r"""Compute :math:`\log\Pr_h(D<0)` and :math:`\log\Pr_t(D\ge0)` of a rule by quadrature."""
         _require_rule(rule)
         kappa, beta = self.concentrations(p), self.beta
-        if rule == "exact":
-            b = self.b_h - self.b_t
-            h = log_plane_tail(_Bound(kappa.h, kappa.t, b, self.tau, p), self.cosine, kappa.h, p)
-            t = log_plane_tail(_Bound(kappa.t, kappa.h, -b, self.tau, p), self.cosine, kappa.t, p)
-            return Pair(h, t)
-        h = log_projection_tail(self.xi_0, beta.h, kappa.h, p, upper=False)
-        t = log_projection_tail(self.xi_0, beta.t, kappa.t, p, upper=True)
-        return Pair(float(h), float(t))
+        if rule == "leading":
+            h = log_projection_tail(self.xi_0, beta.h, kappa.h, p, upper=False)
+            t = log_projection_tail(self.xi_0, beta.t, kappa.t, p, upper=True)
+            return Pair(float(h), float(t))
+        b = self.b_h - self.b_t
+        sides = (kappa.h, kappa.t, b), (kappa.t, kappa.h, -b)
+        bounds = (_bound(*side, self.tau, p) for side in sides)
+        tails = (log_plane_tail(f, self.cosine, k, p) for f, k in zip(bounds, kappa, strict=True))
+        return Pair(*tails)
 
     def errors(self, p: int, rule: Decision = "leading") -> Pair:
-        """Compute the class errors of a rule by quadrature; arguments as in `log_errors`."""
+        """Compute the class errors of a rule by quadrature."""
         return Pair(*(math.exp(e) for e in self.log_errors(p, rule)))
 
     def sample_margins(
         self, p: int, samples: int, label: Literal["h", "t"]
     ) -> tuple[Tensor, Tensor]:
-        r"""Draw Z of a class and compute :math:`D_0(Z)` and :math:`D_\nu(Z)`.
+        r"""Draw Z of a class and return :math:`D_0(Z)` and :math:`D_\nu(Z)` [samples] in float64.
 
         Only the projection of Z on the plane of the mean directions is drawn, exactly, so the cost
         does not grow with p. torch.manual_seed determines the draws.
-
-        Args:
-            p: Dimension >= 3.
-            samples: Number of draws.
-            label: Class, ``"h"`` or ``"t"``.
-
-        Returns:
-            Leading and exact score differences [samples] in float64.
         """
         if label not in Pair._fields:
             raise ValueError(f"expected label 'h' or 't', got {label!r}")
         samples = validation.integer("samples", samples, 1)
-        kappa, beta, alpha = (
-            getattr(pair, label) for pair in (self.concentrations(p), self.beta, self.alpha)
-        )
+        plane = self.concentrations(p), self.beta, self.alpha
+        kappa, beta, alpha = (getattr(pair, label) for pair in plane)
         theta = sample_angle(p, torch.full((samples,), kappa, dtype=torch.float64))
         # One coordinate of a uniform direction in p - 1 dimensions.
         first = torch.randn_like(theta)
@@ -311,56 +278,48 @@ class BinaryModel:
         xi, u = beta * along - alpha * across, alpha * along + beta * across
         q_h, q_t = (
             vmf_score(b * xi + a * u, k, self.tau, p, validate_args=False)
-            for b, a, k in zip(self.beta, self.alpha, self.concentrations(p), strict=True)
+            for k, b, a in zip(*plane, strict=True)
         )
         offset = self.b_h - self.b_t
         return offset + self.W / self.tau * xi, offset + (q_h - q_t)
 
     def monte_carlo(self, p: int, samples: int, rule: Decision = "exact") -> EstimatePair:
-        r"""Count the class errors of a rule, :math:`D_0` or :math:`D_\nu`, over draws."""
+        """Count the class errors of a rule over draws."""
         _require_rule(rule)
         which = get_args(Decision).index(rule)
         h, t = (self.sample_margins(p, samples, label)[which] for label in ("h", "t"))
-        return EstimatePair(_frequency(h < 0), _frequency(t >= 0))
+        estimates = []
+        for count in (int((h < 0).sum()), int((t >= 0).sum())):
+            mean = (count + 0.5) / (samples + 1)
+            error = math.sqrt(mean * (1 - mean) / samples)
+            estimates.append(Estimate(count / samples, error, samples))
+        return EstimatePair(*estimates)
 
 
-def _r0(lam: float) -> float:
-    return lam / (1 + math.hypot(1.0, lam))
+def _bound(
+    own: float, other: float, offset: float, tau: float, p: int
+) -> Callable[[Tensor], Tensor]:
+    """Return the cosine to the other class above which its score is ahead, as a function of the
+    cosine to the own class, whose logit has an offset over that of the other."""
 
-
-class _Bound(NamedTuple):
-    """Cosine to the other class above which its score is ahead, given the cosine to the own."""
-
-    own: float
-    other: float
-    offset: float  # of the own class over the other
-    tau: float
-    p: int
-
-    def __call__(self, rho: Tensor) -> Tensor:
-        value = self.offset + vmf_score(rho, self.own, self.tau, self.p, validate_args=False)
-        low, high = (
-            vmf_score(torch.full_like(rho, end), self.other, self.tau, self.p, validate_args=False)
-            for end in (-1.0, 1.0)
-        )
+    def bound(rho: Tensor) -> Tensor:
+        value = offset + vmf_score(rho, own, tau, p, validate_args=False)
+        ends = rho.new_tensor([-1.0, 1.0])
+        low, high = vmf_score(ends, other, tau, p, validate_args=False)
         # The score is concave in the cosine: after the first Newton step the iterates approach from
         # the left and do not overshoot.
         at = torch.zeros_like(rho)
         for _ in range(STEPS):
-            q, slope = vmf_score_and_slope(at, self.other, self.tau, self.p, validate_args=False)
+            q, slope = vmf_score_and_slope(at, other, tau, p, validate_args=False)
             before, at = at, (at + (value - q) / slope).clamp(-1, 1)
             if ((at - before).abs() <= CLOSE).all():
                 break
         return torch.where(value <= low, -math.inf, torch.where(value > high, math.inf, at))
+
+    return bound
 
 
 def _require_rule(rule: str) -> None:
     if rule not in get_args(Decision):
         names = ", ".join(get_args(Decision))
         raise ValueError(f"expected rule to be one of {names}, got {rule!r}")
-
-
-def _frequency(wrong: Tensor) -> Estimate:
-    count, n = int(wrong.sum()), wrong.numel()
-    mean = (count + 0.5) / (n + 1)
-    return Estimate(count / n, math.sqrt(mean * (1 - mean) / n), n)

@@ -38,11 +38,9 @@ def fold_statistics(
     """Compute the statistics of each fold of a sample.
 
     Args:
-        z: Unit vectors [N, p].
-        y: Labels [N] int64.
+        z, y: Unit vectors [N, p] and labels [N].
         fold: Fold indices [N] int64, in [0, num_folds).
-        num_classes: Number of classes.
-        num_folds: Number of folds >= 2.
+        num_classes, num_folds: Number of classes, and of folds >= 2.
 
     Returns:
         One `ClassStatistics` per fold.
@@ -58,14 +56,11 @@ def fold_statistics(
     require_labels(fold, len(z), num_folds, z.device, validate_args, name="fold")
     require_features(z, z.shape[1], z.device, validate_args)
     require_labels(y, len(z), num_classes, z.device, validate_args)
-    folds = []
-    for k in range(num_folds):
-        rows = (fold == k).nonzero().squeeze(-1)
-        statistics = ClassStatistics(num_classes, z.shape[1], device=z.device)
-        # Gathered in chunks: a fold may be most of the sample.
-        for part in rows.split(chunks.rows_per_chunk(8 * z.shape[1], chunks.FEATURE_BYTES)):
-            statistics.add(z[part], y[part])
-        folds.append(statistics)
+    folds = [ClassStatistics(num_classes, z.shape[1], device=z.device) for _ in range(num_folds)]
+    for rows in chunks.feature_slices(z):
+        for k, statistics in enumerate(folds):
+            own = fold[rows] == k
+            statistics.add(z[rows][own], y[rows][own])
     return folds
 
 
@@ -103,16 +98,12 @@ def cross_fit_temperature(
         folds: Statistics of K >= 2 folds, without weights.
         tau: Temperature > 0, a number or one per class [C].
         A_ref: Reference mean length in (0, 1].
-        r_min: Smallest ratio of temperatures, > 0.
-        r_max: Largest ratio of temperatures, >= r_min.
+        r_min, r_max: Smallest and largest ratio of temperatures, > 0.
         estimator: Estimator of kappa from a length, ``mle``, ``proco`` or ``banerjee``: the length
             is corrected already.
 
     Returns:
         States, mean lengths [K, C] and temperatures [K, C].
-
-    Raises:
-        ValueError: If samples have weights.
 
     Example:
         >>> z, y = torch.eye(8)[[0, 0, 0, 1]], torch.zeros(4, dtype=torch.int64)

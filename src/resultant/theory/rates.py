@@ -21,12 +21,11 @@ def rate_function(xi: Number, lam: Number, beta: Number) -> Tensor:
     :math:`r_0(\lambda)\beta` and infinite for :math:`|\xi|\ge1`.
 
     Args:
-        xi: Value of the projection, finite.
-        lam: Concentration over nu, >= 0.
+        xi, lam: Value of the projection, and concentration over nu, >= 0.
         beta: Cosine :math:`\mu^\top n` in [-1, 1].
 
     Returns:
-        Rates in the broadcast shape of xi, lam and beta.
+        Rates.
 
     Example:
         >>> rate_function(0.0, 1.0, 1.0)
@@ -56,11 +55,10 @@ def projection_variance(lam: Number, along: Number, across: Number) -> Tensor:
 
     Args:
         lam: Concentration over nu, >= 0.
-        along: Component :math:`v^\top\mu`.
-        across: Length of the rest of v.
+        along, across: Component :math:`v^\top\mu`, and length of the rest of v.
 
     Returns:
-        Variances in the broadcast shape of the arguments.
+        Variances.
 
     Example:
         >>> projection_variance(0.0, 1.0, 0.0)

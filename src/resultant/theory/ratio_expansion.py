@@ -57,11 +57,10 @@ def ratio_approximation(nu: Number, x: Number, *, validate_args: bool | None = N
     (eq:bessel-ratio-approx). See `ratio_bound` for its error.
 
     Args:
-        nu: Order > 0.
-        x: Argument >= 0.
+        nu, x: Order > 0 and argument >= 0.
 
     Returns:
-        Approximations in the broadcast shape of nu and x.
+        Approximations.
 
     Example:
         >>> ratio_approximation(63.0, 10.0), bessel_ratio(63.0, 10.0)
@@ -79,13 +78,13 @@ def ratio_approximation(nu: Number, x: Number, *, validate_args: bool | None = N
 def ratio_bound(nu: Number, *, validate_args: bool | None = None) -> Tensor:
     r"""Bound the error of `ratio_approximation` over all arguments by :math:`\nu^{-3}`.
 
-    :math:`|R_\nu(x)-A_{2,\nu}(x)|\le\nu^{-3}` for all x >= 0 (eq:bessel-ratio-bound).
+    See eq:bessel-ratio-bound.
 
     Args:
         nu: Order >= 10/9.
 
     Returns:
-        Bounds in the shape of nu.
+        Bounds.
 
     Example:
         >>> ratio_bound(10.0)

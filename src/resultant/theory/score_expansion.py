@@ -44,13 +44,11 @@ def joint_terms(
     The theorem keeps lambda away from zero; the coefficients have the right limits there.
 
     Args:
-        rho: Cosine in [-1, 1].
-        kappa: Concentration >= 0.
-        tau: Temperature > 0.
-        p: Dimension >= 3.
+        rho, kappa: Cosine in [-1, 1] and concentration >= 0.
+        tau, p: Temperature > 0 and dimension >= 3.
 
     Returns:
-        Three tensors in the broadcast shape of rho, kappa and tau.
+        Three tensors.
 
     Example:
         >>> joint_terms(0.5, 10.0, 0.1, 128)[0]
@@ -58,7 +56,13 @@ def joint_terms(
     """
     nu = joint_order(p)
     (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
-    return tuple(B.to(dtype) for B in _joint_terms(rho, kappa, tau, nu))
+    t, a = 1 / tau, ratio_terms(kappa / nu)
+    across = (1 - rho) * (1 + rho)
+    B1 = t * rho * a.r1 + t**2 / 2 * (across * a.r0_over + rho**2 * a.dr0)
+    variance = across * a.r1_over + rho**2 * a.dr1
+    skewness = rho**3 * a.ddr0 + 3 * rho * across * a.shear
+    B2 = t * rho * a.r2 + t**2 / 2 * variance + t**3 / 6 * skewness
+    return tuple(B.to(dtype) for B in (t * rho * a.r0, B1, B2))
 
 
 def joint_expansion(
@@ -80,14 +84,16 @@ def joint_expansion(
         order: Index of the last term, 0, 1 or 2.
 
     Returns:
-        Expansions in the broadcast shape of rho, kappa and tau.
+        Expansions.
 
     Example:
         >>> joint_expansion(0.5, 10.0, 0.1, 128), vmf_score(0.5, 10.0, 0.1, 128)
         (tensor(0.7729, dtype=torch.float64), tensor(0.7721, dtype=torch.float64))
     """
-    order, nu = validation.integer("order", order, 0, most=2), joint_order(p)
+    nu = joint_order(p)
     (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
+    terms = joint_terms(rho, kappa, tau, p, validate_args=False)
+    total = _partial_sum(terms, order, nu).to(dtype)
     if validation.should_validate(validate_args, rho, kappa, tau) and not is_transformed():
         inside = in_range(kappa.detach(), tau.detach(), p)
         if not bool(inside.all()):
@@ -97,16 +103,7 @@ def joint_expansion(
                 f"outside (p = {p}): use vmf_score, or free_energy_expansion for a large 1/tau",
                 stacklevel=2,
             )
-    return _partial_sum(_joint_terms(rho, kappa, tau, nu)[: order + 1], nu).to(dtype)
-
-
-def _joint_terms(rho: Tensor, kappa: Tensor, tau: Tensor, nu: float) -> tuple[Tensor, ...]:
-    t, a = 1 / tau, ratio_terms(kappa / nu)
-    across = (1 - rho) * (1 + rho)
-    B1 = t * rho * a.r1 + t**2 / 2 * (across * a.r0_over + rho**2 * a.dr0)
-    variance = across * a.r1_over + rho**2 * a.dr1
-    skewness = rho**3 * a.ddr0 + 3 * rho * across * a.shear
-    return t * rho * a.r0, B1, t * rho * a.r2 + t**2 / 2 * variance + t**3 / 6 * skewness
+    return total
 
 
 def in_range(kappa: Tensor, tau: Tensor, p: int) -> Tensor:
@@ -121,20 +118,17 @@ def fixed_terms(
     r"""Compute the coefficients :math:`t\rho, Q_1, Q_2` of prop:fixed-dimensional-score.
 
     Args:
-        rho: Cosine in [-1, 1].
-        kappa: Concentration > 0, used for its shape only.
-        tau: Temperature > 0.
-        p: Dimension >= 2.
+        rho, kappa: Cosine in [-1, 1], and concentration > 0, used for its shape only.
+        tau, p: Temperature > 0 and dimension >= 2.
 
     Returns:
-        Three tensors in the broadcast shape of rho, kappa and tau.
+        Three tensors.
 
     Example:
         >>> fixed_terms(0.5, 100.0, 1.0, 3)[1]
         tensor(-0.1250, dtype=torch.float64)
     """
-    (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
-    _require_concentrated(kappa, validate_args)
+    (rho, kappa, tau), p, dtype = _concentrated(rho, kappa, tau, p, validate_args)
     t, across = 1 / tau, (1 - rho) * (1 + rho)
     Q1 = t**2 * across / 2 - (p - 1) * t * rho / 2
     Q2 = (p - 1) * (p - 3) * t * rho / 8 + (p - 1) * t**2 * (2 * rho**2 - 1) / 4
@@ -161,22 +155,24 @@ def fixed_expansion(
         order: Index of the last term, 0, 1 or 2.
 
     Returns:
-        Expansions in the broadcast shape of rho, kappa and tau.
+        Expansions.
 
     Example:
         >>> fixed_expansion(0.5, 100.0, 1.0, 3), vmf_score(0.5, 100.0, 1.0, 3)
         (tensor(0.4987, dtype=torch.float64), tensor(0.4987, dtype=torch.float64))
     """
-    order = validation.integer("order", order, 0, most=2)
-    (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
-    _require_concentrated(kappa, validate_args)
+    (rho, kappa, tau), p, dtype = _concentrated(rho, kappa, tau, p, validate_args)
     terms = fixed_terms(rho, kappa, tau, p, validate_args=False)
-    return _partial_sum(terms[: order + 1], kappa).to(dtype)
+    return _partial_sum(terms, order, kappa).to(dtype)
 
 
-def _require_concentrated(kappa: Tensor, validate: bool | None) -> None:
-    if validation.should_validate(validate, kappa):
-        validation.require_in_range("kappa", kappa, 0.0, rule="> 0 and finite", open_low=True)
+def _concentrated(
+    rho: Number, kappa: Number, tau: Number, p: int, validate: bool | None
+) -> tuple[list[Tensor], int, torch.dtype]:
+    values, p, dtype = validated_arguments(rho, kappa, tau, p, validate)
+    if validation.should_validate(validate, values[1]):
+        validation.require_in_range("kappa", values[1], 0.0, rule="> 0 and finite", open_low=True)
+    return values, p, dtype
 
 
 def free_energy_expansion(
@@ -203,16 +199,16 @@ def free_energy_expansion(
         order: Index of the last term, 0, 1 or 2.
 
     Returns:
-        Expansions in the broadcast shape of rho, kappa and tau.
+        Expansions.
 
     Example:
         >>> free_energy_expansion(0.5, 10.0, 0.001, 128), vmf_score(0.5, 10.0, 0.001, 128)
         (tensor(807.4702, dtype=torch.float64), tensor(807.4702, dtype=torch.float64))
     """
-    order, nu = validation.integer("order", order, 0, most=2), joint_order(p)
+    nu = joint_order(p)
     (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
     terms = free_energy_terms(rho, kappa / nu, 1 / (nu * tau))
-    return (nu * _partial_sum(terms[: order + 1], nu)).to(dtype)
+    return (nu * _partial_sum(terms, order, nu)).to(dtype)
 
 
 def free_energy_terms(rho: Tensor, lam: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -237,13 +233,11 @@ def directional_cumulants(
     formulas of the paper without their cancellation as kappa goes to zero.
 
     Args:
-        rho: Cosine in [-1, 1].
-        kappa: Concentration >= 0.
-        p: Dimension >= 2.
+        rho, kappa, p: Cosine in [-1, 1], concentration >= 0 and dimension >= 2.
         order: Number of cumulants, 1, 2 or 3.
 
     Returns:
-        As many tensors as ``order``, in the broadcast shape of rho and kappa.
+        As many tensors as ``order``.
 
     Example:
         >>> directional_cumulants(0.5, 10.0, 128, order=2)
@@ -252,19 +246,16 @@ def directional_cumulants(
     order = validation.integer("order", order, 1, most=3)
     (rho, kappa, _), p, dtype = validated_arguments(rho, kappa, 1.0, p, validate_args)
     nu, y, m = p / 2 - 1, kappa * kappa, kappa * rho
-    D = [inner(nu, y, n) for n in range(order)]
-    cumulants = [m * D[0]]
-    if order >= 2:
-        cumulants.append(D[0] + m**2 * D[1])
-    if order == 3:
-        cumulants.append(3 * m * D[1] + m**3 * D[2])
-    return tuple(a.to(dtype) for a in cumulants)
+    D = [inner(nu, y, n) for n in range(3)]
+    cumulants = m * D[0], D[0] + m**2 * D[1], 3 * m * D[1] + m**3 * D[2]
+    return tuple(a.to(dtype) for a in cumulants[:order])
 
 
-def _partial_sum(terms: tuple[Tensor, ...], large: Number) -> Tensor:
-    """Sum terms[i] / large^i."""
-    total = terms[-1]
-    for term in reversed(terms[:-1]):
+def _partial_sum(terms: tuple[Tensor, ...], order: int, large: Number) -> Tensor:
+    """Sum terms[i] / large^i up to i = order."""
+    order = validation.integer("order", order, 0, most=len(terms) - 1)
+    total = terms[order]
+    for term in reversed(terms[:order]):
         total = term + total / large
     return total
 

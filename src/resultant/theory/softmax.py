@@ -16,19 +16,13 @@ from resultant.theory.score_expansion import joint_order
 
 
 def propagate_probabilities(
-    l0: Tensor,
-    B1: Number,
-    B2: Number,
-    p: int,
-    *,
-    variance: bool = True,
+    l0: Tensor, B1: Number, B2: Number, p: int, *, variance: bool = True
 ) -> Tensor:
     r"""Compute class probabilities to second order in 1/nu (eq:multiclass-prob-expansion).
 
     Args:
         l0: Leading logits :math:`\ell^0_j=b_j+B_{0j}` [..., C], offset and leading score.
-        B1: First corrections, [..., C] or broadcasting.
-        B2: Second corrections, [..., C] or broadcasting.
+        B1, B2: First and second corrections, [..., C] or broadcasting.
         p: Dimension >= 3.
         variance: Include :math:`(\Delta_1^2-V_1)/2`; without it the error is of second order.
 
@@ -58,10 +52,7 @@ def propagate_loss(
     r"""Compute the cross-entropy to second order in 1/nu (eq:multiclass-loss-expansion).
 
     Args:
-        l0: Leading logits :math:`\ell^0_j=b_j+B_{0j}` [..., C], offset and leading score.
-        B1: First corrections, [..., C] or broadcasting.
-        B2: Second corrections, [..., C] or broadcasting.
-        p: Dimension >= 3.
+        l0, B1, B2, p: As in `propagate_probabilities`.
         y: Labels [...] of an integer dtype, in [0, C).
         variance: Include :math:`V_1/2`, the coupling of the classes.
 
@@ -73,11 +64,19 @@ def propagate_loss(
         tensor(0.3090)
     """
     (log_p, d1, d2, V1), nu, dtype = _propagation(l0, B1, B2, p)
-    label = _classes(y, log_p, validate_args).unsqueeze(-1)
+    y, C = torch.as_tensor(y, device=log_p.device), log_p.shape[-1]
+    if y.dtype.is_floating_point or y.dtype.is_complex or y.dtype == torch.bool:
+        raise ValueError(f"expected y of an integer dtype, got {y.dtype}")
     if variance:
         d2 = d2 - V1 / 2
-    loss = -(log_p + (d1 + d2 / nu) / nu)
-    loss, label = torch.broadcast_tensors(loss, label)
+    loss, label = -(log_p + (d1 + d2 / nu) / nu), y.long().unsqueeze(-1)
+    try:
+        loss, label = torch.broadcast_tensors(loss, label)
+    except RuntimeError:
+        rule = f"y to broadcast with the shape {tuple(log_p.shape[:-1])} of l0 without classes"
+        raise ValueError(f"expected {rule}, got {tuple(y.shape)}") from None
+    if validation.should_validate(validate_args, y) and y.numel():
+        validation.require_in_range("y", y.double(), 0, C - 1, rule=f"in 0, ..., {C - 1}")
     return loss.gather(-1, label[..., :1]).squeeze(-1).to(dtype)
 
 
@@ -94,20 +93,3 @@ def _propagation(
     P = log_p.exp()
     d1, d2 = (B - (P * B).sum(-1, keepdim=True) for B in (B1, B2))
     return (log_p, d1, d2, (P * d1**2).sum(-1, keepdim=True)), nu, dtype
-
-
-def _classes(y: Tensor | int, log_p: Tensor, validate: bool | None) -> Tensor:
-    y = torch.as_tensor(y, device=log_p.device)
-    C = log_p.shape[-1]
-    if y.dtype.is_floating_point or y.dtype.is_complex or y.dtype == torch.bool:
-        raise ValueError(f"expected y of an integer dtype, got {y.dtype}")
-    try:
-        torch.broadcast_shapes(y.shape, log_p.shape[:-1])
-    except RuntimeError:
-        raise ValueError(
-            f"expected y to broadcast with the shape {tuple(log_p.shape[:-1])} of l0 without "
-            f"classes, got {tuple(y.shape)}"
-        ) from None
-    if validation.should_validate(validate, y) and y.numel():
-        validation.require_in_range("y", y.double(), 0, C - 1, rule=f"in 0, ..., {C - 1}")
-    return y.long()

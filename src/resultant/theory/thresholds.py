@@ -39,9 +39,6 @@ def posterior_thresholds(
     Returns:
         Angles, numbers of roots and roots [P].
 
-    Raises:
-        ValueError: If prototypes are opposite.
-
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> posterior_thresholds(realize(state, Rule(0.5)), torch.tensor([[0, 1]])).status
@@ -61,11 +58,9 @@ def posterior_thresholds(
     def margin(u: Tensor, which: Tensor) -> Tensor:
         a, b = pairs[which].T
         angle = theta[which]
-        weights = torch.stack([(angle - u).sin(), u.sin()]) / angle.sin()
+        v, w = (x.sin().unsqueeze(-1) / angle.sin().unsqueeze(-1) for x in (angle - u, u))
         # Cosines [K, P, C] of every class with the location, exact for a and b.
-        rho = weights[0, ..., None] * cosines(mu[a], mu) + weights[1, ..., None] * cosines(
-            mu[b], mu
-        )
+        rho = v * cosines(mu[a], mu) + w * cosines(mu[b], mu)
         own, other = (i.expand(u.shape).unsqueeze(-1) for i in (a, b))
         rho.scatter_(-1, other, (angle - u).cos().unsqueeze(-1))
         rho.scatter_(-1, own, u.cos().unsqueeze(-1))
