@@ -76,9 +76,6 @@ def test_target_temperature_realizes_the_target(family: str) -> None:
     close(angular_gain(state, star), target)
 
 
-# Where a temperature does not exist
-
-
 def test_target_gains_below_zero_are_named() -> None:
     state = classes()
     z = queries(state)

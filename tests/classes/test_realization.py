@@ -176,8 +176,6 @@ def test_a_prior_of_zero_is_minus_infinity() -> None:
         assert (scores[:, 2] == -math.inf).all() and scores[:, 3].isfinite().all()
 
 
-# Errors
-
 STATE = classes()
 QUERIES = queries(STATE)
 

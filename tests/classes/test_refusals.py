@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
+from torch import Tensor
 
-from class_samples import axis, fitted, sample
+from class_samples import C as FIVE
+from class_samples import P, axis, changed, fitted, sample, unit
 from resultant import (
+    ClassState,
+    ClassStatistics,
+    Metric,
     Rule,
     class_scores,
     expected_square_resultant,
@@ -24,12 +31,15 @@ from resultant import (
     unbiased_square_resultant,
 )
 from resultant.classes.groups import group_masks, shot_groups
+from resultant.classes.statistics import FORMAT
 from small_classes import TAU, C, classes, queries
 
 STATE = classes()
 Z = queries(STATE)
 X, Y = sample(20)
-SUMS = fitted(X, Y)
+SUMS, EMPTY = fitted(X, Y), ClassStatistics(FIVE, P)
+SCATTER = ClassStatistics(FIVE, P, scatter=True)
+MU, KAPPA, COUNT = unit(FIVE, P), torch.ones(FIVE).double(), torch.ones(FIVE).long()
 FLAT = classes(torch.tensor([0.0] * 7 + [5.0], dtype=torch.float64))
 
 
@@ -82,8 +92,77 @@ FLAT = classes(torch.tensor([0.0] * 7 + [5.0], dtype=torch.float64))
             lambda: held_out_state(SUMS, axis()[None], torch.tensor([5])),
             r"y in \[0, 5\), got 5 at index 0",
         ),
+        (lambda: ClassState([1.0], KAPPA, COUNT), "mu to be a tensor, got list"),
+        (lambda: ClassState(MU[0], KAPPA, COUNT), r"mu \[C, p\] .* got \(6,\), \(5,\) and"),
+        (lambda: ClassState(MU[:, :1], KAPPA, COUNT), r"with p >= 2, .* got \(5, 1\)"),
+        (lambda: ClassState(MU, KAPPA[:2], COUNT), r"got \(5, 6\), \(2,\) and \(5,\)"),
+        (lambda: ClassState(MU, KAPPA.float(), COUNT), "got torch.float64 and torch.float32"),
+        (lambda: ClassState(MU.long(), KAPPA, COUNT), "one floating dtype, got torch.int64"),
+        (lambda: ClassState(MU, KAPPA.to("meta"), COUNT), "on one device, got cpu, meta and cpu"),
+        (lambda: ClassState(MU * 1.1, KAPPA, COUNT), r"\|mu\| - 1 within .* 0.1 at index 0"),
+        (lambda: ClassState(MU, -KAPPA, COUNT), "kappa >= 0 and finite, got -1 at index 0"),
+        (lambda: ClassState(MU, KAPPA * math.nan, COUNT), "kappa >= 0 .* got nan at index 0"),
+        (lambda: ClassState(MU, KAPPA * 1e20, COUNT), r"kappa <= 1.15292e\+18, .* got 1e\+20"),
+        (lambda: ClassState(MU, KAPPA, -COUNT), "count >= 0 and finite, got -1 at index 0"),
+        (lambda: EMPTY.update(X[:, :3], Y), r"z \[N, 6\], got shape \(20, 3\)"),
+        (lambda: EMPTY.update("z", Y), r"z \[N, 6\], got str"),
+        (lambda: EMPTY.update(X.long(), Y), "z of a floating dtype, got torch.int64"),
+        (lambda: EMPTY.update(changed(X, 3, math.nan), Y), r"\|z\| - 1 .* got nan at index 3"),
+        (lambda: EMPTY.update(X, Y[:4]), r"y \[20\], one per row of z, got shape \(4,\)"),
+        (lambda: EMPTY.update(X, Y.int()), "y of dtype torch.int64, got torch.int32"),
+        (lambda: EMPTY.update(X, Y.to("meta")), "y on cpu, got y on meta"),
+        (lambda: EMPTY.update(X, changed(Y, 7, 5)), r"y in \[0, 5\), got 5 at index 7"),
+        (lambda: EMPTY.update(X, changed(Y, 8, -1)), r"y in \[0, 5\), got -1 at index 8"),
+        (lambda: EMPTY.update(X, Y, torch.ones(3)), r"weights \[20\] on cpu, got \(3,\) on cpu"),
+        (lambda: EMPTY.update(X, Y, -torch.ones(20)), "weights >= 0 .* got -1 at index 0"),
+        (lambda: EMPTY.update(X, Y, Y), "weights of a floating dtype, got torch.int64"),
+        (lambda: EMPTY.leave_one_out(X, Y), "one of class 0, which has no sample, at index 0"),
+        (lambda: EMPTY.without(SUMS), r"a part of these, got \d+ samples of 0 in class 0"),
+        (lambda: ClassStatistics(0, P), "num_classes to be an integer >= 1, got 0"),
+        (lambda: ClassStatistics(2.0, P), "num_classes to be an integer >= 1, got 2.0"),
+        (lambda: ClassStatistics(True, P), "num_classes to be an integer >= 1, got True"),
+        (lambda: ClassStatistics(FIVE, 1), "p >= 2, got 1"),
+        (lambda: SUMS.merge(ClassStatistics(FIVE, 3)), r"=5, dim=6\), got .*dim=3\)"),
+        (lambda: SUMS.merge("x"), "ClassStatistics, got str"),
+        (lambda: SUMS.merge(SCATTER), "statistics without scatter, got statistics with scatter"),
+        (lambda: SUMS.state("map"), "estimator to be one of .* got 'map'"),
+        (lambda: Metric.fit(SUMS), "with scatter .* use .*scatter=True"),
+        (lambda: Metric.fit(SCATTER), "one sample or more"),
+        (lambda: Metric.fit(SUMS, 1.5), "from 0 to 1, got 1.5"),
+        (lambda: Metric.fit(SUMS, math.nan), "shrinkage to be a finite number, got nan"),
+        (lambda: Metric.fit(SUMS, whiten=False).with_shrinkage(-0.1), "from 0 to 1, got -0.1"),
     ],
 )
 def test_refused(call: Callable[[], object], fact: str) -> None:
     with pytest.raises(ValueError, match=f"expected .*{fact}"):
         call()
+    assert not EMPTY.count.any() and not EMPTY.total.any()
+
+
+def test_bad_files_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "bank.safetensors"
+    SUMS.save(path)
+    whole = path.read_bytes()
+    rule = r"expected .*bank\.safetensors to be a whole safetensors file of ClassStatistics"
+    for content in (b"", whole[:7], whole[:60], whole[:-1], whole + b"x", b"\xff" * 64):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=rule + ", got a file that cannot be read"):
+            ClassStatistics.load(path)
+    good: dict[str, Tensor] = {n: getattr(SUMS, n) for n in ("count", "weight", "total")}
+    mark = {"format": FORMAT}
+    others: list[tuple[dict[str, Tensor], dict[str, str] | None, str]] = [
+        (good, None, "got format None with tensors"),
+        ({"count": good["count"]}, mark, r"with tensors \['count'\]"),
+        ({**good, "count": good["count"].int()}, mark, r"count torch.int32 \(5,\)"),
+        ({**good, "total": good["total"][:3].clone()}, mark, r"total torch.float64 \(3, 6\)"),
+        ({**good, "other": good["total"].clone()}, mark, r"other torch.float64 \(5, 6\)"),
+        ({**good, "total": good["total"] * math.nan}, mark, "negative, infinite or undefined"),
+        ({**good, "total": good["total"] * 40}, mark, "a mean longer than one"),
+        ({**good, "count": -good["count"]}, mark, "negative, infinite or undefined"),
+    ]
+    for tensors, metadata, message in others:
+        save_file(tensors, path, metadata)
+        with pytest.raises(ValueError, match=rule + ".*" + message):
+            ClassStatistics.load(path)
+    with pytest.raises(FileNotFoundError):
+        ClassStatistics.load(tmp_path / "none")
