@@ -28,25 +28,19 @@ def naive_scores(
     A = [float(mean_resultant(state.dim, k)) for k in state.kappa.tolist()]
     g = [a / tau for a in A]
     target = naive_target(g, beta, family)
-    rows = []
-    for x in z.double():
-        row = []
-        for c, kappa in enumerate(state.kappa.tolist()):
-            rho = float((x * state.mu[c].double()).sum())
 
-            def q(rho: float, tau: float, kappa: float = kappa) -> float:
-                return float(vmf_score(max(-1.0, min(1.0, rho)), kappa, tau, state.dim))
+    def score(x: Tensor, c: int) -> float:
+        rho, star = float((x * state.mu[c].double()).sum()), A[c] / target[c]
 
-            if realization == "native":
-                row.append(q(rho, tau))
-            elif realization == "temperature":
-                row.append(q(rho, A[c] / target[c]))
-            elif realization == "preserve":
-                star = A[c] / target[c]
-                row.append(q(rho, star) - q(0.0, star) + q(0.0, tau))
-            elif realization == "angular":
-                row.append(q(rho, tau) + (target[c] - g[c]) * rho)
-            else:
-                row.append(math.fsum(g) / len(g) * rho)
-        rows.append(row)
-    return torch.tensor(rows, dtype=F64)
+        def q(rho: float, tau: float) -> float:
+            return float(vmf_score(max(-1.0, min(1.0, rho)), float(state.kappa[c]), tau, state.dim))
+
+        return {
+            "native": lambda: q(rho, tau),
+            "temperature": lambda: q(rho, star),
+            "preserve": lambda: q(rho, star) - q(0.0, star) + q(0.0, tau),
+            "angular": lambda: q(rho, tau) + (target[c] - g[c]) * rho,
+            "cosine": lambda: math.fsum(g) / len(g) * rho,
+        }[realization]()
+
+    return torch.tensor([[score(x, c) for c in range(len(A))] for x in z.double()], dtype=F64)
