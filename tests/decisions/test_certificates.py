@@ -1,4 +1,5 @@
-"""Certificates of agreement with the cosine rule against the scores as computed."""
+"""Certificates of agreement with the cosine rule, and bounds of losses and gradients, against the
+scores as computed, the paper's definitions and autograd."""
 
 from __future__ import annotations
 
@@ -10,25 +11,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import cross_entropy, normalize
 
-from decisions.certified_cases import F32, F64, Case, cases, close, naive, overlapping, some_pairs
-from resultant._core import chunks
+from decisions.certified_cases import F32, F64, Case, cases, close, naive, overlapping
 from resultant.classes.gain import angular_gain
 from resultant.classes.realization import class_scores
-from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions import certificates
 from resultant.decisions.certificates import (
     certificate,
     disagreement_bound,
     gradient_bound,
     loss_bound,
+    residual_bound,
 )
-from resultant.decisions.changes import margin_change
-from resultant.score.exact import decompose, vmf_score, vmf_score_and_slope
-
-EQUAL = Rule(0.1, "temperature")
+from resultant.score.exact import decompose, vmf_score
 
 
 @pytest.mark.slow
@@ -72,20 +68,28 @@ def test_the_slack_is_needed_and_enough() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("prior", [False, True])
-def test_margin_and_range_are_the_naive_ones(prior: bool) -> None:
-    z, _, state = overlapping(7, n=20)
-    offset = torch.linspace(-2, 0, 7, dtype=F64) if prior else torch.zeros(7, dtype=F64)
+@pytest.mark.parametrize(
+    "prior", [[0.0] * 6, [-2, -1.6, -1, -0.5, 0, 0], [0, -1e999, -1, -1e999, 0.5, 0]]
+)
+def test_margin_and_range_are_the_naive_ones(prior: list[float]) -> None:
+    """Classes of prior zero are left out."""
+    z, _, state = overlapping(6, n=20)
+    offset = torch.tensor(prior, dtype=F64)
+    live = offset.isfinite()
     cosine, delta = naive(z, state, 0.1, offset)
-    c = certificate(z, state, 0.1, offset=offset if prior else None)
+    c = certificate(z, state, 0.1, offset=offset)
     top = cosine.topk(2)
     close(c.margin, top.values[:, 0] - top.values[:, 1])
-    close(c.residual_range, delta.max(1).values - delta.min(1).values)
+    close(c.residual_range, delta[:, live].max(1).values - delta[:, live].min(1).values)
     assert torch.equal(c.prediction, top.indices[:, 0])
     assert torch.equal(c.angular, (cosine + delta).argmax(1))
     assert torch.equal(c.certified, c.margin - c.residual_range > c.slack)
     r = decompose(z @ state.mu.T, state.kappa, 0.1, 128)
     close(delta, r.intercept + r.remainder)
+    alone = torch.full((6,), -math.inf)
+    alone[4] = -2.0
+    c = certificate(z, state, 0.1, offset=alone)
+    assert c.certified.all() and (c.prediction == 4).all() and (c.margin == math.inf).all()
 
 
 def test_three_dimensions_by_hand() -> None:
@@ -117,62 +121,45 @@ def test_three_dimensions_by_hand() -> None:
     assert c.prediction.tolist() == [0, 0, 1]
 
 
+@pytest.mark.parametrize(
+    ("device", "dtype"),
+    [
+        ("cpu", F64),
+        ("cpu", F32),
+        *(pytest.param("cuda", d, marks=pytest.mark.gpu) for d in (F64, F32)),
+    ],
+)
 @pytest.mark.parametrize(("C", "least"), [(10, 0.8), (100, 0.5)])
-@pytest.mark.parametrize("dtype", [F64, F32])
-def test_coverage_of_overlapping_classes(C: int, least: float, dtype: torch.dtype) -> None:
+def test_coverage_of_overlapping_classes(
+    C: int, least: float, device: str, dtype: torch.dtype
+) -> None:
     z, _, state = overlapping(C)
-    c = certificate(z.to(dtype), state, 0.1)
+    z, state = z.to(device, dtype), state.to(device)
+    c = certificate(z, state, 0.1)
     d = disagreement_bound(c)
     assert c.coverage > least
-    assert d.bound == pytest.approx(1 - c.coverage)
+    assert float(d.bound) == pytest.approx(1 - c.coverage)
     assert 0 < d.difference < d.bound / 2
+    for realization in ("angular", "cosine"):
+        scores = class_scores(z, state, 0.1, realization)
+        assert torch.equal(scores.argmax(1)[c.certified], c.prediction[c.certified])
 
 
-@pytest.mark.slow
-def test_offsets_of_prior_zero_leave_classes_out() -> None:
-    z, _, state = overlapping(6, n=60)
-    offset = torch.tensor([0.0, -math.inf, -1.0, -math.inf, 0.5, 0.0], dtype=F64)
-    c = certificate(z, state, 0.1, offset=offset)
-    live = offset.isfinite()
-    cosine, delta = naive(z, state, 0.1, offset)
-    top = cosine.topk(2).values
-    close(c.margin, top[:, 0] - top[:, 1])
-    close(c.residual_range, delta[:, live].max(1).values - delta[:, live].min(1).values)
-    assert live[c.prediction].all() and live[c.angular].all()
-    alone = torch.full((6,), -math.inf)
-    alone[4] = -2.0
-    c = certificate(z, state, 0.1, offset=alone)
-    assert c.certified.all() and (c.prediction == 4).all() and (c.margin == math.inf).all()
-
-
-def test_scores_that_overflow_are_not_certified() -> None:
+@pytest.mark.usefixtures("with_and_without_kernel")
+def test_scores_that_are_not_finite_are_not_certified() -> None:
     z, _, state = overlapping(3, n=9)
     for dtype, size in ((torch.float16, 7e4), (F32, 1e39)):
         offset = torch.tensor([size, 0.0, -size], dtype=F64)
         assert certificate(z, state, 0.1, offset=offset).certified.all()
         assert not certificate(z.to(dtype), state, 0.1, offset=offset).certified.any()
-
-
-@pytest.mark.usefixtures("with_and_without_kernel")
-def test_scores_that_are_not_finite_are_not_certified() -> None:
-    """A concentration beyond the range of float32 makes scores of float32 queries NaN."""
-    # Scores in three dimensions have a closed form, which is finite.
-    state = ClassState(
-        torch.eye(4, dtype=F64),
-        torch.tensor([1.0, 1e20, 4.0, 2.0], dtype=F64),
-        torch.ones(4),
-        validate_args=False,
-    )
-    z = torch.eye(4)
+    # A concentration beyond the range of float32 makes scores of float32 queries NaN.
+    kappa, z = torch.tensor([1.0, 1e20, 4.0, 2.0], dtype=F64), torch.eye(4)
+    state = ClassState(z.double(), kappa, torch.ones(4), validate_args=False)
     assert class_scores(z, state, 0.5, "angular").isnan().any()
     assert not certificate(z, state, 0.5).certified.any()
     assert certificate(z.double(), state, 0.5).certified.any()
-
-
-def test_nothing_is_certified_without_gain() -> None:
-    state = ClassState(torch.eye(4, dtype=F64), torch.zeros(4, dtype=F64), torch.ones(4))
-    c = certificate(torch.eye(4, dtype=F64), state, 0.1)
-    assert not c.certified.any() and (c.margin == 0).all()
+    flat = certificate(z, ClassState(z, torch.zeros(4), torch.ones(4)), 0.1)
+    assert not flat.certified.any() and (flat.margin == 0).all()
 
 
 def test_class_temperatures() -> None:
@@ -186,51 +173,104 @@ def test_class_temperatures() -> None:
     close(c.margin, g.mean() * (rho.topk(2).values @ torch.tensor([1.0, -1.0], dtype=F64)))
 
 
-# Chunks and errors
+@pytest.mark.slow
+@given(cases(n=40))
+@settings(max_examples=50, deadline=None)
+def test_residuals_stay_within_their_bound(case: Case) -> None:
+    tau, p = case.tau, case.state.dim
+    mu, kappa = normalize(case.state.mu.double(), dim=1), case.state.kappa.double()
+    state = ClassState(mu, kappa, case.state.count)
+    bound = residual_bound(state, tau)
+    ends = torch.linspace(-1, 1, 201, dtype=F64).unsqueeze(1).requires_grad_()
+    rho = ends.expand(-1, len(kappa))
+    delta = vmf_score(rho, kappa, tau, p) - angular_gain(state, tau) * rho
+    (slope,) = torch.autograd.grad(delta.sum(), rho)
+    delta, rounding = delta.detach(), 1e-13 / tau
+    close(bound.slope, slope.abs().amax(0), atol=rounding)
+    assert (delta <= bound.high + rounding).all() and (delta >= bound.low - rounding).all()
+    close(delta.amin(0), bound.low, atol=rounding)
+    beyond = 2 * kappa * tau >= 1
+    expected = (state.resultant / (2 * kappa * tau * tau))[beyond]
+    close(bound.high[beyond], expected, atol=rounding)
+    close(bound.high[~beyond], delta[0, ~beyond], atol=rounding)
+    c = certificate(normalize(case.z.double(), dim=1), state, tau)
+    assert (c.residual_range <= bound.range + rounding).all()
 
 
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    z, y, state = overlapping(9, n=50)
-    whole, heights = certificate(z, state, 0.1), []
-    losses, gradients = (f(z, y, state, 0.1) for f in (loss_bound, gradient_bound))
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, F32, F64])
+def test_residuals_of_rounded_queries_stay_within_their_bound(dtype: torch.dtype) -> None:
+    """Vectors in bfloat16 may be longer than one by 1/256.
 
-    def counted(rho: Tensor, *arguments: Any, **options: Any) -> Any:
-        heights.append(len(rho))
-        return vmf_score_and_slope(rho, *arguments, **options)
-
-    monkeypatch.setattr(certificates, "vmf_score_and_slope", counted)
-    monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * 9 * 16)
-    parts = certificate(z, state, 0.1)
-    close(gradient_bound(z, y, state, 0.1).difference, gradients.difference)
-    assert heights == [16, 16, 16, 2] * 2
-    close(parts.margin, whole.margin)
-    close(parts.residual_range, whole.residual_range)
-    assert torch.equal(parts.certified, whole.certified)
-    close(loss_bound(z, y, state, 0.1, chunk=3).difference, losses.difference)
-    empty = certificate(z[:0], state, 0.1)
-    assert empty.margin.shape == empty.certified.shape == empty.prediction.shape == (0,)
-    none = margin_change(z, y, state, EQUAL, torch.zeros(0, 2, dtype=torch.int64))
-    assert len(none.exact) == len(none.row) == 0
+    One class is at the query, where its residual is smallest, and the other where it is largest.
+    """
+    torch.manual_seed(0)
+    for z in normalize(torch.randn(20, 8, dtype=F64), dim=1).to(dtype):
+        u, other = normalize(z.double(), dim=0), torch.randn(8, dtype=F64)
+        across = normalize(other - (other @ u) * u, dim=0)
+        mu = torch.stack([u, -0.05 * u + (1 - 0.05**2) ** 0.5 * across])
+        state = ClassState(mu, torch.tensor([100.0, 100.0], dtype=F64), torch.ones(2))
+        found = certificate(z.unsqueeze(0), state, 0.1).residual_range
+        assert float(found) <= float(residual_bound(state, 0.1).range) + 1e-12
 
 
-Z, Y, STATE = overlapping(4, n=8)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("dtype", [F64, F32])
-def test_gpu(dtype: torch.dtype) -> None:
-    z, y, state = overlapping(100)
-    z = z.to(dtype)
-    ours, there = certificate(z, state, 0.1), certificate(z.cuda(), state.to("cuda"), 0.1)
-    close(there.margin.cpu(), ours.margin, 1e-9, 1e-10)
+def measured(case: Case) -> tuple[Tensor, Tensor]:
+    """Differences of the losses and of the tangent gradients, by autograd."""
+    losses, gradients = [], []
     for realization in ("angular", "cosine"):
-        scores = class_scores(z.cuda(), state.to("cuda"), 0.1, realization)
-        assert torch.equal(scores.argmax(1)[there.certified], there.prediction[there.certified])
-    for bound in (loss_bound, gradient_bound):
-        a = bound(z, y, state, 0.1)
-        b = bound(z.cuda(), y.cuda(), state.to("cuda"), 0.1)
-        close(b.difference.cpu(), a.difference, 1e-8, 1e-10)
-    pairs = some_pairs(100)
-    before = margin_change(z, y, state, EQUAL, pairs)
-    after = margin_change(z.cuda(), y.cuda(), state.to("cuda"), EQUAL, pairs.cuda())
-    close(after.exact.cpu(), before.exact, 1e-8, 1e-10)
+        z = case.z.double().requires_grad_()
+        scores = class_scores(z, case.state, case.tau, realization, 0.0, offset=case.offset)
+        loss = cross_entropy(scores, case.y, reduction="none")
+        (G,) = torch.autograd.grad(loss.sum(), z)
+        x = normalize(z.detach(), dim=1)
+        losses.append(loss.detach())
+        gradients.append(G - (G * x).sum(1, keepdim=True) * x)
+    return (losses[0] - losses[1]).abs(), (gradients[0] - gradients[1]).norm(dim=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", [False, True])
+def test_differences_are_those_of_autograd(prior: bool) -> None:
+    z, y, state = overlapping(12, n=60)
+    offset = torch.linspace(-3, 0, 12, dtype=F64)
+    offset[3] = -math.inf
+    y = torch.where(y == 3, 4, y)
+    case = Case(z, y, state, 0.1, offset if prior else None)
+    loss, gradient = (f(z, y, state, 0.1, offset=case.offset) for f in (loss_bound, gradient_bound))
+    for bound, difference in zip((loss, gradient), measured(case), strict=True):
+        close(bound.difference, difference)
+    live = torch.ones(12).bool() if not prior else offset.isfinite()
+    _, delta = naive(z, state, 0.1, torch.zeros(12))
+    epsilon = delta[:, live].abs().max(1).values
+    close(loss.bound, 2 * epsilon)
+    rho = (z @ state.mu.T).requires_grad_()
+    (slope,) = torch.autograd.grad(vmf_score(rho, state.kappa, 0.1, 128).sum(), rho)
+    g = angular_gain(state, 0.1)
+    eta = (slope - g)[:, live].abs().max(1).values
+    close(gradient.bound, 2 * g.mean() * epsilon + 2 * eta)
+
+
+@pytest.mark.slow
+@given(cases(), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_bounds_hold(case: Case, centered: bool) -> None:
+    """Up to the rounding of probabilities and of the lengths of directions."""
+    arguments = (case.z, case.y, case.state, case.tau)
+    options: dict[str, Any] = {"offset": case.offset, "centered": centered}
+    loss, gradient = loss_bound(*arguments, **options), gradient_bound(*arguments, **options)
+    gbar = float(angular_gain(case.state, case.tau).mean())
+    assert (loss.difference <= loss.bound + 1e-13 * (1 + loss.bound)).all()
+    unit = 1e-6 if case.state.mu.dtype == F32 else 1e-12
+    assert (gradient.difference <= (1 + unit) * gradient.bound + 1e-13 * (1 + gbar)).all()
+    plain = loss_bound(*arguments, offset=case.offset)
+    assert (loss.bound <= plain.bound * (1 + 1e-15)).all()
+
+
+def test_bounds_are_sharp() -> None:
+    """Two classes that differ in kappa only, where the sharp loss bound is nearly reached."""
+    mu = torch.eye(2, 16, dtype=F64)
+    state = ClassState(mu, torch.tensor([1.0, 40.0], dtype=F64), torch.ones(2))
+    offset = torch.tensor([-40.0, 0.0], dtype=F64)
+    z = normalize(torch.ones(1, 16, dtype=F64), dim=1)
+    loss = loss_bound(z, torch.tensor([0]), state, 0.1, offset=offset, centered=True)
+    assert float(loss.difference / loss.bound) == pytest.approx(1, abs=1e-9)

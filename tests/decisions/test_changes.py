@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from decisions.certified_cases import F64, Case, cases, close, overlapping, some_pairs
-from resultant._core import chunks
 from resultant._core.validation import DivergedError
 from resultant.classes.gain import angular_gain, target_gain
 from resultant.classes.realization import class_scores
@@ -33,9 +32,7 @@ def brute(case: Case, pairs: Tensor, realization: str, beta: float, z: Tensor) -
 @pytest.mark.slow
 @pytest.mark.parametrize("realization", REALIZATIONS)
 @pytest.mark.parametrize("beta", [0.0, 0.5])
-def test_margin_changes_are_the_brute_ones(
-    realization: str, beta: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_margin_changes_are_the_brute_ones(realization: str, beta: float) -> None:
     z, y, state = overlapping(5, n=50)
     # A query at right angles to all classes, whose scores are the intercepts.
     across = torch.linalg.svd(state.mu).Vh[-1:]
@@ -57,8 +54,6 @@ def test_margin_changes_are_the_brute_ones(
     assert torch.equal(whole.exact, m.exact)
     if realization == "temperature":
         assert whole.residual.abs().mean() < m.residual.abs().mean() / 2
-    monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * 128 * 7)
-    close(margin_change(z, y, state, Rule(0.1, realization, beta), pairs).exact, m.exact)
     if realization == "angular":
         assert m.residual.abs().max() < 1e-12 and m.coverage == m.agreement == 1
     elif realization == "native":

@@ -1,4 +1,4 @@
-"""Gradients of the loss on the sphere against autograd and the paper's identities."""
+"""Margins and loss gradients against loops, autograd and the paper's identities."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from itertools import pairwise
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
 
 from class_samples import F64
-from decisions.overlapping_classes import BETA, OFFSET, classes, queries, tilted
-from resultant._core import chunks
+from decisions.overlapping_classes import BETA, OFFSET, PAIRS, classes, queries, tilted
 from resultant.classes.realization import Realization, class_scores, realize, target_temperature
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState
@@ -23,115 +25,163 @@ from resultant.decisions.gradients import (
     mean_relative_error,
     stacked_relative_error,
 )
+from resultant.decisions.margins import (
+    all_pairs,
+    centre_margins,
+    effective_competitors,
+    pairwise_margins,
+)
 from resultant.score.exact import ambient_gradient, vmf_score
 from resultant.special.bessel import log_bessel_i
+from resultant.vmf.estimators import mean_resultant
 from small_classes import TAU, C, N, P, close
+
+STATE = classes()
+Z, Y = queries(STATE)
+H0 = vmf_score(0.0, STATE.kappa, TAU, P)
+H1 = vmf_score(0.0, STATE.kappa, target_temperature(STATE, TAU, BETA), P)
+
+
+def scores_of(realization: str) -> tuple[Realization, Tensor]:
+    """The scores as functions of cosines, and the scores of the queries."""
+    rule = Rule(TAU, realization, BETA, offset=OFFSET)
+    return realize(STATE, rule), class_scores(Z, STATE, TAU, realization, BETA, offset=OFFSET)
+
+
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_scores_and_slopes_of_cosines(realization: str) -> None:
+    rule, scores = scores_of(realization)
+    rho, h, some = Z @ STATE.mu.T, 1e-5, torch.tensor([4, 0, 4])
+    close(rule.at(rho), scores)
+    close(rule.slope_at(rho), (rule.at(rho + h) - rule.at(rho - h)) / (2 * h), 1e-8, 1e-8)
+    for f in (rule.at, rule.slope_at):
+        close(f(rho[:, some], some), f(rho)[:, some])
+
+
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_linear_mean(realization: str) -> None:
+    """q_c(0) + g_c rho, written out for each realization."""
+    rho = torch.linspace(-1, 1, 9, dtype=F64).unsqueeze(1).expand(-1, C)
+    g = mean_resultant(P, STATE.kappa) / TAU
+    target = g.mean() + BETA * (g - g.mean())
+    intercept, gain = {
+        "native": (H0, g),
+        "temperature": (H1, target),
+        "preserve": (H0, target),
+        "angular": (H0, target),
+        "cosine": (torch.zeros(C, dtype=F64), g.mean().expand(C)),
+    }[realization]
+    rule, _ = scores_of(realization)
+    linear, alone = rule.linear(), rule.linear(intercept=False)
+    close(linear.at(rho), intercept + OFFSET + gain * rho)
+    close(alone.at(rho), OFFSET + gain * rho)
+    close(linear.gain(), gain)
+    close(linear.linear().at(rho), linear.at(rho))
+    close(linear.linear(intercept=False).at(rho), alone.at(rho))
+
+
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_margins(realization: str) -> None:
+    rule, scores = scores_of(realization)
+    a, b = PAIRS.T
+    close(pairwise_margins(Z, rule, PAIRS), scores[:, a] - scores[:, b], atol=1e-11)
+    centres = class_scores(STATE.mu, STATE, TAU, realization, BETA, offset=OFFSET)
+    for pairs in (None, PAIRS, PAIRS[:2]):
+        a, b = (all_pairs(C) if pairs is None else pairs).T
+        M = centre_margins(rule, pairs)
+        close(M.a, centres[a, a] - centres[a, b], atol=1e-10)
+        close(M.b, centres[b, b] - centres[b, a], atol=1e-10)
+
+
+@given(st.lists(st.floats(-800, 800), min_size=1, max_size=9), st.floats(-800, 800))
+@settings(max_examples=80, deadline=None)
+def test_effective_competitors(scores: list[float], more: float) -> None:
+    s = torch.tensor(scores, dtype=F64)
+    n = effective_competitors(s)
+    assert 1 <= float(n) <= len(scores)
+    close(s.max() + n.log(), s.logsumexp(-1))
+    # One more competitor adds its share, which may be below the rounding of the sum.
+    added = torch.tensor([min(more, float(s.max()))], dtype=F64)
+    close(effective_competitors(torch.cat([s, added])), n + (added[0] - s.max()).exp())
+    close(effective_competitors(torch.stack([s, s + 7])), n.expand(2))
 
 
 @pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("realization", REALIZATIONS)
-def test_gradient_is_that_of_autograd(
-    realization: str, linear: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gradient_is_that_of_autograd(realization: str, linear: bool) -> None:
     """Through the normalisation, whose derivative at a unit vector is the projection."""
-    state = classes()
-    z, y = queries(state)
-    rule = realize(state, Rule(TAU, realization, BETA, offset=OFFSET))
-    raw = z.clone().requires_grad_()
-    x = torch.nn.functional.normalize(raw, dim=-1)
+    rule, _ = scores_of(realization)
+    raw = Z.clone().requires_grad_()
+    x = normalize(raw, dim=-1)
     if linear:
-        logits = (
-            rule.linear().at(torch.zeros(C, dtype=F64)) + x @ (rule.gain()[:, None] * state.mu).T
-        )
         rule = rule.linear()
+        logits = rule.at(torch.zeros(C, dtype=F64)) + x @ (rule.gain()[:, None] * STATE.mu).T
     else:
-        logits = class_scores(x, state, TAU, realization, BETA, offset=OFFSET)
-    torch.nn.functional.cross_entropy(logits, y, reduction="sum").backward()
-    assert raw.grad is not None
-    G = loss_gradient(z, y, rule)
-    close(G, raw.grad, 1e-9, 1e-11)
-    close((G * z).sum(-1), torch.zeros(N, dtype=F64))
-    monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * C * 3)
-    close(loss_gradient(z, y, rule), G)
-    close(gradient_coordinates(z, y, rule).tangent, G)
+        logits = class_scores(x, STATE, TAU, realization, BETA, offset=OFFSET)
+    (expected,) = torch.autograd.grad(cross_entropy(logits, Y, reduction="sum"), raw)
+    G = loss_gradient(Z, Y, rule)
+    close(G, expected, 1e-9, 1e-11)
+    close((G * Z).sum(-1), torch.zeros(N, dtype=F64))
 
 
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_ambient_gradient_is_that_of_the_score_of_a_vector(realization: str) -> None:
     r"""The score as a function of any v: phi(|kappa mu + t v|) - phi(kappa), eq:main-exact."""
-    state = classes()
-    z, y = queries(state)
-    rule = realize(state, Rule(TAU, realization, BETA, offset=OFFSET))
-    v = z.clone().requires_grad_()
-    scores = OFFSET.clone().expand(N, C)
-    if rule.tau is not None:
-        tilted = state.kappa[:, None] * state.mu + v[:, None] / rule.tau.expand(C)[:, None]
-        scores = scores + _phi(tilted.norm(dim=-1)) - _phi(state.kappa)
-    if rule.slope is not None:
-        scores = scores + rule.slope * (v @ state.mu.T)
-    if realization == "preserve":
-        star = target_temperature(state, TAU, BETA)
-        scores = scores + vmf_score(0.0, state.kappa, TAU, P) - vmf_score(0.0, state.kappa, star, P)
-    torch.nn.functional.cross_entropy(scores, y, reduction="sum").backward()
-    assert v.grad is not None
-    parts = gradient_coordinates(z, y, rule)
-    close(parts.ambient, v.grad, 1e-8, 1e-9)
-    close(parts.ambient, parts.prototype + parts.radial[:, None] * z)
-    close(parts.tangent, parts.ambient - (parts.ambient * z).sum(-1, keepdim=True) * z, atol=1e-11)
-
-
-def _phi(x: Tensor) -> Tensor:
     nu = P / 2 - 1
-    return log_bessel_i(nu, x) - nu * x.log()
+
+    def phi(x: Tensor) -> Tensor:
+        return log_bessel_i(nu, x) - nu * x.log()
+
+    rule, _ = scores_of(realization)
+    v = Z.clone().requires_grad_()
+    scores = OFFSET.expand(N, C) + (H0 - H1 if realization == "preserve" else 0.0)
+    if rule.tau is not None:
+        sums = STATE.kappa[:, None] * STATE.mu + v[:, None] / rule.tau.expand(C)[:, None]
+        scores = scores + phi(sums.norm(dim=-1)) - phi(STATE.kappa)
+    if rule.slope is not None:
+        scores = scores + rule.slope * (v @ STATE.mu.T)
+    (expected,) = torch.autograd.grad(cross_entropy(scores, Y, reduction="sum"), v)
+    parts = gradient_coordinates(Z, Y, rule)
+    close(parts.ambient, expected, 1e-8, 1e-9)
+    close(parts.ambient, parts.prototype + parts.radial[:, None] * Z)
+    close(parts.tangent, parts.ambient - (parts.ambient * Z).sum(-1, keepdim=True) * Z, atol=1e-11)
 
 
 def test_coordinates_at_zero_concentration() -> None:
     state = classes(torch.tensor([0.0, 3.0, 40.0], dtype=F64))
     z, y = queries(state, 4)
     parts = gradient_coordinates(z, y, realize(state, Rule(TAU)))
-    P_ = class_scores(z, state, TAU).softmax(-1) - torch.eye(3, dtype=F64)[y]
+    weights = class_scores(z, state, TAU).softmax(-1) - torch.eye(3, dtype=F64)[y]
     gradients = ambient_gradient(z[:, None], state.mu, state.kappa, TAU)
-    close(parts.ambient, (P_[..., None] * gradients).sum(1), 1e-10, 1e-11)
+    close(parts.ambient, (weights[..., None] * gradients).sum(1), 1e-10, 1e-11)
 
 
 def test_gradient_where_the_label_is_almost_certain() -> None:
     """P_y - 1 is e^-80 here, and not zero."""
-    rule = Realization(
-        torch.eye(2, 4, dtype=F64),
-        torch.ones(2, dtype=F64),
-        None,
-        torch.tensor(80.0, dtype=F64),
-        None,
-    )
-    z = torch.tensor([[1.0, 0.0, 0.0, 0.0]], dtype=F64)
-    G = loss_gradient(z, torch.tensor([0]), rule)
+    mu, slope = torch.eye(2, 4, dtype=F64), torch.tensor(80.0, dtype=F64)
+    rule = Realization(mu, torch.ones(2, dtype=F64), None, slope, None)
+    G = loss_gradient(mu[:1], torch.tensor([0]), rule)
     small = 80 * math.exp(-80) / (1 + math.exp(-80))
     close(G, torch.tensor([[0.0, small, 0.0, 0.0]], dtype=F64), 1e-12, 0.0)
 
 
 def test_a_class_of_prior_zero_takes_no_part() -> None:
-    state = classes()
-    z, y = queries(state, 4)
-    offset = OFFSET.clone()
-    offset[5] = -math.inf
-    without = ClassState(state.mu[:5], state.kappa[:5], state.count[:5])
-    G = loss_gradient(z, y, realize(state, Rule(TAU, offset=offset)))
-    close(G, loss_gradient(z, y, realize(without, Rule(TAU, offset=OFFSET[:5]))))
+    offset = OFFSET.index_fill(0, torch.tensor(5), -math.inf)
+    without = ClassState(STATE.mu[:5], STATE.kappa[:5], STATE.count[:5])
+    G = loss_gradient(Z[:4], Y[:4], realize(STATE, Rule(TAU, offset=offset)))
+    close(G, loss_gradient(Z[:4], Y[:4], realize(without, Rule(TAU, offset=OFFSET[:5]))))
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.6, 1.0])
-def test_intercept_gradient_difference(beta: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = classes()
-    z, y = queries(state)
+def test_intercept_gradient_difference(beta: float) -> None:
     rule = Rule(TAU, beta=beta, offset=OFFSET)
-    difference, predicted = intercept_gradient_difference(z, y, state, rule)
+    difference, predicted = intercept_gradient_difference(Z, Y, STATE, rule)
     close(difference, predicted, 1e-9, 1e-10)
     if beta == 1.0:
         close(difference, torch.zeros_like(difference))
     else:
         assert float(difference.norm()) > 0.1
-    monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * C * 2)
-    other = intercept_gradient_difference(z, (y + 1) % C, state, rule)
+    other = intercept_gradient_difference(Z, (Y + 1) % C, STATE, rule)
     close(other.predicted, predicted)
     close(other.difference, difference, 1e-9, 1e-10)
 
@@ -139,22 +189,15 @@ def test_intercept_gradient_difference(beta: float, monkeypatch: pytest.MonkeyPa
 def test_comparison_of_gradients() -> None:
     torch.manual_seed(2)
     G, H = torch.randn(5, 3, dtype=F64), torch.randn(5, 3, dtype=F64)
-    naive = 100 * math.sqrt(
-        sum((a - b) ** 2 for a, b in zip(G.flatten().tolist(), H.flatten().tolist(), strict=True))
-        / sum(a**2 for a in G.flatten().tolist())
-    )
-    assert stacked_relative_error(G, H) == pytest.approx(naive, rel=1e-13)
-    assert stacked_relative_error(G.float(), G.float()) == 0
+    a, b = G.flatten().tolist(), H.flatten().tolist()
+    naive = sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) / sum(x * x for x in a)
+    assert stacked_relative_error(G, H) == pytest.approx(100 * math.sqrt(naive), rel=1e-13)
     by_row = [100 * float((g - h).norm() / g.norm()) for g, h in zip(G, H, strict=True)]
-    assert mean_relative_error(G, H) == pytest.approx(sum(by_row) / len(by_row), rel=1e-13)
+    assert mean_relative_error(G, H) == pytest.approx(sum(by_row) / 5, rel=1e-13)
     part = G * torch.tensor([0, 1, 1, 1, 1])[:, None]
-    assert mean_relative_error(part, H) == pytest.approx(
-        sum(by_row[1:]) / len(by_row[1:]), rel=1e-13
-    )
-    with pytest.raises(ValueError, match="expected a row of G of positive norm, got none"):
-        mean_relative_error(0 * G, H)
-    close(gradient_cosines(G, H), torch.cosine_similarity(G, H))
-    close(gradient_cosines(1e-200 * G, H), torch.cosine_similarity(G, H))
+    assert mean_relative_error(part, H) == pytest.approx(sum(by_row[1:]) / 4, rel=1e-13)
+    for scale in (1.0, 1e-200):
+        close(gradient_cosines(scale * G, H), torch.cosine_similarity(G, H))
     close(gradient_cosines(G, -2 * G), -torch.ones(5))
     G[2] = 0
     assert gradient_cosines(G, H).isnan().tolist() == [False, False, True, False, False]

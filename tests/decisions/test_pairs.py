@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations, product
 
 import pytest
@@ -18,8 +19,7 @@ from resultant.decisions.pairs import PAIR_TYPES, select_pairs
 
 def long_tail(C: int = 60) -> tuple[ClassState, Tensor]:
     torch.manual_seed(4)
-    counts = (500 * 0.01 ** (torch.arange(C) / (C - 1))).long()
-    counts = counts[torch.randperm(C)]
+    counts = (500 * 0.01 ** (torch.arange(C) / (C - 1))).long()[torch.randperm(C)]
     return ClassState(unit(C, 8), torch.ones(C, dtype=F64), counts), shot_groups(counts)
 
 
@@ -36,17 +36,15 @@ def test_selected_pairs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
         of_kind = chosen.kind == kind
         for a, b in chosen.pairs[of_kind].tolist():
             assert names[groups[a]] + names[groups[b]] == name
-        everything = [
-            pair
+        best = sorted(
+            (-float(rho[pair]), {*pair})
             for pair in combinations(range(60), 2)
             if sorted(names[groups[c]] for c in pair) == sorted(name)
-        ]
-        best = sorted(everything, key=lambda pair: -float(rho[pair]))[:5]
-        near = chosen.pairs[of_kind & chosen.closest]
-        assert [frozenset(pair) for pair in near.tolist()] == [frozenset(pair) for pair in best]
-    again = select_pairs(state, groups, seed=3)
+        )
+        near = chosen.pairs[of_kind & chosen.closest].tolist()
+        assert [{*pair} for pair in near] == [pair for _, pair in best[:5]]
+    again, other = (select_pairs(state, groups, seed=seed) for seed in (3, 4))
     assert torch.equal(again.pairs, chosen.pairs)
-    other = select_pairs(state, groups, seed=4)
     assert torch.equal(other.pairs[chosen.closest], chosen.pairs[chosen.closest])
     assert not torch.equal(other.pairs, chosen.pairs)
 
@@ -56,30 +54,23 @@ def test_random_pairs_are_uniform() -> None:
     """Five of the ten pairs within a group that are not the five closest, evenly over seeds."""
     torch.manual_seed(0)
     state = ClassState(unit(24, 4), torch.ones(24, dtype=F64), torch.ones(24))
-    groups = torch.tensor([HEAD] * 6 + [TAIL] * 18)
-    tally: dict[tuple[int, ...], int] = {}
+    groups, tally = torch.tensor([HEAD] * 6 + [TAIL] * 18), Counter()
     for seed in range(300):
         chosen = select_pairs(state, groups, seed=seed)
-        for pair in chosen.pairs[(chosen.kind == 0) & ~chosen.closest].tolist():
-            tally[tuple(pair)] = tally.get(tuple(pair), 0) + 1
-    assert len(tally) == 10 and sum(tally.values()) == 1500
+        tally.update(map(tuple, chosen.pairs[(chosen.kind == 0) & ~chosen.closest].tolist()))
+    assert len(tally) == 10 and tally.total() == 1500
     # Each is drawn 150 times, with a standard deviation of 9.
     assert max(abs(n - 150) for n in tally.values()) < 45
 
 
-@pytest.mark.parametrize("C", [10, 20])
-def test_all_pairs_of_few_classes(C: int) -> None:
-    state, _ = long_tail(C)
-    chosen = select_pairs(state, shot_groups(state.count))
-    assert sorted(sorted(pair) for pair in chosen.pairs.tolist()) == all_pairs(C).tolist()
-
-
 def test_small_types_are_taken_whole() -> None:
+    for C in (10, 20):
+        chosen = select_pairs(*long_tail(C))
+        assert sorted(sorted(pair) for pair in chosen.pairs.tolist()) == all_pairs(C).tolist()
     state, _ = long_tail(40)
     groups = torch.tensor([HEAD] * 2 + [MEDIUM] * 3 + [TAIL] * 35)
     chosen = select_pairs(state, groups)
     assert chosen.kind.bincount().tolist() == [1, 6, 10, 3, 10, 10]
     mixed = chosen.pairs[chosen.kind == 1].tolist()
     assert sorted(map(tuple, mixed)) == list(product((0, 1), (2, 3, 4)))
-    lonely = select_pairs(state, torch.full((40,), TAIL))
-    assert lonely.kind.tolist() == [5] * 10
+    assert select_pairs(state, torch.full((40,), TAIL)).kind.tolist() == [5] * 10

@@ -40,7 +40,7 @@ from resultant import (
 from resultant.vmf.tails import log_projection_tail
 from theory.binary_models import ORDERED
 
-ZERO, ARC = torch.zeros(3), two(math.pi, (1.0, 1.0), (0.0, 0.0))
+ZERO, ARC = torch.zeros(3), two(math.pi, (1.0, 1.0))
 PAIR = torch.tensor([[0, 1]])
 Z, Y = sample(20)
 FOLD = torch.arange(20) % 2

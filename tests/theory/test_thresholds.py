@@ -7,13 +7,11 @@ import torch
 from torch import Tensor
 
 from class_samples import F64, unit
-from decisions.arcs import PAIR, check, classes, close, naive_roots
-from resultant._core import chunks
+from decisions.arcs import PAIR, check, classes, close
 from resultant.classes.realization import class_scores, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions.boundaries import LOCATIONS, short_arc_roots
-from resultant.decisions.margins import all_pairs
+from resultant.decisions.boundaries import short_arc_roots
 from resultant.theory.thresholds import posterior_thresholds
 from small_classes import TAU, C, P
 
@@ -29,9 +27,8 @@ def test_posterior_thresholds(level: float) -> None:
     def scores(z: Tensor) -> Tensor:
         return class_scores(z, state, TAU, "angular", 0.5, offset=offset, validate_args=False)
 
-    naive = naive_roots(state, pairs, scores, lambda s, a, b: s.softmax(-1)[:, a] - level)
-    assert 1 in {len(r) for r in naive}
-    check(posterior_thresholds(rule, pairs, level), naive)
+    roots = posterior_thresholds(rule, pairs, level)
+    assert 1 in check(roots, state, pairs, scores, lambda s, a, b: s.softmax(-1)[:, a] - level)
 
 
 @pytest.mark.slow
@@ -49,18 +46,3 @@ def test_competitors_move_the_threshold_and_not_the_boundary() -> None:
         close(short_arc_roots(rule, PAIR).root, boundary)
         reached.append(float(posterior_thresholds(rule, PAIR).root))
     assert reached == sorted(reached, reverse=True) and reached[-1] < reached[0] - 1e-3
-
-
-@pytest.mark.slow
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = realize(classes(), Rule(TAU, "angular", 1.8))
-    whole = posterior_thresholds(rule, all_pairs(C))
-    monkeypatch.setattr(chunks, "MATRIX_BYTES", 8 * LOCATIONS * 4)
-    close(posterior_thresholds(rule, all_pairs(C)).root, whole.root)
-
-
-@pytest.mark.gpu
-def test_gpu_agrees() -> None:
-    here, there = (realize(s, Rule(TAU, "angular")) for s in (classes(), classes().to("cuda")))
-    expected = posterior_thresholds(here, all_pairs(C)).root
-    close(posterior_thresholds(there, all_pairs(C).cuda()).root.cpu(), expected, 0.0, 1e-10)
