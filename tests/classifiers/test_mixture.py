@@ -287,7 +287,7 @@ def test_on_a_gpu() -> None:
 def test_seeds_of_a_large_group_are_among_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(em, "SEED_ROWS", 8)
     X = torch.nn.functional.normalize(torch.randn(50, 3, dtype=torch.float64), dim=1)
-    rows = em.GroupedRows(X, torch.ones(50, dtype=torch.float64), None, X.device)
-    (seeds,) = em.seed_directions(rows, 2, np.random.RandomState(0))
+    rows = em.WeightedRows(X, torch.ones(50, dtype=torch.float64), torch.arange(50), X.device)
+    seeds = em.seed_directions(rows, 2, np.random.RandomState(0))
     distances = torch.cdist(seeds, X).amin(1)
     assert seeds.shape == (2, 3) and distances.max() < 1e-7 and not torch.equal(*seeds)

@@ -43,6 +43,7 @@ from resultant.classifiers.inputs import (
     require_temperatures,
     sample_weights,
     sortable,
+    warn_of_units,
 )
 from resultant.classifiers.leave_one_out import left_out_fold
 from resultant.classifiers.rows import Sample
@@ -94,6 +95,8 @@ class DirectionClassifier(ScoredClassifier):
         fitted = copy.copy(self)
         sample, fitted.classes_ = fitted._sample(X, y, sample_weight)
         fitted._fit(sample)
+        if fitted.metric_ is None:
+            warn_of_units(sample.rows)
         return self._adopt(fitted)
 
     @available_if(_can_continue)

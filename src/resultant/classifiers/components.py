@@ -15,11 +15,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core import chunks
 from resultant._core.validation import integer
 from resultant.classes.gain import angular_gain
 from resultant.classes.statistics import ClassState
-from resultant.classifiers.em import EM, Fit, GroupedRows, fit_mixtures, seed_directions
+from resultant.classifiers.em import (
+    EM,
+    Fit,
+    Mixture,
+    WeightedRows,
+    fit_mixture,
+    seed_directions,
+)
 
 AUTO = "auto"
 
@@ -111,62 +117,36 @@ def fit_components(
     order = y.argsort(stable=True)
     order = order[weight[order] > 0]
     groups = order.split(torch.bincount(y[order], minlength=num_classes).tolist())
-    most = MOST if components == AUTO else int(components)
-    # A block of classes holds its sums for all components at once.
-    height = chunks.rows_per_chunk(8 * most * X.shape[1], chunks.SCORE_BYTES)
-    parts = []
-    for top in range(0, num_classes, height):
-        block = GroupedRows(X, weight, groups[top : top + height], X.device)
-        parts += _fit_block(block, components, EM(tied=True, estimator=estimator), seed)
+    em, parts = EM(tied=True, estimator=estimator), []
+    for group in groups:
+        rows = WeightedRows(X, weight, group, X.device)
+        mixture = _fit_class(rows, components, em, seed)
+        kept = mixture.weight > 0
+        share = mixture.weight[kept]
+        parts.append((mixture.mu[kept], mixture.kappa[kept], share, share * weight[group].sum()))
     owner = torch.tensor([c for c, part in enumerate(parts) for _ in part[1]], device=X.device)
     mu, kappa, share, count = (torch.cat(list(column)) for column in zip(*parts, strict=True))
     state = ClassState(mu, kappa, count.round().long(), validate_args=False)
     return Components(state, owner, share.log(), torch.bincount(owner, minlength=num_classes))
 
 
-def _fit_block(
-    rows: GroupedRows, components: int | str, em: EM, seed: int
-) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """Return directions, concentrations, shares and numbers of rows of the classes of a block."""
-    p = rows.X.shape[1]
-    size = [rows.size(g) for g in range(len(rows))]
-    best: list[tuple[float, tuple[Tensor, Tensor, Tensor, Tensor]] | None] = [None] * len(rows)
-    trying = range(1, MOST + 1) if components == AUTO else (int(components),)
-    going = list(range(len(rows)))
-    for K in trying:
-        if components == AUTO:
-            going = [g for g in going if K == 1 or size[g] >= ROWS_PER_COMPONENT * K]
-        rising = []
-        # Classes of fewer rows than components have one component per row.
-        for k in sorted({min(K, size[g]) for g in going}):
-            at = [g for g in going if min(K, size[g]) == k]
-            part = GroupedRows(rows.X, rows.weight, [_group(rows, g) for g in at], rows.device)
-            fit = _fit(part, k, em, seed)
-            number = [float(rows.weight[_group(rows, g)].sum()) for g in at]
-            for i, g in enumerate(at):
-                parameters = k * (p - 1) + 1 + k - 1
-                bic = parameters * math.log(number[i]) - 2 * number[i] * float(fit.value[i])
-                before = best[g]
-                if before is not None and bic >= before[0]:
-                    rising.append(g)
-                    continue
-                kept = fit.mixtures.weight[i] > 0
-                share = fit.mixtures.weight[i, kept]
-                values = (fit.mixtures.mu[i, kept], fit.mixtures.kappa[i, kept], share)
-                best[g] = bic, (*values, share * number[i])
-        going = [g for g in going if g not in rising]
-    return [found[1] for found in best if found is not None]
+def _fit_class(rows: WeightedRows, components: int | str, em: EM, seed: int) -> Mixture:
+    """Fit a class; one of fewer rows than components has one component per row."""
 
+    def fit(K: int) -> Fit:
+        seeds = seed_directions(rows, K, np.random.RandomState(seed))
+        return fit_mixture(rows, em.start(rows, seeds), em)
 
-def _group(rows: GroupedRows, g: int) -> Tensor:
-    assert rows.groups is not None
-    return rows.groups[g]
-
-
-def _fit(rows: GroupedRows, K: int, em: EM, seed: int) -> Fit:
-    """Fit K components to each group, from seeds that do not depend on the other groups."""
-    singles = (
-        GroupedRows(rows.X, rows.weight, [_group(rows, g)], rows.device) for g in range(len(rows))
-    )
-    seeds = [seed_directions(single, K, np.random.RandomState(seed)) for single in singles]
-    return fit_mixtures(rows, em.start(rows, torch.cat(seeds)), em)
+    if components != AUTO:
+        return fit(min(int(components), len(rows.index))).mixture
+    best, lowest = fit(1), math.inf
+    number = float(rows.weight[rows.index].sum())
+    for K in range(1, MOST + 1):
+        if K > 1 and len(rows.index) < ROWS_PER_COMPONENT * K:
+            break
+        found = best if K == 1 else fit(K)
+        bic = K * rows.X.shape[1] * math.log(number) - 2 * number * found.value
+        if bic >= lowest:
+            break
+        best, lowest = found, bic
+    return best.mixture

@@ -18,7 +18,7 @@ from resultant._core.validation import finite_number, integer
 from resultant.classes.metric import require_shrinkage
 from resultant.classes.rule import REALIZATIONS
 from resultant.classifiers.base import WITHIN
-from resultant.classifiers.inputs import AUTO, as_numpy, is_auto
+from resultant.classifiers.inputs import AUTO, as_numpy, is_auto, warn_of_units
 from resultant.classifiers.leave_one_out import LeaveOneOut
 from resultant.classifiers.points import AXES, Candidate
 from resultant.classifiers.rows import Sample
@@ -170,6 +170,8 @@ class VMFClassifierCV(VMFClassifier):
             best.center = self.center
         best.classes_, best.n_features_in_ = fitted.classes_, fitted.n_features_in_
         best._fit(sample)
+        if best.metric_ is None:
+            warn_of_units(sample.rows)
         names = ("statistics_", "state_", "class_prior_", "metric_", "components_")
         for name in names:
             setattr(fitted, name, getattr(best, name))

@@ -19,6 +19,11 @@ from resultant.score.limits import require_comparable
 
 Array = np.ndarray | Tensor
 
+# Ratio of the largest standard deviation of a column to the median one from which columns have
+# different units, and rows that show it.
+UNITS = 100.0
+UNIT_ROWS = 2_000
+
 # A parameter that is chosen by cross-validation, or fitted.
 AUTO = "auto"
 
@@ -70,6 +75,23 @@ def features(
             i = part.start + int(bad.int().argmax())
             raise ValueError(f"expected X finite, got NaN or infinity in row {i}")
     return X
+
+
+def warn_of_units(rows: Rows) -> None:
+    """Warn if one column of rows [N, p] varies so much that it decides all directions."""
+    if not isinstance(rows, Tensor):
+        return
+    spread = rows[:: max(1, len(rows) // UNIT_ROWS)].double().std(0, correction=0)
+    spread = torch.where(spread > 0, spread, torch.nan)
+    ratio = float(spread.nan_to_num(0.0).max() / spread.nanmedian())
+    if ratio > UNITS:
+        warnings.warn(
+            f"column {int(spread.nan_to_num(0.0).argmax())} of X varies {ratio:,.0f} times as much "
+            "as the median column and decides all directions; standardize the columns "
+            '(sklearn.preprocessing.StandardScaler), or use whiten="within"',
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def class_labels(y: Any) -> np.ndarray:

@@ -21,10 +21,10 @@ from resultant.classes.statistics import MAX_KAPPA
 from resultant.classifiers.em import (
     EM,
     Fit,
-    GroupedRows,
-    Mixtures,
+    Mixture,
     Sums,
-    fit_mixtures,
+    WeightedRows,
+    fit_mixture,
     seed_directions,
 )
 from resultant.classifiers.inputs import Array, as_numpy, features, returned, sample_weights
@@ -132,13 +132,13 @@ class VMFMixture(DensityMixin, BaseEstimator):
         random = check_random_state(self.random_state)
         best: Fit | None = None
         for _ in range(integer("n_init", self.n_init, 1)):
-            fit = fit_mixtures(rows, em.start(rows, self._seeds(rows, random)), em)
-            if best is None or float(fit.value) > float(best.value):
+            fit = fit_mixture(rows, em.start(rows, self._seeds(rows, random)), em)
+            if best is None or fit.value > best.value:
                 best = fit
         assert best is not None
-        self._set(best.mixtures)
-        self.converged_, self.n_iter_ = bool(best.converged), int(best.passes)
-        self.lower_bound_ = float(best.value)
+        self._set(best.mixture)
+        self.converged_, self.n_iter_ = best.converged, best.passes
+        self.lower_bound_ = best.value
         self._sums: Sums | None = best.sums
         if not self.converged_:
             rule = f"expected a change of the mean log-likelihood below tol = {self.tol:g}"
@@ -162,12 +162,12 @@ class VMFMixture(DensityMixin, BaseEstimator):
         rows, em = self._rows(X, sample_weight, reset=before is None)
         if before is None:
             random = check_random_state(self.random_state)
-            mixtures, steps = em.start(rows, self._seeds(rows, random)), 0
+            mixture, steps = em.start(rows, self._seeds(rows, random)), 0
         else:
-            mixtures, steps = self._mixtures(rows.device), self.n_iter_
-        sums = em.expect(rows, mixtures, (0,))
+            mixture, steps = self._mixture(rows.device), self.n_iter_
+        sums = em.expect(rows, mixture)
         if before is not None:
-            sums = before.to(rows.device).plus(sums)
+            sums = before.plus(sums)
         self._sums = sums
         self._set(em.maximize(sums))
         self.n_iter_, self.converged_ = steps + 1, False
@@ -220,13 +220,13 @@ class VMFMixture(DensityMixin, BaseEstimator):
         random = check_random_state(self.random_state)
         # Weights of rounded sums: multinomial refuses a sum above one.
         counts = random.multinomial(number, self.weights_ / self.weights_.sum())
-        mixtures = self._mixtures(torch.device("cpu"))
+        mixture = self._mixture(torch.device("cpu"))
         with torch.random.fork_rng(devices=[]):
             # torch.manual_seed would seed all devices.
             torch.default_generator.manual_seed(int(random.randint(1 << 31)))
             drawn = [
                 VonMisesFisher(mu, kappa, validate_args=False).sample((int(n),))
-                for mu, kappa, n in zip(mixtures.mu[0], mixtures.kappa[0], counts, strict=True)
+                for mu, kappa, n in zip(mixture.mu, mixture.kappa, counts, strict=True)
             ]
         return torch.cat(drawn).numpy(), np.repeat(np.arange(len(counts)), counts)
 
@@ -234,7 +234,7 @@ class VMFMixture(DensityMixin, BaseEstimator):
         K, p = self.directions_.shape
         return K * (p - 1) + (1 if self.concentration == "tied" else K) + K - 1
 
-    def _rows(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[GroupedRows, EM]:
+    def _rows(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[WeightedRows, EM]:
         """Check rows and parameters; return both as the algorithm takes them."""
         K = integer("n_components", self.n_components, 1)
         for name, values in (
@@ -265,15 +265,16 @@ class VMFMixture(DensityMixin, BaseEstimator):
         if em.max_kappa <= 0:
             raise ValueError(f"expected max_kappa > 0, got {em.max_kappa:g}")
         device = rows.device if self.device is None else require_device(self.device)
-        return GroupedRows(rows, weight, None, device), em
+        index = torch.arange(len(rows), device=rows.device)
+        return WeightedRows(rows, weight, index, device), em
 
-    def _seeds(self, rows: GroupedRows, random: np.random.RandomState) -> Tensor:
-        """Return the seeds [1, K, p]."""
+    def _seeds(self, rows: WeightedRows, random: np.random.RandomState) -> Tensor:
+        """Return the seeds [K, p]."""
         if isinstance(self.init, str):
             if self.init == "k-means++":
                 return seed_directions(rows, self.n_components, random)
             chosen = random.choice(len(rows.X), self.n_components, replace=False)
-            return rows.rows(torch.from_numpy(chosen).to(rows.X.device))[0][None]
+            return rows.rows(torch.from_numpy(chosen).to(rows.X.device))[0]
         seeds = torch.as_tensor(self.init, dtype=torch.float64, device=rows.device)
         if seeds.shape != (self.n_components, rows.X.shape[1]):
             rule = f"expected init [{self.n_components}, {rows.X.shape[1]}]"
@@ -283,15 +284,15 @@ class VMFMixture(DensityMixin, BaseEstimator):
         if bad.any():
             rule = "expected init of finite directions, none of them zeros"
             raise ValueError(f"{rule}, got zeros, NaN or infinity in row {int(bad.nonzero()[0])}")
-        return seeds[None]
+        return seeds
 
-    def _set(self, mixtures: Mixtures) -> None:
-        arrays = (a[0].cpu().numpy() for a in (mixtures.weight, mixtures.mu, mixtures.kappa))
+    def _set(self, mixture: Mixture) -> None:
+        arrays = (a.cpu().numpy() for a in (mixture.weight, mixture.mu, mixture.kappa))
         self.weights_, self.directions_, self.concentrations_ = arrays
 
-    def _mixtures(self, device: torch.device) -> Mixtures:
+    def _mixture(self, device: torch.device) -> Mixture:
         arrays = (self.directions_, self.concentrations_, self.weights_)
-        return Mixtures(*(torch.as_tensor(a, device=device)[None] for a in arrays))
+        return Mixture(*(torch.as_tensor(a, device=device) for a in arrays))
 
     @torch.no_grad()
     def _joint(self, X: Any) -> tuple[Rows, Tensor]:
@@ -299,9 +300,9 @@ class VMFMixture(DensityMixin, BaseEstimator):
         check_is_fitted(self)
         rows = features(self, X, reset=False, dense=True)
         device = rows.device if self.device is None else require_device(self.device)
-        mixtures = self._mixtures(device)
+        mixture = self._mixture(device)
         joint = torch.empty(len(rows), len(self.weights_), dtype=torch.float64, device=rows.device)
         for part in row_chunks(rows, len(self.weights_)):
             x = directions(rows[part].to(device))[0]
-            joint[part] = mixtures.log_joint(0, x).to(rows.device)
+            joint[part] = mixture.log_joint(x).to(rows.device)
         return rows, joint
