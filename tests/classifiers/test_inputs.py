@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from classifiers.labelled import sample
+from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.vmf import CosinePrototypeClassifier, VMFClassifier
 
 
@@ -32,31 +34,55 @@ def test_parameters_are_checked(parameters: dict[str, Any], message: str) -> Non
         VMFClassifier(**parameters).fit(*sample())
 
 
-def test_samples_are_checked() -> None:
-    X, y = sample()
-    T = torch.from_numpy(X)
+def test_prototypes_check_the_temperature() -> None:
     with pytest.raises(ValueError, match="expected temperature > 0 and finite, got -1"):
-        CosinePrototypeClassifier(-1).fit(X, y)
-    with pytest.raises(ValueError, match=r"1 feature\(s\)"):
-        VMFClassifier().fit(X[:, :1], y)
-    with pytest.raises(
-        ValueError, match=r"expected X \[N, p\] with N >= 1 and p >= 2, got .*, 1\)"
-    ):
-        VMFClassifier().fit(T[:, :1], y)
-    with pytest.raises(ValueError, match=r"expected X of real numbers, got torch.bool"):
-        VMFClassifier().fit(T > 0, y)
-    with pytest.raises(ValueError, match="NaN or infinity in row 2"):
-        VMFClassifier().fit(T.clone().index_fill_(0, torch.tensor([2]), math.inf), y)
-    with pytest.raises(ValueError, match=r"sample_weight >= 0 and finite, got -1 at index 3"):
-        VMFClassifier().fit(X, y, sample_weight=np.where(np.arange(len(y)) == 3, -1, 1))
-    with pytest.raises(ValueError, match=r"expected sample_weight \[60\], got shape \(59,\)"):
-        VMFClassifier().fit(X, y, sample_weight=np.ones(59))
+        CosinePrototypeClassifier(-1).fit(*sample())
+
+
+X, Y = sample()
+T = torch.from_numpy(X)
+
+
+@pytest.mark.parametrize(
+    ("rows", "weights", "message"),
+    [
+        (X[:, :1], None, r"1 feature\(s\)"),
+        (T[:, :1], None, r"expected X \[N, p\] with N >= 1 and p >= 2, got .*, 1\)"),
+        (T > 0, None, r"expected X of real numbers, got torch.bool"),
+        (torch.where(T[2] == T, math.inf, T), None, "NaN or infinity in row 2"),
+        (
+            X,
+            np.where(np.arange(60) == 3, -1, 1),
+            "finite, got -1 at index 3",
+        ),
+        (X, np.ones(59), r"expected sample_weight \[60\], got shape \(59,\)"),
+        (X, np.zeros(60), "expected a sample_weight above zero, got all of them zero"),
+    ],
+)
+def test_samples_are_checked(rows: Any, weights: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        VMFClassifier().fit(rows, Y, sample_weight=weights)
+
+
+def test_later_calls_are_checked() -> None:
     with pytest.raises(ValueError, match="X has 4 features, but VMFClassifier is expecting 6"):
-        VMFClassifier().fit(T, y).predict(T[:, :4])
+        VMFClassifier().fit(T, Y).predict(T[:, :4])
     with pytest.raises(ValueError, match="classes at the first call of partial_fit, got None"):
-        VMFClassifier().partial_fit(X, y)
+        VMFClassifier().partial_fit(X, Y)
     with pytest.raises(ValueError, match=r"classes of the first call, \[0, 1, 2, 3\], got \[0, 1"):
-        VMFClassifier().fit(X, y).partial_fit(X, y, classes=[0, 1])
+        VMFClassifier().fit(X, Y).partial_fit(X, Y, classes=[0, 1])
+
+
+@pytest.mark.parametrize("kind", [VMFClassifier, VMFClassifierCV])
+def test_columns_of_different_units_are_warned_of(kind: Any) -> None:
+    """The metric removes units, and no warning is given there."""
+    units = X * np.array([1e4, 1, 1, 1, 1, 1])
+    with pytest.warns(UserWarning, match=r"column 0 of X varies .* standardize the columns"):
+        kind(whiten=None).fit(units, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kind(whiten=None).fit(X, Y)
+        kind(whiten="within", shrinkage=0.3).fit(units, Y)
 
 
 def test_labels_of_mixed_types() -> None:
