@@ -21,12 +21,6 @@ def noisy() -> FrozenSpace:
 
 
 @pytest.fixture(scope="session")
-def small_steps() -> dict[str, float]:
-    """The last progress per step of `small_analysis`."""
-    return {}
-
-
-@pytest.fixture(scope="session")
-def small_analysis(small: FrozenSpace, small_steps: dict[str, float]) -> Analysis:
+def small_analysis(small: FrozenSpace) -> Analysis:
     """All questions about the small space."""
-    return analyze_space(small, progress=small_steps.__setitem__)
+    return analyze_space(small)

@@ -17,24 +17,14 @@ def test_agreement_against_definition(small: FrozenSpace) -> None:
     differ = cosine.argmax(1) != angular.argmax(1)
     assert result.disagreements == differ.sum() > 0
     assert result.agreement == pytest.approx(1 - differ.mean())
-    y = small.test_labels.numpy()
-    assert result.cosine_accuracy == pytest.approx((cosine.argmax(1) == y).mean())
-    assert result.angular_accuracy == pytest.approx((angular.argmax(1) == y).mean())
     top = np.sort(cosine, axis=1)
     margin, D = top[:, -1] - top[:, -2], np.ptp(angular - cosine, axis=1)
     assert result.certified == (margin > D).sum()
     assert result.certified_disagreements == 0
-    gbar = result.mean_gain
-    edges = nearest(margin / gbar, 11)
-    np.testing.assert_allclose(result.decile_edges.numpy(), edges, rtol=1e-9)
     place = np.argsort(np.argsort(margin)) * 10 // len(margin)
-    assert result.decile_disagreements.tolist() == np.bincount(place[differ], minlength=10).tolist()
-    assert result.low_margin == result.decile_disagreements[0]
+    assert result.low_margin == differ[place == 0].sum()
     np.testing.assert_allclose(result.margin_quantiles.numpy(), nearest(margin, 101), rtol=1e-9)
     np.testing.assert_allclose(result.residual_quantiles.numpy(), nearest(D, 101), rtol=1e-9)
-    pieces = cosine_agreement(small, chunk=37).to_dict()
-    assert pieces["certified"] == result.certified
-    assert pieces["margin_quantiles"] == pytest.approx(result.margin_quantiles.tolist(), rel=1e-10)
 
 
 def nearest(values: np.ndarray, number: int) -> np.ndarray:
@@ -60,13 +50,12 @@ def test_gradients_by_autograd(small: FrozenSpace, gamma: float) -> None:
     losses, gradients = zip(*map(loss_and_gradient, ("angular", "cosine")), strict=True)
     difference = (losses[0] - losses[1]).abs()
     assert result.loss_mean == pytest.approx(float(difference.mean()), rel=1e-8)
-    assert result.loss_largest == pytest.approx(float(difference.max()), rel=1e-8)
     error = 100 * (gradients[0] - gradients[1]).norm() / gradients[0].norm()
     assert result.gradient_error == pytest.approx(float(error), rel=1e-8)
     cosines = torch.nn.functional.cosine_similarity(*gradients, dim=1, eps=1e-300)
     torch.testing.assert_close(result.cosines, cosines, rtol=0, atol=1e-9)
     assert result.median_cosine == pytest.approx(float(cosines.median()), abs=1e-9)
-    assert result.bounds_held and result.loss_mean < result.loss_bound_mean
+    assert result.bounds_held
     A, kappa, mu = (a.numpy() for a in (small.state.resultant, small.state.kappa, small.state.mu))
     lam = kappa / (P / 2 - 1)
     shift = 0.0 if offset is None else offset.numpy()

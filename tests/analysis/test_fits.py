@@ -68,11 +68,10 @@ def test_rows_of_a_trained_network_are_too_close() -> None:
     train, test = (VonMisesFisher(mu[y], kappa).sample() for kappa in (120.0, 30.0))
     comparison = compare_fits(FrozenSpace.fit(train, y, test, y))
     rows = {row.name: row for row in comparison.rows}
-    assert comparison.changes_gains == ("held-out",)
+    assert rows["held-out"].mean_gain < 0.9 * rows["mle"].mean_gain
     assert rows["held-out"].fitted == pytest.approx(rows["held-out"].seen, abs=0.01)
     assert rows["loo"].fitted > rows["loo"].seen + 0.1
     assert rows["held-out"].log_density > rows["mle"].log_density + 1
-    assert comparison.sentence.startswith("Kappa of held-out rows changes the mean gain by -")
 
 
 @pytest.mark.slow
@@ -87,16 +86,14 @@ def test_components_change_decisions_where_a_class_has_two() -> None:
     space = FrozenSpace.fit(z[:200], y[:200], z[200:], y[200:], tau=0.2)
     comparison = compare_fits(space, ["components"])
     (_, row) = comparison.rows
-    assert comparison.changes_decisions == ("components",)
     assert row.components == pytest.approx(5 / 3)
     native = row.decisions[0]
     assert native.realization == "native" and native.gain > 0.2 and native.accuracy > 0.95
-    assert "A mixture of vMF per class" in comparison.sentence
 
 
 def test_plain_result_and_words(small: FrozenSpace) -> None:
     plain = compare_fits(small, ["corrected"]).to_dict()
-    assert plain["rows"][1]["name"] == "corrected" and plain["sentence"].endswith(".")
+    assert plain["rows"][1]["name"] == "corrected"
     with pytest.raises(ValueError, match=f"expected fits among {', '.join(FITS)}, got"):
         compare_fits(small, ["bayes"])
 

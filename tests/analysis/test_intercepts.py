@@ -9,12 +9,10 @@ from frozen_data import TAU, C, P, ratio, score, scores
 from resultant.analysis import (
     FrozenSpace,
     boundary_displacement,
-    decide,
     intercept_drift,
     margin_directions,
     same_state,
 )
-from resultant.analysis.decisions import grid_policies
 
 
 def test_intercepts_against_definition(small: FrozenSpace) -> None:
@@ -57,25 +55,6 @@ def test_same_state_against_definition(small: FrozenSpace, gamma: float) -> None
     raised = focus.target_gain - focus.gain
     assert focus.slopes["angular"] == pytest.approx(focus.slopes["native"] + raised)
     assert focus.intercepts["preserve"] == pytest.approx(focus.intercepts["native"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("beta", [0.0, 1.5])
-def test_same_state_uses_existing_decisions(noisy: FrozenSpace, beta: float) -> None:
-    """Known decisions of all queries are reused; missing ones are computed."""
-    decisions = decide(noisy, grid_policies())
-    fresh, again = (
-        same_state(noisy, beta, gamma=1.0, per_class=3, decisions=given).to_dict()
-        for given in (None, decisions)
-    )
-    for row, other in zip(fresh["rows"], again["rows"], strict=True):
-        assert other.pop("cross_entropy") == pytest.approx(row.pop("cross_entropy"), rel=1e-12)
-    assert again == fresh
-    decisions.nll.clear()
-    with pytest.raises(KeyError):
-        same_state(noisy, beta, gamma=1.0, decisions=decisions)
-    other = same_state(noisy, beta, gamma=0.5, decisions=decisions)
-    assert len(other.rows) == (4 if beta == 0 else 2)
 
 
 def test_a_class_of_noise_collapses_direct_temperature(noisy: FrozenSpace) -> None:

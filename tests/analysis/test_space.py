@@ -54,7 +54,9 @@ def test_fit_and_decisions_do_not_depend_on_chunks(
     assert stored.name == "x" and stored.train[:].dtype == torch.float16
     torch.testing.assert_close(stored.state.kappa, small.state.kappa, rtol=3e-3, atol=0)
     policies = grid_policies()
-    whole, pieces = decide(small, policies), decide(small, policies, chunk=50)
+    whole = decide(small, policies)
+    monkeypatch.setattr(chunks, "MATRIX_BYTES", 50 * 4 * C)
+    pieces = decide(small, policies)
     for policy in policies:
         assert torch.equal(whole.prediction[policy], pieces.prediction[policy])
         torch.testing.assert_close(whole.nll[policy], pieces.nll[policy], rtol=1e-11, atol=1e-12)

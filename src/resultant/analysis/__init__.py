@@ -6,11 +6,11 @@
 `suspects` are rows to look at, `cautions` warnings, `explore` the map and the sliders;
 `comparison` is the verdict on two sets, and `export` writes files. `result` holds all of it.
 
-`FrozenSpace.fit` in `space` fits the classes of a feature space, `load_space` in `loading` the
-features of a store. Each question of the paper is a function of a space and has a module: `gains`,
-`intercepts`, `grid` of `decisions`, `fits`, `goodness`, `finite_sample`, `pairs`, `typical` and
-`cosine`. `analyze_space` in `run` asks all of them. Answers are `plain` dataclasses; `metrics`,
-`sampling` and `names` serve all, and `ray` reads rows on a cluster.
+`FrozenSpace.fit` and `load_space` in `space` fit the classes of a feature space. Each question of
+the paper is a function of a space and has a module: `gains`, `intercepts`, `grid` of `decisions`,
+`fits`, `goodness`, `finite_sample`, `pairs`, `typical` and `cosine`. `analyze_space` in `run` asks
+all of them. Answers are `plain` dataclasses; `metrics` and `sampling` serve all, and `ray` reads
+rows on a cluster.
 """
 
 from resultant.analysis.cosine import (
@@ -38,7 +38,6 @@ from resultant.analysis.intercepts import (
     intercept_drift,
     same_state,
 )
-from resultant.analysis.loading import load_space
 from resultant.analysis.pairs import (
     BoundaryDisplacement,
     MarginDirections,
@@ -48,7 +47,7 @@ from resultant.analysis.pairs import (
 )
 from resultant.analysis.plain import Result
 from resultant.analysis.run import QUESTIONS, Analysis, analyze_space
-from resultant.analysis.space import FrozenSpace, SpaceSummary
+from resultant.analysis.space import FrozenSpace, SpaceSummary, load_space
 from resultant.analysis.typical import TypicalMargins, typical_margins
 
 __all__ = [

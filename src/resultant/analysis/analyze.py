@@ -10,15 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant.analysis.candidates import Candidate, Majority, Predictions, predict
+from resultant.analysis.candidates import Candidate, Predictions, majority
 from resultant.analysis.cautions import cautions
 from resultant.analysis.data import EVALUATED, FeatureSet, Plan, plan
 from resultant.analysis.evaluate import choose, confusion, evaluate, recommend
-from resultant.analysis.explore import explorer, feature_map, fit_directions, rows_of
+from resultant.analysis.explore import explorer, feature_map, fit_directions
 from resultant.analysis.plain import UnansweredError
 from resultant.analysis.references import left_out, references
-from resultant.analysis.result import FeatureData, FeatureResult, Method
-from resultant.analysis.rules import VMFSearch, fit_points, search, vmf_candidates
+from resultant.analysis.result import FeatureData, FeatureResult
+from resultant.analysis.rules import Calibrated, VMFSearch, fit_points, search, vmf_candidates
 from resultant.analysis.run import Analysis, analyze_space
 from resultant.analysis.sampling import sample_rows
 from resultant.analysis.space import FrozenSpace
@@ -27,10 +27,11 @@ from resultant.analysis.suspects import duplicates, suspicious_rows, unit_rows
 # Features that `resultant extract` takes from the layer that the loss is computed on.
 PROJECTION = "projection"
 
-# Test rows times classes at most that the theory is computed for, and training rows times
-# dimension.
+# Test rows times classes at most that the theory is computed for.
 THEORY_CELLS = 20_000_000
-THEORY_ENTRIES = 50_000_000
+
+# Questions that the page answers; `resultant.analysis.analyze_space` answers all.
+SHOWN = ("gains", "cosine", "boundaries", "intercepts", "fit")
 
 Progress = Callable[[str], object]
 
@@ -87,17 +88,55 @@ class Evaluated:
 
     Attributes:
         fitted: The methods.
-        result: The result without the explanation.
+        result: The result; `explain` adds the explanation.
         tested: Predictions of the evaluated test rows by key.
-        model: The recommended model, or the best one.
-        vmf: The vMF model of one component per class that the explanation is about.
+        labels: Classes of these rows.
+        used: Key of the recommended method, or of the best one.
+        model: The model of this method.
     """
 
     fitted: Fitted
     result: FeatureResult
     tested: dict[str, Predictions]
+    labels: Tensor
+    used: str
     model: Any
-    vmf: Candidate
+
+
+def analyze_sets(
+    sets: Sequence[FeatureSet],
+    settings: Settings,
+    progress: Progress,
+    summarized: Callable[[Evaluated], object] = lambda _: None,
+) -> tuple[list[Evaluated], int]:
+    """Analyze several feature sets of the same source.
+
+    Args:
+        sets: The feature sets.
+        settings: Options.
+        progress: Called with the name of each step.
+        summarized: Called with the set to use as soon as it is evaluated.
+
+    Returns:
+        The evaluated sets with complete results, and the index of the set to use.
+    """
+    if not sets:
+        raise UnansweredError("expected one feature set or more, got none")
+    steps: list[Progress] = [progress]
+    if len(sets) > 1:
+        steps = [lambda text, name=data.name: progress(f"{name}: {text}") for data in sets]
+    fitted = [fit_rules(data, settings, step) for data, step in zip(sets, steps, strict=True)]
+    first = foremost(fitted)
+    evaluated: dict[int, Evaluated] = {}
+    for i in sorted(range(len(sets)), key=lambda i: i != first):
+        slow = settings.references == "all" or i == first
+        evaluated[i] = evaluate_methods(fitted[i], settings, steps[i], slow=slow)
+        if i == first:
+            summarized(evaluated[i])
+    if settings.theory:
+        for i, one in evaluated.items():
+            evaluated[i] = replace(one, result=explain(one, settings, steps[i]))
+    return [evaluated[i] for i in range(len(sets))], first
 
 
 def fit_rules(data: FeatureSet, settings: Settings, progress: Progress) -> Fitted:
@@ -113,17 +152,8 @@ def fit_rules(data: FeatureSet, settings: Settings, progress: Progress) -> Fitte
         device=settings.device,
     )
     progress("fit vMF classifiers")
-    candidates = vmf_candidates(
-        data, rows, found, calibration=settings.calibration, device=settings.device
-    )
-    majority = Majority(data.counts)
-    checked = predict([majority], rows.validation, rows.rows, data.num_classes)[0]
-    candidates.append(
-        Candidate(
-            *("majority", "always the largest class", "baseline", -1, {}, ""),
-            *(checked, majority, 0.0, len(data.fitted)),
-        )
-    )
+    options: dict[str, Any] = {"calibration": settings.calibration, "device": settings.device}
+    candidates = [*vmf_candidates(data, rows, found, **options), majority(data, rows)]
     return Fitted(data, rows, found, candidates, {"vmf": time.perf_counter() - started})
 
 
@@ -141,79 +171,49 @@ def foremost(fitted: Sequence[Fitted]) -> int:
     return max(able or range(len(fitted)), key=lambda i: fitted[i].score)
 
 
-def fit_references(
-    fitted: Fitted, settings: Settings, progress: Progress, *, slow: bool = True
-) -> Fitted:
-    """Add the references of scikit-learn; logistic regressions only if ``slow``."""
-    started = time.perf_counter()
-    more = references(
-        fitted.data,
-        fitted.plan,
-        settings.references,
-        slow=slow,
-        progress=lambda name: progress(f"fit {name}"),
-    )
-    candidates = [*fitted.candidates, *more]
-    seconds = {**fitted.seconds, "references": time.perf_counter() - started}
-    return replace(fitted, candidates=candidates, seconds=seconds)
-
-
 def evaluate_methods(
     fitted: Fitted, settings: Settings, progress: Progress, *, slow: bool = True
 ) -> Evaluated:
-    """Choose the method, and evaluate all of them on the test rows."""
+    """Fit the references, choose the method, and evaluate all methods on the test rows.
+
+    Logistic regressions are fitted only if ``slow``.
+    """
+    started, data, rows = time.perf_counter(), fitted.data, fitted.plan
+    more = references(
+        data, rows, settings.references, slow=slow, progress=lambda name: progress(f"fit {name}")
+    )
+    fitted = replace(fitted, candidates=[*fitted.candidates, *more])
+    seconds = {**fitted.seconds, "references": time.perf_counter() - started}
     started = time.perf_counter()
-    data, rows = fitted.data, fitted.plan
     progress("evaluate on the test rows")
     choice = choose(fitted.candidates, rows, fitted.found.chosen)
     methods, tested, labels = evaluate(fitted.candidates, choice, data, rows)
-    recommendation = recommend(methods, choice, data, rows)
-    named = {c.key: c for c in fitted.candidates}
-    vmf = _explained(fitted, settings)
     copies = duplicates(data)
-    used = choice.key or choice.best
-    method = next(m for m in methods if m.key == used)
+    method = next(m for m in methods if m.key == choice.used)
+    model = next(c.model for c in fitted.candidates if c.key == choice.used)
     notes = (*data.notes, left_out(data, settings.references, slow))
-    described = _described(data, rows, fitted.found, tuple(filter(None, notes)))
-    found = cautions(data, rows, copies, method)
+    described = _described(fitted, tuple(filter(None, notes)))
+    described = replace(described, warnings=cautions(data, rows, copies, method))
     result = FeatureResult(
-        data=replace(described, warnings=found),
+        data=described,
         methods=methods,
-        recommendation=recommendation,
-        confusion=confusion(tested[used].predicted, labels, data.num_classes),
+        recommendation=recommend(methods, choice, data, rows),
+        confusion=confusion(tested[choice.used].predicted, labels, data.num_classes),
         rows={"duplicate": copies},
-        map=None,
-        explorer=None,
-        theory=None,
-        seconds={**fitted.seconds, "evaluate": time.perf_counter() - started},
+        seconds={**seconds, "evaluate": time.perf_counter() - started},
     )
-    return Evaluated(fitted, result, tested, named[used].model, vmf)
+    return Evaluated(fitted, result, tested, labels, choice.used, model)
 
 
-def _explained(fitted: Fitted, settings: Settings) -> Candidate:
-    """Return the chosen vMF method if it has one component per class, else another method of one
-    component, else the chosen one fitted again with one."""
-    methods = [c for c in fitted.candidates if c.family == "vmf"]
-    chosen = next(c for c in methods if c.key == fitted.found.chosen)
-    for method in (chosen, *methods):
-        if method.settings.get("components", 1) == 1:
-            return method
-    point = {**fitted.found.points[chosen.key], "components": 1, "device": settings.device}
-    ((model, _, _),) = fit_points(fitted.data, fitted.data.fitted, [point])
-    return replace(chosen, settings={**chosen.settings, "components": 1}, model=model)
-
-
-def _described(
-    data: FeatureSet, rows: Plan, found: VMFSearch, notes: tuple[str, ...]
-) -> FeatureData:
-    splits = [s for s in (data.train, data.val, data.test) if s is not None]
+def _described(fitted: Fitted, notes: tuple[str, ...]) -> FeatureData:
+    data, rows, found = fitted.data, fitted.plan, fitted.found
     validation = f"settings of vMF methods by {found.words}; methods by {rows.words}"
     return FeatureData(
         source=data.source,
         name=data.name,
         dim=data.dim,
         class_names=data.class_names,
-        splits={s.name: len(s) for s in splits},
+        splits={s.name: len(s) for s in data.splits},
         train=data.train.name,
         test=data.test.name,
         val=None if data.val is None else data.val.name,
@@ -223,8 +223,9 @@ def _described(
         test_count=torch.bincount(data.test.y, minlength=data.num_classes).numpy(),
         group=data.groups.numpy(),
         group_names=data.group_names,
-        evaluated=len(data.test) if rows.test is None else len(rows.test),
+        evaluated=len(rows.test),
         notes=notes,
+        metadata=data.metadata,
     )
 
 
@@ -232,110 +233,84 @@ def explain(evaluated: Evaluated, settings: Settings, progress: Progress) -> Fea
     """Add rows to look at, the map, the numbers of the sliders and the theory."""
     started = time.perf_counter()
     fitted, result = evaluated.fitted, evaluated.result
-    data = fitted.data
+    data, rows = fitted.data, fitted.plan
+    vmf = one_component(fitted, settings)
     progress("look for suspicious rows")
-    suspects = suspicious_rows(data, evaluated.vmf.model)
+    suspects = suspicious_rows(data, vmf.model)
     progress("map and sliders")
-    used = result.recommendation.key or result.recommendation.best
-    rows = rows_of(data.test, fitted.plan.test)
     directions = fit_directions(data, settings.estimator)
-    drawn = feature_map(data, directions, rows, evaluated.tested[used].predicted)
-    sliders = explorer(data, fitted.plan, directions, rows, evaluated.vmf.settings)
+    predicted = evaluated.tested[evaluated.used].predicted
+    drawn = feature_map(data, rows, directions, predicted)
+    sliders = explorer(data, rows, directions, vmf.settings)
     seconds = {**result.seconds, "map": time.perf_counter() - started}
     started = time.perf_counter()
-    answers = theory(evaluated, result.methods, settings, progress)
+    answers = theory(fitted, vmf, settings, progress)
     seconds["theory"] = time.perf_counter() - started
-    return replace(
-        result,
-        rows={**suspects, **result.rows},
-        map=drawn,
-        explorer=sliders,
-        theory=answers,
-        seconds=seconds,
-    )
+    found = {**suspects, **result.rows}
+    return replace(result, rows=found, map=drawn, explorer=sliders, theory=answers, seconds=seconds)
 
 
-def theory(
-    evaluated: Evaluated, methods: Sequence[Method], settings: Settings, progress: Progress
-) -> Analysis:
+def one_component(fitted: Fitted, settings: Settings) -> Candidate:
+    """Return the chosen vMF method if it has one component per class, else another method of one
+    component, else the chosen one fitted again with one; without a calibration per class."""
+    methods = [c for c in fitted.candidates if c.family == "vmf"]
+    chosen = next(c for c in methods if c.key == fitted.found.chosen)
+    for method in (chosen, *methods):
+        if method.settings.get("components", 1) == 1:
+            return replace(method, model=_uncalibrated(method.model))
+    point = {**fitted.found.points[chosen.key], "components": 1, "device": settings.device}
+    ((model, _, _),) = fit_points(fitted.data, fitted.data.fitted, [point])
+    return replace(chosen, settings={**chosen.settings, "components": 1}, model=model)
+
+
+def _uncalibrated(model: Any) -> Any:
+    return model.model if isinstance(model, Calibrated) else model
+
+
+def theory(fitted: Fitted, vmf: Candidate, settings: Settings, progress: Progress) -> Analysis:
     """Ask the questions of the paper about the classes of the method "native", at its temperature
     and in its metric."""
-    data = evaluated.fitted.data
-    native = next((c for c in evaluated.fitted.candidates if c.key == "native"), evaluated.vmf)
+    data = fitted.data
+    native = next((c for c in fitted.candidates if c.key == "native"), vmf)
+    model = _uncalibrated(native.model)
     some = sample_rows(len(data.test), THEORY_CELLS // data.num_classes, 0)
-    train = MetricRows(data.train.x, native.model)
+    rows = None if data.kept_apart is None else data.fitted
+    identities = data.train.identities
+    if rows is not None and identities is not None:
+        identities = identities[rows]
     space = FrozenSpace.fit(
-        train,
-        data.train.y,
-        MetricRows(data.test.x, native.model)[some],
+        MetricRows(data.train.x, model, rows),
+        data.train.y if rows is None else data.train.y[rows],
+        MetricRows(data.test.x, model)[some],
         data.test.y[some],
         num_classes=data.num_classes,
         name=data.name,
         tau=native.settings["temperature"],
         estimator=settings.estimator,
-        identities=data.train.identities,
+        identities=identities,
         device=settings.device,
     )
-    if data.kept_apart is not None:
-        fitting = torch.ones(len(data.train), dtype=torch.bool)
-        fitting[data.kept_apart] = False
-        statistics = native.model.statistics_.to("cpu")
-        space = replace(space, fitting=fitting, statistics=statistics)
-    return analyze_space(space, progress=lambda step, _: progress(f"theory: {step}"))
+    return analyze_space(space, SHOWN, progress=lambda step: progress(f"theory: {step}"))
 
 
 class MetricRows:
-    """Rows [N, p] in the metric of a `VMFClassifier`, read when they are asked for.
+    """Rows in the metric of a `VMFClassifier`, read when they are asked for.
 
     Args:
         rows: Rows [N, p].
         model: The classifier.
+        index: Indices [n] of rows, by default all.
     """
 
-    def __init__(self, rows: Any, model: Any) -> None:
-        self.rows, self.model, self.shape = rows, model, tuple(rows.shape)
-        self.dtype = torch.float32
+    def __init__(self, rows: Any, model: Any, index: Tensor | None = None) -> None:
+        self.rows, self.model, self.index, self.dtype = rows, model, index, torch.float32
+        self.shape = (len(rows) if index is None else len(index), rows.shape[1])
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return self.shape[0]
 
     def __getitem__(self, at: Any) -> Tensor:
+        x = self.rows[at if self.index is None else self.index[at]].float()
         if getattr(self.model, "metric_", None) is None:
-            return self.rows[at].float()
-        return unit_rows(self.model, self.rows[at].float()).float().cpu()
-
-
-def analyze_sets(
-    sets: Sequence[FeatureSet],
-    settings: Settings,
-    progress: Progress,
-    summarized: Callable[[Evaluated], object] | None = None,
-) -> tuple[list[Evaluated], int]:
-    """Analyze several feature sets of the same source.
-
-    Args:
-        sets: The feature sets.
-        settings: Options.
-        progress: Called with the name of each step.
-        summarized: Called with the set to use as soon as it is evaluated.
-
-    Returns:
-        The evaluated sets with complete results, and the index of the set to use.
-    """
-    if not sets:
-        raise UnansweredError("expected one feature set or more, got none")
-    step = (lambda name: lambda text: progress(f"{name}: {text}")) if len(sets) > 1 else None
-    steps = [progress if step is None else step(data.name) for data in sets]
-    fitted = [fit_rules(data, settings, steps[i]) for i, data in enumerate(sets)]
-    first = foremost(fitted)
-    evaluated: dict[int, Evaluated] = {}
-    for i in sorted(range(len(sets)), key=lambda i: i != first):
-        slow = settings.references == "all" or i == first
-        one = fit_references(fitted[i], settings, steps[i], slow=slow)
-        evaluated[i] = evaluate_methods(one, settings, steps[i], slow=slow)
-        if i == first and summarized is not None:
-            summarized(evaluated[i])
-    if settings.theory:
-        for i, one in evaluated.items():
-            evaluated[i] = replace(one, result=explain(one, settings, steps[i]))
-    return [evaluated[i] for i in range(len(sets))], first
+            return x
+        return unit_rows(self.model, x).float().cpu()

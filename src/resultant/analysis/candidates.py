@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from resultant.analysis.data import Split
+from resultant.analysis.data import FeatureSet, Plan, Split
 
 # A probability of zero counts as this one in a log-loss, as in scikit-learn.
 SMALLEST = float(np.finfo(np.float64).eps)
-
-# Dtypes of predicted classes, confidences and losses.
-DTYPES = (torch.int64, torch.float64, torch.float64)
-
-
-class Model(Protocol):
-    """A fitted classifier of the classes 0 to C - 1."""
-
-    def predict_proba(self, X: Any, /) -> Any:
-        """Return probabilities [n, C] of rows [n, p]."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +32,14 @@ class Predictions:
     predicted: Tensor
     confidence: Tensor
     loss: Tensor
-    seconds: float
+    seconds: float = 0.0
+
+    @staticmethod
+    def of(p: Tensor, y: Tensor, seconds: float = 0.0) -> Predictions:
+        """Return the predictions of probabilities [n, C] for rows of classes [n]."""
+        confidence, predicted = p.max(1)
+        loss = -p.gather(1, y[:, None])[:, 0].double().clamp_min(SMALLEST).log()
+        return Predictions(predicted, confidence.double(), loss, seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +54,8 @@ class Candidate:
         settings: Settings by name of the API.
         code: Python that builds the classifier.
         validated: Predictions of the validation rows by a fit without them.
-        model: The classifier, fitted to all training rows or to a sample of them.
+        model: The classifier with a method ``predict_proba``, fitted to all training rows or to a
+            sample of them.
         fit_seconds: Seconds of this fit.
         rows: Rows of this fit.
         note: A sentence about sampling or convergence, or "".
@@ -78,23 +75,13 @@ class Candidate:
 
 
 def predict(
-    models: Sequence[Model], split: Split, rows: Tensor | None, num_classes: int
+    models: Sequence[Any], split: Split, rows: Tensor, num_classes: int
 ) -> list[Predictions]:
-    """Predict some rows of a split by several models; every row is read once.
-
-    Args:
-        models: Fitted classifiers.
-        split: The split.
-        rows: Indices [n], by default all rows.
-        num_classes: C.
-
-    Returns:
-        Predictions of each model.
-    """
-    number = len(split) if rows is None else len(rows)
-    results = [
-        Predictions(*(torch.empty(number, dtype=d) for d in DTYPES), seconds=0.0) for _ in models
-    ]
+    """Predict some rows [n] of a split by several models; every row is read once."""
+    results = []
+    for _ in models:
+        confidence, loss = torch.empty(2, len(rows), dtype=torch.float64)
+        results.append(Predictions(torch.empty(len(rows), dtype=torch.int64), confidence, loss))
     for at, parts in split.map(partial(_predict, models), rows, num_classes):
         for i, part in enumerate(parts):
             done = results[i]
@@ -104,27 +91,23 @@ def predict(
     return results
 
 
-def _predict(models: Sequence[Model], x: Tensor, y: Tensor) -> list[Predictions]:
-    """Predict vectors [k, p] of classes [k] by several models."""
+def _predict(models: Sequence[Any], x: Tensor, y: Tensor) -> list[Predictions]:
     parts = []
     for model in models:
         started = time.perf_counter()
         p = probabilities(model, x)
-        confidence, predicted = p.max(1)
-        own = p.gather(1, y[:, None])[:, 0].double()
-        loss = -own.clamp_min(SMALLEST).log()
-        seconds = time.perf_counter() - started
-        parts.append(Predictions(predicted, confidence.double(), loss, seconds))
+        parts.append(Predictions.of(p, y, time.perf_counter() - started))
     return parts
 
 
-def joined(parts: Sequence[Predictions]) -> Predictions:
+def joined(parts: Iterable[Predictions]) -> Predictions:
     """Join the predictions of several folds."""
+    parts = list(parts)
     columns = ([getattr(p, name) for p in parts] for name in ("predicted", "confidence", "loss"))
     return Predictions(*map(torch.cat, columns), seconds=sum(part.seconds for part in parts))
 
 
-def probabilities(model: Model, x: Tensor) -> Tensor:
+def probabilities(model: Any, x: Tensor) -> Tensor:
     """Return the probabilities [n, C] of a model for rows [n, p], on the CPU."""
     rows = x if hasattr(model, "statistics_") else x.numpy()
     return torch.as_tensor(model.predict_proba(rows)).cpu()
@@ -143,3 +126,11 @@ class Majority:
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the shares [n, C] of the classes."""
         return np.broadcast_to(self.share, (len(X), len(self.share))).copy()
+
+
+def majority(data: FeatureSet, plan: Plan) -> Candidate:
+    """Return the baseline that always predicts the largest class."""
+    model = Majority(data.counts)
+    checked = predict([model], plan.validation, plan.rows, data.num_classes)[0]
+    about = ("majority", "always the largest class", "baseline", -1, {}, "")
+    return Candidate(*about, checked, model, 0.0, len(data.fitted))

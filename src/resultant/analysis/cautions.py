@@ -8,7 +8,7 @@ import torch
 
 from resultant._core.text import class_name, counted
 from resultant.analysis.data import FeatureSet, Plan
-from resultant.analysis.evaluate import FEW_ROWS, metric_of
+from resultant.analysis.evaluate import FEW_ROWS
 from resultant.analysis.plain import Caution
 from resultant.analysis.result import Method, RowTable
 from resultant.analysis.sampling import sample_rows
@@ -105,7 +105,7 @@ def _units(data: FeatureSet, method: Method) -> Iterator[Caution]:
 
 
 def _seen(plan: Plan, method: Method) -> Iterator[Caution]:
-    test = metric_of(method, plan.metric).value
+    test = method.metric(plan.metric).value
     if plan.folds is not None and method.validation.value - test >= SEEN:
         yield Caution(
             "seen",

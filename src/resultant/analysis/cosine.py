@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resultant._core import chunks
 from resultant.analysis.plain import Result, UnansweredError
 from resultant.analysis.sampling import sample_rows
-from resultant.analysis.space import FrozenSpace, Progress
+from resultant.analysis.space import FrozenSpace
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
-from resultant.classes.statistics import ClassState
 from resultant.decisions.certificates import certificate, gradient_bound, loss_bound
 from resultant.decisions.gradients import gradient_cosines, loss_gradient, stacked_relative_error
 from resultant.theory.leading import joint_leading
@@ -28,10 +26,7 @@ class CosineAgreement(Result):
     (tab:cosine-diagnostics).
 
     Attributes:
-        decile_disagreements: Disagreements [10] per decile of the cosine gap :math:`m_{\cos}`,
-            smallest first.
-        decile_edges: Edges [11] of the deciles.
-        low_margin: Disagreements in the first decile.
+        low_margin: Disagreements in the first decile of the cosine gap :math:`m_{\cos}`.
         certified: Queries with :math:`\bar gm_{\cos}>D`.
         coverage: Fraction of certified queries.
         certified_disagreements: Zero if the theory holds.
@@ -42,10 +37,6 @@ class CosineAgreement(Result):
     queries: int
     agreement: float
     disagreements: int
-    cosine_accuracy: float
-    angular_accuracy: float
-    decile_disagreements: Tensor
-    decile_edges: Tensor
     low_margin: int
     certified: int
     coverage: float
@@ -63,13 +54,11 @@ class GradientComparison(Result):
     Attributes:
         source: ``held-out`` or ``calibration``.
         rows: Indices [n] of the queries in the source.
-        loss_mean: Mean of :math:`|\Delta L|`.
-        loss_largest: Maximum of :math:`|\Delta L|`.
-        loss_bound_mean: Mean of :math:`2\epsilon`.
+        loss_mean: Mean of :math:`|\Delta L|`; its bound is :math:`2\epsilon`.
         gradient_error: :math:`100\|G_{angular}-G_{cos}\|_F/\|G_{angular}\|_F` in percent.
         cosines: Cosines [n] of the gradients, NaN if one of them vanishes.
-        gradient_bound_mean: Mean of :math:`2\bar g\epsilon+2\eta`.
-        bounds_held: True if every query keeps both bounds.
+        bounds_held: True if every query keeps its bound of the loss and that of the gradient,
+            :math:`2\bar g\epsilon+2\eta`.
         linear_error: Error in percent of the gradient of the linear mean of the native score.
         joint_error: Error in percent of the joint leading score; None for p = 2.
     """
@@ -78,28 +67,20 @@ class GradientComparison(Result):
     source: str
     rows: Tensor
     loss_mean: float
-    loss_largest: float
-    loss_bound_mean: float
     gradient_error: float
     median_cosine: float
-    smallest_cosine: float
     cosines: Tensor
-    gradient_bound_mean: float
     bounds_held: bool
     linear_error: float
     joint_error: float | None
 
 
 @torch.no_grad()
-def cosine_agreement(
-    space: FrozenSpace, *, chunk: int | None = None, progress: Progress | None = None
-) -> CosineAgreement:
+def cosine_agreement(space: FrozenSpace) -> CosineAgreement:
     """Compare the predictions of Pure Angular at beta = 0 and of cosine, at zero prior.
 
     Args:
         space: The classes and the queries.
-        chunk: Queries per chunk.
-        progress: Called with the name of the step and the fraction that is done.
 
     Returns:
         Disagreements, and the queries for which the certificate excludes a disagreement.
@@ -112,66 +93,32 @@ def cosine_agreement(
         0
     """
     columns, state = [], space.state.to(space.device)
-    for at, z, _ in space.queries(chunk=chunk):
-        columns.append(compare_queries(z, state, space.tau))
-        if progress is not None:
-            progress("cosine", at.stop / len(space.test))
-    return collect_agreement(
-        space, *(torch.cat(column).cpu() for column in zip(*columns, strict=True))
+    for _, z, _ in space.queries():
+        c = certificate(z, state, space.tau, validate_args=False)
+        columns.append((c.margin, c.residual_range, c.certified, c.prediction != c.angular))
+    margin, residual, certified, differ = (
+        torch.cat(column).cpu() for column in zip(*columns, strict=True)
     )
-
-
-@torch.no_grad()
-def compare_queries(
-    z: Tensor, state: ClassState, tau: float
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    r"""Compare both rules on unit queries ``z`` [n, p].
-
-    Returns:
-        :math:`\bar gm_{\cos}`, :math:`D`, certified queries, and the predictions of cosine and of
-        Pure Angular, [n] each.
-    """
-    height = chunks.rows_per_chunk(8 * state.num_classes, chunks.ROW_BYTES, state.mu.device)
-    c = certificate(z, state, tau, chunk=height, validate_args=False)
-    return c.margin, c.residual_range, c.certified, c.prediction, c.angular
-
-
-def collect_agreement(
-    space: FrozenSpace,
-    margin: Tensor,
-    residual: Tensor,
-    certified: Tensor,
-    cosine: Tensor,
-    angular: Tensor,
-) -> CosineAgreement:
-    """The agreement from the columns [N] of `compare_queries` for all queries, on the CPU."""
-    differ, N, gbar = cosine != angular, len(margin), float(space.gain.mean())
-    gap = margin / gbar
+    N = len(margin)
     # By rank, so that ties leave the deciles even.
-    decile = torch.empty(N, dtype=torch.int64)
-    decile[gap.argsort(stable=True)] = torch.arange(N) * 10 // N
-    by_decile = torch.bincount(decile[differ], minlength=10)
+    first = margin.argsort(stable=True)[: -(-N // 10)]
     return CosineAgreement(
         queries=N,
         agreement=float((~differ).double().mean()),
         disagreements=int(differ.sum()),
-        cosine_accuracy=float((cosine == space.test_labels).double().mean()),
-        angular_accuracy=float((angular == space.test_labels).double().mean()),
-        decile_disagreements=by_decile,
-        decile_edges=_quantiles(gap, 11),
-        low_margin=int(by_decile[0]),
+        low_margin=int(differ[first].sum()),
         certified=int(certified.sum()),
         coverage=float(certified.double().mean()),
         certified_disagreements=int((certified & differ).sum()),
-        mean_gain=gbar,
-        margin_quantiles=_quantiles(margin, 101),
-        residual_quantiles=_quantiles(residual, 101),
+        mean_gain=float(space.gain.mean()),
+        margin_quantiles=_quantiles(margin),
+        residual_quantiles=_quantiles(residual),
     )
 
 
-def _quantiles(values: Tensor, number: int) -> Tensor:
-    """Evenly spaced quantiles [number] with both extremes; nearest values, no interpolation."""
-    index = torch.linspace(0, len(values) - 1, number, dtype=torch.float64).round().long()
+def _quantiles(values: Tensor) -> Tensor:
+    """Evenly spaced quantiles [101] with both extremes; nearest values, no interpolation."""
+    index = torch.linspace(0, len(values) - 1, 101, dtype=torch.float64).round().long()
     return values.sort().values[index]
 
 
@@ -239,13 +186,9 @@ def compare_gradients(
         source=source,
         rows=rows,
         loss_mean=float(loss.difference.mean()),
-        loss_largest=float(loss.difference.max()),
-        loss_bound_mean=float(loss.bound.mean()),
         gradient_error=stacked_relative_error(angular, cosine),
         median_cosine=float(cosines.nanmedian()),
-        smallest_cosine=float(cosines.nan_to_num(nan=1.0).min()),
         cosines=cosines,
-        gradient_bound_mean=float(step.bound.mean()),
         bounds_held=all(bool(h.all()) for h in held),
         linear_error=errors[0],
         joint_error=errors[1] if len(errors) > 1 else None,

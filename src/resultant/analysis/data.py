@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +12,14 @@ from torch import Tensor
 
 from resultant._core import chunks
 from resultant.analysis.plain import UnansweredError
-from resultant.analysis.sampling import sample_rows, split, stratified, stratified_folds
-from resultant.analysis.space import Vectors
-from resultant.classes.groups import GROUPS, one_size, shot_groups
+from resultant.analysis.sampling import sample_rows, split, stratified
+from resultant.analysis.space import Vectors, named_groups
+from resultant.classes.groups import shot_groups
+from resultant.classifiers.validation import FOLDS, stratified_splits
 from resultant.features.selection import WORDS
 
 if TYPE_CHECKING:
     from resultant.features.prepare import Prepared
-    from resultant.features.store import FeatureStore
 
 ACCURACY, BALANCED = "accuracy", "balanced accuracy"
 
@@ -33,8 +33,7 @@ VALIDATION_CELLS = 5_000_000
 # Difference of two distributions over classes, as a sum of absolute differences, that is a tie.
 EVEN = 0.05
 
-# Folds of a cross-validation, and training rows up to which methods are validated on all of them.
-FOLDS = 5
+# Training rows up to which methods are validated on all folds; beyond, on the first one.
 FOLDED_ROWS = 20_000
 
 
@@ -67,10 +66,9 @@ class Split:
             width: Numbers per row beside the vector, such as the classes that are scored.
         """
         number = len(self) if rows is None else len(rows)
-        bytes_per_row = 4 * max(width, self.x.shape[1])
-        height = chunks.rows_per_chunk(bytes_per_row, chunks.MATRIX_BYTES)
-        for top in range(0, number, height):
-            at = slice(top, min(top + height, number))
+        width = 4 * max(width, self.x.shape[1])
+        for at in chunks.row_slices(number, width, chunks.MATRIX_BYTES):
+            at = slice(at.start, min(at.stop, number))
             index = at if rows is None else rows[at]
             x = self.x[index]
             yield at, x if x.dtype == torch.float64 else x.float(), self.y[index]
@@ -111,7 +109,7 @@ class FeatureSet:
         val: Validation rows, or None.
         kept_apart: Training rows [K] that validate and are not fitted, or None.
         notes: Sentences about what reading changed.
-        words: True if the labels of the user are the names of the classes.
+        metadata: Metadata of the file.
     """
 
     source: str
@@ -122,7 +120,7 @@ class FeatureSet:
     val: Split | None = None
     kept_apart: Tensor | None = None
     notes: tuple[str, ...] = ()
-    words: bool = False
+    metadata: dict[str, Any] = field(default_factory=dict)
 
     @property
     def num_classes(self) -> int:
@@ -131,6 +129,16 @@ class FeatureSet:
     @property
     def dim(self) -> int:
         return self.train.x.shape[1]
+
+    @property
+    def words(self) -> bool:
+        """True if the labels of the user are the names of the classes."""
+        return self.metadata.get("labels") == WORDS
+
+    @property
+    def splits(self) -> list[Split]:
+        """The splits that have rows."""
+        return [s for s in (self.train, self.val, self.test) if s is not None]
 
     @cached_property
     def counts(self) -> Tensor:
@@ -145,8 +153,7 @@ class FeatureSet:
     @cached_property
     def group_names(self) -> tuple[str, ...]:
         """Names of the shot groups; none if all classes are of about one size or in one group."""
-        alone = len(self.groups.unique()) < 2
-        return () if alone or one_size(self.counts) else GROUPS
+        return named_groups(self.counts)
 
     @cached_property
     def fitted(self) -> Tensor:
@@ -174,31 +181,20 @@ def feature_sets(
     """
     store, sets = prepared.store, []
     vectors = store.vectors if vectors is None else vectors
-    words = store.metadata.get("labels") == WORDS
     for name in prepared.features:
-        train, test, val = (
-            None
-            if part is None
-            else Split(
-                part,
-                vectors(f"{part}/{name}"),
-                store[f"{part}/labels"],
-                _identities(store, part),
-            )
-            for part in ("train", prepared.test, prepared.val)
-        )
-        assert train is not None and test is not None
-        apart = None
+        rows: dict[str, Any] = {}
+        for role, part in (("train", "train"), ("test", prepared.test), ("val", prepared.val)):
+            if part is not None:
+                known = f"{part}/identities" in store
+                identities = store[f"{part}/identities"] if known else None
+                x, y = vectors(f"{part}/{name}"), store[f"{part}/labels"]
+                rows[role] = Split(part, x, y, identities)
         if fit_fraction is not None:
-            apart = (~split(train.y, train.identities, fit_fraction, 0)).nonzero().squeeze(1)
-        rows = train, test, val, apart
-        sets.append(FeatureSet(source, name, prepared.names, *rows, prepared.notes, words))
+            fitted = split(rows["train"].y, rows["train"].identities, fit_fraction, 0)
+            rows["kept_apart"] = (~fitted).nonzero().squeeze(1)
+        about: dict[str, Any] = {"notes": prepared.notes, "metadata": store.metadata}
+        sets.append(FeatureSet(source, name, prepared.names, **rows, **about))
     return sets
-
-
-def _identities(store: FeatureStore, part: str) -> Tensor | None:
-    name = f"{part}/identities"
-    return store[name] if name in store else None  # noqa: SIM401
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,37 +203,34 @@ class Plan:
 
     Attributes:
         metric: "accuracy" or "balanced accuracy".
-        folds: Folds [N] of the training rows, or None if other rows validate.
-        splits: Training rows [n] to fit and validation rows [v] to predict, for each fold.
+        folds: Training rows and validation rows of each fold, on which settings are searched; None
+            if rows of their own validate.
+        splits: Training rows [n] to fit and validation rows [v] to predict, on which methods are
+            compared.
         validation: The split of the validation rows.
-        rows: Validation rows [V] of all folds.
+        rows: Validation rows [V] of all ``splits``.
         labels: Their classes [V].
         weights: Their weights [V], sum one.
-        test: Test rows [M] that evaluate, or None for all.
+        test: Test rows [M] that evaluate.
         words: The validation in words.
     """
 
     metric: str
-    folds: Tensor | None
+    folds: list[tuple[Tensor, Tensor]] | None
     splits: tuple[tuple[Tensor, Tensor], ...]
     validation: Split
     rows: Tensor
     labels: Tensor
     weights: Tensor
-    test: Tensor | None
+    test: Tensor
     words: str
-
-    @property
-    def fit(self) -> Tensor:
-        """Training rows of the first fold, on which settings of references are chosen."""
-        return self.splits[0][0]
 
 
 def plan(data: FeatureSet, most: int | None = EVALUATED) -> Plan:
     """Draw the validation rows and the test rows.
 
     Rows of the split val validate, else training rows that are kept apart, else five stratified
-    folds of the training rows, or one of them where rows are many.
+    folds of the training rows, or the first of them where rows are many.
 
     Args:
         data: The rows.
@@ -249,25 +242,23 @@ def plan(data: FeatureSet, most: int | None = EVALUATED) -> Plan:
     if len(data.test) < 2:
         raise UnansweredError(f"expected two test rows or more, got {len(data.test)}")
     metric = metric_of(data)
-    folds, source, parts = None, data.train, [data.fitted]
+    folds, source = None, data.train
     if data.val is not None:
-        source, pools = data.val, [torch.arange(len(data.val))]
+        source, pools = data.val, [(data.fitted, torch.arange(len(data.val)))]
         of = f"rows of the split {data.val.name}"
     elif data.kept_apart is not None and len(data.kept_apart):
-        pools, of = [data.kept_apart], "training rows kept apart"
+        pools, of = [(data.fitted, data.kept_apart)], "training rows kept apart"
     else:
-        folds = stratified_folds(data.train.y, data.train.identities, FOLDS)
-        number = FOLDS if len(data.train) <= FOLDED_ROWS else 1
-        parts = [(folds != k).nonzero().squeeze(1) for k in range(number)]
-        pools = [(folds == k).nonzero().squeeze(1) for k in range(number)]
-        of = "training rows" + (", in 5 folds" if number > 1 else f", one of {FOLDS} folds")
+        folds = stratified_splits(data.train.y, FOLDS, data.train.identities)
+        pools, of = folds, f"training rows, in {len(folds)} folds"
+        if len(data.train) > FOLDED_ROWS:
+            pools, of = folds[:1], f"training rows, one of {len(folds)} folds"
     splits, total, mass = [], 0, torch.zeros(data.num_classes)
-    for fit, pool in zip(parts, pools, strict=True):
+    for fit, pool in pools:
         # A class without fitted rows cannot be predicted, and says nothing about a method.
         known = torch.bincount(data.train.y[fit], minlength=data.num_classes) > 0
         pool = pool[known[source.y[pool]]]
-        rows = pool[stratified(source.y[pool], VALIDATION_CELLS / data.num_classes)]
-        splits.append((fit, rows))
+        splits.append((fit, pool[stratified(source.y[pool], VALIDATION_CELLS / data.num_classes)]))
         total += len(pool)
         mass += torch.bincount(source.y[pool], minlength=data.num_classes)
     if not total:
@@ -275,21 +266,10 @@ def plan(data: FeatureSet, most: int | None = EVALUATED) -> Plan:
     rows = torch.cat([rows for _, rows in splits])
     labels = source.y[rows]
     part = "" if len(rows) == total else f" of the {total:,}"
-    test = None
-    if most is not None:
-        most = min(most, EVALUATED_CELLS // data.num_classes)
-        test = sample_rows(len(data.test), most, 0) if len(data.test) > most else None
-    return Plan(
-        metric,
-        folds,
-        tuple(splits),
-        source,
-        rows,
-        labels,
-        row_weights(labels, metric, mass),
-        test,
-        f"{len(rows):,}{part} {of}",
-    )
+    most = len(data.test) if most is None else min(most, EVALUATED_CELLS // data.num_classes)
+    weights, test = row_weights(labels, metric, mass), sample_rows(len(data.test), most, 0)
+    words = f"{len(rows):,}{part} {of}"
+    return Plan(metric, folds, tuple(splits), source, rows, labels, weights, test, words)
 
 
 def metric_of(data: FeatureSet) -> str:

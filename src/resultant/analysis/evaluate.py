@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,18 +11,11 @@ from torch import Tensor
 
 from resultant._core.text import class_name
 from resultant.analysis.candidates import Candidate, Predictions, predict
-from resultant.analysis.data import ACCURACY, BALANCED, FeatureSet, Plan, row_weights
-from resultant.analysis.metrics import (
-    NORMAL,
-    calibration_error,
-    class_means,
-    confidence_bins,
-    mean_and_error,
-    paired_gain,
-    wilson,
-)
+from resultant.analysis.data import BALANCED, FeatureSet, Plan, row_weights
+from resultant.analysis.metrics import NORMAL, class_means, mean_and_error, paired_gain, wilson
 from resultant.analysis.plain import Difference, Estimate
 from resultant.analysis.result import Confusion, Method, Recommendation, Reliability
+from resultant.classifiers.calibration import calibration_error, confidence_bins
 
 # Rows below which calibration errors are not computed.
 FEW_ROWS = 30
@@ -43,6 +35,11 @@ class Choice:
 
     best: str
     key: str | None
+
+    @property
+    def used(self) -> str:
+        """The recommended method, or the best one."""
+        return self.key or self.best
 
 
 def choose(candidates: Sequence[Candidate], plan: Plan, vmf: str | None) -> Choice:
@@ -78,9 +75,8 @@ def evaluate(
         The methods, the best validation score first; predictions by key; and the classes of the
         evaluated test rows.
     """
-    labels = data.test.y if plan.test is None else data.test.y[plan.test]
-    models = [c.model for c in candidates]
-    results = predict(models, data.test, plan.test, data.num_classes)
+    labels = data.test.y[plan.test]
+    results = predict([c.model for c in candidates], data.test, plan.test, data.num_classes)
     tested = {c.key: result for c, result in zip(candidates, results, strict=True)}
     weights = row_weights(labels, plan.metric)
     right = {key: result.predicted == labels for key, result in tested.items()}
@@ -89,12 +85,7 @@ def evaluate(
         difference = None
         if choice.key not in (None, c.key):
             gain = paired_gain(right[choice.key], right[c.key], weights, len(candidates) - 1)
-            verdict = "tie"
-            if not gain.low <= 0 <= gain.high:
-                verdict = "better" if gain.gain > 0 else "worse"
-            difference = Difference(
-                *(gain.gain, gain.low, gain.high, gain.error, gain.p_value, verdict)
-            )
+            difference = Difference.of(*gain)
         methods.append(_method(c, tested[c.key], difference, labels, data, plan))
     methods.sort(key=lambda m: -m.validation.value)
     return tuple(methods), tested, labels
@@ -108,26 +99,23 @@ def _method(
     data: FeatureSet,
     plan: Plan,
 ) -> Method:
-    right = tested.predicted == labels
+    right = (tested.predicted == labels).double()
     per_class = class_means(right, labels, data.num_classes)
-    equal = torch.full((len(labels),), 1 / len(labels), dtype=torch.float64)
+    equal = torch.full_like(right, 1 / len(labels))
     reliability = None
     if len(labels) >= FEW_ROWS:
-        bins = confidence_bins(tested.confidence, right)
-        count, confidence, accuracy = (a.numpy() for a in bins)
-        error = float(calibration_error(*bins))
-        reliability = Reliability(count, confidence, accuracy, error)
-    hits = (c.validated.predicted == plan.labels).double()
+        bins = confidence_bins(tested.confidence.numpy(), right.numpy())
+        reliability = Reliability(*bins, calibration_error(*bins))
     return Method(
         key=c.key,
         name=c.name,
         family=c.family,
         settings=c.settings,
         code=c.code,
-        validation=share(hits, plan.weights),
+        validation=share((c.validated.predicted == plan.labels).double(), plan.weights),
         validation_loss=_mean(c.validated.loss, plan.weights),
-        accuracy=share(right.double(), equal),
-        balanced=share(right.double(), row_weights(labels, BALANCED)),
+        accuracy=share(right, equal),
+        balanced=share(right, row_weights(labels, BALANCED)),
         log_loss=_mean(tested.loss, equal),
         reliability=reliability,
         groups={
@@ -203,54 +191,37 @@ def recommend(
 ) -> Recommendation:
     """Put the choice into two sentences."""
     named = {m.key: m for m in methods}
+    m, best = named[choice.used], named[choice.best]
     if choice.key is None:
-        c = int(data.counts.argmax())
-        m, baseline = named[choice.best], named["majority"]
-        words = class_name(data.class_names[c])
-        return Recommendation(
-            None,
-            choice.best,
-            (
-                "These features do not carry these labels.",
-                f"On {plan.words}, no method is clearly ahead of always predicting {words} "
-                f"({_percent(baseline.validation)} {plan.metric}; the best is {m.name} with "
-                f"{_percent(m.validation)}).",
-            ),
-            "",
+        words = class_name(data.class_names[int(data.counts.argmax())])
+        sentences = (
+            "These features do not carry these labels.",
+            f"On {plan.words}, no method is clearly ahead of always predicting {words} "
+            f"({_percent(named['majority'].validation)} {plan.metric}; the best is {best.name} "
+            f"with {_percent(best.validation)}).",
         )
-    m = named[choice.key]
-    value = metric_of(m, plan.metric)
+        return Recommendation(None, choice.best, sentences, "")
+    value = m.metric(plan.metric)
     first = (
         f"Use {m.name}: {_percent(value)} {plan.metric} on the test rows "
         f"({100 * value.low:.1f} to {100 * value.high:.1f})."
     )
-    return Recommendation(choice.key, choice.best, (first, _reason(m, methods, choice, plan)), "")
-
-
-def _reason(m: Method, methods: Sequence[Method], choice: Choice, plan: Plan) -> str:
-    """Say why a method is recommended, and what the test rows say about the strongest other."""
-    best = next(other for other in methods if other.key == choice.best)
-    text = f"It has the best {plan.metric} on the validation rows ({_percent(m.validation)})"
+    reason = f"It has the best {plan.metric} on the validation rows ({_percent(m.validation)})"
     if best.key != m.key:
-        text = (
+        reason = (
             f"It is the simplest method within one standard error of the best on the validation "
             f"rows ({_percent(m.validation)}; {best.name} {_percent(best.validation)})"
         )
     others = [o for o in methods if o.family != "baseline" and o.difference is not None]
-    if not others:
-        return f"{text}."
-    other = max(others, key=lambda o: metric_of(o, plan.metric).value)
-    d = other.difference
-    assert d is not None
-    gain = f"{-100 * d.gain:+.1f} points [{-100 * d.high:+.1f}, {-100 * d.low:+.1f}]"
-    word = {"tie": "ties with", "worse": "beats", "better": "is behind"}[d.verdict]
-    return f"{text}; on the test rows it {word} {other.name}: {gain}."
-
-
-def metric_of(method: Method, metric: str) -> Estimate:
-    """The metric of a method on the test rows."""
-    return method.accuracy if metric == ACCURACY else method.balanced
+    if others:
+        other = max(others, key=lambda o: o.metric(plan.metric).value)
+        d = other.difference
+        assert d is not None
+        gain = f"{-100 * d.gain:+.1f} points [{-100 * d.high:+.1f}, {-100 * d.low:+.1f}]"
+        word = {"tie": "ties with", "worse": "beats", "better": "is behind"}[d.verdict]
+        reason += f"; on the test rows it {word} {other.name}: {gain}"
+    return Recommendation(choice.key, choice.best, (first, f"{reason}."), m.code)
 
 
 def _percent(value: Estimate) -> str:
-    return f"{100 * value.value:.1f} %" if math.isfinite(value.value) else "-"
+    return f"{100 * value.value:.1f} %"

@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 
 from resultant._core.arrays import directions
-from resultant.analysis.data import FeatureSet, Plan, Split, row_weights
+from resultant.analysis.data import FeatureSet, Plan, row_weights
 from resultant.analysis.result import Explorer, FeatureMap
-from resultant.analysis.sampling import shuffled_ranks, stratified
+from resultant.analysis.sampling import stratified
 from resultant.analysis.suspects import identity_text
 from resultant.classes.cosines import cosines
 from resultant.classes.metric import Metric
 from resultant.classes.state import ClassState
 from resultant.classes.statistics import ClassStatistics
+from resultant.classifiers.validation import shuffled_ranks
 
 # Training rows times dimension that a metric is fitted to, and points of the map.
 METRIC_ENTRIES = 2e7
@@ -80,18 +81,18 @@ def fit_directions(data: FeatureSet, estimator: str) -> list[Directions]:
 
 
 def feature_map(
-    data: FeatureSet, fitted: list[Directions], rows: Tensor, predicted: Tensor
+    data: FeatureSet, plan: Plan, fitted: list[Directions], predicted: Tensor
 ) -> FeatureMap:
     """Map test rows to two dimensions: PCA of the whitened rows, or UMAP if it is installed.
 
     Args:
         data: The rows.
+        plan: The evaluated test rows [M].
         fitted: Results of `fit_directions`.
-        rows: Evaluated test rows [M].
-        predicted: Their predicted classes [M].
+        predicted: Predicted classes [M] of the evaluated rows.
     """
-    at = stratified(data.test.y[rows], MAP_ROWS)
-    rows, predicted = rows[at], predicted[at]
+    at = stratified(data.test.y[plan.test], MAP_ROWS)
+    rows, predicted = plan.test[at], predicted[at]
     z = fitted[min(2, len(fitted) - 1)].of(data.test.read(rows)).float()
     kind, explained = "PCA", (float("nan"), float("nan"))
     if importlib.util.find_spec("umap") is not None and len(z) > 15:
@@ -120,24 +121,21 @@ def feature_map(
 
 
 def explorer(
-    data: FeatureSet,
-    plan: Plan,
-    fitted: list[Directions],
-    rows: Tensor,
-    settings: dict[str, Any],
+    data: FeatureSet, plan: Plan, fitted: list[Directions], settings: dict[str, Any]
 ) -> Explorer:
     """Return the numbers of the sliders.
 
     Args:
         data: The rows.
-        plan: The metric.
+        plan: The evaluated test rows, and the metric.
         fitted: Results of `fit_directions`.
-        rows: Evaluated test rows [M].
         settings: Settings of the recommended vMF method.
     """
-    C, S = data.num_classes, len(fitted)
+    C, S, rows = data.num_classes, len(fitted), plan.test
     most = min(EXPLORED_ROWS, EXPLORED_CELLS // (S * min(C, CANDIDATES)))
-    rows = rows[_spread(data.test.y[rows], most)]
+    # As many rows of each class as possible.
+    spread = shuffled_ranks(data.test.y[rows]).argsort(stable=True)[:most]
+    rows = rows[spread.sort().values]
     x, label = data.test.read(rows), data.test.y[rows]
     rho = torch.stack([cosines(f.of(x), f.state.mu) for f in fitted]).float()
     candidates = _candidates(rho, label, min(C, CANDIDATES))
@@ -161,11 +159,6 @@ def explorer(
     )
 
 
-def _spread(labels: Tensor, most: int) -> Tensor:
-    """Random rows [n], as many of each class as possible."""
-    return shuffled_ranks(labels).argsort(stable=True)[:most].sort().values
-
-
 def _candidates(rho: Tensor, label: Tensor, K: int) -> Tensor:
     """The K classes [n, K] of each row with the largest cosine under any metric, and its own."""
     best = rho.amax(0).scatter(1, label[:, None], 2.0)
@@ -185,8 +178,3 @@ def _start(settings: dict[str, Any], shrinkage: np.ndarray) -> dict[str, Any]:
     if settings.get("whiten") and len(shrinkage) > 1:
         at = 1 + int(np.abs(shrinkage[1:] - float(settings.get("shrinkage", 0.3))).argmin())
     return {**start, "metric": at}
-
-
-def rows_of(split: Split, rows: Tensor | None) -> Tensor:
-    """Return row indices [n]; all rows for None."""
-    return torch.arange(len(split)) if rows is None else rows

@@ -6,7 +6,7 @@ import copy
 import csv
 import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from resultant._core.text import csv_cell
 from resultant.analysis.analyze import Evaluated
 from resultant.analysis.candidates import probabilities
 from resultant.analysis.data import FeatureSet
-from resultant.analysis.result import AnalysisResult, RowTable
+from resultant.analysis.result import AnalysisResult
+from resultant.analysis.rules import Calibrated
 from resultant.analysis.suspects import identity_text
 
 RESULTS, CLASSIFIER, ROWS = "results.json", "classifier.safetensors", "rows.csv"
@@ -34,6 +35,17 @@ from resultant import VMFClassifier
 
 model = VMFClassifier.load({path!r})
 model.predict(X)"""
+
+# Calibrations per class are scikit-learn's, and no part of the saved classifier.
+LOAD_AND_CALIBRATE = """\
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from resultant import VMFClassifier
+
+classifier = VMFClassifier.load({path!r})
+# X_val, y_val: rows that were not fitted
+model = CalibratedClassifierCV(FrozenEstimator(classifier), method={method!r}).fit(X_val, y_val)
+model.predict_proba(X)"""
 
 
 def write_files(
@@ -55,9 +67,15 @@ def write_files(
     files["predictions"] = write_predictions(folder, first.fitted.data, first.model)
     method = result.first.recommended
     if method is not None and method.family == "vmf":
-        save_classifier(folder / CLASSIFIER, first)
+        path = str((shown or folder) / CLASSIFIER)
+        classifier, code = first.model, LOAD.format(path=path)
+        if isinstance(classifier, Calibrated):
+            code = LOAD_AND_CALIBRATE.format(path=path, method=classifier.method)
+            classifier = classifier.model
+        classifier = copy.copy(classifier)
+        classifier.classes_ = user_labels(first.fitted.data)
+        classifier.save(folder / CLASSIFIER)
         files["classifier"] = CLASSIFIER
-        code = LOAD.format(path=str((shown or folder) / CLASSIFIER))
         chosen = replace(chosen, code=code, saved=CLASSIFIER)
         features = list(result.features)
         features[result.chosen] = replace(result.first, recommendation=chosen)
@@ -66,14 +84,6 @@ def write_files(
     text = json.dumps(result.to_dict(), allow_nan=False) + "\n"
     (folder / RESULTS).write_text(text, encoding="utf-8")
     return result
-
-
-def save_classifier(path: Path, evaluated: Evaluated) -> None:
-    """Save the recommended `VMFClassifier`, which predicts the labels of the user."""
-    # Calibrations per class are not part of the classifier.
-    model = copy.copy(getattr(evaluated.model, "model", evaluated.model))
-    model.classes_ = user_labels(evaluated.fitted.data)
-    model.save(path)
 
 
 def user_labels(data: FeatureSet) -> np.ndarray:
@@ -128,25 +138,19 @@ def write_rows(folder: Path, result: AnalysisResult) -> str:
     header = ["features", "kind", "split", "row", "identity", "label", "other", "score", "copy"]
     lines = []
     for feature in result.features:
-        name, classes = feature.data.name, feature.data.class_names
-        for table in feature.rows.values():
-            lines += [[name, *cells] for cells in _cells(table, classes)]
+        classes = feature.data.class_names
+        for t in feature.rows.values():
+            for i, row in enumerate(t.row.tolist()):
+                last = [f"{t.score[i]:.4g}", ""]
+                if len(t.copy_split):
+                    last = ["", f"{t.copy_split[i]} {int(t.score[i])}"]
+                place = [feature.data.name, t.kind, t.split[i], row, t.identity[i]]
+                lines.append([*place, classes[t.label[i]], classes[t.other[i]], *last])
     _write_csv(folder / ROWS, header, lines)
     return ROWS
 
 
-def _cells(table: RowTable, classes: Sequence[str]) -> list[list[object]]:
-    rows = []
-    for i, row in enumerate(table.row.tolist()):
-        copied = f"{table.copy_split[i]} {int(table.score[i])}" if len(table.copy_split) else ""
-        score = "" if copied else f"{table.score[i]:.4g}"
-        label, other = (classes[c[i]] for c in (table.label, table.other))
-        cells = [table.kind, str(table.split[i]), row, str(table.identity[i]), label, other]
-        rows.append([*cells, score, copied])
-    return rows
-
-
-def _write_csv(path: Path, header: Sequence[str], lines: Any) -> None:
+def _write_csv(path: Path, header: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([csv_cell(name) for name in header])

@@ -11,15 +11,16 @@ from torch import Tensor
 from resultant._core import chunks
 from resultant.analysis.metrics import class_means
 from resultant.analysis.plain import Result, UnansweredError
-from resultant.analysis.sampling import class_rows, owners, shuffled_ranks
-from resultant.analysis.space import FrozenSpace, Progress
+from resultant.analysis.sampling import owners
+from resultant.analysis.space import FrozenSpace
 from resultant.classes.finite_sample import (
     expected_square_resultant,
     leave_one_out_scores,
     unbiased_square_resultant,
 )
 from resultant.classes.finite_sample import self_inclusion as expected_inclusion
-from resultant.classes.statistics import ClassStatistics, fit_direction
+from resultant.classes.statistics import fit_direction
+from resultant.classifiers.validation import shuffled_ranks
 from resultant.score.exact import vmf_score
 
 SIZES = (5, 10, 20, 50, 100)
@@ -92,7 +93,6 @@ def support_curve(
     *,
     draws: int = 10,
     seed: int = 0,
-    progress: Progress | None = None,
 ) -> SupportCurve:
     """Compare the resultant of n random training rows of a class with that of the other rows.
 
@@ -103,7 +103,6 @@ def support_curve(
         sizes: Numbers of rows; sizes that are too large for two classes are left out.
         draws: Random supports per class.
         seed: Seed of the draws.
-        progress: Called with the name of the step and the fraction that is done.
 
     Returns:
         Errors per size.
@@ -132,11 +131,10 @@ def support_curve(
     classes = (space.counts >= 2 * sizes[-1]).nonzero().squeeze(1)
     classes = classes[torch.randperm(len(classes), generator=generator)[:MOST_CLASSES]]
     classes = classes.sort().values
-    rows_of = class_rows(space.labels, space.num_classes)
     n, most = torch.tensor(sizes, device=space.device), max(MOST_ROWS, 2 * sizes[-1])
     columns, left = [], []
     for c in classes.tolist():
-        rows = rows_of[c]
+        rows = (space.labels == c).nonzero().squeeze(1)
         rows = rows[torch.randperm(len(rows), generator=generator)[:most]].sort().values
         x = space.units("train", rows)
         orders = torch.stack([torch.randperm(len(x), generator=generator) for _ in range(draws)])
@@ -152,8 +150,6 @@ def support_curve(
         angle = (direction * mu.unsqueeze(1)).sum(-1).clamp(-1, 1).acos().rad2deg()
         parts = (bias.abs(), bias, expected, corrected, angle)
         columns.append(torch.stack([part.mean(0) for part in parts]))
-        if progress is not None:
-            progress("support", len(columns) / len(classes))
     by_class = torch.stack(columns)
     error, bias, expected, corrected, angle = by_class.mean(0)
     return SupportCurve(
@@ -171,16 +167,13 @@ def support_curve(
 
 
 @torch.no_grad()
-def self_inclusion(
-    space: FrozenSpace, most: int = 20_000, *, seed: int = 0, progress: Progress | None = None
-) -> SelfInclusion:
+def self_inclusion(space: FrozenSpace, most: int = 20_000, *, seed: int = 0) -> SelfInclusion:
     """Measure the effect of a fitted row on its own score.
 
     Args:
         space: The training rows.
         most: About the number of sampled rows, evenly over the classes of two rows or more.
         seed: Seed of the sample.
-        progress: Called with the name of the step and the fraction that is done.
 
     Returns:
         Increments per class.
@@ -199,14 +192,14 @@ def self_inclusion(
     if not (count >= 2).any():
         raise UnansweredError("expected a class of two fitting rows or more, got none")
     labels = space.labels if space.fitting is None else space.labels[space.fitting]
-    rows = _evenly(labels, count >= 2, most, seed)
+    # Equally many rows per class.
+    first = shuffled_ranks(labels, seed) < max(2, most // int((count >= 2).sum()))
+    rows = (first & (count >= 2)[labels]).nonzero().squeeze(1)
     if space.fitting is not None:
         rows = space.fitting.nonzero().squeeze(1)[rows]
     y = space.labels[rows]
-    statistics = space.statistics
-    if space.device.type != "cpu":
-        statistics = statistics.to(space.device)
-    histories = _Histories.of(space, statistics, rows)
+    statistics = space.statistics.to(space.device)
+    histories = _histories(space, rows)
     columns = []
     for part in torch.arange(len(rows)).split(
         chunks.rows_per_chunk(8 * space.dim, chunks.ROW_BYTES, space.device)
@@ -217,12 +210,15 @@ def self_inclusion(
         )
         n, along = statistics.count[own].double(), (x * statistics.total[own]).sum(1)
         leading = (along / n - (along - 1) / (n - 1)) / space.tau
-        history = leading.new_full(leading.shape, torch.nan)
+        history = torch.full_like(leading, torch.nan)
         if histories is not None:
-            history = scores.included - histories.left_out(x, own, part.to(space.device))
+            total, number = (a[part].to(space.device) for a in histories)
+            mu, kappa = statistics.left_out(total / number[:, None], own, number, space.estimator)
+            rho = (x * mu).sum(1).clamp(-1, 1)
+            q = vmf_score(rho, kappa, space.tau, space.dim, validate_args=False)
+            # NaN if the class has no other identity.
+            history = scores.included - q.masked_fill(n <= number, torch.nan)
         columns.append((scores.included - scores.left_out, leading, history))
-        if progress is not None:
-            progress("self_inclusion", (int(part[-1]) + 1) / len(rows))
     exact, leading, history = (torch.cat(column).cpu() for column in zip(*columns, strict=True))
     C = space.num_classes
     classes = y.unique()
@@ -240,44 +236,24 @@ def self_inclusion(
     )
 
 
-class _Histories:
-    """Sums of the fitted rows that share label and identity with sampled rows."""
-
-    def __init__(
-        self, space: FrozenSpace, statistics: ClassStatistics, total: Tensor, number: Tensor
-    ) -> None:
-        self.space, self.statistics, self.total, self.number = space, statistics, total, number
-
-    @staticmethod
-    def of(space: FrozenSpace, statistics: ClassStatistics, rows: Tensor) -> _Histories | None:
-        """None if no identity has two fitted rows of one class."""
-        if space.identities is None:
-            return None
-        owner = owners(space.labels, space.identities)
-        if space.fitting is not None:
-            owner = owner.masked_fill(~space.fitting, -1)
-        number = torch.bincount(owner[owner >= 0], minlength=int(owner.max()) + 1)
-        if int(number.max()) < 2:
-            return None
-        sampled, index = owner[rows].unique(return_inverse=True)
-        members = torch.isin(owner, sampled).nonzero().squeeze(1)
-        total = torch.zeros(len(sampled), space.dim, dtype=torch.float64, device=space.device)
-        height = chunks.rows_per_chunk(8 * space.dim, chunks.ROW_BYTES, space.device)
-        for part in members.split(height):
-            own = torch.searchsorted(sampled, owner[part])
-            total.index_add_(0, own.to(space.device), space.units("train", part))
-        number = number[sampled][index].double().to(space.device)
-        return _Histories(space, statistics, total[index.to(space.device)], number)
-
-    def left_out(self, x: Tensor, y: Tensor, part: Tensor) -> Tensor:
-        """Scores [n] of queries for their own class without their identity, NaN for an empty
-        class."""
-        number, space = self.number[part], self.space
-        mean = self.total[part] / number.unsqueeze(1)
-        mu, kappa = self.statistics.left_out(mean, y, number, space.estimator)
-        rho = (x * mu).sum(1).clamp(-1, 1)
-        q = vmf_score(rho, kappa, space.tau, space.dim, validate_args=False)
-        return q.masked_fill(self.statistics.weight[y] <= number, torch.nan)
+def _histories(space: FrozenSpace, rows: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Sums [n, p] and numbers [n] of the fitted rows that share label and identity with sampled
+    rows [n]; None if no identity has two fitted rows of one class."""
+    if space.identities is None:
+        return None
+    owner = owners(space.labels, space.identities)
+    if space.fitting is not None:
+        owner = owner.masked_fill(~space.fitting, -1)
+    number = torch.bincount(owner[owner >= 0], minlength=int(owner.max()) + 1)
+    if int(number.max()) < 2:
+        return None
+    sampled, index = owner[rows].unique(return_inverse=True)
+    members = torch.isin(owner, sampled).nonzero().squeeze(1)
+    total = torch.zeros(len(sampled), space.dim, dtype=torch.float64)
+    for part in members.split(chunks.rows_per_chunk(8 * space.dim, chunks.ROW_BYTES)):
+        own = torch.searchsorted(sampled, owner[part])
+        total.index_add_(0, own, space.units("train", part).cpu())
+    return total[index], number[sampled][index].double()
 
 
 def _unbiased(R: Tensor, n: Tensor) -> Tensor:
@@ -290,9 +266,3 @@ def _deviation(values: Tensor, labels: Tensor, C: int) -> Tensor:
     number = torch.bincount(labels, minlength=C)
     apart = (values - class_means(values, labels, C)[labels]).square()
     return (class_means(apart, labels, C) * number / (number - 1)).sqrt()
-
-
-def _evenly(labels: Tensor, classes: Tensor, most: int, seed: int) -> Tensor:
-    """Random rows of ``classes`` [C] bool, equally many per class, about ``most`` in all."""
-    first = shuffled_ranks(labels, seed) < max(2, most // int(classes.sum()))
-    return (first & classes[labels]).nonzero().squeeze(1)

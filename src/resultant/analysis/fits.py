@@ -3,14 +3,13 @@ vMF per class?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from resultant.analysis.metrics import class_means, paired_gain, rank_correlation
-from resultant.analysis.names import RULE_NAMES
 from resultant.analysis.plain import Result, UnansweredError
 from resultant.analysis.sampling import rank_in_class, sample_rows
 from resultant.analysis.space import FrozenSpace, unit
@@ -25,21 +24,11 @@ from resultant.vmf.estimators import log_normalizer_at
 # Rules under which decisions are compared.
 REALIZATIONS = ("native", "angular")
 
-# Fits beside that of the space, and the words for them.
-FITS = {
-    "mle": "maximum likelihood",
-    "corrected": "the bias-corrected estimate",
-    "loo": "leave-one-out kappa",
-    "held-out": "kappa of held-out rows",
-    "components": "a mixture of vMF per class",
-}
+# Estimators of kappa, kappa of held-out rows, and mixtures of vMF per class.
+FITS = ("mle", "corrected", "loo", "held-out", "components")
 
 # The most scores of the judging rows under one fit.
 CELLS = 8_000_000
-
-# A change of the mean gain, and of accuracy, that is worth a word.
-GAIN_CHANGE = 0.05
-ACCURACY_CHANGE = 0.005
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +57,7 @@ class FitRow(Result):
     """One fit of the classes.
 
     Attributes:
-        name: Key of `FITS`.
+        name: One of `FITS`.
         gains: Gains [C]; of a mixture the weighted means of its components.
         mean_gain: Their mean.
         rank_correlation: Spearman's correlation with the gains of the space; None if constant.
@@ -97,25 +86,15 @@ class FitComparison(Result):
     Attributes:
         rows: The fits.
         judged: Number of judging rows; the other held-out rows fit kappa of ``held-out``.
-        changes_gains: Names of the fits whose mean gain differs by 5 % or more.
-        changes_decisions: Names of the fits whose accuracy differs by half a point or more under
-            some rule, with an interval without zero.
-        sentence: What this says, for a person.
     """
 
     rows: tuple[FitRow, ...]
     judged: int
-    changes_gains: tuple[str, ...]
-    changes_decisions: tuple[str, ...]
-    sentence: str
 
 
 @torch.no_grad()
 def compare_fits(
-    space: FrozenSpace,
-    fits: Iterable[str] = ("corrected", "loo", "held-out"),
-    *,
-    progress: Callable[[str, float], object] | None = None,
+    space: FrozenSpace, fits: Iterable[str] = ("corrected", "loo", "held-out")
 ) -> FitComparison:
     """Compare other fits of the classes with that of the space.
 
@@ -124,12 +103,11 @@ def compare_fits(
 
     Args:
         space: The classes and the queries.
-        fits: Keys of `FITS`. ``components`` chooses the number of components of each class by BIC
+        fits: Names of `FITS`. ``components`` chooses the number of components of each class by BIC
             and reads all training rows several times.
-        progress: Called with the name of the step and the fraction that is done.
 
     Returns:
-        The fits, and whether gains or decisions depend on them.
+        Gains and decisions of each fit.
 
     Raises:
         UnansweredError: No class has two held-out rows.
@@ -151,19 +129,13 @@ def compare_fits(
     judging = judging[sample_rows(len(judging), max(1, CELLS // space.num_classes), 0)]
     if not len(judging):
         raise UnansweredError("expected two held-out rows of some class, got none")
-    fitted = [(space.estimator, _plain(space.state))]
-    for done, name in enumerate(names):
-        fitted.append((name, _fit(space, name, fitting)))
-        if progress is not None:
-            progress("fits", (done + 1) / (len(names) + 1))
-    judged = [_judge(space, components, judging) for _, components in fitted]
-    rows = tuple(
-        _row(space, name, components, result, judged[0], judging)
-        for (name, components), result in zip(fitted, judged, strict=True)
-    )
-    gains = tuple(r.name for r in rows[1:] if _gain_changes(r, rows[0]))
-    decisions = tuple(r.name for r in rows[1:] if any(map(_decision_changes, r.decisions)))
-    return FitComparison(rows, len(judging), gains, decisions, _sentence(rows, gains, decisions))
+    fitted = [_plain(space.state), *(_fit(space, name, fitting) for name in names)]
+    judged = [_judge(space, components, judging) for components in fitted]
+    rows = [
+        _row(space, name, components, result, judged[0][0], space.test_labels[judging])
+        for name, components, result in zip([space.estimator, *names], fitted, judged, strict=True)
+    ]
+    return FitComparison(tuple(rows), len(judging))
 
 
 def _plain(state: ClassState) -> Components:
@@ -186,8 +158,7 @@ def _fit(space: FrozenSpace, name: str, fitting: Tensor) -> Components:
     X = unit(space.train[rows], "train", rows, space.device).to(space.dtype)
     weight = torch.ones(len(rows), dtype=torch.float64, device=X.device)
     y = space.labels[rows].to(X.device)
-    estimator = space.estimator
-    found = fit_components(X, y, weight, space.num_classes, AUTO, estimator)
+    found = fit_components(X, y, weight, space.num_classes, AUTO, space.estimator)
     return Components.of(found.tensors(), torch.device("cpu"))
 
 
@@ -205,15 +176,9 @@ def _judge(space: FrozenSpace, components: Components, judging: Tensor) -> tuple
         rho = cosines(x, state.mu)
         scores = (on.of_classes(rule.at(rho)) for rule in rules)
         decided.append(torch.stack([s.max(1).indices for s in scores]).cpu())
-        if len(on.owner) == space.num_classes:
-            # One component per class: the own class alone is needed.
-            own = (x.double() * on.state.mu[y]).sum(1)
-            cosine.append(own.cpu())
-            density.append((floor[y] + on.state.kappa[y] * own).cpu())
-            continue
         rho = cosines(x.double(), on.state.mu)
-        joint = torch.addcmul(floor, on.state.kappa, rho)
-        density.append(on.of_classes(joint).gather(1, y[:, None])[:, 0].cpu())
+        joint = on.of_classes(torch.addcmul(floor, on.state.kappa, rho))
+        density.append(joint.gather(1, y[:, None])[:, 0].cpu())
         own = rho.masked_fill(on.owner != y[:, None], -torch.inf)
         cosine.append(own.amax(1).cpu())
     return torch.cat(decided, 1), torch.cat(cosine), torch.cat(density)
@@ -224,51 +189,23 @@ def _row(
     name: str,
     components: Components,
     result: tuple[Tensor, ...],
-    base: tuple[Tensor, ...],
-    judging: Tensor,
+    base: Tensor,
+    labels: Tensor,
 ) -> FitRow:
-    labels = space.test_labels[judging]
-    gains = components.gain(space.tau)
+    gains, (decided, cosine, density) = components.gain(space.tau), result
     decisions = []
-    for r, realization in enumerate(REALIZATIONS):
-        before, after = base[0][r] == labels, result[0][r] == labels
-        gain = paired_gain(before, after)
-        accuracy, changed = (a.double().mean() for a in (after, base[0][r] != result[0][r]))
-        decisions.append(FitDecision(realization, float(accuracy), *gain[:4], float(changed)))
+    for realization, before, after in zip(REALIZATIONS, base, decided, strict=True):
+        gain = paired_gain(before == labels, after == labels)[:4]
+        accuracy, changed = ((after == labels).double().mean(), (before != after).double().mean())
+        decisions.append(FitDecision(realization, float(accuracy), *gain, float(changed)))
     return FitRow(
         name=name,
         gains=gains,
         mean_gain=float(gains.mean()),
         rank_correlation=rank_correlation(gains, space.gain),
         fitted=float(gains.mean()) * space.tau,
-        seen=float(class_means(result[1], labels, space.num_classes).nanmean()),
-        log_density=float(result[2].mean()),
+        seen=float(class_means(cosine, labels, space.num_classes).nanmean()),
+        log_density=float(density.mean()),
         decisions=tuple(decisions),
         components=float(components.number.double().mean()),
     )
-
-
-def _gain_changes(row: FitRow, base: FitRow) -> bool:
-    return abs(row.mean_gain / base.mean_gain - 1) >= GAIN_CHANGE if base.mean_gain else False
-
-
-def _decision_changes(decision: FitDecision) -> bool:
-    return abs(decision.gain) >= ACCURACY_CHANGE and not decision.low <= 0 <= decision.high
-
-
-def _sentence(rows: tuple[FitRow, ...], gains: Iterable[str], decisions: Iterable[str]) -> str:
-    """Say in words which fits change gains or decisions."""
-    base, parts = rows[0], []
-    for row in (r for r in rows if r.name in gains):
-        change = 100 * (row.mean_gain / base.mean_gain - 1)
-        parts.append(f"{FITS[row.name]} changes the mean gain by {change:+.0f} %")
-    for row in (r for r in rows if r.name in decisions):
-        most = max(row.decisions, key=lambda d: abs(d.gain))
-        rule = RULE_NAMES[most.realization]
-        what = f"changes the accuracy of {rule} by {100 * most.gain:+.1f} points"
-        parts.append(f"{FITS[row.name]} {what}")
-    if not parts:
-        tried = ", ".join(FITS[row.name] for row in rows[1:])
-        return f"Neither gains nor decisions depend on the fit of kappa (tried: {tried})."
-    text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}."

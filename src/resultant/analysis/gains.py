@@ -83,7 +83,7 @@ def gain_distribution(space: FrozenSpace) -> GainDistribution:
         spread=_spread(g) or 0.0,
         ratio=high / low if low > 0 else None,
         rank_correlation=rank_correlation(g, space.counts),
-        groups={name: mean for name, (mean,) in space.group_means(g[None]).items()},
+        groups=space.group_means(g),
         capped=tuple((state.kappa >= MAX_KAPPA).nonzero().squeeze(1).tolist()),
         corrected_gain=corrected,
         corrected_spread=_spread(corrected[~corrected.isnan()]),

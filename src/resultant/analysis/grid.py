@@ -3,28 +3,17 @@ sec:prior-dependent-frozen, tab:cross-backbone)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from resultant.analysis.decisions import (
-    BETAS,
-    COLUMNS,
-    FIXED,
-    GAMMAS,
-    Decisions,
-    Policy,
-    decide,
-    grid_policies,
-)
-from resultant.analysis.metrics import calibration_error, class_means, confidence_bins
+from resultant.analysis.decisions import BETAS, GAMMAS, Decisions, Policy, decide, grid_policies
+from resultant.analysis.metrics import class_means
 from resultant.analysis.plain import Result
 from resultant.analysis.space import FrozenSpace
-
-# Decisions that are measured at a time.
-MEASURED = 1 << 21
+from resultant.classifiers.calibration import calibration_error, confidence_bins
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +71,7 @@ class RealizationGrid(Result):
 
 
 def realization_grid(
-    space: FrozenSpace,
-    betas: Sequence[float] = BETAS,
-    gammas: Sequence[float] = GAMMAS,
-    *,
-    decisions: Decisions | None = None,
+    space: FrozenSpace, betas: Sequence[float] = BETAS, gammas: Sequence[float] = GAMMAS
 ) -> RealizationGrid:
     """Measure all realizations over a grid of beta and gamma.
 
@@ -94,7 +79,6 @@ def realization_grid(
         space: The classes and the queries.
         betas: Strengths of the target gain.
         gammas: Multiples of the log prior.
-        decisions: Decisions of `grid_policies` on all queries, if already computed.
 
     Returns:
         Accuracy, calibration and agreement of every policy.
@@ -107,63 +91,31 @@ def realization_grid(
         1.0
     """
     policies = grid_policies(betas, gammas)
-    if decisions is None:
-        decisions = decide(space, policies)
-    return measure(space, betas, gammas, policies, decisions)
-
-
-def measure(
-    space: FrozenSpace,
-    betas: Sequence[float],
-    gammas: Sequence[float],
-    policies: Iterable[Policy],
-    decisions: Decisions,
-) -> RealizationGrid:
-    """Return the grid of ``policies`` from their decisions, which include native and cosine."""
-    policies = tuple(policies)
-    undefined = decisions.undefined
-    points = {p: GridPoint(*p, undefined=undefined[p]) for p in policies if p in undefined}
-    decided = [p for p in policies if p not in undefined]
-    height = max(1, MEASURED // max(1, len(decisions.labels)))
-    for top in range(0, len(decided), height):
-        some = decided[top : top + height]
-        points.update(zip(some, _points(space, decisions, some), strict=True))
+    decisions = decide(space, policies)
     return RealizationGrid(
         betas=tuple(map(float, betas)),
         gammas=tuple(map(float, gammas)),
         queries=torch.bincount(decisions.labels, minlength=space.num_classes),
-        points=tuple(points[policy] for policy in policies),
+        points=tuple(_point(space, decisions, policy) for policy in policies),
     )
 
 
-def _points(
-    space: FrozenSpace, decisions: Decisions, policies: Sequence[Policy]
-) -> Iterator[GridPoint]:
-    """Measure some policies, all at once."""
-    prediction, nll, confidence = (
-        torch.stack([getattr(decisions, name)[p] for p in policies]) for name in COLUMNS
-    )
-    right = prediction == decisions.labels
-    accuracy = right.double().mean(1).tolist()
+def _point(space: FrozenSpace, decisions: Decisions, policy: Policy) -> GridPoint:
+    if policy in decisions.undefined:
+        return GridPoint(*policy, undefined=decisions.undefined[policy])
+    right = decisions.right(policy).double()
     per_class = class_means(right, decisions.labels, space.num_classes)
-    errors = calibration_error(*confidence_bins(confidence, right)).tolist()
-    losses = nll.double().mean(1).tolist()
-    balanced, groups = per_class.nanmean(1).tolist(), space.group_means(per_class)
-    bases = {
-        gamma: [Policy(name, gamma=gamma).canonical for name in FIXED]
-        for gamma in dict.fromkeys(p.gamma for p in policies)
-    }
-    native = {g: float(decisions.right(own).double().mean()) for g, (own, _) in bases.items()}
-    for k, policy in enumerate(policies):
-        same = prediction[k] == decisions.prediction[bases[policy.gamma][1]]
-        yield GridPoint(
-            *policy,
-            accuracy=accuracy[k],
-            balanced=balanced[k],
-            groups={name: means[k] for name, means in groups.items()},
-            per_class=per_class[k],
-            nll=losses[k],
-            ece=errors[k],
-            change=accuracy[k] - native[policy.gamma],
-            agreement=float(same.double().mean()),
-        )
+    native, cosine = (Policy(n, gamma=policy.gamma).canonical for n in ("native", "cosine"))
+    same = decisions.prediction[policy] == decisions.prediction[cosine]
+    bins = confidence_bins(decisions.confidence[policy].double().numpy(), right.numpy())
+    return GridPoint(
+        *policy,
+        accuracy=float(right.mean()),
+        balanced=float(per_class.nanmean()),
+        groups=space.group_means(per_class),
+        per_class=per_class,
+        nll=float(decisions.nll[policy].double().mean()),
+        ece=calibration_error(*bins),
+        change=float(right.mean() - decisions.right(native).double().mean()),
+        agreement=float(same.double().mean()),
+    )

@@ -138,7 +138,6 @@ def same_state(
     *,
     gamma: float = 0.0,
     per_class: int = 5,
-    decisions: Decisions | None = None,
 ) -> SameState:
     """Compare the realizations on the first held-out queries of each class.
 
@@ -147,7 +146,6 @@ def same_state(
         beta: Strength of the target gain.
         gamma: Multiple of the log prior.
         per_class: Queries per class.
-        decisions: Decisions on all queries, which are used if they have these policies.
 
     Returns:
         One row per realization, and the class with the largest drift.
@@ -161,10 +159,7 @@ def same_state(
     """
     rows = (rank_in_class(space.test_labels) < per_class).nonzero().squeeze(1)
     policies = [Policy(name, beta, gamma).canonical for name in NAMES]
-    if decisions is None or not decisions.holds(policies):
-        decisions = decide(space, policies, rows)
-    else:
-        decisions = decisions.at(policies, rows)
+    decisions = decide(space, policies, rows)
     undefined = space.untempered(beta)
     return SameState(
         beta=float(beta),

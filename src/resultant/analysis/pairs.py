@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from resultant.analysis.plain import Result
-from resultant.analysis.space import CPU, FrozenSpace, Progress
+from resultant.analysis.space import CPU, FrozenSpace
 from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.decisions.boundaries import (
@@ -232,8 +232,6 @@ def margin_directions(
     realization: str = "temperature",
     beta: float = 0.0,
     intercept: bool = False,
-    chunk: int | None = None,
-    progress: Progress | None = None,
 ) -> MarginDirections:
     """Predict the signs of margin changes from native to a realization.
 
@@ -244,8 +242,6 @@ def margin_directions(
         beta: Strength of the target gain.
         intercept: Predict by gains and intercepts, as the text of the paper defines the linear
             mean; otherwise by gains alone, as its printed numbers.
-        chunk: Queries per chunk.
-        progress: Called with the name of the step and the fraction that is done.
 
     Returns:
         Agreement of the signs, and the coverage of the certificate.
@@ -264,7 +260,7 @@ def margin_directions(
     drawn: list[Tensor] = []
     rule = Rule(space.tau, realization, beta)
     rows = torch.empty(0, dtype=torch.int64) if undefined else member_queries(space, chosen.pairs)
-    for at, z, y in space.queries(rows, dtype=torch.float64, device=CPU, chunk=chunk):
+    for _, z, y in space.queries(rows, dtype=torch.float64, device=CPU):
         change = margin_change(
             z, y, space.state, rule, chosen.pairs, intercept=intercept, validate_args=False
         )
@@ -277,8 +273,6 @@ def margin_directions(
         share = DRAWN * len(y) // len(rows) + 1
         some = torch.linspace(0, len(kind) - 1, min(share, len(kind))).round().long()
         drawn.append(torch.stack([change.linear[some], change.exact[some]]))
-        if progress is not None:
-            progress("margins", at.stop / len(rows))
     linear, exact = torch.cat([torch.empty(2, 0, dtype=torch.float64), *drawn], 1)
     by_kind = {name: _shares(*tally[:3, k].tolist()) for k, name in enumerate(PAIR_TYPES)}
     incidences, correct, certified, wrong = tally.sum(1).tolist()

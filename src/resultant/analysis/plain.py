@@ -57,14 +57,7 @@ def plain(value: object) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Estimate(Result):
-    """A measured number with its 95 % interval.
-
-    Attributes:
-        value: The number.
-        low: Lower end of the interval.
-        high: Upper end of the interval.
-        error: Standard error.
-    """
+    """A measured number, the ends of its 95 % interval, and its standard error."""
 
     value: float
     low: float
@@ -91,6 +84,12 @@ class Difference(Result):
     error: float
     p_value: float
     verdict: str
+
+    @staticmethod
+    def of(gain: float, low: float, high: float, p_value: float, error: float) -> Difference:
+        """Return a difference with its verdict."""
+        verdict = "tie" if low <= 0 <= high else "better" if low > 0 else "worse"
+        return Difference(gain, low, high, error, p_value, verdict)
 
 
 @dataclass(frozen=True, eq=False)

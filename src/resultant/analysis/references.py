@@ -1,7 +1,7 @@
-"""Reference classifiers of scikit-learn on unit rows, fitted in this process.
+"""Reference classifiers of scikit-learn on unit rows.
 
 Where rows are many, a stratified sample is fitted, and the page says so. Settings are chosen by the
-log-loss of the validation rows.
+log-loss of the validation rows of the first fold.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
+from torch.nn import functional
 
+from resultant._core import chunks
 from resultant._core.text import counted
 from resultant.analysis.candidates import Candidate, Predictions, joined, predict
 from resultant.analysis.data import BALANCED, FeatureSet, Plan
@@ -22,9 +25,13 @@ from resultant.analysis.sampling import stratified
 
 LEVELS = ("none", "fast", "all")
 
-# Strengths of the penalty and numbers of neighbours that are tried.
+# Settings that are tried.
 PENALTIES = (0.001, 0.01, 0.1, 1.0)
+SHRINKAGES = (0.03, 0.1, 0.3, 0.6)
 NEIGHBOURS = (1, 5, 10, 20)
+
+# Gradient at which the solver of a logistic regression stops.
+TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -33,44 +40,60 @@ class Budget:
 
     Attributes:
         cells: Rows times classes times dimension of a logistic regression.
-        trial: Share of the cells while its penalty is chosen.
-        classes: Classes of a logistic regression; it is left out beyond.
+        trial: Share of the rows while a setting is chosen.
+        steps: Cells times iterations of a logistic regression at most.
+        iterations: Its iterations at most.
+        classes: Its classes; it is left out beyond.
         products: Test rows times rows times dimension of nearest neighbours.
         covariance: Classes times squared dimension of discriminant analysis; it is left out beyond.
         entries: Rows times dimension of discriminant analysis and of centroids.
-        iterations: Iterations of a logistic regression at most.
     """
 
     cells: float
     trial: float
+    steps: float
+    iterations: int
     classes: int
     products: float
     covariance: float
     entries: float
-    iterations: int
 
 
 BUDGETS = {
-    "fast": Budget(8e7, 0.2, 2000, 2e9, 2e8, 2e7, 100),
-    "all": Budget(6e10, 0.05, 20_000, 1e14, 4e9, 1e9, 1000),
+    "fast": Budget(8e7, 0.2, 2e10, 100, 2000, 4e9, 2e8, 2e7),
+    "all": Budget(6e10, 0.05, 1e14, 1000, 20_000, 1e14, 4e9, 1e9),
 }
 
 
 class Neighbours:
-    """Nearest neighbours whose shares of votes are smoothed by one vote for all classes.
+    """Nearest neighbours by cosine, whose votes are smoothed by one vote for all classes.
 
     Args:
-        model: A fitted pipeline that ends in nearest neighbours.
+        x: Fitted rows [N, p].
+        y: Their classes [N].
+        num_classes: C.
         k: Neighbours.
     """
 
-    def __init__(self, model: Any, k: int) -> None:
-        self.model, self.k = model, k
+    def __init__(self, x: Tensor, y: Tensor, num_classes: int, k: int = NEIGHBOURS[-1]) -> None:
+        self.x, self.y, self.num_classes, self.k = functional.normalize(x), y, num_classes, k
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the smoothed shares [n, C]; among equal votes the first class wins."""
-        votes = self.model.predict_proba(X)
-        return (self.k * votes + 1 / votes.shape[1]) / (self.k + 1)
+    def nearest(self, x: Tensor) -> Tensor:
+        """Return the classes [n, k] of the nearest fitted rows, the nearest first."""
+        slices = chunks.row_slices(len(x), 4 * len(self.x), chunks.MATRIX_BYTES)
+        parts = [(functional.normalize(x[at]) @ self.x.T).topk(self.k, 1).indices for at in slices]
+        return self.y[torch.cat(parts)]
+
+    def probabilities(self, nearest: Tensor) -> Tensor:
+        """Return the smoothed shares of the votes [n, C]; among equal votes the first class
+        wins."""
+        votes = torch.full((len(nearest), self.num_classes), 1 / self.num_classes)
+        votes.scatter_add_(1, nearest, torch.ones(nearest.shape))
+        return votes / (nearest.shape[1] + 1)
+
+    def predict_proba(self, X: Any) -> Tensor:
+        """Return probabilities [n, C]."""
+        return self.probabilities(self.nearest(torch.as_tensor(X)))
 
 
 class Widened:
@@ -97,7 +120,7 @@ def references(
     level: str,
     *,
     slow: bool = True,
-    progress: Callable[[str], object] | None = None,
+    progress: Callable[[str], object] = lambda _: None,
 ) -> Iterator[Candidate]:
     """Fit and validate the references.
 
@@ -115,19 +138,41 @@ def references(
         raise ValueError(f"expected references among {LEVELS}, got {level!r}")
     if level == "none":
         return
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neighbors import NearestCentroid
+    from sklearn.preprocessing import StandardScaler
+
     budget, C, p = BUDGETS[level], data.num_classes, data.dim
-    fit = _Fit(data, plan, level, progress)
-    yield fit.centroid(budget.entries / p)
+    fit = _Fit(data, plan, level)
+    progress("nearest centroid")
+    about = ("NearestCentroid", "nearest centroid", 0)
+    yield fit.reference(*about, [NearestCentroid()], [{}], budget.entries / p)
     # Fast references have the prior of the metric; all of them have both.
-    balanced = [plan.metric == BALANCED] if level == "fast" else [False, True]
-    if C * p**2 <= budget.covariance:
-        for equal in balanced:
-            yield fit.discriminant(equal, budget.entries / p)
-    tested = len(data.test) if plan.test is None else len(plan.test)
-    yield fit.neighbours(budget.products / (tested * p))
-    if budget.classes >= C and slow:
-        for equal in balanced:
-            yield fit.logistic(equal, budget)
+    priors = [plan.metric == BALANCED] if level == "fast" else [False, True]
+    for equal in priors if C * p**2 <= budget.covariance else ():
+        progress("linear discriminant analysis")
+        about = ("LinearDiscriminantAnalysis", "linear discriminant analysis", 40)
+        if equal:
+            about = (f"{about[0]}(equal prior)", f"{about[1]}, equal prior", 41)
+        model = LinearDiscriminantAnalysis("lsqr", priors=np.full(C, 1 / C) if equal else None)
+        grid = [{"shrinkage": s} for s in SHRINKAGES]
+        yield fit.reference(*about, [model], grid, budget.entries / p)
+    progress("nearest neighbours")
+    yield fit.neighbours(budget.products / (len(plan.test) * p))
+    for balanced in priors if budget.classes >= C and slow else ():
+        progress("logistic regression")
+        about, weight = ("LogisticRegression", "logistic regression", 50), None
+        if balanced:
+            about = (f"{about[0]}(balanced)", f"balanced {about[1]}", 51)
+            weight = "balanced"
+        number = max(2 * C, min(len(data.fitted), budget.cells / (C * p)))
+        steps = int(min(budget.iterations, max(10, budget.steps / (number * C * p))))
+        model = LogisticRegression(
+            class_weight=weight, max_iter=steps, tol=TOLERANCE, warm_start=True
+        )
+        grid = [{"C": c} for c in PENALTIES]
+        yield fit.reference(*about, [StandardScaler(), model], grid, number)
 
 
 def left_out(data: FeatureSet, level: str, slow: bool) -> str:
@@ -149,185 +194,131 @@ def left_out(data: FeatureSet, level: str, slow: bool) -> str:
 class _Fit:
     """Fits of references to samples of the training rows, and their validation."""
 
-    def __init__(
-        self, data: FeatureSet, plan: Plan, level: str, progress: Callable[[str], object] | None
-    ) -> None:
-        self.data, self.plan, self.level, self.progress = data, plan, level, progress
+    def __init__(self, data: FeatureSet, plan: Plan, level: str) -> None:
+        self.data, self.plan, self.level = data, plan, level
 
-    def centroid(self, number: float) -> Candidate:
-        """Fit nearest centroids."""
-        from sklearn.neighbors import NearestCentroid
-
-        validated = self._crossed(lambda _: _on_units(NearestCentroid()), number)
-        model = _on_units(NearestCentroid())
-        return self._finished(
-            "NearestCentroid", "nearest centroid", 0, {}, model, validated, number
-        )
-
-    def discriminant(self, equal: bool, number: float) -> Candidate:
-        """Fit discriminant analysis, with the shares of the classes as prior or an equal one."""
-        from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-
-        def model(rows: Tensor) -> Any:
-            # Classes whose rows are all of one identity may lack in the fitted rows.
-            C = len(self.data.train.y[rows].unique())
-            prior = np.full(C, 1 / C) if equal else None
-            return _on_units(LinearDiscriminantAnalysis("lsqr", shrinkage="auto", priors=prior))
-
-        validated = self._crossed(model, number)
-        key, name = "LinearDiscriminantAnalysis", "linear discriminant analysis"
-        if equal:
-            key, name = f"{key}(equal prior)", f"{name}, equal prior"
-        final = model(self.data.fitted)
-        return self._finished(key, name, 40 + equal, {}, final, validated, number)
-
-    def neighbours(self, number: float) -> Candidate:
-        """Fit nearest neighbours, and choose their number."""
-        from sklearn.neighbors import KNeighborsClassifier
-
-        rows = self._drawn(self.plan.fit, number)
-        ks = [k for k in NEIGHBOURS if k <= len(rows)]
-        models = [_on_units(KNeighborsClassifier(k, algorithm="brute")) for k in ks]
-        trials = [
-            Neighbours(self._fitted(m, self.plan.fit, number)[0], k)
-            for m, k in zip(models, ks, strict=True)
-        ]
-        k = ks[self._least(self._trial(trials))]
-
-        def model(_: Tensor) -> Any:
-            return _on_units(KNeighborsClassifier(k, algorithm="brute"))
-
-        def wrap(fitted: Any) -> Any:
-            return Neighbours(fitted, k)
-
-        return self._finished(
-            *("KNeighborsClassifier", "nearest neighbours", 70, {"n_neighbors": k}),
-            *(model(rows), self._crossed(model, number, wrap), number, wrap),
-        )
-
-    def logistic(self, balanced: bool, budget: Budget) -> Candidate:
-        """Fit a logistic regression: choose its penalty on few rows, validate it, fit all rows from
-        there."""
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.preprocessing import StandardScaler
-
-        number = budget.cells / (self.data.num_classes * self.data.dim)
-        weight = "balanced" if balanced else None
-        settings = {"class_weight": weight, "max_iter": budget.iterations, "tol": 1e-3}
-        model = _on_units(
-            StandardScaler(), LogisticRegression(**settings, C=PENALTIES[0], warm_start=True)
-        )
-        trials = []
-        # Solutions are near each other: each begins at the one before.
-        for penalty in PENALTIES:
-            model[-1].set_params(C=penalty)
-            self._fitted(model, self.plan.fit, budget.trial * number)
-            trials += self._trial([model])
-        best = PENALTIES[self._least(trials)]
-        model[-1].set_params(C=best)
-
-        def started(rows: Tensor) -> Any:
-            # A solution for other classes is no start.
-            same = len(model.classes_) == len(self.data.train.y[rows].unique())
-            return model.set_params(logisticregression__warm_start=same)
-
-        validated = self._crossed(started, number)
-        started(self.data.fitted)
-        key, name = "LogisticRegression", "logistic regression"
-        shown: dict[str, Any] = {"C": best}
-        if balanced:
-            key, name = f"{key}(balanced)", f"balanced {name}"
-            shown["class_weight"] = weight
-        return self._finished(key, name, 50 + balanced, shown, model, validated, number)
-
-    def _fitted(self, model: Any, rows: Tensor, number: float) -> tuple[Any, int, float]:
-        """Fit a model to about ``number`` of some training rows; return rows and seconds too."""
-        from sklearn.exceptions import ConvergenceWarning
-
-        drawn = self._drawn(rows, number)
-        x, y = self.data.train.read(drawn).numpy(), self.data.train.y[drawn].numpy()
-        started = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            # LDA of few rows, and centroids of constant columns.
-            warnings.simplefilter("ignore", (UserWarning, RuntimeWarning))
-            model.fit(x, y)
-        return model, len(drawn), time.perf_counter() - started
-
-    def _drawn(self, rows: Tensor, number: float) -> Tensor:
-        return rows[stratified(self.data.train.y[rows], number)]
-
-    def _trial(self, models: list[Any]) -> list[Predictions]:
-        """Predict the validation rows of the first fold."""
-        wide, rows = [self._wide(model) for model in models], self.plan.splits[0][1]
-        return predict(wide, self.plan.validation, rows, self.data.num_classes)
-
-    def _crossed(
-        self,
-        model: Callable[[Tensor], Any],
-        number: float,
-        wrap: Callable[[Any], Any] = lambda fitted: fitted,
-    ) -> Predictions:
-        """Predict the validation rows of each fold by a ``model`` of its training rows."""
-        parts = []
-        for fit, rows in self.plan.splits:
-            fitted = self._wide(wrap(self._fitted(model(fit), fit, number)[0]))
-            parts += predict([fitted], self.plan.validation, rows, self.data.num_classes)
-        return joined(parts)
-
-    def _wide(self, model: Any) -> Any:
-        inner = model.model if isinstance(model, Neighbours) else model
-        if len(inner.classes_) == self.data.num_classes:
-            return model
-        return Widened(inner, self.data.num_classes)
-
-    def _least(self, validated: list[Predictions]) -> int:
-        weights = self.plan.weights[: len(self.plan.splits[0][1])]
-        losses = [float(v.loss @ weights) for v in validated]
-        return int(np.argmin(losses))
-
-    def _finished(
+    def reference(
         self,
         key: str,
         name: str,
         rank: int,
-        settings: dict[str, Any],
-        model: Any,
-        validated: Predictions,
+        steps: list[Any],
+        grid: list[dict[str, Any]],
         number: float,
-        wrap: Callable[[Any], Any] = lambda fitted: fitted,
     ) -> Candidate:
-        """Fit the final model."""
-        if self.progress is not None:
-            self.progress(name)
-        fitted, rows, seconds = self._fitted(model, self.data.fitted, number)
-        notes, total = [], len(self.data.fitted)
-        if rows < total:
-            hint = "; --references all fits more" if self.level == "fast" else ""
-            notes.append(f"Fitted to a stratified sample of {rows:,} of {total:,} rows{hint}.")
-        steps = getattr(fitted[-1], "n_iter_", None)
-        if steps is not None and int(np.max(steps)) >= fitted[-1].max_iter:
-            notes.append(f"The solver was stopped after {fitted[-1].max_iter} iterations.")
-        model = self._wide(wrap(fitted))
-        code = _code(model)
+        """Choose one of several settings, validate it, and fit it to all training rows.
+
+        A model that can begins each fit at its last solution.
+
+        Args:
+            key: Key of the method.
+            name: Name of the method.
+            rank: Place in the order from simple to complex.
+            steps: Steps of a pipeline after the normalization.
+            grid: Settings of the last step.
+            number: Rows that are fitted at most, about.
+        """
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import Normalizer
+
+        model, last, settings = make_pipeline(Normalizer(), *steps), steps[-1], grid[0]
+        if len(grid) > 1:
+            fit, rows = self.plan.splits[0]
+            trials, share = [], BUDGETS[self.level].trial
+            for settings in grid:
+                last.set_params(**settings)
+                self._fitted(model, fit, share * number)
+                trials += self._predicted(model, rows)
+            settings = grid[self._least(trials)]
+            last.set_params(**settings)
+        parts = []
+        for fit, rows in self.plan.splits:
+            self._fitted(model, fit, number)
+            parts += self._predicted(model, rows)
+        rows, seconds = self._fitted(model, self.data.fitted, number)
+        note = self._note(rows)
+        if np.max(getattr(last, "n_iter_", 0)) >= getattr(last, "max_iter", 1):
+            note += f" The solver was stopped after {last.max_iter} iterations."
+        if getattr(last, "class_weight", None) is not None:
+            settings = {**settings, "class_weight": last.class_weight}
+        about = (key, name, "scikit-learn", rank, settings, _code(model), joined(parts))
+        return Candidate(*about, self._wide(model), seconds, rows, note.strip())
+
+    def neighbours(self, number: float) -> Candidate:
+        """Validate nearest neighbours, choose their number, and fit all training rows."""
+        from sklearn.neighbors import KNeighborsClassifier
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import Normalizer
+
+        parts = []
+        for fit, rows in self.plan.splits:
+            model = self._neighbours(fit, number)
+            nearest = model.nearest(self.plan.validation.read(rows))
+            y = self.plan.validation.y[rows]
+            parts.append(
+                [Predictions.of(model.probabilities(nearest[:, :k]), y) for k in NEIGHBOURS]
+            )
+        best = self._least(parts[0])
+        k, started = min(NEIGHBOURS[best], len(self.data.fitted)), time.perf_counter()
+        model = self._neighbours(self.data.fitted, number)
+        seconds, model.k = time.perf_counter() - started, k
+        code = _code(make_pipeline(Normalizer(), KNeighborsClassifier(k)))
+        about = ("KNeighborsClassifier", "nearest neighbours", "scikit-learn", 70)
+        validated = joined(part[best] for part in parts)
         return Candidate(
-            *(key, name, "scikit-learn", rank, settings, code, validated, model, seconds, rows),
-            " ".join(notes),
+            *(*about, {"n_neighbors": k}, code, validated, model, seconds, len(model.y)),
+            self._note(len(model.y)),
         )
 
+    def _neighbours(self, rows: Tensor, number: float) -> Neighbours:
+        drawn = self._drawn(rows, number)
+        x, y = self.data.train.read(drawn), self.data.train.y[drawn]
+        return Neighbours(x, y, self.data.num_classes, min(NEIGHBOURS[-1], len(y)))
 
-def _on_units(*steps: Any) -> Any:
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import Normalizer
+    def _drawn(self, rows: Tensor, number: float) -> Tensor:
+        return rows[stratified(self.data.train.y[rows], number)]
 
-    return make_pipeline(Normalizer(), *steps)
+    def _fitted(self, model: Any, rows: Tensor, number: float) -> tuple[int, float]:
+        """Fit a pipeline to about ``number`` of some training rows; return rows and seconds."""
+        drawn = self._drawn(rows, number)
+        x, y = self.data.train.read(drawn).numpy(), self.data.train.y[drawn].numpy()
+        # Classes whose rows are all of one identity may lack in the fitted rows.
+        present, last = len(np.unique(y)), model[-1]
+        if isinstance(getattr(last, "priors", None), np.ndarray):
+            last.priors = np.full(present, 1 / present)
+        if getattr(last, "warm_start", False) and len(getattr(last, "classes_", y)) != present:
+            last.__dict__.pop("coef_", None)
+        started = time.perf_counter()
+        with warnings.catch_warnings():
+            # Solvers that are stopped, LDA of few rows, and centroids of constant columns.
+            warnings.simplefilter("ignore", (UserWarning, RuntimeWarning))
+            model.fit(x, y)
+        return len(drawn), time.perf_counter() - started
+
+    def _predicted(self, model: Any, rows: Tensor) -> list[Predictions]:
+        return predict([self._wide(model)], self.plan.validation, rows, self.data.num_classes)
+
+    def _wide(self, model: Any) -> Any:
+        C = self.data.num_classes
+        return model if len(model.classes_) == C else Widened(model, C)
+
+    def _least(self, validated: list[Predictions]) -> int:
+        weights = self.plan.weights[: len(self.plan.splits[0][1])]
+        return int(np.argmin([float(v.loss @ weights) for v in validated]))
+
+    def _note(self, rows: int) -> str:
+        total, hint = len(self.data.fitted), "; --references all fits more"
+        if rows == total:
+            return ""
+        text = f"Fitted to a stratified sample of {rows:,} of {total:,} rows"
+        return f"{text}{hint if self.level == 'fast' else ''}."
 
 
 def _code(model: Any) -> str:
     """Return Python that builds and fits a pipeline, from scikit-learn's own representation."""
     from sklearn.base import clone
 
-    steps: list[Any] = [clone(step) for _, step in getattr(model, "model", model).steps]
+    steps: list[Any] = [clone(step) for _, step in model.steps]
     last, priors = steps[-1], ""
     if isinstance(getattr(last, "priors", None), np.ndarray):
         priors = f", priors=[1 / {len(last.priors)}] * {len(last.priors)})"

@@ -41,6 +41,7 @@ class FeatureData(Result):
         evaluated: Test rows that evaluated the methods; fewer than all if sampled.
         notes: Sentences about what reading changed: classes or rows that were left out.
         warnings: Warnings about the rows.
+        metadata: Metadata of the file.
     """
 
     source: str
@@ -60,6 +61,7 @@ class FeatureData(Result):
     evaluated: int
     notes: tuple[str, ...] = ()
     warnings: tuple[Caution, ...] = ()
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +129,10 @@ class Method(Result):
     predict_seconds: float
     rows: int
     note: str = ""
+
+    def metric(self, name: str) -> Estimate:
+        """Return "accuracy" or "balanced accuracy" on the test rows."""
+        return self.accuracy if name == "accuracy" else self.balanced
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,10 +292,10 @@ class FeatureResult(Result):
     recommendation: Recommendation
     confusion: Confusion
     rows: dict[str, RowTable]
-    map: FeatureMap | None
-    explorer: Explorer | None
-    theory: Analysis | None
-    seconds: dict[str, float]
+    map: FeatureMap | None = None
+    explorer: Explorer | None = None
+    theory: Analysis | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def method(self, key: str) -> Method:
         """Return a method by its key."""

@@ -15,20 +15,26 @@ import torch
 from torch import Tensor
 
 from resultant.analysis.candidates import Candidate, joined, predict
-from resultant.analysis.data import BALANCED, FOLDS, FeatureSet, Plan
-from resultant.analysis.names import RULE_NAMES
+from resultant.analysis.data import BALANCED, FeatureSet, Plan
 from resultant.analysis.sampling import stratified
 from resultant.analysis.suspects import unit_rows
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.rows import Sample
 from resultant.classifiers.search import search_rules
-from resultant.classifiers.validation import Validation, fold_split
+from resultant.classifiers.validation import Validation
 
 MIXTURE = "mixture"
 
 # Places in the order from simple to complex.
 RANKS = {"cosine": 10, "native": 20, "angular": 21, "temperature": 22, "preserve": 23, MIXTURE: 60}
+
+# Names of the paper, where they differ from those of the API.
+PAPER_NAMES = {
+    "temperature": "Direct Temperature",
+    "preserve": "Intercept-Preserving",
+    "angular": "Pure Angular",
+}
 
 # Bytes of rows in memory that a search and a fit of several components read; beyond them, a
 # stratified sample.
@@ -45,13 +51,11 @@ class VMFSearch:
     Attributes:
         points: Parameters of `VMFClassifier` by method, the best of each.
         chosen: The method that the search chose among them, by cross-validation.
-        seconds: Seconds of the search.
         words: The rows of the search in words.
     """
 
     points: dict[str, dict[str, Any]]
     chosen: str
-    seconds: float
     words: str
 
 
@@ -67,33 +71,26 @@ def search(
 
     Args:
         data: The rows.
-        plan: The validation rows; without them, five folds of the training rows.
+        plan: The validation rows; without them, folds of the training rows.
         estimator: Estimator of kappa.
         temperature: A temperature that is given rather than chosen.
         device: Device of the search.
     """
-    started = time.perf_counter()
     x, y, splits, words = search_rows(data, plan)
     x, y = x.to(device), y.to(device)
-    sample = Sample(x, y, torch.ones_like(y, dtype=torch.float64), data.num_classes)
     validation = Validation(
-        sample,
+        Sample(x, y, torch.ones_like(y, dtype=torch.float64), data.num_classes),
         [(fit.to(device), rows.to(device)) for fit, rows in splits],
         estimator=estimator,
         balanced=plan.metric == BALANCED,
     )
-    axes: dict[str, Any] = {}
-    if temperature is not None:
-        axes["temperature"] = (temperature,)
-    result = search_rules(validation, axes)
-    points = {method_of(c.parameters()): c for c in result.rules.values()}
-    chosen = method_of(result.chosen.parameters())
-    points[chosen] = result.chosen
+    result = search_rules(validation, {} if temperature is None else {"temperature": [temperature]})
+    points = {method_of(c.parameters()): c for c in (*result.rules.values(), result.chosen)}
     parameters = {
         key: {**c.parameters(), "scale": c.scale, "estimator": estimator}
         for key, c in points.items()
     }
-    return VMFSearch(parameters, chosen, time.perf_counter() - started, words)
+    return VMFSearch(parameters, method_of(result.chosen.parameters()), words)
 
 
 def search_rows(
@@ -101,16 +98,21 @@ def search_rows(
 ) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]], str]:
     """Return rows [n, p], classes [n] and splits of the search, and these rows in words."""
     most = SEARCH_BYTES / (4 * data.dim)
-    if plan.folds is not None:
-        rows = stratified(data.train.y, most)
-        splits = [fold_split(plan.folds[rows], k) for k in range(FOLDS)]
-        part = "" if len(rows) == len(data.train) else f" of the {len(data.train):,}"
-        words = f"{FOLDS}-fold cross-validation on {len(rows):,}{part} training rows"
-        return data.train.read(rows), data.train.y[rows], splits, words
-    fit = plan.fit[stratified(data.train.y[plan.fit], most)]
-    x = torch.cat([data.train.read(fit), plan.validation.read(plan.rows)])
-    y, at = torch.cat([data.train.y[fit], plan.labels]), torch.arange(len(x))
-    return x, y, [(at[: len(fit)], at[len(fit) :])], plan.words
+    if plan.folds is None:
+        fit = plan.splits[0][0]
+        fit = fit[stratified(data.train.y[fit], most)]
+        x = torch.cat([data.train.read(fit), plan.validation.read(plan.rows)])
+        y, at = torch.cat([data.train.y[fit], plan.labels]), torch.arange(len(x))
+        return x, y, [(at[: len(fit)], at[len(fit) :])], plan.words
+    rows, splits = stratified(data.train.y, most), plan.folds
+    part = ""
+    if len(rows) < len(data.train):
+        part = f" of the {len(data.train):,}"
+        splits = [
+            tuple(torch.isin(rows, side).nonzero().squeeze(1) for side in fold) for fold in splits
+        ]
+    words = f"{len(splits)}-fold cross-validation on {len(rows):,}{part} training rows"
+    return data.train.read(rows), data.train.y[rows], splits, words  # type: ignore[return-value]
 
 
 def method_of(point: dict[str, Any]) -> str:
@@ -139,32 +141,27 @@ def vmf_candidates(
     """
     keys = [k for k in (*REALIZATIONS, MIXTURE) if k in found.points]
     points = [{**found.points[k], "device": device} for k in keys]
-    fits = [fit_points(data, fit, points) for fit, _ in plan.splits]
+    trials = [fit_points(data, fit, points) for fit, _ in plan.splits]
     folds = [
-        predict([model for model, _, _ in fitted], plan.validation, rows, data.num_classes)
-        for fitted, (_, rows) in zip(fits, plan.splits, strict=True)
+        predict([model for model, *_ in fitted], plan.validation, rows, data.num_classes)
+        for fitted, (_, rows) in zip(trials, plan.splits, strict=True)
     ]
-    validated, trials = [joined(parts) for parts in zip(*folds, strict=True)], fits[0]
-    finals = trials if plan.folds is None else fit_points(data, data.fitted, points)
-    if calibration != "scale":
-        # The trials are those of the first fold.
-        first = len(plan.splits[0][1])
-        x, y = plan.validation.read(plan.rows[:first]).numpy(), plan.labels[:first].numpy()
-        weights = plan.weights[:first].numpy()
-        # The calibration of a fit without the validation rows serves the final fit.
-        finals = [
-            (Calibrated(final, trial, x, y, weights, calibration), rows, seconds)
-            for (trial, _, _), (final, rows, seconds) in zip(trials, finals, strict=True)
-        ]
+    finals = trials[0] if plan.folds is None else fit_points(data, data.fitted, points)
     candidates = []
-    for key, point, checked, (model, rows, seconds) in zip(
-        keys, points, validated, finals, strict=True
-    ):
+    for i, (key, point) in enumerate(zip(keys, points, strict=True)):
+        model, rows, seconds = finals[i]
         settings = {k: v for k, v in point.items() if k != "device" and v is not None}
+        words = ", ".join(f"{k}={_rounded(v)!r}" for k, v in settings.items())
+        code = f"from resultant import VMFClassifier\n\nmodel = VMFClassifier({words}).fit(X, y)"
+        note = ""
+        if calibration != "scale":
+            # The calibration of a fit without the validation rows serves the final fit.
+            model = Calibrated(model, trials[0][i][0], plan, calibration)
+            note = f"Probabilities are calibrated per class ({calibration}) on validation rows."
         candidates.append(
             Candidate(
-                *(key, _name(key, settings), "vmf", RANKS[key], settings, _code(settings)),
-                *(checked, model, seconds, rows),
+                *(key, _name(key, settings), "vmf", RANKS[key], settings, code),
+                *(joined(fold[i] for fold in folds), model, seconds, rows, note),
             )
         )
     return candidates
@@ -174,21 +171,19 @@ class Calibrated:
     """A vMF classifier whose probabilities scikit-learn calibrates per class.
 
     Args:
-        model: The classifier; files and explanations are those of it alone.
-        trial: The same rule, fitted without the validation rows.
-        x: Validation rows [n, p].
-        y: Their classes [n].
-        weights: Their weights [n].
+        model: The classifier.
+        trial: The same rule, fitted without the validation rows of the first split.
+        plan: The validation rows.
         method: "sigmoid" or "isotonic".
     """
 
-    def __init__(
-        self, model: Any, trial: Any, x: np.ndarray, y: np.ndarray, weights: np.ndarray, method: Any
-    ) -> None:
+    def __init__(self, model: Any, trial: Any, plan: Plan, method: Any) -> None:
         from sklearn.calibration import CalibratedClassifierCV
         from sklearn.frozen import FrozenEstimator
 
-        self.model = model
+        self.model, self.method, rows = model, method, plan.splits[0][1]
+        x, y = plan.validation.read(rows).numpy(), plan.labels[: len(rows)].numpy()
+        weights = plan.weights[: len(rows)].numpy()
         self.calibrated: Any = CalibratedClassifierCV(FrozenEstimator(trial), method=method)
         with warnings.catch_warnings():
             # A frozen estimator needs no weights.
@@ -196,11 +191,6 @@ class Calibrated:
             self.calibrated.fit(x, y, sample_weight=weights * len(weights) / weights.sum())
         for fitted in self.calibrated.calibrated_classifiers_:
             fitted.estimator = model
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "model" not in self.__dict__:
-            raise AttributeError(name)
-        return getattr(self.model, name)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return calibrated probabilities [n, C]."""
@@ -250,13 +240,9 @@ def _sums(model: Any, num_classes: int, x: Tensor, y: Tensor) -> ClassStatistics
 def _name(key: str, settings: dict[str, Any]) -> str:
     if key == MIXTURE:
         return f"mixture of {settings['components']} vMF per class"
-    whitened = ", whitened" if settings.get("whiten") else ""
-    return f"{key} ({RULE_NAMES[key]}{whitened})"
-
-
-def _code(settings: dict[str, Any]) -> str:
-    words = ", ".join(f"{k}={_rounded(v)!r}" for k, v in settings.items())
-    return f"from resultant import VMFClassifier\n\nmodel = VMFClassifier({words}).fit(X, y)"
+    words = [PAPER_NAMES.get(key), "whitened" if settings.get("whiten") else None]
+    known = ", ".join(filter(None, words))
+    return f"{key} ({known})" if known else key
 
 
 def _rounded(value: Any) -> Any:

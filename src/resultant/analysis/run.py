@@ -13,7 +13,7 @@ from resultant.analysis.cosine import (
     compare_gradients,
     cosine_agreement,
 )
-from resultant.analysis.decisions import BETAS, GAMMAS, Decisions, decide, grid_policies
+from resultant.analysis.decisions import BETAS, GAMMAS
 from resultant.analysis.finite_sample import (
     SelfInclusion,
     SupportCurve,
@@ -33,7 +33,7 @@ from resultant.analysis.pairs import (
     margin_directions,
 )
 from resultant.analysis.plain import Result, UnansweredError
-from resultant.analysis.space import FrozenSpace, Progress, SpaceSummary
+from resultant.analysis.space import FrozenSpace, SpaceSummary
 from resultant.analysis.typical import TypicalMargins, typical_margins
 
 
@@ -74,14 +74,12 @@ def analyze_space(
     betas: tuple[float, ...] = BETAS,
     gammas: tuple[float, ...] = GAMMAS,
     seed: int = 0,
-    progress: Progress | None = None,
-    decide: Callable[..., Decisions] = decide,
-    cosine_agreement: Callable[..., CosineAgreement] = cosine_agreement,
+    progress: Callable[[str], object] = lambda _: None,
 ) -> Analysis:
     """Ask questions about one space.
 
-    A question that the space cannot answer (p = 2, no class
-    with enough rows) leaves None and a note.
+    A question that the space cannot answer (p = 2, no class with enough rows) leaves None and a
+    note.
 
     Args:
         space: The classes and the queries.
@@ -89,9 +87,7 @@ def analyze_space(
         betas: Strengths of the target gain.
         gammas: Multiples of the log prior.
         seed: Seed of all draws.
-        progress: Called with the name of a question and the fraction that is done.
-        decide: The function that scores all queries, such as that of a cluster.
-        cosine_agreement: The function that compares all queries.
+        progress: Called with the name of a question before it is answered.
 
     Returns:
         The answers.
@@ -110,36 +106,29 @@ def analyze_space(
     unknown = [name for name in questions if name not in QUESTIONS]
     if unknown:
         raise ValueError(f"expected questions among {', '.join(QUESTIONS)}, got {unknown}")
-    # Computed once for all questions that need them.
-    decisions, seconds = None, {}
-    if "grid" in questions:
-        started = time.perf_counter()
-        decisions = decide(space, grid_policies(betas, gammas), progress=progress)
-        seconds["decisions"] = time.perf_counter() - started
     pairs = cache(lambda: choose_pairs(space, seed=seed))
     functions: dict[str, Callable[[], Result]] = {
         "gains": lambda: gain_distribution(space),
-        "grid": lambda: realization_grid(space, betas, gammas, decisions=decisions),
-        "cosine": lambda: cosine_agreement(space, progress=progress),
+        "grid": lambda: realization_grid(space, betas, gammas),
+        "cosine": lambda: cosine_agreement(space),
         "gradients": lambda: compare_gradients(space, seed=seed),
         "boundaries": lambda: boundary_displacement(space, pairs()),
-        "margins": lambda: margin_directions(space, pairs(), progress=progress),
+        "margins": lambda: margin_directions(space, pairs()),
         "typical": lambda: typical_margins(space, pairs()),
         "intercepts": lambda: intercept_drift(space),
-        "same_state": lambda: same_state(space, decisions=decisions),
-        "support": lambda: support_curve(space, seed=seed, progress=progress),
-        "self_inclusion": lambda: self_inclusion(space, seed=seed, progress=progress),
-        "fit": lambda: goodness_of_fit(space, seed=seed, progress=progress),
-        "fits": lambda: compare_fits(space, progress=progress),
+        "same_state": lambda: same_state(space),
+        "support": lambda: support_curve(space, seed=seed),
+        "self_inclusion": lambda: self_inclusion(space, seed=seed),
+        "fit": lambda: goodness_of_fit(space, seed=seed),
+        "fits": lambda: compare_fits(space),
     }
-    answers, notes = {}, {}
+    answers, seconds, notes = {}, {}, {}
     for name in (q for q in QUESTIONS if q in questions):
+        progress(name)
         started = time.perf_counter()
         try:
             answers[name] = functions[name]()
         except UnansweredError as error:
             notes[name] = str(error)
         seconds[name] = time.perf_counter() - started
-        if progress is not None:
-            progress(name, 1.0)
     return Analysis(space.summary(), **answers, seconds=seconds, notes=notes)

@@ -1,4 +1,4 @@
-"""Random rows: a sample, a sample of each class, folds, and the fitted part."""
+"""Random rows: a sample, a sample of each class, and the fitted part."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.arrays import shape_of
+from resultant.classifiers.validation import shuffled_ranks
 
 
 def sample_rows(number: int, size: int, seed: int) -> Tensor:
@@ -14,33 +15,20 @@ def sample_rows(number: int, size: int, seed: int) -> Tensor:
     return torch.randperm(number, generator=generator)[:size].sort().values
 
 
-def class_rows(labels: Tensor, num_classes: int) -> tuple[Tensor, ...]:
-    """The rows of each class, in order."""
-    size = torch.bincount(labels, minlength=num_classes)
-    return labels.argsort(stable=True).split(size.tolist())
-
-
-def rank_in_class(labels: Tensor, order: Tensor | None = None) -> Tensor:
-    """The number of earlier rows of the same class, [N] int64, in a given order of the rows."""
-    order = torch.arange(len(labels)) if order is None else order
-    order, size = order[labels[order].argsort(stable=True)], torch.bincount(labels)
-    rank = torch.empty_like(labels)
-    rank[order] = torch.arange(len(labels)) - (size.cumsum(0) - size)[labels[order]]
-    return rank
-
-
-def shuffled_ranks(labels: Tensor, seed: int = 0) -> Tensor:
-    """Number the rows [N] of each class in a random order."""
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
-    return rank_in_class(labels, order)
-
-
 def stratified(labels: Tensor, number: float) -> Tensor:
     """Draw about ``number`` rows, each class in proportion but with two rows or more, in order."""
     if number >= len(labels):
         return torch.arange(len(labels))
     kept = (number / len(labels) * torch.bincount(labels).double()).ceil().clamp_min(2)
     return (shuffled_ranks(labels) < kept[labels]).nonzero().squeeze(1)
+
+
+def rank_in_class(labels: Tensor) -> Tensor:
+    """The number of earlier rows of the same class, [N] int64."""
+    order, size = labels.argsort(stable=True), torch.bincount(labels)
+    rank = torch.empty_like(labels)
+    rank[order] = torch.arange(len(labels)) - (size.cumsum(0) - size)[labels[order]]
+    return rank
 
 
 def owners(labels: Tensor, identities: Tensor) -> Tensor:
@@ -64,13 +52,6 @@ def identity_ranks(
         own = torch.empty(int(number.max()) + 1, dtype=torch.int64)
         own[number] = labels
     return shuffled_ranks(own, seed), own, number
-
-
-def stratified_folds(labels: Tensor, identities: Tensor | None, folds: int) -> Tensor:
-    """Draw stratified folds [N] of training rows; rows of one identity share a fold."""
-    rank, own, number = identity_ranks(labels, identities, 0)
-    # Small classes start in different folds, so that the folds have about one size.
-    return ((rank + own) % folds)[number]
 
 
 def split(labels: Tensor, identities: Tensor | None, share: float, seed: int) -> Tensor:

@@ -8,11 +8,10 @@ same on every device.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -28,13 +27,13 @@ from resultant.classes.groups import GROUPS, one_size, shot_groups
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.score.limits import require_temperature
 
+if TYPE_CHECKING:
+    from resultant.features.store import FeatureStore
+
 # The most classes that an error names.
 NAMED = 8
 
 CPU = torch.device("cpu")
-
-# A function of the name of a step and the fraction that is done.
-Progress = Callable[[str, float], object]
 
 
 class Vectors(Protocol):
@@ -92,9 +91,6 @@ class FrozenSpace:
         estimator: Estimator of kappa.
         dtype: Dtype of the scores; the classes are in float64.
         device: Device that scores queries.
-        val: Rows [V, p] that choose settings, or None.
-        val_labels: Their classes [V], or None.
-        fit_seconds: Seconds of the fit.
     """
 
     name: str
@@ -109,9 +105,6 @@ class FrozenSpace:
     estimator: str
     dtype: torch.dtype
     device: torch.device = CPU
-    val: Vectors | None = None
-    val_labels: Tensor | None = None
-    fit_seconds: float = 0.0
 
     @staticmethod
     def fit(
@@ -129,9 +122,6 @@ class FrozenSpace:
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
-        val: Vectors | None = None,
-        val_labels: Tensor | None = None,
-        progress: Progress | None = None,
     ) -> FrozenSpace:
         """Fit the classes of training rows.
 
@@ -151,9 +141,6 @@ class FrozenSpace:
             seed: Seed of the division.
             dtype: Dtype of scores, torch.float32 or torch.float64.
             device: Device of the computation; the rows may be anywhere.
-            val: Rows [V, p] that choose settings; without them, training rows choose.
-            val_labels: Classes [V].
-            progress: Called with the name of the step and the fraction that is done.
 
         Returns:
             The space.
@@ -176,31 +163,19 @@ class FrozenSpace:
         fitting = None
         if fitting_share is not None:
             fitting = split(labels, identities, fitting_share, seed)
-        _require_trained(labels, test_labels, C)
-        if val is not None and val_labels is not None:
-            val_labels = _checked(train, labels, val, val_labels, C)[1]
-        started = time.perf_counter()
         statistics = ClassStatistics(C, train.shape[1], device=device)
-        height = chunks.rows_per_chunk(8 * train.shape[1], chunks.ROW_BYTES, device)
-        for top in range(0, len(test), height):
-            z = test[top : top + height]
-            # The largest entry costs one reading and is positive and finite as the length is.
-            _require_directions(_largest(z), z, "test", torch.arange(top, top + len(z)))
-        for top in range(0, len(train), height):
-            rows = slice(top, min(top + height, len(train)))
-            x = unit(train[rows], "train", torch.arange(top, rows.stop), device)
-            y = labels[rows]
+        width = 8 * train.shape[1]
+        for rows in chunks.row_slices(len(test), width, chunks.ROW_BYTES, device):
+            unit(test[rows], "test", torch.arange(len(test))[rows], device)
+        for rows in chunks.row_slices(len(train), width, chunks.ROW_BYTES, device):
+            x, y = unit(train[rows], "train", torch.arange(len(train))[rows], device), labels[rows]
             if fitting is not None:
                 chosen = fitting[rows].nonzero().squeeze(1)
                 x, y = x[chosen.to(device)], y[chosen]
             statistics.add(x, y.to(device))
-            if progress is not None:
-                progress("statistics", rows.stop / len(train))
-        if device.type != "cpu":
-            statistics = statistics.to("cpu")
         return FrozenSpace(
-            *(name, train, labels, test, test_labels, fitting, identities, statistics),
-            *(float(tau), estimator, dtype, device, val, val_labels, time.perf_counter() - started),
+            *(name, train, labels, test, test_labels, fitting, identities),
+            *(statistics.to("cpu"), float(tau), estimator, dtype, device),
         )
 
     @cached_property
@@ -244,20 +219,15 @@ class FrozenSpace:
     @cached_property
     def group_names(self) -> tuple[str, ...]:
         """Names of the shot groups; none if all classes are of about one size or in one group."""
-        alone = len(self.groups.unique()) < 2
-        return () if alone or one_size(self.counts) else GROUPS
+        return named_groups(self.counts)
 
-    def group_means(self, values: Tensor) -> dict[str, list[float | None]]:
-        """Means of each row of ``values`` [P, C] per shot group without NaN; None for an empty
-        group."""
-        values = values.cpu().double()
-        return {
-            name: [
-                None if math.isnan(mean) else mean
-                for mean in values[:, self.groups == g].nanmean(1).tolist()
-            ]
+    def group_means(self, values: Tensor) -> dict[str, float | None]:
+        """Means of ``values`` [C] per shot group without NaN; None for an empty group."""
+        means = {
+            name: float(values[self.groups == g].nanmean())
             for g, name in enumerate(self.group_names)
         }
+        return {name: None if math.isnan(mean) else mean for name, mean in means.items()}
 
     def units(self, split: str, rows: Tensor) -> Tensor:
         """Rows [n] of ``train`` or ``test`` as float64 unit vectors [n, p] on the device."""
@@ -269,22 +239,22 @@ class FrozenSpace:
         *,
         dtype: torch.dtype | None = None,
         device: torch.device | None = None,
-        chunk: int | None = None,
     ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Yield held-out queries in chunks; arguments as in `unit_chunks`.
+        """Yield positions, unit vectors [k, p] and labels [k] of held-out queries in chunks.
 
         Args:
             rows: Indices [n] of the queries, by default all.
             dtype: Dtype of the vectors, by default that of the space.
             device: Device of the vectors, by default that of the space.
-            chunk: Queries per chunk.
         """
-        device = self.device if device is None else device
-        if chunk is None:
-            width = 4 * max(self.num_classes, self.dim)
-            chunk = chunks.rows_per_chunk(width, chunks.MATRIX_BYTES, device)
-        place = dtype or self.dtype, device
-        return unit_chunks(self.test, self.test_labels, chunk, *place, rows=rows)
+        device, number = device or self.device, len(self.test) if rows is None else len(rows)
+        width = 4 * max(self.num_classes, self.dim)
+        for part in chunks.row_slices(number, width, chunks.MATRIX_BYTES, device):
+            at = slice(part.start, min(part.stop, number))
+            index = torch.arange(at.start, at.stop) if rows is None else rows[at]
+            # A slice of mapped rows is not a copy.
+            x = unit(self.test[at if rows is None else index], "test", index, device)
+            yield at, x.to(dtype or self.dtype), self.test_labels[index].to(device)
 
     def summary(self) -> SpaceSummary:
         """Return the size of the space."""
@@ -307,30 +277,58 @@ class FrozenSpace:
         return None if gamma == 0 else gamma * self.log_prior
 
 
+def named_groups(counts: Tensor) -> tuple[str, ...]:
+    """Names of the shot groups of counts [C]; none if all classes are of about one size or in one
+    group."""
+    alone = len(shot_groups(counts).unique()) < 2
+    return () if alone or one_size(counts) else GROUPS
+
+
 def unit(z: Tensor, name: str, rows: Tensor, device: torch.device | str = "cpu") -> Tensor:
     """Scale ``z`` [n, p] to float64 unit vectors on a device; errors number them by ``rows``."""
     x, length = directions(z.to(device))
-    _require_directions(length, z, name, rows)
+    bad = ~((length > 0) & length.isfinite())
+    if bad.any():
+        i = int(bad.nonzero()[0])
+        infinite = z[i][~z[i].isfinite()]
+        got = f"{float(infinite[0])}" if len(infinite) else "a zero vector"
+        raise ValueError(f"expected {name} finite and not zero, got {got} in row {int(rows[i])}")
     return x
 
 
-def unit_chunks(
-    vectors: Vectors,
-    labels: Tensor,
-    chunk: int,
-    dtype: torch.dtype,
-    device: torch.device,
-    *,
-    rows: Tensor | None = None,
-) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Yield the positions of a chunk, unit vectors [k, p] and labels [k] on the device."""
-    number = len(vectors) if rows is None else len(rows)
-    for top in range(0, number, chunk):
-        at = slice(top, min(top + chunk, number))
-        index = torch.arange(top, at.stop) if rows is None else rows[at]
-        # A slice of mapped rows is not a copy.
-        x = unit(vectors[at if rows is None else index], "test", index, device)
-        yield at, x.to(dtype), labels[index].to(device)
+def load_space(
+    store: FeatureStore, feature: str, *, train: str = "train", test: str = "test", **options: Any
+) -> FrozenSpace:
+    """Fit the space of one feature of a store.
+
+    Identities in the store keep the views of one image on one side of a division.
+
+    Args:
+        store: The store.
+        feature: The name of the feature, such as ``encoder`` or ``projection``.
+        train: The split of the training rows.
+        test: The split of the queries.
+        **options: Keyword arguments of `FrozenSpace.fit`.
+
+    Returns:
+        The space.
+
+    Example:
+        >>> from resultant.analysis import load_space
+        >>> from resultant.features import FeatureStore, packaged_file
+        >>> with packaged_file() as path:
+        ...     load_space(FeatureStore.open(path), "projection").num_classes
+        100
+    """
+    if f"{train}/identities" in store:
+        options["identities"] = store[f"{train}/identities"]
+    return FrozenSpace.fit(
+        *(store.vectors(f"{train}/{feature}"), store[f"{train}/labels"]),
+        *(store.vectors(f"{test}/{feature}"), store[f"{test}/labels"]),
+        num_classes=store.num_classes,
+        name=feature,
+        **options,
+    )
 
 
 def _checked(
@@ -356,36 +354,16 @@ def _checked(
         got = f"classes {_named(beyond)} of {C}"
         raise ValueError(f"expected queries of classes seen in training, got {got}")
     require_labels(test_labels, len(test), C, labels.device, True, name="test_labels")
+    empty = torch.bincount(labels, minlength=C) == 0
+    if empty.any():
+        asked = torch.bincount(test_labels, minlength=C) > 0
+        missing, both = (a.nonzero().squeeze(1).tolist() for a in (empty, empty & asked))
+        got = f"none of {len(missing)}: {_named(missing)}"
+        got += f" (queries ask for {_named(both)})" if both else ""
+        raise ValueError(f"expected a training row of each of {C} classes, got {got}")
     return labels, test_labels, C
-
-
-def _require_directions(length: Tensor, z: Tensor, name: str, rows: Tensor) -> None:
-    """Raise unless the ``length`` [n] of rows ``z`` [n, p] is positive and finite."""
-    bad = ~((length > 0) & length.isfinite())
-    if bad.any():
-        i = int(bad.nonzero()[0])
-        infinite = z[i][~z[i].isfinite()]
-        got = f"{float(infinite[0])}" if len(infinite) else "a zero vector"
-        raise ValueError(f"expected {name} finite and not zero, got {got} in row {int(rows[i])}")
-
-
-def _largest(z: Tensor) -> Tensor:
-    """The largest magnitudes [n] of rows [n, p], NaN for a row with NaN."""
-    least, most = z.aminmax(dim=1)
-    return torch.maximum(-least, most)
 
 
 def _named(classes: list[int]) -> str:
     rest = ", ..." if len(classes) > NAMED else ""
     return ", ".join(map(str, classes[:NAMED])) + rest
-
-
-def _require_trained(labels: Tensor, test_labels: Tensor, C: int) -> None:
-    empty = torch.bincount(labels, minlength=C) == 0
-    if not empty.any():
-        return
-    asked = torch.bincount(test_labels, minlength=C) > 0
-    missing, both = (a.nonzero().squeeze(1).tolist() for a in (empty, empty & asked))
-    got = f"none of {len(missing)}: {_named(missing)}"
-    got += f" (queries ask for {_named(both)})" if both else ""
-    raise ValueError(f"expected a training row of each of {C} classes, got {got}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,10 @@ KEPT = 200
 # Rows times classes of a split that are scored at most.
 CELLS = 100_000_000
 
-# Odds of another class against the label from which a label is suspicious.
-ODDS = 10.0
+# Calibrated probabilities of the label at most, and of another class at least, from which a label
+# is suspicious.
+UNLIKELY = 0.05
+LIKELY = 0.9
 
 # Robust standard deviations below the median cosine of a class from which a row is an outlier.
 DEVIATIONS = 5.0
@@ -31,7 +32,7 @@ NORMAL_MAD = 1.4826
 
 
 def suspicious_rows(data: FeatureSet, model: Any) -> dict[str, RowTable]:
-    """Find rows to look at in the training rows and the test rows.
+    """Find rows to look at in all splits.
 
     Args:
         data: The rows.
@@ -42,40 +43,21 @@ def suspicious_rows(data: FeatureSet, model: Any) -> dict[str, RowTable]:
         Tables "label" and "outlier".
     """
     labels, outliers = [], []
-    splits = [data.train, data.test] if data.val is None else [data.train, data.val, data.test]
-    for split in splits:
+    for split in data.splits:
         rows = sample_rows(len(split), CELLS // data.num_classes, 0)
-        other, odds, confident, cosine = _held_out(data, split, rows, model)
-        wrong = confident & (odds > math.log(ODDS))
+        columns = []
+        for _, x, y in split.chunks(rows, data.num_classes):
+            p, cosine = _probabilities(model, x, y, left_out=split is data.train)
+            top, other = p.scatter(1, y[:, None], -1.0).max(1)
+            columns.append((other, top, p.gather(1, y[:, None])[:, 0], cosine))
+        other, top, own, cosine = map(torch.cat, zip(*columns, strict=True))
+        wrong = (top >= LIKELY) & (own <= UNLIKELY)
+        odds = top.log() - own.clamp_min(SMALLEST).log()
         labels.append((split, rows[wrong], other[wrong], odds[wrong]))
-        deviation = _deviations(cosine, split.y[rows], data.num_classes)
+        deviation = _deviations(cosine, split.y[rows])
         far = deviation > DEVIATIONS
         outliers.append((split, rows[far], other[far], deviation[far]))
     return {"label": _table("label", labels), "outlier": _table("outlier", outliers)}
-
-
-def _held_out(
-    data: FeatureSet, split: Split, rows: Tensor, model: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Score rows [n] against their classes without them.
-
-    Returns:
-        The most likely other class [n], its log odds [n] against the label, True [n] if it is as
-        probable as rows of that class are to themselves on average, and the own cosine [n].
-    """
-    n, C = len(rows), data.num_classes
-    other, cosine, odds = torch.empty(n).long(), *torch.empty(2, n).double()
-    top, total, count = torch.empty(n).double(), torch.zeros(C).double(), torch.zeros(C)
-    for at, x, y in split.chunks(rows, C):
-        p, own_cosine = _probabilities(model, x, y, left_out=split is data.train)
-        own = p.gather(1, y[:, None])[:, 0]
-        total.index_add_(0, y, own)
-        count.index_add_(0, y, torch.ones(len(y)))
-        top[at], other[at] = p.scatter(1, y[:, None], -1.0).max(1)
-        odds[at] = top[at].clamp_min(SMALLEST).log() - own.clamp_min(SMALLEST).log()
-        cosine[at] = own_cosine
-    confident = top >= (total / count)[other].nan_to_num(1.0)
-    return other, odds, confident, cosine
 
 
 def _probabilities(model: Any, x: Tensor, y: Tensor, left_out: bool) -> tuple[Tensor, Tensor]:
@@ -97,38 +79,32 @@ def unit_rows(model: Any, x: Tensor) -> Tensor:
     return z if metric is None else metric.transform(z.to(metric.mean.device))
 
 
-def _deviations(cosine: Tensor, labels: Tensor, num_classes: int) -> Tensor:
+def _deviations(cosine: Tensor, labels: Tensor) -> Tensor:
     """Robust standard deviations [n] of cosines [n] below the median of their class."""
-    median = _medians(cosine, labels, num_classes)
-    below = median[labels] - cosine
-    spread = NORMAL_MAD * _medians(below.abs(), labels, num_classes)
-    return below / spread[labels].clamp_min(1e-12)
+    below = _medians(cosine, labels) - cosine
+    return below / (NORMAL_MAD * _medians(below.abs(), labels)).clamp_min(1e-12)
 
 
-def _medians(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
-    """Medians [C] of values [n] per class; zero for a class without values."""
+def _medians(values: Tensor, labels: Tensor) -> Tensor:
+    """The median [n] of the values [n] of the class of each row."""
     order = values.argsort(stable=True)
     order = order[labels[order].argsort(stable=True)]
-    size = torch.bincount(labels, minlength=num_classes)
+    size = torch.bincount(labels)
     middle = size.cumsum(0) - size + (size - 1).clamp_min(0) // 2
-    return torch.where(size > 0, values[order][middle.clamp_max(len(values) - 1)], 0.0)
+    return values[order][middle[labels]]
 
 
 def duplicates(data: FeatureSet) -> RowTable:
     """Find rows of the other splits that are exactly equal to a training row."""
     seen, first = row_hashes(data.train).sort(stable=True)
     found = []
-    for split in (data.test, data.val):
-        if split is None:
-            continue
+    for split in data.splits[1:]:
         own = row_hashes(split)
         at = torch.searchsorted(seen, own).clamp_max(len(seen) - 1)
         rows = (seen[at] == own).nonzero().squeeze(1)
         copies = first[at[rows]]
         found.append((split, rows, data.train.y[copies], copies.double()))
-    table = _table("duplicate", found, ordered=False)
-    copied = np.full(len(table.row), data.train.name)
-    return RowTable(**{**vars(table), "copy_split": copied})
+    return _table("duplicate", found, data.train.name)
 
 
 def row_hashes(split: Split) -> Tensor:
@@ -149,22 +125,22 @@ def _hashes(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _table(
-    kind: str, found: list[tuple[Split, Tensor, Tensor, Tensor]], ordered: bool = True
+    kind: str, found: list[tuple[Split, Tensor, Tensor, Tensor]], copied: str | None = None
 ) -> RowTable:
-    """Join the rows of all splits, the largest score first."""
-    score = torch.cat([s for *_, s in found])
-    order = score.argsort(descending=True, stable=True) if ordered else torch.arange(len(score))
-    order = order[:KEPT]
-    columns = {
-        "split": np.concatenate([np.full(len(rows), s.name) for s, rows, *_ in found]),
-        "row": torch.cat([rows for _, rows, *_ in found]).numpy(),
-        "identity": np.concatenate([identity_text(s, rows) for s, rows, *_ in found]),
-        "label": torch.cat([s.y[rows] for s, rows, *_ in found]).numpy(),
-        "other": torch.cat([other for *_, other, _ in found]).numpy(),
-        "score": score.numpy(),
-    }
-    kept = {name: column[order.numpy()] for name, column in columns.items()}
-    return RowTable(kind, **kept, copy_split=np.empty(0, dtype=str), total=len(score))
+    """Join the rows of all splits, the largest score first, or copies of a split in order."""
+    score = torch.cat([s for *_, s in found]).numpy()
+    order = np.argsort(-score, kind="stable") if copied is None else np.arange(len(score))
+    columns = (
+        np.concatenate([np.full(len(rows), s.name) for s, rows, *_ in found]),
+        np.concatenate([rows.numpy() for _, rows, *_ in found]),
+        np.concatenate([identity_text(s, rows) for s, rows, *_ in found]),
+        np.concatenate([s.y[rows].numpy() for s, rows, *_ in found]),
+        np.concatenate([other.numpy() for *_, other, _ in found]),
+        score,
+    )
+    kept = [column[order[:KEPT]] for column in columns]
+    copies = np.full(0 if copied is None else len(kept[0]), copied or "")
+    return RowTable(kind, *kept, copy_split=copies, total=len(score))
 
 
 def identity_text(split: Split, rows: Tensor) -> np.ndarray:

@@ -50,18 +50,12 @@ class TypicalMargins(Result):
 
 
 @torch.no_grad()
-def typical_margins(
-    space: FrozenSpace,
-    chosen: SelectedPairs | None = None,
-    *,
-    chunk: int | None = None,
-) -> TypicalMargins:
+def typical_margins(space: FrozenSpace, chosen: SelectedPairs | None = None) -> TypicalMargins:
     """Compare margins of pairs with the errors between both classes, by the native score.
 
     Args:
         space: The classes and the queries; the prior is zero.
         chosen: The pairs, by default those of `choose_pairs`.
-        chunk: Queries per chunk.
 
     Returns:
         Margins, and errors on held-out queries and of the matched binary model.
@@ -77,7 +71,7 @@ def typical_margins(
     pairs, native = chosen.pairs, realize(space.state, Rule(space.tau))
     wrong, number = (torch.zeros(len(pairs), 2, dtype=torch.float64) for _ in range(2))
     rows = member_queries(space, pairs)
-    for _, z, y in space.queries(rows, dtype=torch.float64, device=CPU, chunk=chunk):
+    for _, z, y in space.queries(rows, dtype=torch.float64, device=CPU):
         margins = pairwise_margins(z, native, pairs, validate_args=False)
         for side, errors in enumerate((margins < 0, margins >= 0)):
             own = y.unsqueeze(1) == pairs[:, side]

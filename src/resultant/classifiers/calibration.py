@@ -58,11 +58,25 @@ def expected_calibration_error(probabilities: Any, labels: Any, bins: int = 15) 
         rule = "expected probabilities >= 0 with rows that sum to one"
         raise ValueError(f"{rule}, got the least {p.min():g} and the sum {p[i].sum():g} in row {i}")
     bins = validation.integer("bins", bins, 1)
-    confidence, hit = p.max(1), p.argmax(1) == y
+    return calibration_error(*confidence_bins(p.max(1), p.argmax(1) == y, bins))
+
+
+def confidence_bins(
+    confidence: np.ndarray, hits: np.ndarray, bins: int = 15
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows, mean confidence and accuracy [bins] of predictions [N] in equal bins of
+    confidence, closed above; NaN in an empty bin."""
     edges = np.linspace(0, 1, bins + 1)[1:-1]
     bin_of = np.searchsorted(edges, confidence, side="left")
-    gaps = np.bincount(bin_of, weights=hit - confidence, minlength=bins)
-    return float(np.abs(gaps).sum() / len(y))
+    count = np.bincount(bin_of, minlength=bins)
+    with np.errstate(invalid="ignore"):
+        means = (np.bincount(bin_of, a, bins) / count for a in (confidence, hits))
+        return count, next(means), next(means)
+
+
+def calibration_error(count: np.ndarray, confidence: np.ndarray, accuracy: np.ndarray) -> float:
+    """Return the mean gap between accuracy and confidence over the rows of `confidence_bins`."""
+    return float(np.nansum(count * np.abs(accuracy - confidence)) / count.sum())
 
 
 def _array(a: Any) -> np.ndarray:
