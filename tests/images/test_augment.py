@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -19,10 +18,8 @@ from resultant.images.augment import (
     ClassificationView,
     ContrastiveView,
     View,
-    erase,
     magnitude,
 )
-from resultant.images.drawing import normalize
 
 BICUBIC = Image.Resampling.BICUBIC
 VIEWS = (ContrastiveView(), ClassificationView())
@@ -191,42 +188,9 @@ def test_draws_follow_the_generator(view: View) -> None:
     assert not torch.equal(first, view.draw(50, g))
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: ContrastiveView(size=0), "expected size to be an integer >= 1, got 0"),
-        (lambda: ContrastiveView(scale=(0.5, 0.1)), r"expected scale to ascend in \(0, 1\]"),
-        (lambda: ContrastiveView(ratio=(0.0, 1.0)), r"expected ratio to ascend in \(0, inf\)"),
-        (lambda: ContrastiveView(hue=0.6), r"expected hue in \[0, 0.5\] and finite, got 0.6"),
-        (lambda: ContrastiveView(p_grey=-0.1), r"expected p_grey in \[0, 1\]"),
-        (lambda: ContrastiveView(contrast=math.nan), "expected contrast in"),
-        (lambda: ClassificationView(padding=-1), "expected padding to be an integer >= 0"),
-        (lambda: ContrastiveView().draw(-1, seeded()), "expected n to be an integer >= 0"),
-        (lambda: normalize(torch.zeros(2, 1, 4, 4)), r"shape \(2, 1, 4, 4\), 3 means and 3 stds"),
-    ],
-)
-def test_bad_settings(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_bad_images_and_parameters(view: View) -> None:
-    images, parameters = sample(20), view.draw(20, seeded())
-    with pytest.raises(ValueError, match=r"expected uint8 images \[N, 3, 32, 32\]"):
-        view(images.float(), parameters)
-    with pytest.raises(ValueError, match=r"shape \(20, 3, 31, 32\)"):
-        view(images[:, :, 1:], parameters)
-    with pytest.raises(ValueError, match=r"expected float32 parameters \[19, "):
-        view(images[:19], parameters)
-    with pytest.raises(ValueError, match=r"got torch.float64"):
-        view(images, parameters.double())
-    with pytest.raises(ValueError, match="expected parameters on the CPU, got them on meta"):
-        view(images, parameters.to("meta"))
-
-
 @pytest.mark.parametrize("length", [0, 1, 15, 16])
 def test_square_has_its_side(length: int) -> None:
-    centre = torch.tensor([16.0])
-    black = erase(torch.ones(1, 3, SIZE, SIZE), centre, centre, length) == 0
+    parameters = torch.full((1, 9), 16.0)
+    white = torch.ones(1, 3, SIZE, SIZE, dtype=torch.uint8)
+    black = ClassificationView(cutout=length).erase(white, parameters) == 0
     assert black[0, 0].any(0).sum() == black[0, 0].any(1).sum() == length

@@ -205,7 +205,7 @@ def test_image_folder(by_number: bool, tmp_path: Path) -> None:
         load_cifar("cifar100", tmp_path)
     for image in (tmp_path / "test").rglob("*.png"):
         image.unlink()
-    with pytest.raises(ValueError, match=r"expected images .*test/CLASS/\*\.png, got none"):
+    with pytest.raises(ValueError, match=r"images in the class folders of .*test, got none"):
         load_cifar("cifar100", tmp_path)
     (tmp_path / "test").rename(tmp_path / "other")
     with pytest.raises(ValueError, match=r"expected the folder .*test with one folder per class"):
@@ -268,11 +268,11 @@ def test_a_hostile_batch_runs_nothing(protocol: int, call: Any, tmp_path: Path) 
         (b"Ppersistent\n.", "got: "),
         (b"(ios\nsystem\n.", "the name os.system"),
         (b"\x80\x02\x82\x01.", "got: "),
-        (b"(" * 100_000 + b"t" * 100_000 + b".", "got other data"),
-        (b"].", "got other data"),
-        (python2({"labels": [0]}), "got other data"),
-        (python2({"data": np.zeros((2, 5), np.uint8)}), r"got data \[2, 5\]"),
-        (pickle.dumps({"data": np.zeros((2, 3072))}, 2), "got other data"),
+        (b"(" * 100_000 + b"t" * 100_000 + b".", "got: "),
+        (b"].", "got: "),
+        (python2({"labels": [0]}), "got: "),
+        (python2({"data": np.zeros((2, 5), np.uint8)}), r"got: data uint8 \[2, 5\]"),
+        (pickle.dumps({"data": np.zeros((2, 3072))}, 2), "data float64"),
         (pickle.dumps({"data": np.zeros((2, 3072), np.uint8), "labels": "ab"}), "other labels"),
     ],
 )
@@ -299,7 +299,7 @@ def test_cifar_errors_name_the_file(tmp_path: Path) -> None:
         load_cifar("cifar10", folder)
     pixels = np.zeros((2, 3072), np.uint8)
     put(folder, {"data_batch_4": python2({"data": pixels, "labels": [1]})})
-    with pytest.raises(ValueError, match=r"data_batch_4 to be .* got 2 images and 1 labels"):
+    with pytest.raises(ValueError, match=r"data_batch_4 to be .* got: 2 images and 1 labels"):
         load_cifar("cifar10", folder)
     put(folder, {"data_batch_4": python2({"data": pixels, "labels": [1, 10]})})
     with pytest.raises(ValueError, match=r"labels of the train images .* in \[0, 10\), got 10 at"):

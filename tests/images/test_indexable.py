@@ -81,7 +81,7 @@ def test_kinds_of_images(image: Any) -> None:
 def test_digest_follows_pixels_and_labels() -> None:
     def digest(pixel: int, label: int) -> str:
         image = np.full((2, 2, 3), pixel, np.uint8)
-        return open_indexable([(image, label), (image, 1)]).digest()
+        return open_indexable([(image, label), (image, 1)]).digest
 
     assert digest(1, 0) == digest(1, 0)
     assert len({digest(1, 0), digest(2, 0), digest(1, 1)}) == 3
@@ -89,9 +89,9 @@ def test_digest_follows_pixels_and_labels() -> None:
 
 def test_digest_follows_every_pixel() -> None:
     items = [(np.full((2, 2, 3), 7, np.uint8), 0) for _ in range(200)]
-    before = open_indexable(items).digest()
+    before = open_indexable(items).digest
     items[101][0][1, 1, 2] = 8
-    assert open_indexable(items).digest() != before
+    assert open_indexable(items).digest != before
 
 
 def test_broken_items_are_named() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from images.photos import array, counts, photo, photo_bytes, write_folder, write_parquet
@@ -40,12 +42,10 @@ def test_stratified_share_of_one_folder(tmp_path: Path) -> None:
     names = [{s.name(i) for i in range(len(s))} for s in (splits.train, splits.test)]
     assert not names[0] & names[1] and len(names[0] | names[1]) == 18
     again, other = open_images(tmp_path), open_images(tmp_path, split_seed=1)
-    assert again.train.digest() == splits.train.digest() != other.train.digest()
+    assert again.train.digest == splits.train.digest != other.train.digest
 
 
 def test_categories_of_parquet(tmp_path: Path) -> None:
-    import pyarrow as pa
-
     for split in ("train", "test"):
         labels = pa.array(["owl", "jay", "owl"]).dictionary_encode()
         write_parquet(tmp_path / f"{split}.parquet", labels)
@@ -83,7 +83,7 @@ def test_long_tail_is_that_of_the_labels(tmp_path: Path) -> None:
     subset = long_tail(train, 9.0, seed=3)
     assert counts(subset) == [9, 3, 1]
     assert subset.name(11) == train.name(int(subset.positions_in(train)[11]))
-    assert subset.digest() != long_tail(train, 9.0, seed=4).digest()
+    assert subset.digest != long_tail(train, 9.0, seed=4).digest
 
 
 def test_select_composes(tmp_path: Path) -> None:
@@ -97,12 +97,12 @@ def test_select_composes(tmp_path: Path) -> None:
 
 def test_digest_follows_the_files_and_not_their_folder(tmp_path: Path) -> None:
     write_folder(tmp_path / "one", {"a": 3, "b": 2})
-    first = open_images(tmp_path / "one").train.digest()
+    first = open_images(tmp_path / "one").train.digest
     (tmp_path / "one").rename(tmp_path / "two")
-    assert open_images(tmp_path / "two").train.digest() == first
+    assert open_images(tmp_path / "two").train.digest == first
     changed = tmp_path / "two" / "a" / "0.png"
     changed.write_bytes(photo_bytes(77, "BMP"))
-    assert open_images(tmp_path / "two", split_seed=0).train.digest() != first
+    assert open_images(tmp_path / "two", split_seed=0).train.digest != first
 
 
 def test_digest_of_relative_and_absolute_paths(
@@ -117,9 +117,6 @@ def test_digest_of_relative_and_absolute_paths(
 
 @pytest.mark.parametrize("stray", ["metadata.parquet", ".cache/x.parquet"])
 def test_tables_beside_images_are_no_images(stray: str, tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     write_folder(tmp_path, {"a": 3, "b": 3})
     (tmp_path / stray).parent.mkdir(exist_ok=True)
     pq.write_table(pa.table({"file_name": ["a/0.png"], "label": ["a"]}), tmp_path / stray)
@@ -173,124 +170,100 @@ def test_a_class_of_broken_images_is_an_error(tmp_path: Path) -> None:
         open_images(tmp_path, skip_broken=True)
 
 
+def write_table(root: Path, **columns: Any) -> None:
+    pq.write_table(pa.table(columns), root / "train.parquet")
+
+
+def splits_of(root: Path, train: dict[str, int], test: dict[str, int]) -> None:
+    write_folder(root / "train", train)
+    write_folder(root / "test", test)
+
+
+def parquet(root: Path, **files: Any) -> None:
+    for name, labels in files.items():
+        write_parquet(root / f"{name.replace('_', '-')}.parquet", labels)
+
+
 Make = Callable[[Path], object]
+# Datasets that are refused, and the fact in the message.
+REFUSED: list[tuple[Make, str]] = [
+    (
+        lambda root: splits_of(root, {"a": 2, "b": 2}, {"a": 1, "z": 1}),
+        r"expected the classes of train in test, got z of .*test/z/0\.png",
+    ),
+    (
+        lambda root: splits_of(root, {"a": 2, "b": 2, "c": 0}, {"a": 1, "c": 1}),
+        r"images of every class, got c of .*test/c/0\.png only in test",
+    ),
+    (
+        lambda root: splits_of(root, {"a": 2, "c": 0}, {"a": 1}),
+        "expected training images of every class, got none of c",
+    ),
+    (
+        # The accent as a character, and as a mark behind the letter.
+        lambda root: write_folder(root, {"\u00e9l\u00e9ment": 2, "e\u0301le\u0301ment": 2}),
+        "expected different class names, got '.*ment' for classes 0 and 1",
+    ),
+    (
+        lambda root: write_parquet(root / "train.parquet", [0, 1, 2, 0], names=["a", "b", "a"]),
+        "different class names, got 'a' for classes 0 and 2",
+    ),
+    (
+        lambda root: write_table(root, image=[1.5], label=[0]),
+        r"'image' of .*train\.parquet to be binary or a struct .* got double",
+    ),
+    (
+        lambda root: write_table(root, image=[photo_bytes(0)], label=[0.5]),
+        r"'label' of .*train\.parquet to be integers or strings, got double",
+    ),
+    (
+        lambda root: write_table(root, img=[b""], label=[0]),
+        r"expected a column 'image' in .*train\.parquet, got img, label",
+    ),
+    (
+        lambda root: parquet(root, train=[0, None]),
+        r"expected a label in 'label' at .*train\.parquet row 1, got null",
+    ),
+    (
+        lambda root: (root / "train.parquet").write_bytes(b"PAR1 but no more"),
+        r"expected .*train\.parquet to be Parquet, got: ",
+    ),
+    (
+        lambda root: parquet(root, train=[0, 1], test=["a", "b"]),
+        "labels of one kind in all splits, got names in test, numbers in train",
+    ),
+    (
+        lambda root: parquet(root, train_0=[0, 1], train_1=["a", "b"]),
+        "expected label of one type in all files, got both kinds",
+    ),
+    (
+        lambda root: parquet(root, train=pa.array([0, 2**63], pa.uint64())),
+        r"labels of .*train\.parquet below 2\^63, got 9223372036854775808",
+    ),
+    (
+        lambda root: write_parquet(root / "train.parquet", [0, 1, 5], names=["a", "b"]),
+        r"labels in \[0, 2\), .* got 5 of .*train\.parquet row 2",
+    ),
+    (
+        lambda root: parquet(root, val=[0, 1], test=[0, 1]),
+        "expected a training split too, not only test and val, got none",
+    ),
+    (
+        lambda root: (root / "a.png").write_bytes(photo_bytes(0)),
+        r"expected a folder of images per class in .*, got a\.png",
+    ),
+    (
+        lambda root: write_folder(root, {"a": 0, "b": 0}),
+        "expected images in the class folders of .*, got none",
+    ),
+    (
+        lambda root: parquet(root, train=[0, 1], more=[0, 1]),
+        r"in the name of every Parquet file, or of none, got .*more\.",
+    ),
+]
 
 
-def only_in_test(root: Path) -> None:
-    write_folder(root / "train", {"a": 2, "b": 2})
-    write_folder(root / "test", {"a": 1, "z": 1})
-
-
-def empty_class(root: Path) -> None:
-    write_folder(root / "train", {"a": 2, "b": 2, "c": 0})
-    write_folder(root / "test", {"a": 1, "c": 1})
-
-
-def empty_class_everywhere(root: Path) -> None:
-    write_folder(root / "train", {"a": 2, "c": 0})
-    write_folder(root / "test", {"a": 1})
-
-
-def one_name_twice(root: Path) -> None:
-    # The accent as a character, and as a mark behind the letter.
-    write_folder(root, {"\u00e9l\u00e9ment": 2, "e\u0301le\u0301ment": 2})
-
-
-def one_name_of_two_numbers(root: Path) -> None:
-    write_parquet(root / "train.parquet", [0, 1, 2, 0], names=["crane", "crow", "crane"])
-
-
-def wrong_image_column(root: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table({"image": [1.5], "label": [0]}), root / "train.parquet")
-
-
-def wrong_label_column(root: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pa.table({"image": [photo_bytes(0)], "label": [0.5]})
-    pq.write_table(table, root / "train.parquet")
-
-
-def missing_column(root: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table({"img": [b""], "label": [0]}), root / "train.parquet")
-
-
-def null_label(root: Path) -> None:
-    write_parquet(root / "train.parquet", [0, None])
-
-
-def not_parquet(root: Path) -> None:
-    (root / "train.parquet").write_bytes(b"PAR1 but no more")
-
-
-def mixed_labels(root: Path) -> None:
-    write_parquet(root / "train.parquet", [0, 1])
-    write_parquet(root / "test.parquet", ["a", "b"])
-
-
-def mixed_labels_of_one_split(root: Path) -> None:
-    write_parquet(root / "train-0.parquet", [0, 1])
-    write_parquet(root / "train-1.parquet", ["a", "b"])
-
-
-def label_beyond_integers(root: Path) -> None:
-    import pyarrow as pa
-
-    write_parquet(root / "train.parquet", pa.array([0, 2**63], pa.uint64()))
-
-
-def label_beyond_the_names(root: Path) -> None:
-    write_parquet(root / "train.parquet", [0, 1, 5], names=["a", "b"])
-
-
-def only_test(root: Path) -> None:
-    for split in ("val", "test"):
-        write_parquet(root / f"{split}.parquet", [0, 1])
-
-
-def loose_images(root: Path) -> None:
-    (root / "a.png").write_bytes(photo_bytes(0))
-
-
-def no_images(root: Path) -> None:
-    write_folder(root, {"a": 0, "b": 0})
-
-
-def some_files_without_split(root: Path) -> None:
-    write_parquet(root / "train.parquet", [0, 1])
-    write_parquet(root / "more.parquet", [0, 1])
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (only_in_test, r"expected the classes of train in test, got z of .*test/z/0\.png"),
-        (empty_class, r"images of every class, got c of .*test/c/0\.png only in test"),
-        (empty_class_everywhere, "expected training images of every class, got none of c"),
-        (one_name_twice, "expected different class names, got '.*ment' for classes 0 and 1"),
-        (one_name_of_two_numbers, "different class names, got 'crane' for classes 0 and 2"),
-        (wrong_image_column, r"'image' of .*train\.parquet to be binary or a struct .* got double"),
-        (wrong_label_column, r"'label' of .*train\.parquet to be integers or strings, got double"),
-        (missing_column, r"expected a column 'image' in .*train\.parquet, got img, label"),
-        (null_label, r"expected a label in 'label' at .*train\.parquet row 1, got null"),
-        (not_parquet, r"expected .*train\.parquet to be Parquet, got: "),
-        (mixed_labels, "labels of one kind in all splits, got names in test, numbers in train"),
-        (mixed_labels_of_one_split, "expected label of one type in all files, got both kinds"),
-        (label_beyond_integers, r"labels of .*train\.parquet below 2\^63, got 9223372036854775808"),
-        (label_beyond_the_names, r"labels in \[0, 2\), .* got 5 of .*train\.parquet row 2"),
-        (only_test, "expected a training split too, not only test and val, got none"),
-        (loose_images, r"expected a folder of images per class in .*, got a\.png"),
-        (no_images, "expected images in the class folders of .*, got none"),
-        (some_files_without_split, r"in the name of every Parquet file, or of none, got .*more\."),
-    ],
-)
+@pytest.mark.parametrize(("make", "message"), REFUSED)
 def test_refused(make: Make, message: str, tmp_path: Path) -> None:
     make(tmp_path)
     with pytest.raises(ValueError, match=message) as caught:

@@ -173,19 +173,3 @@ def test_draws_follow_the_generator_and_the_sizes() -> None:
     assert not torch.equal(first, view.draw(sizes, seeded(2)))
     assert (first[:, :2] + first[:, 2:4] <= sizes).all() and (first[:, :2] >= 0).all()
     assert most_taps(first) == 5 and most_taps(first[:0]) == 2
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"size": 2}, "expected size to be an integer >= 3, got 2"),
-        ({"scale": (0.5, 0.1)}, r"expected scale to ascend in \(0, 1\]"),
-        ({"jitter": (0.1, 0.1, 0.1, 0.6)}, r"expected hue in \[0, 0.5\] and finite, got 0.6"),
-        ({"p_grey": 1.5}, r"expected p_grey in \[0, 1\]"),
-        ({"layers": 3}, "expected layers <= 2, got 3"),
-        ({"magnitude": 11.0}, r"expected magnitude in \[0, 10\]"),
-    ],
-)
-def test_bad_settings(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        PhotoView(**changes)

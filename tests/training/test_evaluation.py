@@ -89,7 +89,7 @@ def test_records(trained: Trained, records: list[dict]) -> None:
         assert record["versions"]["torch"] == torch.__version__
         assert record["versions"].keys() == {"resultant", "code", "torch", "python"}
         assert re.fullmatch("[0-9a-f]{12}", record["versions"]["code"])
-        assert record["images"] == trained.stacks[0].batches.digest()
+        assert record["images"] == trained.stacks[0].batches.digest
         assert record["last"] == trained.metrics[run.name] and record["last"]["epoch"] == 1
 
 

@@ -12,48 +12,18 @@ parameters. All are within one level of the torchvision transforms of pictures o
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
 
-from resultant._core import validation
 from resultant.images import pillow_views
-from resultant.images.drawing import (
-    Range,
-    draw_boxes,
-    draw_factors,
-    require_ascending,
-    require_bounded,
-)
+from resultant.images.drawing import Range, draw_boxes, draw_factors, uniforms
 from resultant.images.photo_views import BILINEAR, CODE, COLUMNS, CUBIC, JITTER, NEAREST
 
 # Colour of pixels from outside the image.
 FILL = (128, 128, 128)
-
-
-class View(Protocol):
-    """Random augmentation: draw parameters, then compute images from them."""
-
-    columns: ClassVar[tuple[str, ...]]
-
-    @property
-    def size(self) -> int: ...
-
-    def draw(self, n: int, generator: Generator) -> Tensor:
-        """Draw parameters [n, k] of n images, float32 on the CPU, in named columns."""
-        ...
-
-    def rows(self, parameters: Tensor) -> Tensor:
-        """Return the parameters as rows [n, 30] of `resultant.images.photo_views`, in float64."""
-        ...
-
-    def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
-        """Augment images uint8 [N, 3, size, size] by parameters [N, k]; return such views."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,19 +59,9 @@ class ContrastiveView:
         *("brightness_order", "contrast_order", "saturation_order", "hue_order"),
     )
 
-    def __post_init__(self) -> None:
-        validation.integer("size", self.size, 1)
-        require_ascending("scale", self.scale, 1.0)
-        require_ascending("ratio", self.ratio, math.inf)
-        for name in ("brightness", "contrast", "saturation"):
-            require_bounded(name, getattr(self, name), math.inf)
-        require_bounded("hue", self.hue, 0.5)
-        require_bounded("p_jitter", self.p_jitter, 1.0)
-        require_bounded("p_grey", self.p_grey, 1.0)
-
     def draw(self, n: int, generator: Generator) -> Tensor:
         """Draw parameters [n, 15], float32 on the CPU, in named columns."""
-        uniform = _uniform(n, generator)
+        uniform = uniforms(n, generator)
         sizes = torch.full((n, 2), float(self.size), dtype=torch.float64)
         box = draw_boxes(sizes, self.scale, self.ratio, uniform)
         flags = uniform(3) < torch.tensor([0.5, self.p_jitter, self.p_grey], dtype=torch.float64)
@@ -111,7 +71,7 @@ class ContrastiveView:
         return torch.cat((box, flags, factors, order), 1).float()
 
     def rows(self, parameters: Tensor) -> Tensor:
-        """Return the parameters as rows [n, 30] of `resultant.images.photo_views`, in float64."""
+        """Return the parameters as rows [n, 30] of `photo_views`, in float64."""
         p = parameters.double()
         flip, jitter, grey = p[:, 4:7].unbind(1)
         used = [CODE[name] * bool(getattr(self, name)) for name in JITTER]
@@ -221,14 +181,9 @@ class ClassificationView:
         *("row", "column"),
     )
 
-    def __post_init__(self) -> None:
-        validation.integer("size", self.size, 3)
-        validation.integer("padding", self.padding, 0)
-        validation.integer("cutout", self.cutout, 0)
-
     def draw(self, n: int, generator: Generator) -> Tensor:
         """Draw parameters [n, 9], float32 on the CPU, in named columns."""
-        uniform = _uniform(n, generator)
+        uniform = uniforms(n, generator)
         corner = (uniform(2) * (2 * self.padding + 1)).floor()
         flip = uniform(1) < 0.5
         pair = (uniform(1) * len(POLICY)).long()[:, 0]
@@ -251,10 +206,7 @@ class ClassificationView:
         return torch.cat((corner, flip, torch.stack(steps, 1), centre), 1).float()
 
     def rows(self, parameters: Tensor) -> Tensor:
-        """Return the parameters as rows [n, 30] of `resultant.images.photo_views`, in float64.
-
-        The rows lack the square, which `erase` blackens.
-        """
+        """Return the parameters as rows [n, 30] of `photo_views`, without the square."""
         p = parameters.double()
         corner = p[:, :2] - self.padding
         box = torch.cat((corner, torch.full_like(corner, self.size)), 1)
@@ -269,23 +221,16 @@ class ClassificationView:
 
     def erase(self, views: Tensor, parameters: Tensor) -> Tensor:
         """Blacken the squares of views [N, 3, size, size]; the parameters are on their device."""
-        return erase(views, parameters[:, 7], parameters[:, 8], self.cutout)
+        t, low = torch.arange(self.size, device=views.device), self.cutout // 2
+        rows, columns = (
+            (t >= parameters[:, k, None] - low) & (t < parameters[:, k, None] + self.cutout - low)
+            for k in (7, 8)
+        )
+        return views.masked_fill((rows[:, :, None] & columns[:, None, :])[:, None], 0)
 
     def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
         """Augment uint8 images [N, 3, size, size] by parameters [N, 9], both on the CPU."""
         return self.erase(_views(self, images, parameters), parameters)
-
-
-def erase(x: Tensor, row: Tensor, column: Tensor, length: int) -> Tensor:
-    """Blacken squares of side ``length`` around ``row`` and ``column`` [N]."""
-    half = length // 2
-
-    def near(centre: Tensor, size: int) -> Tensor:
-        t = torch.arange(size, device=x.device) - centre[:, None]
-        return (t >= -half) & (t < length - half)
-
-    rows, columns = near(row, x.shape[2]), near(column, x.shape[3])
-    return x.masked_fill((rows[:, :, None] & columns[:, None, :])[:, None], 0)
 
 
 StepColumns = tuple[Tensor, Tensor | float, Tensor | float]
@@ -303,33 +248,11 @@ def _rows(box: Tensor, flip: Tensor, steps: list[StepColumns], size: int) -> Ten
     return result
 
 
+View = ContrastiveView | ClassificationView
+
+
 def _views(view: View, images: Tensor, parameters: Tensor) -> Tensor:
-    _require(images, parameters, view.size, len(view.columns))
     n, size = len(images), view.size
     pixels = images.permute(0, 2, 3, 1).contiguous().view(-1)
     offsets, sizes = torch.arange(n) * 3 * size**2, torch.full((n, 2), size)
     return pillow_views.levels(pixels, offsets, sizes, view.rows(parameters), size, FILL)
-
-
-def _uniform(n: int, generator: Generator) -> Callable[[int], Tensor]:
-    """Return a function that draws uniform numbers [n, k] in float64."""
-    validation.integer("n", n, 0)
-    if generator.device.type != "cpu":
-        raise ValueError(f"expected a generator on the CPU, got {generator.device}")
-    return lambda k: torch.rand(n, k, generator=generator, dtype=torch.float64)
-
-
-def _require(images: Tensor, parameters: Tensor, size: int, columns: int) -> None:
-    if images.dtype != torch.uint8 or images.shape[1:] != (3, size, size):
-        raise ValueError(
-            f"expected uint8 images [N, 3, {size}, {size}], got {images.dtype} of shape "
-            f"{tuple(images.shape)}"
-        )
-    for name, a in (("images", images), ("parameters", parameters)):
-        if a.device.type != "cpu":
-            raise ValueError(f"expected {name} on the CPU, got them on {a.device}")
-    if parameters.dtype != torch.float32 or parameters.shape != (len(images), columns):
-        raise ValueError(
-            f"expected float32 parameters [{len(images)}, {columns}], one row per image, got "
-            f"{parameters.dtype} of shape {tuple(parameters.shape)}"
-        )

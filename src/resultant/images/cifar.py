@@ -28,7 +28,9 @@ from resultant._core.text import one_line
 from resultant._core.vision import vision_module
 from resultant.features.arrays import load_npz
 from resultant.images.decode import ImageError, decode
+from resultant.images.files import read_folder
 from resultant.images.longtail import long_tail_indices
+from resultant.images.source import in_threads
 
 CIFAR10_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck"
 CIFAR100_CLASSES = (
@@ -255,23 +257,20 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _python(kind: _Kind, data: bytes, where: str) -> Split:
-    rule = f"expected {where} to be a CIFAR batch: data [N, 3072] uint8 and a list {kind.labels}"
     try:
         # Keys are bytes in files of Python 2, str in files of Python 3.
         content = _Unpickler(io.BytesIO(data), encoding="bytes").load()
+        pixels, labels = (content.get(k.encode(), content.get(k)) for k in ("data", kind.labels))
+        if pixels.dtype != np.uint8 or pixels.shape[1:] != (3072,):
+            raise ValueError(f"data {pixels.dtype} {list(pixels.shape)}")
+        if not isinstance(labels, list) or not all(type(y) is int for y in labels):
+            raise ValueError("other labels")
+        if len(labels) != len(pixels):
+            raise ValueError(f"{len(pixels)} images and {len(labels)} labels")
     except Exception as error:
         # A malformed program may run into any error.
+        rule = f"expected {where} to be a CIFAR batch: data [N, 3072] uint8, a list {kind.labels}"
         raise ValueError(f"{rule}, got: {one_line(error)[:200]}") from None
-    content = content if isinstance(content, dict) else {}
-    pixels, labels = (content.get(k.encode(), content.get(k)) for k in ("data", kind.labels))
-    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8:
-        raise ValueError(f"{rule}, got other data")
-    if pixels.ndim != 2 or pixels.shape[1] != 3072:
-        raise ValueError(f"{rule}, got data {list(pixels.shape)}")
-    if not isinstance(labels, list) or not all(type(y) is int for y in labels):
-        raise ValueError(f"{rule}, got other labels")
-    if len(labels) != len(pixels):
-        raise ValueError(f"{rule}, got {len(pixels)} images and {len(labels)} labels")
     return pixels, np.array(labels, np.int64)
 
 
@@ -328,29 +327,26 @@ def _npz(path: Path) -> Splits:
 def _folder(kind: _Kind, folder: Path) -> Split:
     if not folder.is_dir():
         raise ValueError(f"expected the folder {folder} with one folder per class, got none")
-    number = len(kind.classes)
-    folders = {p.name for p in folder.iterdir() if p.is_dir()}
-    for names in (kind.classes, tuple(str(c) for c in range(number))):
-        if folders == set(names):
-            break
-    else:
-        odd = sorted(folders ^ set(kind.classes))[:5]
-        rule = f"expected {folder} to hold a folder for each of the {number} classes of {kind.name}"
-        raise ValueError(
-            f"{rule}, by name or number, got {len(folders)}; missing or unknown: {odd}"
-        )
-    images, labels = [], []
-    for c, name in enumerate(names):
-        for path in sorted((folder / name).glob("*.png")):
-            try:
-                image = np.asarray(decode(read_bytes(path), str(path)))
-            except ImageError as error:
-                # Without its remedy: no image of CIFAR can be left out.
-                raise ValueError(str(error)) from None
-            if image.shape != (32, 32, 3):
-                raise ValueError(f"expected {path} of 32 x 32 pixels, got {image.shape[:2]}")
-            images.append(image)
-            labels.append(c)
-    if not images:
-        raise ValueError(f"expected images {folder}/CLASS/*.png, got none")
-    return np.stack(images), np.array(labels)
+    raw = read_folder(folder)
+    numbers = tuple(map(str, range(len(kind.classes))))
+    names = numbers if set(raw.classes) == set(numbers) else kind.classes
+    if set(raw.classes) != set(names):
+        rule = f"expected {folder} to hold a folder for each of the {len(names)} classes"
+        odd = sorted(set(raw.classes) ^ set(names))[:5]
+        got = f"{len(raw.classes)}; missing or unknown: {odd}"
+        raise ValueError(f"{rule} of {kind.name}, by name or number, got {got}")
+
+    def pixels(index: int) -> np.ndarray:
+        name = raw.images.name(index)
+        try:
+            image = np.asarray(decode(raw.images[index], name))
+        except ImageError as error:
+            # Without its remedy: no image of CIFAR can be left out.
+            raise ValueError(str(error)) from None
+        if image.shape != (32, 32, 3):
+            raise ValueError(f"expected {name} of 32 x 32 pixels, got {image.shape[:2]}")
+        return image
+
+    labels = np.array([names.index(label) for label in raw.labels])
+    order = np.argsort(labels, kind="stable")
+    return np.stack(list(in_threads(pixels, order.tolist()))), labels[order]

@@ -100,10 +100,7 @@ def as_picture(image: Any, name: str) -> Image:
 
 @cache
 def _silence() -> None:
-    """Switch off the warnings of Pillow, such as those of odd EXIF data, for the process.
-
-    They would come by the thousand, and `MAX_PIXELS` takes the place of the one on large images.
-    """
+    """Switch off the warnings of Pillow, such as those of odd EXIF data, for the process."""
     warnings.filterwarnings("ignore", module=r"PIL\.")
 
 

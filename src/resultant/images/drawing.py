@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 # Attempts at a box within the image.
 ATTEMPTS = 10
@@ -20,18 +20,9 @@ STD = (0.2023, 0.1994, 0.2010)
 Range = tuple[float, float]
 
 
-def require_ascending(name: str, bounds: Range, most: float) -> None:
-    """Raise unless the two bounds ascend in (0, most] and are finite."""
-    low, high = bounds
-    if not 0 < low <= high <= most or high == math.inf:
-        within = "(0, 1]" if most == 1 else "(0, inf)"
-        raise ValueError(f"expected {name} to ascend in {within}, got {(low, high)}")
-
-
-def require_bounded(name: str, value: float, most: float) -> None:
-    """Raise unless a number is in [0, most] and finite."""
-    if not 0 <= value <= most or value == math.inf:
-        raise ValueError(f"expected {name} in [0, {most:g}] and finite, got {value}")
+def uniforms(n: int, generator: Generator) -> Callable[[int], Tensor]:
+    """Return a function that draws uniform numbers [n, k] in float64, on the CPU."""
+    return lambda k: torch.rand(n, k, generator=generator, dtype=torch.float64)
 
 
 def draw_boxes(
@@ -86,11 +77,6 @@ def draw_factors(spreads: Sequence[float], hue: float, share: Tensor) -> Tensor:
 
 def normalize(images: Tensor, mean: Sequence[float] = MEAN, std: Sequence[float] = STD) -> Tensor:
     """Compute ``(images / 255 - mean) / std`` per channel of levels [N, C, H, W]."""
-    if images.dim() != 4 or not images.shape[1] == len(mean) == len(std):
-        raise ValueError(
-            f"expected images [N, C, H, W] with a mean and a std per channel, got shape "
-            f"{tuple(images.shape)}, {len(mean)} means and {len(std)} stds"
-        )
     # Plain numbers: constants on the device would need a copy.
     scales, shifts = channel_lines(mean, std)
     return torch.stack(

@@ -29,14 +29,7 @@ FORM = "'path label' with a label >= 0, or 'path,class name'"
 
 @dataclass(frozen=True, eq=False)
 class FileImages:
-    """Images in files, `resultant.images.source.Images`.
-
-    Attributes:
-        paths: Paths of the files.
-        status: Size and time of change of every file, [N, 2]; see `file_status`.
-        origin: The list that names the files; empty for none.
-        lines: Number of the line of each file in the list, [N].
-    """
+    """Images in files with the `file_status` of each, and their lines in the list ``origin``."""
 
     paths: Sequence[str]
     status: np.ndarray = field(repr=False)
@@ -71,17 +64,13 @@ class FileImages:
 
 
 def file_status(paths: Sequence[str]) -> np.ndarray:
-    """Return size and time of change of files in nanoseconds, [N, 2] int64.
-
-    The size of a missing file is `MISSING`.
-    """
+    """Return size and time of change of files, [N, 2] int64; a missing file has size `MISSING`."""
 
     def status(path: str) -> tuple[int, int]:
-        try:
+        with suppress(OSError):
             result = os.stat(path)
-        except OSError:
-            return MISSING, 0
-        return result.st_size, result.st_mtime_ns
+            return result.st_size, result.st_mtime_ns
+        return MISSING, 0
 
     # By threads: on a network disk an answer takes milliseconds.
     return np.array(list(in_threads(status, paths)), dtype=np.int64).reshape(-1, 2)
@@ -96,7 +85,8 @@ def read_folder(root: Path) -> LabelledImages:
     Raises:
         ValueError: If there is no class folder.
     """
-    classes = sorted(entry.name for entry in os.scandir(root) if _is_class(entry))
+    folders = (entry.name for entry in os.scandir(root) if entry.is_dir())
+    classes = sorted(name for name in folders if not name.startswith((".", "__")))
     if not classes:
         rule = f"expected a folder of images per class in {root}"
         loose = [name for name in sorted(os.listdir(root)) if _is_image(name)]
@@ -109,10 +99,6 @@ def read_folder(root: Path) -> LabelledImages:
     if not paths:
         raise ValueError(f"expected images in the class folders of {root}, got none")
     return LabelledImages(FileImages(paths, file_status(paths)), np.array(labels), tuple(classes))
-
-
-def _is_class(entry: os.DirEntry[str]) -> bool:
-    return entry.is_dir() and not entry.name.startswith((".", "__"))
 
 
 def _is_image(name: str) -> bool:

@@ -16,12 +16,7 @@ from resultant.images.source import ImageSource, in_threads
 
 @dataclass(frozen=True, eq=False)
 class IndexableImages:
-    """Images of an indexable dataset, `resultant.images.source.Images`.
-
-    Attributes:
-        dataset: Object whose items are pairs (image, label) or mappings with both.
-        keys: Keys of image and label in a mapping.
-    """
+    """Images of a dataset of pairs (image, label), or of mappings with both under ``keys``."""
 
     dataset: Any
     keys: tuple[str, str] = ("image", "label")
@@ -85,31 +80,25 @@ def open_indexable(
         >>> open_indexable(pair, class_names=["cat", "dog"]).class_names
         ('cat', 'dog')
     """
-    if labels is None:
-        labels = _found_labels(dataset, keys)
-    y = np.asarray(labels)
+    y = np.asarray(_found_labels(dataset, keys) if labels is None else labels)
+    names = _found_names(dataset, keys) if class_names is None else class_names
     if y.ndim == 1 and all(isinstance(label, str) for label in y.tolist()):
-        class_names = sorted(set(y.tolist())) if class_names is None else class_names
-        y = _numbers(y.tolist(), class_names)
+        names = sorted(set(y.tolist())) if class_names is None else class_names
+        numbers = {str(name): c for c, name in enumerate(names)}
+        for i, label in enumerate(y.tolist()):
+            if label not in numbers:
+                rule = "expected labels among the class names"
+                raise ValueError(f"{rule}, got {label!r} at index {i}")
+        y = np.array([numbers[label] for label in y.tolist()], dtype=np.int64)
     if y.ndim != 1 or len(y) != len(dataset) or y.dtype.kind not in "iu" or not len(y):
         rule = f"expected integers or strings as labels, one per image [{len(dataset)}]"
         raise ValueError(f"{rule}, got {y.dtype} {list(y.shape)}")
-    names = class_names if class_names is not None else _found_names(dataset, keys)
-    names = tuple(map(str, names if names is not None else range(int(y.max()) + 1)))
+    names = tuple(map(str, range(int(y.max()) + 1) if names is None else names))
     require_different(names)
     bad = np.flatnonzero((y < 0) | (y >= len(names)))
     if len(bad):
         raise ValueError(f"expected labels in [0, {len(names)}), got {y[bad[0]]} at index {bad[0]}")
     return ImageSource(IndexableImages(dataset, keys), y.astype(np.int64), names)
-
-
-def _numbers(labels: Sequence[str], class_names: Sequence[str]) -> np.ndarray:
-    """Return the places of labels among the class names."""
-    numbers = {str(name): c for c, name in enumerate(class_names)}
-    for i, label in enumerate(labels):
-        if label not in numbers:
-            raise ValueError(f"expected labels among the class names, got {label!r} at index {i}")
-    return np.array([numbers[label] for label in labels], dtype=np.int64)
 
 
 def _found_labels(dataset: Any, keys: tuple[str, str]) -> Any:

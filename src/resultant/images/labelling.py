@@ -25,13 +25,7 @@ DIGITS = 18
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """Images of a split before their labels are numbers.
-
-    Attributes:
-        images: The images.
-        labels: Labels [N], int64 or str.
-        classes: All class names, if the dataset has them, even those without images.
-    """
+    """Images with labels [N], int64 or str, and all class names, if the dataset has them."""
 
     images: Images
     labels: np.ndarray
@@ -72,12 +66,17 @@ def encode(
     known = tuple(names) if names is not None else train.classes
     if numeric["train"] and known:
         for split in raw.values():
-            _require_range(split, len(known))
+            bad = np.flatnonzero((split.labels < 0) | (split.labels >= len(known)))
+            if len(bad):
+                rule = f"expected labels in [0, {len(known)}), one per class name"
+                raise ValueError(f"{rule}, got {split.at(bad[0])}")
         values, shown = np.arange(len(known)), known
     else:
         values = np.unique(train.labels)
         if not numeric["train"] and known:
-            _require_known(values, known)
+            if unknown := sorted(set(values.tolist()) - set(known)):
+                rule = "expected every class of train among the class names"
+                raise ValueError(f"{rule}, got {listed(unknown, NAMED)}")
             values = np.asarray(known)
         shown = tuple(str(value) for value in values.tolist())
     require_different(shown)
@@ -113,20 +112,6 @@ def _empty_rule(names: list[str], raw: Mapping[str, LabelledImages], values: np.
             got = f"{split.at(rows[0])} only in {name}"
             return f"expected training images of every class, got {got}"
     return f"expected training images of every class, got none of {listed(names, NAMED)}"
-
-
-def _require_range(split: LabelledImages, classes: int) -> None:
-    bad = np.flatnonzero((split.labels < 0) | (split.labels >= classes))
-    if len(bad):
-        rule = f"expected labels in [0, {classes}), one per class name"
-        raise ValueError(f"{rule}, got {split.at(bad[0])}")
-
-
-def _require_known(values: np.ndarray, known: Sequence[str]) -> None:
-    unknown = sorted(set(values.tolist()) - set(known))
-    if unknown:
-        rule = "expected every class of train among the class names"
-        raise ValueError(f"{rule}, got {listed(unknown, NAMED)}")
 
 
 def require_different(names: Sequence[str]) -> None:

@@ -20,15 +20,7 @@ from resultant._core import validation
 
 
 def long_tail_counts(n_max: int, num_classes: int, imbalance: float) -> Tensor:
-    """Compute the class sizes of a long-tailed subset.
-
-    Args:
-        n_max: Size of the largest class.
-        num_classes: Number of classes C.
-        imbalance: Imbalance factor >= 1.
-
-    Returns:
-        Sizes [C] int64, from ``n_max`` down to n_max / imbalance.
+    """Compute the class sizes [C] int64 of a long-tailed subset, from n_max to n_max / imbalance.
 
     Raises:
         ValueError: For arguments out of range, and for an imbalance that leaves a class empty.
@@ -63,14 +55,8 @@ def long_tail_indices(
     first n_i are kept. Subsets of one seed are therefore nested: imbalance 100 in 50 in 10, and
     imbalance 1 keeps everything. NumPy's global generator is not used.
 
-    Args:
-        labels: Labels [N], usually with the same number of images per class.
-        num_classes: Number of classes.
-        imbalance: Imbalance factor >= 1.
-        seed: Seed of the subset.
-
     Returns:
-        Indices of the chosen images, int64, class by class.
+        Indices of the chosen images of ``labels`` [N], int64, class by class.
 
     Raises:
         ValueError: For labels out of range, and for an imbalance that leaves a class empty.

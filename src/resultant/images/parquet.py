@@ -28,11 +28,9 @@ GROUPS = 4
 
 @dataclass(frozen=True, eq=False)
 class ParquetImages:
-    """Images in Parquet files, `resultant.images.source.Images`.
+    """Images in a column of Parquet files.
 
     Attributes:
-        files: Paths of the files.
-        column: Name of the column of images.
         groups: One row (file, row group) per row group, [G, 2].
         starts: First image of each row group, and the number of images, [G + 1].
     """

@@ -39,14 +39,10 @@ class Plan(NamedTuple):
 
 
 def plan(parameters: Tensor, size: int, taps: int, sides: Tensor | None = None) -> Plan:
-    """Compute a plan of views on the device of their parameters [n, 30].
+    """Compute a plan of views on the device of their parameters [n, 30], for `most_taps` or more.
 
-    Args:
-        parameters: Parameters of `resultant.images.photo_views`.
-        size: Height and width of the views.
-        taps: `most_taps` of the parameters, or more.
-        sides: Heights and widths [n, 2] of images whose boxes may reach beyond them; pixels from
-            there are black.
+    ``sides`` are the heights and widths [n, 2] of images whose boxes may reach beyond them; pixels
+    from there are black.
     """
     steps = parameters[:, 9:].unflatten(1, (STEPS, 3))
     maps = matrices(steps[:, :, 0], steps[:, :, 1], size)
@@ -91,15 +87,10 @@ def most_taps(parameters: Tensor) -> int:
 def axis_taps(
     start: Tensor, length: Tensor, outputs: Tensor, window: Tensor, size: int, number: int
 ) -> tuple[Tensor, Tensor]:
-    """Compute the taps of a window of resized boxes along one axis.
+    """Compute the taps of windows of ``size`` pixels of resized boxes along one axis.
 
-    Args:
-        start: First pixels [N] of the boxes in the image.
-        length: Lengths [N] of the boxes.
-        outputs: Lengths [N] of the resized boxes.
-        window: First pixels [N] of the windows in the resized boxes.
-        size: Length of the windows.
-        number: Largest number of taps, of `most_taps`.
+    ``start`` and ``length`` [N] are the boxes, ``outputs`` [N] their resized lengths, ``window``
+    [N] the first pixels of the windows in them.
 
     Returns:
         First source pixel [N, size] in the image, and the weights [N, size, number] of it and the

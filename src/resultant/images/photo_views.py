@@ -11,20 +11,12 @@ Pixels are one flat uint8 tensor; image i is [height, width, 3] from ``offsets[i
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
 
-from resultant._core import validation
-from resultant.images.drawing import (
-    Range,
-    draw_boxes,
-    draw_factors,
-    require_ascending,
-    require_bounded,
-)
+from resultant.images.drawing import Range, draw_boxes, draw_factors, uniforms
 
 # The operations of a step, by code; 0 for no operation.
 OPERATIONS = (
@@ -91,36 +83,16 @@ class PhotoView:
     magnitude: float = 10.0
     deviation: float = 0.5
 
-    def __post_init__(self) -> None:
-        validation.integer("size", self.size, 3)
-        validation.integer("layers", self.layers, 0)
-        if self.layers > 2:
-            raise ValueError(f"expected layers <= 2, got {self.layers}")
-        require_ascending("scale", self.scale, 1.0)
-        require_ascending("ratio", self.ratio, math.inf)
-        for name in ("p_jitter", "p_grey"):
-            require_bounded(name, getattr(self, name), 1.0)
-        for name, value in zip(JITTER, self.jitter, strict=True):
-            require_bounded(name, value, 0.5 if name == "hue" else math.inf)
-        require_bounded("magnitude", self.magnitude, 10.0)
-        require_bounded("deviation", self.deviation, math.inf)
-
     def draw(self, sizes: Tensor, generator: Generator) -> Tensor:
-        """Draw parameters [N, 30] of images of ``sizes`` [N, 2], float64 on the CPU.
-
-        There is one row per image, with the columns `COLUMNS`.
-        """
-        n = len(sizes)
-
-        def uniform(k: int) -> Tensor:
-            return torch.rand(n, k, generator=generator, dtype=torch.float64)
-
-        sizes = sizes.double()
+        """Draw parameters [N, 30] of images of ``sizes`` [N, 2], float64, in columns `COLUMNS`."""
+        n, sizes = len(sizes), sizes.double()
+        uniform = uniforms(n, generator)
         box = draw_boxes(sizes, self.scale, self.ratio, uniform)
         window = sizes.new_tensor([self.size, self.size, 0, 0]).expand(n, -1)
         flip = uniform(1) < 0.5
         steps = [*self._jitter(uniform(1), uniform(4), uniform(4))]
-        steps.append(_step("grey", uniform(1)[:, 0] < self.p_grey))
+        grey = CODE["grey"] * (uniform(1) < self.p_grey).double()
+        steps.append(torch.cat((grey, 0 * grey, 0 * grey), 1))
         # Not used: without these two numbers, a seed would draw other views than before.
         uniform(2)
         for layer in range(2):
@@ -177,11 +149,6 @@ def evaluation_parameters(sizes: Tensor, size: int, short_side: int) -> Tensor:
     window = ((resized - size) / 2).round()
     rest = sizes.new_zeros(len(sizes), len(COLUMNS) - len(BOX) - len(WINDOW))
     return torch.cat((torch.zeros_like(sizes), sizes, resized, window, rest), 1)
-
-
-def _step(name: str, used: Tensor, value: Tensor | None = None) -> Tensor:
-    code = CODE[name] * used.double()
-    return torch.stack((code, torch.zeros_like(code) if value is None else value, 0 * code), 1)
 
 
 def _value(name: str, m: Tensor, sign: Tensor, size: int) -> Tensor:

@@ -13,13 +13,7 @@ from resultant.images.source import ImageSplits
 
 @dataclass(frozen=True)
 class PublishedDataset:
-    """A dataset by name.
-
-    Attributes:
-        num_classes: Number of classes.
-        lists: Names of the lists by split; empty for a dataset in files of its own.
-        held_out: Split that judges.
-    """
+    """Number of classes, names of the lists by split, if any, and the split that judges."""
 
     num_classes: int
     lists: dict[str, str] = field(default_factory=dict)

@@ -1,8 +1,4 @@
-"""Datasets of labelled images: one class for all of them, and the splits of a dataset.
-
-An `ImageSource` has labels and a collection of images: files, a Parquet column, or anything
-indexable. Training and evaluation know nothing else of a dataset.
-"""
+"""Datasets of labelled images: one class for files, Parquet and anything indexable, and splits."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -93,15 +89,9 @@ class ImageSource:
         order = np.argsort(others, kind="stable")
         return order[np.searchsorted(others[order], rows)]
 
-    def digest(self) -> str:
-        """Return a digest of the labels and the images, which names decoded images on the disk.
-
-        Files are identified by sizes, times and names, other images by their pixels.
-        """
-        return self._digest
-
     @cached_property
-    def _digest(self) -> str:
+    def digest(self) -> str:
+        """A digest of the labels and the images, which names decoded images on the disk."""
         content = hashlib.sha256(np.ascontiguousarray(self.every_label).data)
         for fact in self.images.facts():
             content.update(fact)
@@ -222,19 +212,18 @@ def without_broken(splits: ImageSplits, workers: int | None = None) -> ImageSpli
     Raises:
         ValueError: If a class has no other training image.
     """
+
+    def error_of(source: ImageSource, index: int) -> str:
+        try:
+            source.read(index)
+        except ImageError as error:
+            return str(error)
+        return ""
+
     kept, errors = {}, list(splits.skipped)
     for name, source in {"train": splits.train, **splits.held_out_splits}.items():
-
-        def error_of(index: int, source: ImageSource = source) -> str | None:
-            try:
-                source.read(index)
-            except ImageError as error:
-                return str(error)
-            return None
-
-        found = list(in_threads(error_of, range(len(source)), workers))
-        whole = [i for i, text in enumerate(found) if text is None]
-        if len(whole) < len(source):
-            kept[name] = source.select(whole)
+        found = list(in_threads(partial(error_of, source), range(len(source)), workers))
+        if any(found):
+            kept[name] = source.select([i for i, text in enumerate(found) if not text])
         errors += filter(None, found)
     return replace(splits, **kept, skipped=tuple(errors))

@@ -46,11 +46,9 @@ OnImages = Callable[[int, int], object]
 
 @dataclass(frozen=True, eq=False)
 class ImageStore:
-    """Decoded images of a source; see `open_store`.
+    """Decoded images of a source in a folder; see `open_store`.
 
     Attributes:
-        source: The images.
-        folder: Folder of the store.
         sizes: Heights and widths [N, 2] int32.
         offsets: First byte [N] of each image in ``pixels``.
         pixels: Decoded images, flat uint8, mapped from the file.
@@ -104,7 +102,7 @@ def open_store(
     validation.integer("short_side", short_side, 1)
     if workers is not None:
         validation.integer("workers", workers, 0)
-    about = f"{FORMAT} {short_side} {source.digest()}"
+    about = f"{FORMAT} {short_side} {source.digest}"
     path = Path(folder) / hashlib.sha256(about.encode()).hexdigest()[:16]
     make_folder(path)
     order = source.order()
@@ -144,8 +142,7 @@ def _decode(
     """Append the images that are missing to the file; return the sizes of all, in their order."""
 
     def image(index: int) -> np.ndarray:
-        picture = source.read(index)
-        return np.asarray(reduced(picture, short_side))
+        return np.asarray(reduced(source.read(index), short_side))
 
     sizes, recorded = decoded.tolist(), time.monotonic()
     with open(path / PIXELS, "r+b" if (path / PIXELS).exists() else "w+b") as file:
@@ -209,7 +206,6 @@ def _end(sizes: Tensor) -> int:
 
 
 def _require_space(path: Path, expected: float, written: int) -> None:
-    """Raise if the disk is too small for the images that are still to come."""
     free = shutil.disk_usage(path).free
     if expected - written > free:
         rule = f"expected about {data_size(int(expected))} of disk for the decoded images in {path}"

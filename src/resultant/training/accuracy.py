@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -23,12 +22,11 @@ def class_accuracies(predicted: Tensor, labels: Tensor, num_classes: int) -> Ten
     return correct / torch.bincount(y, minlength=num_classes)
 
 
-def group_accuracies(per_class: Tensor, counts: Tensor | Sequence[int] | None) -> dict[str, Tensor]:
+def group_accuracies(per_class: Tensor, masks: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the means [M] of accuracies [M, C] over the classes of each group of `group_masks`.
 
-    A group without samples has NaN; there are no groups without training ``counts`` [C].
+    A group without samples has NaN.
     """
-    masks = {} if counts is None else group_masks(counts)
     return {name: per_class[:, mask.cpu()].nanmean(1) for name, mask in masks.items()}
 
 
@@ -50,7 +48,8 @@ def accuracies(predicted: Tensor, labels: Tensor, counts: Tensor) -> dict[str, f
         >>> accuracies(torch.tensor([0, 1, 0, 1]), labels, counts)["accuracy"]
         0.75
     """
-    groups = group_accuracies(class_accuracies(predicted[None], labels, len(counts)), counts)
+    per_class = class_accuracies(predicted[None], labels, len(counts))
+    groups = group_accuracies(per_class, group_masks(counts))
     values = {name: float(value) for name, value in groups.items()}
     values = {name: value for name, value in values.items() if not math.isnan(value)}
     return {"accuracy": accuracy(predicted, labels), **values}

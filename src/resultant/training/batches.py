@@ -29,8 +29,9 @@ class Batches(Protocol):
 
     steps: int
 
+    @property
     def digest(self) -> str:
-        """Return a digest of the images or their names, and of the labels, in their order."""
+        """A digest of the images or their names, and of the labels, in their order."""
         ...
 
     def open(self) -> None:
@@ -121,6 +122,7 @@ class CifarBatches:
             shape = (self.steps, groups, self.ahead * batch_size, *images.shape[1:])
             self.prepared = torch.zeros(shape, dtype=torch.uint8, device=device)
 
+    @property
     def digest(self) -> str:
         content = hashlib.sha256()
         for part in (self.images, self.labels):

@@ -42,7 +42,7 @@ class JobCheckpoint:
 
     def __init__(self, job: Job, stacks: list[Stack]) -> None:
         self.job, self.stacks = job, stacks
-        self.identity = {**job.identity, "images": stacks[0].batches.digest()}
+        self.identity = {**job.identity, "images": stacks[0].batches.digest}
         self.concurrent_jobs, self.saved_at = 0, 0.0
 
     def resume(self) -> Done:

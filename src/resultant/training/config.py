@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from operator import ge, gt, lt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,17 +29,7 @@ Family = Literal["linear", "power"]
 Estimator = Literal["proco", "mle", "banerjee"]
 Precision = Literal["bfloat16", "float32"]
 ContrastiveKind = Literal["simclr", "autoaugment"]
-
-CHOICES = {
-    "dataset": get_args(Dataset),
-    "objective": get_args(Objective),
-    "contrastive": get_args(Contrastive),
-    "schedule": get_args(Schedule),
-    "family": get_args(Family),
-    "estimator": get_args(Estimator),
-    "precision": get_args(Precision),
-    "contrastive_view": get_args(ContrastiveKind),
-}
+Views = Literal[1, 2]
 
 CIFAR = ("cifar10", "cifar100")
 Channels = tuple[float, float, float]
@@ -55,7 +46,7 @@ REALIZATIONS = ("native", "temperature", "preserve", "angular", "cosine")
 
 # Settings of CIFAR, and of all other datasets.
 CIFAR_ALONE = ("imbalance", "subset", "contrastive", "contrastive_view")
-OTHERS_ALONE = ("long_tail", "subset_seed", "pretrained", "weights", "mean", "std")
+OTHERS_ALONE = ("long_tail", "subset_seed", "pretrained", "weights", "mean", "std", "clip")
 
 # Runs in one stack on a GPU; further stacks run side by side on their own streams.
 STACK = 12
@@ -67,47 +58,48 @@ LEAST_TEMPERATURE = 2.0**-17
 SEEDS = 2**32
 
 
-class Bound(NamedTuple):
-    """A rule that the value of a setting follows, in words and as a function."""
-
-    rule: str
-    holds: Callable[[float], bool]
-
-
-AT_LEAST_0 = Bound(">= 0", lambda value: value >= 0)
-AT_LEAST_1 = Bound(">= 1", lambda value: value >= 1)
-ABOVE_0 = Bound("> 0", lambda value: value > 0)
-COMPARABLE = Bound(f">= {LEAST_TEMPERATURE:g}", lambda value: value >= LEAST_TEMPERATURE)
-BELOW_1 = Bound("in [0, 1)", lambda value: 0 <= value < 1)
-A_SEED = (AT_LEAST_0, Bound("< 2^32", lambda value: value < SEEDS))
+# Rules of `number` and `whole`, in words and as functions of a value and a bound.
+BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
+    "least": (">=", ge),
+    "above": (">", gt),
+    "below": ("<", lt),
+}
 
 
-def number(default: float | None, *bounds: Bound) -> Any:
+def number(default: float | None, **bounds: float) -> Any:
     """Return a setting that is a finite number within bounds, or None if that is the default."""
     return field(default=default, metadata={"bounds": bounds})
 
 
-def whole(default: int, *bounds: Bound) -> Any:
+def whole(default: int, **bounds: int) -> Any:
     """Return a setting that is a whole number within bounds."""
     return field(default=default, metadata={"bounds": bounds, "whole": True})
 
 
-def require_bounds(settings: Any) -> None:
-    """Raise a ValueError unless all settings follow the bounds in the metadata of their fields."""
-    for f in fields(settings):
-        value, name = getattr(settings, f.name), f.name
+def a_seed() -> Any:
+    return whole(0, least=0, below=SEEDS)
+
+
+def require_bounds(settings: Any, kind: Any) -> None:
+    """Raise a ValueError unless settings follow the bounds in the metadata of the fields of kind.
+
+    A subclass, such as one for the command line, may declare the fields again without metadata.
+    """
+    for f in fields(kind):
+        value: Any = getattr(settings, f.name)
+        name, bounds = f.name, f.metadata.get("bounds")
         if f.type == "bool" and not isinstance(value, bool):
             raise ValueError(f"expected {name} to be True or False, got {value!r}")
-        bounds = f.metadata.get("bounds")
         if bounds is None or (value is None and f.default is None):
             continue
         if f.metadata.get("whole") and type(value) is not int:
-            raise ValueError(f"expected {name} to be an integer {bounds[0].rule}, got {value!r}")
+            raise ValueError(f"expected {name} to be an integer, got {value!r}")
         if not _is_number(value):
             raise ValueError(f"expected {name} to be a finite number, got {value!r}")
-        for bound in bounds:
-            if not bound.holds(value):
-                raise ValueError(f"expected {name} {bound.rule}, got {value}")
+        for rule, bound in bounds.items():
+            sign, holds = BOUNDS[rule]
+            if not holds(value, bound):
+                raise ValueError(f"expected {name} {sign} {bound}, got {value}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,13 +114,13 @@ class TrainConfig:
 
     dataset: Dataset = "cifar10"
     """Dataset of the training images."""
-    imbalance: float = number(100.0, AT_LEAST_1)
+    imbalance: float = number(100.0, least=1)
     """n_max / n_min of the CIFAR subset."""
-    subset: int = whole(0, *A_SEED)
+    subset: int = a_seed()
     """Seed that selects the images of the CIFAR subset; 0 for the usual images."""
-    long_tail: float | None = number(None, AT_LEAST_1)
+    long_tail: float | None = number(None, least=1)
     """n_max / n_min of a long-tailed subset of a balanced image dataset; None for all images."""
-    subset_seed: int = whole(0, *A_SEED)
+    subset_seed: int = a_seed()
     """Seed that selects the images of the long-tailed subset."""
     architecture: str = "resnet32"
     """resnet32 for CIFAR; for other datasets any name of timm, such as resnext50_32x4d."""
@@ -136,9 +128,9 @@ class TrainConfig:
     """Start from the pretrained weights of timm."""
     weights: str | None = None
     """File of initial weights of the encoder: safetensors, or a .pth of tensors alone."""
-    dim: int = whole(128, Bound(">= 2", lambda value: value >= 2))
+    dim: int = whole(128, least=2)
     """Dimension p of the projection."""
-    size: int = whole(32, AT_LEAST_0)
+    size: int = whole(32, least=0)
     """Height and width of a view; 0 for the size of the timm model's configuration."""
     mean: Channels | None = None
     """Mean of the channels; None for that of the recipe or the timm model's configuration."""
@@ -148,11 +140,11 @@ class TrainConfig:
     """The contrastive loss alone, or joint with the loss of a classifier."""
     contrastive: Contrastive = "proco"
     """ProCo; or, to compare with it, SupCon or balanced contrastive learning, for native runs."""
-    alpha: float = number(1.0, AT_LEAST_0)
+    alpha: float = number(1.0, least=0)
     """Weight of the classification loss in joint training."""
-    contrastive_weight: float = number(1.0, AT_LEAST_0)
+    contrastive_weight: float = number(1.0, least=0)
     """Weight of the contrastive loss."""
-    temperature: float = number(0.1, COMPARABLE)
+    temperature: float = number(0.1, least=LEAST_TEMPERATURE)
     """tau of the contrastive scores."""
     prior: float = number(1.0)
     """gamma, the coefficient of log pi_c in the contrastive logits."""
@@ -168,25 +160,25 @@ class TrainConfig:
     """Contrastive views: crops with colour jitter, or AutoAugment and Cutout (CIFAR)."""
     classification_view: bool = False
     """Add a third view for the classifier; otherwise the classifier reads the other views."""
-    classifier_views: int = 2
+    classifier_views: Views = 2
     """Number of contrastive views that the classifier reads without a third view."""
-    epochs: int = whole(200, AT_LEAST_1)
+    epochs: int = whole(200, least=1)
     """Passes over the training images."""
-    batch_size: int = whole(256, AT_LEAST_1)
+    batch_size: int = whole(256, least=1)
     """Images per step, over all processes; each has two or three views."""
-    learning_rate: float = number(0.3, ABOVE_0)
+    learning_rate: float = number(0.3, above=0)
     """Largest learning rate of the schedule."""
-    momentum: float = number(0.9, BELOW_1)
+    momentum: float = number(0.9, least=0, below=1)
     """Momentum of SGD."""
-    weight_decay: float = number(2e-4, AT_LEAST_0)
+    weight_decay: float = number(2e-4, least=0)
     """Weight decay of SGD."""
     schedule: Schedule = "cosine"
     """Decay of the learning rate: along a cosine, or by steps."""
-    warmup: int = whole(0, AT_LEAST_0)
+    warmup: int = whole(0, least=0)
     """Epochs of linear growth to the learning rate."""
     milestones: tuple[float, ...] = (0.8, 0.9)
     """Shares of the epochs at which the step schedule divides by ten."""
-    clip: float | None = None
+    clip: float | None = number(None, above=0)
     """Largest norm of the gradient; not for CIFAR, whose runs share a step."""
     precision: Precision = "bfloat16"
     """Precision of the network on a GPU; scores and statistics use float32 or more."""
@@ -195,36 +187,34 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                got = getattr(self, name)
+            if (got := getattr(self, name)) not in choices or isinstance(got, bool):
                 raise ValueError(f"expected {name} to be one of {choices}, got {got!r}")
-        require_bounds(self)
-        if self.classifier_views not in (1, 2) or isinstance(self.classifier_views, bool):
-            raise ValueError(f"expected classifier_views 1 or 2, got {self.classifier_views!r}")
-        if self.classifier_views == 1 and (self.classification_view or self.objective != "joint"):
+        require_bounds(self, TrainConfig)
+        joint, cifar = self.objective == "joint", self.dataset in CIFAR
+        if self.classifier_views == 1 and (self.classification_view or not joint):
             where = "a third view" if self.classification_view else "no classifier"
             rule = "expected classifier_views 1 only in joint training without a third view"
             raise ValueError(f"{rule}, got it with {where}")
         if not isinstance(self.architecture, str):
             raise ValueError(f"expected architecture to be a name, got {self.architecture!r}")
-        if (self.dataset in CIFAR) != (self.architecture == "resnet32"):
+        if cifar != (self.architecture == "resnet32"):
             rule = "expected resnet32 for CIFAR and a larger architecture for the other datasets"
             raise ValueError(f"{rule}, got {self.architecture} for {self.dataset}")
-        weights = "contrastive_weight", "alpha"
-        weights = weights if self.objective == "joint" else weights[:1]
+        weights = ("contrastive_weight", "alpha")[: 1 + joint]
         if not any(getattr(self, name) for name in weights):
             rule = f"expected {' or '.join(weights)} > 0 for the {self.objective} objective"
             raise ValueError(f"{rule}, got 0")
-        cifar = self.dataset in CIFAR
-        if self.clip is not None and (cifar or not _is_number(self.clip) or self.clip <= 0):
-            rule = "expected clip > 0 and finite, and None for CIFAR"
-            raise ValueError(f"{rule}, got {self.clip!r} for {self.dataset}")
         for name in OTHERS_ALONE if cifar else CIFAR_ALONE:
             if (got := getattr(self, name)) != getattr(TrainConfig, name):
                 where = "other datasets than CIFAR" if cifar else "CIFAR"
                 raise ValueError(f"expected {name} only for {where}, got {got} for {self.dataset}")
-        self._require_image_settings()
-        if self.dataset in CIFAR and self.size != 32:
+        if self.pretrained and self.weights is not None:
+            raise ValueError(f"expected pretrained or weights, got both: {self.weights}")
+        for name, value in (("mean", self.mean), ("std", self.std)):
+            three = isinstance(value, tuple) and len(value) == 3 and all(map(_is_number, value))
+            if value is not None and (not three or (name == "std" and min(value) <= 0)):
+                raise ValueError(f"expected {name} to be three numbers, std > 0, got {value}")
+        if cifar and self.size != 32:
             raise ValueError(f"expected size 32 for {self.dataset}, got {self.size}")
         if self.warmup >= self.epochs:
             rule = f"expected warmup in [0, {self.epochs}), fewer than epochs"
@@ -234,17 +224,6 @@ class TrainConfig:
             raise ValueError(f"expected milestones to be a tuple of shares in (0, 1), got {shares}")
         if list(shares) != sorted(set(shares)):
             raise ValueError(f"expected milestones to ascend, got {shares}")
-
-    def _require_image_settings(self) -> None:
-        if self.pretrained and self.weights is not None:
-            raise ValueError(f"expected pretrained or weights, got both: {self.weights}")
-        for name in ("mean", "std"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            three = isinstance(value, tuple) and len(value) == 3 and all(map(_is_number, value))
-            if not three or (name == "std" and min(value) <= 0):
-                raise ValueError(f"expected {name} to be three numbers, std > 0, got {value}")
 
     @property
     def channels(self) -> tuple[Channels, Channels]:
@@ -270,19 +249,27 @@ class TrainConfig:
         return self.learning_rate / 2 * (1 + math.cos(math.pi * done / of))
 
 
+# Values of the settings that are one of several.
+CHOICES: dict[str, tuple[Any, ...]] = {
+    name: get_args(kind)
+    for name, kind in get_type_hints(TrainConfig).items()
+    if get_origin(kind) is Literal
+}
+
+
 @dataclass(frozen=True)
 class Run:
     """Realization, beta and seed of a training run."""
 
     realization: str = "native"
     beta: float = number(0.0)
-    seed: int = whole(0, *A_SEED)
+    seed: int = a_seed()
 
     def __post_init__(self) -> None:
         if self.realization not in REALIZATIONS:
             rule = f"expected realization to be one of {REALIZATIONS}"
             raise ValueError(f"{rule}, got {self.realization!r}")
-        require_bounds(self)
+        require_bounds(self, Run)
 
     def rule(self, config: TrainConfig, offset: Tensor | None = None) -> Rule:
         """Return the rule of the run's scores, with an offset [C] of the logits."""
@@ -300,28 +287,28 @@ class Run:
 class ProbeConfig:
     """Settings of linear probes, with the values of tab:frozen-hyperparameters."""
 
-    epochs: int = whole(100, AT_LEAST_1)
+    epochs: int = whole(100, least=1)
     """Passes over the training features."""
-    batch_size: int = whole(256, AT_LEAST_1)
+    batch_size: int = whole(256, least=1)
     """Features per step."""
-    learning_rate: float = number(0.1, ABOVE_0)
+    learning_rate: float = number(0.1, above=0)
     """Learning rate of the first epoch; it decays along a cosine."""
-    momentum: float = number(0.9, BELOW_1)
+    momentum: float = number(0.9, least=0, below=1)
     """Momentum of SGD."""
-    weight_decay: float = number(0.0, AT_LEAST_0)
+    weight_decay: float = number(0.0, least=0)
     """Weight decay of SGD."""
-    seed: int = whole(0, *A_SEED)
+    seed: int = a_seed()
     """Seed of the order of the features."""
 
     def __post_init__(self) -> None:
-        require_bounds(self)
+        require_bounds(self, ProbeConfig)
 
     def rate(self, epoch: int) -> float:
         r"""Return the rate of an epoch, :math:`\tfrac{lr}{2}(1+\cos(\pi e/E))`."""
         return self.learning_rate / 2 * (1 + math.cos(math.pi * epoch / self.epochs))
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     """Return True for a finite int or float, False for a bool."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False

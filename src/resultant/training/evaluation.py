@@ -236,7 +236,7 @@ def evaluate(
 
 def base_records(trained: Trained, train_images: int) -> list[dict[str, Any]]:
     """Return one record per run without evaluation: its settings, its time and its last epoch."""
-    images = trained.stacks[0].batches.digest()
+    images = trained.stacks[0].batches.digest
     return [
         {
             "run": run.name,
@@ -282,10 +282,8 @@ def _probe(
             y,
             len(counts),
             settings,
-            predictions=True,
             names=[f"{space} of {run}" for space in SPACES for run in runs],
         ).predictions
-        assert predictions is not None
         for k, guesses in enumerate(predictions):
             score = 0.0 if chooser is None else accuracy(guesses[first:], y[first:])
             if score > best[k][0]:

@@ -11,7 +11,7 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -34,13 +34,8 @@ LEAST_AHEAD, MOST_AHEAD = 3, 16
 T = TypeVar("T")
 
 
-class Prepared(NamedTuple):
-    """A batch on the device: views, labels, their slot, and an event when they are there."""
-
-    slot: int
-    views: Tensor
-    labels: Tensor
-    ready: torch.cuda.Event | None
+# Slot, views, labels, and an event when they are on the device.
+Prepared = tuple[int, Tensor, Tensor, torch.cuda.Event | None]
 
 
 class PhotoBatches:
@@ -80,7 +75,7 @@ class PhotoBatches:
     ) -> None:
         require_batches(len(source), batch_size)
         self.source, self.decoded, self.kinds, self.seed = source, decoded, views, seed
-        self.batch_size, self.device = batch_size, device
+        self.batch_size, self.device, cuda = batch_size, device, device.type == "cuda"
         self.residency, self.note = residency, note
         self.all_labels = torch.from_numpy(source.labels)
         self.images, rank = batch_size // distributed.world_size(), distributed.rank()
@@ -92,7 +87,6 @@ class PhotoBatches:
         self.planned = min(DRAWN_STEPS, chunks.rows_per_chunk(step_bytes, chunks.DEVICE_BYTES))
         # One stream for all epochs: every stream has its own share of the allocator's memory.
         # Small copies and kernels go before the large kernels of the step.
-        cuda = device.type == "cuda"
         self.stream = torch.cuda.Stream(device, priority=-1) if cuda else None
         # Steps on small images are short: with more of them ahead, the GPU does not wait when the
         # host pauses for a tenth of a second.
@@ -107,13 +101,8 @@ class PhotoBatches:
         self.taken: list[torch.cuda.Event | None] = [None] * self.slots
 
     @property
-    def bytes(self) -> int:
-        """Bytes of the buffers on the device."""
-        return self.rendering.bytes + self.buffers.numel() * self.buffers.element_size()
-
     def digest(self) -> str:
-        """Return the digest of the source: images and labels in their order."""
-        return self.source.digest()
+        return self.source.digest
 
     @cached_property
     def store(self) -> ImageStore:
@@ -126,9 +115,10 @@ class PhotoBatches:
         where = placed_on(self.device)
         placement = Placement(self.store, where, self.images, self.slots, self.residency)
         if self.note is not None:
-            plans = self.planned * self.buffers.shape[1] * self.rendering.plan_bytes
-            views = f", {data_size(self.bytes + plans)} of views"
-            self.note(placement.text + views * (self.device.type == "cuda"))
+            used = self.planned * self.buffers.shape[1] * self.rendering.plan_bytes
+            used += self.rendering.bytes + self.buffers.numel() * self.buffers.element_size()
+            views = f", {data_size(used)} of views" if self.device.type == "cuda" else ""
+            self.note(placement.text + views)
         return placement
 
     def open(self) -> None:
@@ -150,10 +140,9 @@ class PhotoBatches:
             # Memory of the buffers may have been in use on the current stream.
             self.stream.wait_stream(torch.cuda.current_stream())
         # An epoch that was not finished ends before the next one uses its buffers.
-        self.prepared = iter(())
+        self.close()
         order, first, state = drawn
-        batches = self._prepare(order, first, torch.Generator().set_state(state))
-        self.prepared = self._ahead(batches)
+        self.prepared = self._ahead(self._prepare(order, first, torch.Generator().set_state(state)))
 
     def rehearse(self, epoch: int) -> None:
         """Fill the buffers with noise, for steps that warm up; compile the kernel of the views."""
@@ -163,16 +152,15 @@ class PhotoBatches:
 
     def advance(self) -> None:
         """Fill the buffers with the next batch."""
-        batch = next(self.prepared)
-        if batch.ready is None:
-            self.labels.copy_(batch.labels)
-            return
-        batch.ready.wait()
-        self.buffers[0].copy_(batch.views)
-        self.labels.copy_(batch.labels)
-        batch.labels.record_stream(torch.cuda.current_stream())
-        self.taken[batch.slot] = event = torch.cuda.Event()
-        event.record()
+        slot, views, labels, ready = next(self.prepared)
+        if ready is not None:
+            ready.wait()
+            self.buffers[0].copy_(views)
+        self.labels.copy_(labels)
+        if ready is not None:
+            labels.record_stream(torch.cuda.current_stream())
+            self.taken[slot] = event = torch.cuda.Event()
+            event.record()
 
     def batch(self) -> tuple[Tensor, Tensor]:
         return self.buffers[0], self.labels
@@ -182,10 +170,7 @@ class PhotoBatches:
         self.prepared = iter(())
 
     def _views(self, order: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw the views of steps [steps, batch]; return the parameters of this process.
-
-        Every process draws the views of all, and takes its share.
-        """
+        """Draw the views of steps [steps, batch]; every process draws all and takes its share."""
         sizes = self.store.sizes[order].flatten(0, 1)
         drawn = [view.draw(sizes, generator).unflatten(0, order.shape) for view in self.kinds]
         return torch.cat([a[:, self.share] for a in drawn], 1)
@@ -214,8 +199,7 @@ class PhotoBatches:
         """Make the batches of an epoch, on a stream of its own on a GPU."""
         for step, (rows, sizes, labels, plan) in enumerate(self._planned(order, first, generator)):
             slot = step % self.slots
-            event = self.taken[slot]
-            if event is not None:
+            if (event := self.taken[slot]) is not None:
                 # The host is at most ``slots`` batches ahead of the device.
                 event.synchronize()
             views = self.buffers[0 if self.stream is None else 1 + slot]
@@ -226,7 +210,7 @@ class PhotoBatches:
                 ready = None if self.stream is None else torch.cuda.Event()
                 if ready is not None:
                     ready.record()
-            yield Prepared(slot, views, labels, ready)
+            yield slot, views, labels, ready
 
     def _ahead(self, items: Generator[T]) -> Generator[T]:
         """Prepare for a device ahead; on the CPU a thread only takes a core from the network."""

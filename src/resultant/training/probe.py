@@ -21,14 +21,13 @@ from resultant._core.arrays import require_labels, shape_of
 from resultant._core.device import full_precision
 from resultant._core.validation import COMPUTE_DTYPE, DivergedError
 from resultant.classes.groups import group_masks
+from resultant.training.accuracy import class_accuracies, group_accuracies
 from resultant.training.config import CHOICES, CIFAR, ProbeConfig
 
 
 @dataclass(frozen=True, eq=False)
 class ProbeResult:
-    """Accuracies of M probes on the test samples as fractions, and their parameters.
-
-    Accuracies are float64 on the CPU.
+    """Accuracies of M probes on the test samples as fractions, float64 on the CPU.
 
     Attributes:
         accuracy: Accuracy [M].
@@ -37,7 +36,7 @@ class ProbeResult:
             samples; None without counts, or with equal counts.
         weight: Weights [M, d, C].
         bias: Biases [M, C].
-        predictions: Predicted classes [M, n_test], if requested.
+        predictions: Predicted classes [M, n_test].
     """
 
     accuracy: Tensor
@@ -45,7 +44,7 @@ class ProbeResult:
     groups: dict[str, Tensor] | None
     weight: Tensor
     bias: Tensor
-    predictions: Tensor | None = None
+    predictions: Tensor
 
     def to_dict(self) -> dict[str, object]:
         """Return the accuracies as lists for JSON, with None for NaN."""
@@ -76,7 +75,6 @@ def linear_probes(
     config: ProbeConfig | None = None,
     *,
     counts: Tensor | Sequence[int] | None = None,
-    predictions: bool = False,
     names: Sequence[str] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> ProbeResult:
@@ -95,7 +93,6 @@ def linear_probes(
         num_classes: Number of classes C.
         config: Settings; None for those of the paper.
         counts: Training counts [C] that define the groups of `group_masks`.
-        predictions: Return the predicted classes too.
         names: Names [M] of the probes, for errors.
         progress: Called with the finished epochs and their number.
 
@@ -116,25 +113,28 @@ def linear_probes(
     config = config or ProbeConfig()
     validation.integer("num_classes", num_classes, 2)
     xs, tests = _require_features("train", train), _require_features("test", test)
-    widths, test_widths = ([a.shape[1] for a in list_] for list_ in (xs, tests))
+    device, widths, test_widths = xs[0].device, *([a.shape[1] for a in b] for b in (xs, tests))
     if widths != test_widths:
         raise ValueError(f"expected test features of widths {widths}, got {test_widths}")
-    device = xs[0].device
     if tests[0].device != device:
         raise ValueError(f"expected test[0] on {device}, got it on {tests[0].device}")
     require_labels(train_labels, len(xs[0]), num_classes, device, True, "train_labels")
     require_labels(test_labels, len(tests[0]), num_classes, device, True, "test_labels")
-    masks = {} if counts is None else group_masks(counts)
     if counts is not None and len(counts) != num_classes:
         raise ValueError(f"expected counts [{num_classes}], got [{len(counts)}]")
-
-    dtype = _common_dtype(xs + tests)
+    masks = {} if counts is None else group_masks(counts)
+    dtypes = {COMPUTE_DTYPE[a.dtype] for a in xs + tests}
+    if len(dtypes) > 1:
+        raise ValueError("expected features all of float64 or none, got both")
+    (dtype,) = dtypes
     with torch.no_grad(), full_precision(device):
-        probes = _Probes(_stacked(train, xs, dtype), train_labels, num_classes, config)
+        probes = _Probes(_stacked(xs, dtype), train_labels, num_classes, config)
         probes.train(progress)
-        guesses, largest = _predict(_stacked(test, tests, dtype), probes)
-    _require_converged(probes, largest.cpu(), names)
-    return _result(guesses, test_labels, masks, probes, predictions)
+        predicted = probes.predict(_stacked(tests, dtype), names)
+    per_class = class_accuracies(predicted, test_labels, num_classes)
+    groups = group_accuracies(per_class, masks) or None
+    overall = (predicted == test_labels).double().cpu().mean(1)
+    return ProbeResult(overall, per_class, groups, probes.weight, probes.bias, predicted)
 
 
 class _Probes:
@@ -160,12 +160,10 @@ class _Probes:
         y = self.y[rows].view(1, -1, 1).expand(len(x), -1, 1)
         residual.scatter_add_(2, y, self.minus_one.expand_as(y)).div_(len(rows))
         momentum, decay = self.config.momentum, self.config.weight_decay
-        self.weight_velocity.baddbmm_(x.mT, residual, beta=momentum)
-        self.bias_velocity.mul_(momentum).add_(residual.sum(1))
-        for value, velocity in (
-            (self.weight, self.weight_velocity),
-            (self.bias, self.bias_velocity),
-        ):
+        weight, bias = self.weight_velocity, self.bias_velocity
+        weight.baddbmm_(x.mT, residual, beta=momentum)
+        bias.mul_(momentum).add_(residual.sum(1))
+        for value, velocity in ((self.weight, weight), (self.bias, bias)):
             if decay:
                 velocity.add_(value, alpha=decay)
             value.addcmul_(velocity, self.rate, value=-1)
@@ -202,6 +200,29 @@ class _Probes:
             self.epoch()
         return graph.replay
 
+    def predict(self, x: Tensor, names: Sequence[str] | None) -> Tensor:
+        """Return the classes [M, N] of largest logit of features [M, N, d].
+
+        Raises:
+            DivergedError: If weights are not finite, or the last digit of a logit is one or more:
+                the loss and the largest logit of such a probe are rounding errors.
+        """
+        across = len(x) * (x.shape[2] + self.bias.shape[1]) * x.element_size()
+        predicted, largest = [], x.new_zeros(len(x))
+        for rows in x.split(chunks.rows_per_chunk(across, chunks.DEVICE_BYTES), 1):
+            logits = self.logits(rows)
+            predicted.append(logits.argmax(-1))
+            # NaN propagates.
+            largest = torch.maximum(largest, logits.abs().amax((1, 2)))
+        limit = 1 / torch.finfo(x.dtype).eps
+        finite = self.weight.isfinite().flatten(1).all(1) & self.bias.isfinite().all(1)
+        for i in (~(finite & (largest < limit))).nonzero()[:1, 0].tolist():
+            got = f"{float(largest[i]):.1e}" if finite[i] else "weights that are not finite"
+            rule = f"expected logits below {limit:.1e} after training"
+            got += f" in probe {i if names is None else names[i]}"
+            raise DivergedError(f"{rule} (a lower learning_rate may help), got {got}")
+        return torch.cat(predicted, 1)
+
 
 def _require_features(name: str, values: Tensor | Sequence[Tensor]) -> list[Tensor]:
     """Return M tensors [n, d_i]; raise unless they are finite, of equal length, on one device."""
@@ -211,85 +232,27 @@ def _require_features(name: str, values: Tensor | Sequence[Tensor]) -> list[Tens
     if not features:
         raise ValueError(f"expected {name} of one probe or more, got none")
     for i, a in enumerate(features):
-        part = f"{name}[{i}]"
+        part = f"expected {name}[{i}]"
         if not isinstance(a, Tensor) or a.dim() != 2 or not a.numel():
-            raise ValueError(f"expected {part} [n, d] of one row or more, got {shape_of(a)}")
+            raise ValueError(f"{part} [n, d] of one row or more, got {shape_of(a)}")
         if a.dtype not in COMPUTE_DTYPE:
-            raise ValueError(f"expected {part} of a floating dtype, got {a.dtype}")
+            raise ValueError(f"{part} of a floating dtype, got {a.dtype}")
         if len(a) != len(features[0]):
-            raise ValueError(f"expected {part} of {len(features[0])} rows, got {len(a)}")
+            raise ValueError(f"{part} of {len(features[0])} rows, got {len(a)}")
         if a.device != features[0].device:
-            raise ValueError(f"expected {part} on {features[0].device}, got it on {a.device}")
+            raise ValueError(f"{part} on {features[0].device}, got it on {a.device}")
         # The extremes take no memory, and NaN propagates to them.
         if not torch.stack(torch.aminmax(a.detach())).isfinite().all():
             row, column = (int(k) for k in (~a.isfinite()).nonzero()[0])
             got = f"{float(a[row, column])} at row {row}, column {column}"
-            raise ValueError(f"expected {part} finite, got {got}")
+            raise ValueError(f"{part} finite, got {got}")
     return features
 
 
-def _common_dtype(features: list[Tensor]) -> torch.dtype:
-    dtypes = {COMPUTE_DTYPE[a.dtype] for a in features}
-    if len(dtypes) > 1:
-        raise ValueError("expected features all of float64 or none, got both")
-    return dtypes.pop()
-
-
-def _stacked(
-    values: Tensor | Sequence[Tensor], features: list[Tensor], dtype: torch.dtype
-) -> Tensor:
-    """Return the features as [M, n, d], without a copy of a tensor."""
-    if isinstance(values, Tensor):
-        return values.detach().to(dtype)
+def _stacked(features: list[Tensor], dtype: torch.dtype) -> Tensor:
+    """Return the features as [M, n, d], padded with zeros."""
     width = max(a.shape[1] for a in features)
     out = features[0].new_zeros(len(features), len(features[0]), width, dtype=dtype)
     for row, a in zip(out, features, strict=True):
         row[:, : a.shape[1]] = a.detach()
     return out
-
-
-def _predict(x: Tensor, probes: _Probes) -> tuple[Tensor, Tensor]:
-    """Return the classes [M, N] of largest logit, and the largest magnitude [M] of the logits."""
-    across = x.shape[0] * (x.shape[2] + probes.bias.shape[1]) * x.element_size()
-    height = chunks.rows_per_chunk(across, chunks.DEVICE_BYTES)
-    guesses, largest = [], x.new_zeros(len(x))
-    for rows in x.split(height, 1):
-        logits = probes.logits(rows)
-        guesses.append(logits.argmax(-1))
-        # NaN propagates.
-        least, most = logits.flatten(1).aminmax(dim=1)
-        largest = torch.maximum(largest, torch.maximum(-least, most))
-    return torch.cat(guesses, 1), largest
-
-
-def _require_converged(probes: _Probes, largest: Tensor, names: Sequence[str] | None) -> None:
-    """Raise if weights are not finite, or if the last digit of a logit is one or more.
-
-    The loss and the largest logit of such a probe are rounding errors.
-    """
-    finite = probes.weight.isfinite().flatten(1).all(1) & probes.bias.isfinite().all(1)
-    limit = 1 / torch.finfo(largest.dtype).eps
-    lost = (~(finite.cpu() & (largest < limit))).nonzero()[:, 0].tolist()
-    if lost:
-        i = lost[0]
-        got = f"{float(largest[i]):.1e}" if finite[i] else "weights that are not finite"
-        rule = f"expected logits below {limit:.1e} after training (a lower learning_rate may help)"
-        raise DivergedError(f"{rule}, got {got} in probe {i if names is None else names[i]}")
-
-
-def _result(
-    guesses: Tensor,
-    labels: Tensor,
-    masks: dict[str, Tensor],
-    probes: _Probes,
-    predictions: bool,
-) -> ProbeResult:
-    right = (guesses == labels).double().cpu()
-    y, (M, C) = labels.cpu(), probes.bias.shape
-    per_class = torch.zeros(M, C, dtype=torch.float64).index_add_(1, y, right)
-    per_class /= torch.bincount(y, minlength=C)
-    groups = None
-    if masks:
-        groups = {name: per_class[:, mask.cpu()].nanmean(1) for name, mask in masks.items()}
-    kept = guesses if predictions else None
-    return ProbeResult(right.mean(1), per_class, groups, probes.weight, probes.bias, kept)
