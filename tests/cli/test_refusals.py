@@ -63,7 +63,6 @@ CALLS = [
     (f"{CIFAR} --imbalance 0.5", "expected imbalance >= 1, got 0.5"),
     (f"{CIFAR} --batch-size 99", "expected --batch-size of 33 or less, the number of"),
     (f"{CIFAR} --dataset imagenet-lt", "expected resnet32 for CIFAR and a larger architecture"),
-    (f"{CIFAR} --clip 1", "expected clip > 0 and finite, and None for CIFAR"),
     (f"{CIFAR} --realization exact", "invalid choice"),
     (f"{CIFAR} --checkpoint-every 0", "expected checkpoint_every >= 1, got 0"),
     (IMAGES, "expected --data FOLDER, or --train-list and --images, got neither"),
