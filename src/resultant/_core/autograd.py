@@ -80,6 +80,10 @@ _OPERATORS.impl("elementwise", _operator, "CompositeExplicitAutograd")
 torch.library.register_fake("resultant::elementwise", _shape, lib=_OPERATORS)
 
 
+# torch 2.6 cannot tell an export from torch.compile.
+_TELLS_EXPORT = hasattr(torch.compiler, "is_exporting")
+
+
 def _opaque(value: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Make ``value`` one operation to torch.compile, which takes a minute for a long expression.
 
@@ -89,7 +93,8 @@ def _opaque(value: Callable[..., Tensor]) -> Callable[..., Tensor]:
     _VALUES.append(value)
 
     def call(*args: Any) -> Tensor:
-        if not torch.compiler.is_compiling() or torch.compiler.is_exporting():
+        compiled = _TELLS_EXPORT and torch.compiler.is_compiling()
+        if not compiled or torch.compiler.is_exporting():
             return value(*args)
         tensors = [a if isinstance(a, Tensor) else None for a in args]
         numbers = [0 if isinstance(a, Tensor) else a for a in args]

@@ -109,9 +109,9 @@ def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
 
     Numbers take the dtype and device of the tensors among the arguments; without one, float64.
     """
-    first = next((a for a in arguments.values() if isinstance(a, Tensor)), None)
-    if first is not None and all(_fits(a, first) for a in arguments.values()):
-        dtype, device = first.dtype, first.device
+    given = [a for a in arguments.values() if isinstance(a, Tensor)]
+    if given and all(_fits(a, given[0]) for a in arguments.values()):
+        dtype, device = given[0].dtype, given[0].device
         return [_converted(name, a, dtype, device) for name, a in arguments.items()], dtype
     inputs = {name: a for name, a in arguments.items() if isinstance(a, Tensor)}
     for name, a in arguments.items():
@@ -220,7 +220,7 @@ def require_in_range(
     if isinstance(a, Tensor):
         a = values_of(a)
         bad = ~((a > low if open_low else a >= low) & (a <= high) & (a < math.inf))
-        index = bad.nonzero()[0].tolist()
+        index = [int(i) for i in bad.nonzero()[0]]
         at = f" at index {index[0] if len(index) == 1 else tuple(index)}" if index else ""
         a = float(a[tuple(index)])
     raise ValueError(f"expected {name} {rule}, got {a:g}{at}{remedy and f' ({remedy})'}")
