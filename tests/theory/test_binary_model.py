@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,11 +18,13 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 from torch import Tensor
 
+from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.score.exact import vmf_score
-from resultant.theory.binary_model import BinaryModel
+from resultant.theory.binary_model import BinaryModel, Decision
 from resultant.vmf.distribution import VonMisesFisher
 from theory.binary_models import CRITICAL, DOUBLINGS, ORDERED, models
 
+RULES: tuple[Decision, Decision] = ("leading", "exact")
 STANDARD_ERRORS = 5.0
 
 
@@ -36,44 +39,47 @@ def at_margin(R_t: float, model: BinaryModel = CRITICAL) -> BinaryModel:
     return replace(flat, b_h=(flat.typical_margins.t - R_t) / model.tau)
 
 
-def directions(model: BinaryModel, p: int) -> tuple[Tensor, Tensor]:
+def directions(model: BinaryModel, p: int) -> Tensor:
     """mu_h and mu_t in the first two coordinates."""
     mu = torch.eye(2, p, dtype=torch.float64)
-    sine = math.sqrt(1 - model.cosine**2)
-    return mu[0], model.cosine * mu[0] + sine * mu[1]
+    mu[1] = model.cosine * mu[0] + math.sqrt(1 - model.cosine**2) * mu[1]
+    return mu
 
 
-def full_errors(model: BinaryModel, p: int, n: int, rule: str) -> list[tuple[float, float]]:
-    """Class errors of whole vectors, and their standard errors, with the rules written out."""
-    nu = p / 2 - 1
-    mu_h, mu_t = directions(model, p)
-    r_h, r_t = (x / (1 + math.sqrt(1 + x * x)) for x in (model.lambda_h, model.lambda_t))
-    errors = []
-    for mu, lam, sign in ((mu_h, model.lambda_h, 1), (mu_t, model.lambda_t, -1)):
-        z = VonMisesFisher(mu, nu * lam).sample((n,))
-        if rule == "leading":
-            D = z @ (r_h * mu_h - r_t * mu_t) / model.tau
-        else:
-            D = vmf_score(z @ mu_h, nu * model.lambda_h, model.tau, p)
-            D = D - vmf_score(z @ mu_t, nu * model.lambda_t, model.tau, p)
-        wrong = float((sign * (D + model.b_h - model.b_t) < 0).double().mean())
-        errors.append((wrong, math.sqrt(max(wrong * (1 - wrong), 1 / n) / n)))
-    return errors
+def differences(model: BinaryModel, mu: Tensor, kappa: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    """D_0 and D_nu of whole vectors, with the rules written out."""
+    nu = mu.shape[1] / 2 - 1
+    r_h, r_t = (k / (nu + math.sqrt(nu * nu + k * k)) for k in kappa.tolist())
+    q = vmf_score(z @ mu.T, kappa, model.tau, mu.shape[1])
+    offset = model.b_h - model.b_t
+    leading = z @ (r_h * mu[0] - r_t * mu[1]) / model.tau
+    return offset + leading, offset + q[:, 0] - q[:, 1]
+
+
+def check_errors(model: BinaryModel, mu: Tensor, kappa: Tensor, n: int = 40_000) -> None:
+    """Compare the errors of both rules with whole vectors and with draws in the plane."""
+    p = mu.shape[1]
+    drawn = [VonMisesFisher(m, k).sample((n,)) for m, k in zip(mu, kappa, strict=True)]
+    both = [differences(model, mu, kappa, z) for z in drawn]
+    for which, rule in enumerate(RULES):
+        counted = model.monte_carlo(p, n, rule)
+        for error, estimate, D, sign in zip(
+            model.errors(p, rule), counted, (b[which] for b in both), (1, -1), strict=True
+        ):
+            wrong = float((sign * D < 0).double().mean())
+            deviation = math.sqrt(max(error * (1 - error), 1 / n) / n)
+            assert abs(error - wrong) < STANDARD_ERRORS * deviation
+            assert abs(error - estimate.value) < STANDARD_ERRORS * deviation + 1 / n
+            if estimate.value * n > 400:
+                assert estimate.standard_error == pytest.approx(deviation, rel=0.2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("p", [16, 128])
+@pytest.mark.parametrize("p", [3, 16, 128])
 @pytest.mark.parametrize("model", [ORDERED, at_margin(0.03), at_margin(-0.05)])
 def test_errors_against_full_draws(p: int, model: BinaryModel) -> None:
-    n = 40_000
-    full = full_errors(model, p, n, "leading")
-    for error, (wrong, deviation) in zip(model.errors(p), full, strict=True):
-        assert abs(error - wrong) < STANDARD_ERRORS * deviation
-    for error, estimate in zip(model.errors(p), model.monte_carlo(p, n, "leading"), strict=True):
-        deviation = math.sqrt(error * (1 - error) / n)
-        assert abs(error - estimate.value) < STANDARD_ERRORS * deviation + 1 / n
-        if estimate.value * n > 400:
-            assert estimate.standard_error == pytest.approx(deviation, rel=0.2)
+    kappa = torch.tensor(model.concentrations(p), dtype=torch.float64)
+    check_errors(model, directions(model, p), kappa)
 
 
 def test_nothing_counted_is_not_a_probability_of_zero() -> None:
@@ -82,18 +88,6 @@ def test_nothing_counted_is_not_a_probability_of_zero() -> None:
     assert 0.004 < head.standard_error < 0.02
     assert at_margin(-0.5).monte_carlo(4096, 100).t.displayed == 1.0
     assert tail.samples == 100
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("p", [3, 16, 128])
-def test_exact_rule_against_full_draws(p: int) -> None:
-    model, n = at_margin(0.03), 40_000
-    full = full_errors(model, p, n, "exact")
-    counted, errors = model.monte_carlo(p, n), model.errors(p, "exact")
-    for estimate, error, (wrong, deviation) in zip(counted, errors, full, strict=True):
-        spread = math.hypot(deviation, estimate.standard_error)
-        assert abs(estimate.value - wrong) < STANDARD_ERRORS * spread
-        assert abs(error - wrong) < STANDARD_ERRORS * deviation
 
 
 @pytest.mark.slow
@@ -107,29 +101,24 @@ def test_errors_of_the_exact_rule_against_counts(model: BinaryModel, p: int) -> 
         assert abs(error - estimate.value) < STANDARD_ERRORS * deviation + 2 / n
 
 
-def test_exact_margin_nears_the_leading_one() -> None:
+def test_margins_near_their_limits() -> None:
+    """The exact margin nears the leading one like 1/nu, and both the typical margin."""
     gaps = []
     for p in (66, 258, 1026, 4098):
         leading, exact = ORDERED.sample_margins(p, 2000, "h")
         gaps.append((p / 2 - 1) * float((leading - exact).abs().max()))
     assert max(gaps) < 2 * min(gaps)
-
-
-@pytest.mark.parametrize("label", ["h", "t"])
-def test_typical_margin_is_the_limit_of_the_margin(label: Any) -> None:
-    margins = ORDERED.sample_margins(65536, 2000, label)
-    sign = 1 if label == "h" else -1
-    expected = sign * getattr(ORDERED.typical_margins, label) / ORDERED.tau
-    for D in margins:
-        assert float(D.mean()) == pytest.approx(expected, abs=2e-3)
+    for label, sign, R in zip(("h", "t"), (1, -1), ORDERED.typical_margins, strict=True):
+        for D in ORDERED.sample_margins(65536, 2000, label):
+            assert float(D.mean()) == pytest.approx(sign * R / ORDERED.tau, abs=2e-3)
 
 
 def test_geometry_in_the_plane() -> None:
-    mu_h, mu_t = directions(ORDERED, 3)
-    w = ORDERED.r.h * mu_h - ORDERED.r.t * mu_t
+    mu = directions(ORDERED, 3)
+    w = ORDERED.r.h * mu[0] - ORDERED.r.t * mu[1]
     assert pytest.approx(float(w.norm())) == ORDERED.W
-    for mu, beta, alpha in zip((mu_h, mu_t), ORDERED.beta, ORDERED.alpha, strict=True):
-        assert beta == pytest.approx(float(mu @ w / w.norm()))
+    for m, beta, alpha in zip(mu, ORDERED.beta, ORDERED.alpha, strict=True):
+        assert beta == pytest.approx(float(m @ w / w.norm()))
         assert beta**2 + alpha**2 == pytest.approx(1)
 
 
@@ -137,12 +126,9 @@ def test_geometry_in_the_plane() -> None:
 def test_gaussian_errors_at_the_scale_of_the_transition() -> None:
     worst = []
     for p in DOUBLINGS:
-        nu = p / 2 - 1
-        gap = 0.0
-        for R in (-0.8, -0.3, 0.0, 0.4, 0.9):
-            model = at_margin(R / math.sqrt(nu))
-            gap = max(gap, abs(model.gaussian_errors(p).t - model.errors(p).t))
-        worst.append(math.sqrt(nu) * gap)
+        root = math.sqrt(p / 2 - 1)
+        near = [at_margin(R / root) for R in (-0.8, -0.3, 0.0, 0.4, 0.9)]
+        worst.append(root * max(abs(m.gaussian_errors(p).t - m.errors(p).t) for m in near))
     assert max(worst) < 0.1
     assert max(worst) < 1.3 * min(worst)
 
@@ -156,8 +142,7 @@ def test_transition_narrows_as_the_root_of_nu() -> None:
         )
         return root
 
-    z = stats.norm.ppf(0.9)
-    expected = 2 * z * math.sqrt(CRITICAL.variances.t)
+    expected = 2 * stats.norm.ppf(0.9) * math.sqrt(CRITICAL.variances.t)
     for p in (128, 2048, 32768):
         width = quantile(p, 0.1) - quantile(p, 0.9)
         assert math.sqrt(p / 2 - 1) * width == pytest.approx(expected, rel=2 / math.sqrt(p))
@@ -173,15 +158,47 @@ def test_transition_limits(R: float, limit: float) -> None:
     assert distance[-1] < 2e-3
     if R:
         assert model.limiting_errors == (0.0, limit)
-    if limit == 0.5:
-        # The exact rule has the same limit: its offset, O(1/nu), is small against 1/sqrt(nu).
-        assert model.monte_carlo(65536, 20_000).t.value == pytest.approx(0.5, abs=0.025)
-
-
-def test_limit_of_one_half_at_the_critical_margin() -> None:
+        return
+    # The exact rule has the same limit: its offset, O(1/nu), is small against 1/sqrt(nu).
+    assert model.monte_carlo(65536, 20_000).t.value == pytest.approx(0.5, abs=0.025)
     # A mean direction across the other: R_t = r_t^2 - delta, zero without rounding.
     r = BinaryModel(1.0, 0.75, 0.0).r.t
-    model = BinaryModel(1.0, 0.75, 0.0, tau=1.0, b_h=r * r)
-    assert model.typical_margins.t == 0
-    assert model.limiting_errors == (0.0, 0.5)
-    assert model.exponents.t == 0
+    critical = BinaryModel(1.0, 0.75, 0.0, tau=1.0, b_h=r * r)
+    assert critical.typical_margins.t == 0 == critical.exponents.t
+    assert critical.limiting_errors == (0.0, 0.5)
+
+
+@pytest.fixture(scope="module")
+def state() -> ClassState:
+    """Three classes of different concentrations, in eight dimensions."""
+    torch.manual_seed(3)
+    mu = torch.nn.functional.normalize(torch.randn(3, 8, dtype=torch.float64) + 0.7, dim=1)
+    kappa = torch.tensor([7.0, 4.0, 2.5], dtype=torch.float64)
+    z = VonMisesFisher(mu, kappa).sample((200,)).flatten(0, 1)
+    return ClassStatistics(3, 8).update(z, torch.arange(3).repeat(200)).state()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", [(0, 1), (2, 0)])
+def test_model_of_fitted_classes_against_their_draws(
+    state: ClassState, pair: tuple[int, int]
+) -> None:
+    model = BinaryModel.of(state, *pair, 0.2, b_h=0.3, b_t=-0.1)
+    mu, kappa = state.mu[list(pair)], state.kappa[list(pair)]
+    assert list(model.concentrations(8)) == pytest.approx(kappa.tolist(), rel=1e-14)
+    assert model.cosine == pytest.approx(float(mu[0] @ mu[1]), abs=1e-14)
+    assert all(0.01 < error < 0.6 for rule in RULES for error in model.errors(8, rule))
+    check_errors(model, mu, kappa)
+
+
+def test_model_of_exchanged_rounded_and_equal_classes(state: ClassState) -> None:
+    model, other = (BinaryModel.of(state, *pair, 0.5) for pair in ((0, 2), (2, 0)))
+    assert (model.lambda_h, model.lambda_t) == (other.lambda_t, other.lambda_h)
+    assert list(model.errors(8)) == pytest.approx(list(other.errors(8))[::-1], rel=1e-12)
+    rounded = BinaryModel.of(state.to(dtype=torch.float32), 0, 2)
+    assert rounded.cosine == pytest.approx(model.cosine, abs=1e-6)
+    mu = torch.stack([state.mu[0], state.mu[0], -state.mu[0]])
+    kappa = torch.tensor([3.0, 6.0, 3.0], dtype=torch.float64)
+    narrow = ClassState(mu, kappa, torch.ones(3))
+    assert BinaryModel.of(narrow, np.int64(0), torch.tensor(1)) == BinaryModel(1.0, 2.0, 1.0)
+    assert BinaryModel.of(narrow, 0, 2).cosine == pytest.approx(-1.0, abs=1e-15)

@@ -24,38 +24,25 @@ STANDARD_ERRORS = 5.0
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [ORDERED, CLOSE, BinaryModel(0.5, 3.0, -1.0, b_t=0.1)])
-def test_the_exact_rule_has_the_exponents_of_the_leading_one(model: BinaryModel) -> None:
-    """D_nu - D_0 = O(1/nu) changes an error by a factor that has a limit."""
-    factors = []
-    for p in DOUBLINGS:
-        pairs = zip(model.log_errors(p, "exact"), model.log_errors(p), strict=True)
-        factors.append([exact - leading for exact, leading in pairs])
-    steps = np.abs(np.diff(factors, axis=0))
-    assert (steps[-1] < 1e-4).all() and (steps[1:] < 0.5 * steps[:-1]).all()
-    assert (np.abs(factors[-1]) > 1e-2).any()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", [ORDERED, CLOSE, BinaryModel(0.5, 3.0, -1.0, b_t=0.1)])
 def test_log_errors_reach_the_exponents(model: BinaryModel) -> None:
-    """-log(error) = nu I + log(nu)/2 + C + o(1): Laplace's prefactor of a tail."""
+    """-log(error) = nu I + log(nu)/2 + C + o(1): Laplace's prefactor of a tail. The exact rule has
+    the same exponents: D_nu - D_0 = O(1/nu) changes an error by a factor that has a limit."""
     assert min(model.typical_margins) > 0
-    rests = []
-    for p in DOUBLINGS:
-        nu = p / 2 - 1
-        errors = zip(model.log_errors(p), model.exponents, strict=True)
-        rests.append([-e - nu * rate - 0.5 * math.log(nu) for e, rate in errors])
-    rests = np.array(rests)
-    steps = np.abs(np.diff(rests, axis=0))
-    assert (steps[-1] < 1e-2).all()
-    assert (steps[1:] < 0.6 * steps[:-1]).all()
+    nu = np.array(DOUBLINGS)[:, None] / 2 - 1
+    leading, exact = (
+        np.array([model.log_errors(p, rule) for p in DOUBLINGS]) for rule in ("leading", "exact")
+    )
+    rests = -leading - nu * np.array(model.exponents) - 0.5 * np.log(nu)
+    for values, last, ratio_of_steps in ((rests, 1e-2, 0.6), (exact - leading, 1e-4, 0.5)):
+        steps = np.abs(np.diff(values, axis=0))
+        assert (steps[-1] < last).all() and (steps[1:] < ratio_of_steps * steps[:-1]).all()
     assert np.abs(rests[-1]).max() < 10
+    assert (np.abs(exact - leading)[-1] > 1e-2).any()
 
 
 def test_errors_far_below_the_smallest_double() -> None:
     model = BinaryModel(8.0, 6.0, -0.9)
-    log_errors = model.log_errors(65536)
-    assert max(log_errors) < -1e4
+    assert max(model.log_errors(65536)) < -1e4
     assert model.errors(65536) == (0.0, 0.0)
 
 
@@ -63,14 +50,9 @@ def test_errors_far_below_the_smallest_double() -> None:
 @settings(max_examples=200, deadline=None)
 @given(models)
 def test_exponents_are_ordered_under_the_stated_prior(model: BinaryModel) -> None:
-    lambdas, offsets = (model.lambda_h, model.lambda_t), (model.b_h, model.b_t)
-    model = replace(
-        model,
-        lambda_h=max(lambdas),
-        lambda_t=min(lambdas),
-        b_h=max(offsets) / 20,
-        b_t=min(offsets) / 20,
-    )
+    t, h = sorted((model.lambda_h, model.lambda_t))
+    low, high = sorted((model.b_h, model.b_t))
+    model = replace(model, lambda_h=h, lambda_t=t, b_h=high / 20, b_t=low / 20)
     assume(model.typical_margins.t > 0)
     assert model.typical_margins.h > 0
     assert model.exponents.h >= model.exponents.t - 1e-13
@@ -82,17 +64,13 @@ def test_exponents_are_equal_only_in_the_symmetric_case() -> None:
     assert symmetric.errors(40).h == pytest.approx(symmetric.errors(40).t, rel=1e-11)
     for other in (replace(symmetric, lambda_h=1.6), replace(symmetric, b_h=0.05)):
         assert other.exponents.h > other.exponents.t
-
-
-def test_reversed_prior_reverses_the_exponents() -> None:
+    # The reversed prior reverses the exponents, and the errors themselves in high dimension.
     back = CLOSE.reversed_prior()
     assert back.delta == -CLOSE.delta
     assert min(*CLOSE.typical_margins, *back.typical_margins) > 0
-    assert CLOSE.exponents.h > CLOSE.exponents.t
-    assert back.exponents.h < back.exponents.t
-    # And so do the errors themselves, in high dimension.
-    assert CLOSE.log_errors(4096).h < CLOSE.log_errors(4096).t
-    assert back.log_errors(4096).h > back.log_errors(4096).t
+    assert CLOSE.exponents.h > CLOSE.exponents.t and back.exponents.h < back.exponents.t
+    stated, reverse = CLOSE.log_errors(4096), back.log_errors(4096)
+    assert stated.h < stated.t and reverse.h > reverse.t
 
 
 @pytest.mark.slow
@@ -101,16 +79,17 @@ def test_reversed_prior_reverses_the_exponents() -> None:
 def test_exchanging_the_classes_exchanges_their_errors(model: BinaryModel, p: int) -> None:
     lambdas = {"lambda_h": model.lambda_t, "lambda_t": model.lambda_h}
     other = replace(model.reversed_prior(), **lambdas)
+    for mine, theirs in (
+        (model.typical_margins, other.typical_margins),
+        (model.exponents, other.exponents),
+        (model.log_errors(p), other.log_errors(p)),
+    ):
+        assert theirs[::-1] == pytest.approx(tuple(mine), rel=1e-9, abs=1e-9)
 
-    def near(pair: Any) -> Any:
-        return pytest.approx(tuple(pair), rel=1e-9, abs=1e-9)
 
-    assert other.typical_margins[::-1] == near(model.typical_margins)
-    assert other.exponents[::-1] == near(model.exponents)
-    assert other.log_errors(p)[::-1] == near(model.log_errors(p))
-
-
-def legendre(xi: float, lam: float, beta: float) -> float:
+@settings(max_examples=100, deadline=None)
+@given(st.floats(0.05, 10.0), st.floats(-1.0, 1.0), st.floats(-0.9, 0.9))
+def test_rate_is_a_legendre_transform(lam: float, beta: float, xi: float) -> None:
     """sup_s s xi - Lambda(s), where Lambda(s) = J(|lam mu + s n|) - J(lam)."""
 
     def J(square: float) -> float:
@@ -121,14 +100,7 @@ def legendre(xi: float, lam: float, beta: float) -> float:
         return J(lam**2 + 2 * lam * s * beta + s**2) - J(lam**2) - s * xi
 
     least: Any = optimize.minimize_scalar(negative, bracket=(-1.0, 1.0), tol=1e-12)
-    return -float(least.fun)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.floats(0.05, 10.0), st.floats(-1.0, 1.0), st.floats(-0.9, 0.9))
-def test_rate_is_a_legendre_transform(lam: float, beta: float, xi: float) -> None:
-    expected = legendre(xi, lam, beta)
-    assert float(rate_function(xi, lam, beta)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert float(rate_function(xi, lam, beta)) == pytest.approx(-least.fun, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.3, 4.0, 50.0])
@@ -141,8 +113,7 @@ def test_rate_is_convex_and_zero_at_the_typical_value(lam: float, beta: float) -
     assert abs(float(rate.detach())) < 1e-14 * (1 + lam)
     assert abs(float(slope)) < 1e-12 * (1 + lam)
     grid = torch.linspace(-0.999, 0.999, 501, dtype=torch.float64)
-    values = rate_function(grid, lam, beta)
-    assert (values.diff().diff() > 0).all()
+    assert (rate_function(grid, lam, beta).diff().diff() > 0).all()
     # Its curvature at the typical value is one over the variance of the projection.
     step = 1e-4
     bend = rate_function(torch.tensor([typical - step, typical + step]).double(), lam, beta)
@@ -150,13 +121,10 @@ def test_rate_is_convex_and_zero_at_the_typical_value(lam: float, beta: float) -
     assert float(bend.sum()) / step**2 == pytest.approx(1 / variance, rel=1e-3)
 
 
-def test_rate_is_infinite_from_the_sphere_on() -> None:
+def test_rate_is_infinite_from_the_sphere_on_and_differentiable_inside() -> None:
     xi = torch.tensor([-1.5, -1.0, 1.0, 2.0])
     assert rate_function(xi, 2.0, 0.3).tolist() == [math.inf] * 4
     assert BinaryModel(1.0, 1.0, 0.0, b_h=5.0).exponents == (math.inf, 0.0)
-
-
-def test_rate_is_differentiable() -> None:
     xi = torch.tensor([-0.7, 0.0, 0.4], dtype=torch.float64, requires_grad=True)
     lam = torch.tensor([0.5, 2.0, 7.0], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda a, b: rate_function(a, b, -0.6), (xi, lam))
