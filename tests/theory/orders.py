@@ -1,18 +1,10 @@
-"""Terms of the Bessel ratio in mpmath, and observed orders of errors."""
+"""Observed orders of errors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import mpmath
 import numpy as np
 import torch
 from torch import Tensor
-
-# The ratio at nu u is R0(u) + R1(u) / nu + R2(u) / nu^2 + ...
-R0: Callable = lambda u: u / (1 + mpmath.sqrt(1 + u * u))  # noqa: E731
-R1: Callable = lambda u: -u / (2 * (1 + u * u))  # noqa: E731
-R2: Callable = lambda u: u * (4 - u * u) / (8 * mpmath.sqrt(1 + u * u) ** 5)  # noqa: E731
 
 
 def f64(*values: object) -> list[Tensor]:
