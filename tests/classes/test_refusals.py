@@ -14,22 +14,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+import resultant as rs
 from class_samples import C as FIVE
 from class_samples import P, axis, changed, fitted, sample, unit
-from resultant import (
-    ClassState,
-    ClassStatistics,
-    Metric,
-    Rule,
-    class_scores,
-    expected_square_resultant,
-    held_out_state,
-    leave_one_out_scores,
-    self_inclusion,
-    target_gain,
-    target_temperature,
-    unbiased_square_resultant,
-)
 from resultant.classes.groups import group_masks, shot_groups
 from resultant.classes.statistics import FORMAT
 from small_classes import TAU, C, classes, queries
@@ -37,8 +24,8 @@ from small_classes import TAU, C, classes, queries
 STATE = classes()
 Z = queries(STATE)
 X, Y = sample(20)
-SUMS, EMPTY = fitted(X, Y), ClassStatistics(FIVE, P)
-SCATTER = ClassStatistics(FIVE, P, scatter=True)
+SUMS, EMPTY = fitted(X, Y), rs.ClassStatistics(FIVE, P)
+SCATTER = rs.ClassStatistics(FIVE, P, scatter=True)
 MU, KAPPA, COUNT = unit(FIVE, P), torch.ones(FIVE).double(), torch.ones(FIVE).long()
 FLAT = classes(torch.tensor([0.0] * 7 + [5.0], dtype=torch.float64))
 
@@ -46,64 +33,73 @@ FLAT = classes(torch.tensor([0.0] * 7 + [5.0], dtype=torch.float64))
 @pytest.mark.parametrize(
     ("call", "fact"),
     [
-        (lambda: Rule(TAU, "cold"), r"realization to be one of \('native', .* got 'cold'"),
-        (lambda: Rule(TAU, beta=math.nan), "beta to be a finite number, got nan"),
-        (lambda: Rule(TAU, beta="1"), "beta to be a finite number, got '1'"),
-        (lambda: Rule(TAU, beta=True), "beta to be a finite number, got True"),
-        (lambda: Rule(TAU, family="cubic"), r"family to be one of .* got 'cubic'"),
-        (lambda: class_scores(Z, STATE, TAU, chunk=0), "chunk .* integer >= 1 or None, got 0"),
-        (lambda: class_scores(Z, STATE, TAU, offset=1.0), r"offset \[6\], .* got float"),
-        (lambda: class_scores(Z, STATE, TAU, offset=torch.ones(2)), r"offset \[6\], .* \(2,\)"),
-        (lambda: class_scores(Z, STATE, TAU, offset=torch.ones(C).long()), "a floating dtype"),
-        (lambda: class_scores(Z, STATE, TAU, offset=torch.ones(C).to("meta")), "offset on meta"),
-        (lambda: class_scores(Z, STATE, TAU, offset=torch.ones(C) * math.inf), "inf at index 0"),
-        (lambda: class_scores(Z, STATE, TAU, offset=torch.ones(C) * math.nan), "nan at index 0"),
-        (lambda: class_scores(Z, STATE, 0.0), "tau > 0 and finite, got 0"),
-        (lambda: class_scores(Z, STATE, torch.ones(2)), r"a number or \[6\], got shape \(2,\)"),
-        (lambda: class_scores(Z, STATE, "0.1"), "tau to be a tensor or number, got str"),
-        (lambda: class_scores(Z[:, :3], STATE, TAU), r"z \[N, 64\], got shape \(7, 3\)"),
-        (lambda: class_scores(2 * Z, STATE, TAU), r"\|z\| - 1 within .* got 1 at index 0"),
-        (lambda: class_scores(Z.to("meta"), STATE, TAU), "z on cpu, got z on meta"),
-        (lambda: class_scores(Z, FLAT, TAU, "preserve"), r"A > 0 .*7 of 8 .*class 4 \(0\), \."),
-        (lambda: class_scores(Z, FLAT, TAU, "temperature", family="power"), "7 of 8"),
-        (lambda: target_temperature(classes(torch.zeros(3).double()), TAU), "gains > 0"),
-        (lambda: target_gain(-torch.ones(3), 0.5), "g >= 0 and finite, got -1 at index 0"),
-        (lambda: target_gain(torch.zeros(3), -0.5, "power"), r"> 0 .*\(a negative power\), got 0"),
-        (lambda: target_gain(torch.ones(()), 0.5), r"g \[C\] of one class or more, .* \(\)"),
-        (lambda: target_gain(1.0, 0.5), r"g \[C\] of one class or more, got float"),
+        (lambda: rs.Rule(TAU, "cold"), r"realization to be one of \('native', .* got 'cold'"),
+        (lambda: rs.Rule(TAU, beta=math.nan), "beta to be a finite number, got nan"),
+        (lambda: rs.Rule(TAU, beta="1"), "beta to be a finite number, got '1'"),
+        (lambda: rs.Rule(TAU, beta=True), "beta to be a finite number, got True"),
+        (lambda: rs.Rule(TAU, family="cubic"), r"family to be one of .* got 'cubic'"),
+        (lambda: rs.class_scores(Z, STATE, TAU, chunk=0), "chunk .* integer >= 1 or None, got 0"),
+        (lambda: rs.class_scores(Z, STATE, TAU, offset=1.0), r"offset \[6\], .* got float"),
+        (lambda: rs.class_scores(Z, STATE, TAU, offset=torch.ones(2)), r"offset \[6\], .* \(2,\)"),
+        (lambda: rs.class_scores(Z, STATE, TAU, offset=torch.ones(C).long()), "a floating dtype"),
+        (lambda: rs.class_scores(Z, STATE, TAU, offset=torch.ones(C).to("meta")), "offset on meta"),
+        (lambda: rs.class_scores(Z, STATE, TAU, offset=torch.ones(C) * math.inf), "inf at index 0"),
+        (lambda: rs.class_scores(Z, STATE, TAU, offset=torch.ones(C) * math.nan), "nan at index 0"),
+        (lambda: rs.class_scores(Z, STATE, 0.0), "tau > 0 and finite, got 0"),
+        (lambda: rs.class_scores(Z, STATE, torch.ones(2)), r"a number or \[6\], got shape \(2,\)"),
+        (lambda: rs.class_scores(Z, STATE, "0.1"), "tau to be a tensor or number, got str"),
+        (lambda: rs.class_scores(Z[:, :3], STATE, TAU), r"z \[N, 64\], got shape \(7, 3\)"),
+        (lambda: rs.class_scores(2 * Z, STATE, TAU), r"\|z\| - 1 within .* got 1 at index 0"),
+        (lambda: rs.class_scores(Z.to("meta"), STATE, TAU), "z on cpu, got z on meta"),
+        (lambda: rs.class_scores(Z, FLAT, TAU, "preserve"), r"A > 0 .*7 of 8 .*class 4 \(0\), \."),
+        (lambda: rs.class_scores(Z, FLAT, TAU, "temperature", family="power"), "7 of 8"),
+        (lambda: rs.target_temperature(classes(torch.zeros(3).double()), TAU), "gains > 0"),
+        (lambda: rs.target_gain(-torch.ones(3), 0.5), "g >= 0 and finite, got -1 at index 0"),
+        (
+            lambda: rs.target_gain(torch.zeros(3), -0.5, "power"),
+            r"> 0 .*\(a negative power\), got 0",
+        ),
+        (lambda: rs.target_gain(torch.ones(()), 0.5), r"g \[C\] of one class or more, .* \(\)"),
+        (lambda: rs.target_gain(1.0, 0.5), r"g \[C\] of one class or more, got float"),
         (lambda: shot_groups([1, 2]), r"counts \[C\], got list"),
         (lambda: shot_groups(torch.ones(2, 2)), r"counts \[C\], got shape \(2, 2\)"),
         (lambda: shot_groups(torch.tensor([3, -1])), "counts >= 0 and finite, got -1 at index 1"),
         (lambda: group_masks(torch.ones(3)), r"counts \[C\] of integers, got shape"),
         (lambda: group_masks(torch.ones(0).long()), r"counts \[C\] of integers, got shape"),
         (lambda: group_masks([3, -2]), "counts >= 0 and finite, got -2 at index 1"),
-        (lambda: unbiased_square_resultant(0.5, torch.tensor([2, 1])), "n >= 2 .* 1 at index 1"),
-        (lambda: expected_square_resultant(0.5, 0), "n >= 1 and finite, got 0"),
-        (lambda: self_inclusion(1.5, 0.1, 3), r"A between 0 and 1, got 1\.5"),
-        (lambda: unbiased_square_resultant(-0.5, 3), r"R between 0 and 1, got -0\.5"),
-        (lambda: self_inclusion(0.5, 0.0, 3), "tau > 0 and finite, got 0"),
+        (lambda: rs.unbiased_square_resultant(0.5, torch.tensor([2, 1])), "n >= 2 .* 1 at index 1"),
+        (lambda: rs.expected_square_resultant(0.5, 0), "n >= 1 and finite, got 0"),
+        (lambda: rs.self_inclusion(1.5, 0.1, 3), r"A between 0 and 1, got 1\.5"),
+        (lambda: rs.unbiased_square_resultant(-0.5, 3), r"R between 0 and 1, got -0\.5"),
+        (lambda: rs.self_inclusion(0.5, 0.0, 3), "tau > 0 and finite, got 0"),
         (
-            lambda: leave_one_out_scores(X, Y, SUMS, 0.1, weights=torch.ones(30)),
+            lambda: rs.leave_one_out_scores(X, Y, SUMS, 0.1, weights=torch.ones(30)),
             r"weights \[20\] on cpu, got \(30,\)",
         ),
-        (lambda: leave_one_out_scores(X, Y, SUMS, torch.ones(2)), r"a number or \[5\], got shape"),
-        (lambda: leave_one_out_scores(X, Y, SUMS, 0.0), "tau > 0 and finite, got 0"),
         (
-            lambda: held_out_state(SUMS, axis()[None], torch.tensor([5])),
+            lambda: rs.leave_one_out_scores(X, Y, SUMS, torch.ones(2)),
+            r"a number or \[5\], got shape",
+        ),
+        (lambda: rs.leave_one_out_scores(X, Y, SUMS, 0.0), "tau > 0 and finite, got 0"),
+        (
+            lambda: rs.held_out_state(SUMS, axis()[None], torch.tensor([5])),
             r"y in \[0, 5\), got 5 at index 0",
         ),
-        (lambda: ClassState([1.0], KAPPA, COUNT), "mu to be a tensor, got list"),
-        (lambda: ClassState(MU[0], KAPPA, COUNT), r"mu \[C, p\] .* got \(6,\), \(5,\) and"),
-        (lambda: ClassState(MU[:, :1], KAPPA, COUNT), r"with p >= 2, .* got \(5, 1\)"),
-        (lambda: ClassState(MU, KAPPA[:2], COUNT), r"got \(5, 6\), \(2,\) and \(5,\)"),
-        (lambda: ClassState(MU, KAPPA.float(), COUNT), "got torch.float64 and torch.float32"),
-        (lambda: ClassState(MU.long(), KAPPA, COUNT), "one floating dtype, got torch.int64"),
-        (lambda: ClassState(MU, KAPPA.to("meta"), COUNT), "on one device, got cpu, meta and cpu"),
-        (lambda: ClassState(MU * 1.1, KAPPA, COUNT), r"\|mu\| - 1 within .* 0.1 at index 0"),
-        (lambda: ClassState(MU, -KAPPA, COUNT), "kappa >= 0 and finite, got -1 at index 0"),
-        (lambda: ClassState(MU, KAPPA * math.nan, COUNT), "kappa >= 0 .* got nan at index 0"),
-        (lambda: ClassState(MU, KAPPA * 1e20, COUNT), r"kappa <= 1.15292e\+18, .* got 1e\+20"),
-        (lambda: ClassState(MU, KAPPA, -COUNT), "count >= 0 and finite, got -1 at index 0"),
+        (lambda: rs.ClassState([1.0], KAPPA, COUNT), "mu to be a tensor, got list"),
+        (lambda: rs.ClassState(MU[0], KAPPA, COUNT), r"mu \[C, p\] .* got \(6,\), \(5,\) and"),
+        (lambda: rs.ClassState(MU[:, :1], KAPPA, COUNT), r"with p >= 2, .* got \(5, 1\)"),
+        (lambda: rs.ClassState(MU, KAPPA[:2], COUNT), r"got \(5, 6\), \(2,\) and \(5,\)"),
+        (lambda: rs.ClassState(MU, KAPPA.float(), COUNT), "got torch.float64 and torch.float32"),
+        (lambda: rs.ClassState(MU.long(), KAPPA, COUNT), "one floating dtype, got torch.int64"),
+        (
+            lambda: rs.ClassState(MU, KAPPA.to("meta"), COUNT),
+            "on one device, got cpu, meta and cpu",
+        ),
+        (lambda: rs.ClassState(MU * 1.1, KAPPA, COUNT), r"\|mu\| - 1 within .* 0.1 at index 0"),
+        (lambda: rs.ClassState(MU, -KAPPA, COUNT), "kappa >= 0 and finite, got -1 at index 0"),
+        (lambda: rs.ClassState(MU, KAPPA * math.nan, COUNT), "kappa >= 0 .* got nan at index 0"),
+        (lambda: rs.ClassState(MU, KAPPA * 1e20, COUNT), r"kappa <= 1.15292e\+18, .* got 1e\+20"),
+        (lambda: rs.ClassState(MU, KAPPA, -COUNT), "count >= 0 and finite, got -1 at index 0"),
         (lambda: EMPTY.update(X[:, :3], Y), r"z \[N, 6\], got shape \(20, 3\)"),
         (lambda: EMPTY.update("z", Y), r"z \[N, 6\], got str"),
         (lambda: EMPTY.update(X.long(), Y), "z of a floating dtype, got torch.int64"),
@@ -118,19 +114,19 @@ FLAT = classes(torch.tensor([0.0] * 7 + [5.0], dtype=torch.float64))
         (lambda: EMPTY.update(X, Y, Y), "weights of a floating dtype, got torch.int64"),
         (lambda: EMPTY.leave_one_out(X, Y), "one of class 0, which has no sample, at index 0"),
         (lambda: EMPTY.without(SUMS), r"a part of these, got \d+ samples of 0 in class 0"),
-        (lambda: ClassStatistics(0, P), "num_classes to be an integer >= 1, got 0"),
-        (lambda: ClassStatistics(2.0, P), "num_classes to be an integer >= 1, got 2.0"),
-        (lambda: ClassStatistics(True, P), "num_classes to be an integer >= 1, got True"),
-        (lambda: ClassStatistics(FIVE, 1), "p >= 2, got 1"),
-        (lambda: SUMS.merge(ClassStatistics(FIVE, 3)), r"=5, dim=6\), got .*dim=3\)"),
-        (lambda: SUMS.merge("x"), "ClassStatistics, got str"),
-        (lambda: SUMS.merge(SCATTER), "statistics without scatter, got statistics with scatter"),
+        (lambda: rs.ClassStatistics(0, P), "num_classes to be an integer >= 1, got 0"),
+        (lambda: rs.ClassStatistics(2.0, P), "num_classes to be an integer >= 1, got 2.0"),
+        (lambda: rs.ClassStatistics(True, P), "num_classes to be an integer >= 1, got True"),
+        (lambda: rs.ClassStatistics(FIVE, 1), "p >= 2, got 1"),
+        (lambda: SUMS.merge(rs.ClassStatistics(FIVE, 3)), r"=5, dim=6\), got .*dim=3\)"),
+        (lambda: SUMS.merge("x"), r"the shape of ClassStatistics\(.*, got 'x'"),
+        (lambda: SUMS.merge(SCATTER), r"dim=6\), got .*dim=6, scatter=True\)"),
         (lambda: SUMS.state("map"), "estimator to be one of .* got 'map'"),
-        (lambda: Metric.fit(SUMS), "with scatter .* use .*scatter=True"),
-        (lambda: Metric.fit(SCATTER), "one sample or more"),
-        (lambda: Metric.fit(SUMS, 1.5), "from 0 to 1, got 1.5"),
-        (lambda: Metric.fit(SUMS, math.nan), "shrinkage to be a finite number, got nan"),
-        (lambda: Metric.fit(SUMS, whiten=False).with_shrinkage(-0.1), "from 0 to 1, got -0.1"),
+        (lambda: rs.Metric.fit(SUMS), "with scatter .* use .*scatter=True"),
+        (lambda: rs.Metric.fit(SCATTER), "one sample or more"),
+        (lambda: rs.Metric.fit(SUMS, 1.5), "from 0 to 1, got 1.5"),
+        (lambda: rs.Metric.fit(SUMS, math.nan), "shrinkage to be a finite number, got nan"),
+        (lambda: rs.Metric.fit(SUMS, whiten=False).with_shrinkage(-0.1), "from 0 to 1, got -0.1"),
     ],
 )
 def test_refused(call: Callable[[], object], fact: str) -> None:
@@ -147,7 +143,7 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     for content in (b"", whole[:7], whole[:60], whole[:-1], whole + b"x", b"\xff" * 64):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=rule + ", got a file that cannot be read"):
-            ClassStatistics.load(path)
+            rs.ClassStatistics.load(path)
     good: dict[str, Tensor] = {n: getattr(SUMS, n) for n in ("count", "weight", "total")}
     mark = {"format": FORMAT}
     others: list[tuple[dict[str, Tensor], dict[str, str] | None, str]] = [
@@ -163,6 +159,6 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     for tensors, metadata, message in others:
         save_file(tensors, path, metadata)
         with pytest.raises(ValueError, match=rule + ".*" + message):
-            ClassStatistics.load(path)
+            rs.ClassStatistics.load(path)
     with pytest.raises(FileNotFoundError):
-        ClassStatistics.load(tmp_path / "none")
+        rs.ClassStatistics.load(tmp_path / "none")

@@ -9,25 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+import resultant as rs
 from decisions.arcs import close
 from decisions.overlapping_classes import BETA, OFFSET, PAIRS, classes, queries
-from resultant import (
-    ClassState,
-    Rule,
-    centre_margins,
-    certificate,
-    gradient_bound,
-    gradient_coordinates,
-    intercept_gradient_difference,
-    loss_bound,
-    loss_gradient,
-    margin_change,
-    pairwise_margins,
-    posterior_thresholds,
-    realize,
-    select_pairs,
-    short_arc_roots,
-)
 from resultant._core import chunks
 from resultant.decisions import certificates
 from resultant.decisions.boundaries import LOCATIONS
@@ -38,9 +22,9 @@ STATE = classes()
 Z, Y = queries(STATE, 20)
 
 
-def scores(state: ClassState) -> Any:
+def scores(state: rs.ClassState) -> Any:
     # Negative slopes, so that arcs are searched at all locations.
-    return realize(state, Rule(TAU, "angular", 1.8, offset=OFFSET.to(state.mu.device)))
+    return rs.realize(state, rs.Rule(TAU, "angular", 1.8, offset=OFFSET.to(state.mu.device)))
 
 
 def pairs(z: Tensor) -> Tensor:
@@ -48,25 +32,25 @@ def pairs(z: Tensor) -> Tensor:
 
 
 BY_ROW: dict[str, Callable[..., Any]] = {
-    "certificate": lambda z, y, s, **o: certificate(z, s, TAU, **o),
-    "loss_bound": lambda z, y, s, **o: loss_bound(z, y, s, TAU, **o),
-    "gradient_bound": lambda z, y, s, **o: gradient_bound(z, y, s, TAU, **o),
-    "pairwise_margins": lambda z, y, s, **o: pairwise_margins(z, scores(s), pairs(z), **o),
-    "loss_gradient": lambda z, y, s, **o: loss_gradient(z, y, scores(s), **o),
-    "gradient_coordinates": lambda z, y, s, **o: gradient_coordinates(z, y, scores(s), **o),
-    "intercept_gradient_difference": lambda z, y, s, **o: intercept_gradient_difference(
-        z, y, s, Rule(TAU, beta=BETA), **o
+    "certificate": lambda z, y, s, **o: rs.certificate(z, s, TAU, **o),
+    "loss_bound": lambda z, y, s, **o: rs.loss_bound(z, y, s, TAU, **o),
+    "gradient_bound": lambda z, y, s, **o: rs.gradient_bound(z, y, s, TAU, **o),
+    "pairwise_margins": lambda z, y, s, **o: rs.pairwise_margins(z, scores(s), pairs(z), **o),
+    "loss_gradient": lambda z, y, s, **o: rs.loss_gradient(z, y, scores(s), **o),
+    "gradient_coordinates": lambda z, y, s, **o: rs.gradient_coordinates(z, y, scores(s), **o),
+    "intercept_gradient_difference": lambda z, y, s, **o: rs.intercept_gradient_difference(
+        z, y, s, rs.Rule(TAU, beta=BETA), **o
     ),
-    "margin_change": lambda z, y, s, **o: margin_change(
-        z, y, s, Rule(TAU, "temperature", BETA), pairs(z), **o
+    "margin_change": lambda z, y, s, **o: rs.margin_change(
+        z, y, s, rs.Rule(TAU, "temperature", BETA), pairs(z), **o
     ),
 }
 BY_PAIR: dict[str, Callable[..., Any]] = {
-    "centre_margins": lambda z, y, s, **o: centre_margins(scores(s), **o),
-    "short_arc_roots": lambda z, y, s, **o: short_arc_roots(scores(s), **o),
-    "exhaustive": lambda z, y, s, **o: short_arc_roots(scores(s), exhaustive=True, **o),
-    "rising": lambda z, y, s, **o: short_arc_roots(realize(s, Rule(TAU)), **o),
-    "posterior_thresholds": lambda z, y, s, **o: posterior_thresholds(scores(s), pairs(z), **o),
+    "centre_margins": lambda z, y, s, **o: rs.centre_margins(scores(s), **o),
+    "short_arc_roots": lambda z, y, s, **o: rs.short_arc_roots(scores(s), **o),
+    "exhaustive": lambda z, y, s, **o: rs.short_arc_roots(scores(s), exhaustive=True, **o),
+    "rising": lambda z, y, s, **o: rs.short_arc_roots(rs.realize(s, rs.Rule(TAU)), **o),
+    "posterior_thresholds": lambda z, y, s, **o: rs.posterior_thresholds(scores(s), pairs(z), **o),
 }
 CALLS = BY_ROW | BY_PAIR
 
@@ -108,9 +92,9 @@ def test_no_rows(name: str) -> None:
 
 def test_no_pairs() -> None:
     none = PAIRS[:0]
-    assert len(margin_change(Z, Y, STATE, Rule(TAU), none).exact) == 0
-    assert pairwise_margins(Z, scores(STATE), none).shape == (20, 0)
-    assert short_arc_roots(scores(STATE), none).root.shape == (0,)
+    assert len(rs.margin_change(Z, Y, STATE, rs.Rule(TAU), none).exact) == 0
+    assert rs.pairwise_margins(Z, scores(STATE), none).shape == (20, 0)
+    assert rs.short_arc_roots(scores(STATE), none).root.shape == (0,)
 
 
 @pytest.mark.gpu
@@ -125,4 +109,4 @@ def test_gpu_agrees(name: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.gpu
 def test_pairs_are_selected_on_the_gpu() -> None:
-    assert select_pairs(STATE.to("cuda"), torch.zeros(C)).pairs.is_cuda
+    assert rs.select_pairs(STATE.to("cuda"), torch.zeros(C)).pairs.is_cuda

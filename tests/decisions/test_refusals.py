@@ -12,62 +12,53 @@ from typing import Any
 import pytest
 import torch
 
+import resultant as rs
 from decisions.overlapping_classes import PAIRS, classes, queries
-from resultant import (
-    Rule,
-    centre_margins,
-    certificate,
-    displacement,
-    effective_competitors,
-    gradient_bound,
-    gradient_coordinates,
-    gradient_cosines,
-    loss_bound,
-    loss_gradient,
-    margin_change,
-    mean_relative_error,
-    pairwise_margins,
-    realize,
-    select_pairs,
-    short_arc_roots,
-    stacked_relative_error,
-)
 from resultant.decisions.boundaries import displacement_error
 from small_classes import TAU
 
 STATE = classes()
-RULE = realize(STATE, Rule(TAU))
+RULE = rs.realize(STATE, rs.Rule(TAU))
 Z, Y = queries(STATE)
 GONE = torch.tensor([0.0, 0.0, -math.inf, 0.0, 0.0, 0.0])
-ONE, ALL = short_arc_roots(RULE, PAIRS[:1]), short_arc_roots(RULE)
+ONE, ALL = rs.short_arc_roots(RULE, PAIRS[:1]), rs.short_arc_roots(RULE)
 
 
 @pytest.mark.parametrize(
     ("call", "fact"),
     [
-        (lambda: loss_gradient(Z[:, :3], Y, RULE), r"z \[N, 64\], got shape \(7, 3\)"),
-        (lambda: gradient_coordinates(Z, Y + 6, RULE), r"y in \[0, 6\), got 6 at index 0"),
-        (lambda: effective_competitors(torch.ones(())), r"scores \[..., C\] of one class .* \(\)"),
-        (lambda: stacked_relative_error(Z, Z[1:]), r"of one shape, got \(7, 64\) and \(6, 64\)"),
-        (lambda: stacked_relative_error(0 * Z, Z), "G of positive norm, got 0"),
-        (lambda: mean_relative_error(0 * Z, Z), "a row of G of positive norm, got none"),
-        (lambda: gradient_cosines(Z[0], Z[0]), r"gradients \[N, p\], got shape \(64,\)"),
-        (lambda: short_arc_roots(realize(STATE, Rule(TAU), dtype=torch.float32)), "in float64"),
-        (lambda: short_arc_roots(RULE, torch.tensor([[0, 9]])), r"got \[0, 9\] at index 0"),
-        (lambda: displacement(ONE, ALL), "roots of the same pairs .* got 1 and 15"),
+        (lambda: rs.loss_gradient(Z[:, :3], Y, RULE), r"z \[N, 64\], got shape \(7, 3\)"),
+        (lambda: rs.gradient_coordinates(Z, Y + 6, RULE), r"y in \[0, 6\), got 6 at index 0"),
         (
-            lambda: displacement_error(displacement(ONE, ONE), displacement(ALL, ALL)),
+            lambda: rs.effective_competitors(torch.ones(())),
+            r"scores \[..., C\] of one class .* \(\)",
+        ),
+        (lambda: rs.stacked_relative_error(Z, Z[1:]), r"of one shape, got \(7, 64\) and \(6, 64\)"),
+        (lambda: rs.stacked_relative_error(0 * Z, Z), "G of positive norm, got 0"),
+        (lambda: rs.mean_relative_error(0 * Z, Z), "a row of G of positive norm, got none"),
+        (lambda: rs.gradient_cosines(Z[0], Z[0]), r"gradients \[N, p\], got shape \(64,\)"),
+        (
+            lambda: rs.short_arc_roots(rs.realize(STATE, rs.Rule(TAU), dtype=torch.float32)),
+            "in float64",
+        ),
+        (lambda: rs.short_arc_roots(RULE, torch.tensor([[0, 9]])), r"got \[0, 9\] at index 0"),
+        (lambda: rs.displacement(ONE, ALL), "roots of the same pairs .* got 1 and 15"),
+        (
+            lambda: displacement_error(rs.displacement(ONE, ONE), rs.displacement(ALL, ALL)),
             "displacements of the same pairs, got 1 and 15",
         ),
-        (lambda: select_pairs(STATE, torch.zeros(2)), r"groups \[6\], .* got shape \(2,\)"),
-        (lambda: select_pairs(STATE, torch.full((6,), 3)), r"in \{0, 1, 2\}, got 3 at index 0"),
-        (lambda: select_pairs(STATE, torch.zeros(6), 0), "per_type .* integer >= 1, got 0"),
-        (lambda: loss_bound(Z, Y, STATE, TAU, offset=GONE), "class 2 of offset -inf at index 2"),
-        (lambda: gradient_bound(Z, Y + 6, STATE, TAU), r"y in \[0, 6\), got 6 at index 0"),
-        (lambda: margin_change(Z, Y, STATE, Rule(TAU), PAIRS[0]), r"pairs \[P, 2\]"),
+        (lambda: rs.select_pairs(STATE, torch.zeros(2)), r"groups \[6\], .* got shape \(2,\)"),
+        (lambda: rs.select_pairs(STATE, torch.full((6,), 3)), r"in \{0, 1, 2\}, got 3 at index 0"),
+        (lambda: rs.select_pairs(STATE, torch.zeros(6), 0), "per_type .* integer >= 1, got 0"),
+        (lambda: rs.loss_bound(Z, Y, STATE, TAU, offset=GONE), "class 2 of offset -inf at index 2"),
+        (lambda: rs.gradient_bound(Z, Y + 6, STATE, TAU), r"y in \[0, 6\), got 6 at index 0"),
+        (lambda: rs.margin_change(Z, Y, STATE, rs.Rule(TAU), PAIRS[0]), r"pairs \[P, 2\]"),
         *(
             (lambda f=f, pairs=pairs: f(pairs), fact)
-            for f in (lambda p: pairwise_margins(Z, RULE, p), lambda p: centre_margins(RULE, p))
+            for f in (
+                lambda p: rs.pairwise_margins(Z, RULE, p),
+                lambda p: rs.centre_margins(RULE, p),
+            )
             for pairs, fact in (
                 (torch.tensor([0, 1]), r"pairs \[P, 2\], got shape \(2,\)"),
                 ([[0, 1]], r"pairs \[P, 2\], got list"),
@@ -98,6 +89,10 @@ def test_refused(call: Callable[[], object], fact: str) -> None:
 )
 def test_refused_by_all_certificates(options: dict[str, Any], fact: str) -> None:
     arguments: dict[str, Any] = {"z": Z, "state": STATE, "tau": TAU} | options
-    for call, more in ((certificate, {}), (loss_bound, {"y": Y}), (gradient_bound, {"y": Y})):
+    for call, more in (
+        (rs.certificate, {}),
+        (rs.loss_bound, {"y": Y}),
+        (rs.gradient_bound, {"y": Y}),
+    ):
         with pytest.raises(ValueError, match=f"expected .*{fact}"):
             call(**arguments, **more)

@@ -14,29 +14,10 @@ import pytest
 import torch
 from torch import Tensor
 
+import resultant as rs
 from class_samples import C as CLASSES
 from class_samples import P, changed, sample
 from decisions.arcs import two
-from resultant import (
-    BinaryModel,
-    ClassState,
-    ClassStatistics,
-    Rule,
-    cross_fit_temperature,
-    directional_cumulants,
-    fixed_terms,
-    fold_statistics,
-    joint_expansion,
-    joint_leading,
-    joint_terms,
-    posterior_thresholds,
-    projection_variance,
-    propagate_loss,
-    propagate_probabilities,
-    rate_function,
-    ratio_approximation,
-    ratio_bound,
-)
 from resultant.vmf.tails import log_projection_tail
 from theory.binary_models import ORDERED
 
@@ -44,51 +25,54 @@ ZERO, ARC = torch.zeros(3), two(math.pi, (1.0, 1.0))
 PAIR = torch.tensor([[0, 1]])
 Z, Y = sample(20)
 FOLD = torch.arange(20) % 2
-FOLDS = fold_statistics(Z, Y, FOLD, CLASSES, 2)
-WEIGHTED = ClassStatistics(CLASSES, P).update(Z, Y, torch.full((20,), 0.5))
+FOLDS = rs.fold_statistics(Z, Y, FOLD, CLASSES, 2)
+WEIGHTED = rs.ClassStatistics(CLASSES, P).update(Z, Y, torch.full((20,), 0.5))
 
 
 def cross_fit(folds: Any = FOLDS, A: float = 0.5, low: float = 0.5, **options: Any) -> None:
-    cross_fit_temperature(folds, 0.1, A, r_min=low, r_max=1.0, **options)
+    rs.cross_fit_temperature(folds, 0.1, A, r_min=low, r_max=1.0, **options)
 
 
-def of_classes(a: Any, b: Any, **change: Tensor) -> BinaryModel:
+def of_classes(a: Any, b: Any, **change: Tensor) -> rs.BinaryModel:
     values = {"mu": torch.eye(3, 8), "kappa": torch.arange(1.0, 4.0)} | change
-    return BinaryModel.of(ClassState(values["mu"], values["kappa"], torch.ones(3)), a, b)
+    return rs.BinaryModel.of(rs.ClassState(values["mu"], values["kappa"], torch.ones(3)), a, b)
 
 
 @pytest.mark.parametrize(
     ("call", "fact"),
     [
-        (lambda: joint_expansion(0.1, 1.0, 1.0, 2), "p >= 3 .*, got 2"),
-        (lambda: joint_expansion(0.1, 1.0, 1.0, 9, 3), "order .* from 0 to 2, got 3"),
-        (lambda: joint_expansion(0.1, 1.0, 1.0, 9, 1.5), "order .* integer .* got 1.5"),
-        (lambda: joint_expansion(0.1, 1.0, 1.0, 9, True), "order .* integer .* got True"),
-        (lambda: joint_expansion(1.1, 1.0, 1.0, 9), r"rho in \[-1, 1\], got 1.1"),
-        (lambda: joint_terms(0.1, -1.0, 1.0, 9), "kappa >= 0 .*, got -1"),
-        (lambda: joint_terms(0.1, 1.0, 0.0, 9), "tau > 0 .*, got 0"),
-        (lambda: fixed_terms(0.1, torch.tensor([1.0, 0.0]), 1.0, 9), "kappa > 0 .* at index 1"),
-        (lambda: ratio_approximation(0.0, 1.0), "nu > 0 and finite, got 0"),
-        (lambda: ratio_approximation(1.0, -1.0), "x >= 0 and finite, got -1"),
-        (lambda: ratio_bound(1.0), "nu >= 10/9 and finite, got 1"),
-        (lambda: directional_cumulants(0.1, 1.0, 9, 4), "order .* from 1 to 3, got 4"),
-        (lambda: directional_cumulants(0.1, 1.0, 9, 0), "order .* from 1 to 3, got 0"),
-        (lambda: propagate_loss(ZERO, 0.0, 0.0, 9, 3), "y in 0, ..., 2, got 3"),
-        (lambda: propagate_loss(ZERO, 0.0, 0.0, 9, torch.tensor(0.0)), "y of an integer dtype"),
+        (lambda: rs.joint_expansion(0.1, 1.0, 1.0, 2), "p >= 3 .*, got 2"),
+        (lambda: rs.joint_expansion(0.1, 1.0, 1.0, 9, 3), "order .* from 0 to 2, got 3"),
+        (lambda: rs.joint_expansion(0.1, 1.0, 1.0, 9, 1.5), "order .* integer .* got 1.5"),
+        (lambda: rs.joint_expansion(0.1, 1.0, 1.0, 9, True), "order .* integer .* got True"),
+        (lambda: rs.joint_expansion(1.1, 1.0, 1.0, 9), r"rho in \[-1, 1\], got 1.1"),
+        (lambda: rs.joint_terms(0.1, -1.0, 1.0, 9), "kappa >= 0 .*, got -1"),
+        (lambda: rs.joint_terms(0.1, 1.0, 0.0, 9), "tau > 0 .*, got 0"),
+        (lambda: rs.fixed_terms(0.1, torch.tensor([1.0, 0.0]), 1.0, 9), "kappa > 0 .* at index 1"),
+        (lambda: rs.ratio_approximation(0.0, 1.0), "nu > 0 and finite, got 0"),
+        (lambda: rs.ratio_approximation(1.0, -1.0), "x >= 0 and finite, got -1"),
+        (lambda: rs.ratio_bound(1.0), "nu >= 10/9 and finite, got 1"),
+        (lambda: rs.directional_cumulants(0.1, 1.0, 9, 4), "order .* from 1 to 3, got 4"),
+        (lambda: rs.directional_cumulants(0.1, 1.0, 9, 0), "order .* from 1 to 3, got 0"),
+        (lambda: rs.propagate_loss(ZERO, 0.0, 0.0, 9, 3), "y in 0, ..., 2, got 3"),
+        (lambda: rs.propagate_loss(ZERO, 0.0, 0.0, 9, torch.tensor(0.0)), "y of an integer dtype"),
         (
-            lambda: propagate_loss(torch.zeros(4, 3), 0.0, 0.0, 9, torch.tensor([0, 1])),
+            lambda: rs.propagate_loss(torch.zeros(4, 3), 0.0, 0.0, 9, torch.tensor([0, 1])),
             r"y to broadcast with the shape \(4,\) .*, got \(2,\)",
         ),
-        (lambda: propagate_probabilities(ZERO[0], 0.0, 0.0, 9), r"of shape \[..., C\]"),
-        (lambda: propagate_probabilities(ZERO, ZERO[:2], 0.0, 9), r"l0 \(3,\), B1 \(2,\)"),
-        (lambda: joint_leading(ClassState(torch.eye(2), ZERO[:2], ZERO[:2]), Rule(0.1)), "p >= 3"),
+        (lambda: rs.propagate_probabilities(ZERO[0], 0.0, 0.0, 9), r"of shape \[..., C\]"),
+        (lambda: rs.propagate_probabilities(ZERO, ZERO[:2], 0.0, 9), r"l0 \(3,\), B1 \(2,\)"),
+        (
+            lambda: rs.joint_leading(rs.ClassState(torch.eye(2), ZERO[:2], ZERO[:2]), rs.Rule(0.1)),
+            "p >= 3",
+        ),
         (lambda: replace(ORDERED, lambda_h=0.0), "lambda_h > 0, got 0"),
         (lambda: replace(ORDERED, lambda_t=math.inf), "lambda_t to be a finite number, got inf"),
         (lambda: replace(ORDERED, cosine=1.5), r"cosine in \[-1, 1\], got 1.5"),
         (lambda: replace(ORDERED, tau=0.0), "tau > 0, got 0"),
         (lambda: replace(ORDERED, b_h=math.nan), "b_h to be a finite number, got nan"),
         (lambda: replace(ORDERED, tau="warm"), "tau to be a finite number, got 'warm'"),
-        (lambda: BinaryModel(2.0, 2.0, 1.0), "w = .* != 0, got lambda_h = lambda_t = 2 and cos"),
+        (lambda: rs.BinaryModel(2.0, 2.0, 1.0), "w = .* != 0, got lambda_h = lambda_t = 2 and cos"),
         (lambda: ORDERED.log_errors(2), r"p >= 3 \(nu > 0\), got 2"),
         (lambda: ORDERED.gaussian_errors(2), "p >= 3"),
         (lambda: ORDERED.errors(7.5), "p to be an integer"),
@@ -96,7 +80,7 @@ def of_classes(a: Any, b: Any, **change: Tensor) -> BinaryModel:
         (lambda: ORDERED.monte_carlo(9, 9, "best"), "leading, exact, got 'best'"),
         (lambda: ORDERED.log_errors(9, "best"), "leading, exact, got 'best'"),
         (lambda: ORDERED.sample_margins(9, 9, "x"), "label 'h' or 't', got 'x'"),
-        (lambda: BinaryModel.of({}, 0, 1), "state to be a ClassState, got dict"),
+        (lambda: rs.BinaryModel.of({}, 0, 1), "state to be a ClassState, got dict"),
         (lambda: of_classes(0, 3), "b to be an integer from 0 to 2, got 3"),
         (lambda: of_classes(-1, 0), "a to be an integer from 0 to 2, got -1"),
         (lambda: of_classes(True, 0), "a to be an integer from 0 to 2, got True"),
@@ -107,25 +91,28 @@ def of_classes(a: Any, b: Any, **change: Tensor) -> BinaryModel:
         ),
         (lambda: of_classes(1, 0, kappa=torch.arange(3.0)), "kappa > 0, got 0 at class 0"),
         (lambda: of_classes(0, 1, mu=torch.eye(3, 2)[[0, 1, 0]]), r"p >= 3 \(nu > 0\), got 2"),
-        (lambda: rate_function(0.0, -1.0, 0.0), "lam >= 0 and finite, got -1"),
-        (lambda: rate_function(0.0, 1.0, 1.1), r"beta in \[-1, 1\], got 1.1"),
-        (lambda: rate_function(math.nan, 1.0, 0.0), "xi finite, got nan"),
-        (lambda: projection_variance(-2.0, 0.0, 1.0), "lam >= 0 and finite, got -2"),
+        (lambda: rs.rate_function(0.0, -1.0, 0.0), "lam >= 0 and finite, got -1"),
+        (lambda: rs.rate_function(0.0, 1.0, 1.1), r"beta in \[-1, 1\], got 1.1"),
+        (lambda: rs.rate_function(math.nan, 1.0, 0.0), "xi finite, got nan"),
+        (lambda: rs.projection_variance(-2.0, 0.0, 1.0), "lam >= 0 and finite, got -2"),
         (lambda: log_projection_tail(math.nan, 0.0, 1.0, 5, upper=True), "xi finite, got nan"),
         (lambda: log_projection_tail(0.0, 2.0, 1.0, 5, upper=True), r"beta in \[-1, 1\], got 2"),
         (lambda: log_projection_tail(0.0, 0.0, -1.0, 5, upper=True), "kappa >= 0 .*, got -1"),
-        (lambda: posterior_thresholds(ARC, PAIR), r"below pi - 1e-06, got 3.14159\d* at index 0"),
-        (lambda: posterior_thresholds(ARC, PAIR, 1.0), r"level in \(0, 1\), got 1.0"),
-        (lambda: posterior_thresholds(ARC, PAIR, math.nan), r"level in \(0, 1\), got nan"),
-        (lambda: posterior_thresholds(ARC, PAIR, "half"), r"level in \(0, 1\), got 'half'"),
+        (
+            lambda: rs.posterior_thresholds(ARC, PAIR),
+            r"below pi - 1e-06, got 3.14159\d* at index 0",
+        ),
+        (lambda: rs.posterior_thresholds(ARC, PAIR, 1.0), r"level in \(0, 1\), got 1.0"),
+        (lambda: rs.posterior_thresholds(ARC, PAIR, math.nan), r"level in \(0, 1\), got nan"),
+        (lambda: rs.posterior_thresholds(ARC, PAIR, "half"), r"level in \(0, 1\), got 'half'"),
         (lambda: cross_fit(FOLDS[:1]), "two folds or more, got 1"),
         (lambda: cross_fit(low=2.0), "0 < r_min <= r_max, both finite, got r_min = 2"),
         (lambda: cross_fit(estimator="median"), "estimator to be one of .*, got 'median'"),
         (lambda: cross_fit(A=0.0), r"A_ref in \(0, 1\], got 0"),
         (lambda: cross_fit([*FOLDS, WEIGHTED]), "without weights, .* samples in class 0"),
-        (lambda: fold_statistics(Z, Y, changed(FOLD, 3, 4), 5, 2), r"fold in \[0, 2\), got 4"),
-        (lambda: fold_statistics(Z, Y, FOLD, 5, 1), "num_folds to be an integer >= 2, got 1"),
-        (lambda: fold_statistics(Z[0], Y, FOLD, 5, 2), r"z \[N, p\], got shape \(6,\)"),
+        (lambda: rs.fold_statistics(Z, Y, changed(FOLD, 3, 4), 5, 2), r"fold in \[0, 2\), got 4"),
+        (lambda: rs.fold_statistics(Z, Y, FOLD, 5, 1), "num_folds to be an integer >= 2, got 1"),
+        (lambda: rs.fold_statistics(Z[0], Y, FOLD, 5, 2), r"z \[N, p\], got shape \(6,\)"),
     ],
 )
 def test_refused(call: Callable[[], object], fact: str) -> None:

@@ -25,8 +25,7 @@ def expected_square_resultant(A: Number, n: Number) -> Tensor:
     r"""Compute :math:`\mathbb E[R_n^2] = A^2 + (1-A^2)/n` (eq:finite-resultant-identity).
 
     Args:
-        A: Mean length in [0, 1] of the distribution.
-        n: Number >= 1 of independent unit vectors.
+        A, n: Mean length in [0, 1] of the distribution, and number >= 1 of unit vectors.
 
     Returns:
         Expectations.
@@ -43,8 +42,7 @@ def unbiased_square_resultant(R: Number, n: Number) -> Tensor:
     r"""Compute :math:`U = (nR^2-1)/(n-1)`, whose expectation is A^2 (eq:unbiased-resultant-square).
 
     Args:
-        R: Length in [0, 1] of the mean of n unit vectors.
-        n: Number >= 2 of unit vectors.
+        R, n: Length in [0, 1] of the mean of unit vectors, and their number n >= 2.
 
     Returns:
         Estimates, negative where R^2 < 1/n.
@@ -64,9 +62,7 @@ def self_inclusion(A: Number, tau: Number, n: Number) -> Tensor:
     of its class mean.
 
     Args:
-        A: Mean length in [0, 1] of the class.
-        tau: Temperature > 0.
-        n: Sample count >= 1 of the class.
+        A, tau, n: Mean length in [0, 1], temperature > 0 and sample count >= 1 of the class.
 
     Returns:
         Biases.
@@ -116,16 +112,12 @@ def leave_one_out_scores(
 
     Args:
         z, y: Unit vectors [N, p] that are among the samples, and their labels [N].
-        statistics: Sums over the samples.
+        statistics, estimator: Sums over the samples, and estimator of kappa (see `concentration`).
         tau: Temperature > 0, a number or one per class [C].
-        estimator: Estimator of kappa, see `concentration`.
         weights: Weights [N] that the samples were added with.
 
     Returns:
         Scores ``left_out`` and ``included`` [N] in float64.
-
-    Raises:
-        ValueError: If a query has a class without samples.
 
     Example:
         >>> z, y = torch.tensor([[1.0, 0.0], [0.8, 0.6]]), torch.tensor([0, 0])

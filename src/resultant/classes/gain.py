@@ -1,9 +1,5 @@
-r"""The angular gain of each class, target gains, and the temperatures that reach them.
-
-A class with :math:`A_c=A_p(\kappa_c)` responds to its cosine :math:`\rho_c` with the leading
-coefficient :math:`g_c=A_c/\tau_0` (thm:centered-gain). A target gain
-:math:`g_c^\star` is reached at the temperature :math:`\tau_c^\star=A_c/g_c^\star`.
-"""
+r"""The angular gain :math:`g_c=A_c/\tau_0` of each class, by which its score responds to its cosine
+(thm:centered-gain), target gains, and the temperatures that reach them."""
 
 from __future__ import annotations
 
@@ -29,8 +25,7 @@ def angular_gain(state: ClassState, tau: Number, *, validate_args: bool | None =
     r"""Compute the gains :math:`g_c = A_p(\kappa_c)/\tau` (thm:centered-gain).
 
     Args:
-        state: C classes.
-        tau: Temperature > 0, a number or one per class [C].
+        state, tau: C classes, and a temperature > 0, a number or one per class [C].
 
     Returns:
         Gains [C] in the dtype of the state.
@@ -56,8 +51,7 @@ def target_gain(
 
     Args:
         g: Gains [C] >= 0; > 0 for a negative power.
-        beta: Strength, a finite number.
-        family: ``"linear"`` or ``"power"``.
+        beta, family: Strength, a finite number, and ``"linear"`` or ``"power"``.
 
     Returns:
         Target gains [C].

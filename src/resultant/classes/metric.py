@@ -66,8 +66,7 @@ class Metric:
         Args:
             statistics: Sums of unit vectors, with ``scatter`` for a whitening.
             shrinkage: Fraction of the covariance that its mean variance replaces, from 0 to 1.
-            center: Subtract the mean of the class means.
-            whiten: Whiten by the within-class covariance.
+            center, whiten: Subtract the mean of the class means; whiten by the covariance.
             dtype: Dtype of the eigendecomposition and of the metric.
 
         Returns:

@@ -73,7 +73,8 @@ class ClassStatistics:
         self.scatter: Tensor | None = square
 
     def __repr__(self) -> str:
-        return f"ClassStatistics(num_classes={self.num_classes}, dim={self.dim})"
+        scatter = "" if self.scatter is None else ", scatter=True"
+        return f"ClassStatistics(num_classes={self.num_classes}, dim={self.dim}{scatter})"
 
     @property
     def num_classes(self) -> int:
@@ -177,13 +178,8 @@ class ClassStatistics:
         return rest
 
     def _require_same_shape(self, other: ClassStatistics) -> None:
-        if not isinstance(other, ClassStatistics):
-            raise ValueError(f"expected ClassStatistics, got {type(other).__name__}")
-        if other.total.shape != self.total.shape:
+        if not isinstance(other, ClassStatistics) or repr(other) != repr(self):
             raise ValueError(f"expected statistics of the shape of {self!r}, got {other!r}")
-        if (other.scatter is None) != (self.scatter is None):
-            mine, theirs = ("without" if s.scatter is None else "with" for s in (self, other))
-            raise ValueError(f"expected statistics {mine} scatter, got statistics {theirs} scatter")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a safetensors file atomically."""

@@ -3,11 +3,8 @@ r"""Boundaries between two classes on the short arc between their prototypes.
 On the great circle from :math:`\mu_a` to :math:`\mu_b`, an angle :math:`\theta` apart, the cosines
 at :math:`u\in[0,\theta]` are :math:`\cos u` and :math:`\cos(\theta-u)`, and the boundary is where
 :math:`D(u)=s_a(\cos u)-s_b(\cos(\theta-u))` vanishes (eq:short-arc-margin, sec:root-solving).
-
-A score that rises with its cosine makes D fall along the whole arc. D then has one root if the
-class-centre margins D(0) and -D(theta) are not negative, and none otherwise: native, temperature
-and preserved scores and the cosine rule never have more. Only an added negative slope can make D
-rise.
+Scores that rise with their cosine make D fall: it has one root if the class-centre margins D(0) and
+-D(theta) are not negative, and none otherwise. Only an added negative slope can make D rise.
 """
 
 from __future__ import annotations
@@ -107,16 +104,14 @@ def short_arc_roots(
 
     The equation is :math:`s_a(\cos u)=s_b(\cos(\theta-u))` (eq:short-arc-margin). Sign changes
     between 2,001 uniform locations and zeros at a location are counted; a single root is refined
-    to rounding. If both scores rise on the whole arc, at most one root exists and the ends of
-    the arc decide, so the other locations are skipped. Coinciding prototypes have no arc and no
-    root.
+    to rounding. If both scores rise on the whole arc, its ends decide, and the other locations are
+    skipped. Coinciding prototypes have no arc and no root.
 
     Args:
         realization: Scores of C classes in float64: exact, ``linear()`` or `joint_leading`.
         pairs: Pairs [P, 2] int64 of different classes; by default all pairs.
-        exhaustive: Follow the protocol of the paper exactly, for some thousands of pairs: 2,001
-            locations for every arc, and Brent's method (`scipy.optimize.brentq`) root by root.
-            Otherwise all roots are refined together (Chandrupatla's method).
+        exhaustive: Follow the protocol of the paper exactly: 2,001 locations for every arc, and
+            Brent's method root by root. Otherwise all roots are refined together (Chandrupatla).
 
     Returns:
         Angles, numbers of roots and roots [P].
@@ -203,16 +198,12 @@ def arc_angles(realization: Realization, pairs: Tensor, validate: bool | None) -
 def solve(
     margin: Margin, theta: Tensor, falling: Tensor, *, brent: bool = False, width: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Count the roots of margins on arcs of angles ``theta`` [P], and refine unique ones.
+    """Count the roots of margins on arcs of angles ``theta`` [P], and refine unique ones, root by
+    root by Brent's method or together by Chandrupatla's; roots are NaN unless unique.
 
     Args:
-        margin, theta: Margins of arcs at angles, and the angles [P] of the arcs.
         falling: Mask [P] of margins that fall on their whole arc, which need only its two ends.
-        brent: Refine root by root by Brent's method, otherwise together by Chandrupatla's.
         width: Temporary numbers per margin.
-
-    Returns:
-        Numbers of roots [P] int64 and roots [P], NaN unless unique.
     """
     count = torch.zeros_like(theta, dtype=torch.int64)
     root = torch.full_like(theta, math.nan)

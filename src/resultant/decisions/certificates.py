@@ -4,8 +4,7 @@ At beta = 0 the Pure Angular score is :math:`\bar g\rho_c+\delta_c(z)`, the shar
 score and a residual :math:`\delta_c=q_c(\rho_c;\tau_0)-g_c\rho_c`
 (eq:Pure Angular-cosine-decomposition). A cosine margin above the range of the residual decides the
 prediction (prop:cosine-prediction-stability); the size of the residual and of its slope bounds
-losses and gradients (prop:cosine-gradient-stability). Everything is computed in float64, in chunks
-of rows.
+losses and gradients (prop:cosine-gradient-stability). Everything is computed in float64.
 """
 
 from __future__ import annotations
@@ -94,11 +93,9 @@ def certificate(
     for float64. Products in less than the dtype (TF32) are not covered.
 
     Args:
-        z, state: Unit vectors [N, p] and C classes.
-        tau: Temperature > 0, a number or one per class [C].
+        z, state, tau, chunk: As in `class_scores`.
         offset: Numbers [C] added to the scores. Classes with -inf cannot win; they count in the
             mean gain only.
-        chunk: Rows at a time.
 
     Returns:
         Margins, residual ranges and certificates [N].
@@ -155,7 +152,7 @@ def residual_bound(
     end and largest where :math:`\tilde\kappa=\kappa`, that is :math:`\rho=-t/2\kappa` (or -1).
 
     Args:
-        state, tau: C classes, and a temperature > 0, a number or one per class [C].
+        state, tau: As in `class_scores`.
 
     Returns:
         Extremes [C] in float64.

@@ -1,7 +1,6 @@
-r"""Gradients of the cross-entropy in the query, and how two of them differ.
+r"""Gradients of the cross-entropy in the query, and how two of them differ (sec:risk-gradients).
 
-Everything is a function of a `Realization`: exact scores, their linear means or their leading
-terms, as in `resultant.decisions.margins` (sec:risk-gradients).
+Scores are those of a `Realization`, as in `resultant.decisions.margins`.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ def gradient_coordinates(
     kappa = 0.
 
     Args:
-        z, y: Unit vectors [N, p] and labels [N].
-        realization: Scores of C classes.
+        z, y, realization: Unit vectors [N, p], labels [N] and scores of C classes.
 
     Returns:
         Parts of the gradient in the dtype of the scores.
@@ -124,9 +122,6 @@ def intercept_gradient_difference(
 
     Returns:
         Differences and predictions [N, p] in float64.
-
-    Raises:
-        ValueError: If a class has no temperature.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))

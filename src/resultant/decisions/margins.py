@@ -1,10 +1,8 @@
 r"""Margins of decisions: pairs of classes, class centres, and the number of competitors.
 
 Everything is a function of a `Realization`: the exact scores of `realize`, their linear means
-``realization.linear()`` with :math:`g_c=A_c/\tau`, with or without the intercept :math:`q_c(0)`, or
-the `joint_leading` scores with :math:`g_c^0=r_0(\kappa_c/\nu)/\tau` and no intercept
-(sec:softmax-geometry). Margins are differences of large scores: build the scores in float64, as
-`realize` does by default.
+``realization.linear()``, or the `joint_leading` scores (sec:softmax-geometry). Margins are
+differences of large scores: build the scores in float64, as `realize` does by default.
 """
 
 from __future__ import annotations
@@ -31,8 +29,7 @@ def pairwise_margins(
 ) -> Tensor:
     r"""Compute the log odds :math:`\log P_a/P_b=s_a(z)-s_b(z)` of pairs of classes.
 
-    The log odds are exact with exact scores, and those of eq:leading-pairwise-logodds with leading
-    scores. Offsets are included.
+    With leading scores they are those of eq:leading-pairwise-logodds. Offsets are included.
 
     Args:
         z, realization: Unit vectors [N, p] and scores of C classes.
@@ -72,8 +69,7 @@ def centre_margins(
     :math:`M_b=b_b-b_a+q_b(1)-q_a(c)`; with leading scores :math:`M_a^0=b_a-b_b+g_a^0-g_b^0c`.
 
     Args:
-        realization: Scores of C classes.
-        pairs: Pairs [P, 2] int64 of different classes; by default `all_pairs`.
+        realization, pairs: Scores of C classes, and pairs [P, 2] of classes; by default all pairs.
 
     Returns:
         Margins ``a`` and ``b`` [P].

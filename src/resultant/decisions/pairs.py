@@ -42,10 +42,8 @@ def select_pairs(
     all pairs where C <= 20. A pair names the more frequent group first.
 
     Args:
-        state: C classes.
-        groups: Groups [C] of the classes, see `resultant.classes.groups.shot_groups`.
-        per_type: Number >= 1 of closest and of random pairs per type.
-        seed: Seed of the draws, which depend on the groups and the closest pairs otherwise.
+        state, groups: C classes and their `resultant.classes.groups.shot_groups` [C].
+        per_type, seed: Number >= 1 of closest and of random pairs per type, and seed of the draws.
 
     Returns:
         Pairs with their types.

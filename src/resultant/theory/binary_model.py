@@ -8,11 +8,9 @@ where it is >= 0 is
 
 .. math:: D_\nu(z) = D_0(z) + O(1/\nu), \qquad D_0(z) = b_h - b_t + t\,w^\top z.
 
-The leading rule depends on one projection of Z, whose distribution has a density in closed form.
-The exact rule depends on two projections; given the cosine to the own class it depends on the other
-one, whose tail is known. The errors of both rules are one-dimensional integrals
-(`BinaryModel.log_errors`), at any p and of any size; `BinaryModel.monte_carlo` counts errors over
-draws.
+The leading rule depends on one projection of Z, whose density has a closed form; the exact rule on
+two, of which the second has a known tail given the first. So the errors of both rules are
+one-dimensional integrals (`BinaryModel.log_errors`), at any p and of any size.
 """
 
 from __future__ import annotations
