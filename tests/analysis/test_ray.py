@@ -162,7 +162,7 @@ def test_ray_does_not_take_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray ends the process with a stack of C++ instead of the line of the command."""
     fake = Mock()
     fake.is_initialized.return_value = False
-    fake.init.side_effect = lambda **_: signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    fake.init.side_effect = lambda *_, **__: signal.signal(signal.SIGTERM, signal.SIG_IGN)
     monkeypatch.setattr(ray_engine, "_ray", lambda: fake)
     before = signal.getsignal(signal.SIGTERM)
     with ray_engine.cluster():

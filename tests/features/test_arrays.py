@@ -46,22 +46,20 @@ def test_arrays_of_an_npz(save: Any, tmp_path: Path) -> None:
 
 
 def test_npy_files_by_name(tmp_path: Path) -> None:
-    x, y = np.random.default_rng(0).normal(size=(11, 6)), np.arange(11) % 3
-    np.save(tmp_path / "x.npy", x)
-    np.save(tmp_path / "y.npy", y)
+    for name, array in (("x", X), ("y", Y), ("short", Y[:-1]), ("none", np.array([None] * N))):
+        np.save(tmp_path / f"{name}.npy", array)
     names = {"features": tmp_path / "x.npy", "labels": tmp_path / "y.npy"}
     result = FeatureStore.open(names)
-    assert (result["train/features"].numpy() == x).all() and result.num_classes == 3
+    assert torch.equal(result["train/features"], Z) and result.num_classes == 5
     result["train/features"].zero_()
-    assert (np.load(tmp_path / "x.npy") == x).all()
-    with pytest.raises(ValueError, match=r"expected one train/features in .* got another"):
-        FeatureStore.open({**names, "train_features": tmp_path / "x.npy"})
-    np.save(tmp_path / "y.npy", y[:-1])
-    with pytest.raises(ValueError, match=r"11 rows in train/labels .* got 10"):
-        FeatureStore.open(names)
-    np.save(tmp_path / "y.npy", np.array([None] * 11))
-    with pytest.raises(ValueError, match=r"y\.npy to be .* dtype object, which is never unpickled"):
-        FeatureStore.open(names)
+    assert (np.load(tmp_path / "x.npy") == X).all()
+    for change, message in (
+        ({"train_features": tmp_path / "x.npy"}, r"expected one train/features in .* got another"),
+        ({"labels": tmp_path / "short.npy"}, r"40 rows in train/labels .* got 39"),
+        ({"labels": tmp_path / "none.npy"}, r"none\.npy .* dtype object, which is never unpickled"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            FeatureStore.open(names | change)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed, np.save])
@@ -160,34 +158,26 @@ def test_other_members_and_longer_headers(tmp_path: Path) -> None:
     assert torch.equal(store["train/x"], Z) and store["train/labels"].tolist() == Y.tolist()
 
 
+WORDS = [("ant", "bee", "cat", "dog", "emu")[c] for c in Y.tolist()]
+NESTED = {"train": {"z": Z, "labels": LABELS}, "test": {"z": Z[:6], "labels": LABELS[:6]}}
+CONTENTS = {
+    "nested": NESTED,
+    "flat": {"z_train": Z, "y_train": LABELS, "z_test": Z[:6], "y_test": LABELS[:6]},
+    "pair": (Z.bfloat16(), Y.tolist()),
+    "strings": {"z": Z.T.contiguous().T, "labels": WORDS, "ids": WORDS, "epoch": 7},
+}
+
+
 @pytest.mark.parametrize("archive", [True, False])
-@pytest.mark.parametrize(
-    "content",
-    [
-        {"train": {"z": Z, "labels": LABELS}, "test": {"z": Z[:6], "labels": LABELS[:6]}},
-        {"z_train": Z, "y_train": LABELS, "z_test": Z[:6], "y_test": LABELS[:6]},
-    ],
-)
-def test_dictionaries_of_tensors(tmp_path: Path, content: dict[str, Any], archive: bool) -> None:
-    torch.save(content, tmp_path / "a.pt", _use_new_zipfile_serialization=archive)
+@pytest.mark.parametrize("case", CONTENTS)
+def test_files_of_torch(tmp_path: Path, case: str, archive: bool) -> None:
+    torch.save(CONTENTS[case], tmp_path / "a.pt", _use_new_zipfile_serialization=archive)
     store = FeatureStore.open(tmp_path / "a.pt")
-    assert torch.equal(store["train/z"], Z) and torch.equal(store["test/z"], Z[:6])
+    features = next(name for name in store.features if name.startswith("train/"))
+    assert torch.equal(store[features], Z.to(store.dtype(features)))
     assert store["train/labels"].tolist() == Y.tolist()
-
-
-def test_pairs_of_features_and_labels(tmp_path: Path) -> None:
-    torch.save((Z.bfloat16(), Y.tolist()), tmp_path / "a.pt")
-    store = FeatureStore.open(tmp_path / "a.pt")
-    assert store.dtype("train/features") == torch.bfloat16
-    assert store["train/labels"].tolist() == Y.tolist()
-
-
-def test_strings_are_labels_and_identities(tmp_path: Path) -> None:
-    words = [("ant", "bee", "cat", "dog", "emu")[c] for c in Y.tolist()]
-    ids = [f"row {i}" for i in range(N)]
-    columns = Z.T.contiguous().T
-    torch.save({"z": columns, "labels": words, "ids": ids, "epoch": 7}, tmp_path / "a.pt")
-    store = FeatureStore.open(tmp_path / "a.pt")
-    assert torch.equal(store["train/z"], Z)
-    assert store.metadata["class_names"] == ["ant", "bee", "cat", "dog", "emu"]
-    assert len(store["train/identities"].unique()) == N
+    if case in ("nested", "flat"):
+        assert torch.equal(store["test/z"], Z[:6])
+    if case == "strings":
+        assert store.metadata["class_names"] == sorted(set(WORDS))
+        assert len(store["train/identities"].unique()) == 5

@@ -13,18 +13,13 @@ from resultant._core.hold_out import held_out_rows
 from resultant.features.prepare import check_features, prepare
 from resultant.features.store import FeatureStore
 
+TRAIN, TEST = {"X_train": X, "y_train": Y}, {"X_test": Z, "y_test": T}
+
 
 def test_names_of_classes(tmp_path: Path) -> None:
     result = opened(tmp_path, X=X, y=Y, class_names=NAMES)
     assert prepare(result).names == tuple(NAMES) and not result.left_out
-    with pytest.raises(ValueError, match=r"class_names of .* a list of 5 names or more, got 3$"):
-        prepare(opened(tmp_path, X=X, y=Y, class_names=NAMES[:3]))
-    arrays = {"X": torch.from_numpy(X), "y": torch.from_numpy(Y)}
-    with pytest.raises(ValueError, match=r"class_names of file to be a list of 5 .* got dict$"):
-        prepare(
-            FeatureStore("file", {"X": arrays["X"], "labels": arrays["y"]}, {"class_names": {}})
-        )
-    # Those of the file's own labels are not those of others.
+    # Names of the file's own labels are not names of others.
     result = opened(tmp_path, X=X, labels=Y // 2, kind=Y, class_names=NAMES[:3])
     assert prepare(result).names == tuple(NAMES[:3])
     result = FeatureStore.open(tmp_path / "a.npz", labels="kind")
@@ -47,68 +42,86 @@ def test_classes_of_a_single_row_are_left_out(divided: bool, tmp_path: Path) -> 
     assert f"{text}: yak, zebu." in prepared.notes
     rows = {"train": (X[y < 5], ORDER[y[y < 5]]), "test": (Z[t < 5], ORDER[t[t < 5]])}
     if divided:
-        parts = ["train", "test"]
-        x = torch.cat([result[f"{s}/X"] for s in parts]).numpy()
-        labels = torch.cat([result[f"{s}/labels"] for s in parts]).numpy()
+        x, labels = (torch.cat([result[f"{s}/{n}"] for s in rows]) for n in ("X", "labels"))
         given = {tuple(a): c for a, c in zip(*rows["train"], strict=True)}
-        assert {tuple(a): c for a, c in zip(x, labels, strict=True)} == given
+        assert {tuple(a): c for a, c in zip(x.numpy(), labels.numpy(), strict=True)} == given
         return
     for split, (x, labels) in rows.items():
         assert (result[f"{split}/X"].numpy() == x).all()
         assert (result[f"{split}/labels"].numpy() == labels).all()
 
 
-def test_a_test_split_of_single_rows_only_is_refused(tmp_path: Path) -> None:
-    y = np.where(np.arange(N) == 3, 5, Y)
-    result = opened(tmp_path, X_train=X, y_train=y, X_test=Z, y_test=np.full(M, 5))
-    with pytest.raises(ValueError, match=r"of 2 rows or more in train in test of .* none"):
-        prepare(result)
-
-
 @pytest.mark.parametrize("row", range(0, N, 9))
 @pytest.mark.parametrize("split", ["", "train_"])
 def test_a_bad_row_is_named_as_in_the_file(row: int, split: str, tmp_path: Path) -> None:
     """The row number is that of the file, for rows that are fitted and rows that are held out."""
-    x = X.copy()
-    x[row] = np.nan
-    prepared = prepare(opened(tmp_path, **{f"{split}X": x, f"{split}y": Y}))
-    with pytest.raises(
-        ValueError, match=rf"^expected {split}X of .* finite, got nan in row {row}$"
-    ):
-        check_features(prepared, lambda *_: None)
+    for value, message in ((np.nan, "finite, got nan in"), (0, "zero vectors, got one in")):
+        x = X.copy()
+        x[row] = value
+        prepared = prepare(opened(tmp_path, **{f"{split}X": x, f"{split}y": Y}))
+        with pytest.raises(ValueError, match=rf"^expected {split}X of .* {message} row {row}\b"):
+            check_features(prepared, lambda *_: None)
 
 
-def test_classes_of_the_test_only_are_named(tmp_path: Path) -> None:
+def test_classes_of_the_test_only(tmp_path: Path) -> None:
     known = Y != 3
     result = opened(tmp_path, X=X[known], y=NAMES[Y[known]], X_test=Z, y_test=NAMES[T])
     with pytest.raises(ValueError, match=r"got class 1 \('dog'\) at row 1; --skip-unknown-classes"):
         prepare(result)
-    other = opened(tmp_path, X=X[known], y=Y[known], X_test=Z[T == 3], y_test=T[T == 3])
-    with pytest.raises(ValueError, match=r"rows of classes that train has in test of .* got none"):
-        prepare(other, skip_unknown=True)
     kept = prepare(result, skip_unknown=True)
     assert len(kept.store["test/labels"]) == int((T != 3).sum())
     number = int((T == 3).sum())
     assert any(n.startswith(f"{number} row") and "left out of test" in n for n in kept.notes)
 
 
-@pytest.mark.parametrize(
-    ("arrays", "match"),
-    [
-        ({"X_val": X, "y_val": Y, "X_test": Z, "y_test": T}, "expected a split train in .* got"),
-        ({"train/a": X, "train/y": Y, "test/b": Z, "test/y": T}, "features of one name in train"),
-        ({"X_train": X[:, :1], "y_train": Y, "X_test": Z[:, :1], "y_test": T}, "of dimension 2 or"),
-    ],
-)
-def test_splits_that_do_not_fit(arrays: dict[str, np.ndarray], match: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=match):
-        prepare(opened(tmp_path, **arrays))
+def test_splits_and_features(tmp_path: Path) -> None:
+    """A split val chooses settings if it has all features; labels may have gaps."""
+    val = {"X_val": X, "y_val": Y}
+    prepared = prepare(opened(tmp_path, **TRAIN, **TEST, **val))
+    assert prepared.val == "val" and prepared.arrays == ["train/X", "test/X", "val/X"]
+    prepared = prepare(opened(tmp_path, **TRAIN, **TEST, **val, **{"train/b": X, "test/b": Z}))
+    assert prepared.val is None and any("lacks features of test" in n for n in prepared.notes)
+    prepared = prepare(opened(tmp_path, **TRAIN, **val, **{"train/b": X}))
+    assert (prepared.test, prepared.features) == ("val", ("X",))
+    assert any(note.startswith("b has no rows in val") for note in prepared.notes)
+    labels = {"y_train": 2 * Y, "y_test": np.where(T == 1, 0, 2 * T)}
+    prepared = prepare(opened(tmp_path, X_train=X, X_test=Z, **labels))
+    assert prepared.names == ("0", "2", "4", "6", "8")
+    assert "4 labels below 8 have no rows and are left out." in prepared.notes
+    assert "1 class has no held-out row: 2." in prepared.notes
 
 
-def test_features_of_train_only_are_left_out(tmp_path: Path) -> None:
-    arrays = {"train/a": X, "train/b": X, "train/y": Y, "test/a": Z, "test/y": T}
-    prepared = prepare(opened(tmp_path, **arrays))
-    assert prepared.features == ("a",) and any("b" in note.split() for note in prepared.notes)
+ONE = np.zeros(N, int)
+# Arrays, rows of unknown classes, and the fact that the message states.
+REFUSALS: list[tuple[dict[str, np.ndarray], bool, str]] = [
+    ({"X_val": X, "y_val": Y, **TEST}, False, "expected a split train in .* got"),
+    ({"train/a": X, "train/y": Y, "test/b": Z, "test/y": T}, False, "features of one name in"),
+    ({"X": X[:, :1], "y": Y, "X_test": Z[:, :1], "y_test": T}, False, "of dimension 2 or more"),
+    ({**TRAIN, "X_test": Z[:, :4], "y_test": T}, False, "of dimension 6, as in train/X, got 4"),
+    ({"X": X, "y": ONE}, False, "two classes or more in .* got class 0 only"),
+    ({"X": X[:5], "y": Y[:5]}, False, "two rows or more in .* got 5 classes of a single row"),
+    ({"X": X, "kind": Y}, False, "train/labels in .* got train/X, kind; name them with --labels"),
+    ({**TRAIN, "y_test": T}, False, "expected features of test in"),
+    ({"X": X, "y": Y, "class_names": NAMES[:3]}, False, "a list of 5 names or more, got 3$"),
+    ({"X": X[Y != 3], "y": Y[Y != 3], "X_test": Z[T == 3], "y_test": T[T == 3]}, True,
+     "rows of classes that train has in test of .* got none"),
+    ({"X": X, "y": np.where(np.arange(N) == 3, 5, Y), "X_test": Z, "y_test": np.full(M, 5)}, False,
+     "of 2 rows or more in train in test of .* none"),
+    ({"X": X[:10], "y": Y[:10]}, False, "3 rows or more in some class, got 2 at the most in"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(REFUSALS)))
+def test_stores_that_cannot_be_analysed(case: int, tmp_path: Path) -> None:
+    arrays, skip_unknown, message = REFUSALS[case]
+    with pytest.raises(ValueError, match=message):
+        prepare(opened(tmp_path, **arrays), skip_unknown=skip_unknown)
+
+
+def test_class_names_of_another_type() -> None:
+    arrays = {"X": torch.from_numpy(X), "labels": torch.from_numpy(Y)}
+    with pytest.raises(ValueError, match=r"class_names of file to be a list of 5 .* got dict$"):
+        prepare(FeatureStore("file", arrays, {"class_names": {}}))
 
 
 def test_one_split_is_divided() -> None:
@@ -120,7 +133,16 @@ def test_one_split_is_divided() -> None:
     for split, rows in (("train", ~held), ("test", held)):
         assert torch.equal(result[f"{split}/z"][:, 0], x[rows, 0])
         assert torch.equal(result[f"{split}/labels"], y[rows])
-    pairs = FeatureStore("memory", {"z": x[:12].clone(), "labels": torch.arange(12) // 2})
-    rule = "expected 3 rows or more in some class, got 2 at the most in memory; or give a test"
-    with pytest.raises(ValueError, match=rule):
-        prepare(pairs)
+
+
+def test_zero_rows_are_left_out(tmp_path: Path) -> None:
+    x = X.copy()
+    x[[3, 5]] = 0
+    prepared = prepare(opened(tmp_path, X=x, y=Y), drop_zeros=True)
+    assert prepared.zeros["train"].tolist() == [3, 5]
+    assert (
+        "2 rows of zero vectors are left out of train, the first of them row 3." in prepared.notes
+    )
+    check_features(prepared, lambda *_: None)
+    with pytest.raises(ValueError, match=r"train of .* not all zero, got zero vectors"):
+        prepare(opened(tmp_path, X=0 * X, y=Y), drop_zeros=True)

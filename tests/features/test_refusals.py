@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -135,22 +136,18 @@ def test_row_counts_are_compared_first(labels: Any, tmp_path: Path) -> None:
 
 def write(path: Path) -> None:
     """Write the features of a small store in the kind of the path."""
-    import pyarrow as pa
-
     table = pa.table({"X": list(X), "label": NAMES[Y]})
-    if path.suffix == ".safetensors":
-        write_store(path, arrays())
-    elif path.suffix == ".npz":
-        np.savez(path, X=X, y=NAMES[Y])
-    elif path.suffix == ".npy":
-        np.save(path, X)
-    elif path.suffix == ".pt":
-        torch.save({"X": torch.from_numpy(X), "y": torch.from_numpy(Y)}, path)
-    elif path.suffix == ".parquet":
-        write_parquet(path, table)
-    else:
+    if path.suffix == ".arrow":
         with pa.ipc.new_file(str(path), table.schema) as writer:
             writer.write_table(table)
+        return
+    {
+        ".safetensors": lambda: write_store(path, arrays()),
+        ".npz": lambda: np.savez(path, X=X, y=NAMES[Y]),
+        ".npy": lambda: np.save(path, X),
+        ".pt": lambda: torch.save({"X": torch.from_numpy(X), "y": torch.from_numpy(Y)}, path),
+        ".parquet": lambda: write_parquet(path, table),
+    }[path.suffix]()
 
 
 BINARY = (".safetensors", ".npz", ".npy", ".pt", ".parquet", ".arrow")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -28,49 +31,47 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "MATRIX_BYTES", 4 * WIDTH * 5)
 
 
+def opened(path: Path) -> Any:
+    return FeatureStore.open(path).vectors("train/z")
+
+
 def npy(folder: Path) -> Any:
     np.save(folder / "z.npy", X.numpy())
     np.save(folder / "labels.npy", Y.numpy())
-    return FeatureStore.open(folder).vectors("train/z")
+    return opened(folder)
 
 
 def fortran(folder: Path) -> Any:
     np.savez(folder / "a.npz", z=np.asfortranarray(X.numpy().astype(">f4")), labels=Y.numpy())
-    return FeatureStore.open(folder / "a.npz").vectors("train/z")
+    return opened(folder / "a.npz")
 
 
 def packed(folder: Path) -> Any:
     np.savez_compressed(folder / "a.npz", z=X.numpy(), labels=Y.numpy())
-    return FeatureStore.open(folder / "a.npz").vectors("train/z")
-
-
-def safetensors(folder: Path) -> Any:
-    save_file({"z": X, "labels": Y}, folder / "a.safetensors")
-    return FeatureStore.open(folder / "a.safetensors").vectors("train/z")
+    return opened(folder / "a.npz")
 
 
 def shards(folder: Path) -> Any:
     for i, rows in enumerate((slice(0, 20), slice(20, 23), slice(23, 60))):
         part = {"z": X[rows].clone(), "labels": Y[rows].clone()}
         save_file(part, folder / f"train-{i}.safetensors")
-    return FeatureStore.open(folder).vectors("train/z")
+    return opened(folder)
 
 
 def parquet(folder: Path) -> Any:
     columns = {"z": list(X.numpy()), "label": Y.numpy()}
     write_parquet(folder / "a.parquet", columns, row_group_size=13)
-    return FeatureStore.open(folder / "a.parquet").vectors("train/z")
+    return opened(folder / "a.parquet")
 
 
 def csv(folder: Path) -> Any:
     lines = [",".join(f"z{i}" for i in range(WIDTH)) + ",label"]
     lines += [",".join(map(repr, [*x, y])) for x, y in zip(X.tolist(), Y.tolist(), strict=True)]
     (folder / "a.csv").write_text("\n".join(lines))
-    return FeatureStore.open(folder / "a.csv").vectors("train/z")
+    return opened(folder / "a.csv")
 
 
 def h5ad(folder: Path) -> Any:
-    h5py = pytest.importorskip("h5py")
     with h5py.File(folder / "a.h5ad", "w") as file:
         file["X"], file["obs/label"] = X.numpy(), Y.numpy()
     return FeatureStore.open(folder / "a.h5ad").vectors("train/X")
@@ -117,7 +118,8 @@ def test_rows_are_indexed_as_arrays(kind: Callable[[Path], Any], tmp_path: Path)
 
 
 def test_mapped_rows_are_tensors(tmp_path: Path) -> None:
-    rows = safetensors(tmp_path)
+    save_file({"z": X, "labels": Y}, tmp_path / "a.safetensors")
+    rows = opened(tmp_path / "a.safetensors")
     assert isinstance(rows, torch.Tensor) and torch.equal(rows, X)
     before = (tmp_path / "a.safetensors").read_bytes()
     rows.zero_()
@@ -125,8 +127,7 @@ def test_mapped_rows_are_tensors(tmp_path: Path) -> None:
 
 
 def test_rows_that_fit_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    columns = {"z": list(X.numpy()), "label": Y.numpy()}
-    write_parquet(tmp_path / "a.parquet", columns)
+    parquet(tmp_path)
     prepared = prepare(FeatureStore.open(tmp_path / "a.parquet"))
     monkeypatch.setattr(store, "held_limit", lambda: X.nbytes)
     check_features(prepared, lambda *_: None)
@@ -158,13 +159,10 @@ def test_a_bad_row_is_named_with_its_file(tmp_path: Path) -> None:
 
 
 def test_thousands_of_shards_need_no_open_files(tmp_path: Path) -> None:
-    resource = pytest.importorskip("resource")
     for i in range(60):
         np.savez(tmp_path / f"train-{i:03}.npz", z=X[i : i + 1].numpy(), labels=Y[i : i + 1])
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    import os
-
-    open_now = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 64
+    open_now = len(os.listdir("/proc/self/fd"))
     resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 30, hard))
     try:
         assert torch.equal(FeatureStore.open(tmp_path)["train/z"], X)
