@@ -78,7 +78,7 @@ def gaussians(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> Scores:
 def logits(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> Scores:
     model = LogisticRegression(C=100, max_iter=200).fit(normalize(x), y)
     scores = model.decision_function(normalize(queries))
-    energy = logsumexp(scores, axis=1)
+    energy = np.asarray(logsumexp(scores, axis=1))
     return {"energy": energy, "largest probability": np.exp(scores.max(1) - energy)}
 
 
