@@ -218,7 +218,7 @@ class DirectionClassifier(ScoredClassifier):
                 metric = metric.with_shrinkage(self.shrinkage)
             self.metric_ = metric
         elif self._whitens or self._centers:
-            sums = sample.sums(scatter=self._whitens)
+            sums = sample.scattered if self._whitens else sample.sums()
             shrinkage = getattr(self, "shrinkage_", 1.0) if self._whitens else 1.0
             settings: dict[str, Any] = {"center": self._centers, "whiten": self._whitens}
             self.metric_ = Metric.fit(sums, shrinkage, **settings)

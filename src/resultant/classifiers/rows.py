@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,11 @@ class Sample:
     def dim(self) -> int:
         """Dimension p."""
         return self.rows.shape[1]
+
+    @cached_property
+    def scattered(self) -> ClassStatistics:
+        """Sums of all rows, with their scatter."""
+        return self.sums(scatter=True)
 
     def at(self, index: Tensor) -> Sample:
         """Return some of the rows [n], dense."""

@@ -26,7 +26,7 @@ that tie with the best is chosen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +95,6 @@ def search_rules(
     scoring: str = "neg_log_loss",
     scaled: bool = True,
     extend: bool = True,
-    progress: Callable[[float], object] | None = None,
 ) -> SearchResult:
     """Search the best settings on validation rows.
 
@@ -106,7 +105,6 @@ def search_rules(
         scoring: ``neg_log_loss`` or ``accuracy``, on which points are compared.
         scaled: Fit the scale of the scores of each point; otherwise it is one.
         extend: Go beyond the edge of an axis while the best point is there.
-        progress: Function that is called with the fraction that is done.
 
     Returns:
         All candidates, the best and the chosen one.
@@ -122,7 +120,7 @@ def search_rules(
     size = len(validation.sample.y) * validation.sample.dim
     if "components" not in given and size > COMPONENT_CELLS:
         given["components"] = (1,)
-    return _Search(validation, {**AXES, **given}, scoring, scaled, extend).run(progress)
+    return _Search(validation, {**AXES, **given}, scoring, scaled, extend).run()
 
 
 class _Search:
@@ -146,13 +144,12 @@ class _Search:
             raise ValueError("expected a validation row of a class with training rows, got none")
         self.weights = weights / weights.sum()
 
-    def run(self, progress: Callable[[float], object] | None) -> SearchResult:
+    def run(self) -> SearchResult:
         """Search all families of points."""
         names = [name for name in SEARCHED if name in self.axes["realization"]]
         metrics = [bool(shrinkage) for shrinkage in (None, 1) if self._shrinkages(shrinkage)]
         counts = self.axes["components"]
-        steps = len(names) * len(metrics) + len(metrics)
-        for number, metric in enumerate(metrics):
+        for metric in metrics:
             of_metric: dict[str, Candidate] = {}
             for name in names:
                 # Class temperatures change the slopes as angular does, to first order.
@@ -160,16 +157,11 @@ class _Search:
                 candidate = self._family(name, metric, counts[:1], near and near.point)
                 if candidate is not None:
                     of_metric[name] = candidate
-                if progress is not None:
-                    done = number * (len(names) + 1) + len(of_metric)
-                    progress(min(1.0, done / steps))
             if len(counts) > 1 and of_metric:
                 point = min(of_metric.values(), key=self._badness).point
                 self._family(point.realization, metric, counts, point)
         if not any(self.candidates.values()):
             raise ValueError("expected axes with a point that can be realized, got none")
-        if progress is not None:
-            progress(1.0)
         every = [candidate for candidate in self.candidates.values() if candidate is not None]
         best, rules = min(every, key=self._badness), {}
         for name in REALIZATIONS:

@@ -130,6 +130,8 @@ class Validation:
         balanced: Give every class the same weight in the score.
         center: Subtract the mean of the class means in a metric.
         whiten: Whiten in a metric; otherwise a metric of any shrinkage only centres.
+        grouped: Keep the training rows of the splits. Otherwise folds of many more rows than are
+            scored become one split, which leaves out the scored rows alone.
 
     Attributes:
         index: Validation rows [M] of the sample, split by split.
@@ -149,6 +151,7 @@ class Validation:
         balanced: bool = False,
         center: bool = True,
         whiten: bool = True,
+        grouped: bool = False,
     ) -> None:
         self.sample, self.estimator, self.balanced = sample, estimator, balanced
         self.center, self.whiten = center, whiten
@@ -168,8 +171,11 @@ class Validation:
         self.weights = w / w.sum()
         self._folds: dict[tuple[float | None, int | str], list[ValidationFold]] = {}
         self._metrics: list[Metric] = []
-        # Sums of all rows, by the presence of the scatter.
-        self._total: dict[bool, ClassStatistics] = {}
+        folded = len(splits) > 1 and bool((torch.bincount(pool, minlength=len(sample.y)) == 1).all())
+        if folded and not grouped and len(self.index) * len(splits) <= len(pool):
+            # Few rows of many are scored: the classes of one fit without them serve them all.
+            rest = torch.ones_like(sample.y, dtype=torch.bool).index_fill_(0, self.index, False)
+            self.train, self.split = [rest.nonzero().squeeze(-1)], torch.zeros_like(self.split)
 
     def folds(
         self, shrinkage: float | None = None, components: int | str = 1
@@ -190,16 +196,18 @@ class Validation:
                 self._add_metric_folds(shrinkage)
         return self._folds[key]
 
+    @cached_property
+    def _total(self) -> ClassStatistics:
+        return self.sample.sums()
+
     def _rest(self, k: int, scatter: bool = False) -> ClassStatistics:
         """Subtract the rows that a split leaves out from the sums of all rows."""
-        if scatter not in self._total:
-            self._total[scatter] = self.sample.sums(scatter=scatter)
+        rest = self.sample.scattered if scatter else self._total
         left_out = torch.ones_like(self.sample.y, dtype=torch.bool)
         left_out[self.train[k]] = False
         number = int(left_out.sum())
         if len(self.train[k]) + number != len(left_out):
             raise ValueError("expected each row at most once in the training part of a split")
-        rest = self._total[scatter]
         if number:
             part = self.sample.sums(left_out.nonzero().squeeze(-1), scatter=scatter)
             rest = rest.without(part)
@@ -214,7 +222,6 @@ class Validation:
             sums = (self._rest(j, scatter=self.whiten) for j in range(len(self.train)))
             dtype = self.sample.rows.dtype
             self._metrics = [Metric.fit(rest, **settings, dtype=dtype) for rest in sums]
-            self._total.clear()
         return self._metrics[k]
 
     def _add_metric_folds(self, shrinkage: float) -> None:
