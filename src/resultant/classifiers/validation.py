@@ -171,7 +171,9 @@ class Validation:
         self.weights = w / w.sum()
         self._folds: dict[tuple[float | None, int | str], list[ValidationFold]] = {}
         self._metrics: list[Metric] = []
-        folded = len(splits) > 1 and bool((torch.bincount(pool, minlength=len(sample.y)) == 1).all())
+        folded = len(splits) > 1 and bool(
+            (torch.bincount(pool, minlength=len(sample.y)) == 1).all()
+        )
         if folded and not grouped and len(self.index) * len(splits) <= len(pool):
             # Few rows of many are scored: the classes of one fit without them serve them all.
             rest = torch.ones_like(sample.y, dtype=torch.bool).index_fill_(0, self.index, False)
@@ -275,7 +277,7 @@ class Validation:
         )
 
 
-def draw_rows(y: Tensor, C: int, cells: int = CELLS) -> tuple[Tensor, Tensor]:
+def draw_rows(y: Tensor, C: int, cells: int | None = None) -> tuple[Tensor, Tensor]:
     """Draw validation rows from rows of classes y [N], at random in an order that is always the
     same: about ``cells`` / C of them. Each class keeps at least one of its rows unless classes are
     thousands.
@@ -283,7 +285,7 @@ def draw_rows(y: Tensor, C: int, cells: int = CELLS) -> tuple[Tensor, Tensor]:
     Returns:
         The rows [M] in their order, and the number of rows [C] that each class keeps.
     """
-    number, counts = max(LEAST_ROWS, cells // C), torch.bincount(y, minlength=C).double()
+    number, counts = max(LEAST_ROWS, (cells or CELLS) // C), torch.bincount(y, minlength=C).double()
     kept = (min(1.0, number / len(y)) * counts).ceil()
     rows = (shuffled_ranks(y) < kept[y]).nonzero().squeeze(-1)
     most = min(2 * number, max(number, MOST_CELLS // C))
