@@ -10,24 +10,30 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
+from scipy.special import softmax
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
 from torch import Tensor
-from torch.nn import functional
 
 from resultant._core import chunks
 from resultant._core.text import counted
 from resultant.analysis.candidates import Candidate, Predictions, joined, predict
 from resultant.analysis.data import BALANCED, FeatureSet, Plan
 from resultant.analysis.sampling import stratified
+from resultant.classifiers.calibration import fit_scale
 
 LEVELS = ("none", "fast", "all")
 
 # Settings that are tried.
 PENALTIES = (0.001, 0.01, 0.1, 1.0)
-SHRINKAGES = (0.03, 0.1, 0.3, 0.6)
+SHRINKAGES = (0.1, 0.5)
 NEIGHBOURS = (1, 5, 10, 20)
 
 # Gradient at which the solver of a logistic regression stops.
@@ -65,35 +71,47 @@ BUDGETS = {
 }
 
 
-class Neighbours:
-    """Nearest neighbours by cosine, whose votes are smoothed by one vote for all classes.
+class Neighbours(KNeighborsClassifier):
+    """Nearest neighbours of unit rows by one product, whose votes are smoothed by one vote for all
+    classes."""
 
-    Args:
-        x: Fitted rows [N, p].
-        y: Their classes [N].
-        num_classes: C.
-        k: Neighbours.
-    """
+    def fit(self, X: Any, y: Any) -> Self:
+        """Keep rows [N, p] of classes [N]."""
+        self.classes_, own = np.unique(y, return_inverse=True)
+        self.x_, self.y_ = torch.as_tensor(X).T, torch.as_tensor(own)
+        return self
 
-    def __init__(self, x: Tensor, y: Tensor, num_classes: int, k: int = NEIGHBOURS[-1]) -> None:
-        self.x, self.y, self.num_classes, self.k = functional.normalize(x), y, num_classes, k
-
-    def nearest(self, x: Tensor) -> Tensor:
-        """Return the classes [n, k] of the nearest fitted rows, the nearest first."""
-        slices = chunks.row_slices(len(x), 4 * len(self.x), chunks.MATRIX_BYTES)
-        parts = [(functional.normalize(x[at]) @ self.x.T).topk(self.k, 1).indices for at in slices]
-        return self.y[torch.cat(parts)]
-
-    def probabilities(self, nearest: Tensor) -> Tensor:
+    def predict_proba(self, X: Any) -> Any:
         """Return the smoothed shares of the votes [n, C]; among equal votes the first class
         wins."""
-        votes = torch.full((len(nearest), self.num_classes), 1 / self.num_classes)
-        votes.scatter_add_(1, nearest, torch.ones(nearest.shape))
-        return votes / (nearest.shape[1] + 1)
+        x, C = torch.as_tensor(X), len(self.classes_)
+        k = min(int(self.n_neighbors or 1), len(self.y_))
+        votes = torch.full((len(x), C), 1 / C)
+        for at in chunks.row_slices(len(x), 4 * len(self.y_), chunks.MATRIX_BYTES):
+            nearest = self.y_[(x[at] @ self.x_).topk(k, 1).indices]
+            votes[at].scatter_add_(1, nearest, torch.ones(nearest.shape))
+        return (votes / (k + 1)).numpy()
 
-    def predict_proba(self, X: Any) -> Tensor:
+
+class Centroids(NearestCentroid):
+    """Nearest centroids, with one scale of the squared distances for probabilities."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Average rows [N, p] of classes [N]."""
+        self.classes_, own = np.unique(y, return_inverse=True)
+        total = torch.zeros(len(self.classes_), X.shape[1])
+        total.index_add_(0, torch.as_tensor(own), torch.as_tensor(X))
+        self.centroids_ = total.numpy() / np.bincount(own)[:, None].astype(X.dtype)
+        self.scale_ = fit_scale(torch.as_tensor(self._scores(X)), torch.as_tensor(own))
+        return self
+
+    def predict_proba(self, X: Any) -> Any:
         """Return probabilities [n, C]."""
-        return self.probabilities(self.nearest(torch.as_tensor(X)))
+        return softmax(self.scale_ * self._scores(X), 1)
+
+    def _scores(self, X: Any) -> Any:
+        """Half of the squared distances [n, C], negative and up to a number per row."""
+        return X @ self.centroids_.T - (self.centroids_**2).sum(1) / 2
 
 
 class Widened:
@@ -138,16 +156,11 @@ def references(
         raise ValueError(f"expected references among {LEVELS}, got {level!r}")
     if level == "none":
         return
-    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.neighbors import NearestCentroid
-    from sklearn.preprocessing import StandardScaler
-
     budget, C, p = BUDGETS[level], data.num_classes, data.dim
     fit = _Fit(data, plan, level)
     progress("nearest centroid")
     about = ("NearestCentroid", "nearest centroid", 0)
-    yield fit.reference(*about, [NearestCentroid()], [{}], budget.entries / p)
+    yield fit.reference(*about, [Centroids()], [{}], budget.entries / p)
     # Fast references have the prior of the metric; all of them have both.
     priors = [plan.metric == BALANCED] if level == "fast" else [False, True]
     for equal in priors if C * p**2 <= budget.covariance else ():
@@ -159,7 +172,9 @@ def references(
         grid = [{"shrinkage": s} for s in SHRINKAGES]
         yield fit.reference(*about, [model], grid, budget.entries / p)
     progress("nearest neighbours")
-    yield fit.neighbours(budget.products / (len(plan.test) * p))
+    about = ("KNeighborsClassifier", "nearest neighbours", 70)
+    grid = [{"n_neighbors": k} for k in NEIGHBOURS]
+    yield fit.reference(*about, [Neighbours()], grid, budget.products / (len(plan.test) * p))
     for balanced in priors if budget.classes >= C and slow else ():
         progress("logistic regression")
         about, weight = ("LogisticRegression", "logistic regression", 50), None
@@ -218,9 +233,6 @@ class _Fit:
             grid: Settings of the last step.
             number: Rows that are fitted at most, about.
         """
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import Normalizer
-
         model, last, settings = make_pipeline(Normalizer(), *steps), steps[-1], grid[0]
         if len(grid) > 1:
             fit, rows = self.plan.splits[0]
@@ -244,43 +256,9 @@ class _Fit:
         about = (key, name, "scikit-learn", rank, settings, _code(model), joined(parts))
         return Candidate(*about, self._wide(model), seconds, rows, note.strip())
 
-    def neighbours(self, number: float) -> Candidate:
-        """Validate nearest neighbours, choose their number, and fit all training rows."""
-        from sklearn.neighbors import KNeighborsClassifier
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import Normalizer
-
-        parts = []
-        for fit, rows in self.plan.splits:
-            model = self._neighbours(fit, number)
-            nearest = model.nearest(self.plan.validation.read(rows))
-            y = self.plan.validation.y[rows]
-            parts.append(
-                [Predictions.of(model.probabilities(nearest[:, :k]), y) for k in NEIGHBOURS]
-            )
-        best = self._least(parts[0])
-        k, started = min(NEIGHBOURS[best], len(self.data.fitted)), time.perf_counter()
-        model = self._neighbours(self.data.fitted, number)
-        seconds, model.k = time.perf_counter() - started, k
-        code = _code(make_pipeline(Normalizer(), KNeighborsClassifier(k)))
-        about = ("KNeighborsClassifier", "nearest neighbours", "scikit-learn", 70)
-        validated = joined(part[best] for part in parts)
-        return Candidate(
-            *(*about, {"n_neighbors": k}, code, validated, model, seconds, len(model.y)),
-            self._note(len(model.y)),
-        )
-
-    def _neighbours(self, rows: Tensor, number: float) -> Neighbours:
-        drawn = self._drawn(rows, number)
-        x, y = self.data.train.read(drawn), self.data.train.y[drawn]
-        return Neighbours(x, y, self.data.num_classes, min(NEIGHBOURS[-1], len(y)))
-
-    def _drawn(self, rows: Tensor, number: float) -> Tensor:
-        return rows[stratified(self.data.train.y[rows], number)]
-
     def _fitted(self, model: Any, rows: Tensor, number: float) -> tuple[int, float]:
         """Fit a pipeline to about ``number`` of some training rows; return rows and seconds."""
-        drawn = self._drawn(rows, number)
+        drawn = rows[stratified(self.data.train.y[rows], number)]
         x, y = self.data.train.read(drawn).numpy(), self.data.train.y[drawn].numpy()
         # Classes whose rows are all of one identity may lack in the fitted rows.
         present, last = len(np.unique(y)), model[-1]
@@ -316,18 +294,17 @@ class _Fit:
 
 def _code(model: Any) -> str:
     """Return Python that builds and fits a pipeline, from scikit-learn's own representation."""
-    from sklearn.base import clone
-
-    steps: list[Any] = [clone(step) for _, step in model.steps]
-    last, priors = steps[-1], ""
-    if isinstance(getattr(last, "priors", None), np.ndarray):
-        priors = f", priors=[1 / {len(last.priors)}] * {len(last.priors)})"
-        last.set_params(priors=None)
-    if getattr(last, "warm_start", False):
-        last.set_params(warm_start=False)
-    words = ", ".join(" ".join(repr(step).split()) for step in steps)
-    words = words[:-1] + priors if priors else words
-    imports = sorted((type(s).__module__.split("._")[0], type(s).__name__) for s in steps)
-    lines = [f"from {module} import {name}" for module, name in imports]
-    lines += ["from sklearn.pipeline import make_pipeline", ""]
-    return "\n".join([*lines, f"model = make_pipeline({words}).fit(X, y)"])
+    imports, words = [("sklearn.pipeline", "make_pipeline")], []
+    for _, step in model.steps:
+        known = type(step).__module__.startswith("sklearn")
+        kind: Any = type(step) if known else type(step).__base__
+        settings, priors = step.get_params(), ""
+        if isinstance(settings.get("priors"), np.ndarray):
+            priors = f", priors=[1 / {len(settings.pop('priors'))}] * {len(step.priors)})"
+        if "warm_start" in settings:
+            settings["warm_start"] = False
+        text = " ".join(repr(kind(**settings)).split())
+        words.append(text[:-1] + priors if priors else text)
+        imports.append((kind.__module__.split("._")[0], kind.__name__))
+    lines = [f"from {module} import {name}" for module, name in sorted(imports)]
+    return "\n".join([*lines, "", f"model = make_pipeline({', '.join(words)}).fit(X, y)"])
