@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -73,20 +72,13 @@ def read_weights(path: str) -> dict[str, Tensor]:
         raise ValueError(f"expected a file of weights, got nothing at {file}")
     require_input_file(file)
     try:
-        if file.suffix == ".safetensors":
-            return load_tensors(file)[0]
-        content = load_torch(file)
+        content = load_tensors(file)[0] if file.suffix == ".safetensors" else load_torch(file)
     except (ValueError, OSError) as error:
         raise ValueError(f"expected {file} to hold only tensors, got {one_line(error)}") from None
-    return _tensors(content, file)
-
-
-def _tensors(content: Any, file: Path) -> dict[str, Tensor]:
-    for name in WRAPPERS:
-        inner = content.get(name) if isinstance(content, dict) else None
-        if isinstance(inner, dict) and any(isinstance(a, Tensor) for a in inner.values()):
-            content = inner
-            break
-    if not isinstance(content, dict) or not any(isinstance(a, Tensor) for a in content.values()):
-        raise ValueError(f"expected {file} to hold tensors by name, got {type(content).__name__}")
-    return {str(name): a for name, a in content.items() if isinstance(a, Tensor)}
+    parts = [content.get(name) for name in WRAPPERS] if isinstance(content, dict) else []
+    for part in (*parts, content):
+        tensors = part.items() if isinstance(part, dict) else ()
+        found = {str(name): a for name, a in tensors if isinstance(a, Tensor)}
+        if found:
+            return found
+    raise ValueError(f"expected {file} to hold tensors by name, got {type(content).__name__}")

@@ -33,7 +33,7 @@ def fits(x: Tensor, weight: Tensor) -> bool:
 
 
 class FusedBlock(torch.autograd.Function):
-    """relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut), in training, with stride 1.
+    """relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut), in training, for tensors that `fits`.
 
     x and shortcut [N, runs * c, W, W] are channels-last bf16 and may share memory: their gradients
     are returned separately. As in `norm.NormRelu`, ``following`` is the number of channels of the
@@ -59,14 +59,6 @@ class FusedBlock(torch.autograd.Function):
         running_var2: Tensor,
         following: int | None,
     ) -> tuple[Tensor, Tensor | None]:
-        for name, w in (("w1", w1), ("w2", w2)):
-            if not fits(x, w):
-                raise ValueError(
-                    "expected x [N, runs * c, W, W] channels-last in bfloat16 on a GPU of compute "
-                    f"capability 9.0, with c: W among {WIDTHS}, and {name} [runs, c, c, 3, 3] "
-                    f"contiguous in float32; got x {x.dtype} {tuple(x.shape)} of strides "
-                    f"{x.stride()} on {x.device} and {name} {w.dtype} {tuple(w.shape)}"
-                )
         from resultant.networks.kernels import conv
         from resultant.networks.kernels.conv import Norm
 

@@ -70,29 +70,22 @@ def timm_encoder(
         ValueError: If timm has no such model, or the weights do not fit or cannot be fetched.
     """
     timm = _known(architecture)
-    configuration, options = timm.get_pretrained_cfg(architecture), {}
+    configuration, options = timm.get_pretrained_cfg(architecture), {"num_classes": 0}
     if configuration.fixed_input_size and size not in (0, configuration.input_size[-1]):
         # Transformers have a position per patch; timm resizes pretrained positions.
         options["img_size"] = size
-    options["num_classes"] = 0
-    if pretrained:
-        encoder = _pretrained(timm, architecture, options)
-    else:
-        encoder = timm.create_model(architecture, **options)
-    if weights is not None:
-        load_encoder(encoder, weights, architecture, configuration.classifier or "")
-    return encoder
-
-
-def _pretrained(timm: Any, architecture: str, options: dict[str, Any]) -> nn.Module:
-    """Build an encoder with the weights that timm fetches, or those in the cache of the hub."""
     try:
-        return timm.create_model(architecture, pretrained=True, **options)
+        encoder = timm.create_model(architecture, pretrained=pretrained, **options)
     except Exception as error:
         # The hub, the web and the cache each have their own errors.
+        if not pretrained:
+            raise
         rule = f"expected the pretrained weights of {architecture}, fetched by timm"
         remedy = "without a network, --weights takes a file"
         raise ValueError(f"{rule}, got: {one_line(error)[:200]}; {remedy}") from None
+    if weights is not None:
+        load_encoder(encoder, weights, architecture, configuration.classifier or "")
+    return encoder
 
 
 def feature_width(encoder: nn.Module) -> int:
