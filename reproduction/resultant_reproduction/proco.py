@@ -67,28 +67,17 @@ class BankState:
 
     @property
     def sums(self) -> Tensor:
-        """Sums and counts [C, p + 1] in float64, as in `ProCoBank`.
-
-        The random start of a class without samples has the weight `START_WEIGHT`.
-        """
+        """Sums and counts [C, p + 1] in float64, as in `ProCoBank`."""
+        # The random start of a class without samples has a weight of its own.
         weight = torch.where(self.count == 0, START_WEIGHT, self.count.double()).unsqueeze(-1)
         return torch.cat([self.mean.double() * weight, weight], -1)
 
 
 @dataclass(frozen=True, eq=False)
 class ProCoCheckpoint:
-    """A checkpoint of the authors; architecture and sizes are inferred from the shapes.
+    """A checkpoint of the authors: weights under this package's names, facts, and the banks if any.
 
-    Attributes:
-        weights: Weights under this package's names, in float32; batch counters in int64.
-        arch: resnet32, resnet50 or resnext50.
-        num_classes: Number of classes C.
-        dim: Dimension p of the projection.
-        classifier: linear or cosine.
-        epoch: Epochs trained, if stored.
-        best_accuracy: Best accuracy in percent, if stored.
-        old: The old bank; None without a loss object.
-        new: The new bank; None without a loss object.
+    The architecture and the sizes are inferred from the shapes.
     """
 
     weights: dict[str, Tensor]
@@ -98,13 +87,8 @@ class ProCoCheckpoint:
     classifier: str
     epoch: int | None
     best_accuracy: float | None
-    old: BankState | None
-    new: BankState | None
-
-    @property
-    def imbalance(self) -> float | None:
-        """Imbalance of the CIFAR subset of the training; None if the bank does not determine it."""
-        return None if self.new is None else imbalance_of(self.new.count)
+    old: BankState | None = None
+    new: BankState | None = None
 
 
 def read_proco_checkpoint(path: str | os.PathLike[str]) -> ProCoCheckpoint:
@@ -116,8 +100,7 @@ def read_proco_checkpoint(path: str | os.PathLike[str]) -> ProCoCheckpoint:
         ValueError: If the file is no such checkpoint, or is damaged.
     """
     where = os.fspath(path)
-    if os.path.isdir(path):
-        raise ValueError(f"expected a checkpoint of ProCo, got a folder: {where}")
+    _require(not os.path.isdir(path), "a checkpoint of ProCo", f"a folder: {where}")
     require_input_file(path)
     try:
         root = load_torch(Path(path), STAND_INS)
@@ -143,8 +126,7 @@ class _NumpyType:
         self.dtype = {"f8": "<f8", "f4": "<f4", "i8": "<i8", "i4": "<i4"}[code]
 
     def __setstate__(self, state: Any) -> None:
-        if state[1] != "<":
-            raise ValueError("expected little-endian NumPy numbers, got others")
+        _require(state[1] == "<", "little-endian NumPy numbers", "others")
 
 
 def _numpy_number(kind: _NumpyType, data: bytes) -> float:
@@ -157,6 +139,89 @@ STAND_INS = (
     *((_numpy_number, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")),
     (_NumpyType, "numpy.dtype"),
 )
+
+
+def _require(condition: object, rule: str, got: object) -> None:
+    if not condition:
+        raise ValueError(f"expected {rule}, got {got}")
+
+
+def _checkpoint(root: object, length: int) -> ProCoCheckpoint:
+    """Return the checkpoint of a file of ``length`` bytes."""
+    content = root if isinstance(root, dict) else {}
+    state = content.get("state_dict")
+    if not isinstance(state, dict):
+        raise ValueError("expected a dict with state_dict, itself a dict, got others")
+    stored = {str(name).removeprefix("module."): value for name, value in state.items()}
+    _require(len(stored) == len(state), "names that differ by more than 'module.'", "others")
+    for name, value in stored.items():
+        _require(isinstance(value, Tensor), f"a tensor as {name!r:.80}", type(value).__name__)
+    # Views of one storage may be copied to any number of bytes.
+    _require(
+        sum(a.nbytes for a in stored.values()) <= length, "tensors that fit in the file", "more"
+    )
+    shapes = {name: tuple(value.shape) for name, value in stored.items()}
+    first = (shapes.get("encoder.conv1.weight"), shapes.get("encoder.layer1.0.conv1.weight"))
+    known = first in ARCHITECTURES and len(shapes.get("head.3.weight", ())) == 2
+    rule = "the first convolutions of resnet32, resnet50 or resnext50 and a projector"
+    _require(known, rule, f"{first} among {len(shapes)} tensors")
+    _require(len(shapes.get("fc.weight", ())) == 2, "fc.weight of two dimensions", "others")
+    weights = {}
+    for name, value in stored.items():
+        start, _, rest = name.partition(".")
+        weights[f"{RENAMED.get(start, start)}.{rest}"] = _values(value, name)
+    classifier = "linear" if "fc.bias" in shapes else "cosine"
+    if classifier == "cosine":
+        weights["classifier.weight"] = weights["classifier.weight"].T.contiguous()
+    num_classes, dim = len(weights["classifier.weight"]), shapes["head.3.weight"][0]
+    loss, banks = content.get("criterion_scl"), []
+    if loss is not None:
+        names = ("estimator_old", "estimator")
+        banks = [_bank(_attribute(loss, n), n, num_classes, dim) for n in names]
+    epoch, best = content.get("epoch"), content.get("best_acc1")
+    best = float(best) if isinstance(best, Tensor) and best.numel() == 1 else best
+    _require(type(epoch) in (int, type(None)), "epoch to be an integer", type(epoch).__name__)
+    finite = best is None or (isinstance(best, int | float) and math.isfinite(best))
+    _require(finite, "best_acc1 to be a finite number", type(best).__name__)
+    facts = ARCHITECTURES[first], num_classes, dim, classifier, epoch
+    return ProCoCheckpoint(weights, *facts, None if best is None else float(best), *banks)
+
+
+def _attribute(owner: object, name: str) -> Any:
+    """Return an attribute of a stand-in, also if it is stored as a submodule of torch."""
+    rule = f"the object with {name} to be of ProCo"
+    _require(isinstance(owner, _StandIn), rule, type(owner).__name__)
+    modules = vars(owner).get("_modules")
+    return vars(owner).get(name, modules.get(name) if isinstance(modules, dict) else None)
+
+
+def _values(value: Tensor, name: str) -> Tensor:
+    """Copy a tensor: a floating one as float32, the number of batches of a norm as int64."""
+    whole = name.endswith("num_batches_tracked")
+    plain = value.layout == torch.strided and value.is_floating_point() != whole
+    _require(plain, "floating weights", f"{value.dtype} for {name}")
+    dtype = torch.int64 if whole else torch.float32
+    result = value.detach().to(dtype).clone(memory_format=torch.contiguous_format)
+    _require(result.isfinite().all(), "finite weights", f"others in {name}")
+    return result
+
+
+def _bank(estimator: object, name: str, num_classes: int, dim: int) -> BankState:
+    def tensor(part: str, *shape: int) -> Tensor:
+        stored = _attribute(estimator, part)
+        got = tuple(stored.shape) if isinstance(stored, Tensor) else type(stored).__name__
+        _require(got == shape, f"{part} of {name} to be a tensor {shape}", got)
+        return _values(stored.to(torch.float64), f"{part} of {name}")
+
+    mean, amount = tensor("Ave", num_classes, dim), tensor("Amount", num_classes)
+    has_kappa = _attribute(estimator, "kappa") is not None
+    kappa = tensor("kappa", num_classes) if has_kappa else None
+    length = float(mean.double().norm(dim=-1).max())
+    _require(length <= 1 + LENGTH_TOLERANCE, f"means of {name} no longer than one", f"{length:g}")
+    count = amount.long()
+    whole = bool(((count == amount) & (count >= 0)).all())
+    _require(whole, f"Amount of {name} to be whole numbers >= 0", "others")
+    return BankState(mean, count, kappa)
 
 
 def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoCheckpoint:
@@ -174,28 +239,15 @@ def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoC
     read, where = read_proco_checkpoint(path), os.fspath(path)
     config = recipe(read.arch, read.dim, read.num_classes, where)
     build_network(config, Run(), read.num_classes, read.classifier, read.weights, where)
-    tensors = dict(read.weights)
-    for name, bank in (("old", read.old), ("new", read.new)):
-        if bank is not None:
-            tensors[f"bank.{name}"] = bank.sums
+    banks = {"bank.old": read.old, "bank.new": read.new}
+    tensors = {name: bank.sums for name, bank in banks.items() if bank is not None}
     names = ("arch", "dim", "classifier", "epoch", "best_accuracy")
-    facts = {name: getattr(read, name) for name in names}
+    facts = {name: getattr(read, name) for name in names} | {SOURCE: _digest(path)}
     if read.classifier == "cosine":
         facts["classifier_scale"] = SCALE
-    facts[SOURCE] = _digest(path)
-    tensor_files.save(out, tensors, {"proco": facts, "num_classes": read.num_classes})
+    about = {"proco": facts, "num_classes": read.num_classes}
+    tensor_files.save(out, read.weights | tensors, about)
     return read
-
-
-def is_converted(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> bool:
-    """Return True if ``out`` is a whole conversion of the checkpoint ``path``."""
-    if not os.path.isfile(out) or not os.path.isfile(path):
-        return False
-    try:
-        facts = tensor_files.load(out)[1].get("proco")
-    except ValueError:
-        return False
-    return isinstance(facts, dict) and facts.get(SOURCE) == _digest(path)
 
 
 def _digest(path: str | os.PathLike[str]) -> str:
@@ -203,89 +255,13 @@ def _digest(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _checkpoint(root: object, length: int) -> ProCoCheckpoint:
-    """Return the checkpoint of a file of ``length`` bytes."""
-    if not isinstance(root, dict) or not isinstance(state := root.get("state_dict"), dict):
-        raise ValueError("expected a dict with state_dict, itself a dict, got others")
-    stored = {str(name).removeprefix("module."): value for name, value in state.items()}
-    if len(stored) < len(state):
-        raise ValueError("expected names that differ by more than 'module.'")
-    for name, value in stored.items():
-        if not isinstance(value, Tensor):
-            raise ValueError(f"expected a tensor as {name!r:.80}, got {type(value).__name__}")
-    # Views of one storage may be copied to any number of bytes.
-    if sum(a.numel() * a.element_size() for a in stored.values()) > length:
-        raise ValueError("expected tensors that fit in the file, got more")
-    shapes = {name: tuple(value.shape) for name, value in stored.items()}
-    first = (shapes.get("encoder.conv1.weight"), shapes.get("encoder.layer1.0.conv1.weight"))
-    if first not in ARCHITECTURES or len(shapes.get("head.3.weight", ())) != 2:
-        rule = "expected the first convolutions of resnet32, resnet50 or resnext50 and a projector"
-        raise ValueError(f"{rule}, got {first} among {len(shapes)} tensors")
-    classifier = "linear" if "fc.bias" in shapes else "cosine"
-    if len(shapes.get("fc.weight", ())) != 2:
-        raise ValueError("expected fc.weight of two dimensions, got others")
-    weights = {}
-    for name, value in stored.items():
-        start, _, rest = name.partition(".")
-        weights[f"{RENAMED.get(start, start)}.{rest}"] = _values(value, name)
-    if classifier == "cosine":
-        weights["classifier.weight"] = weights["classifier.weight"].T.contiguous()
-    num_classes, dim = len(weights["classifier.weight"]), shapes["head.3.weight"][0]
-    loss, banks = root.get("criterion_scl"), [None, None]
-    if loss is not None:
-        names = ("estimator_old", "estimator")
-        banks = [_bank(_attribute(loss, n), n, num_classes, dim) for n in names]
-    epoch, best = root.get("epoch"), root.get("best_acc1")
-    if isinstance(best, Tensor) and best.numel() == 1:
-        best = float(best)
-    if epoch is not None and type(epoch) is not int:
-        raise ValueError(f"expected epoch to be an integer, got {type(epoch).__name__}")
-    if best is not None and not (isinstance(best, int | float) and math.isfinite(best)):
-        raise ValueError(f"expected best_acc1 to be a finite number, got {type(best).__name__}")
-    best, arch = None if best is None else float(best), ARCHITECTURES[first]
-    return ProCoCheckpoint(weights, arch, num_classes, dim, classifier, epoch, best, *banks)
-
-
-def _attribute(owner: object, name: str) -> Any:
-    """Return an attribute of a stand-in, also if it is stored as a submodule of torch."""
-    if not isinstance(owner, _StandIn):
-        raise ValueError(
-            f"expected the object with {name} to be of ProCo, got {type(owner).__name__}"
-        )
-    modules = vars(owner).get("_modules")
-    return vars(owner).get(name, modules.get(name) if isinstance(modules, dict) else None)
-
-
-def _values(value: Tensor, name: str) -> Tensor:
-    """Copy a tensor: a floating one as float32, the number of batches of a norm as int64."""
-    whole = name.endswith("num_batches_tracked")
-    if value.layout != torch.strided or value.is_floating_point() == whole:
-        raise ValueError(f"expected floating weights, got {value.dtype} for {name}")
-    dtype = torch.int64 if whole else torch.float32
-    result = value.detach().to(dtype).clone(memory_format=torch.contiguous_format)
-    if not result.isfinite().all():
-        raise ValueError(f"expected finite weights, got others in {name}")
-    return result
-
-
-def _bank(estimator: object, name: str, num_classes: int, dim: int) -> BankState:
-    def tensor(part: str, *shape: int) -> Tensor:
-        stored = _attribute(estimator, part)
-        if not isinstance(stored, Tensor) or stored.shape != shape:
-            got = tuple(stored.shape) if isinstance(stored, Tensor) else type(stored).__name__
-            raise ValueError(f"expected {part} of {name} to be a tensor {shape}, got {got}")
-        return _values(stored.to(torch.float64), f"{part} of {name}")
-
-    mean, amount = tensor("Ave", num_classes, dim), tensor("Amount", num_classes)
-    has_kappa = _attribute(estimator, "kappa") is not None
-    kappa = tensor("kappa", num_classes) if has_kappa else None
-    length = mean.double().square().sum(-1).sqrt().max()
-    if length > 1 + LENGTH_TOLERANCE:
-        raise ValueError(f"expected means of {name} no longer than one, got {float(length):g}")
-    count = amount.long()
-    if (count != amount).any() or (count < 0).any():
-        raise ValueError(f"expected Amount of {name} to be whole numbers >= 0, got others")
-    return BankState(mean, count, kappa)
+def _is_converted(path: Path, out: Path) -> bool:
+    """Return True if ``out`` is a whole conversion of the checkpoint ``path``."""
+    try:
+        facts = tensor_files.load(out)[1].get("proco")
+    except (ValueError, OSError):
+        return False
+    return isinstance(facts, dict) and path.is_file() and facts.get(SOURCE) == _digest(path)
 
 
 def import_proco(options: ImportProco) -> None:
@@ -294,37 +270,35 @@ def import_proco(options: ImportProco) -> None:
 
     out = options.out
     tensor_files.require_name(out)
-    if is_converted(options.path, out):
+    if _is_converted(options.path, out):
         # A process may have been killed after it had renamed the file.
         clean_folder(out.parent, out.name)
         sync(out.parent)
         open_console().print(f"already converted: {out}", highlight=False, soft_wrap=True)
         return
     require_output_file(out, options.path)
-    checkpoint = convert(options.path, out)
-    _, dataset = RECIPES[checkpoint.num_classes]
-    imbalance = "unknown; extract needs --imbalance or --balanced"
-    if checkpoint.imbalance is not None:
-        imbalance = f"{checkpoint.imbalance:g}, from the counts of a bank"
-    weights = checkpoint.weights.items()
-    number = sum(tensor.numel() for name, tensor in weights if "num_batches" not in name)
-    accuracy = checkpoint.best_accuracy
-    banks = {"old": checkpoint.old, "new": checkpoint.new}
+    read = convert(options.path, out)
+    _, dataset = RECIPES[read.num_classes]
+    number = sum(a.numel() for name, a in read.weights.items() if "num_batches" not in name)
+    imbalance = None if read.new is None else imbalance_of(read.new.count)
     rows = {
-        "network": f"{checkpoint.arch}, {checkpoint.classifier} classifier",
-        "classes": checkpoint.num_classes,
+        "network": f"{read.arch}, {read.classifier} classifier",
+        "classes": read.num_classes,
         "dataset": dataset,
-        **({"imbalance": imbalance} if dataset in CIFAR else {}),
-        "dimension": checkpoint.dim,
+        "imbalance": "unknown; extract needs --imbalance or --balanced"
+        if imbalance is None
+        else f"{imbalance:g}, from the counts of a bank",
+        "dimension": read.dim,
         "weights": f"{number:,}",
-        "epoch": "unknown" if checkpoint.epoch is None else checkpoint.epoch,
-        "best accuracy": "unknown" if accuracy is None else f"{accuracy:.2f} %",
+        "epoch": "unknown" if read.epoch is None else read.epoch,
+        "best accuracy": "unknown" if read.best_accuracy is None else f"{read.best_accuracy:.2f} %",
         **{
             f"bank {name}": "none" if bank is None else f"{int(bank.count.sum()):,} samples"
-            for name, bank in banks.items()
+            for name, bank in (("old", read.old), ("new", read.new))
         },
     }
     table = Table(title=str(out), title_justify="left", show_header=False)
     for name, value in rows.items():
-        table.add_row(name, str(value))
+        if name != "imbalance" or dataset in CIFAR:
+            table.add_row(name, str(value))
     open_console().print(table)
