@@ -9,7 +9,6 @@ import os
 import pickle
 import struct
 import tarfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,14 +143,6 @@ def test_archives_are_read_in_memory(name: str, binary: bool, tmp_path: Path) ->
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["in", "mine.tar.gz"]
 
 
-def test_a_pipe_is_no_image(tmp_path: Path) -> None:
-    for name in KINDS["cifar10"].classes:
-        (tmp_path / "train" / name).mkdir(parents=True)
-    os.mkfifo(tmp_path / "train" / "cat" / "0.png")
-    with pytest.raises(ValueError, match="got a pipe or a device"):
-        load_cifar("cifar10", tmp_path)
-
-
 def test_official_archive_has_the_official_checksum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,7 +273,7 @@ def test_broken_batches(data: bytes, message: str, tmp_path: Path) -> None:
         load_cifar("cifar10", tmp_path)
 
 
-def test_cifar_errors_name_the_file(tmp_path: Path) -> None:
+def test_cifar_errors_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="one of cifar10, cifar100, got 'mnist'"):
         load_cifar("mnist", tmp_path)
     with pytest.raises(ValueError, match=r"as one of cifar-10-batches-py.*got none of them"):
@@ -311,18 +302,15 @@ def test_cifar_errors_name_the_file(tmp_path: Path) -> None:
     part = {n: data for n, data in files.items() if n != "test_batch"}
     with pytest.raises(ValueError, match=r"c\.tar\.gz to hold test_batch, got none"):
         load_cifar("cifar10", tar(tmp_path / "c.tar.gz", part))
+    with monkeypatch.context() as patch:
+        patch.setattr(cifar, "MAX_MEMBER", 100)
+        with pytest.raises(ValueError, match="at most 100 bytes, got"):
+            load_cifar("cifar10", tmp_path / "c.tar.gz")
     whole = (tmp_path / "c.tar.gz").read_bytes()
     for cut in (b"", b"123", whole[: len(whole) // 2], gzip.compress(b"x" * 2000)):
         (tmp_path / "d.tar.gz").write_bytes(cut)
         with pytest.raises(ValueError, match=r"expected .*d\.tar\.gz to (be a whole|hold)"):
             load_cifar("cifar10", tmp_path / "d.tar.gz")
-
-
-def test_an_oversized_member_is_not_read(tmp_path: Path, monkeypatch: Any) -> None:
-    path = tar(tmp_path / "a.tgz", python_files("cifar10", tiny("cifar10"), python2))
-    monkeypatch.setattr(cifar, "MAX_MEMBER", 100)
-    with pytest.raises(ValueError, match="at most 100 bytes, got"):
-        load_cifar("cifar10", path)
 
 
 @pytest.mark.parametrize(
@@ -343,11 +331,4 @@ def test_npz_refused(change: dict[str, Any], message: str, tmp_path: Path) -> No
     arrays = {n: a for n, a in arrays.items() if a is not None}
     np.savez(tmp_path / "cifar10.npz", **arrays)
     with pytest.raises(ValueError, match=message):
-        load_cifar("cifar10", tmp_path)
-
-
-def test_npz_is_no_zip(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "cifar10.npz", "w") as archive:
-        archive.writestr("train_images.npy", b"\x93NUMPY\x01\x00")
-    with pytest.raises(ValueError, match=r"expected .*cifar10\.npz to be a whole \.npz"):
         load_cifar("cifar10", tmp_path)

@@ -45,13 +45,6 @@ def test_targets_and_classes_of_torchvision() -> None:
     assert dataset.read == 0
 
 
-def test_labels_by_name() -> None:
-    source = open_indexable([(photo(i), name) for i, name in enumerate(("owl", "cat", "owl"))])
-    assert source.labels.tolist() == [1, 0, 1] and source.class_names == ("cat", "owl")
-    other = open_indexable([(photo(0), "owl")], class_names=["owl", "cat"])
-    assert other.labels.tolist() == [0] and other.class_names == ("owl", "cat")
-
-
 class Table(Pairs):
     """A dataset in the manner of Hugging Face: rows by number, columns by name."""
 
@@ -85,13 +78,6 @@ def test_digest_follows_pixels_and_labels() -> None:
 
     assert digest(1, 0) == digest(1, 0)
     assert len({digest(1, 0), digest(2, 0), digest(1, 1)}) == 3
-
-
-def test_digest_follows_every_pixel() -> None:
-    items = [(np.full((2, 2, 3), 7, np.uint8), 0) for _ in range(200)]
-    before = open_indexable(items).digest
-    items[101][0][1, 1, 2] = 8
-    assert open_indexable(items).digest != before
 
 
 def test_broken_items_are_named() -> None:

@@ -123,12 +123,6 @@ def test_tables_beside_images_are_no_images(stray: str, tmp_path: Path) -> None:
     assert open_images(tmp_path).counts.tolist() == [2, 2]
 
 
-def test_pictures_beside_parquet_are_no_dataset(tmp_path: Path) -> None:
-    write_parquet(tmp_path / "data" / "train.parquet", [0, 1] * 3)
-    write_folder(tmp_path, {"figures": 1})
-    assert open_images(tmp_path).counts.tolist() == [2, 2]
-
-
 def broken_folder(tmp_path: Path) -> None:
     write_folder(tmp_path / "train", {"a": 4, "b": 3})
     write_folder(tmp_path / "test", {"a": 2, "b": 1})

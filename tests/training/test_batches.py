@@ -136,11 +136,6 @@ def test_training_takes_the_views_of_its_configuration(tmp_path: Path) -> None:
         assert stack.batches.batch()[0].shape[:2] == (12, 32)
 
 
-def test_shared_images_are_held_once(images: Tensor) -> None:
-    x, _ = epoch_of(batches(images, [0, 0, 0, 1, 1, 1]), 0)[0]
-    assert x.shape[1] == 2 * 32
-
-
 def test_last_images_are_dropped(images: Tensor) -> None:
     loaded, left = batches(images, [0]), set()
     assert loaded.steps == 3
@@ -149,12 +144,6 @@ def test_last_images_are_dropped(images: Tensor) -> None:
         assert len(set(seen)) == len(seen) == 24
         left |= set(range(N)) - set(seen)
     assert len(left) > N - 24
-
-
-def test_dtype_of_the_network(images: Tensor) -> None:
-    whole, half = (batches(images, [0], dtype=d) for d in (torch.float32, torch.bfloat16))
-    (x, _), (y, _) = epoch_of(whole, 0)[0], epoch_of(half, 0)[0]
-    assert torch.equal(x.to(torch.bfloat16), y)
 
 
 def test_refused(images: Tensor) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from resultant.classes.rule import FAMILIES
 from resultant.cli.main import main
 from resultant.training import config
 from resultant.training.config import CIFAR, PRESETS, ProbeConfig, Run, TrainConfig, preset
+from resultant.training.job import Job
 from resultant.vmf.estimators import OF_LENGTH
 
 # tab:training-hyperparameters.
@@ -109,6 +111,7 @@ def test_steps() -> None:
 
 
 CIFAR_RUN, IMAGES = partial(preset, "cifar-controlled"), partial(preset, "images")
+JOB = partial(Job, config=TrainConfig(), runs=(Run(),), out=Path("out"))
 # Settings that are refused, and the fact in the message.
 REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (CIFAR_RUN, {"epochs": 0}, "epochs >= 1, got 0"),
@@ -172,6 +175,16 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (Run, {"seed": 1.0}, "seed to be an integer, got 1.0"),
     (Run, {"seed": 99999999999999999999}, "seed < 4294967296, got 99999999999999999999"),
     (Run, {"beta": math.inf}, "beta to be a finite number, got inf"),
+    (JOB, {"runs": ()}, "one run or more, got none"),
+    (JOB, {"runs": (Run(), Run("angular"), Run())}, "different runs, got native-seed0 twice"),
+    (JOB, {"checkpoint_every": 0}, "checkpoint_every >= 1, got 0"),
+    (JOB, {"stack": 0}, "stack >= 1, got 0"),
+    (JOB, {"gradient_epochs": (1, 201)}, r"gradient epochs in \[1, 200\], got 201"),
+    (
+        JOB,
+        {"config": TrainConfig(contrastive="supcon"), "runs": (Run("angular"),)},
+        "native runs of supcon, which has no gains to edit, got angular-beta0",
+    ),
     (ProbeConfig, {"seed": True}, "seed to be an integer, got True"),
     (ProbeConfig, {"momentum": "0.9"}, "momentum to be a finite number, got '0.9'"),
 ]

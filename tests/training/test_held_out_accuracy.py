@@ -9,13 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from listed import SIZES
 from resultant._core import distributed
+from resultant.images.evaluation_view import EvaluationView
 from resultant.images.source import ImageSplits
 from resultant.images.store import open_store
-from resultant.training.config import preset
 from resultant.training.hooks import HeldOutTest
-from resultant.training.image_sets import open_dataset, recipe_view
 from resultant.training.inference import StoredViews
 from resultant.training.stack import Stack
 from training.listed_training import RUN, config
@@ -35,7 +33,7 @@ def stack(data: ImageSplits) -> Stack:
 def held_out(data: ImageSplits, tmp_path: Path) -> HeldOutTest:
     assert data.test is not None
     store = open_store(data.test, tmp_path, 36, workers=0)
-    views = StoredViews(store, recipe_view(32), config().channels, torch.float32, CPU)
+    views = StoredViews(store, EvaluationView(32), config().channels, torch.float32, CPU)
     return HeldOutTest(views, torch.from_numpy(data.test.labels), data.counts, 1, 1)
 
 
@@ -75,12 +73,3 @@ def test_an_error_while_testing_leaves_the_network_in_training(
         assert stack.network.training and caught.value
     run(held_out, stack)
     assert stack.network.training
-
-
-def test_validation_images_choose(root: Path) -> None:
-    """With both splits the epochs are tested on val; test is left for the end."""
-    both = open_dataset(preset("imagenet-lt"), root)
-    assert both.held_out == "test" and both.judge is both.test and both.chooser is both.val
-    assert both.val is not None and len(both.val) == sum(SIZES["val"])
-    only = ImageSplits(both.train, val=both.val)
-    assert only.held_out == "val" and only.judge is both.val and only.chooser is None

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from images.photos import photo, write_folder
 from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import FeatureStore
+from resultant.images.evaluation_view import EvaluationView
 from resultant.images.indexable import open_indexable
 from resultant.images.opening import open_images
 from resultant.images.photo_views import contrastive_view
@@ -22,7 +23,7 @@ from resultant.training.checkpoints import save_run
 from resultant.training.config import ProbeConfig, Run, preset
 from resultant.training.evaluation import RATES, evaluate, frozen_accuracy, frozen_predictions
 from resultant.training.extract import extract
-from resultant.training.image_sets import recipe_view, train_images
+from resultant.training.image_sets import train_images
 from resultant.training.job import Job, Trained
 from resultant.training.loading import load_network
 from resultant.training.photo_batches import PhotoBatches
@@ -36,7 +37,7 @@ PROBES = ProbeConfig(epochs=3, batch_size=8)
 
 def untrained(data: ImageSplits, out: Path) -> Trained:
     config = preset("images", mean=(0.5,) * 3, std=(0.5,) * 3, **SMALL)
-    store = open_store(data.train, out / "store", recipe_view(32).short_side, workers=0)
+    store = open_store(data.train, out / "store", EvaluationView(32).short_side, workers=0)
     batches = PhotoBatches(
         *(data.train, lambda: store, [contrastive_view(32)] * 2, 0, 4),
         *(config.channels, torch.float32, CPU),

@@ -29,6 +29,7 @@ from resultant._core.tensor_files import load
 from resultant._core.termination import TerminatedError, terminable
 from resultant.cli.main import main
 from resultant.images.decode import ImageError
+from resultant.images.evaluation_view import EvaluationView
 from resultant.images.files import FileImages, file_status
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.published import PUBLISHED
@@ -39,7 +40,6 @@ from resultant.networks.timm_encoder import ImageNetwork
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.image_sets import (
     open_dataset,
-    recipe_view,
     resolved,
     train_images,
 )
@@ -137,7 +137,7 @@ def accuracy(tensors: dict[str, Tensor], data: ImageSplits, size: int) -> dict[s
     right = torch.zeros(NUM_CLASSES, dtype=torch.float64)
     assert data.test is not None
     for i, label in enumerate(data.test.labels.tolist()):
-        logits = network(scaled(recipe_view(size)(data.test.read(i))[None], config())).logits
+        logits = network(scaled(EvaluationView(size)(data.test.read(i))[None], config())).logits
         right[label] += int(logits[0].argmax()) == label
     sizes = torch.tensor(SIZES["test"])
     # Every class has fewer than 20 training images.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -25,24 +24,6 @@ def test_precision_of_a_device(tmp_path: Path) -> None:
     assert job.on(torch.device("cpu")).config == config(precision="float32")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"runs": ()}, "one run or more, got none"),
-        ({"runs": (Run(), Run("angular"), Run())}, "different runs, got native-seed0 twice"),
-        ({"checkpoint_every": 0}, "checkpoint_every >= 1, got 0"),
-        ({"test_every": 0}, "test_every >= 1, got 0"),
-        ({"stack": 0}, "stack >= 1, got 0"),
-        ({"gradient_epochs": (1, 3)}, r"gradient epochs in \[1, 2\], got 3"),
-        ({"gradient_epochs": (0,)}, r"gradient epochs in \[1, 2\], got 0"),
-    ],
-)
-def test_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
-    usual: dict[str, Any] = {"config": config(), "runs": TWO, "out": tmp_path}
-    with pytest.raises(ValueError, match=message):
-        Job(**(usual | changes))
-
-
 def test_without_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match="expected tensorboard: pip install tensorboard"):
@@ -55,8 +36,3 @@ def test_progress_of_a_continued_job() -> None:
     assert progress.seconds_left == 90.0
     assert progress.resumed == "continues after epoch 2/10"
     assert Progress(0, 0, 0.0, 0.0, before=10).resumed == "already trained to epoch 10/10"
-
-
-def test_other_losses_have_no_gains_to_edit(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"^expected native runs of supcon, .* got angular-beta0"):
-        Job(config(contrastive="supcon"), (Run(), Run("angular")), tmp_path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -235,82 +233,6 @@ def test_target_gain_without_temperature() -> None:
 def test_one_large_network_at_a_time() -> None:
     with pytest.raises(ValueError, match="one run of resnet50 at a time, got 2"):
         build(preset("imagenet-lt"), [Run(), Run(seed=1)], 10)
-
-
-# Four steps per epoch: three for warm-up, and the recorded one, which runs here too.
-FOUR = larger_config(batch_size=3)
-
-
-class Streams:
-    """Replaces `torch.cuda` while a step is captured, and records the streams."""
-
-    class Stream:
-        def __init__(self, device: torch.device | None = None) -> None:
-            self.waited: list[object] = []
-
-        def wait_stream(self, other: object) -> None:
-            self.waited.append(other)
-
-    def __init__(self) -> None:
-        self.usual = self.Stream()
-        self.entered: list[object] = []
-
-    @contextmanager
-    def enter(self, stream: object) -> Iterator[None]:
-        self.entered.append(stream)
-        yield
-
-    @contextmanager
-    def graph(self, graph: object, stream: object = None) -> Iterator[None]:
-        self.entered.append(stream)
-        yield
-
-    def put(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, value in {
-            "Stream": self.Stream,
-            "current_stream": lambda: self.usual,
-            "stream": self.enter,
-            "graph": self.graph,
-            "CUDAGraph": object,
-        }.items():
-            monkeypatch.setattr(torch.cuda, name, value)
-
-
-@pytest.mark.slow
-def test_capture_leaves_the_runs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Transient values too: target gains of warm-up steps must not be checked."""
-    stack = trained(stacked(FOUR, [Run("native"), Run("temperature", 0.5)]), 1)
-    stack.batches.load(stack.batches.draw(1))
-    least = stack.proco.least_target
-    assert least.isfinite().all() and stack.total.all()
-    stack.proco.check()
-    stack.start_epoch(1)
-    before = {name: a.clone() for name, a in stack.tensors().items()}
-    with monkeypatch.context() as patch:
-        Streams().put(patch)
-        stack.capture()
-    assert least is stack.proco.least_target and least.isinf().all()
-    assert not stack.total.any()
-    for name, a in stack.tensors().items():
-        assert torch.equal(a, before[name]), name
-
-
-@pytest.mark.slow
-def test_stacks_are_captured_on_streams_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Graphs that run at once must not share the workspaces that libraries keep per stream."""
-    streams, seen = Streams(), []
-    streams.put(monkeypatch)
-    for seed in range(2):
-        stack = stacked(FOUR, [Run(seed=seed)])
-        assert stack.stream is None
-        stack.batches.load(stack.batches.draw(0))
-        stack.capture()
-        seen.append(stack.stream)
-        # Warm-up and capture, each after the work before it.
-        assert streams.entered == [stack.stream] * 2
-        assert seen[-1].waited == [streams.usual] and streams.usual.waited[-1] is stack.stream
-        streams.entered.clear()
-    assert seen[0] is not seen[1]
 
 
 @pytest.mark.gpu

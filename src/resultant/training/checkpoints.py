@@ -122,7 +122,10 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
     for part, value in own.items():
         if facts.get(part) != value:
             rule = f"expected the checkpoint of this job in {path}"
-            got = f"another in its {part}: {_difference(value, facts.get(part))}"
+            other = facts.get(part)
+            if isinstance(value, dict) and isinstance(other, dict):
+                other = {k: v for k, v in other.items() if v != value.get(k)}
+            got = f"another in its {part}: {other}"
             raise ValueError(f"{rule}, got {got}; {START_AGAIN}")
     require_types(facts, {"epoch": int, "seconds": float, "beside": int}, f"in {path}")
     stored: list[Any] = [facts.get(name) for name in STORED]
@@ -134,15 +137,6 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
         prefix = f"{i}."
         stack.load({k.removeprefix(prefix): a for k, a in tensors.items() if k.startswith(prefix)})
     return done
-
-
-def _difference(own: Any, other: Any) -> str:
-    """Name the settings or runs that differ, with their values in the checkpoint."""
-    if isinstance(own, dict) and isinstance(other, dict):
-        return ", ".join(f"{k} {other.get(k)}" for k in own | other if other.get(k) != own.get(k))
-    if isinstance(own, list) and isinstance(other, list):
-        return "runs " + ", ".join(map(str, other))
-    return str(other)
 
 
 def save_run(
@@ -167,16 +161,10 @@ def save_run(
 def one_run(
     tensors: dict[str, Tensor], facts: dict[str, Any], name: str | None, location: str
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Select one run of a job's checkpoint, as `save_run` would write it.
-
-    Args:
-        tensors: Tensors of the checkpoint.
-        facts: JSON of the checkpoint.
-        name: Name of the run; None for the only one.
-        location: Path and run as given, for the error.
+    """Select one run of a job's checkpoint by its name, None for the only one, as `save_run` does.
 
     Raises:
-        ValueError: If the checkpoint has no run of that name.
+        ValueError: If the checkpoint has no run of that name; ``location`` is in the error.
     """
     runs = {Run(**run).name: run for run in facts["runs"]}
     names = list(runs)

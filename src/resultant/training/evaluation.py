@@ -25,12 +25,12 @@ from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.images.cifar import Cifar
+from resultant.images.evaluation_view import EvaluationView
 from resultant.images.source import ImageSource, ImageSplits, cores
 from resultant.images.store import open_store
 from resultant.networks.outputs import Outputs
 from resultant.training.accuracy import accuracies, accuracy
 from resultant.training.config import ProbeConfig
-from resultant.training.image_sets import recipe_view
 from resultant.training.inference import (
     StoredViews,
     Views,
@@ -126,7 +126,7 @@ def network_features(
     # The subset is computed once, with the others, which no store holds.
     if distributed.distributed() and workers is None:
         workers = max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
-    view = recipe_view(config.size)
+    view = EvaluationView(config.size)
     views = partial(source_views, data.balanced, view, config.channels, stacks[0].device, workers)
     balanced = _features(stacks, views, torch.from_numpy(data.balanced.labels))
     train = balanced.rows(torch.from_numpy(data.train.positions_in(data.balanced)))
@@ -135,7 +135,7 @@ def network_features(
 
 def _stored_views(stack: Stack, source: ImageSource, workers: int | None) -> StoredViews:
     """Return the views of images that are decoded already, in the store of the training."""
-    batches, config, view = stack.batches, stack.config, recipe_view(stack.config.size)
+    batches, config, view = stack.batches, stack.config, EvaluationView(stack.config.size)
     assert isinstance(batches, PhotoBatches)
     options = view, config.channels, torch.float32, stack.device
     if source is batches.source:

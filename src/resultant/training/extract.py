@@ -19,12 +19,13 @@ from resultant.features.rows import TensorRows
 from resultant.features.schema import require_vectors
 from resultant.features.store import FeatureStore, write_store
 from resultant.images.cifar import Cifar, load_cifar
+from resultant.images.evaluation_view import EvaluationView
 from resultant.images.source import ImageSplits
 from resultant.networks.outputs import Outputs
 from resultant.networks.timm_encoder import EncoderNetwork, model_settings
 from resultant.training.accuracy import accuracies
 from resultant.training.config import CIFAR, TrainConfig
-from resultant.training.image_sets import open_dataset, recipe_view, resolved
+from resultant.training.image_sets import open_dataset, resolved
 from resultant.training.inference import Views, cifar_views, network_outputs, source_views
 from resultant.training.loading import LoadedNetwork, load_network
 
@@ -37,12 +38,7 @@ OnImages = Callable[[int, int], object]
 
 @dataclass(frozen=True, eq=False)
 class NetworkFeatures:
-    """A network with the images that it is evaluated on; `write` computes the features.
-
-    Attributes:
-        loaded: The network.
-        images: Images of the network's dataset.
-    """
+    """A network with the images of its dataset; `write` computes the features."""
 
     loaded: LoadedNetwork
     images: Images
@@ -68,10 +64,7 @@ def open_networks(
 ) -> dict[int, NetworkFeatures]:
     """Load networks together with the images of their datasets, which they share.
 
-    Args:
-        files: Files of networks by any number.
-        root: Function that returns the folder of a dataset, given its name.
-        **options: Options of `open_dataset`.
+    ``root`` returns the folder of a dataset by its name; ``options`` are those of `open_dataset`.
 
     Raises:
         ValueError: If a file is no network, or its images are missing or do not fit.
@@ -101,19 +94,10 @@ def load_data(config: TrainConfig, data: Location | None, **options: Any) -> Ima
 def timm_network(
     config: TrainConfig, *, pretrained: bool = False, weights: str | None = None, size: int = 0
 ) -> LoadedNetwork:
-    """Build an encoder of timm, to be extracted with the preprocessing of its own configuration.
+    """Build the encoder of timm that a configuration names, without classes; see `with_classes`.
 
-    Args:
-        config: Settings with the name of the timm model as the architecture.
-        pretrained: Fetch the pretrained weights of timm.
-        weights: File of weights.
-        size: Height and width of the images; 0 for those of the model's configuration.
-
-    Returns:
-        The network without a projection and without classes; see `with_classes`.
-
-    Raises:
-        ValueError: As `resultant.networks.timm_encoder.timm_encoder`.
+    Features are extracted with the preprocessing of its own configuration. Arguments and errors as
+    of `resultant.networks.timm_encoder.timm_encoder`.
     """
     config = resolved(replace(config, pretrained=pretrained, weights=weights, size=size))
     options: dict[str, Any] = {"pretrained": pretrained, "weights": weights, "size": config.size}
@@ -261,7 +245,7 @@ class _Split(NamedTuple):
 def _image_splits(
     loaded: LoadedNetwork, data: ImageSplits, device: torch.device, workers: int | None
 ) -> dict[str, _Split]:
-    config, view = loaded.config, recipe_view(loaded.config.size)
+    config, view = loaded.config, EvaluationView(loaded.config.size)
     if isinstance(loaded.network, EncoderNetwork):
         view = model_settings(config.architecture).view(config.size)
     return {

@@ -98,11 +98,9 @@ class GradientErrors:
             assert isinstance(stack.network, StackedResNet32)
             projection = outputs(stack.network, self.images[queries], torch.float32).projection
             z, y = projection.cpu().double(), self.labels[queries].cpu()
-            more = (
-                [{} for _ in stack.runs]
-                if self.diagnostic is None
-                else self.diagnostic(stack, z, y)
-            )
+            more = [{}] * len(stack.runs)
+            if self.diagnostic is not None:
+                more = self.diagnostic(stack, z, y)
             offsets = stack.proco.log_prior.cpu().double().expand(len(stack.runs), -1)
             for index, run in enumerate(stack.runs):
                 values = next(remaining)
@@ -116,15 +114,9 @@ class GradientErrors:
 
 
 class ProgressReport:
-    """The clock of a call, and its callbacks.
+    """The clock of a call that continues after ``first`` epochs, and its callbacks.
 
-    Args:
-        job: The job, with all its stacks.
-        stacks: The stacks.
-        first: Epochs trained by earlier calls.
-        on_progress: Called with `Progress` after every epoch, and with epoch 0 on resuming.
-        on_step: Called with the finished share of the epoch after every step, except on a GPU for
-            CIFAR, whose steps take milliseconds.
+    ``on_step`` is not called on a GPU for CIFAR, whose steps take milliseconds.
     """
 
     def __init__(

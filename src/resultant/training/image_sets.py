@@ -51,10 +51,7 @@ def resolved(config: TrainConfig) -> TrainConfig:
 def open_dataset(config: TrainConfig, data: Location | None = None, **options: Any) -> ImageSplits:
     """Open the images of a configuration, with its long-tailed subset.
 
-    Args:
-        config: Settings with the name of the dataset.
-        data: Folder, file or pattern; see `resultant.images.opening.open_images`.
-        **options: Further options of `open_published` for its datasets, else of `open_images`.
+    ``data`` and ``options`` are those of `open_published` for its datasets, else of `open_images`.
 
     Raises:
         ValueError: If the dataset is missing or broken.
@@ -68,11 +65,6 @@ def open_dataset(config: TrainConfig, data: Location | None = None, **options: A
         return splits
     subset = long_tail(splits.train, config.long_tail, config.subset_seed)
     return replace(splits, train=subset, balanced=splits.train)
-
-
-def recipe_view(size: int) -> EvaluationView:
-    """Return the view for evaluation of the recipes: shorter side to 256 for size 224."""
-    return EvaluationView(size)
 
 
 def train_images(
@@ -152,7 +144,7 @@ def train_images(
                 stores[images] = open_store(
                     images,
                     job.out / "store" if store is None else store,
-                    recipe_view(config.size).short_side,
+                    EvaluationView(config.size).short_side,
                     workers=workers,
                     progress=on_images,
                     note=note,
@@ -180,7 +172,7 @@ def train_images(
         @cache
         def stored() -> StoredViews:
             dtype = getattr(torch, config.precision)
-            view = recipe_view(config.size)
+            view = EvaluationView(config.size)
             return StoredViews(decoded(held_out), view, config.channels, dtype, device)
 
         labels = torch.from_numpy(held_out.labels)

@@ -78,16 +78,8 @@ def shared_outputs(
 ) -> list[Tensor]:
     """Compute outputs of ``number`` images; every process computes a share and returns all.
 
-    Args:
-        network: The network.
-        number: Number of images N.
-        views: Function that returns the views of some images, in batches.
-        device: Device of the network.
-        keep: Function that returns the tensors [n, ...] to keep of the outputs of a batch.
-        autocast: Autocast of the network; None for float32.
-
     Returns:
-        The tensors [N, ...], in the order of the images.
+        The tensors [N, ...] that ``keep`` takes from outputs, in the order of the images.
     """
     # DDP sends the running moments of the first process before every forward pass; since the last
     # one each process has added its share of a batch. Those of the first are saved.

@@ -25,10 +25,7 @@ BEGINNING = b'{"run": '
 def gain_metrics(config: TrainConfig, run: Run, state: ClassState) -> dict[str, float]:
     """Compute the quantities of fig:training-gain and fig:c10-trajectory from the class state.
 
-    Returns:
-        ``gain_mean`` and ``gain_sd`` of the native score, ``applied_gain_sd`` of the realized one,
-        ``kappa_min``, ``kappa_max``, and ``intercept_drift``, the mean absolute change of the
-        scores at cosine zero.
+    ``intercept_drift`` is the mean absolute change of the scores at cosine zero.
     """
     native = realize(state, Rule(config.temperature))
     realized = realize(state, run.rule(config))

@@ -32,14 +32,7 @@ BATCH = 256
 def recipe(
     arch: str, dim: int, num_classes: int, where: str, imbalance: float | None = None
 ) -> TrainConfig:
-    """Return the preset that fits a checkpoint.
-
-    Args:
-        arch: resnet32, resnet50 or resnext50.
-        dim: Dimension of the projection.
-        num_classes: Number of classes, which determines the dataset.
-        where: The checkpoint, for the error.
-        imbalance: Imbalance of the CIFAR subset; None for that of the preset.
+    """Return the preset that fits a checkpoint ``where`` of resnet32, resnet50 or resnext50.
 
     Raises:
         ValueError: If no dataset has this number of classes, or the architecture does not fit it.

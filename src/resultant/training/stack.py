@@ -75,7 +75,12 @@ class Stack:
         ).to(device)
         self.supervised: nn.Module | None = None
         if config.contrastive != "proco":
-            self.supervised = supervised_loss(config, len(counts), runs).to(device)
+            seeds = [run.seed for run in runs]
+            self.supervised = (
+                SupConLoss(config.temperature)
+                if config.contrastive == "supcon"
+                else BalancedContrastiveLoss(len(counts), config.dim, config.temperature, seeds)
+            ).to(device)
         self.classification: StackedLogitAdjustedCrossEntropy | None = None
         if joint:
             prior = config.prior if config.classifier_prior is None else config.classifier_prior
@@ -230,14 +235,6 @@ def require_finite(features: Tensor, run: Run, when: str) -> None:
     if not ((length > 0) & length.isfinite()).all():
         rule = f"expected features of finite length above zero ({LOWER})"
         raise validation.DivergedError(f"{rule}, got others of {run.name} {when}")
-
-
-def supervised_loss(config: TrainConfig, num_classes: int, runs: Sequence[Run]) -> nn.Module:
-    """Return the loss between the samples of a batch that a configuration names."""
-    if config.contrastive == "supcon":
-        return SupConLoss(config.temperature)
-    seeds = [run.seed for run in runs]
-    return BalancedContrastiveLoss(num_classes, config.dim, config.temperature, seeds)
 
 
 def build(

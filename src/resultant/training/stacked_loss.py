@@ -24,6 +24,7 @@ from resultant.losses.contrastive import ContrastiveLoss
 from resultant.losses.logit_adjusted import LogitAdjustedCrossEntropy
 from resultant.losses.prior import log_prior_of
 from resultant.losses.starts import write_starts
+from resultant.score.exact import vmf_score
 
 # Roles of realizations in a score; temperature and preserve share their temperature.
 ROLES = {
@@ -37,12 +38,7 @@ ROLES = {
 class StackedProCoBank(ProCoBank):
     """Statistics of R runs: a bank of R C classes, in which run r has the classes from r C on.
 
-    Args:
-        num_classes: Number of classes C of each run.
-        dim: Dimension p of the unit vectors.
-        seeds: Seed of the random starts of each run.
-        estimator: Estimator of kappa.
-        leave_out: Take each query out of its own class before it is scored.
+    Arguments as of `ProCoBank`, with the seed of the random starts of each run.
     """
 
     first: Tensor
@@ -103,15 +99,7 @@ class StackedProCoBank(ProCoBank):
 class StackedProCoLoss(ContrastiveLoss):
     """`ProCoLoss` of R runs that differ in realization, beta and seed.
 
-    Args:
-        num_classes: Number of classes C.
-        dim: Dimension p of the unit vectors.
-        rules: Rule of each run: realization and beta, with one temperature and one family.
-        class_counts: Number of training samples per class [C]; equal shares by default.
-        prior: Strength of the class prior of all runs.
-        seeds: Seed of each run.
-        estimator: Estimator of kappa.
-        leave_out: Score the class of a query without the query in it.
+    Arguments as of `ProCoLoss`, with the rule and the seed of each run.
 
     Raises:
         ValueError: For settings out of range, for unequal numbers of rules and seeds, and for rules
@@ -159,8 +147,7 @@ class StackedProCoLoss(ContrastiveLoss):
 
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
         """Return the losses [R] of unit vectors z [V, R, N, p] and labels y [N] or [R, N]."""
-        if not torch.compiler.is_compiling():
-            self.bank.require_lengths()
+        self.bank.require_lengths()
         # Once here: products and banks would copy the views of a network again.
         z = z.contiguous()
         return self.entropies(z, _labels_by_view(y, z), self.snapshot(z, y)).mean((0, 1))
@@ -174,9 +161,14 @@ class StackedProCoLoss(ContrastiveLoss):
         """Return the classes that one run is scored against, of the bank ``old``."""
         return self.bank.state_of(self.bank.sums()[run])
 
-    def exact(self, rho: Tensor, kappa: Tensor, tau: Tensor) -> Tensor:
-        q = super().exact(rho, kappa, tau)
-        return q if self.cosine is None else q.masked_fill(self.cosine, 0.0)
+    def _score(self, rho: Tensor, kappa: Tensor, gains: Gains | None) -> Tensor:
+        kappa, q = kappa.to(rho.dtype), None
+        terms = self.terms(kappa, gains)
+        if terms.tau is not None:
+            q = vmf_score(rho, kappa, terms.tau, self.bank.dim, validate_args=False)
+            # Runs of cosines have no score of their own.
+            q = q if self.cosine is None else q.masked_fill(self.cosine, 0.0)
+        return terms.of(q, rho)
 
     @torch.no_grad()
     def terms(self, kappa: Tensor, gains: Gains | None) -> Terms:
