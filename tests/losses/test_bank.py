@@ -36,6 +36,15 @@ def test_single_samples_are_capped_and_absent_classes_stay_at_their_start() -> N
     assert loss.state().kappa[3] == MAX_KAPPA
 
 
+def test_starts_do_not_depend_on_the_default_dtype() -> None:
+    before = ProCoBank(C, P).old
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.equal(ProCoBank(C, P).old, before)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def test_samples_that_cancel() -> None:
     """Neither the start of a class nor roundings are a direction."""
     loss = ProCoLoss(C, P)

@@ -32,7 +32,9 @@ def write_starts(
     generator = torch.Generator("cpu").manual_seed(int(mixed[0] >> np.uint64(1)))
     for left in range(0, num_classes, START_ROWS):
         right = min(left + START_ROWS, num_classes)
-        u = torch.randn(right - left, rows.shape[1] - 1, generator=generator, device="cpu")
+        # Not in the default dtype, in which other numbers would be drawn.
+        options = {"generator": generator, "dtype": torch.float32, "device": "cpu"}
+        u = torch.randn(right - left, rows.shape[1] - 1, **options)
         first, last = max(left, classes.start), min(right, classes.stop)
         if first < last:
             u = u[first - left : last - left].double()

@@ -1,0 +1,108 @@
+"""The classifiers in packages around scikit-learn, where they are installed."""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from resultant import CosinePrototypeClassifier, VMFClassifier, VMFClassifierCV
+
+
+def rows(n: int = 120) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(0)
+    y = np.arange(n) % 3
+    y[: n // 2] = 0
+    return generator.normal(size=(n, 8)) + 2 * np.eye(3, 8)[y], y
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        VMFClassifier(),
+        VMFClassifier(temperature="auto"),
+        VMFClassifier(scale=1.0),
+        VMFClassifier(components=2),
+        VMFClassifier(whiten="within", shrinkage=0.5),
+        CosinePrototypeClassifier(),
+    ],
+    ids=["default", "auto", "bare", "components", "whitened", "cosine"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_checks_of_scikit_learn(estimator: VMFClassifier) -> None:
+    check_estimator(estimator)
+
+
+@pytest.mark.parametrize("components", [1, 2])
+@pytest.mark.parametrize("scale", ["auto", 1.0])
+@pytest.mark.parametrize("method", ["plain", "sigmoid", "isotonic"])
+def test_predictions_are_the_largest_probability(
+    method: str, scale: str | float, components: int
+) -> None:
+    X, y = rows()
+    classifier = VMFClassifier(scale=scale, components=components)
+    if method != "plain":
+        classifier = CalibratedClassifierCV(classifier, method=method, cv=3)
+    classifier.fit(X, y)
+    chances = classifier.predict_proba(X)
+    np.testing.assert_allclose(chances.sum(1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(classifier.predict(X), classifier.classes_[chances.argmax(1)])
+
+
+def test_searches_and_pipelines() -> None:
+    X, y = rows()
+    pipeline = make_pipeline(StandardScaler(), VMFClassifier())
+    grid = {"vmfclassifier__temperature": [0.05, 0.2], "vmfclassifier__components": np.arange(1, 3)}
+    search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
+    assert search.score(X, y) > 0.8
+    drawn = RandomizedSearchCV(pipeline, grid, n_iter=2, cv=3, random_state=0).fit(X, y)
+    assert set(drawn.best_params_) == set(grid)
+    assert cross_val_score(VMFClassifierCV(cv=3), X, y, cv=3).mean() > 0.8
+
+
+def test_partial_fit_exists_where_it_works() -> None:
+    """Meta-estimators ask for the method."""
+    assert hasattr(VMFClassifier(), "partial_fit")
+    for options in ({"components": 2}, {"temperature": "auto"}, {"whiten": "within"}):
+        assert not hasattr(VMFClassifier(**options), "partial_fit")
+
+
+def test_imbalanced_learn() -> None:
+    pytest.importorskip("imblearn")
+    from imblearn.over_sampling import SMOTE
+    from imblearn.pipeline import make_pipeline as resampled
+
+    X, y = rows()
+    pipeline = resampled(SMOTE(random_state=0, k_neighbors=3), VMFClassifier())
+    assert cross_val_score(pipeline, X, y, cv=3, scoring="balanced_accuracy").mean() > 0.7
+
+
+def test_frames_of_polars() -> None:
+    polars = pytest.importorskip("polars")
+    X, y = rows()
+    frame, labels = polars.DataFrame(X), polars.Series([f"class {c}" for c in y])
+    classifier = VMFClassifier().fit(frame, labels)
+    assert list(classifier.feature_names_in_) == frame.columns
+    expected = VMFClassifier().fit(X, labels.to_numpy()).predict(X)
+    np.testing.assert_array_equal(classifier.predict(frame), expected)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"components": 2}, {"whiten": "within", "shrinkage": 0.5}, {"temperature": "auto"}],
+    ids=str,
+)
+def test_files_of_skops(options: dict) -> None:
+    skops = pytest.importorskip("skops.io")
+    X, y = rows()
+    pipeline = make_pipeline(StandardScaler(), VMFClassifier(**options)).fit(X, y)
+    content = skops.dumps(pipeline)
+    again = skops.loads(content, trusted=skops.get_untrusted_types(data=content))
+    np.testing.assert_array_equal(again.predict_proba(X), pipeline.predict_proba(X))
