@@ -6,18 +6,20 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # The demo needs the library alone; tests and everything else need all extras.
 LIBRARY := $(VENV)/.with-library
 EVERYTHING := $(VENV)/.with-everything
+CLIENTS := $(VENV)/.with-clients
 DOCS := $(VENV)/.with-docs
 RELEASE := .venv-release
 
 # Waiting threads sleep: spinning threads slow down everything else on the machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install locked demo test test-fast torture lint format bench docs dist lock clean
+.PHONY: help install locked demo test test-fast clients torture lint format bench docs dist lock clean
 
 help:
 	@echo "make demo       analyze real features; the page is out/analyze/index.html"
 	@echo "make test       run all tests"
 	@echo "make test-fast  run the tests of the inner loop, in under a minute"
+	@echo "make clients    install the packages of others and run the tests that use them"
 	@echo "make torture    hostile files, killed commands, random numbers; MINUTES=60 for longer"
 	@echo "make lint       check style and types"
 	@echo "make format     format the code"
@@ -44,8 +46,12 @@ $(EVERYTHING): reproduction/pyproject.toml $(LIBRARY)
 	$(PIP) install -q -c constraints.txt -e '.[vision,ray,dev]' -e reproduction
 	@touch $@
 
+$(CLIENTS): $(EVERYTHING)
+	$(PIP) install -q -c constraints.txt -e '.[clients]'
+	@touch $@
+
 $(DOCS): $(EVERYTHING)
-	$(PIP) install -q -c constraints.txt -e '.[docs]'
+	$(PIP) install -q -c constraints.txt -e '.[docs,clients]'
 	@touch $@
 
 demo: $(LIBRARY)
@@ -58,6 +64,9 @@ test: install
 
 test-fast: install
 	$(PYTEST) -m 'not slow'
+
+clients: $(CLIENTS)
+	$(PYTEST) tests/clients
 
 torture: install
 	$(BIN)/python -m torture $(if $(MINUTES),--minutes $(MINUTES))

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
@@ -74,6 +75,19 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600  # on a busy machine
 nb_merge_streams = True
+# Pages of other packages are shown without results where a package is absent (make docs installs
+# all of them).
+clients = {
+    "lightning": "lightning",
+    "huggingface": "transformers",
+    "metric_learning": "pytorch_metric_learning",
+    "onnx": "onnxruntime",
+    "pyro": "pyro",
+    "skorch": "skorch",
+}
+nb_execution_excludepatterns = [
+    f"howto/{page}.md" for page, package in clients.items() if find_spec(package) is None
+]
 nb_render_markdown_format = "myst"
 
 # Gallery

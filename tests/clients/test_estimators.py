@@ -1,8 +1,10 @@
 """The classifiers in packages around scikit-learn, where they are installed."""
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +38,7 @@ def rows(n: int = 120) -> tuple[np.ndarray, np.ndarray]:
     ids=["default", "auto", "bare", "components", "whitened", "cosine"],
 )
 @pytest.mark.filterwarnings("ignore")
-def test_checks_of_scikit_learn(estimator: VMFClassifier) -> None:
+def test_checks_of_scikit_learn(estimator: Any) -> None:
     check_estimator(estimator)
 
 
@@ -47,7 +49,7 @@ def test_predictions_are_the_largest_probability(
     method: str, scale: str | float, components: int
 ) -> None:
     X, y = rows()
-    classifier = VMFClassifier(scale=scale, components=components)
+    classifier: Any = VMFClassifier(scale=scale, components=components)
     if method != "plain":
         classifier = CalibratedClassifierCV(classifier, method=method, cv=3)
     classifier.fit(X, y)
@@ -60,7 +62,7 @@ def test_searches_and_pipelines() -> None:
     X, y = rows()
     pipeline = make_pipeline(StandardScaler(), VMFClassifier())
     grid = {"vmfclassifier__temperature": [0.05, 0.2], "vmfclassifier__components": np.arange(1, 3)}
-    search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
+    search: Any = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
     assert search.score(X, y) > 0.8
     drawn = RandomizedSearchCV(pipeline, grid, n_iter=2, cv=3, random_state=0).fit(X, y)
     assert set(drawn.best_params_) == set(grid)
@@ -70,7 +72,12 @@ def test_searches_and_pipelines() -> None:
 def test_partial_fit_exists_where_it_works() -> None:
     """Meta-estimators ask for the method."""
     assert hasattr(VMFClassifier(), "partial_fit")
-    for options in ({"components": 2}, {"temperature": "auto"}, {"whiten": "within"}):
+    refused: list[dict[str, Any]] = [
+        {"components": 2},
+        {"temperature": "auto"},
+        {"whiten": "within"},
+    ]
+    for options in refused:
         assert not hasattr(VMFClassifier(**options), "partial_fit")
 
 
@@ -99,7 +106,7 @@ def test_frames_of_polars() -> None:
     [{}, {"components": 2}, {"whiten": "within", "shrinkage": 0.5}, {"temperature": "auto"}],
     ids=str,
 )
-def test_files_of_skops(options: dict) -> None:
+def test_files_of_skops(options: dict[str, Any]) -> None:
     skops = pytest.importorskip("skops.io")
     X, y = rows()
     pipeline = make_pipeline(StandardScaler(), VMFClassifier(**options)).fit(X, y)

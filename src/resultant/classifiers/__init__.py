@@ -4,9 +4,10 @@ Fitting is one pass of sums (`resultant.classes.statistics`), two with a metric;
 subtracts sums. Names load on first use: scikit-learn takes a second.
 
 `vmf` and `cross_validated` are the classifiers, on `base` (fits) and `scored` (queries), with
-`inputs` (checks), `rows` (dense and sparse rows, and their sums) and `saving`. `search` chooses
-settings (`points`) on the rows of `validation`, or of `leave_one_out`; `calibration` fits the
-scale of the scores; `components` are several distributions per class, fitted by `em` as `mixture`.
+`inputs` (checks), `rows` (dense and sparse rows, and their sums), `saving` (files) and `packing`
+(pickle and skops). `search` chooses settings (`points`) on the rows of `validation`, or of
+`leave_one_out`; `calibration` fits the scale of the scores; `components` are several distributions
+per class, fitted by `em` as `mixture`.
 """
 
 from typing import TYPE_CHECKING

@@ -24,6 +24,7 @@ from resultant.classifiers.inputs import (
     returned,
     returned_labels,
 )
+from resultant.classifiers.packing import packed, unpacked
 from resultant.classifiers.rows import Rows, row_chunks
 
 
@@ -48,6 +49,12 @@ class ScoredClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_: int
     metric_: Metric | None = None
     scale_: float | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: packed(value) for name, value in super().__getstate__().items()}  # type: ignore[union-attr]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({name: unpacked(value) for name, value in state.items()})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,0 +1,34 @@
+"""How-tos of the site: their cells run, where the packages that they use are installed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from programs import run_program
+
+PAGES = Path(__file__).parents[2] / "docs" / "howto"
+NEEDED = {
+    "lightning": ["lightning"],
+    "huggingface": ["accelerate", "transformers"],
+    "metric_learning": ["pytorch_metric_learning"],
+    "scikit_learn": [],
+    "onnx": ["onnxruntime", "onnxscript"],
+    "pyro": ["pyro"],
+    "skorch": ["skorch"],
+    "streaming": [],
+    "out_of_distribution": [],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", NEEDED)
+def test_cells_run(page: str) -> None:
+    for package in NEEDED[page]:
+        pytest.importorskip(package)
+    text = (PAGES / f"{page}.md").read_text()
+    cells = re.findall(r"^```\{code-cell\}\n(.*?)^```", text, re.M | re.S)
+    assert cells, f"expected code cells in {page}.md"
+    run_program("\n".join(cells))
