@@ -25,8 +25,8 @@ help:
 	@echo "make format     format the code"
 	@echo "make bench      measure accuracy and speed, and update benchmarks/ and the README"
 	@echo "make docs       build the site in docs/_build/html; any warning is an error"
-	@echo "make dist       build both wheels and source archives in dist/, check them, list and audit"
-	@echo "                their dependencies"
+	@echo "make dist       build both wheels and source archives in dist/, try the wheel in an empty"
+	@echo "                environment, list and audit the dependencies"
 	@echo "make locked     set up $(VENV) with the versions and hashes of requirements.lock"
 	@echo "make install    set up $(VENV) with everything; the other targets do so themselves"
 
@@ -94,6 +94,7 @@ dist: install $(RELEASE)/.with-tools
 	$(BIN)/python -m build -o dist .
 	$(BIN)/python -m build -o dist reproduction
 	$(BIN)/twine check --strict dist/*
+	$(PYTHON) tests/first_command.py dist
 	$(RELEASE)/bin/cyclonedx-py requirements requirements.lock -o dist/sbom.cdx.json
 	@$(RELEASE)/bin/pip-audit --strict -r requirements.lock --disable-pip --require-hashes || { \
 		echo "dist/ is built but not audited as sound: see above, or no database was reached" >&2; \

@@ -1,9 +1,9 @@
 """
-Where the cosine rule surely agrees
-===================================
+Where the cosine rule provably agrees
+=====================================
 
 Each point is a query. Below the dotted line its cosine margin is larger than all that the exact score can
-add, so Pure Angular and the plain cosine rule surely predict the same class. No cross lies there.
+add, so Pure Angular and the plain cosine rule provably predict the same class. No cross lies there.
 """
 
 import matplotlib.pyplot as plt

@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+
+from resultant import VMFClassifierCV
+from resultant.features import packaged_file
 
 ROOT = Path(__file__).parent.parent
 # Notebooks run when the site is built.
@@ -31,3 +39,22 @@ def test_block_runs(page: Path, line: int, code: str) -> None:
 
 def test_blocks_are_found() -> None:
     assert len(BLOCKS) >= 7
+
+
+@pytest.mark.slow
+def test_long_tail_numbers() -> None:
+    """Accuracies of the README on the packaged features: all classes, and those of few rows."""
+    with packaged_file() as path:
+        arrays = load_file(path)
+    X, X_test = (arrays[f"{split}/encoder"].astype("float32") for split in ("train", "test"))
+    y, y_test = arrays["train/labels"], arrays["test/labels"]
+    logistic = LogisticRegression(C=10, class_weight="balanced", max_iter=200)
+    text = (ROOT / "README.md").read_text()
+    for model in (
+        VMFClassifierCV(balanced=True, scoring="accuracy"),
+        make_pipeline(Normalizer(), logistic),
+    ):
+        right = model.fit(X, y).predict(X_test) == y_test
+        per_class = np.array([right[y_test == c].mean() for c in range(100)])
+        for part in (per_class, per_class[np.bincount(y) < 20]):
+            assert f"{100 * part.mean():.1f} %" in text

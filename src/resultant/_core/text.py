@@ -23,6 +23,17 @@ def counted(n: int, one: str, several: str) -> str:
     return f"{n:,} {one if n == 1 else several}"
 
 
+def signed(value: float, digits: int = 1) -> str:
+    """Return a number with its sign, − as typesetters set it; a zero has none.
+
+    Example:
+        >>> signed(1.26), signed(-0.3), signed(-0.02)
+        ('+1.3', '−0.3', '0.0')
+    """
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0 else text.replace("-", "−")
+
+
 def data_size(number: int) -> str:
     """Return a number of bytes with its unit.
 

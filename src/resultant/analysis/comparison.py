@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from resultant._core.text import signed
 from resultant.analysis.analyze import Evaluated
 from resultant.analysis.data import row_weights
 from resultant.analysis.metrics import NORMAL, SIGNIFICANCE, mean_and_error, paired_gain
@@ -55,7 +56,8 @@ def compare_sets(evaluated: Sequence[Evaluated], a: int, b: int) -> SetCompariso
         method = side.result.method(side.used)
         values.append(f"{100 * method.metric(metric).value:.1f} % with {method.name}")
     d = difference
-    points = f"{100 * d.gain:+.1f} points [{100 * d.low:+.1f}, {100 * d.high:+.1f}]"
+    value, low, high = (signed(100 * v) for v in (d.gain, d.low, d.high))
+    points = f"{value} points [{low}, {high}]"
     text = f"{WORDS[d.verdict]}: {metric} {values[0]} against {values[1]}; {points} for B on {rows}"
     return SetComparison(a, b, metric, difference, order is not None, number, f"{text}.")
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core.text import class_name
+from resultant._core.text import class_name, signed
 from resultant.analysis.candidates import Candidate, Predictions, predict
 from resultant.analysis.data import BALANCED, FeatureSet, Plan, row_weights
 from resultant.analysis.metrics import NORMAL, class_means, mean_and_error, paired_gain, wilson
@@ -217,7 +217,8 @@ def recommend(
         other = max(others, key=lambda o: o.metric(plan.metric).value)
         d = other.difference
         assert d is not None
-        gain = f"{-100 * d.gain:+.1f} points [{-100 * d.high:+.1f}, {-100 * d.low:+.1f}]"
+        value, low, high = (signed(-100 * v) for v in (d.gain, d.high, d.low))
+        gain = f"{value} points [{low}, {high}]"
         word = {"tie": "ties with", "worse": "beats", "better": "is behind"}[d.verdict]
         reason += f"; on the test rows it {word} {other.name}: {gain}"
     return Recommendation(choice.key, choice.best, (first, f"{reason}."), m.code)

@@ -34,9 +34,9 @@ class ImageOptions:
     train_list: OptionalPath = None
     """List of training images: a line is "path label" or "path,class name"."""
     val_list: OptionalPath = None
-    """List of validation images, which choose settings."""
+    """List of validation images, for tuning settings."""
     test_list: OptionalPath = None
-    """List of test images, which judge."""
+    """List of test images."""
     images: Annotated[Optional[Path], shown_default("PATH", "the folder of --data")] = None
     """Folder that the paths in the lists are relative to."""
     class_names: Annotated[Optional[Path], shown_default("PATH", "classes.tsv of the folder")] = (

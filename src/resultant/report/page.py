@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import importlib.resources
 import json
-import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -215,7 +214,8 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["minus"] = lambda text: re.sub(r"(?<!\w)-(?=\d)", "−", text)
+    # A number and its percent sign stay on one line.
+    environment.filters["unbroken"] = lambda text: text.replace(" %", "\u00a0%")
     return environment.get_template("page.html")
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from resultant._core.text import class_name, counted
+from resultant._core.text import class_name, counted, signed
 from resultant.analysis.result import FeatureResult, Reliability
 from resultant.report import style
 from resultant.report.charts import Axis, Bars, Chart, Level, Line, Points, by_group
 from resultant.report.sections import evaluated
-from resultant.report.words import minus, percent
+from resultant.report.words import percent
 
 # Bins with fewer rows are not drawn: a single row has an accuracy of zero or one.
 FEWEST = 20
@@ -29,7 +29,7 @@ def _gains(result: FeatureResult) -> Chart | None:
         return None
     rank = ""
     if r.rank_correlation is not None:
-        rank = f"; their rank correlation with class size is {minus(f'{r.rank_correlation:+.2f}')}"
+        rank = f"; their rank correlation with class size is {signed(r.rank_correlation, 2)}"
     groups = by_group(result.data.group, result.data.group_names)
     classes, count = np.arange(len(r.gain)), np.asarray(r.count, dtype=float)
     marks = [Level(r.mean), Points(count, np.asarray(r.gain), classes=classes, **groups)]

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from resultant._core.text import signed
+
 MISSING = "–"
 
 
@@ -36,7 +38,7 @@ def points(change: float | None) -> str:
         >>> points(-0.0123)
         '−1.23'
     """
-    return _text(change, lambda v: f"{100 * v:+.2f}")
+    return _text(change, lambda v: signed(100 * v, 2))
 
 
 def seconds(value: float | None) -> str:
