@@ -62,17 +62,11 @@ class Thing:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (
-            {"0.weight": torch.ones(3, 2)},
-            r"of tiny in .*w\.pth, got none for 0\.bias and 4",
-        ),
+        ({"0.weight": torch.ones(3, 2)}, r"of tiny in .*w\.pth, got none for 0\.bias and 4"),
         (weights() | {"0.weight": torch.ones(2, 2)}, r"got 0\.weight of shape \(2, 2\), expected"),
         (weights() | {"2.weight": torch.ones(2)}, r"got 2\.weight of another network"),
         (weights() | {"0.bias": torch.full((3,), torch.nan)}, r"got 0\.bias with values that are"),
-        (
-            {"state_dict": Thing()},
-            "to hold only tensors, got other objects .*, which are never loaded",
-        ),
+        ({"state_dict": Thing()}, "only tensors, got other objects .*, which are never loaded"),
         ([1, 2], "to hold tensors by name, got list"),
         ({}, "to hold tensors by name, got dict"),
     ],

@@ -170,24 +170,16 @@ def run(
 @pytest.mark.parametrize(("c", "n", "runs"), SHAPES)
 @pytest.mark.parametrize("stage", [1, 2])
 def test_block(c: int, n: int, runs: int, stage: int) -> None:
-    """Outputs, gradients and running moments."""
+    """Outputs, gradients and running moments, the same bits each time."""
     following = c * stage
     data = case(c, n, runs, following)
-    fused = run(FusedBlock.apply, data, following, None)
+    fused, again = (run(FusedBlock.apply, data, following, None) for _ in range(2))
     exact = run(plain, data, following, torch.float64)
     for name, value in fused.items():
+        assert torch.equal(value, again[name]), name
         assert value.shape == exact[name].shape, name
         bar = 1e-5 if name.startswith(("mean", "var")) else 0.01
         assert distance(value, exact[name]) < bar, (name, distance(value, exact[name]))
-
-
-@gpu
-@pytest.mark.parametrize(("c", "n", "runs"), SHAPES)
-def test_deterministic(c: int, n: int, runs: int) -> None:
-    data = case(c, n, runs, c)
-    one, two = (run(FusedBlock.apply, data, c, None) for _ in range(2))
-    for name in one:
-        assert torch.equal(one[name], two[name]), name
 
 
 @gpu

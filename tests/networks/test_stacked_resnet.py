@@ -113,14 +113,6 @@ def test_start() -> None:
                 assert 0.8 * bound < values.abs().max() <= bound
 
 
-def test_the_order_of_stages_does_not_depend_on_registration() -> None:
-    encoder = StackedResNet32([0], P).encoder.double()
-    x = patches(torch.randn(1, 2, 3, 16, 16, dtype=torch.float64))
-    expected = encoder(x)
-    encoder._modules["conv1"] = encoder._modules.pop("conv1")
-    assert torch.equal(encoder(x), expected)
-
-
 def test_size_of_resnet32() -> None:
     network = StackedResNet32([0, 1], 128, 10)
     assert sum(p[0].numel() for p in network.encoder.parameters()) == 463_504
