@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from resultant.classes.rule import EDITED, REALIZATIONS
-from resultant.classifiers.validation import SHRINKAGES
+from resultant.classifiers.validation import LADDER, SHRINKAGES
 
 # Values of each axis. The first value of temperature and prior is the simplest; beta = 1 is native,
 # and the shrinkage None leaves the rows as they are.
@@ -22,8 +22,6 @@ AXES: dict[str, tuple[Any, ...]] = {
     "shrinkage": (None, *SHRINKAGES),
     "components": (1, 4),
 }
-# Shrinkages that the search may visit: the classes of one pass serve the middle ones.
-LADDER = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.5, 0.75, 0.9)
 LIMITS = {
     "temperature": (2e-4, 2.0),
     "beta": (-1.0, 3.0),

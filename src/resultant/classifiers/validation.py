@@ -37,9 +37,9 @@ FOLDS = 5
 CELLS = 1 << 18
 MOST_CELLS = 1 << 23
 LEAST_ROWS = 1024
-# Shrinkages of a search by default, and those whose classes are summed in the first pass.
+# Shrinkages that a search begins with, and those that it may visit: one pass sums their classes.
 SHRINKAGES = (0.1, 0.3, 0.5)
-FIRST_PASS = (0.03, *SHRINKAGES, 0.75, 0.9)
+LADDER = (0.003, 0.03, *SHRINKAGES, 0.75, 0.9)
 
 # Indices of training rows and of validation rows.
 Split = tuple[Tensor, Tensor]
@@ -227,10 +227,10 @@ class Validation:
         return self._metrics[k]
 
     def _add_metric_folds(self, shrinkage: float) -> None:
-        """Add the folds of a shrinkage; the first pass adds all of `FIRST_PASS`."""
+        """Add the folds of a shrinkage; the first pass adds all of `LADDER`."""
         wanted = [shrinkage]
         if self.whiten and not any(key is not None for key, _ in self._folds):
-            wanted = sorted({shrinkage, *FIRST_PASS})
+            wanted = sorted({shrinkage, *LADDER})
         found: dict[float, list[ValidationFold]] = {value: [] for value in wanted}
         for k, train in enumerate(self.train):
             metric = self._metric(k)
