@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from resultant.classes.rule import REALIZATIONS
@@ -124,15 +123,6 @@ def test_components_are_checked() -> None:
         VMFClassifier(components=2).partial_fit(X, y, classes=[0, 1, 2])
     assert "components=2; use fit" in str(error.value.__cause__)
     assert not hasattr(VMFClassifier(components=2), "partial_fit")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("components", [2, "auto"])
-def test_temperature_of_components_is_chosen(components: Any) -> None:
-    (X, y), (Q, t) = opposite(), opposite(seed=1)
-    fitted = VMFClassifier("auto", "native", components=components).fit(X, y)
-    assert fitted.temperature_ > 0 and fitted.score(Q, t) > 0.99
-    assert log_loss(t, fitted.predict_proba(Q)) < 0.1
 
 
 @pytest.mark.slow

@@ -162,17 +162,10 @@ class DirectionClassifier(ScoredClassifier):
         reset: bool = True,
         least: int = 1,
     ) -> tuple[Sample, np.ndarray]:
-        """Check a labelled sample and move it to the device of the sums.
+        """Check a labelled sample of ``least`` rows or more and move it to the device of the sums.
 
-        Args:
-            X: Rows [N, p], at least ``least`` of them.
-            y: Labels [N].
-            sample_weight: Weights [N], a number, or None.
-            classes: Labels of the classes, by default those in y.
-            reset: True for a first sample, which fixes the number of features and the device.
-
-        Returns:
-            The sample, and the labels of the classes.
+        With ``reset``, the sample fixes the number of features and the device. Return the sample,
+        and the labels of the classes, by default those in y.
         """
         rows = features(self, X, reset=reset, least=least)
         require_temperatures(self.temperature, rows.dtype)

@@ -152,12 +152,7 @@ def log_losses(scores: Tensor, labels: Tensor, scale: float = 1.0) -> Tensor:
 
 
 def _solve_scale(moments: Callable[[float], tuple[float, float]], start: float) -> float:
-    """Find the minimum of a convex loss of the scale by Newton's method.
-
-    Args:
-        moments: Function of the scale that returns slope and curvature of the loss.
-        start: First guess.
-    """
+    """Find the minimum of a convex loss by Newton's method, from slope and curvature."""
     s, (low, high) = start, SCALES
     for _ in range(60):
         slope, curvature = moments(s)

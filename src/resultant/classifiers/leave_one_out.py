@@ -107,13 +107,10 @@ def _without_row(
     lengths of the other rows are kept.
 
     Args:
-        z: Unit vectors [n, p].
-        mean: Means of their classes [n, p] outside the metric.
-        x: Unit vectors in the metric.
-        mu: Directions [n, p] of their classes without the row, in the metric.
+        z, mean: Unit vectors [n, p] and the means of their classes, outside the metric.
+        x, mu: Unit vectors [n, p] and the directions of their classes without the row, in it.
         y: Classes [n].
-        metric: Metric of all rows.
-        statistics: Sums of all rows in the metric.
+        metric, statistics: Metric of all rows, and their sums in the metric.
         factors: Weight of the row [n] over that of its class without it, and share of its class.
     """
     directed, R = statistics.state().mu, statistics.mean_length

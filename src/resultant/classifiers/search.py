@@ -182,17 +182,8 @@ class _Search:
     def _family(
         self, realization: str, metric: bool, components: Sequence[int], near: Point | None
     ) -> Candidate | None:
-        """Search the points of a realization, with or without the metric.
-
-        Args:
-            realization: The realization.
-            metric: Search in the metric.
-            components: Values of the axis of components.
-            near: A point of a similar family, about which the search begins.
-
-        Returns:
-            The best point; None if no point can be realized.
-        """
+        """Search the points of a realization, with or without the metric, ``near`` a point of a
+        similar family; return the best, None if no point can be realized."""
         axes = {name: self.axes[name] for name in ("temperature", "beta", "prior")}
         axes["shrinkage"] = tuple(self._shrinkages(metric))
         axes["components"] = tuple(components)
