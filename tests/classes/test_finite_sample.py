@@ -9,19 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+import resultant as rs
 from class_samples import F64, C, P, axis, close, fitted, naive_kappa, sample, unit
 from resultant._core import chunks
-from resultant.classes.finite_sample import (
-    expected_square_resultant,
-    held_out_state,
-    leave_one_out_scores,
-    self_inclusion,
-    unbiased_square_resultant,
-)
-from resultant.classes.statistics import ClassStatistics
-from resultant.score.exact import vmf_score
-from resultant.vmf.distribution import VonMisesFisher
-from resultant.vmf.estimators import ESTIMATORS, mean_resultant
+from resultant.vmf.estimators import ESTIMATORS
 
 
 @pytest.fixture(autouse=True)
@@ -42,70 +33,72 @@ def test_leave_one_out_is_the_refit(
         # The last sample of class 0 has all the weight of the class.
         w = torch.rand(31, dtype=F64).masked_fill(y == 0, 0.0)
         w[0] = 0.3
-    statistics = ClassStatistics(C + 1, P).update(z, y, w)
+    statistics = rs.ClassStatistics(C + 1, P).update(z, y, w)
     mu, kappa = statistics.leave_one_out(z, y, estimator, weights=w)
-    scores = leave_one_out_scores(z, y, statistics, tau, estimator, weights=w)
+    scores = rs.leave_one_out_scores(z, y, statistics, tau, estimator, weights=w)
     state = statistics.state(estimator)
     for i, c in enumerate(y.tolist()):
         others = torch.arange(len(y)) != i
-        refit = ClassStatistics(C + 1, P).update(z[others], y[others], w[others]).state(estimator)
+        refit = (
+            rs.ClassStatistics(C + 1, P).update(z[others], y[others], w[others]).state(estimator)
+        )
         close(mu[i], refit.mu[c], atol=1e-11)
         close(kappa[i], refit.kappa[c], rtol=1e-9)
         for q, at in zip(scores, (refit, state), strict=True):
-            naive = vmf_score((z[i] * at.mu[c]).sum().clamp(-1, 1), at.kappa[c], tau[c], P)
+            naive = rs.vmf_score((z[i] * at.mu[c]).sum().clamp(-1, 1), at.kappa[c], tau[c], P)
             close(q[i], naive, rtol=1e-9)
     assert float(kappa[-1]) == 0 and torch.equal(mu[-1], axis())
     if weighted:
         assert float(kappa[0]) == 0 and torch.equal(mu[0], axis())
     monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * P * 3)
-    parts = leave_one_out_scores(z, y, statistics, tau, estimator, weights=w)
+    parts = rs.leave_one_out_scores(z, y, statistics, tau, estimator, weights=w)
     for a, b in zip(parts, scores, strict=True):
         close(a, b)
 
 
 def test_finite_sample_formulas() -> None:
     A, n, tau = 0.3, 7, 0.1
-    close(expected_square_resultant(A, n), A**2 + (1 - A**2) / n)
-    close(unbiased_square_resultant(A, n), (n * A**2 - 1) / (n - 1))
-    close(self_inclusion(A, tau, n), (1 - A**2) / (tau * n))
+    close(rs.expected_square_resultant(A, n), A**2 + (1 - A**2) / n)
+    close(rs.unbiased_square_resultant(A, n), (n * A**2 - 1) / (n - 1))
+    close(rs.self_inclusion(A, tau, n), (1 - A**2) / (tau * n))
     counts = torch.tensor([2, 5, 1000])
     lengths = torch.tensor([0.2, 0.9, 1.0], dtype=F64)
-    close(unbiased_square_resultant(lengths, counts), (counts * lengths**2 - 1) / (counts - 1))
+    close(rs.unbiased_square_resultant(lengths, counts), (counts * lengths**2 - 1) / (counts - 1))
     for dtype in (torch.float32, torch.bfloat16):
-        assert expected_square_resultant(lengths.to(dtype), counts).dtype == dtype
-        assert self_inclusion(lengths.to(dtype), tau, counts).dtype == dtype
+        assert rs.expected_square_resultant(lengths.to(dtype), counts).dtype == dtype
+        assert rs.self_inclusion(lengths.to(dtype), tau, counts).dtype == dtype
     # The estimate of the expectation is the square itself.
-    expected = expected_square_resultant(lengths, counts)
-    close(unbiased_square_resultant(expected.sqrt(), counts), lengths**2, atol=1e-12)
+    expected = rs.expected_square_resultant(lengths, counts)
+    close(rs.unbiased_square_resultant(expected.sqrt(), counts), lengths**2, atol=1e-12)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("p", "kappa", "n"), [(3, 2.0, 2), (16, 8.0, 5), (128, 40.0, 12)])
 def test_finite_sample_identities_hold_for_draws(p: int, kappa: float, n: int) -> None:
     repeats, tau = 4000, 0.1
-    draws = VonMisesFisher(axis(p), kappa).sample((repeats * n,))
+    draws = rs.VonMisesFisher(axis(p), kappa).sample((repeats * n,))
     y = torch.arange(repeats).repeat_interleave(n)
     statistics = fitted(draws, y, repeats)
-    R, A = statistics.mean_length, float(mean_resultant(p, kappa))
+    R, A = statistics.mean_length, float(rs.mean_resultant(p, kappa))
 
     def agrees(values: Tensor, expected: Any) -> None:
         error = float(values.std()) / math.sqrt(repeats)
         assert abs(float(values.mean()) - float(expected)) < 5 * error
 
-    agrees(R**2, expected_square_resultant(A, n))
-    agrees(unbiased_square_resultant(R, n), A**2)
+    agrees(R**2, rs.expected_square_resultant(A, n))
+    agrees(rs.unbiased_square_resultant(R, n), A**2)
     mean = statistics.total / n
     rest = (statistics.total.repeat_interleave(n, 0) - draws) / (n - 1)
     leading = ((draws * (mean.repeat_interleave(n, 0) - rest)).sum(-1)) / tau
-    agrees(leading.view(repeats, n).mean(1), self_inclusion(A, tau, n))
+    agrees(leading.view(repeats, n).mean(1), rs.self_inclusion(A, tau, n))
 
 
 def test_inclusion_raises_own_scores_as_predicted() -> None:
     p, n, kappa, tau = 1024, 40, 800.0, 1.0
-    z = VonMisesFisher(axis(p), kappa).sample((20 * n,))
+    z = rs.VonMisesFisher(axis(p), kappa).sample((20 * n,))
     y = torch.arange(20).repeat_interleave(n)
-    left_out, included = leave_one_out_scores(z, y, fitted(z, y, 20), tau)
-    predicted = float(self_inclusion(float(mean_resultant(p, kappa)), tau, n))
+    left_out, included = rs.leave_one_out_scores(z, y, fitted(z, y, 20), tau)
+    predicted = float(rs.self_inclusion(float(rs.mean_resultant(p, kappa)), tau, n))
     assert float((included - left_out).mean()) == pytest.approx(predicted, rel=0.05)
 
 
@@ -115,7 +108,7 @@ def test_held_out_state_maximizes_the_likelihood_of_the_held_out_rows() -> None:
     fit, held = torch.arange(40) % 2 == 0, torch.arange(40) % 2 == 1
     held[y == 2] = False
     plain = fitted(z[fit], y[fit])
-    state = held_out_state(plain, z[held], y[held])
+    state = rs.held_out_state(plain, z[held], y[held])
     close(state.mu, plain.state().mu)
     close(state.kappa[2], plain.state("loo").kappa[2])
     for c in (0, 1, 3, 4):
@@ -124,5 +117,5 @@ def test_held_out_state_maximizes_the_likelihood_of_the_held_out_rows() -> None:
         close(state.kappa[c], naive_kappa(length, P, "mle"), rtol=1e-8)
     # A class without samples, and held-out rows against the direction of their class.
     one = fitted(axis()[None], torch.tensor([0]), 2)
-    state = held_out_state(one, torch.stack([-axis(), axis()]), torch.tensor([0, 1]))
+    state = rs.held_out_state(one, torch.stack([-axis(), axis()]), torch.tensor([0, 1]))
     assert state.kappa.tolist() == [0.0, 0.0]

@@ -13,28 +13,26 @@ from torch import Tensor
 from torch.autograd import gradcheck
 from torch.nn.functional import normalize
 
+import resultant as rs
 from class_samples import F64
 from classes.naive_scores import naive_scores, naive_target
 from resultant._core import chunks
 from resultant.classes import realization as realizations
-from resultant.classes.gain import angular_gain, class_gains, target_gain
-from resultant.classes.realization import class_scores, realize, target_temperature, terms
-from resultant.classes.rule import FAMILIES, REALIZATIONS, Rule
-from resultant.classes.statistics import ClassState
-from resultant.score.exact import decompose, vmf_score
+from resultant.classes.gain import class_gains
+from resultant.classes.realization import terms
+from resultant.classes.rule import FAMILIES, REALIZATIONS
 from resultant.special import compiled as kernel
-from resultant.vmf.estimators import mean_resultant
 from small_classes import TAU, C, N, P, classes, close, queries
 
 
 def test_angular_gain() -> None:
     state, tau = classes(), torch.linspace(0.05, 0.5, C, dtype=F64)
     for t in (TAU, tau):
-        close(angular_gain(state, t), mean_resultant(P, state.kappa) / t)
-    assert angular_gain(state.to(dtype=torch.float32), TAU).dtype == torch.float32
+        close(rs.angular_gain(state, t), rs.mean_resultant(P, state.kappa) / t)
+    assert rs.angular_gain(state.to(dtype=torch.float32), TAU).dtype == torch.float32
     tau.requires_grad_()
-    assert gradcheck(lambda tau: angular_gain(state, tau), tau)
-    assert gradcheck(lambda tau: target_temperature(state, tau, 0.4), tau)
+    assert gradcheck(lambda tau: rs.angular_gain(state, tau), tau)
+    assert gradcheck(lambda tau: rs.target_temperature(state, tau, 0.4), tau)
 
 
 def test_paper_example() -> None:
@@ -44,8 +42,8 @@ def test_paper_example() -> None:
     assert float(A) == pytest.approx(0.042436, abs=1e-6)
     star = A / 7.4057
     assert float(star) == pytest.approx(0.0057302, abs=1e-7)
-    assert float(vmf_score(0.0, 5.4415, 0.1, 128)) == pytest.approx(0.38878, abs=1e-5)
-    assert float(vmf_score(0.0, state.kappa, star, 128)) == pytest.approx(79.146, abs=1e-3)
+    assert float(rs.vmf_score(0.0, 5.4415, 0.1, 128)) == pytest.approx(0.38878, abs=1e-5)
+    assert float(rs.vmf_score(0.0, state.kappa, star, 128)) == pytest.approx(79.146, abs=1e-3)
 
 
 @pytest.mark.slow
@@ -57,23 +55,25 @@ def test_paper_example() -> None:
 @settings(max_examples=80, deadline=None)
 def test_target_gain(g: list[float], beta: float, family: str) -> None:
     gains = torch.tensor(g, dtype=F64)
-    target = target_gain(gains, beta, family)
+    target = rs.target_gain(gains, beta, family)
     close(target, torch.tensor(naive_target(g, beta, family), dtype=F64), atol=1e-11)
     close(target.mean(), gains.mean())
-    close(target_gain(gains, 0.0, family), gains.mean().expand(len(g)))
-    close(target_gain(gains, 1.0, family), gains)
-    assert torch.equal(target_gain(gains, 1.0), gains)
-    assert (target_gain(gains, 0.0) == gains.mean()).all()
+    close(rs.target_gain(gains, 0.0, family), gains.mean().expand(len(g)))
+    close(rs.target_gain(gains, 1.0, family), gains)
+    assert torch.equal(rs.target_gain(gains, 1.0), gains)
+    assert (rs.target_gain(gains, 0.0) == gains.mean()).all()
     if family == "power":
         assert (target > 0).all()
 
 
 def test_power_targets_of_extreme_gains() -> None:
     g = torch.tensor([1e-200, 2e-200, 4e-200], dtype=F64)
-    close(target_gain(g, 3.0, "power") / g.mean(), torch.tensor([3.0, 24.0, 192.0], dtype=F64) / 73)
-    assert torch.equal(target_gain(torch.zeros(3), 2.0, "power"), torch.zeros(3))
+    close(
+        rs.target_gain(g, 3.0, "power") / g.mean(), torch.tensor([3.0, 24.0, 192.0], dtype=F64) / 73
+    )
+    assert torch.equal(rs.target_gain(torch.zeros(3), 2.0, "power"), torch.zeros(3))
     with_zero = torch.tensor([0.0, 1.0, 3.0], dtype=F64)
-    close(target_gain(with_zero, 2.0, "power"), torch.tensor([0.0, 0.4, 3.6], dtype=F64))
+    close(rs.target_gain(with_zero, 2.0, "power"), torch.tensor([0.0, 0.4, 3.6], dtype=F64))
 
 
 @pytest.mark.slow
@@ -84,15 +84,15 @@ def test_scores_are_the_naive_ones(realization: str, beta: float, family: str) -
     state = classes()
     z, offset = queries(state), torch.linspace(-2, 0, C, dtype=F64)
     naive = naive_scores(z, state, TAU, realization, beta, family)
-    scores = class_scores(z, state, TAU, realization, beta, family=family)
+    scores = rs.class_scores(z, state, TAU, realization, beta, family=family)
     assert scores.shape == (N, C) and scores.dtype == F64
     close(scores, naive)
-    shifted = class_scores(z, state, TAU, realization, beta, family=family, offset=offset)
+    shifted = rs.class_scores(z, state, TAU, realization, beta, family=family, offset=offset)
     close(shifted, naive + offset)
-    low = class_scores(z.float(), state, TAU, realization, beta, family=family)
+    low = rs.class_scores(z.float(), state, TAU, realization, beta, family=family)
     assert low.dtype == torch.float32
-    star = target_temperature(state, TAU, beta, family=family)
-    close(angular_gain(state, star), target_gain(angular_gain(state, TAU), beta, family))
+    star = rs.target_temperature(state, TAU, beta, family=family)
+    close(rs.angular_gain(state, star), rs.target_gain(rs.angular_gain(state, TAU), beta, family))
     # An error of the float32 product passes on with the slope, at most about 1/tau.
     tempered = realization in ("temperature", "preserve")
     close(low, naive, 4e-7, 1e-6 / (float(star.min()) if tempered else TAU))
@@ -106,10 +106,10 @@ def test_realizations_differ_by_intercept_and_remainder(beta: float) -> None:
     state = classes(p=p)
     z = queries(state)
     rho = (z @ state.mu.T).clamp(-1, 1)
-    star = target_temperature(state, TAU, beta)
-    old, new = (decompose(rho, state.kappa, t, p) for t in (torch.tensor(TAU, dtype=F64), star))
+    star = rs.target_temperature(state, TAU, beta)
+    old, new = (rs.decompose(rho, state.kappa, t, p) for t in (torch.tensor(TAU, dtype=F64), star))
     temperature, preserve, angular = (
-        class_scores(z, state, TAU, r, beta) for r in ("temperature", "preserve", "angular")
+        rs.class_scores(z, state, TAU, r, beta) for r in ("temperature", "preserve", "angular")
     )
     close(temperature - preserve, (new.intercept - old.intercept).expand(N, C), atol=1e-11)
     close(preserve - angular, new.remainder - old.remainder, atol=1e-11)
@@ -120,34 +120,34 @@ def test_realizations_differ_by_intercept_and_remainder(beta: float) -> None:
 def test_preserved_intercept_survives_float32() -> None:
     """At rho = 0 the preserved score is q(0; tau_0), and q(0; tau*) is a large multiple of it."""
     p, kappa = 128, torch.tensor([5.4415, 150.0, 400.0], dtype=F64)
-    state = ClassState(torch.eye(3, p, dtype=F64), kappa, torch.ones(3))
+    state = rs.ClassState(torch.eye(3, p, dtype=F64), kappa, torch.ones(3))
     z = torch.eye(p, dtype=torch.float32)[p - 1 :]
-    native = class_scores(z.double(), state, TAU)
-    star = vmf_score(0.0, kappa, target_temperature(state, TAU), p)
+    native = rs.class_scores(z.double(), state, TAU)
+    star = rs.vmf_score(0.0, kappa, rs.target_temperature(state, TAU), p)
     assert float(star[0]) > 100 * float(native[0, 0])
-    close(class_scores(z, state, TAU, "preserve", 0.0), native, 0.0, 2e-7 * float(star.max()))
+    close(rs.class_scores(z, state, TAU, "preserve", 0.0), native, 0.0, 2e-7 * float(star.max()))
 
 
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_chunks_change_nothing(realization: str, monkeypatch: pytest.MonkeyPatch) -> None:
     state = classes()
     z = queries(state, 50)
-    whole = class_scores(z, state, TAU, realization)
-    close(class_scores(z, state, TAU, realization, chunk=7), whole)
+    whole = rs.class_scores(z, state, TAU, realization)
+    close(rs.class_scores(z, state, TAU, realization, chunk=7), whole)
     rows = []
 
     def counted(rho: Tensor, *args: Any, **options: Any) -> Tensor:
         if isinstance(rho, Tensor):
             rows.append(rho.shape[0])
-        return vmf_score(rho, *args, **options)
+        return rs.vmf_score(rho, *args, **options)
 
     monkeypatch.setattr(realizations, "vmf_score", counted)
     monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * C * 11)
-    close(class_scores(z, state, TAU, realization), whole)
+    close(rs.class_scores(z, state, TAU, realization), whole)
     if realization != "cosine":
         assert rows == [11, 11, 11, 11, 6]
-    close(class_scores(z.float(), state, TAU, realization), whole, 1e-4, 1e-4)
-    close(class_scores(z[:0], state, TAU, realization), whole[:0])
+    close(rs.class_scores(z.float(), state, TAU, realization), whole, 1e-4, 1e-4)
+    close(rs.class_scores(z[:0], state, TAU, realization), whole[:0])
 
 
 @pytest.mark.slow
@@ -160,13 +160,13 @@ def test_gradients(realization: str, family: str) -> None:
     inputs = (queries(state, 2), state.mu, state.kappa, tau, torch.linspace(-1, 0, C, dtype=F64))
 
     def scores(z: Tensor, mu: Tensor, kappa: Tensor, tau: Tensor, offset: Tensor) -> Tensor:
-        now = ClassState(normalize(mu, dim=-1), kappa, state.count)
+        now = rs.ClassState(normalize(mu, dim=-1), kappa, state.count)
         x = normalize(z, dim=-1)
-        return class_scores(x, now, tau, realization, 0.3, family=family, offset=offset, chunk=1)
+        return rs.class_scores(x, now, tau, realization, 0.3, family=family, offset=offset, chunk=1)
 
     assert gradcheck(scores, [a.clone().requires_grad_() for a in inputs])
     shared = torch.tensor(TAU, dtype=F64, requires_grad=True)
-    assert class_scores(inputs[0], state, shared, realization).requires_grad
+    assert rs.class_scores(inputs[0], state, shared, realization).requires_grad
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -174,9 +174,9 @@ def test_half_precision_keeps_its_dtype_and_float32_work(dtype: torch.dtype) -> 
     state = classes()
     z = queries(state).to(dtype)
     for realization in REALIZATIONS:
-        scores = class_scores(z, state, TAU, realization)
+        scores = rs.class_scores(z, state, TAU, realization)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            exact = class_scores(z.float(), state, TAU, realization, validate_args=False)
+            exact = rs.class_scores(z.float(), state, TAU, realization, validate_args=False)
         assert scores.dtype == dtype and torch.equal(scores, exact.to(dtype))
 
 
@@ -190,48 +190,48 @@ def test_compiles_in_one_graph(realization: str, monkeypatch: pytest.MonkeyPatch
     state, z = wide.to(dtype=torch.float32), queries(wide).float().requires_grad_()
 
     def scores(z: Tensor, mu: Tensor, kappa: Tensor) -> Tensor:
-        now = ClassState(mu, kappa, state.count, validate_args=False)
-        return class_scores(z, now, TAU, realization, 0.2)
+        now = rs.ClassState(mu, kappa, state.count, validate_args=False)
+        return rs.class_scores(z, now, TAU, realization, 0.2)
 
     torch.compiler.reset()
     compiled = torch.compile(scores, backend="eager", fullgraph=True)
-    eager = class_scores(z, state, TAU, realization, 0.2)
+    eager = rs.class_scores(z, state, TAU, realization, 0.2)
     close(compiled(z, state.mu, state.kappa), eager, 1e-5, 1e-5)
 
 
 def test_class_temperatures_and_a_prior_of_zero() -> None:
     state = classes()
     z, tau = queries(state), torch.linspace(0.05, 0.5, C, dtype=F64)
-    for c, column in enumerate(class_scores(z, state, tau).T):
-        close(column, class_scores(z, state, float(tau[c]))[:, c])
+    for c, column in enumerate(rs.class_scores(z, state, tau).T):
+        close(column, rs.class_scores(z, state, float(tau[c]))[:, c])
     offset = torch.zeros(C).index_fill(0, torch.tensor(2), -math.inf)
     for realization in REALIZATIONS:
-        scores = class_scores(z, state, TAU, realization, offset=offset)
+        scores = rs.class_scores(z, state, TAU, realization, offset=offset)
         assert (scores[:, 2] == -math.inf).all() and scores[:, 3].isfinite().all()
 
 
 def test_target_gains_below_zero_are_named() -> None:
     state = classes()
     z = queries(state)
-    target = target_gain(angular_gain(state, TAU), 3.0)
+    target = rs.target_gain(rs.angular_gain(state, TAU), 3.0)
     bad = (target <= 0).nonzero().squeeze(-1).tolist()
     assert bad and len(bad) < C
     named = rf"{len(bad)} of {C} not: class {bad[0]} \({float(target[bad[0]]):.4g}\)"
     for realization in ("temperature", "preserve"):
         with pytest.raises(ValueError, match=r"target gains > 0 .*beta = 3\).*" + named):
-            class_scores(z, state, TAU, realization, 3.0)
-        unchecked = class_scores(z, state, TAU, realization, 3.0, validate_args=False)
+            rs.class_scores(z, state, TAU, realization, 3.0)
+        unchecked = rs.class_scores(z, state, TAU, realization, 3.0, validate_args=False)
         assert unchecked[:, bad].isnan().all()
         assert unchecked[:, target > 0].isfinite().all()
     naive = naive_scores(z, state, TAU, "angular", 3.0, "linear")
-    close(class_scores(z, state, TAU, "angular", 3.0), naive)
-    class_scores(z, state, TAU, "temperature", 3.0, family="power")
+    close(rs.class_scores(z, state, TAU, "angular", 3.0), naive)
+    rs.class_scores(z, state, TAU, "temperature", 3.0, family="power")
 
 
 @pytest.mark.parametrize("realization", ["native", "angular", "cosine"])
 def test_flat_classes_are_scored(realization: str) -> None:
     state = classes(torch.tensor([0.0, 5.0], dtype=F64))
-    scores = class_scores(queries(state), state, TAU, realization)
+    scores = rs.class_scores(queries(state), state, TAU, realization)
     assert scores.isfinite().all()
     if realization == "native":
         close(scores[:, 0], scores[0, 0].expand(N))
@@ -243,13 +243,13 @@ def test_gpu_scores_agree_without_synchronising(realization: str) -> None:
     state = classes()
     z, on_gpu = queries(state), state.to("cuda")
     there = z.cuda()
-    class_scores(there, on_gpu, TAU, realization)
+    rs.class_scores(there, on_gpu, TAU, realization)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        scores = class_scores(there, on_gpu, TAU, realization)
+        scores = rs.class_scores(there, on_gpu, TAU, realization)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    close(scores.cpu(), class_scores(z, state, TAU, realization), 1e-10, 1e-11)
+    close(scores.cpu(), rs.class_scores(z, state, TAU, realization), 1e-10, 1e-11)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, F64])
@@ -260,11 +260,11 @@ def test_batches_of_classes(realization: str, dtype: torch.dtype) -> None:
     kappa = 10 ** (3 * torch.rand(4, 3, C, dtype=F64) - 1)
     mu, tau = torch.eye(C, P, dtype=F64), torch.tensor(TAU, dtype=dtype)
     for beta in (0.3, 1.0):
-        gains = class_gains(mean_resultant(P, kappa) / TAU, beta, "linear")
+        gains = class_gains(rs.mean_resultant(P, kappa) / TAU, beta, "linear")
         got = terms(realization, kappa.to(dtype), tau, gains, P)
         for at in ((0, 0), (3, 1)):
-            state = ClassState(mu, kappa[at], torch.ones(C, dtype=torch.int64))
-            rule = realize(state, Rule(TAU, realization, beta), dtype=dtype)
+            state = rs.ClassState(mu, kappa[at], torch.ones(C, dtype=torch.int64))
+            rule = rs.realize(state, rs.Rule(TAU, realization, beta), dtype=dtype)
             for mine, theirs in zip(got, rule.terms, strict=True):
                 assert (mine is None) == (theirs is None)
                 if mine is not None and theirs is not None:

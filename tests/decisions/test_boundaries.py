@@ -10,21 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+import resultant as rs
 from class_samples import F64, unit
 from decisions.arcs import PAIR, check, classes, close, two
-from resultant.classes.realization import class_scores, realize
-from resultant.classes.rule import REALIZATIONS, Rule
-from resultant.classes.statistics import ClassState
-from resultant.decisions.boundaries import (
-    Change,
-    Displacement,
-    displacement,
-    displacement_error,
-    refine,
-    short_arc_roots,
-)
-from resultant.decisions.margins import all_pairs, centre_margins
-from resultant.theory.leading import joint_leading
+from resultant.classes.rule import REALIZATIONS
+from resultant.decisions.boundaries import Change, Displacement, displacement_error, refine
+from resultant.decisions.margins import all_pairs
 from small_classes import TAU, C
 
 
@@ -34,13 +25,13 @@ from small_classes import TAU, C
 def test_roots_are_those_of_brent(realization: str, prior: bool) -> None:
     state, pairs = classes(), all_pairs(C)[::2]
     offset = torch.linspace(-1.5, 1.0, C, dtype=F64) if prior else None
-    rule = realize(state, Rule(TAU, realization, 0.2, offset=offset))
+    rule = rs.realize(state, rs.Rule(TAU, realization, 0.2, offset=offset))
 
     def scores(z: Tensor) -> Tensor:
-        return class_scores(z, state, TAU, realization, 0.2, offset=offset, validate_args=False)
+        return rs.class_scores(z, state, TAU, realization, 0.2, offset=offset, validate_args=False)
 
     for exhaustive in (False, True):
-        roots = short_arc_roots(rule, pairs, exhaustive=exhaustive)
+        roots = rs.short_arc_roots(rule, pairs, exhaustive=exhaustive)
         assert 1 in check(roots, state, pairs, scores, lambda s, a, b: s[:, a] - s[:, b])
 
 
@@ -53,12 +44,12 @@ def test_closed_form_of_linear_scores(
     """g_a cos u = g_b cos(theta - u) is tan u = (g_a - g_b cos theta) / (g_b sin theta), and equal
     gains move the boundary to the middle, towards the class of larger gain."""
     u = math.atan2(g_a - g_b * math.cos(theta), g_b * math.sin(theta))
-    roots = short_arc_roots(two(theta, (g_a, g_b)), PAIR, exhaustive=exhaustive)
+    roots = rs.short_arc_roots(two(theta, (g_a, g_b)), PAIR, exhaustive=exhaustive)
     if min(abs(u), abs(theta - u)) > 1e-12:
         assert roots.unique.item() == (0 < u < theta)
-    equal = short_arc_roots(two(theta, (g_a, g_a)), PAIR, exhaustive=exhaustive)
+    equal = rs.short_arc_roots(two(theta, (g_a, g_a)), PAIR, exhaustive=exhaustive)
     assert float(equal.root) == pytest.approx(theta / 2, abs=1e-13)
-    moved = displacement(roots, equal)
+    moved = rs.displacement(roots, equal)
     if roots.unique.item():
         assert float(roots.root) == pytest.approx(u, abs=1e-13)
         assert moved.displaced.item()
@@ -85,13 +76,13 @@ def test_quick_roots_equal_exhaustive_roots(
     state = classes(10 ** (2 * torch.rand(4, dtype=F64)) * p**0.5, p, seed)
     if realization != "angular":
         beta = abs(beta) / 2
-    rule = realize(state, Rule(tau, realization, beta, offset=torch.randn(4, dtype=F64)))
-    quick, whole = short_arc_roots(rule), short_arc_roots(rule, exhaustive=True)
+    rule = rs.realize(state, rs.Rule(tau, realization, beta, offset=torch.randn(4, dtype=F64)))
+    quick, whole = rs.short_arc_roots(rule), rs.short_arc_roots(rule, exhaustive=True)
     assert torch.equal(quick.count, whole.count)
     close(quick.root, whole.root, 0.0, 1e-10)
     if realization != "angular":
         # One root exactly where both prototypes keep their own class.
-        M = centre_margins(rule)
+        M = rs.centre_margins(rule)
         assert torch.equal(quick.unique, (M.a >= 0) & (M.b >= 0))
 
 
@@ -100,7 +91,7 @@ def test_slope_is_smallest_at_one() -> None:
     rho = torch.linspace(-1, 1, 401, dtype=F64).unsqueeze(1)
     for p in (2, 3, 16, 1024):
         kappa = torch.logspace(-2, 4, 13, dtype=F64)
-        rule = realize(ClassState(unit(13, p), kappa, torch.ones(13)), Rule(0.05))
+        rule = rs.realize(rs.ClassState(unit(13, p), kappa, torch.ones(13)), rs.Rule(0.05))
         slopes = rule.slope_at(rho)
         assert (slopes.diff(dim=0) <= 1e-13 * slopes[0]).all() and (slopes > 0).all()
 
@@ -127,20 +118,20 @@ ENDS, MIDDLE = 4 * (1 + math.cos(1.2)), 8 * math.cos(0.6)
     ],
 )
 def test_arcs_of_one_pair(arc: object, status: str, root: float, exhaustive: bool) -> None:
-    roots = short_arc_roots(arc, PAIR, exhaustive=exhaustive)  # type: ignore[arg-type]
+    roots = rs.short_arc_roots(arc, PAIR, exhaustive=exhaustive)  # type: ignore[arg-type]
     assert roots.status == [status]
     assert float(roots.root) == pytest.approx(root, abs=1e-14, nan_ok=True)
 
 
 def test_close_prototypes_keep_their_angle() -> None:
-    roots = short_arc_roots(two(1e-7, (2.0, 2.0)), PAIR)
+    roots = rs.short_arc_roots(two(1e-7, (2.0, 2.0)), PAIR)
     assert [float(roots.theta), float(roots.root)] == pytest.approx([1e-7, 5e-8], rel=1e-8)
 
 
 def test_a_class_of_prior_zero_has_no_boundary() -> None:
     offset = torch.zeros(C, dtype=F64)
     offset[:2] = -math.inf
-    roots = short_arc_roots(realize(classes(), Rule(TAU, "angular", offset=offset)))
+    roots = rs.short_arc_roots(rs.realize(classes(), rs.Rule(TAU, "angular", offset=offset)))
     gone = (all_pairs(C) < 2).any(-1)
     assert (roots.count[gone] == 0).all() and roots.count[~gone].any()
 
@@ -158,11 +149,11 @@ def test_exact_boundaries_move_as_the_leading_ones_do() -> None:
     p = 1024
     state = classes(torch.linspace(0.6, 1.4, C, dtype=F64) * p / 2, p)
     exact, linear, joint = (
-        displacement(short_arc_roots(make("native")), short_arc_roots(make("temperature")))
+        rs.displacement(rs.short_arc_roots(make("native")), rs.short_arc_roots(make("temperature")))
         for make in (
-            lambda r: realize(state, Rule(TAU, r)),
-            lambda r: realize(state, Rule(TAU, r)).linear(),
-            lambda r: joint_leading(state, Rule(TAU, r)),
+            lambda r: rs.realize(state, rs.Rule(TAU, r)),
+            lambda r: rs.realize(state, rs.Rule(TAU, r)).linear(),
+            lambda r: rs.joint_leading(state, rs.Rule(TAU, r)),
         )
     )
     assert exact.displaced.all()
@@ -174,7 +165,7 @@ def test_exact_boundaries_move_as_the_leading_ones_do() -> None:
 
 def test_changes_by_the_numbers_of_roots() -> None:
     none, one, several = (
-        short_arc_roots(arc, PAIR)
+        rs.short_arc_roots(arc, PAIR)
         for arc in (two(1.0, (10, 1)), two(1.0, (5.5, 5.5)), two(1.2, (-4, 4), (6.4, 0)))
     )
     for before, after, change in (
@@ -187,7 +178,7 @@ def test_changes_by_the_numbers_of_roots() -> None:
         (none, several, Change.MULTIPLE),
         (several, several, Change.MULTIPLE),
     ):
-        moved = displacement(before, after)
+        moved = rs.displacement(before, after)
         assert moved.change.tolist() == [change]
         assert moved.shift.isnan().item() == (change != Change.DISPLACED)
         assert moved.tally() == {c.name.lower(): int(c == change) for c in Change}
@@ -197,12 +188,12 @@ def test_equal_gains_create_boundaries_of_a_fitted_state() -> None:
     """kappa of 30 and 300, prototypes an angle of 60 degrees apart."""
     mu = torch.eye(2, 64, dtype=F64)
     mu[1, :2] = torch.tensor([0.5, math.sqrt(0.75)], dtype=F64)
-    state = ClassState(mu, torch.tensor([30.0, 300.0], dtype=F64), torch.ones(2))
-    native = short_arc_roots(realize(state, Rule(TAU)))
+    state = rs.ClassState(mu, torch.tensor([30.0, 300.0], dtype=F64), torch.ones(2))
+    native = rs.short_arc_roots(rs.realize(state, rs.Rule(TAU)))
     for realization in REALIZATIONS[1:]:
-        equal = short_arc_roots(realize(state, Rule(TAU, realization)))
-        assert displacement(native, equal).tally()["created"] == 1
-        assert displacement(equal, native).tally()["vanished"] == 1
+        equal = rs.short_arc_roots(rs.realize(state, rs.Rule(TAU, realization)))
+        assert rs.displacement(native, equal).tally()["created"] == 1
+        assert rs.displacement(equal, native).tally()["vanished"] == 1
 
 
 def test_displacement_error() -> None:

@@ -13,35 +13,25 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
+import resultant as rs
 from decisions.certified_cases import F32, F64, Case, cases, close, naive, overlapping
-from resultant.classes.gain import angular_gain
-from resultant.classes.realization import class_scores
-from resultant.classes.statistics import ClassState
-from resultant.decisions.certificates import (
-    certificate,
-    disagreement_bound,
-    gradient_bound,
-    loss_bound,
-    residual_bound,
-)
-from resultant.score.exact import decompose, vmf_score
 
 
 @pytest.mark.slow
 @given(cases(), st.sampled_from([None, 11]))
 @settings(max_examples=100, deadline=None)
 def test_certified_queries_agree_as_computed(case: Case, chunk: int | None) -> None:
-    c = certificate(case.z, case.state, case.tau, offset=case.offset, chunk=chunk)
+    c = rs.certificate(case.z, case.state, case.tau, offset=case.offset, chunk=chunk)
     assert c.slack > 0
     for realization in ("angular", "cosine"):
-        scores = class_scores(
+        scores = rs.class_scores(
             case.z, case.state, case.tau, realization, 0.0, offset=case.offset, chunk=chunk
         )
         top = scores.double().topk(2)
         assert torch.equal(top.indices[c.certified, 0], c.prediction[c.certified])
         assert (top.values[:, 0] > top.values[:, 1])[c.certified].all()
     assert torch.equal(c.angular[c.certified], c.prediction[c.certified])
-    d = disagreement_bound(c)
+    d = rs.disagreement_bound(c)
     assert 0 <= d.difference <= d.bound <= 1
     right = [(rule == case.y).double().mean() for rule in (c.prediction, c.angular)]
     assert (right[0] - right[1]).abs() <= d.difference + 1e-15
@@ -53,17 +43,17 @@ def test_the_slack_is_needed_and_enough() -> None:
     torch.manual_seed(1)
     p = 512
     mu = normalize(torch.randn(2, p, dtype=F64), dim=1)
-    state = ClassState(mu, torch.full((2,), 400.0, dtype=F64), torch.ones(2))
+    state = rs.ClassState(mu, torch.full((2,), 400.0, dtype=F64), torch.ones(2))
     across = normalize(mu[0] - mu[1], dim=0)
     z = mu.mean(0) + 0.02 * torch.randn(20000, p, dtype=F64)
     z = z - (z @ across).unsqueeze(1) * across + 1e-7 * torch.randn(20000, 1) * across
     z = normalize(z, dim=1).float()
-    c = certificate(z, state, 0.1)
-    angular, cosine = (class_scores(z, state, 0.1, r).argmax(1) for r in ("angular", "cosine"))
+    c = rs.certificate(z, state, 0.1)
+    angular, cosine = (rs.class_scores(z, state, 0.1, r).argmax(1) for r in ("angular", "cosine"))
     wrong = (angular != c.prediction) | (cosine != c.prediction)
     assert (wrong & (c.margin > c.residual_range)).sum() > 100
     assert not (wrong & c.certified).any()
-    wide = certificate(z.double(), state, 0.1)
+    wide = rs.certificate(z.double(), state, 0.1)
     assert wide.coverage > 0.9 and wide.slack < 1e-10
 
 
@@ -77,18 +67,18 @@ def test_margin_and_range_are_the_naive_ones(prior: list[float]) -> None:
     offset = torch.tensor(prior, dtype=F64)
     live = offset.isfinite()
     cosine, delta = naive(z, state, 0.1, offset)
-    c = certificate(z, state, 0.1, offset=offset)
+    c = rs.certificate(z, state, 0.1, offset=offset)
     top = cosine.topk(2)
     close(c.margin, top.values[:, 0] - top.values[:, 1])
     close(c.residual_range, delta[:, live].max(1).values - delta[:, live].min(1).values)
     assert torch.equal(c.prediction, top.indices[:, 0])
     assert torch.equal(c.angular, (cosine + delta).argmax(1))
     assert torch.equal(c.certified, c.margin - c.residual_range > c.slack)
-    r = decompose(z @ state.mu.T, state.kappa, 0.1, 128)
+    r = rs.decompose(z @ state.mu.T, state.kappa, 0.1, 128)
     close(delta, r.intercept + r.remainder)
     alone = torch.full((6,), -math.inf)
     alone[4] = -2.0
-    c = certificate(z, state, 0.1, offset=alone)
+    c = rs.certificate(z, state, 0.1, offset=alone)
     assert c.certified.all() and (c.prediction == 4).all() and (c.margin == math.inf).all()
 
 
@@ -101,10 +91,12 @@ def test_three_dimensions_by_hand() -> None:
     kappas, tau, angles = (2.0, 5.0), 0.5, (0.2, 0.75, 1.3)
     gains = [(1 / math.tanh(k) - 1 / k) / tau for k in kappas]
     gbar = sum(gains) / 2
-    state = ClassState(torch.eye(2, 3, dtype=F64), torch.tensor(kappas, dtype=F64), torch.ones(2))
+    state = rs.ClassState(
+        torch.eye(2, 3, dtype=F64), torch.tensor(kappas, dtype=F64), torch.ones(2)
+    )
     z = torch.tensor([[math.cos(u), math.sin(u), 0.0] for u in angles], dtype=F64)
-    c = certificate(z, state, tau)
-    losses = loss_bound(z, torch.tensor([0, 0, 0]), state, tau)
+    c = rs.certificate(z, state, tau)
+    losses = rs.loss_bound(z, torch.tensor([0, 0, 0]), state, tau)
     for i, u in enumerate(angles):
         rho = (math.cos(u), math.sin(u))
         delta = [
@@ -135,13 +127,13 @@ def test_coverage_of_overlapping_classes(
 ) -> None:
     z, _, state = overlapping(C)
     z, state = z.to(device, dtype), state.to(device)
-    c = certificate(z, state, 0.1)
-    d = disagreement_bound(c)
+    c = rs.certificate(z, state, 0.1)
+    d = rs.disagreement_bound(c)
     assert c.coverage > least
     assert float(d.bound) == pytest.approx(1 - c.coverage)
     assert 0 < d.difference < d.bound / 2
     for realization in ("angular", "cosine"):
-        scores = class_scores(z, state, 0.1, realization)
+        scores = rs.class_scores(z, state, 0.1, realization)
         assert torch.equal(scores.argmax(1)[c.certified], c.prediction[c.certified])
 
 
@@ -150,25 +142,25 @@ def test_scores_that_are_not_finite_are_not_certified() -> None:
     z, _, state = overlapping(3, n=9)
     for dtype, size in ((torch.float16, 7e4), (F32, 1e39)):
         offset = torch.tensor([size, 0.0, -size], dtype=F64)
-        assert certificate(z, state, 0.1, offset=offset).certified.all()
-        assert not certificate(z.to(dtype), state, 0.1, offset=offset).certified.any()
+        assert rs.certificate(z, state, 0.1, offset=offset).certified.all()
+        assert not rs.certificate(z.to(dtype), state, 0.1, offset=offset).certified.any()
     # A concentration beyond the range of float32 makes scores of float32 queries NaN.
     kappa, z = torch.tensor([1.0, 1e20, 4.0, 2.0], dtype=F64), torch.eye(4)
-    state = ClassState(z.double(), kappa, torch.ones(4), validate_args=False)
-    assert class_scores(z, state, 0.5, "angular").isnan().any()
-    assert not certificate(z, state, 0.5).certified.any()
-    assert certificate(z.double(), state, 0.5).certified.any()
-    flat = certificate(z, ClassState(z, torch.zeros(4), torch.ones(4)), 0.1)
+    state = rs.ClassState(z.double(), kappa, torch.ones(4), validate_args=False)
+    assert rs.class_scores(z, state, 0.5, "angular").isnan().any()
+    assert not rs.certificate(z, state, 0.5).certified.any()
+    assert rs.certificate(z.double(), state, 0.5).certified.any()
+    flat = rs.certificate(z, rs.ClassState(z, torch.zeros(4), torch.ones(4)), 0.1)
     assert not flat.certified.any() and (flat.margin == 0).all()
 
 
 def test_class_temperatures() -> None:
     z, _, state = overlapping(5, n=50)
     tau = torch.linspace(0.05, 0.2, 5, dtype=F64)
-    c = certificate(z, state, tau)
+    c = rs.certificate(z, state, tau)
     rho = z @ state.mu.T
-    g = angular_gain(state, tau)
-    delta = vmf_score(rho, state.kappa, tau, 128) - g * rho
+    g = rs.angular_gain(state, tau)
+    delta = rs.vmf_score(rho, state.kappa, tau, 128) - g * rho
     close(c.residual_range, delta.max(1).values - delta.min(1).values)
     close(c.margin, g.mean() * (rho.topk(2).values @ torch.tensor([1.0, -1.0], dtype=F64)))
 
@@ -179,11 +171,11 @@ def test_class_temperatures() -> None:
 def test_residuals_stay_within_their_bound(case: Case) -> None:
     tau, p = case.tau, case.state.dim
     mu, kappa = normalize(case.state.mu.double(), dim=1), case.state.kappa.double()
-    state = ClassState(mu, kappa, case.state.count)
-    bound = residual_bound(state, tau)
+    state = rs.ClassState(mu, kappa, case.state.count)
+    bound = rs.residual_bound(state, tau)
     ends = torch.linspace(-1, 1, 201, dtype=F64).unsqueeze(1).requires_grad_()
     rho = ends.expand(-1, len(kappa))
-    delta = vmf_score(rho, kappa, tau, p) - angular_gain(state, tau) * rho
+    delta = rs.vmf_score(rho, kappa, tau, p) - rs.angular_gain(state, tau) * rho
     (slope,) = torch.autograd.grad(delta.sum(), rho)
     delta, rounding = delta.detach(), 1e-13 / tau
     close(bound.slope, slope.abs().amax(0), atol=rounding)
@@ -193,7 +185,7 @@ def test_residuals_stay_within_their_bound(case: Case) -> None:
     expected = (state.resultant / (2 * kappa * tau * tau))[beyond]
     close(bound.high[beyond], expected, atol=rounding)
     close(bound.high[~beyond], delta[0, ~beyond], atol=rounding)
-    c = certificate(normalize(case.z.double(), dim=1), state, tau)
+    c = rs.certificate(normalize(case.z.double(), dim=1), state, tau)
     assert (c.residual_range <= bound.range + rounding).all()
 
 
@@ -209,9 +201,9 @@ def test_residuals_of_rounded_queries_stay_within_their_bound(dtype: torch.dtype
         u, other = normalize(z.double(), dim=0), torch.randn(8, dtype=F64)
         across = normalize(other - (other @ u) * u, dim=0)
         mu = torch.stack([u, -0.05 * u + (1 - 0.05**2) ** 0.5 * across])
-        state = ClassState(mu, torch.tensor([100.0, 100.0], dtype=F64), torch.ones(2))
-        found = certificate(z.unsqueeze(0), state, 0.1).residual_range
-        assert float(found) <= float(residual_bound(state, 0.1).range) + 1e-12
+        state = rs.ClassState(mu, torch.tensor([100.0, 100.0], dtype=F64), torch.ones(2))
+        found = rs.certificate(z.unsqueeze(0), state, 0.1).residual_range
+        assert float(found) <= float(rs.residual_bound(state, 0.1).range) + 1e-12
 
 
 def measured(case: Case) -> tuple[Tensor, Tensor]:
@@ -219,7 +211,7 @@ def measured(case: Case) -> tuple[Tensor, Tensor]:
     losses, gradients = [], []
     for realization in ("angular", "cosine"):
         z = case.z.double().requires_grad_()
-        scores = class_scores(z, case.state, case.tau, realization, 0.0, offset=case.offset)
+        scores = rs.class_scores(z, case.state, case.tau, realization, 0.0, offset=case.offset)
         loss = cross_entropy(scores, case.y, reduction="none")
         (G,) = torch.autograd.grad(loss.sum(), z)
         x = normalize(z.detach(), dim=1)
@@ -236,7 +228,9 @@ def test_differences_are_those_of_autograd(prior: bool) -> None:
     offset[3] = -math.inf
     y = torch.where(y == 3, 4, y)
     case = Case(z, y, state, 0.1, offset if prior else None)
-    loss, gradient = (f(z, y, state, 0.1, offset=case.offset) for f in (loss_bound, gradient_bound))
+    loss, gradient = (
+        f(z, y, state, 0.1, offset=case.offset) for f in (rs.loss_bound, rs.gradient_bound)
+    )
     for bound, difference in zip((loss, gradient), measured(case), strict=True):
         close(bound.difference, difference)
     live = torch.ones(12).bool() if not prior else offset.isfinite()
@@ -244,8 +238,8 @@ def test_differences_are_those_of_autograd(prior: bool) -> None:
     epsilon = delta[:, live].abs().max(1).values
     close(loss.bound, 2 * epsilon)
     rho = (z @ state.mu.T).requires_grad_()
-    (slope,) = torch.autograd.grad(vmf_score(rho, state.kappa, 0.1, 128).sum(), rho)
-    g = angular_gain(state, 0.1)
+    (slope,) = torch.autograd.grad(rs.vmf_score(rho, state.kappa, 0.1, 128).sum(), rho)
+    g = rs.angular_gain(state, 0.1)
     eta = (slope - g)[:, live].abs().max(1).values
     close(gradient.bound, 2 * g.mean() * epsilon + 2 * eta)
 
@@ -257,20 +251,20 @@ def test_bounds_hold(case: Case, centered: bool) -> None:
     """Up to the rounding of probabilities and of the lengths of directions."""
     arguments = (case.z, case.y, case.state, case.tau)
     options: dict[str, Any] = {"offset": case.offset, "centered": centered}
-    loss, gradient = loss_bound(*arguments, **options), gradient_bound(*arguments, **options)
-    gbar = float(angular_gain(case.state, case.tau).mean())
+    loss, gradient = rs.loss_bound(*arguments, **options), rs.gradient_bound(*arguments, **options)
+    gbar = float(rs.angular_gain(case.state, case.tau).mean())
     assert (loss.difference <= loss.bound + 1e-13 * (1 + loss.bound)).all()
     unit = 1e-6 if case.state.mu.dtype == F32 else 1e-12
     assert (gradient.difference <= (1 + unit) * gradient.bound + 1e-13 * (1 + gbar)).all()
-    plain = loss_bound(*arguments, offset=case.offset)
+    plain = rs.loss_bound(*arguments, offset=case.offset)
     assert (loss.bound <= plain.bound * (1 + 1e-15)).all()
 
 
 def test_bounds_are_sharp() -> None:
     """Two classes that differ in kappa only, where the sharp loss bound is nearly reached."""
     mu = torch.eye(2, 16, dtype=F64)
-    state = ClassState(mu, torch.tensor([1.0, 40.0], dtype=F64), torch.ones(2))
+    state = rs.ClassState(mu, torch.tensor([1.0, 40.0], dtype=F64), torch.ones(2))
     offset = torch.tensor([-40.0, 0.0], dtype=F64)
     z = normalize(torch.ones(1, 16, dtype=F64), dim=1)
-    loss = loss_bound(z, torch.tensor([0]), state, 0.1, offset=offset, centered=True)
+    loss = rs.loss_bound(z, torch.tensor([0]), state, 0.1, offset=offset, centered=True)
     assert float(loss.difference / loss.bound) == pytest.approx(1, abs=1e-9)

@@ -8,18 +8,16 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+import resultant as rs
 from decisions.certified_cases import F64, Case, cases, close, overlapping, some_pairs
 from resultant._core.validation import DivergedError
-from resultant.classes.gain import angular_gain, target_gain
-from resultant.classes.realization import class_scores
-from resultant.classes.rule import REALIZATIONS, Rule
-from resultant.decisions.changes import margin_change
+from resultant.classes.rule import REALIZATIONS
 
 
 def brute(case: Case, pairs: Tensor, realization: str, beta: float, z: Tensor) -> Tensor:
     """Compute every change from all scores in the dtype of z."""
     before, after = (
-        class_scores(z, case.state, case.tau, r, beta).double() for r in ("native", realization)
+        rs.class_scores(z, case.state, case.tau, r, beta).double() for r in ("native", realization)
     )
     change = []
     for a, b in pairs.tolist():
@@ -37,18 +35,18 @@ def test_margin_changes_are_the_brute_ones(realization: str, beta: float) -> Non
     # A query at right angles to all classes, whose scores are the intercepts.
     across = torch.linalg.svd(state.mu).Vh[-1:]
     case, pairs = Case(z, y, state, 0.1, None), some_pairs(5)
-    m = margin_change(z, y, state, Rule(0.1, realization, beta), pairs)
+    m = rs.margin_change(z, y, state, rs.Rule(0.1, realization, beta), pairs)
     close(m.exact, brute(case, pairs, realization, beta, z), atol=1e-11)
     assert len(m.exact) == 10 * 20
     assert (pairs[m.pair] == y[m.row].unsqueeze(1)).any(1).all()
     assert len(set(zip(m.row.tolist(), m.pair.tolist(), strict=True))) == 200
-    g, rho = angular_gain(state, 0.1), z @ state.mu.T
-    target = {"native": g, "cosine": g.mean().expand(5)}.get(realization, target_gain(g, beta))
+    g, rho = rs.angular_gain(state, 0.1), z @ state.mu.T
+    target = {"native": g, "cosine": g.mean().expand(5)}.get(realization, rs.target_gain(g, beta))
     linear, (a, b) = (target - g) * rho, pairs[m.pair].T
     close(m.linear, linear[m.row, a] - linear[m.row, b], atol=1e-11)
     close(m.residual, m.exact - m.linear)
-    h0, h1 = (class_scores(across, state, 0.1, r, beta)[0] for r in ("native", realization))
-    whole = margin_change(z, y, state, Rule(0.1, realization, beta), pairs, intercept=True)
+    h0, h1 = (rs.class_scores(across, state, 0.1, r, beta)[0] for r in ("native", realization))
+    whole = rs.margin_change(z, y, state, rs.Rule(0.1, realization, beta), pairs, intercept=True)
     linear = linear + (h1 - h0)
     close(whole.linear, linear[m.row, a] - linear[m.row, b], atol=1e-11)
     assert torch.equal(whole.exact, m.exact)
@@ -69,7 +67,7 @@ def test_certified_changes_have_their_sign_as_computed(
     case: Case, realization: str, beta: float
 ) -> None:
     pairs = some_pairs(case.state.num_classes)
-    m = margin_change(case.z, case.y, case.state, Rule(case.tau, realization, beta), pairs)
+    m = rs.margin_change(case.z, case.y, case.state, rs.Rule(case.tau, realization, beta), pairs)
     assert (m.correct | ~m.certified).all()
     if len(m.exact):
         try:

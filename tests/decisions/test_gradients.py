@@ -12,40 +12,23 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
+import resultant as rs
 from class_samples import F64
 from decisions.overlapping_classes import BETA, OFFSET, PAIRS, classes, queries, tilted
-from resultant.classes.realization import Realization, class_scores, realize, target_temperature
-from resultant.classes.rule import REALIZATIONS, Rule
-from resultant.classes.statistics import ClassState
-from resultant.decisions.gradients import (
-    gradient_coordinates,
-    gradient_cosines,
-    intercept_gradient_difference,
-    loss_gradient,
-    mean_relative_error,
-    stacked_relative_error,
-)
-from resultant.decisions.margins import (
-    all_pairs,
-    centre_margins,
-    effective_competitors,
-    pairwise_margins,
-)
-from resultant.score.exact import ambient_gradient, vmf_score
-from resultant.special.bessel import log_bessel_i
-from resultant.vmf.estimators import mean_resultant
+from resultant.classes.rule import REALIZATIONS
+from resultant.decisions.margins import all_pairs
 from small_classes import TAU, C, N, P, close
 
 STATE = classes()
 Z, Y = queries(STATE)
-H0 = vmf_score(0.0, STATE.kappa, TAU, P)
-H1 = vmf_score(0.0, STATE.kappa, target_temperature(STATE, TAU, BETA), P)
+H0 = rs.vmf_score(0.0, STATE.kappa, TAU, P)
+H1 = rs.vmf_score(0.0, STATE.kappa, rs.target_temperature(STATE, TAU, BETA), P)
 
 
-def scores_of(realization: str) -> tuple[Realization, Tensor]:
+def scores_of(realization: str) -> tuple[rs.Realization, Tensor]:
     """The scores as functions of cosines, and the scores of the queries."""
-    rule = Rule(TAU, realization, BETA, offset=OFFSET)
-    return realize(STATE, rule), class_scores(Z, STATE, TAU, realization, BETA, offset=OFFSET)
+    rule = rs.Rule(TAU, realization, BETA, offset=OFFSET)
+    return rs.realize(STATE, rule), rs.class_scores(Z, STATE, TAU, realization, BETA, offset=OFFSET)
 
 
 @pytest.mark.parametrize("realization", REALIZATIONS)
@@ -62,7 +45,7 @@ def test_scores_and_slopes_of_cosines(realization: str) -> None:
 def test_linear_mean(realization: str) -> None:
     """q_c(0) + g_c rho, written out for each realization."""
     rho = torch.linspace(-1, 1, 9, dtype=F64).unsqueeze(1).expand(-1, C)
-    g = mean_resultant(P, STATE.kappa) / TAU
+    g = rs.mean_resultant(P, STATE.kappa) / TAU
     target = g.mean() + BETA * (g - g.mean())
     intercept, gain = {
         "native": (H0, g),
@@ -84,11 +67,11 @@ def test_linear_mean(realization: str) -> None:
 def test_margins(realization: str) -> None:
     rule, scores = scores_of(realization)
     a, b = PAIRS.T
-    close(pairwise_margins(Z, rule, PAIRS), scores[:, a] - scores[:, b], atol=1e-11)
-    centres = class_scores(STATE.mu, STATE, TAU, realization, BETA, offset=OFFSET)
+    close(rs.pairwise_margins(Z, rule, PAIRS), scores[:, a] - scores[:, b], atol=1e-11)
+    centres = rs.class_scores(STATE.mu, STATE, TAU, realization, BETA, offset=OFFSET)
     for pairs in (None, PAIRS, PAIRS[:2]):
         a, b = (all_pairs(C) if pairs is None else pairs).T
-        M = centre_margins(rule, pairs)
+        M = rs.centre_margins(rule, pairs)
         close(M.a, centres[a, a] - centres[a, b], atol=1e-10)
         close(M.b, centres[b, b] - centres[b, a], atol=1e-10)
 
@@ -97,13 +80,13 @@ def test_margins(realization: str) -> None:
 @settings(max_examples=80, deadline=None)
 def test_effective_competitors(scores: list[float], more: float) -> None:
     s = torch.tensor(scores, dtype=F64)
-    n = effective_competitors(s)
+    n = rs.effective_competitors(s)
     assert 1 <= float(n) <= len(scores)
     close(s.max() + n.log(), s.logsumexp(-1))
     # One more competitor adds its share, which may be below the rounding of the sum.
     added = torch.tensor([min(more, float(s.max()))], dtype=F64)
-    close(effective_competitors(torch.cat([s, added])), n + (added[0] - s.max()).exp())
-    close(effective_competitors(torch.stack([s, s + 7])), n.expand(2))
+    close(rs.effective_competitors(torch.cat([s, added])), n + (added[0] - s.max()).exp())
+    close(rs.effective_competitors(torch.stack([s, s + 7])), n.expand(2))
 
 
 @pytest.mark.parametrize("linear", [False, True])
@@ -117,9 +100,9 @@ def test_gradient_is_that_of_autograd(realization: str, linear: bool) -> None:
         rule = rule.linear()
         logits = rule.at(torch.zeros(C, dtype=F64)) + x @ (rule.gain()[:, None] * STATE.mu).T
     else:
-        logits = class_scores(x, STATE, TAU, realization, BETA, offset=OFFSET)
+        logits = rs.class_scores(x, STATE, TAU, realization, BETA, offset=OFFSET)
     (expected,) = torch.autograd.grad(cross_entropy(logits, Y, reduction="sum"), raw)
-    G = loss_gradient(Z, Y, rule)
+    G = rs.loss_gradient(Z, Y, rule)
     close(G, expected, 1e-9, 1e-11)
     close((G * Z).sum(-1), torch.zeros(N, dtype=F64))
 
@@ -130,7 +113,7 @@ def test_ambient_gradient_is_that_of_the_score_of_a_vector(realization: str) -> 
     nu = P / 2 - 1
 
     def phi(x: Tensor) -> Tensor:
-        return log_bessel_i(nu, x) - nu * x.log()
+        return rs.log_bessel_i(nu, x) - nu * x.log()
 
     rule, _ = scores_of(realization)
     v = Z.clone().requires_grad_()
@@ -141,7 +124,7 @@ def test_ambient_gradient_is_that_of_the_score_of_a_vector(realization: str) -> 
     if rule.slope is not None:
         scores = scores + rule.slope * (v @ STATE.mu.T)
     (expected,) = torch.autograd.grad(cross_entropy(scores, Y, reduction="sum"), v)
-    parts = gradient_coordinates(Z, Y, rule)
+    parts = rs.gradient_coordinates(Z, Y, rule)
     close(parts.ambient, expected, 1e-8, 1e-9)
     close(parts.ambient, parts.prototype + parts.radial[:, None] * Z)
     close(parts.tangent, parts.ambient - (parts.ambient * Z).sum(-1, keepdim=True) * Z, atol=1e-11)
@@ -150,38 +133,38 @@ def test_ambient_gradient_is_that_of_the_score_of_a_vector(realization: str) -> 
 def test_coordinates_at_zero_concentration() -> None:
     state = classes(torch.tensor([0.0, 3.0, 40.0], dtype=F64))
     z, y = queries(state, 4)
-    parts = gradient_coordinates(z, y, realize(state, Rule(TAU)))
-    weights = class_scores(z, state, TAU).softmax(-1) - torch.eye(3, dtype=F64)[y]
-    gradients = ambient_gradient(z[:, None], state.mu, state.kappa, TAU)
+    parts = rs.gradient_coordinates(z, y, rs.realize(state, rs.Rule(TAU)))
+    weights = rs.class_scores(z, state, TAU).softmax(-1) - torch.eye(3, dtype=F64)[y]
+    gradients = rs.ambient_gradient(z[:, None], state.mu, state.kappa, TAU)
     close(parts.ambient, (weights[..., None] * gradients).sum(1), 1e-10, 1e-11)
 
 
 def test_gradient_where_the_label_is_almost_certain() -> None:
     """P_y - 1 is e^-80 here, and not zero."""
     mu, slope = torch.eye(2, 4, dtype=F64), torch.tensor(80.0, dtype=F64)
-    rule = Realization(mu, torch.ones(2, dtype=F64), None, slope, None)
-    G = loss_gradient(mu[:1], torch.tensor([0]), rule)
+    rule = rs.Realization(mu, torch.ones(2, dtype=F64), None, slope, None)
+    G = rs.loss_gradient(mu[:1], torch.tensor([0]), rule)
     small = 80 * math.exp(-80) / (1 + math.exp(-80))
     close(G, torch.tensor([[0.0, small, 0.0, 0.0]], dtype=F64), 1e-12, 0.0)
 
 
 def test_a_class_of_prior_zero_takes_no_part() -> None:
     offset = OFFSET.index_fill(0, torch.tensor(5), -math.inf)
-    without = ClassState(STATE.mu[:5], STATE.kappa[:5], STATE.count[:5])
-    G = loss_gradient(Z[:4], Y[:4], realize(STATE, Rule(TAU, offset=offset)))
-    close(G, loss_gradient(Z[:4], Y[:4], realize(without, Rule(TAU, offset=OFFSET[:5]))))
+    without = rs.ClassState(STATE.mu[:5], STATE.kappa[:5], STATE.count[:5])
+    G = rs.loss_gradient(Z[:4], Y[:4], rs.realize(STATE, rs.Rule(TAU, offset=offset)))
+    close(G, rs.loss_gradient(Z[:4], Y[:4], rs.realize(without, rs.Rule(TAU, offset=OFFSET[:5]))))
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.6, 1.0])
 def test_intercept_gradient_difference(beta: float) -> None:
-    rule = Rule(TAU, beta=beta, offset=OFFSET)
-    difference, predicted = intercept_gradient_difference(Z, Y, STATE, rule)
+    rule = rs.Rule(TAU, beta=beta, offset=OFFSET)
+    difference, predicted = rs.intercept_gradient_difference(Z, Y, STATE, rule)
     close(difference, predicted, 1e-9, 1e-10)
     if beta == 1.0:
         close(difference, torch.zeros_like(difference))
     else:
         assert float(difference.norm()) > 0.1
-    other = intercept_gradient_difference(Z, (Y + 1) % C, STATE, rule)
+    other = rs.intercept_gradient_difference(Z, (Y + 1) % C, STATE, rule)
     close(other.predicted, predicted)
     close(other.difference, difference, 1e-9, 1e-10)
 
@@ -191,16 +174,16 @@ def test_comparison_of_gradients() -> None:
     G, H = torch.randn(5, 3, dtype=F64), torch.randn(5, 3, dtype=F64)
     a, b = G.flatten().tolist(), H.flatten().tolist()
     naive = sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) / sum(x * x for x in a)
-    assert stacked_relative_error(G, H) == pytest.approx(100 * math.sqrt(naive), rel=1e-13)
+    assert rs.stacked_relative_error(G, H) == pytest.approx(100 * math.sqrt(naive), rel=1e-13)
     by_row = [100 * float((g - h).norm() / g.norm()) for g, h in zip(G, H, strict=True)]
-    assert mean_relative_error(G, H) == pytest.approx(sum(by_row) / 5, rel=1e-13)
+    assert rs.mean_relative_error(G, H) == pytest.approx(sum(by_row) / 5, rel=1e-13)
     part = G * torch.tensor([0, 1, 1, 1, 1])[:, None]
-    assert mean_relative_error(part, H) == pytest.approx(sum(by_row[1:]) / 4, rel=1e-13)
+    assert rs.mean_relative_error(part, H) == pytest.approx(sum(by_row[1:]) / 4, rel=1e-13)
     for scale in (1.0, 1e-200):
-        close(gradient_cosines(scale * G, H), torch.cosine_similarity(G, H))
-    close(gradient_cosines(G, -2 * G), -torch.ones(5))
+        close(rs.gradient_cosines(scale * G, H), torch.cosine_similarity(G, H))
+    close(rs.gradient_cosines(G, -2 * G), -torch.ones(5))
     G[2] = 0
-    assert gradient_cosines(G, H).isnan().tolist() == [False, False, True, False, False]
+    assert rs.gradient_cosines(G, H).isnan().tolist() == [False, False, True, False, False]
 
 
 def test_leading_gradient_tracks_the_exact_one() -> None:
@@ -209,8 +192,8 @@ def test_leading_gradient_tracks_the_exact_one() -> None:
     for p in (512, 1024, 2048):
         state = tilted(p)
         z, y = queries(state)
-        rule = realize(state, Rule(TAU))
-        exact, leading = loss_gradient(z, y, rule), loss_gradient(z, y, rule.linear())
-        errors.append(stacked_relative_error(exact, leading))
-        assert float(gradient_cosines(exact, leading).min()) > 0.999
+        rule = rs.realize(state, rs.Rule(TAU))
+        exact, leading = rs.loss_gradient(z, y, rule), rs.loss_gradient(z, y, rule.linear())
+        errors.append(rs.stacked_relative_error(exact, leading))
+        assert float(rs.gradient_cosines(exact, leading).min()) > 0.999
     assert [a / b for a, b in pairwise(errors)] == pytest.approx([2, 2], rel=0.15)

@@ -7,13 +7,9 @@ from itertools import pairwise
 import pytest
 import torch
 
+import resultant as rs
 from class_samples import F64
 from decisions.overlapping_classes import BETA, OFFSET, PAIRS, classes, queries, tilted
-from resultant.classes.realization import realize, target_temperature
-from resultant.classes.rule import Rule
-from resultant.decisions.margins import centre_margins, pairwise_margins
-from resultant.theory.leading import joint_leading
-from resultant.vmf.estimators import mean_resultant
 from small_classes import TAU, C, P, close
 
 
@@ -22,16 +18,16 @@ def test_joint_leading() -> None:
     rho = torch.linspace(-1, 1, 9, dtype=F64).unsqueeze(1).expand(-1, C)
     lam = state.kappa / (P / 2 - 1)
     r0 = lam / (1 + torch.sqrt(1 + lam**2))
-    close(joint_leading(state, Rule(TAU, offset=OFFSET)).at(rho), OFFSET + r0 / TAU * rho)
-    star = target_temperature(state, TAU, BETA)
+    close(rs.joint_leading(state, rs.Rule(TAU, offset=OFFSET)).at(rho), OFFSET + r0 / TAU * rho)
+    star = rs.target_temperature(state, TAU, BETA)
     for realization in ("temperature", "preserve"):
-        leading = joint_leading(state, Rule(TAU, realization, BETA, offset=OFFSET))
+        leading = rs.joint_leading(state, rs.Rule(TAU, realization, BETA, offset=OFFSET))
         close(leading.at(rho), OFFSET + r0 / star * rho)
-    g = mean_resultant(P, state.kappa) / TAU
+    g = rs.mean_resultant(P, state.kappa) / TAU
     slope = r0 / TAU + (1 - BETA) * (g.mean() - g)
-    close(joint_leading(state, Rule(TAU, "angular", BETA)).at(rho), slope * rho)
-    cosine = realize(state, Rule(TAU, "cosine", offset=OFFSET))
-    close(joint_leading(state, Rule(TAU, "cosine", offset=OFFSET)).at(rho), cosine.at(rho))
+    close(rs.joint_leading(state, rs.Rule(TAU, "angular", BETA)).at(rho), slope * rho)
+    cosine = rs.realize(state, rs.Rule(TAU, "cosine", offset=OFFSET))
+    close(rs.joint_leading(state, rs.Rule(TAU, "cosine", offset=OFFSET)).at(rho), cosine.at(rho))
 
 
 def test_leading_pairwise_logodds() -> None:
@@ -39,14 +35,14 @@ def test_leading_pairwise_logodds() -> None:
     state = classes()
     z, _ = queries(state)
     for rule in (
-        joint_leading(state, Rule(TAU, offset=OFFSET)),
-        realize(state, Rule(TAU)).linear(),
+        rs.joint_leading(state, rs.Rule(TAU, offset=OFFSET)),
+        rs.realize(state, rs.Rule(TAU)).linear(),
     ):
         assert rule.shift is not None
         g, b, (i, j) = rule.gain(), rule.shift, PAIRS.T
         normal = g[i, None] * state.mu[i] - g[j, None] * state.mu[j]
-        close(pairwise_margins(z, rule, PAIRS), b[i] - b[j] + z @ normal.T, atol=1e-11)
-        M, c = centre_margins(rule, PAIRS), (state.mu[i] * state.mu[j]).sum(-1)
+        close(rs.pairwise_margins(z, rule, PAIRS), b[i] - b[j] + z @ normal.T, atol=1e-11)
+        M, c = rs.centre_margins(rule, PAIRS), (state.mu[i] * state.mu[j]).sum(-1)
         close(M.a, b[i] - b[j] + g[i] - g[j] * c)
         close(M.b, b[j] - b[i] + g[j] - g[i] * c)
 
@@ -57,10 +53,13 @@ def test_leading_margins_close_like_one_over_nu() -> None:
     for p in (512, 1024, 2048):
         state = tilted(p)
         z, _ = queries(state)
-        exact = realize(state, Rule(TAU))
-        truth = pairwise_margins(z, exact, PAIRS)
-        for name, rule in (("joint", joint_leading(state, Rule(TAU))), ("linear", exact.linear())):
-            errors[name].append(float((truth - pairwise_margins(z, rule, PAIRS)).norm()))
+        exact = rs.realize(state, rs.Rule(TAU))
+        truth = rs.pairwise_margins(z, exact, PAIRS)
+        for name, rule in (
+            ("joint", rs.joint_leading(state, rs.Rule(TAU))),
+            ("linear", exact.linear()),
+        ):
+            errors[name].append(float((truth - rs.pairwise_margins(z, rule, PAIRS)).norm()))
     for sizes in errors.values():
         ratios = [a / b for a, b in pairwise(sizes)]
         assert ratios == pytest.approx([2.0, 2.0], rel=0.15)

@@ -19,27 +19,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
+import resultant as rs
 from reference import arb
-from resultant import bessel_ratio, vmf_score
-from resultant.theory.ratio_expansion import (
-    LEAST_ORDER,
-    ratio_approximation,
-    ratio_bound,
-    ratio_terms,
-)
-from resultant.theory.score_expansion import (
-    LEAST_DIMENSION,
-    RANGE,
-    directional_cumulants,
-    fixed_expansion,
-    fixed_terms,
-    free_energy_expansion,
-    free_energy_terms,
-    in_range,
-    joint_expansion,
-    joint_terms,
-)
-from resultant.theory.softmax import propagate_loss, propagate_probabilities
+from resultant.theory.ratio_expansion import LEAST_ORDER, ratio_terms
+from resultant.theory.score_expansion import LEAST_DIMENSION, RANGE, free_energy_terms, in_range
 from theory.orders import f64, slopes
 
 # The ratio at nu u is R0(u) + R1(u) / nu + R2(u) / nu^2 + ...
@@ -88,21 +71,21 @@ def test_ratio_terms_solve_the_riccati_equation() -> None:
 )
 def test_ratio_remainder_is_bounded(nu: float, lam: float) -> None:
     exact = arb.bessel(nu, nu * lam)[1]
-    error = abs(float(ratio_approximation(nu, nu * lam)) - exact)
-    assert error <= float(ratio_bound(nu)) + 1e-15
+    error = abs(float(rs.ratio_approximation(nu, nu * lam)) - exact)
+    assert error <= float(rs.ratio_bound(nu)) + 1e-15
 
 
 def test_ratio_approximation_is_the_joint_form() -> None:
     nu, lam = f64([[1.5], [63.0], [1023.0]], [0.0, 0.2, 1.0, 7.0, 1e3])
     a = ratio_terms(lam)
-    got = ratio_approximation(nu, nu * lam)
+    got = rs.ratio_approximation(nu, nu * lam)
     torch.testing.assert_close(got, a.r0 + a.r1 / nu + a.r2 / nu**2, rtol=1e-14, atol=1e-18)
-    assert ((got - bessel_ratio(nu, nu * lam)).abs() <= ratio_bound(nu)).all()
+    assert ((got - rs.bessel_ratio(nu, nu * lam)).abs() <= rs.ratio_bound(nu)).all()
     # No power overflows in float32.
     a = ratio_terms(torch.tensor([1e10, 1e25, 1e37]))
     assert all(v.isfinite().all() for v in a)
     torch.testing.assert_close(a.r0, torch.ones(3))
-    assert float(ratio_approximation(31.0, torch.tensor(1e30))) == 1
+    assert float(rs.ratio_approximation(31.0, torch.tensor(1e30))) == 1
 
 
 @pytest.mark.slow
@@ -121,7 +104,7 @@ def test_joint_terms_are_taylor_coefficients(rho: float) -> None:
             return d * mpmath.quad(lambda x: a(u + eps * d * x), [0, 1])
 
         want = mpmath.taylor(score, 0, 2)
-    got = joint_terms(*f64(rho, (p / 2 - 1) * lam, 1 / t), p)
+    got = rs.joint_terms(*f64(rho, (p / 2 - 1) * lam, 1 / t), p)
     assert [float(a) for a in got] == pytest.approx([float(b) for b in want], rel=1e-12, abs=1e-13)
 
 
@@ -133,7 +116,10 @@ def test_joint_residual_slopes() -> None:
     for order, target in enumerate((-1, -2, -3)):
         errors = torch.stack(
             [
-                (joint_expansion(rho, n * lam, 1 / t, k, order) - vmf_score(rho, n * lam, 1 / t, k))
+                (
+                    rs.joint_expansion(rho, n * lam, 1 / t, k, order)
+                    - rs.vmf_score(rho, n * lam, 1 / t, k)
+                )
                 for k, n in zip(p, orders(p).tolist(), strict=True)
             ]
         )
@@ -151,9 +137,9 @@ def test_joint_gradient_is_of_the_same_order() -> None:
     for k in p:
         rho = torch.linspace(-1, 1, 21, dtype=torch.float64, requires_grad=True)
         kappa, tau, zero = f64(1.5 * (k / 2 - 1), 0.5, 0.0)
-        gap = joint_expansion(rho, kappa, tau, k) - vmf_score(rho, kappa, tau, k)
+        gap = rs.joint_expansion(rho, kappa, tau, k) - rs.vmf_score(rho, kappa, tau, k)
         slope_errors.append(torch.autograd.grad(gap.sum(), rho)[0].abs().max())
-        isotropic.append(joint_expansion(0.3, zero, tau, k) - vmf_score(0.3, zero, tau, k))
+        isotropic.append(rs.joint_expansion(0.3, zero, tau, k) - rs.vmf_score(0.3, zero, tau, k))
     for errors in (slope_errors, isotropic):
         found = slopes(orders(p), torch.stack(errors).abs(), 0.0)
         assert float(found) == pytest.approx(-3, abs=0.1)
@@ -165,7 +151,7 @@ def test_fixed_residual_slopes(p: int) -> None:
     rho, t = torch.meshgrid(*f64([-0.9, -0.4, 0.0, 0.5, 0.8, 1.0], [0.7, 1.0, 3.0]), indexing="ij")
     for order in range(3):
         k = kappa[:, None, None]
-        errors = fixed_expansion(rho, k, 1 / t, p, order) - vmf_score(rho, k, 1 / t, p)
+        errors = rs.fixed_expansion(rho, k, 1 / t, p, order) - rs.vmf_score(rho, k, 1 / t, p)
         found = slopes(kappa, errors.abs(), 1e-13)
         assert len(found) >= 9
         assert found.median() == pytest.approx(-1 - order, abs=0.06)
@@ -174,8 +160,8 @@ def test_fixed_residual_slopes(p: int) -> None:
 def test_partial_sums() -> None:
     args = *f64([0.3, -0.7], [[40.0], [90.0]], 0.5), 64
     for sum_, terms, large in (
-        (joint_expansion, joint_terms(*args), 31.0),
-        (fixed_expansion, fixed_terms(*args), args[1]),
+        (rs.joint_expansion, rs.joint_terms(*args), 31.0),
+        (rs.fixed_expansion, rs.fixed_terms(*args), args[1]),
     ):
         total = torch.zeros(2, 2, dtype=torch.float64)
         for order, term in enumerate(terms):
@@ -189,16 +175,18 @@ def test_limits_do_not_commute() -> None:
     rho, tau, lam = 0.6, 0.5, 1.5
     cosine, angular = rho / tau, rho / tau * float(ratio_terms(*f64(lam)).r0)
     assert cosine - angular > 0.5
-    along_kappa = [float(vmf_score(rho, k, tau, 16)) for k in (1e3, 1e4, 1e5)]
-    along_both = [float(vmf_score(rho, lam * (p / 2 - 1), tau, p)) for p in (2000, 20000, 200000)]
+    along_kappa = [float(rs.vmf_score(rho, k, tau, 16)) for k in (1e3, 1e4, 1e5)]
+    along_both = [
+        float(rs.vmf_score(rho, lam * (p / 2 - 1), tau, p)) for p in (2000, 20000, 200000)
+    ]
     for path, limit in ((along_kappa, cosine), (along_both, angular)):
         gaps = [abs(q - limit) for q in path]
         assert gaps[2] < 1e-3 and gaps[0] > 9 * gaps[1] > 81 * gaps[2]
     # Q1/kappa does not vanish along the joint path, where the fixed expansion is not ordered,
-    _, Q1, _ = fixed_terms(rho, lam * 99999, tau, 200000)
+    _, Q1, _ = rs.fixed_terms(rho, lam * 99999, tau, 200000)
     assert abs(float(Q1) / (lam * 99999)) > 0.3
     # and the joint one goes over to the cosine as lambda grows.
-    assert float(joint_expansion(rho, 1e6 * 7, tau, 16)) == pytest.approx(cosine, rel=1e-5)
+    assert float(rs.joint_expansion(rho, 1e6 * 7, tau, 16)) == pytest.approx(cosine, rel=1e-5)
 
 
 def test_free_energy_limit() -> None:
@@ -207,14 +195,14 @@ def test_free_energy_limit() -> None:
     grid = f64([-1.0, -0.5, 0.0, 0.4, 1.0], [0.2, 1.0, 3.0], [0.3, 1.0, 4.0])
     rho, lam, s = torch.meshgrid(*grid, indexing="ij")
     steps = list(zip(p, orders(p).tolist(), strict=True))
-    q = [vmf_score(rho, n * lam, 1 / (n * s), k) for k, n in steps]
+    q = [rs.vmf_score(rho, n * lam, 1 / (n * s), k) for k, n in steps]
     limit = free_energy_terms(rho, lam, s)[0]
     gaps = torch.stack([a / n - limit for a, (_, n) in zip(q, steps, strict=True)]).abs()
     assert gaps[-1].max() < 1e-4
     assert slopes(orders(p), gaps, 1e-14).median() == pytest.approx(-1, abs=0.01)
     for order in range(3):
         errors = [
-            (free_energy_expansion(rho, n * lam, 1 / (n * s), k, order) - a).abs() / n
+            (rs.free_energy_expansion(rho, n * lam, 1 / (n * s), k, order) - a).abs() / n
             for a, (k, n) in zip(q, steps, strict=True)
         ]
         found = slopes(orders(p), torch.stack(errors), 1e-15)
@@ -242,8 +230,8 @@ def test_free_energy_is_uniform_in_t() -> None:
     rho = torch.linspace(-1, 1, 9, dtype=torch.float64)[:, None]
     for p in (64, 1024):
         nu = p / 2 - 1
-        q = vmf_score(rho, 1.3 * nu, tau, p)
-        error = (free_energy_expansion(rho, 1.3 * nu, tau, p) - q).abs()
+        q = rs.vmf_score(rho, 1.3 * nu, tau, p)
+        error = (rs.free_energy_expansion(rho, 1.3 * nu, tau, p) - q).abs()
         assert (error < 0.025 / nu**2 + 1e-13 * q.abs()).all()
 
 
@@ -261,7 +249,7 @@ def test_cumulants_are_derivatives_of_the_score(p: int) -> None:
 
             want = [mpmath.diff(phi, 0, j) for j in (1, 2, 3)]
         for order in (1, 2, 3):
-            got = [float(a) for a in directional_cumulants(*f64(rho, kappa), p, order)]
+            got = [float(a) for a in rs.directional_cumulants(*f64(rho, kappa), p, order)]
             expected = [float(a) for a in want[:order]]
             assert got == pytest.approx(expected, rel=1e-11, abs=1e-17), (rho, lam)
 
@@ -275,13 +263,13 @@ def test_cumulants_are_the_forms_of_the_paper() -> None:
         across * R / kappa + rho**2 * dR,
         rho**3 * ddR + 3 * rho * across * (dR / kappa - R / kappa**2),
     ]
-    got = directional_cumulants(rho, kappa, 64)
+    got = rs.directional_cumulants(rho, kappa, 64)
     assert [float(a) for a in got] == pytest.approx(want, rel=1e-12)
     # Three cumulants leave O(nu^-3) of the score.
     p, errors = [64, 128, 256, 512], []
     for k, n in zip(p, orders(p).tolist(), strict=True):
-        k1, k2, k3 = directional_cumulants(*f64(rho, 1.5 * n), k)
-        q = vmf_score(*f64(rho, 1.5 * n, 0.5), k)
+        k1, k2, k3 = rs.directional_cumulants(*f64(rho, 1.5 * n), k)
+        q = rs.vmf_score(*f64(rho, 1.5 * n, 0.5), k)
         errors.append((q - (2 * k1 + 2 * k2 + 8 / 6 * k3)).abs())
     assert float(slopes(orders(p), torch.stack(errors), 0.0)) == pytest.approx(-3, abs=0.1)
 
@@ -296,8 +284,8 @@ def test_range() -> None:
         for f in (0.05, 0.15, RANGE * (1 - 1e-12)):
             t = f * nu * S
             assert in_range(nu * lam, 1 / t, p).all()
-            q = vmf_score(rho, nu * lam, 1 / t, p)
-            error = (joint_expansion(rho, nu * lam, 1 / t, p) - q).abs() / t
+            q = rs.vmf_score(rho, nu * lam, 1 / t, p)
+            error = (rs.joint_expansion(rho, nu * lam, 1 / t, p) - q).abs() / t
             assert error.max() < (1 / 500 if p >= 16 else 1 / 150)
     assert not in_range(nu * lam, 1 / (1.01 * RANGE * nu * S), p).any()
     assert not in_range(nu * lam, torch.tensor(1e3), LEAST_DIMENSION - 1).any()
@@ -306,25 +294,25 @@ def test_range() -> None:
 def test_one_warning_outside_the_range() -> None:
     rho, kappa = f64([0.1, 0.2, 0.3], [10.0, 20.0, 500.0])
     with pytest.warns(UserWarning, match="2 of 3 values are outside") as caught:
-        joint_expansion(rho, kappa, 0.1, 64)
+        rs.joint_expansion(rho, kappa, 0.1, 64)
     assert len(caught) == 1 and caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        joint_expansion(rho, kappa, 0.1, 256)
-        joint_expansion(rho, kappa, 0.1, 64, validate_args=False)
+        rs.joint_expansion(rho, kappa, 0.1, 256)
+        rs.joint_expansion(rho, kappa, 0.1, 64, validate_args=False)
 
 
 Y = torch.tensor([1, 0])
 LOOSE: dict[str, Any] = {"validate_args": False}
 # Functions of rho, kappa and tau.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "joint": lambda *a: joint_expansion(*a, 64, **LOOSE),
-    "fixed": lambda *a: fixed_expansion(*a, 64, **LOOSE),
-    "free energy": lambda *a: free_energy_expansion(*a, 64, **LOOSE),
-    "loss": lambda *a: propagate_loss(*joint_terms(*a, 64, **LOOSE), 64, Y),
-    "probabilities": lambda *a: propagate_probabilities(*joint_terms(*a, 64, **LOOSE), 64),
-    "cumulants": lambda r, k, t: torch.stack(directional_cumulants(r, k, 64, **LOOSE)),
-    "ratio": lambda r, k, t: ratio_approximation(31.0, k, **LOOSE),
+    "joint": lambda *a: rs.joint_expansion(*a, 64, **LOOSE),
+    "fixed": lambda *a: rs.fixed_expansion(*a, 64, **LOOSE),
+    "free energy": lambda *a: rs.free_energy_expansion(*a, 64, **LOOSE),
+    "loss": lambda *a: rs.propagate_loss(*rs.joint_terms(*a, 64, **LOOSE), 64, Y),
+    "probabilities": lambda *a: rs.propagate_probabilities(*rs.joint_terms(*a, 64, **LOOSE), 64),
+    "cumulants": lambda r, k, t: torch.stack(rs.directional_cumulants(r, k, 64, **LOOSE)),
+    "ratio": lambda r, k, t: rs.ratio_approximation(31.0, k, **LOOSE),
 }
 
 
@@ -343,7 +331,7 @@ def test_gradients(name: str) -> None:
 def test_dtypes(name: str, dtype: torch.dtype) -> None:
     arguments = [a.to(dtype) for a in f64([0.25, -0.75], [40.0, 80.0], 0.5)]
     got, want = FUNCTIONS[name](*arguments), FUNCTIONS[name](*(a.double() for a in arguments))
-    assert got.dtype == dtype == ratio_bound(arguments[1]).dtype
+    assert got.dtype == dtype == rs.ratio_bound(arguments[1]).dtype
     eps = torch.finfo(dtype).eps
     torch.testing.assert_close(got.double(), want, rtol=8 * eps, atol=8 * eps)
 
@@ -351,11 +339,11 @@ def test_dtypes(name: str, dtype: torch.dtype) -> None:
 @pytest.mark.slow
 def test_joint_expansion_compiled_and_mapped() -> None:
     args = f64([0.3, -0.8], [4.0, 25.0], 0.01)
-    compiled = torch.compile(lambda *a: joint_expansion(*a, 32), fullgraph=True, backend="eager")
+    compiled = torch.compile(lambda *a: rs.joint_expansion(*a, 32), fullgraph=True, backend="eager")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         got = compiled(*args)
-    torch.testing.assert_close(got, joint_expansion(*args, 32, validate_args=False))
+    torch.testing.assert_close(got, rs.joint_expansion(*args, 32, validate_args=False))
     rho, kappa = torch.rand(4, 3).double(), torch.rand(4, 3).double() * 50
-    mapped = torch.func.vmap(lambda r, k: joint_expansion(r, k, 0.1, 128))(rho, kappa)
-    torch.testing.assert_close(mapped, joint_expansion(rho, kappa, 0.1, 128))
+    mapped = torch.func.vmap(lambda r, k: rs.joint_expansion(r, k, 0.1, 128))(rho, kappa)
+    torch.testing.assert_close(mapped, rs.joint_expansion(rho, kappa, 0.1, 128))
