@@ -47,11 +47,11 @@ def compare(options: Compare) -> None:
     """Compare both sides, write the report and print its summary."""
     from resultant._core.text import printable
     from resultant._core.versions import versions
-    from resultant.analysis.analyze import analyze_sets
+    from resultant.analysis.analyze import analyze_sets, explain
     from resultant.analysis.comparison import compare_sets
     from resultant.analysis.data import feature_sets
     from resultant.analysis.result import AnalysisResult
-    from resultant.cli.output import finish, read_line, remarks
+    from resultant.cli.output import finish, print_lines, read_line, remarks
     from resultant.cli.progress import Screen
 
     options.check()
@@ -59,11 +59,11 @@ def compare(options: Compare) -> None:
     titles = [printable(path.name if short else path) for path in (options.a, options.b)]
     with Screen(options.quiet, options.json) as screen, tempfile.TemporaryDirectory() as folder:
         stores, names = read_sides(options, Path(folder), screen)
-        evaluated, chosen = [], []
+        settings, evaluated, chosen = options.settings(), [], []
         for side, store, title in zip("AB", stores, titles, strict=True):
             some, first = analyze_sets(
                 feature_sets(store, f"{side}: {title}"),
-                options.settings(),
+                replace(settings, theory=False),
                 lambda text, side=side: screen.step(f"{side}: {text}"),
             )
             chosen.append(len(evaluated) + first)
@@ -72,14 +72,6 @@ def compare(options: Compare) -> None:
         comparisons = tuple(compare_sets(evaluated, i, pairs + i) for i in range(pairs))
         # The pair whose first side is used decides.
         decided = comparisons[chosen[0]]
-        result = AnalysisResult(
-            title=" and ".join(titles),
-            features=tuple(one.result for one in evaluated),
-            chosen=chosen[decided.difference.verdict == "better"],
-            comparisons=comparisons,
-            versions=versions(find_device(options.device)),
-            options=options.given(),
-        )
         both = [evaluated[i].result for i in chosen]
         lines = [("read", read_line(feature)) for feature in both]
         lines += [
@@ -88,7 +80,21 @@ def compare(options: Compare) -> None:
         ]
         for side, feature in zip("AB", both, strict=True):
             lines += remarks(feature, f"{side}: ")
-        finish(options, screen, result, evaluated, lines)
+        # The verdict is known before the details of the page.
+        print_lines(screen, lines)
+        for i, one in enumerate(evaluated):
+            step = f"{'AB'[i >= pairs]}: "
+            explained = explain(one, settings, lambda text, step=step: screen.step(step + text))
+            evaluated[i] = replace(one, result=explained)
+        result = AnalysisResult(
+            title=" and ".join(titles),
+            features=tuple(one.result for one in evaluated),
+            chosen=chosen[decided.difference.verdict == "better"],
+            comparisons=comparisons,
+            versions=versions(find_device(options.device)),
+            options=options.given(),
+        )
+        finish(options, screen, result, evaluated)
 
 
 def read_sides(
