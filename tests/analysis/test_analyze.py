@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch.nn import functional
 import resultant
 from resultant import VMFClassifierCV
 from resultant.analysis.analyze import Settings, analyze_sets, fit_rules, foremost
-from resultant.analysis.candidates import Candidate, Majority, Predictions, predict
+from resultant.analysis.candidates import Candidate, Predictions, predict
 from resultant.analysis.comparison import compare_sets
 from resultant.analysis.data import (
     ACCURACY,
@@ -26,9 +27,11 @@ from resultant.analysis.data import (
     row_weights,
 )
 from resultant.analysis.evaluate import choose, confusion, share
+from resultant.analysis.export import write_files
 from resultant.analysis.metrics import paired_gain
 from resultant.analysis.plain import UnansweredError
 from resultant.analysis.references import BUDGETS, Budget, references
+from resultant.analysis.result import AnalysisResult
 from resultant.analysis.rules import search, search_rows
 from resultant.analysis.suspects import duplicates, suspicious_rows
 from small_features import COUNTS, small_features
@@ -162,7 +165,8 @@ def test_agrees_with_cross_validation_on_the_same_rows_and_folds(val: bool) -> N
     rows = plan(data)
     found = search(data, rows)
     x, y, splits, _ = search_rows(data, rows)
-    cv = [(fit.numpy(), test.numpy()) for fit, test in splits]
+    # Without validation rows both draw the same folds.
+    cv = [(fit.numpy(), test.numpy()) for fit, test in splits] if val else 5
     chosen = VMFClassifierCV(cv=cv, balanced=rows.metric == BALANCED).fit(x, y.numpy())
     point = found.points[found.chosen]
     for name, value in chosen.best_params_.items():
@@ -172,7 +176,7 @@ def test_agrees_with_cross_validation_on_the_same_rows_and_folds(val: bool) -> N
 
 @pytest.fixture(scope="module")
 def evaluated() -> Any:
-    return analyze_sets([small_set()], Settings(), silent)[0][0]
+    return analyze_sets([small_set(metadata={"dataset": "small"})], Settings(), silent)[0][0]
 
 
 class TestEvaluation:
@@ -221,8 +225,10 @@ class TestEvaluation:
         assert result.recommended.name in text and "%" in text
         assert result.map is not None and result.explorer is not None
         assert result.theory is not None and result.theory.gains is not None
-        native = result.method("native").settings
-        assert result.theory.space.tau == native["temperature"]
+        native = result.method("native")
+        assert result.theory.space.tau == native.settings["temperature"]
+        assert native.name in ("native", "native (whitened)")
+        assert result.to_dict()["data"]["metadata"] == {"dataset": "small"}
 
     def test_sliders_are_those_of_the_scores(self, evaluated: Any) -> None:
         """Cosines, concentrations and prior give the predictions of a classifier."""
@@ -291,6 +297,14 @@ class TestRows:
         assert 10 in tables["outlier"].row[tables["outlier"].split == "train"]
         assert (np.diff(wrong.score) <= 0).all() and wrong.total == len(wrong.row)
 
+    def test_hard_rows_are_no_label_errors(self) -> None:
+        """Half of the rows are predicted wrongly, without confidence."""
+        data = small_set(noise=1.2)
+        model = fit_rules(data, Settings(), silent).candidates[0].model
+        predicted = torch.as_tensor(model.predict(rows_of(data.test).numpy()))
+        assert (predicted != data.test.y).double().mean() > 0.3
+        assert suspicious_rows(data, model)["label"].total < 0.02 * sum(COUNTS)
+
     def test_duplicates_across_splits(self) -> None:
         data = small_set()
         x = rows_of(data.test).clone()
@@ -325,9 +339,21 @@ def test_estimates() -> None:
     assert paired_gain(a, b, equal, 10).high > plain.high
 
 
-def test_majority() -> None:
-    p = Majority(torch.tensor([1, 3])).predict_proba(np.zeros((2, 5)))
-    assert p.tolist() == [[0.25, 0.75]] * 2
+def test_saved_classifier_and_its_calibration(tmp_path: Path) -> None:
+    """A calibration per class is scikit-learn's: the code fits it to the saved classifier."""
+    data = small_set(noise=0.9)
+    options = Settings(references="none", calibration="sigmoid", theory=False)
+    (one,), _ = analyze_sets([data], options, silent)
+    result = write_files(tmp_path, AnalysisResult("small", (one.result,)), [one])
+    method = result.first.recommended
+    assert method is not None and "sigmoid" in method.note
+    x, y = rows_of(data.test).numpy(), data.test.y.numpy()
+    names: dict[str, Any] = {"X": x, "X_val": x, "y_val": y}
+    exec(result.first.recommendation.code, names)
+    assert names["model"].method == "sigmoid"
+    p = names["classifier"].predict_proba(x)
+    right = (p.argmax(1) == y).mean()
+    assert right == pytest.approx(method.accuracy.value, abs=0.1) and p.shape == (len(y), 6)
 
 
 def test_two_sets_of_one_source() -> None:

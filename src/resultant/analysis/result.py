@@ -20,27 +20,20 @@ from resultant.analysis.run import Analysis
 
 @dataclass(frozen=True, eq=False)
 class FeatureData(Result):
-    """The rows of one feature set.
+    """The rows of one feature set; counts and groups are per class.
 
     Attributes:
         source: File or folder that was read, as the user named it.
         name: Array or column of the features, such as "encoder".
-        dim: Dimensions p.
         class_names: Names of the C classes; the numbers as text if the file has no names.
         splits: Rows by split, under the names of the user: {"train": 10847, "test": 10000}.
-        train: Name of the split that is fitted.
-        test: Name of the split that evaluates.
         val: Name of the split that validates; None if training rows validate.
         validation: The validation in words: "5-fold cross-validation on 10,847 training rows".
         metric: "accuracy", or "balanced accuracy" if test rows are spread evenly over classes and
             training rows are not.
-        train_count: Training rows [C] per class.
-        test_count: Test rows [C] per class.
-        group: Shot group [C] per class, an index of ``group_names``.
-        group_names: ("head", "medium", "tail"); empty if all classes are of about one size.
+        group: Shot groups [C], indices of ``group_names``, which are empty for equal classes.
         evaluated: Test rows that evaluated the methods; fewer than all if sampled.
         notes: Sentences about what reading changed: classes or rows that were left out.
-        warnings: Warnings about the rows.
         metadata: Metadata of the file.
     """
 
@@ -66,14 +59,8 @@ class FeatureData(Result):
 
 @dataclass(frozen=True, eq=False)
 class Reliability(Result):
-    """Confidence against accuracy in 15 equal bins of the largest probability.
-
-    Attributes:
-        count: Test rows [15] per bin.
-        confidence: Mean confidence [15], NaN in an empty bin.
-        accuracy: Accuracy [15], NaN in an empty bin.
-        error: Expected calibration error.
-    """
+    """Rows, mean confidence and accuracy in 15 equal bins of the largest probability, NaN in an
+    empty bin, and the expected calibration error."""
 
     count: np.ndarray
     confidence: np.ndarray
@@ -88,25 +75,20 @@ class Method(Result):
     Attributes:
         key: Unique name as in the API: a realization of `VMFClassifier` ("native", "temperature",
             "preserve", "angular", "cosine"), "mixture" (several components per class), a class of
-            scikit-learn ("LogisticRegression", "LinearDiscriminantAnalysis", "NearestCentroid",
-            "KNeighborsClassifier", with a suffix such as "LogisticRegression(balanced)"), or
-            "majority" (always the largest class).
+            scikit-learn with a suffix such as "LogisticRegression(balanced)", or "majority"
+            (always the largest class).
         name: Name for people, such as "angular (Pure Angular)" or "logistic regression".
         family: "vmf", "scikit-learn" or "baseline".
         settings: Chosen settings by parameter name of the API.
         code: Python that builds the classifier with these settings.
         validation: Metric of `FeatureData.metric` on the validation rows.
         validation_loss: Log-loss on the validation rows.
-        accuracy: Accuracy on the test rows.
-        balanced: Balanced accuracy on the test rows.
-        log_loss: Log-loss on the test rows, of calibrated probabilities.
+        accuracy: Accuracy on the test rows, as are ``balanced`` accuracy and ``log_loss``.
         reliability: Calibration on the test rows; None for fewer than 30 rows.
         groups: Mean accuracy of the classes of each shot group, NaN for a group without test rows.
         class_accuracy: Accuracy [C] per class, NaN without test rows.
         difference: Metric of this method minus that of the recommended one on the same test rows;
             None for the recommended method and where there is none.
-        fit_seconds: Seconds of the final fit.
-        predict_seconds: Seconds to predict the evaluated test rows.
         rows: Training rows of the final fit; fewer than all if sampled.
         note: A sentence about sampling or convergence, or "".
     """
@@ -162,8 +144,7 @@ class Confusion(Result):
 
     Attributes:
         pairs: Ordered pairs [K, 2] of true and predicted class, the most frequent error first.
-        count: Test rows [K] of these pairs.
-        share: Share [K] of the test rows of the true class.
+        count: Test rows [K] of these pairs, and their ``share`` of the true class.
         matrix: Counts [C, C], true by predicted class; None for more than 200 classes.
         order: Order [C] of the classes that puts confused ones side by side; None without matrix.
     """
@@ -177,19 +158,18 @@ class Confusion(Result):
 
 @dataclass(frozen=True, eq=False)
 class RowTable(Result):
-    """Rows to look at, one per entry, the most suspicious first.
+    """Rows to look at, one per entry [n], the most suspicious first.
 
     Attributes:
         kind: "label", "duplicate" or "outlier".
-        split: Split [n] of each row, by the name of the user.
-        row: Row number [n] in the split.
-        identity: Identity [n] of the row as text; "" without identities.
-        label: Class [n] of the label.
-        other: The more likely class [n]; for a duplicate the class of its copy.
-        score: Suspicion [n]: for a label the log odds of the other class against the label; for an
-            outlier the robust standard deviations of its cosine below the median of its class; for
-            a duplicate the row number of its copy.
-        copy_split: For duplicates, the split [n] of the copy; empty otherwise.
+        split: Split of each row, by the name of the user, and ``row`` its number there.
+        identity: Identity of the row as text; "" without identities.
+        label: Class of the label.
+        other: The more likely class; for a duplicate the class of its copy.
+        score: For a label the log odds of the other class against the label; for an outlier the
+            robust standard deviations of its cosine below the median of its class; for a duplicate
+            the row number of its copy.
+        copy_split: For duplicates, the split of the copy; empty otherwise.
         total: Suspicious rows found; the table keeps the first ones.
     """
 
@@ -206,16 +186,12 @@ class RowTable(Result):
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap(Result):
-    """A two-dimensional map of test rows.
+    """A two-dimensional map of test rows [n] with their classes.
 
     Attributes:
         kind: "PCA" or "UMAP", of the whitened rows.
-        x: First coordinate [n].
-        y: Second coordinate [n].
-        row: Row number [n] in the test split.
-        identity: Identity [n] as text; "" without identities.
-        label: Class [n].
-        predicted: Class [n] predicted by the recommended method, or by the best one.
+        identity: Identities as text; "" without identities.
+        predicted: Class predicted by the recommended method, or by the best one.
         explained: Share of the variance along both axes; NaN for UMAP.
     """
 
@@ -234,8 +210,8 @@ class Explorer(Result):
     r"""Classes and a sample of test rows, from which a browser computes scores for any settings.
 
     The score of a row and a class is that of `resultant.class_scores` from the cosine
-    :math:`\rho`, :math:`\kappa`, tau, beta and p, plus ``prior`` times ``log_prior``. Every array
-    has one entry per metric: the plain directions, and whitened ones by shrinkage.
+    :math:`\rho`, :math:`\kappa`, tau, beta and p, plus ``prior`` times ``log_prior``. Arrays
+    [S, ...] have one entry per metric: the plain directions, and whitened ones by shrinkage.
 
     Attributes:
         dim: Dimensions p.
@@ -243,14 +219,12 @@ class Explorer(Result):
         kappa: Concentrations [S, C].
         resultant: Mean resultant lengths A_c [S, C]; the gain is A_c / tau.
         log_prior: Log shares [C] of the classes among the training rows.
-        row: Row numbers [n] in the test split.
-        label: Their classes [n].
+        row: Row numbers [n] in the test split, with their classes ``label`` [n].
         weight: Weights [n] whose mean of correct predictions estimates the metric; sum one.
         candidates: Classes [n, K] that are scored per row: all classes, or the nearest ones under
             any metric and the own class.
         cosine: Cosines [S, n, K] of the rows with their candidates.
-        shown: Classes [m] of the boundary chart, of head, medium and tail.
-        pair_cosine: Cosines [S, m, m] between the shown classes.
+        shown: Classes [m] of the boundary chart, and their cosines ``pair_cosine`` [S, m, m].
         start: Settings of the recommended vMF method: "realization", "beta", "temperature",
             "prior", "metric" (an index of ``shrinkage``) and "scale".
     """
@@ -275,15 +249,12 @@ class FeatureResult(Result):
     """The analysis of one feature set.
 
     Attributes:
-        data: The rows that were read.
         methods: All methods, the best validation score first.
-        recommendation: The method to use.
-        confusion: Most confused classes.
         rows: Tables of rows to look at: "label", "duplicate", "outlier".
-        map: Map of the test rows; None for one dimension.
-        explorer: Numbers of the sliders; None without a vMF method.
+        explorer: Numbers of the sliders.
         theory: Gains, boundaries, certificates, intercepts and fit of the vMF classes at the
-            temperature of the method "native", in its metric; None for a summary alone.
+            temperature of the method "native", in its metric; None for a summary alone, as are
+            ``map`` and ``explorer``.
         seconds: Seconds by step.
     """
 
@@ -313,8 +284,7 @@ class SetComparison(Result):
     """Two feature sets by their recommended methods on the test rows.
 
     Attributes:
-        a: Index of the first set in `AnalysisResult.features`.
-        b: Index of the second set.
+        a: Index of the first set in `AnalysisResult.features`, and ``b`` of the second.
         metric: "accuracy" or "balanced accuracy".
         difference: Metric of b minus that of a.
         paired: True if identities show that the test rows are the same.
