@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from images.photos import photo, write_folder
+from images.photos import photo
 from resultant._core.vision import vision_module
-from resultant.images.decode import ImageError
-from resultant.images.evaluation_view import EvaluationView, evaluation_batches
-from resultant.images.opening import open_images
+from resultant.images.evaluation_view import EvaluationView
 from resultant.networks.timm_encoder import model_settings
 
 
@@ -50,18 +47,3 @@ def test_recipe_is_that_of_torchvision(size: tuple[int, int]) -> None:
     assert torch.equal(view(image), expected) and view.short_side == 27
     # The size of the decoded images of a training.
     assert all(EvaluationView(s).short_side == s * 256 // 224 for s in range(1, 600))
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_batches_in_order_and_errors_in_one_line(tmp_path: Path, workers: int) -> None:
-    write_folder(tmp_path, {"a": 6, "b": 2})
-    source, view = open_images(tmp_path).train, EvaluationView(8)
-    batches = list(evaluation_batches(source, view, 4, workers))
-    expected = torch.stack([view(source.read(i)) for i in range(7)])
-    assert torch.equal(torch.cat(batches), expected) and len(batches) == 2
-    broken = Path(source.name(6))
-    broken.write_bytes(b"text")
-    rest = evaluation_batches(source, view, 4, workers)
-    next(rest)
-    with pytest.raises(ImageError, match=f"^expected {broken} to be a whole image, got no known"):
-        next(rest)

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from images.photos import photo, write_folder
 from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import FeatureStore
+from resultant.images.decode import ImageError
 from resultant.images.evaluation_view import EvaluationView
 from resultant.images.indexable import open_indexable
 from resultant.images.opening import open_images
@@ -24,6 +25,7 @@ from resultant.training.config import ProbeConfig, Run, preset
 from resultant.training.evaluation import RATES, evaluate, frozen_accuracy, frozen_predictions
 from resultant.training.extract import extract
 from resultant.training.image_sets import train_images
+from resultant.training.inference import source_views
 from resultant.training.job import Job, Trained
 from resultant.training.loading import load_network
 from resultant.training.photo_batches import PhotoBatches
@@ -121,3 +123,21 @@ def test_any_indexable_trains(tmp_path: Path) -> None:
     trained = train_images(Job(config, (Run(),), tmp_path), splits, workers=0)
     assert trained.job.class_names == ("cat", "dog")
     assert np.isfinite(trained.metrics["native-seed0"]["loss"])
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_views_of_a_source(tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches in the order of the rows, and a broken image in one line."""
+    monkeypatch.setattr("resultant.training.inference.BATCH_IMAGES", 4)
+    write_folder(tmp_path, {"a": 6, "b": 2})
+    source, view, rows = open_images(tmp_path).train, EvaluationView(8), torch.arange(6, -1, -1)
+    levels: Any = ((0.0,) * 3, (1 / 255,) * 3)
+    batches = list(source_views(source, view, levels, CPU, workers, rows))
+    expected = torch.stack([view(source.read(i)) for i in rows.tolist()]).float()
+    torch.testing.assert_close(torch.cat(batches), expected)
+    broken = Path(source.name(0))
+    broken.write_bytes(b"text")
+    rest = source_views(source, view, levels, CPU, workers, rows)
+    next(rest)
+    with pytest.raises(ImageError, match=f"^expected {broken} to be a whole image, got no known"):
+        next(rest)

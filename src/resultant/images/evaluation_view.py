@@ -1,11 +1,9 @@
-"""Images without augmentation, straight from a source, by the transforms of timm."""
+"""Images without augmentation, by the transforms of timm."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +11,6 @@ import torch
 from torch import Tensor
 
 from resultant._core.vision import vision_module
-from resultant.images.source import ImageSource, in_threads
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -58,18 +55,3 @@ class EvaluationView:
     def __call__(self, image: Image) -> Tensor:
         """Return uint8 [3, size, size] of an RGB image."""
         return torch.as_tensor(np.asarray(self._transform(image)))
-
-
-def evaluation_batches(
-    source: ImageSource, view: EvaluationView, batch_size: int, workers: int | None = None
-) -> Iterator[Tensor]:
-    """Yield the views uint8 [B, 3, S, S] of all images of a source in their order.
-
-    ``workers`` threads decode, at most and by default one per core; 0 for this thread.
-
-    Raises:
-        ImageError: If an image is broken.
-    """
-    views = in_threads(lambda index: view(source.read(index)), range(len(source)), workers)
-    while batch := list(islice(views, batch_size)):
-        yield torch.stack(batch)

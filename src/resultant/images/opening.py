@@ -127,13 +127,7 @@ def open_images(
 
 
 def long_tail(source: ImageSource, factor: float, seed: int = 0) -> ImageSource:
-    """Select a long-tailed subset of a source, class by class; see `long_tail_indices`.
-
-    ``factor`` is n_max / n_min >= 1.
-
-    Raises:
-        ValueError: If the factor leaves a class without images.
-    """
+    """Select a long-tailed subset of a source with n_max / n_min = factor (`long_tail_indices`)."""
     return source.select(long_tail_indices(source.labels, len(source.class_names), factor, seed))
 
 
@@ -145,7 +139,8 @@ def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, La
             rule = "expected a folder of images, Parquet files or a pattern of them"
             raise ValueError(f"{rule}, got nothing at {data}")
         return {name: parquet(paths) for name, paths in _by_split(files, data.parent).items()}
-    folders = {SPLITS[p.name.lower()]: p for p in sorted(data.iterdir()) if _is_split(p)}
+    folders = {p.name.lower(): p for p in sorted(data.iterdir()) if p.is_dir()}
+    folders = {SPLITS[name]: path for name, path in folders.items() if name in SPLITS}
     files = sorted(p for p in data.rglob("*.parquet") if not _is_hidden(p.relative_to(data)))
     # Tables may lie beside image files, such as their metadata.
     if files and (not _has_images(data) or any(has_column(p, image_column) for p in files)):
@@ -153,10 +148,6 @@ def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, La
     if "train" in folders:
         return {name: read_folder(path) for name, path in folders.items()}
     return {"train": read_folder(data)}
-
-
-def _is_split(path: Path) -> bool:
-    return path.name.lower() in SPLITS and path.is_dir()
 
 
 def _is_hidden(path: Path) -> bool:

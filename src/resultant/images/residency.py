@@ -73,8 +73,7 @@ class Placement:
 def fitting(size: int, device: torch.device) -> str:
     """Return the fastest place for ``size`` bytes: ``gpu``, ``pinned`` or ``disk``.
 
-    The processes of a machine share its memory, which may be that of a container: each would pin
-    the pixels.
+    The processes of a machine share its memory: each would pin the pixels.
     """
     for _ in range(2):
         if size + MARGIN_BYTES < torch.cuda.mem_get_info(device)[0]:

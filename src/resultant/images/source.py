@@ -48,13 +48,9 @@ class Images(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ImageSource:
-    """N labelled images in a fixed order.
+    """N labelled images in a fixed order: all of a collection, or its rows [N].
 
-    Attributes:
-        images: The collection of the images.
-        every_label: Labels int64 of all images of the collection, in [0, C).
-        class_names: Names of the C classes.
-        rows: Images of the collection that belong to the source, [N]; None for all.
+    ``every_label`` has the labels int64 of the whole collection, in [0, C).
     """
 
     images: Images

@@ -22,13 +22,13 @@ from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.published import PUBLISHED, open_published
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.images.store import ImageStore, OnImages, open_store
-from resultant.networks.timm_encoder import model_settings, timm_encoder
+from resultant.networks.timm_encoder import model_settings
 from resultant.training.config import RECIPE_CHANNELS, TrainConfig
 from resultant.training.hooks import HeldOutTest
 from resultant.training.inference import StoredViews
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.loop import train
-from resultant.training.photo_batches import PhotoBatches, require_batches
+from resultant.training.photo_batches import PhotoBatches
 from resultant.training.stack import Stack
 
 
@@ -121,20 +121,10 @@ def train_images(
     if len(job.runs) != 1 or job.gradient_epochs:
         rule = "expected one run and no gradient epochs for images"
         raise ValueError(f"{rule}, got {len(job.runs)} runs and epochs {job.gradient_epochs}")
-    # Before images are read: errors of the settings.
     if data.num_classes < 2:
         got = ", ".join(data.class_names)
         raise ValueError(f"expected images of two classes or more, got one class: {got}")
-    require_batches(len(data.train), config.batch_size)
-    model_settings(config.architecture)
-    if config.pretrained or config.weights is not None:
-        # Weights that are missing or do not fit.
-        timm_encoder(
-            config.architecture,
-            pretrained=config.pretrained,
-            weights=config.weights,
-            size=config.size,
-        )
+    view, dtype = EvaluationView(config.size), getattr(torch, config.precision)
     stores: dict[ImageSource, ImageStore] = {}
 
     def decoded(source: ImageSource) -> ImageStore:
@@ -144,7 +134,7 @@ def train_images(
                 stores[images] = open_store(
                     images,
                     job.out / "store" if store is None else store,
-                    EvaluationView(config.size).short_side,
+                    view.short_side,
                     workers=workers,
                     progress=on_images,
                     note=note,
@@ -160,19 +150,18 @@ def train_images(
         job.runs[0].seed,
         config.batch_size,
         config.channels,
-        getattr(torch, config.precision),
+        dtype,
         device,
         residency,
         note,
     )
+    # Errors of the settings and of the weights come before the images are decoded.
     stack = Stack(config, job.runs, batches, data.counts, device)
     hooks = []
     if config.objective == "joint" and (held_out := data.chooser or data.judge) is not None:
 
         @cache
         def stored() -> StoredViews:
-            dtype = getattr(torch, config.precision)
-            view = EvaluationView(config.size)
             return StoredViews(decoded(held_out), view, config.channels, dtype, device)
 
         labels = torch.from_numpy(held_out.labels)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +15,11 @@ from torch import Tensor, nn
 from resultant._core import distributed
 from resultant._core.device import full_precision
 from resultant.images.drawing import normalize
-from resultant.images.evaluation_view import EvaluationView, evaluation_batches
+from resultant.images.evaluation_view import EvaluationView
 from resultant.images.photo_views import evaluation_parameters
 from resultant.images.rendering import Rendering, placed_on
 from resultant.images.residency import Placement
-from resultant.images.source import ImageSource
+from resultant.images.source import ImageSource, in_threads
 from resultant.images.store import ImageStore
 from resultant.networks.outputs import Outputs
 from resultant.networks.stacked_resnet import StackedResNet32, patches
@@ -118,8 +119,9 @@ def source_views(
     Raises:
         ImageError: If an image is broken.
     """
-    for views in evaluation_batches(source.select(rows), view, BATCH_IMAGES, workers):
-        x = normalize(views.to(device, non_blocking=True), *channels)
+    views = in_threads(lambda index: view(source.read(index)), rows.tolist(), workers)
+    while batch := list(islice(views, BATCH_IMAGES)):
+        x = normalize(torch.stack(batch).to(device, non_blocking=True), *channels)
         yield x.contiguous(memory_format=torch.channels_last)
 
 
