@@ -54,7 +54,7 @@ def test_long_tail_numbers() -> None:
         VMFClassifierCV(balanced=True, scoring="accuracy"),
         make_pipeline(Normalizer(), logistic),
     ):
-        right = model.fit(X, y).predict(X_test) == y_test
+        right = np.equal(model.fit(X, y).predict(X_test), y_test)
         per_class = np.array([right[y_test == c].mean() for c in range(100)])
         for part in (per_class, per_class[np.bincount(y) < 20]):
             assert f"{100 * part.mean():.1f} %" in text
