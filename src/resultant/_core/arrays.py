@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from resultant._core import validation
-from resultant._core.chunks import feature_slices
+from resultant._core import chunks, validation
 from resultant._core.validation import COMPUTE_DTYPE
 
 
@@ -19,30 +18,30 @@ class _UnitVector(constraints.Constraint):
     event_dim = 1
 
     def check(self, value: Tensor) -> Tensor:
-        excess, tolerance = self.excess(value)
-        return excess.abs() <= tolerance
-
-    def excess(self, x: Tensor) -> tuple[Tensor, float]:
-        """Return ``|x| - 1`` and its tolerance."""
-        # The rounding of a sum grows less with p than that of torch.linalg.vector_norm.
-        norm = x.to(COMPUTE_DTYPE[x.dtype]).square().sum(-1).sqrt()
-        return norm - 1, self.tolerance(x)
-
-    def tolerance(self, x: Tensor) -> float:
-        rounding = (8 + math.sqrt(x.shape[-1])) * torch.finfo(torch.float32).eps
-        return rounding + 2 * torch.finfo(x.dtype).eps
+        return (self._squares(value).sqrt() - 1).abs() <= self._tolerance(value)
 
     def require(self, name: str, x: Tensor) -> None:
-        self.refuse(name, *self.excess(x))
+        """Raise unless the vectors ``x`` [..., p] are of unit length."""
+        x, tolerance = x.detach(), self._tolerance(x)
+        if x.dim() == 2 and 8 * x.numel() > chunks.FEATURE_BYTES:
+            square = torch.cat([self._squares(x[rows]) for rows in chunks.feature_slices(x)])
+        else:
+            square = self._squares(x)
+        if not validation.is_inside(square, (1 - tolerance) ** 2, (1 + tolerance) ** 2):
+            rule = f"within {tolerance:.1e} of zero"
+            # Vectors of unit length in half precision are not of unit length in float32.
+            remedy = "normalize after casting to float32"
+            validation.require_in_range(
+                f"|{name}| - 1", square.sqrt() - 1, -tolerance, tolerance, rule=rule, remedy=remedy
+            )
 
-    def refuse(self, name: str, excess: Tensor, tolerance: float) -> None:
-        """Raise unless the result of `excess` is within its tolerance."""
-        rule = f"within {tolerance:.1e} of zero"
-        # Vectors of unit length in half precision are not of unit length in float32.
-        remedy = "normalize after casting to float32"
-        validation.require_in_range(
-            f"|{name}| - 1", excess, -tolerance, tolerance, rule=rule, remedy=remedy
-        )
+    def _squares(self, x: Tensor) -> Tensor:
+        # The rounding of a sum grows less with p than that of torch.linalg.vector_norm.
+        return x.to(COMPUTE_DTYPE[x.dtype]).square().sum(-1)
+
+    def _tolerance(self, x: Tensor) -> float:
+        rounding = (8 + math.sqrt(x.shape[-1])) * torch.finfo(torch.float32).eps
+        return rounding + 2 * torch.finfo(x.dtype).eps
 
 
 unit_vector = _UnitVector()
@@ -56,9 +55,8 @@ def require_features(z: Tensor, dim: int, device: torch.device, validate: bool |
         raise ValueError(f"expected z of a floating dtype, got {z.dtype}")
     if z.device != device:
         raise ValueError(f"expected z on {device}, got z on {z.device}")
-    if z.shape[0] and validation.should_validate(validate, z):
-        excess = torch.cat([unit_vector.excess(z[rows].detach())[0] for rows in feature_slices(z)])
-        unit_vector.refuse("z", excess, unit_vector.excess(z[:1].detach())[1])
+    if validation.should_validate(validate, z):
+        unit_vector.require("z", z)
 
 
 def require_labels(

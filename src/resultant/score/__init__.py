@@ -1,8 +1,8 @@
 """The exact score of a query, its slope and gradients.
 
 Functions of the cosine, concentration and temperature of a class; this room knows no classes.
-`exact` computes scores, `arguments` checks and `limits` bounds their arguments, `kernel` holds the
-parts of the Triton kernel that other kernels use.
+`exact` computes scores, `limits` checks their arguments, `kernel` holds the parts of the Triton
+kernel that other kernels use.
 
 Conventions: arguments are tensors or numbers and broadcast; results keep dtype and device, bfloat16
 and float16 are computed in float32. An argument outside its stated shape, dtype or range is a

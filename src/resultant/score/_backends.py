@@ -40,15 +40,21 @@ def by_rows(
     """Call a kernel on rho [rows, classes], kappa and tau, each [classes] or one element; for one
     kappa and tau, on rho as it is. The results have the broadcast shape."""
     shape = validation.broadcast(rho.shape, kappa.shape, tau.shape)
+    # A view costs as much as the kernel on a few numbers: none where the shape is right.
     rho = rho if rho.shape == shape else rho.expand(shape)
-    if not kappa.numel() == tau.numel() == 1:
+    if kappa.numel() > 1 or tau.numel() > 1:
         own = validation.broadcast(kappa.shape, tau.shape)
         classes = shape[len(shape) - len(own) :]
-        kappa, tau = (a if a.numel() == 1 else a.expand(classes).reshape(-1) for a in (kappa, tau))
+        kappa, tau = (
+            a if a.numel() == 1 or a.dim() == 1 == len(classes) else a.expand(classes).reshape(-1)
+            for a in (kappa, tau)
+        )
         # Not -1: there may be no rows.
         number = classes.numel()
-        rho = rho.reshape(shape.numel() // max(1, number), number)
-    return tuple(a.reshape(shape) for a in kernel(rho, kappa, tau, p, *options))
+        rows = (shape.numel() // max(1, number), number)
+        rho = rho if rho.shape == rows else rho.reshape(rows)
+    results = kernel(rho, kappa, tau, p, *options)
+    return results if rho.shape == shape else tuple(a.reshape(shape) for a in results)
 
 
 def expression(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:

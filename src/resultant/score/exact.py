@@ -29,7 +29,7 @@ from torch import Tensor
 from resultant._core import validation
 from resultant.score._backends import Tilt
 from resultant.score._derivatives import remainder, score, score_and_slope, slope
-from resultant.score.arguments import validated_arguments
+from resultant.score.limits import validated_arguments
 from resultant.special.debye import Number
 from resultant.special.ratio import inner, ratio
 

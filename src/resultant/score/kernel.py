@@ -1,6 +1,6 @@
 """The difference form of the score in Triton's language, for the kernels of several folders.
 
-The formulas are those of `resultant.special.differences.Lower`. Importing this module needs Triton.
+The formulas are those of `resultant.special.differences.phi_difference`. Importing this module needs Triton.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
@@ -181,7 +181,6 @@ def difference(
         dr = w1 * w1 * (half * h * w0 * w0 - de) - ds * g0 * g1
         excess = tl.zeros_like(q)
         product = tl.full(q.shape, 1.0, q.dtype)
-        logs = tl.zeros_like(q)
         for j in tl.static_range(len(STEPS)):
             f0 = STEPS[j] + y0 * r0
             df = h * r1 + y0 * dr
@@ -191,12 +190,12 @@ def difference(
             dr = growth * r0
             excess = excess + growth + excess * growth
             product = product * (f0 * r1)
-            if j % 4 == 3:
-                logs += tl.log(product)
+            if (j % 4 == 3) or (j == len(STEPS) - 1):
+                near = (excess > -0.5) & (excess < 3.0)
+                close = _log1p(tl.where(near, excess, 0.0), P, False)
+                q -= tl.where(near, close, tl.log(product))
+                excess = tl.zeros_like(q)
                 product = tl.full(q.shape, 1.0, q.dtype)
-        near = (excess > -0.5) & (excess < 3.0)
-        apart = logs + tl.log(product)
-        q -= tl.where(near, _log1p(tl.where(near, excess, 0.0), P, False), apart)
     return q, r1
 
 

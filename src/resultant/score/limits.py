@@ -1,6 +1,8 @@
-"""Limits of the arguments of a score: the largest kappa, and the temperatures."""
+"""Arguments of a score as tensors, and their limits: the largest kappa, and the temperatures."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -68,3 +70,28 @@ def require_temperature(
     if validation.should_validate(validate, tau):
         require_comparable(name, tau, dtype)
     return tau.to(device=device, dtype=torch.float64)
+
+
+def validated_arguments(
+    rho: Number, kappa: Number, tau: Number, p: int, validate: bool | None
+) -> tuple[list[Tensor], int, torch.dtype]:
+    """Return rho, kappa and tau as tensors, p as an int, and the dtype of the result; raise unless
+    values are in range, where they are checked."""
+    values, dtype = validation.tensors(rho=rho, kappa=kappa, tau=tau)
+    compute = values[0].dtype
+    p = validation.dimension(p, compute)
+    if validation.should_validate(validate, *values):
+        # Numbers are compared as they are given, without a tensor.
+        given = [
+            b if isinstance(a, Tensor) else a
+            for a, b in zip((rho, kappa, tau), values, strict=True)
+        ]
+        # A product of two unit vectors carries the rounding of its sum, and of its storage.
+        limit = 1 + (8 + math.sqrt(p)) * torch.finfo(compute).eps
+        limit += 2 * torch.finfo(dtype).eps if dtype != compute else 0.0
+        require_in_range("rho", given[0], -limit, limit, rule="in [-1, 1]")
+        largest, least = LIMITS[compute]
+        require_within("kappa", given[1], 0.0, largest, ">= 0 and finite", compute)
+        most = temperature_range(compute)[1]
+        require_within("tau", given[2], least, most, "> 0 and finite", compute)
+    return values, p, dtype

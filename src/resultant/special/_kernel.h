@@ -24,6 +24,9 @@
 
 #define EACH _Pragma("omp simd") for (int i = 0; i < B; i++)
 #define MOST_TERMS 44
+/* Factors of a product that neither overflows nor underflows, and values near one. */
+#define GROUP 4
+#define IS_NEAR(excess) ((excess) > (T)-0.5 && (excess) < 3)
 
 /* One expansion of `debye`, as `compiled.py` lays it out. Every coefficient is repeated B times: a
    vector of equal elements is loaded faster than it is made. */
@@ -162,7 +165,7 @@ INLINE T log_at(T x) {
     return x > 0 && x <= LARGEST ? value + (inner ? 0 : shift * (T)0.69314718055994531) : ends;
 }
 
-/* The lower end of differences of phi, `differences.Lower`. */
+/* The lower end of differences of phi. */
 typedef struct {
     T y[B], s[B], w[B], g[B], u[B], share[B];
     T log[MOST_TERMS][B];
@@ -211,36 +214,34 @@ typedef struct {
 } Step;
 
 /* The recurrence r_{j-1} = 1/(2j + y r_j) at both ends, from the order of the expansion down to nu;
-   `differences.Lower.down`. */
+   `differences._down`. */
 INLINE void recur(Step *t, const Expansion *e, const T *y0, T *r0, const T *y1, T *dr,
                   const T *h) {
-    T excess[B], product[MOST_PRODUCTS][B], *r1 = t->r;
-    EACH excess[i] = 0;
-    for (int j = 0; j < e->shift; j++) {
-        const T step = e->steps[j];
-        T *const part = product[j / FACTORS];
-        if (j % FACTORS == 0) EACH part[i] = 1;
-        EACH {
-            const T f0 = step + y0[i] * r0[i], f1 = step + y1[i] * r1[i];
-            const T change = h[i] * r1[i] + y0[i] * dr[i];
-            r0[i] = 1 / f0;
-            r1[i] = 1 / f1;
-            const T growth = -change * r1[i];
-            dr[i] = growth * r0[i];
-            excess[i] += growth + excess[i] * growth;
-            part[i] *= f0 * r1[i];
+    T *r1 = t->r;
+    for (int first = 0; first < e->shift; first += GROUP) {
+        T excess[B], product[B];
+        EACH excess[i] = 0;
+        EACH product[i] = 1;
+        for (int j = first; j < first + GROUP && j < e->shift; j++) {
+            const T step = e->steps[j];
+            EACH {
+                const T f0 = step + y0[i] * r0[i], f1 = step + y1[i] * r1[i];
+                const T change = h[i] * r1[i] + y0[i] * dr[i];
+                r0[i] = 1 / f0;
+                r1[i] = 1 / f1;
+                const T growth = -change * r1[i];
+                dr[i] = growth * r0[i];
+                excess[i] += growth + excess[i] * growth;
+                product[i] *= f0 * r1[i];
+            }
         }
-    }
-    T apart[B];
-    int far = 0;
-    EACH apart[i] = 0;
-    for (int i = 0; i < B; i++) far |= !(excess[i] > (T)-0.5 && excess[i] < 3);
-    for (int k = 0; far && k * FACTORS < e->shift; k++) {
-        EACH apart[i] += log_at(product[k][i]);
-    }
-    EACH {
-        const int near = excess[i] > (T)-0.5 && excess[i] < 3;
-        t->down[i] = -(near ? log1p_at(near ? excess[i] : 0) : apart[i]);
+        int far = 0;
+        for (int i = 0; i < B; i++) far |= !IS_NEAR(excess[i]);
+        if (far) EACH product[i] = log_at(product[i]);
+        EACH {
+            const int near = IS_NEAR(excess[i]);
+            t->down[i] -= near ? log1p_at(near ? excess[i] : 0) : product[i];
+        }
     }
 }
 

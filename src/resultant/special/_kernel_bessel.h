@@ -202,7 +202,7 @@ INLINE void log_by_recurrence(T *total, const Expansion *e, const T *x, T limit)
             r[i] = 1 / (step + y[i] * r[i]);
             product[i] *= x0 * r[i];
         }
-        if (j % 4 == 3 || j == e->shift - 1) {
+        if (j % GROUP == GROUP - 1 || j == e->shift - 1) {
             EACH {
                 total[i] -= log_at(product[i]);
                 product[i] = 1;
@@ -262,7 +262,7 @@ INLINE void log_bessel_at(T *out, const Expansion *e, const Expansion *unshifted
 enum { RATIO, FIRST, SECOND, COMPLEMENT, INVERSE, COMPLEMENT_INVERSE, INTEGRAL, COMPLEMENT_INTEGRAL,
        INFORMATION, LOG, LOG_SCALED };
 
-/* One function of x or, for an integral, of x0 and x. */
+/* One function of x or, for the integral of R, of x0 and x. */
 EXPORT void EXPORTED(bessel)(const T *expansion, const T *unshifted_expansion, const T *x0,
                              const T *x, T *out, int64_t count, int64_t kind) {
     const Expansion e = read(expansion), unshifted = read(unshifted_expansion);
@@ -279,14 +279,14 @@ EXPORT void EXPORTED(bessel)(const T *expansion, const T *unshifted_expansion, c
                              : kind == SECOND ? at[i] * slopes.second[i] : slopes.complement[i];
         } else if (kind <= COMPLEMENT_INVERSE) {
             inverse_at(result, &e, &unshifted, to, kind == COMPLEMENT_INVERSE);
-        } else if (kind <= COMPLEMENT_INTEGRAL) {
+        } else if (kind == INTEGRAL) {
             const T *from = block(other, x0 + first, 1, count - first);
-            const int is_complement = kind == COMPLEMENT_INTEGRAL;
             bounded(start, from);
-            integrals(result, rest, &e, &unshifted, is_complement ? from : start,
-                      is_complement ? to : at);
+            integrals(result, rest, &e, &unshifted, start, at);
             EACH result[i] += (to[i] - from[i]) - (at[i] - start[i]);
-            if (is_complement) EACH result[i] = rest[i];
+        } else if (kind == COMPLEMENT_INTEGRAL) {
+            EACH start[i] = 0;
+            integrals(rest, result, &e, &unshifted, start, to);
         } else if (kind == INFORMATION) {
             information_at(result, &e, &unshifted, to);
         } else {

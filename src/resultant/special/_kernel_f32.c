@@ -12,8 +12,6 @@
 #define LOG_TERMS 4
 #define LN2_HIGH 0x1.62e4p-1f
 #define LN2_LOW 0x1.7f7d1cp-20f
-#define FACTORS 4 /* of a product that neither overflows nor underflows */
-#define MOST_PRODUCTS 3
 #define SQRT sqrtf
 #define FMA fmaf
 #define FABS fabsf

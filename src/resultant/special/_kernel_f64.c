@@ -12,8 +12,6 @@
 #define LOG_TERMS 9
 #define LN2_HIGH 0x1.62e42fefa3800p-1
 #define LN2_LOW 0x1.ef35793c76730p-45
-#define FACTORS 16 /* of a product that neither overflows nor underflows */
-#define MOST_PRODUCTS 2
 #define SQRT sqrt
 #define FMA fma
 #define FABS fabs

@@ -58,18 +58,18 @@ INLINE void score_block(const Expansion *e, Classes *c, const T *rho, T *q, T *s
     store(slope, result, count);
 }
 
-#define GROUP 4
+#define BLOCKS 4
 
 /* q and, unless null, slope of rho [rows, columns]; kappa and tau have the given steps. */
 EXPORT void EXPORTED(score)(const T *expansion, const T *rho, const T *kappa, const T *tau, T *q,
                             T *slope, int64_t rows, int64_t columns, int64_t kappa_step,
                             int64_t tau_step) {
     const Expansion e = read(expansion);
-    Classes classes[GROUP];
+    Classes classes[BLOCKS];
     T t[B], rest[B];
     const int shared = !kappa_step && !tau_step, once = rows == 1 && !shared;
-    for (int64_t left = 0; left < columns; left += GROUP * B) {
-        const int64_t wide = columns - left < GROUP * B ? columns - left : GROUP * B;
+    for (int64_t left = 0; left < columns; left += BLOCKS * B) {
+        const int64_t wide = columns - left < BLOCKS * B ? columns - left : BLOCKS * B;
         const int blocks = (int)((wide + B - 1) / B);
         for (int b = 0; b < blocks && (!left || !shared); b++) {
             T room[B];

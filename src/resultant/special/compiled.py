@@ -55,8 +55,8 @@ _library = _load(Path(__file__).parent)
 
 
 # Functions of `bessel`, in the order of the kernel: the ratio R and its derivatives, 1 - R, the x
-# of a ratio and of a complement, integrals of R and of 1 - R, x R(x) - (phi(x) - phi(0)), log I and
-# log I - x.
+# of a ratio and of a complement, the integral of R, that of 1 - R from zero, x R(x) - (phi(x) -
+# phi(0)), log I and log I - x.
 KINDS = (
     "ratio", "first", "second", "complement", "inverse", "complement_inverse", "integral",
     "complement_integral", "information", "log", "log_scaled",
@@ -165,7 +165,7 @@ def _grid(
 
 
 def bessel(kind: str, nu: float, *x: Tensor) -> Tensor:
-    """Compute one of `KINDS` of x or, for an integral, of its two ends, which broadcast."""
+    """Compute one of `KINDS` of x or, for the integral of R, of its two ends, which broadcast."""
     inputs = [a.contiguous() for a in (torch.broadcast_tensors(*x) if len(x) > 1 else x)]
     out = torch.empty_like(inputs[-1])
     tables = _addresses(nu, out.dtype, "absolute" if kind.startswith("log") else "")

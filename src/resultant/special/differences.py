@@ -69,20 +69,20 @@ def _down(e: LogDebye, phi: Tensor, p0: Point, p1: Point, h: Tensor) -> tuple[Te
     if not e.shift:
         return phi, r1
     r0, dr = r_at(half_plus, p0), _dr(e, p0, p1, h, half_plus)
-    # phi at the order below is phi - log r. Accumulate the product of the r1/r0 twice: as its
+    # phi at the order below is phi - log r. Accumulate the product of some r1/r0 twice: as its
     # distance from one, and directly for values far from one.
-    excess, product, logs = torch.zeros_like(phi), torch.ones_like(phi), torch.zeros_like(phi)
-    for i, step in enumerate(e.steps(), 1):
-        f0, df = step + p0.y * r0, h * r1 + p0.y * dr
-        r0, r1 = f0.reciprocal(), (step + p1.y * r1).reciprocal()
-        growth = -df * r1
-        dr = growth * r0
-        excess = excess + (growth + excess * growth)
-        product = product * (f0 * r1)
-        if i % GROUP == 0:
-            logs, product = logs + product.log(), torch.ones_like(phi)
-    near = (excess > -0.5) & (excess < 3)
-    drop = torch.where(near, torch.where(near, excess, 0.0).log1p(), logs + product.log())
+    drop, steps = torch.zeros_like(phi), e.steps()
+    for first in range(0, len(steps), GROUP):
+        excess, product = torch.zeros_like(phi), torch.ones_like(phi)
+        for step in steps[first : first + GROUP]:
+            f0, df = step + p0.y * r0, h * r1 + p0.y * dr
+            r0, r1 = f0.reciprocal(), (step + p1.y * r1).reciprocal()
+            growth = -df * r1
+            dr = growth * r0
+            excess = excess + (growth + excess * growth)
+            product = product * (f0 * r1)
+        near = (excess > -0.5) & (excess < 3)
+        drop = drop + torch.where(near, torch.where(near, excess, 0.0).log1p(), product.log())
     return phi - drop, r1
 
 

@@ -116,7 +116,8 @@ def _integral_value(nu: Number, lower: Tensor, upper: Tensor) -> Tensor:
     return phi_step(nu, start, end) + ((upper - lower) - (end - start))
 
 
-# ratio_integral(nu, lower, upper): the integral of R_nu; complement_integral: that of 1 - R_nu.
+# ratio_integral(nu, lower, upper): the integral of R_nu; complement_integral(nu, x): that of
+# 1 - R_nu from zero to x.
 ratio_integral = elementwise(
     by_kernel("integral", _integral_value),
     None,
@@ -124,10 +125,9 @@ ratio_integral = elementwise(
     lambda nu, lower, upper: ratio(nu, upper, 0),
 )
 complement_integral = elementwise(
-    by_kernel("complement_integral", complement_step),
+    by_kernel("complement_integral", lambda nu, x: complement_step(nu, torch.zeros_like(x), x)),
     None,
-    lambda nu, lower, upper: -complement(nu, lower),
-    lambda nu, lower, upper: complement(nu, upper),
+    lambda nu, x: complement(nu, x),  # torch.compile needs a function
 )
 
 # R_nu(x1) - R_nu(x0).

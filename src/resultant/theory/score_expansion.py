@@ -21,7 +21,7 @@ from torch import Tensor
 from resultant._core import validation
 from resultant._core.autograd import is_transformed
 from resultant._core.validation import Number
-from resultant.score.arguments import validated_arguments
+from resultant.score.limits import validated_arguments
 from resultant.special.ratio import inner
 from resultant.theory.ratio_expansion import ratio_terms
 

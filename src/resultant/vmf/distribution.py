@@ -98,9 +98,10 @@ class VonMisesFisher(Distribution):
         validate = validation.should_validate(_by_default(validate_args), mu, kappa)
         if validate:
             unit_vector.require("loc", loc)
+            given = kappa if isinstance(concentration, Tensor) else concentration
             rule = f"in [0, {LARGEST_CONCENTRATION:g}]"
             validation.require_in_range(
-                "concentration", kappa, 0.0, LARGEST_CONCENTRATION, rule=rule
+                "concentration", given, 0.0, LARGEST_CONCENTRATION, rule=rule
             )
         self._set(mu.to(dtype), kappa.to(dtype), batch, validate)
 
@@ -235,10 +236,9 @@ class VonMisesFisher(Distribution):
             raise ValueError(f"expected value [..., {p}], got shape {tuple(x.shape)}")
         if self._validate_args:
             unit_vector.require("value", value)
-        kappa = self.concentration.double()
-        peak = complement_integral(self._nu, torch.zeros_like(kappa), kappa) - log_area(p)
+        peak = complement_integral(self._nu, self.concentration.double()) - log_area(p)
         chord = (x - loc).square().sum(-1)
-        return (peak.to(x.dtype) - 0.5 * self._kappa * chord).to(dtype)
+        return torch.addcmul(peak.to(x.dtype), self._kappa, chord, value=-0.5).to(dtype)
 
     def rsample(
         self, sample_shape: Any = (), *, generator: torch.Generator | None = None
