@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 
-from resultant._core.device import device_of, full_precision
+from resultant._core.device import full_precision
 
 
 def launch_all(device: str) -> list[torch.Tensor]:
@@ -52,30 +50,6 @@ def test_full_precision_of_older_versions_of_torch(monkeypatch: pytest.MonkeyPat
     with full_precision(torch.device("cpu")):
         assert not matmul.allow_tf32 and not cudnn.allow_tf32
     assert matmul.allow_tf32 and cudnn.allow_tf32
-
-
-@pytest.mark.parametrize(("of", "guarded"), [(-1, False), (0, False), (1, True)])
-def test_guard(of: int, guarded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The device is left alone where it is the current one, and on the CPU."""
-    devices: list[int] = []
-
-    class Somewhere:
-        def get_device(self) -> int:
-            return of
-
-    def device(index: int) -> Any:
-        devices.append(index)
-        return nullcontext()
-
-    def current() -> int:
-        assert of >= 0, "CUDA must not be initialised on the CPU"
-        return 0
-
-    monkeypatch.setattr(torch.cuda, "device", device)
-    monkeypatch.setattr(torch.cuda, "current_device", current)
-    with device_of(Somewhere()):  # type: ignore[arg-type]
-        pass
-    assert devices == [of] * guarded
 
 
 def test_kernels_are_compiled_on_their_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,14 +44,6 @@ def test_gradients(p: int) -> None:
         assert gradgradcheck(lambda *a: f(*a, p), grid, fast_mode=True, atol=1e-4)  # noqa: B023
 
 
-@pytest.mark.slow
-def test_gradients_one_by_one() -> None:
-    grid = [a.clone().requires_grad_() for a in GRID]
-    for p in (3, 128):
-        assert gradcheck(lambda *a: vmf_score(*a, p), grid)  # noqa: B023
-        assert gradgradcheck(lambda *a: vmf_score(*a, p), grid, atol=1e-5)  # noqa: B023
-
-
 def test_gradient_at_zero_concentration() -> None:
     """At kappa = 0 the score does not depend on rho, and its slope in kappa is rho times R(t)."""
     rho = torch.tensor([-1.0, 0.25, 1.0], dtype=torch.float64, requires_grad=True)

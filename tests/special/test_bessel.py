@@ -15,7 +15,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.autograd import gradcheck, gradgradcheck
 
 from reference import arb, tables
 from resultant import bessel_ratio, bessel_ratio_integral, bessel_ratio_inverse, log_bessel_i
@@ -37,6 +36,7 @@ def as_orders(nu: float, dtype: torch.dtype) -> list[float | torch.Tensor]:
     return [nu, torch.tensor([nu], dtype=dtype)]
 
 
+@pytest.mark.usefixtures("with_and_without_kernel")
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ratio_and_log_against_arb(dtype: torch.dtype) -> None:
@@ -50,6 +50,7 @@ def test_ratio_and_log_against_arb(dtype: torch.dtype) -> None:
             assert (np.abs(log - table["log"]) <= LOG_PRECISION[dtype] * scale).all(), nu
 
 
+@pytest.mark.usefixtures("with_and_without_kernel")
 @pytest.mark.slow
 def test_derivatives_of_the_ratio_against_arb() -> None:
     for nu, table in tables.bessels():
@@ -62,6 +63,7 @@ def test_derivatives_of_the_ratio_against_arb() -> None:
             assert (np.abs(second / table["second"] - 1) <= 10 * bar).all(), nu
 
 
+@pytest.mark.usefixtures("with_and_without_kernel")
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_inverse_round_trip(dtype: torch.dtype) -> None:
@@ -91,6 +93,7 @@ def test_anywhere_against_arb(nu: float, x: float) -> None:
         assert abs(float(log_bessel_i(order, x)) - log) <= 1e-14 * max(1, abs(log))
 
 
+@pytest.mark.usefixtures("with_and_without_kernel")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_logarithm_at_order_zero(dtype: torch.dtype) -> None:
     """The error is relative to the logarithm itself, down to where it is x^2/4."""
@@ -116,6 +119,7 @@ def test_the_zero_of_the_logarithm() -> None:
             assert abs(float(log_bessel_i(nu, x)) - log) <= 1e-14 * max(1, abs(log))
 
 
+@pytest.mark.usefixtures("with_and_without_kernel")
 @pytest.mark.parametrize("nu", ORDERS)
 def test_integral_of_the_ratio(nu: float) -> None:
     x = torch.tensor([1e-3, 0.7, 13.0, 29.0, 31.0, 400.0, 5e4], dtype=torch.float64)
@@ -191,20 +195,6 @@ def test_derivatives_of_the_logarithm_at_zero() -> None:
     """log I_0 is finite and flat at zero."""
     for order in as_orders(0.0, torch.float64):
         check_derivatives(lambda v: log_bessel_i(order, v), POINTS)  # noqa: B023
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("order", as_orders(11.5, torch.float64))
-def test_gradcheck(order: float | torch.Tensor) -> None:
-    """Whole Jacobians, with gradients in the incoming gradient."""
-    x = POINTS[2:5].clone().requires_grad_()
-    r = RATIOS[1:4].clone().requires_grad_()
-    for check in (gradcheck, gradgradcheck):
-        assert check(lambda v: (bessel_ratio(order, v), log_bessel_i(order, v)), x)
-        assert check(lambda v: bessel_ratio_inverse(order, v) / 12.5, r)
-    if not isinstance(order, torch.Tensor):
-        ends = [a.clone().requires_grad_() for a in (POINTS[1:4], POINTS[2:5])]
-        assert gradcheck(lambda a, b: bessel_ratio_integral(order, a, b), ends)
 
 
 def test_inner_ratio_is_analytic_at_zero() -> None:

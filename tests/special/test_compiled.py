@@ -11,12 +11,7 @@ import torch
 
 from reference import arb
 from resultant import (
-    VonMisesFisher,
     bessel_ratio,
-    bessel_ratio_integral,
-    bessel_ratio_inverse,
-    log_bessel_i,
-    log_bessel_ie,
     vmf_score,
     vmf_score_and_slope,
 )
@@ -66,26 +61,6 @@ def test_derivatives_in_kappa_and_tau_against_arb(p: int, dtype: torch.dtype) ->
         assert (abs(value.double().numpy() - true) <= allowed).all()
 
 
-@built
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("shapes", [((40, 7), (7,), ()), ((5,), (3, 1), (3, 1)), ((1,), (6,), ())])
-def test_backward_agrees(
-    shapes: tuple[tuple[int, ...], ...], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The gradient in all arguments at once, summed to their shapes, as by torch."""
-    rho, kappa, tau = (torch.rand(shape).double() for shape in shapes)
-    inputs = [a.to(dtype).requires_grad_() for a in (2 * rho - 1, 60 * kappa, 0.05 + tau)]
-
-    def gradients() -> tuple[torch.Tensor, ...]:
-        q = vmf_score(*inputs, 17)  # type: ignore[call-arg]
-        return torch.autograd.grad(q.square().sum(), inputs)
-
-    with_kernel = gradients()
-    monkeypatch.setattr(compiled, "_library", None)
-    bar = 256 * torch.finfo(dtype).eps
-    torch.testing.assert_close(with_kernel, gradients(), rtol=bar, atol=100 * bar)
-
-
 @pytest.mark.usefixtures("with_and_without_kernel")
 def test_gradients_under_vmap() -> None:
     rho, kappa = torch.rand(6, 4).double() * 2 - 1, torch.rand(4).double() * 50
@@ -114,51 +89,6 @@ def test_exported_program() -> None:
     program = torch.export.export(Score(), inputs)
     assert not [node for node in program.graph.nodes if "resultant" in str(node.target)]
     torch.testing.assert_close(program.module()(*inputs), vmf_score(*inputs, 0.1, 61))
-
-
-@built
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("p", [2, 3, 40, 1024])
-def test_log_densities_agree(p: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = torch.nn.functional.normalize(torch.randn(3, 5, p).double(), dim=-1).to(dtype)
-    for kappa in (0.0, 2.0, 1e4):
-        law = VonMisesFisher(x[0, 0], kappa)
-        values = law.log_prob(x), law.log_prob(x[0, 0])
-        bad = x.clone()
-        bad[1, 2] *= 1.1
-        with pytest.raises(ValueError, match=r"\|value\| - 1"):
-            law.log_prob(bad)
-        with monkeypatch.context() as m:
-            m.setattr(compiled, "_library", None)
-            bar = 32 * torch.finfo(dtype).eps
-            expected = law.log_prob(x), law.log_prob(x[0, 0])
-            torch.testing.assert_close(values, expected, rtol=bar, atol=bar * max(1, kappa))
-
-
-@built
-@pytest.mark.parametrize("nu", [0.0, 0.5, 7.5, 29.5, 31.0, 511.0, 1e5])
-def test_bessel_functions_agree(nu: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each function of the kernel against torch, from zero to far above the order."""
-    x = torch.cat([torch.zeros(1), torch.logspace(-5, 7, 90)]).double()
-    r = torch.cat([torch.linspace(0, 1, 41), 1 - torch.logspace(-12, -2, 20)]).double()
-    law = VonMisesFisher(torch.eye(8)[0].double(), x)
-
-    def results() -> list[torch.Tensor]:
-        return [
-            bessel_ratio(nu, x),
-            log_bessel_i(nu, x[1:]),
-            log_bessel_ie(nu, x[1:]),
-            bessel_ratio_inverse(nu, r),
-            bessel_ratio_integral(nu, x[:-1], x[1:]),
-            bessel_ratio_integral(nu, x.flip(0), x),
-            law.entropy(),
-            law.log_prob(law.loc),
-        ]
-
-    with_kernel = results()
-    monkeypatch.setattr(compiled, "_library", None)
-    for i, (a, b) in enumerate(zip(with_kernel, results(), strict=True)):
-        torch.testing.assert_close(a, b, rtol=2e-14, atol=2e-14, msg=lambda m, i=i: f"{i}: {m}")
 
 
 @built

@@ -19,6 +19,7 @@ def complement_in_arb(nu: float, x: float) -> float:
     return float((1 - ratio).mid())
 
 
+@pytest.mark.usefixtures("with_and_without_kernel")
 @pytest.mark.slow
 @pytest.mark.parametrize("nu", [0.0, 0.5, 7.5, 63.0, 511.0])
 def test_inverse_of_the_complement(nu: float) -> None:

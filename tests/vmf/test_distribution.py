@@ -77,6 +77,7 @@ class TestLogProb:
         expected = peak - kappa / 2 * (unit - mu).square().sum(-1)
         torch.testing.assert_close(d.log_prob(x).double(), expected, rtol=4e-7, atol=2e-5)
 
+    @pytest.mark.usefixtures("with_and_without_kernel")
     @pytest.mark.parametrize("p", WIDE_DIMENSIONS)
     def test_the_peak_against_arb_at_every_concentration(self, p: int) -> None:
         """log Z and kappa agree in up to eighteen digits; the peak is right by itself, and so are

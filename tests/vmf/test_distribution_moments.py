@@ -105,6 +105,7 @@ class TestMoments:
         single = VonMisesFisher(loc.float(), torch.tensor(kappa)).entropy()
         assert single.item() == pytest.approx(expected, rel=1e-6, abs=1e-5)
 
+    @pytest.mark.usefixtures("with_and_without_kernel")
     @pytest.mark.parametrize("p", WIDE_DIMENSIONS)
     def test_entropy_against_arb_at_every_concentration(self, p: int) -> None:
         loc, kappa = axis(p), double(*WIDE).requires_grad_()

@@ -9,7 +9,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import torch
-from scipy import integrate, special, stats
+from scipy import special, stats
 
 from resultant.vmf.tails import log_projection_tail
 
@@ -109,18 +109,3 @@ def test_tail_beyond_the_sphere() -> None:
     assert lower.tolist() == [-math.inf, -math.inf, 0.0, 0.0]
     assert upper.tolist() == [0.0, 0.0, -math.inf, -math.inf]
     assert log_projection_tail(xi.float(), 0.4, 7.0, 10, upper=True).dtype == torch.float32
-
-
-def test_density_of_the_angle_integrates_to_the_tail() -> None:
-    """The Bessel form of the density, against scipy's Bessel function and quadrature."""
-    p, beta, kappa, xi = 7, 0.35, 9.0, -0.1
-    m, alpha = (p - 3) / 2, math.sqrt(1 - beta**2)
-
-    def density(psi: float) -> float:
-        x = kappa * alpha * math.sin(psi)
-        weight = math.exp(kappa * beta * math.cos(psi)) * special.iv(m, x) / x**m
-        return math.sin(psi) ** (p - 2) * weight
-
-    above, total = (integrate.quad(density, 1e-12, end)[0] for end in (math.acos(xi), math.pi))
-    tail = log_projection_tail(xi, beta, kappa, p, upper=True)
-    assert float(tail.exp()) == pytest.approx(above / total, rel=1e-7)

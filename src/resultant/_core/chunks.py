@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-# Temporaries of a score per thread, such that they stay in the cache of a CPU.
-CACHE_BYTES = 1 << 18
 # Rows, decisions and quantiles of an analysis on a CPU.
 ROW_BYTES = 1 << 22
 # Features as float64 rows, and text of a table.

@@ -5,15 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 import torch
-from torch import Tensor
-
-_HERE = nullcontext()
 
 
 def require_device(device: torch.device | str) -> torch.device:
@@ -25,15 +22,9 @@ def require_device(device: torch.device | str) -> torch.device:
         raise ValueError(f"expected a device to compute on, got {device!r}: {first}") from None
 
 
-def device_of(a: Tensor) -> AbstractContextManager[object]:
-    """Make the device of ``a`` the current one within a context.
-
-    Triton launches on the current device and its current stream, wherever the tensors are. The
-    device of ``a`` is nearly always the current one already; then, and on the CPU, the context does
-    nothing: `torch.cuda.device` would take the host several times as long.
-    """
-    index = a.get_device()
-    return _HERE if index < 0 or index == torch.cuda.current_device() else torch.cuda.device(index)
+# Makes the device of a tensor the current one within a context: Triton launches on the current
+# device and its current stream, wherever the tensors are. On the CPU it does nothing.
+device_of = torch.cuda.device_of
 
 
 @cache

@@ -1,6 +1,7 @@
 """The difference form of the score in Triton's language, for the kernels of several folders.
 
-The formulas are those of `resultant.special.differences.phi_difference`. Importing this module needs Triton.
+The formulas are those of `resultant.special.differences.phi_difference`. Importing this module
+needs Triton.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
@@ -183,7 +184,8 @@ def difference(
         product = tl.full(q.shape, 1.0, q.dtype)
         for j in tl.static_range(len(STEPS)):
             f0 = STEPS[j] + y0 * r0
-            df = h * r1 + y0 * dr
+            # The errors of dr times the larger y would grow with every step.
+            df = h * tl.where(h < 0, r0, r1) + tl.where(h < 0, y1, y0) * dr
             r0 = 1 / f0
             r1 = 1 / (STEPS[j] + y1 * r1)
             growth = -df * r1

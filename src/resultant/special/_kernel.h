@@ -226,7 +226,9 @@ INLINE void recur(Step *t, const Expansion *e, const T *y0, T *r0, const T *y1, 
             const T step = e->steps[j];
             EACH {
                 const T f0 = step + y0[i] * r0[i], f1 = step + y1[i] * r1[i];
-                const T change = h[i] * r1[i] + y0[i] * dr[i];
+                /* y1 r1 - y0 r0; errors of dr times the larger y would grow with every step. */
+                const T least = h[i] < 0 ? y1[i] : y0[i];
+                const T change = h[i] * (h[i] < 0 ? r0[i] : r1[i]) + least * dr[i];
                 r0[i] = 1 / f0;
                 r1[i] = 1 / f1;
                 const T growth = -change * r1[i];

@@ -71,11 +71,12 @@ def _down(e: LogDebye, phi: Tensor, p0: Point, p1: Point, h: Tensor) -> tuple[Te
     r0, dr = r_at(half_plus, p0), _dr(e, p0, p1, h, half_plus)
     # phi at the order below is phi - log r. Accumulate the product of some r1/r0 twice: as its
     # distance from one, and directly for values far from one.
-    drop, steps = torch.zeros_like(phi), e.steps()
+    drop, steps, lower = torch.zeros_like(phi), e.steps(), torch.minimum(p0.y, p1.y)
     for first in range(0, len(steps), GROUP):
         excess, product = torch.zeros_like(phi), torch.ones_like(phi)
         for step in steps[first : first + GROUP]:
-            f0, df = step + p0.y * r0, h * r1 + p0.y * dr
+            # y1 r1 - y0 r0; errors of dr times the larger y would grow with every step.
+            f0, df = step + p0.y * r0, h * torch.where(h < 0, r0, r1) + lower * dr
             r0, r1 = f0.reciprocal(), (step + p1.y * r1).reciprocal()
             growth = -df * r1
             dr = growth * r0
@@ -95,7 +96,7 @@ def inner_ratio_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Te
     r1 = r0 + dr
     lower = torch.minimum(y0, y1)
     for step in e.steps():
-        # y1 r1 - y0 r0; errors of dr times the larger y would grow with every step.
+        # As in `_down`.
         df = h * torch.where(h < 0, r0, r1) + lower * dr
         r0, r1 = (step + y0 * r0).reciprocal(), (step + y1 * r1).reciprocal()
         dr = -df * r0 * r1
@@ -189,7 +190,7 @@ def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Ten
     ddr = (ds * p0.g) ** 2 * (p1.g + 0.5 * p0.w) - (du * du * bend + tangent * miss) / (a * a)
     lower = torch.minimum(y0, y1)
     for step in e.steps():
-        # First and second differences of y r, as in `inner_ratio_difference`.
+        # First and second differences of y r, as in `_down`.
         df = h * torch.where(h < 0, r0, r1) + lower * dr
         ddf = h * torch.where(h < 0, 0.5 * h * d0, dr) + lower * ddr
         slope0 = 2 * r0 + y0 * d0
