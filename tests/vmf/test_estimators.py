@@ -46,19 +46,6 @@ class TestNormalizer:
                 expected = area + exact_integral(p, k)
                 assert abs(got - expected) <= 2 * torch.finfo(dtype).eps * expected
 
-    def test_log_normalizer_at_zero_is_the_log_area(self) -> None:
-        assert log_normalizer(2, 0.0).item() == pytest.approx(
-            math.log(2 * math.pi), rel=1e-15, abs=0
-        )
-        assert log_normalizer(3, 0.0).item() == pytest.approx(
-            math.log(4 * math.pi), rel=1e-15, abs=0
-        )
-
-    def test_log_normalizer_in_three_dimensions(self) -> None:
-        kappa = torch.linspace(0.1, 30, 50, dtype=torch.float64)
-        expected = (4 * math.pi * kappa.sinh() / kappa).log()
-        torch.testing.assert_close(log_normalizer(3, kappa), expected, rtol=1e-14, atol=0)
-
     def test_its_derivative_is_the_mean_resultant_length(self) -> None:
         kappa = double(0.0, 0.3, 7.0, 200.0).requires_grad_()
         (slope,) = torch.autograd.grad(log_normalizer(12, kappa).sum(), kappa)

@@ -4,11 +4,7 @@ Functions of the cosine, concentration and temperature of a class; this room kno
 `exact` computes scores, `limits` checks their arguments, `kernel` holds the parts of the Triton
 kernel that other kernels use.
 
-Conventions: arguments are tensors or numbers and broadcast; results keep dtype and device, bfloat16
-and float16 are computed in float32. An argument outside its stated shape, dtype or range is a
-ValueError that names the first bad value. The values of tensors are checked by default on the CPU
-only, where the check costs no synchronisation; ``validate_args=True`` checks them on every device,
-``validate_args=False`` on none.
+Shapes, dtypes and validation follow the conventions of `resultant.special`.
 """
 
 from resultant.score.exact import (

@@ -18,7 +18,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, wraps
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,6 +27,22 @@ from torch import Tensor
 from resultant._core.validation import Number
 
 MAX_TERMS = 14
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _constant(function: F) -> F:
+    """Cache the results, which are constants to torch.compile: it would trace the rational
+    arithmetic. The mark is that of torch.compiler.assume_constant_result, set without loading the
+    compiler."""
+    cached = cache(function)
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        return cached(*args)
+
+    call._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return call  # type: ignore[return-value]
 
 
 @cache
@@ -161,13 +178,9 @@ def _expansion(
     return LogDebye(nu, shift, scale, tuple(coefficients))
 
 
+@_constant
 def coefficients_at(order: float, scale: float, eps: float) -> tuple[float, ...]:
     """Return the economised coefficients of L as a polynomial in scale/s, for one order."""
-    return _coefficients_at(order, scale, eps)
-
-
-@cache
-def _coefficients_at(order: float, scale: float, eps: float) -> tuple[float, ...]:
     table = log_debye(terms_for(scale, eps))
     a, b = Fraction(order), Fraction(scale)
     polynomial = [
@@ -182,13 +195,9 @@ def _coefficients_at(order: float, scale: float, eps: float) -> tuple[float, ...
     return tuple(float(c) for c in economise(polynomial, tolerance))
 
 
+@_constant
 def columns_at(order: float, eps: float) -> tuple[tuple[float, ...], ...]:
     """Return for u, u^2, ... the coefficients in D_1, D_2, ..., enough for this order and above."""
-    return _columns_at(order, eps)
-
-
-@cache
-def _columns_at(order: float, eps: float) -> tuple[tuple[float, ...], ...]:
     table = log_debye(terms_for(order, eps))
     return tuple(
         tuple(float(d[m]) if m < len(d) else 0.0 for d in table)
@@ -196,21 +205,11 @@ def _columns_at(order: float, eps: float) -> tuple[tuple[float, ...], ...]:
     )
 
 
+@_constant
 def log_i_zero() -> tuple[float, ...]:
     """Return log I_0(x)/x^2 as a polynomial in x^2 on [0, 1], to the precision of float64."""
-    return _log_i_zero()
-
-
-@cache
-def _log_i_zero() -> tuple[float, ...]:
     c = log_series([Fraction(1, 4**k * math.factorial(k) ** 2) for k in range(30)])
     return tuple(float(a) for a in economise(c[1:], 2.0**-60))
-
-
-# The mark of torch.compiler.assume_constant_result, set without loading the compiler: the results
-# are constants to torch.compile, which would otherwise trace the rational arithmetic.
-for _function in (coefficients_at, columns_at, log_i_zero):
-    _function._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def log_series(b: Sequence[Fraction]) -> list[Fraction]:
