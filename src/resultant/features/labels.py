@@ -14,19 +14,12 @@ from resultant.features.schema import INTEGER_DTYPES
 
 
 def class_labels(
-    where: str,
-    parts: Mapping[str, Sequence[tuple[str, AnyArray]]],
-    called: Mapping[str, str],
+    where: str, parts: Mapping[str, Sequence[tuple[str, AnyArray]]], called: Mapping[str, str]
 ) -> tuple[dict[str, Rows], list[str]]:
     """Convert the labels of each split to class numbers.
 
     Strings are numbered in sorted order over all splits, so that a class has one number in all
     splits. Numerals are sorted as numbers.
-
-    Args:
-        where: The name of the files in messages.
-        parts: The files and labels of each split by name.
-        called: The names in the files by name.
 
     Returns:
         The labels [N] int64 by name, and the names of the classes if the labels are strings.

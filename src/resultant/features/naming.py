@@ -65,12 +65,7 @@ class Shard:
 
 
 def shards(where: Path, files: Iterable[Path] | None = None) -> list[Shard]:
-    """List feature files in sorted order, all of one kind.
-
-    Args:
-        where: A folder, whose files and those of its subfolders are listed, or a pattern.
-        files: The files of the pattern.
-    """
+    """List the feature files of a folder and its subfolders, or of a pattern; all of one kind."""
     folder = where
     if files is not None:
         fixed = next(i for i, part in enumerate(where.parts) if set(part) & set("*?["))
@@ -119,11 +114,7 @@ def split_of(name: str) -> str | None:
 
 
 def full_name(name: str, split: str = "train") -> str:
-    """The name SPLIT/WHAT of an array whose name follows `NAMING`.
-
-    Args:
-        name: The name in the file.
-        split: The split of names without one, such as the split in the name of the file.
+    """The name SPLIT/WHAT of an array whose name follows `NAMING`; ``split`` if it names none.
 
     Example:
         >>> full_name("X_test"), full_name("labels")

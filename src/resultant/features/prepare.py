@@ -25,12 +25,12 @@ class Prepared:
 
     Attributes:
         store: The rows of the classes that can be fitted, with labels [0, C).
-        test: The name of the split with the held-out rows.
-        features: The names of the features that both splits have.
+        test: The split with the held-out rows.
+        features: The features that both splits have.
         names: The names of the classes [C].
         notes: Sentences about the rows and classes that were held out or left out.
         zeros: The rows of zero vectors that were left out, by split of the file.
-        val: The name of the split whose rows choose settings, or None.
+        val: The split whose rows choose settings, or None.
     """
 
     store: FeatureStore
@@ -60,9 +60,6 @@ def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = 
         drop_zeros: Leave out the rows that have a zero vector.
         skip_unknown: Leave out rows of other splits whose class has no training row; without it,
             such a row is an error.
-
-    Returns:
-        The store with its test split, features, class names and notes.
 
     Raises:
         ValueError: The store has no labels, features or classes that can be analysed.
@@ -112,12 +109,9 @@ def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = 
 
 
 def check_features(prepared: Prepared, progress: Callable[[str, float], object]) -> None:
-    """Read every feature once, check the vectors, and keep in memory what fits.
+    """Read every feature once, raise unless all vectors are valid, keep in memory what fits.
 
     ``progress`` is called with the name of the step and the fraction that is done.
-
-    Raises:
-        ValueError: A feature is not finite, or a row is a zero vector.
     """
     store, done = prepared.store, 0
     total = sum(store.shape(name)[0] for name in prepared.arrays)
@@ -132,13 +126,7 @@ def check_features(prepared: Prepared, progress: Callable[[str, float], object])
 
 
 class _Rows:
-    """The rows of each split that are kept.
-
-    Attributes:
-        whole: The store.
-        source: The splits of the store by split.
-        masks: True for the kept rows [N] of the split of the store, by split.
-    """
+    """The rows of each split that are kept: by split, the split of the store and a mask [N]."""
 
     def __init__(self, store: FeatureStore) -> None:
         self.whole = store
@@ -262,7 +250,7 @@ def _fitted_classes(rows: _Rows, test: str) -> tuple[Tensor, list[str]]:
             got = f"{c}" if names[c] == str(c) else f"{c} ({names[c]!r})"
             remedy = "--skip-unknown-classes leaves such rows out"
             raise ValueError(f"{rule}, got class {got} at row {lost[0]}; {remedy}")
-    classes, single = ((counts > 1).nonzero()[:, 0], (counts == 1).nonzero()[:, 0])
+    classes, single = (counts > 1).nonzero()[:, 0], (counts == 1).nonzero()[:, 0]
     largest = int((counts > 0).nonzero()[-1])
     if gaps := int((counts[:largest] == 0).sum()):
         have = "has no rows and is" if gaps == 1 else "have no rows and are"

@@ -100,10 +100,8 @@ class TensorRows(Rows):
 class FileRows(Rows):
     """Rows of an array in a file, which is opened at each reading: shards may be thousands.
 
-    Args:
-        opened: Opens an array with a shape and slices: of NumPy, of HDF5, or a sparse matrix.
-        shape: The shape [N, ...].
-        dtype: The dtype of the rows, to which the numbers of the file are converted.
+    ``opened`` opens an array of NumPy, of HDF5, or a sparse matrix, with a shape and slices. The
+    numbers of the file are converted to ``dtype``.
     """
 
     def __init__(
@@ -181,13 +179,10 @@ class IndexedRows(Rows):
 
 @dataclass(frozen=True)
 class NonNumericArray:
-    """An array of strings, objects or records.
+    """An array of strings, objects or records, with its dtype as text.
 
-    Attributes:
-        shape: The shape of the array.
-        kind: The dtype as text.
-        read: For strings, a function that returns the distinct strings and the index of each row
-            [N] among them. Other arrays are never read.
+    Strings are read as the distinct strings and the index of each row [N] among them. Other arrays
+    are never read.
     """
 
     shape: tuple[int, ...]

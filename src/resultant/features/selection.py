@@ -39,15 +39,9 @@ Parts = dict[str, list[tuple[str, AnyArray]]]
 
 @dataclass
 class Contents:
-    """The contents of files.
+    """The arrays of files by full name; other attributes as in `FeatureStore`.
 
-    Attributes:
-        arrays: The arrays by full name.
-        metadata: Metadata of the files.
-        called: The names in the files by full name.
-        left_out: The names of arrays that are neither features nor labels.
-        label_files: Files of labels without features.
-        describes: The labels that the metadata describe; None for those that are chosen.
+    ``describes`` are the labels that the metadata describe, None for those that are chosen.
     """
 
     arrays: dict[str, AnyArray]
@@ -59,13 +53,7 @@ class Contents:
 
 
 def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> Contents:
-    """Combine the contents of files into features and labels.
-
-    Args:
-        where: The name of the whole in messages.
-        files: The contents of each file by path.
-        names: The names of features, labels and identities.
-    """
+    """Combine the contents of files, each with its path, into features and labels."""
     parts: Parts = {}
     metadata: dict[str, Any] = {}
     called: dict[str, str] = {}

@@ -1,12 +1,9 @@
 """Features and labels in files, mapped or read in pieces.
 
-A store is a file (.safetensors, .npz, .npy, .parquet, .csv, .tsv, .pt, .arrow, .feather or .h5ad),
-several .npy files, or a folder of shards of one kind, such as a folder of Hugging Face datasets.
-
-Arrays are named SPLIT/WHAT: ``train/encoder`` [N, d], ``train/projection`` [N, p] and other
-features, each of one floating dtype; ``train/labels`` [N] and ``train/identities`` [N] integers.
-All arrays of a split have the same N. A name without a split belongs to ``train``;
-``test_labels``, ``test.labels`` and ``labels_test`` are read as ``test/labels``.
+Arrays are named SPLIT/WHAT: ``train/encoder`` [N, d] and other features, each of one floating
+dtype; ``train/labels`` [N] and ``train/identities`` [N] integers. All arrays of a split have the
+same N. A name without a split belongs to ``train``; ``test_labels``, ``test.labels`` and
+``labels_test`` are read as ``test/labels``.
 
 In files of other programs, labels may also be whole floats, booleans or strings, [N] or [N, 1],
 identities may be strings, and features may be integers. Other arrays are left out.
@@ -108,9 +105,8 @@ class FeatureStore:
     ) -> FeatureStore:
         """Open a file, a folder of shards, or .npy files by name as a store.
 
-        A single .npy of features is read with the .npy of labels in the same folder:
-        ``train_features.npy`` with ``train_labels.npy``, ``other.npy`` with ``other_labels.npy`` or
-        else ``labels.npy``; the word for labels may also be label, target, targets, class or y.
+        A single .npy of features is read with the .npy of labels in the same folder, such as
+        ``train_features.npy`` with ``train_labels.npy``, or ``other.npy`` with ``labels.npy``.
         Shards are files of one kind, in sorted order, whose names begin or end with the split.
 
         Args:
@@ -122,12 +118,8 @@ class FeatureStore:
             identities: The name of the array or column that identifies each row by an integer or a
                 string, if not a usual one (identities, row_id, ids or id).
 
-        Returns:
-            The store.
-
         Raises:
-            ValueError: A file is missing, broken or does not fit the others; the message has the
-                path.
+            ValueError: A file is missing, broken or does not fit the others.
         """
         names = Names(features, labels, identities)
         if not isinstance(path, Mapping):
@@ -135,13 +127,13 @@ class FeatureStore:
             contents = read_arrays(where, names)
         else:
             where = ", ".join(os.fspath(p) for p in path.values())
-            full = [full_name(n) for n in path]
-            twice = next((n for n in full if full.count(n) > 1), None)
-            if twice is not None:
-                raise ValueError(f"expected one {twice} in {where}, got another")
-            pairs = zip(full, path.values(), strict=True)
-            files = [(os.fspath(p), Contents({n: read_npy(Path(p))})) for n, p in pairs]
-            contents = combine(where, files, names)
+            files: dict[str, tuple[str, Contents]] = {}
+            for name, file in path.items():
+                full = full_name(name)
+                if full in files:
+                    raise ValueError(f"expected one {full} in {where}, got another")
+                files[full] = os.fspath(file), Contents({full: read_npy(Path(file))})
+            contents = combine(where, files.values(), names)
         return FeatureStore(
             where,
             {name: rows for name, rows in contents.arrays.items() if isinstance(rows, Rows)},
@@ -156,10 +148,7 @@ class FeatureStore:
         return f"FeatureStore({self.where}: {arrays})"
 
     def __getitem__(self, name: str) -> Tensor:
-        """Return an array in memory: labels and identities as int64, features in their own dtype.
-
-        `chunks` and `vectors` read large features piece by piece.
-        """
+        """Return an array in memory: labels and identities as int64, features in their dtype."""
         return self.rows(name)[:]
 
     def vectors(self, name: str) -> Tensor | Rows:
@@ -215,15 +204,12 @@ class FeatureStore:
     def chunks(
         self, name: str, rows: int | None = None, *, zero: bool = False
     ) -> Iterator[tuple[slice, Tensor]]:
-        """Read an array in pieces and check the vectors.
+        """Read an array in pieces; yield the rows of each as a slice, and the piece.
 
         Args:
             name: The name of the array.
             rows: Rows per piece; by default pieces of `chunks.MATRIX_BYTES`.
             zero: Allow zero vectors, which have no direction.
-
-        Yields:
-            The rows of a piece as a slice, and the piece.
 
         Raises:
             ValueError: A vector is not finite or zero; the message has the row and the file.

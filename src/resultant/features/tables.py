@@ -42,15 +42,8 @@ MAGIC = b"ARROW1"
 def read_table(path: Path | str, names: Names) -> tuple[dict[str, AnyArray], list[str]]:
     """Open the features and the other columns of a table by name.
 
-    Args:
-        path: The file.
-        names: The columns; several columns of features by the name before their numbers.
-
     Returns:
         The arrays, and the names of the classes in the metadata of Hugging Face datasets, if any.
-
-    Raises:
-        FileError: The file is broken or empty.
     """
     table = Table(path)
     with table.reading():
@@ -171,13 +164,7 @@ class Table:
 
 
 class TableRows(Rows):
-    """Vectors [N, d] of a table; the part that was read last is kept.
-
-    Args:
-        table: The table.
-        name: The name of the vectors.
-        columns: One list column, or several columns of numbers.
-    """
+    """Vectors [N, d] of a table: one list column, or several columns of numbers."""
 
     def __init__(self, table: Table, name: str, columns: tuple[str, ...]) -> None:
         self.table, self.name, self.columns = table, name, columns
