@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from classifiers.labelled import P, correlated, sample
 from resultant._core import chunks
+from resultant.classifiers import validation
 from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.vmf import VMFClassifier
 from resultant.vmf.distribution import VonMisesFisher
@@ -195,6 +197,18 @@ def test_groups_share_a_fold() -> None:
     given = VMFClassifierCV(cv=GroupKFold(5), **settings).fit(copies, labels, groups=groups)
     assert leaky.best_score_ > 0.3
     assert max(honest.best_score_, given.best_score_) < 0.15
+
+
+def test_splits_of_a_user_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbered folds of many rows become one split; a splitter and groups keep theirs."""
+    monkeypatch.setattr(validation, "LEAST_ROWS", 10)
+    monkeypatch.setattr(validation, "CELLS", 40)
+    X, y = sample(80)
+    for cv, groups, number in ((3, None, 1), (StratifiedKFold(3), None, 3), (3, np.arange(80), 3)):
+        results = VMFClassifierCV(cv=cv, **SMALL).fit(X, y, groups=groups).cv_results_
+        assert (
+            sum(re.fullmatch(r"split\d_test_score", key) is not None for key in results) == number
+        )
 
 
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "accuracy"])

@@ -137,10 +137,10 @@ def test_rows_are_drawn_by_class(monkeypatch: pytest.MonkeyPatch) -> None:
     # Weights restore the shares of the classes.
     shares = torch.zeros(3, dtype=F64).index_add(0, many.y, many.weights)
     torch.testing.assert_close(shares, torch.tensor([0.9, 0.09, 0.01], dtype=F64))
-    # One fit without the scored rows serves all of them, but rows of a group share a split.
+    # One fit without the scored rows serves all of them, unless the splits are to be kept.
     (train,) = many.train
     assert sorted([*train.tolist(), *many.index.tolist()]) == list(range(1000))
-    assert len(Validation(many.sample, stratified_splits(y), grouped=True).train) == 5
+    assert len(Validation(many.sample, stratified_splits(y), merge=False).train) == 5
 
 
 def test_a_training_part_without_weight_is_an_error() -> None:

@@ -58,7 +58,7 @@ class VMFClassifierCV(VMFClassifier):
             see `concentration`.
         cv: Number of stratified folds, ``"loo"`` (each row against the classes without this row),
             or a splitter or splits of scikit-learn. About 262,144 / C rows are scored, 1,024 or
-            more; if these are fewer than a fold, one split leaves them out.
+            more; if these are fewer than the rows of a numbered fold, one split leaves them out.
         scoring: ``neg_log_loss`` or ``accuracy``.
         balanced: Give every class the same weight in the score, for queries that are not
             distributed as the sample.
@@ -244,6 +244,10 @@ class VMFClassifierCV(VMFClassifier):
     def _leaves_one_out(self) -> bool:
         return isinstance(self.cv, str) and self.cv == LOO
 
+    @property
+    def _has_own_folds(self) -> bool:
+        return isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool)
+
     def _validation(self, sample: Sample, groups: Any) -> Validation:
         """Return the validation rows of the splits of ``cv``."""
         settings: dict[str, Any] = {"estimator": self.estimator, "balanced": self.balanced}
@@ -253,13 +257,14 @@ class VMFClassifierCV(VMFClassifier):
                 raise ValueError('expected folds for groups, got cv="loo"; use a number of folds')
             return LeaveOneOut(sample, **settings)
         splits = self._splits(sample.y, groups)
-        return Validation(sample, splits, **settings, grouped=groups is not None)
+        # Folds of a user keep what belongs together.
+        return Validation(sample, splits, **settings, merge=self._has_own_folds and groups is None)
 
     def _splits(self, y: Tensor, groups: Any) -> list[Split]:
         names = None if groups is None else np.asarray(as_numpy(groups))
         if names is not None and names.shape != y.shape:
             raise ValueError(f"expected groups [{len(y)}], got shape {names.shape}")
-        if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):
+        if self._has_own_folds:
             number = None
             if names is not None:
                 number = torch.from_numpy(np.unique(names, return_inverse=True)[1]).to(y.device)

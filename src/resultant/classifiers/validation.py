@@ -130,8 +130,8 @@ class Validation:
         balanced: Give every class the same weight in the score.
         center: Subtract the mean of the class means in a metric.
         whiten: Whiten in a metric; otherwise a metric of any shrinkage only centres.
-        grouped: Keep the training rows of the splits. Otherwise folds of many more rows than are
-            scored become one split, which leaves out the scored rows alone.
+        merge: Make one split of folds that have more rows than are scored: it leaves out the
+            scored rows alone, wherever they are.
 
     Attributes:
         index: Validation rows [M] of the sample, split by split.
@@ -151,7 +151,7 @@ class Validation:
         balanced: bool = False,
         center: bool = True,
         whiten: bool = True,
-        grouped: bool = False,
+        merge: bool = True,
     ) -> None:
         self.sample, self.estimator, self.balanced = sample, estimator, balanced
         self.center, self.whiten = center, whiten
@@ -171,11 +171,8 @@ class Validation:
         self.weights = w / w.sum()
         self._folds: dict[tuple[float | None, int | str], list[ValidationFold]] = {}
         self._metrics: list[Metric] = []
-        folded = len(splits) > 1 and bool(
-            (torch.bincount(pool, minlength=len(sample.y)) == 1).all()
-        )
-        if folded and not grouped and len(self.index) * len(splits) <= len(pool):
-            # Few rows of many are scored: the classes of one fit without them serve them all.
+        several = len(splits) > 1 and len(self.index) * len(splits) <= len(pool)
+        if merge and several and (torch.bincount(pool, minlength=len(sample.y)) == 1).all():
             rest = torch.ones_like(sample.y, dtype=torch.bool).index_fill_(0, self.index, False)
             self.train, self.split = [rest.nonzero().squeeze(-1)], torch.zeros_like(self.split)
 
