@@ -211,7 +211,9 @@ class Validation:
             part = self.sample.sums(left_out.nonzero().squeeze(-1), scatter=scatter)
             rest = rest.without(part)
         if not (rest.weight > 0).any():
-            raise ValueError("expected a training part of positive weight in each split, got none")
+            rows = "1 sample" if len(left_out) == 1 else f"{len(left_out)} samples"
+            rule = "expected a training part of positive weight in each split"
+            raise ValueError(f"{rule}, got none of {rows}")
         return rest
 
     def _metric(self, k: int) -> Metric:

@@ -92,7 +92,7 @@ def _softmax_rows(
     largest = tl.load(top + row, mask=here, other=0.0)
     sums = tl.load(total + row, mask=here, other=0.0)
     for start in range(0, columns, BLOCK):
-        x, _, _ = _logits(
+        x, s, mask = _logits(
             rho + at, rho_scale, here, start, columns, view, kappa, tau, slope, shift, offset,
             kappa_view, tau_view, slope_view, shift_view, tau_step, slope_step,
             EXACT, SLOPE, SHIFT, False, A, STEPS, LOG, HALF, P, BLOCK,

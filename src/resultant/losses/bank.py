@@ -228,9 +228,7 @@ class ProCoBank(WideModule):
 
     def add(self, z: Tensor, y: Tensor, sizes: list[int] | None = None) -> Snapshot:
         """Add the views of a batch as `update` does, without checks; nothing waits for the device.
-
-        ``sizes`` are the numbers of samples of all ranks, if known.
-        """
+        ``sizes`` are the numbers of samples of all ranks, if known."""
         views, labels, here = self.gather_ranks(z, y, sizes)
         old, dtype = self.old, COMPUTE_DTYPE[z.dtype]
         mu = old.new_empty(len(views), len(old), self.dim, dtype=dtype)
@@ -256,11 +254,8 @@ class ProCoBank(WideModule):
     def gather_ranks(
         self, z: Tensor, y: Tensor, sizes: list[int] | None = None
     ) -> tuple[Tensor, Tensor, slice]:
-        """Return views [V, N, p] and labels of all ranks, and the place of these queries among
-        them.
-
-        Ranks exchange their samples, however many each has: sums of all classes would be far more.
-        """
+        """Return views [V, N, p] and labels of all ranks, and the place of these queries in them.
+        Ranks exchange samples, however many each has: sums of all classes would be far more."""
         views = by_view(z.detach())
         if distributed.world_size() == 1:
             return views, y, slice(None)

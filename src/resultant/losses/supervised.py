@@ -40,10 +40,7 @@ class SupConLoss(nn.Module):
 class BalancedContrastiveLoss(nn.Module):
     """Balanced contrastive loss (Zhu et al., 2022): SupCon with a learned prototype of every class
     among the samples, and with the mean instead of the sum over the samples of a class in the
-    denominator.
-
-    The prototypes are free unit vectors; the authors compute theirs from the weights of a
-    classifier that is trained along.
+    denominator. The prototypes are free unit vectors, not the weights of a classifier.
 
     Args:
         num_classes: Number of classes C.
