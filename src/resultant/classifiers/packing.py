@@ -32,7 +32,7 @@ def unpacked(value: Any) -> Any:
         absent = value["device"].startswith("cuda") and not torch.cuda.is_available()
         return torch.as_tensor(value["array"], device="cpu" if absent else value["device"])
     if keys == {"kind", "parts"}:
-        kind = KINDS[value["kind"]]
+        kind: Any = KINDS[value["kind"]]
         fitted = kind.__new__(kind)
         vars(fitted).update({name: unpacked(part) for name, part in value["parts"].items()})
         return fitted
