@@ -76,16 +76,22 @@ def overlapping(C: int, seed: int = 0, n: int = 2000) -> tuple[Tensor, Tensor, C
     return z, y, ClassState(mu, kappa, torch.ones(C))
 
 
-def naive(z: Tensor, state: ClassState, tau: float, offset: Tensor) -> tuple[Tensor, Tensor]:
+def naive(
+    z: Tensor, state: ClassState, tau: float | Tensor, offset: Tensor
+) -> tuple[Tensor, Tensor]:
     """Cosine logits and residuals [N, C], number by number."""
-    g = [float(mean_resultant(state.dim, k)) / tau for k in state.kappa.tolist()]
+    kappas, taus = (
+        state.kappa.tolist(),
+        torch.as_tensor(tau, dtype=F64).expand(len(state.mu)).tolist(),
+    )
+    g = [float(mean_resultant(state.dim, k)) / t for k, t in zip(kappas, taus, strict=True)]
     gbar = math.fsum(g) / len(g)
     logits, deltas = [], []
     for x in z.double():
         rho = [math.fsum((x * m).tolist()) for m in state.mu.double()]
         logits.append([float(b) + gbar * r for b, r in zip(offset, rho, strict=True)])
-        terms = zip(rho, state.kappa.tolist(), g, strict=True)
-        deltas.append([float(vmf_score(r, k, tau, state.dim)) - h * r for r, k, h in terms])
+        terms = zip(rho, kappas, taus, g, strict=True)
+        deltas.append([float(vmf_score(r, k, t, state.dim)) - h * r for r, k, t, h in terms])
     return torch.tensor(logits, dtype=F64), torch.tensor(deltas, dtype=F64)
 
 
