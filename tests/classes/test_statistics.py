@@ -22,6 +22,7 @@ from class_samples import (
     sample,
     unit,
 )
+from processes import run_processes
 from resultant._core import chunks
 from resultant.classes import statistics as classes
 from resultant.classes.statistics import MAX_KAPPA, ClassState, ClassStatistics
@@ -178,6 +179,28 @@ def test_save_and_load(tmp_path: Path, scatter: bool) -> None:
     assert loaded.device == torch.device("cpu")
     assert ClassStatistics.load(path, device="meta").device == torch.device("meta")
     assert [f.name for f in tmp_path.iterdir()] == ["bank.safetensors"]
+
+
+TWO = """
+from resultant import ClassStatistics
+
+def main(rank):
+    torch.manual_seed(0)
+    z, y = torch.nn.functional.normalize(torch.randn(12, 4), dim=1), torch.arange(12) % 3
+    whole, mine = (ClassStatistics(3, 4, scatter=True) for _ in range(2))
+    whole.update(z, y)
+    part = slice(7) if rank == 0 else slice(7, 12)
+    mine.update(z[part], y[part]).all_reduce()
+    for name in ("count", "weight", "total", "scatter"):
+        torch.testing.assert_close(getattr(mine, name), getattr(whole, name))
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_add_up_to_one(tmp_path: Path) -> None:
+    run_processes(TWO, 2, tmp_path)
+    z, y = sample()
+    close(fitted(z, y).all_reduce().total, fitted(z, y).total)
 
 
 @pytest.mark.gpu

@@ -160,9 +160,8 @@ class ClassStatistics:
 
     def all_reduce(self) -> ClassStatistics:
         """Add up the samples of all processes of torch.distributed, on every process."""
-        if distributed.distributed():
-            for a in self._sums().values():
-                torch.distributed.all_reduce(a)
+        for a in self._sums().values():
+            distributed.all_reduce_sum(a)
         return self
 
     def without(self, other: ClassStatistics) -> ClassStatistics:
