@@ -24,6 +24,7 @@ from resultant_reproduction import (
     tables,
     theory_figures,
     training_table,
+    tuned_rules,
 )
 from resultant_reproduction.catalog import catalog
 from resultant_reproduction.evidence import Evidence
@@ -59,6 +60,7 @@ _COMPUTE: dict[str, Callable[[Evidence], Outcome]] = {
     "stronger-views": contrasts.views,
     "estimator": estimators.estimators,
     "frozen-rules": frozen_rules.frozen_rules,
+    "tuned-rules": tuned_rules.tuned_rules,
     "calibration": calibration.calibration,
     "stand-in": stand_in.photographs,
     "dimension": dimension.dimension,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from resultant._core import files
-from resultant_reproduction import calibration, catalog, forest, headline, stand_in
+from resultant_reproduction import calibration, catalog, forest, headline, stand_in, tuned_rules
 from resultant_reproduction.artefacts import ARTEFACTS
 from resultant_reproduction.claims import HEADINGS, Claim, claims, facts, tally, together
 from resultant_reproduction.evidence import Evidence
@@ -37,6 +37,8 @@ CONTRASTS = (
 )
 SCOREBOARD = ("question", "paper", "ours", "verdict", "numbers")
 FOREST = "forest.svg"
+# Numbers of an effect, and their names in an interval.
+INTERVAL = {"points": "mean", "low": "low", "high": "high"}
 # Pages of this module.
 PAGES = ("claims", "headline", "methods", "guide", "runs")
 
@@ -96,6 +98,7 @@ def contents(
         "cell_headings": ("", *headline.TITLES.values()),
         "answer": headline.answer(every),
         "summary": headline.summary(every),
+        "tuned": tuned_rules.answer(evidence),
         "spread": headline.spread(every),
         "runs": sum(r["seed"] not in headline.FIRST_ROUND for r in every),
         "records": len(every),
@@ -109,7 +112,7 @@ def contents(
     }
     texts = {text: render("reproduction.md", **values)}
     texts |= {pages / f"{name}.md": render(f"{name}.md", **values) for name in PAGES}
-    texts[pages / "headline.json"] = json.dumps(numbers(judged), indent=2) + "\n"
+    texts[pages / "headline.json"] = json.dumps(numbers(judged, evidence), indent=2) + "\n"
     return {path: own.rstrip("\n") + "\n" for path, own in texts.items()}
 
 
@@ -195,13 +198,15 @@ def panels(records: Records, judged: Mapping[str, Claim]) -> forest.Panels:
     }
 
 
-def numbers(judged: Mapping[str, Claim]) -> dict[str, Any]:
+def numbers(judged: Mapping[str, Claim], evidence: Evidence) -> dict[str, Any]:
     """The few numbers that other documents quote."""
+    tuned = tuned_rules.effects(evidence, ("encoder",), "CIFAR-100")["halves"]
     count = Counter(claim.judgement.verdict for claim in judged.values() if claim.counted)
     coverage = judged["margin-coverage"]
     share, training = coverage.judgement.ours, judged["training"]
     return {
         "frozen": _effect(judged["frozen-cifar100-encoder"], "+4.28"),
+        "tuned": tuned and {k: _rounded(getattr(tuned, n)) for k, n in INTERVAL.items()},
         "training": _effect(training, "+0.64"),
         "certificates": {
             "what": coverage.entry["text"],
@@ -224,14 +229,12 @@ def numbers(judged: Mapping[str, Claim]) -> dict[str, Any]:
 
 def _effect(claim: Claim, printed: str) -> dict[str, Any]:
     ours = claim.judgement.ours or Estimate(math.nan)
-    mean, low, high = (
-        None if v is None or math.isnan(v) else round(v, 2)
-        for v in (ours.mean, ours.low, ours.high)
-    )
     return {
         "what": claim.entry.get("short", claim.entry["text"]),
-        "points": mean,
-        "low": low,
-        "high": high,
+        **{key: _rounded(getattr(ours, name)) for key, name in INTERVAL.items()},
         "printed": printed,
     }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else round(value, 2)
