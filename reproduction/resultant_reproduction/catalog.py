@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from resultant_reproduction.pace import AROUND_PHOTOGRAPHS, PHOTOGRAPHS, Pace, estimate
+from resultant_reproduction.pace import MEASURED, estimate
 from resultant_reproduction.plan import PLANS, missing
 from resultant_reproduction.records import Records
 from resultant_reproduction.spec import load
@@ -110,7 +110,6 @@ def overview(records: Records) -> Rows:
 def plan_rows(records: Records) -> Rows:
     """Return one row per plan, under `PLAN_HEADINGS`."""
     rows: Rows = []
-    pace = Pace.of(records)
     for plan in PLANS.values():
         jobs = plan.jobs()
         left = missing(jobs, records)
@@ -121,23 +120,18 @@ def plan_rows(records: Records) -> Rows:
             for run in job.runs
         )
         done = f"{runs - lacking} of {runs}" + (f", {partial} in part" if partial else "")
-        rest = estimate(left, pace) if left else "nothing"
+        rest = estimate(left) if left else "nothing"
         more = missing(plan.jobs(MORE), records) if len(plan.seeds) == 1 else []
-        rest += f"; two more seeds: {estimate(more, pace)}" if more else ""
+        rest += f"; two more seeds: {estimate(more)}" if more else ""
         rows.append((plan.name, plan.title, done, rest))
     return rows
 
 
-def plans_note(records: Records) -> str:
-    """Explain how to run a plan, and the source of the times."""
-    photographs = ", ".join(f"{name} {us:g}" for name, us in PHOTOGRAPHS.items())
-    return (
-        "`resultant reproduce run PLAN` trains the runs of a plan without complete records; "
-        f"`--seeds {' '.join(map(str, MORE))}` trains other seeds than planned. Records of other "
-        "plans count, and the next call continues an interrupted one. Times are measured "
-        f"{Pace.of(records).text()}; photographs take, in us per view, {photographs}, and "
-        f"{AROUND_PHOTOGRAPHS:.0f} s per job."
-    )
+PLANS_NOTE = (
+    "`resultant reproduce run PLAN` trains the runs of a plan without complete records; "
+    f"`--seeds {' '.join(map(str, MORE))}` trains other seeds than planned. Records of other "
+    f"plans count, and the next call continues an interrupted one. {MEASURED}"
+)
 
 
 def external_commands() -> Rows:

@@ -106,7 +106,7 @@ def contents(
         "artefact_headings": catalog.HEADINGS,
         "plans": catalog.plan_rows(every),
         "plan_headings": catalog.PLAN_HEADINGS,
-        "plans_note": catalog.plans_note(every),
+        "plans_note": catalog.PLANS_NOTE,
         "placeholders": catalog.PLACEHOLDERS,
         "external": catalog.external_commands(),
     }

@@ -16,7 +16,7 @@ from resultant._core import files
 from resultant.training.config import CIFAR
 from resultant_reproduction.catalog import PLACEHOLDERS, Entry, catalog
 from resultant_reproduction.formats import p_text
-from resultant_reproduction.pace import Pace, minutes_text
+from resultant_reproduction.pace import minutes
 from resultant_reproduction.plan import PLANS, SECOND_ROUND, Plan
 from resultant_reproduction.records import packaged_results
 from resultant_reproduction.spec import Artefact, Cell, Change, Outcome, load
@@ -160,11 +160,11 @@ def _records(plan: str) -> str:
     return f"[{plan}.jsonl](../results/{path})" if known else "none yet"
 
 
-def _again(entry: Entry, pace: Pace) -> list[str]:
+def _again(entry: Entry) -> list[str]:
     """Commands that make a page again, with their times."""
     name, lines = page_name(entry.label), []
     for plan in entry.plans:
-        time = f"{minutes_text(pace.minutes(PLANS[plan].jobs()))} on {pace.device}"
+        time = f"{minutes(PLANS[plan].jobs())} on NVIDIA H200"
         call = f"`resultant reproduce run {plan} --data DATA --results NEW`"
         lines.append(f"{call} trains the runs of `{plan}` again: {time}")
     if entry.checks:
@@ -216,7 +216,7 @@ def _caption(entry: Entry, outcome: Outcome) -> str:
     return " ".join(filter(None, (entry.caption or usual, outcome.caption)))
 
 
-def make_page(artefact: Artefact, evidence: Evidence, pace: Pace, *, draw: bool = True) -> Page:
+def make_page(artefact: Artefact, evidence: Evidence, *, draw: bool = True) -> Page:
     """Compute and write out one table or figure; without ``draw`` the page has no SVG."""
     entry, outcome = artefact.entry, artefact.compute(evidence)
     name, drawing = page_name(entry.label), default_drawing(outcome)
@@ -241,7 +241,7 @@ def make_page(artefact: Artefact, evidence: Evidence, pace: Pace, *, draw: bool 
         if entry.checks
         else "",
         recipes={plan: (describe_plan(PLANS[plan]), _records(plan)) for plan in entry.plans},
-        again=_again(entry, pace),
+        again=_again(entry),
         placeholders=PLACEHOLDERS,
     )
     picture = None
@@ -272,11 +272,11 @@ def write_pages(
     report: Callable[[str], object] = lambda title: None,
 ) -> None:
     """Write the pages of artefacts and the index; ``report`` gets the title of each in turn."""
-    pace, statuses = Pace.of(evidence.records), {}
+    statuses = {}
     for name, artefact in artefacts.items():
         report(artefact.entry.title)
         outcome = artefact.compute(evidence)
-        page = make_page(replace(artefact, compute=lambda _, o=outcome: o), evidence, pace)
+        page = make_page(replace(artefact, compute=lambda _, o=outcome: o), evidence)
         write_page(page, folder)
         statuses[name] = artefact.status(outcome)
     files.write_text(folder / "README.md", contents(statuses))

@@ -15,7 +15,6 @@ from resultant.cli.progress import open_console
 from resultant.training.config import RESULTS
 from resultant.training.records import Record, of_record, read_folder
 from resultant_reproduction import catalog
-from resultant_reproduction.pace import Pace
 from resultant_reproduction.pages import page_name
 from resultant_reproduction.plan import PLANS
 from resultant_reproduction.records import Records, both_rounds, folders, read_added
@@ -68,7 +67,7 @@ def _show(options: Reproduce) -> None:
         console.print(str(options.text), highlight=False)
     else:
         for name in names:
-            page = make_page(ARTEFACTS[name], evidence, Pace.of(evidence.records))
+            page = make_page(ARTEFACTS[name], evidence)
             console.print(page.text, markup=False, highlight=False, soft_wrap=True)
             for path in write_page(page, options.out):
                 console.print(str(path), highlight=False)
@@ -147,7 +146,7 @@ def list_artefacts(console: Console, records: Records) -> None:
         console.print("no records: numbers of trainings are missing", highlight=False)
     console.print(rich_table("artefacts", catalog.HEADINGS, catalog.overview(records)))
     console.print(rich_table("plans", catalog.PLAN_HEADINGS, catalog.plan_rows(records)))
-    note = catalog.plans_note(records).replace("`", "")
+    note = catalog.PLANS_NOTE.replace("`", "")
     console.print(note, highlight=False, soft_wrap=True)
     for title, *commands in catalog.external_commands():
         console.print(f"\n{title}:", highlight=False)

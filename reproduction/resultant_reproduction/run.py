@@ -1,17 +1,13 @@
 """Run a plan: train the runs without records, job by job, and append their records.
 
 An interrupted job continues from its checkpoint, and its records are appended together. A failed
-job does not stop the others. ``python -m resultant_reproduction.run PLAN`` does the same as
-``resultant reproduce run PLAN`` without the packages of the command line.
+job does not stop the others.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import math
-import os
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -28,12 +24,13 @@ from resultant.training.config import CIFAR, RESULTS, STACK
 from resultant.training.image_sets import open_dataset
 from resultant.training.records import append
 from resultant_reproduction.jobs import OutOfTimeError, Say, run_job, run_photographs
-from resultant_reproduction.pace import Pace, estimate, outlook
-from resultant_reproduction.plan import PLANS, SECOND_ROUND, PlannedJob, missing, plan
+from resultant_reproduction.pace import MEASURED, estimate
+from resultant_reproduction.pace import minutes as minutes_of
+from resultant_reproduction.plan import SECOND_ROUND, PlannedJob, missing, plan
 from resultant_reproduction.records import Records, both_rounds, folders
 
-# Appended to the pace of a GPU.
-NO_GPU = "; this machine has no GPU and is much slower"
+# Appended to the times of a GPU.
+NO_GPU = " This machine has no GPU and is much slower."
 
 
 def run_plan(
@@ -96,15 +93,17 @@ def run_plan(
     places = folders(Path(results))
     sources = both_rounds(places)
     records = Records.read(*sources)
-    left, pace = missing(chosen, records), Pace.of(records)
+    left = missing(chosen, records)
     where = f", in {results} or packaged" if len(places) > 1 else ""
     say(f"{name}: {len(chosen) - len(left)} of {len(chosen)} jobs have their records{where}")
     if left:
-        slower = "" if pace.device == "CPU" or torch.cuda.is_available() else NO_GPU
-        say(f"left: {estimate(left, pace)} ({pace.text()}{slower})")
+        say(f"left: {estimate(left)}. {MEASURED}{'' if torch.cuda.is_available() else NO_GPU}")
     if dry_run:
-        for line in outlook(chosen, records, pace):
-            say(line)
+        for job in chosen:
+            rest = missing([job], records)
+            done = len(job.runs) - sum(len(part.runs) for part in rest)
+            time_left = minutes_of(rest) if rest else "done"
+            say(f"{job.name}: {done} of {len(job.runs)} records, {time_left}")
         return len(left)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -189,40 +188,3 @@ def _images(jobs: Sequence[PlannedJob], root: Path) -> dict[str, Cifar | ImageSp
         name: load_cifar(name, root) if name in CIFAR else open_dataset(config, root)
         for name, config in {job.config.dataset: job.config for job in jobs}.items()
     }
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the options of ``resultant reproduce run``, with the defaults of `run_plan`."""
-    options = argparse.ArgumentParser(
-        prog="python -m resultant_reproduction.run",
-        description="Train the runs of a plan without records; repeat an interrupted call.",
-        argument_default=argparse.SUPPRESS,
-    )
-    options.add_argument("name", choices=list(PLANS), metavar="PLAN", help=", ".join(PLANS))
-    options.add_argument("--data", type=Path, help="folder of CIFAR")
-    options.add_argument("--work", type=Path, help="folder for networks and checkpoints")
-    options.add_argument("--results", type=Path, help="folder of records")
-    options.add_argument("--device", help="auto, cpu, cuda or cuda:N")
-    options.add_argument("--seeds", type=int, nargs="+", help="seeds instead of the planned ones")
-    options.add_argument("--jobs", nargs="+", metavar="JOB", help="jobs to train")
-    options.add_argument("--minutes", type=float, help="time limit; stops at a checkpoint")
-    options.add_argument("--concurrent-jobs", type=int, help="other jobs sharing the device")
-    options.add_argument("--dry-run", action="store_true", help="report what is left")
-    return options
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; return 1 if the plan has incomplete records, 2 for bad input."""
-    options = vars(parser().parse_args(argv))
-    # As `resultant.cli.arguments`, which needs the packages of the command line.
-    options.setdefault("data", Path(os.environ.get("RESULTANT_DATA", "data")))
-    try:
-        left = run_plan(**options)
-    except (ValueError, FileNotFoundError) as error:
-        print(f"{parser().prog}: {error}", file=sys.stderr)
-        return 2
-    return int(left > 0 and "dry_run" not in options)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

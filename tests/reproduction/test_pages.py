@@ -14,7 +14,6 @@ from resultant.training.config import Run
 from resultant_reproduction import ARTEFACTS, Evidence, Outcome, Records
 from resultant_reproduction.catalog import catalog
 from resultant_reproduction.figures import Chart, comparison, draw_charts, svg
-from resultant_reproduction.pace import Pace
 from resultant_reproduction.pages import (
     contents,
     describe_plan,
@@ -43,11 +42,10 @@ def rounded(drawing: str) -> list[str | float]:
 def test_pages_are_what_the_records_say(
     records: Records, evidence: Evidence, outcomes: dict[str, Outcome]
 ) -> None:
-    pace = Pace.of(records)
     for name, artefact in ARTEFACTS.items():
         known = Artefact(artefact.entry, lambda _, name=name: outcomes[name])
         drawn = page_name(artefact.entry.label) in DRAWN
-        page = make_page(known, evidence, pace, draw=drawn)
+        page = make_page(known, evidence, draw=drawn)
         assert page.text == (PAGES / f"{page.name}.md").read_text(), AGAIN
         if drawn:
             assert page.svg is not None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import pytest
 from resultant.training.config import Run
 from resultant.training.records import append
 from resultant_reproduction.catalog import plan_rows
-from resultant_reproduction.pace import Pace, estimate
+from resultant_reproduction.pace import AROUND, EACH, SHARED, estimate, seconds
 from resultant_reproduction.plan import PLANS, PlannedJob, missing
 from resultant_reproduction.records import Records
 from tiny_cifar import tiny_config
@@ -27,11 +25,10 @@ def test_main_plan() -> None:
     assert [len(job.runs) for job in jobs] == [12] * 6
     images = [size // 256 * 256 for sizes in SIZES.values() for size in sizes]
     assert [job.views for job in jobs] == [12 * 200 * 2 * n for n in images]
-    # Twelve side by side: 4 + 12 / 12 microseconds a view, and half a minute a job.
-    minutes = sum(job.views for job in jobs) * 5 / 60e6 + 6 / 2
-    pace = Pace(4.0, 12.0, 30.0)
-    assert pace.minutes(jobs) == pytest.approx(minutes)
-    assert estimate(jobs, pace) == f"6 jobs, 72 runs, 428 million views: {minutes:.0f} minutes"
+    # Twelve side by side.
+    minutes = sum(job.views for job in jobs) * (EACH + SHARED / 12) / 60e6 + 6 * AROUND / 60
+    assert sum(map(seconds, jobs)) == pytest.approx(60 * minutes)
+    assert estimate(jobs) == f"6 jobs, 72 runs, 428 million views: {minutes:.0f} minutes"
     assert {run.seed for job in PLANS["main"].jobs((7,)) for run in job.runs} == {7}
 
 
@@ -67,41 +64,6 @@ def test_other_plans() -> None:
     for plan in PLANS.values():
         names = [job.name for job in plan.jobs()]
         assert len(set(names)) == len(names)
-
-
-def timed(seed: int, runs: int, us: float, **more: Any) -> dict[str, Any]:
-    config = json.loads(json.dumps(asdict(tiny_config())))
-    base = {"realization": "native", "beta": 0.0, "config": config, "seed": seed}
-    return {**base, "job_runs": runs, "us_a_view": us, **more}
-
-
-def test_pace() -> None:
-    """Through jobs of several sizes a line in 1 / k; one size scales the usual one."""
-    gpu = {"versions": {"device": "GPU"}}
-    slow = timed(0, 4, 900.0, versions={"torch": "2"})
-    # 3 + 6 / k, twice for the job of 12, whose records are one measurement.
-    fast = [
-        timed(1, 12, 3.5, **gpu, job_seconds=100.0, whole_seconds=150.0),
-        timed(2, 12, 3.5, **gpu, job_seconds=100.0, whole_seconds=150.0),
-        timed(3, 6, 4.0, **gpu, job_seconds=90.0, whole_seconds=130.0),
-        timed(4, 2, 6.0, **gpu),
-        # More than a stack has are no faster a view.
-        timed(5, 24, 3.5, **gpu, job_seconds=10.0, whole_seconds=70.0),
-        # Jobs that share the device are no measure of it.
-        timed(6, 12, 9.0, **gpu, job_seconds=10.0, whole_seconds=90.0, beside=2),
-    ]
-    pace = Pace.of(Records([slow, *fast]))
-    assert pace[:3] == pytest.approx((3.0, 6.0, 50.0)) and pace.text().startswith("on GPU: 3 + 6 /")
-    assert pace.microseconds(24) == pace.microseconds(12) == pytest.approx(3.5)
-    usual = Pace()
-    assert Pace.of(Records()) == usual
-    one = Pace.of(Records([slow]))
-    assert one.microseconds(4) == pytest.approx(900) and one.around == usual.around
-    assert one.device == "CPU"
-    assert one.shared / one.each == pytest.approx(usual.shared / usual.each)
-    # Larger jobs that are slower a view are not a law.
-    odd = Pace.of(Records([timed(0, 12, 9.0, **gpu), timed(1, 6, 3.0, **gpu)]))
-    assert odd.shared > 0
 
 
 @pytest.mark.slow

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ import torch
 from programs import run_program
 from resultant.training.config import Run
 from resultant.training.records import append, read_lines
-from resultant_reproduction import reproduce, run, summarize
+from resultant_reproduction import run, summarize
 from resultant_reproduction.catalog import plan_rows
-from resultant_reproduction.options import Reproduce
 from resultant_reproduction.plan import PLANS, Plan, PlannedJob, missing
 from resultant_reproduction.records import Records
 from tiny_cifar import tiny_cifar, tiny_config
@@ -136,8 +134,6 @@ def test_seed_by_seed(tmp_path: Path) -> None:
     assert missing(jobs[:1], Records(records[:1]))[0].runs == (Run("native", 0.0, 0),)
     messages: list[str] = []
     assert run.run_plan("power", *places(tmp_path), dry_run=True, say=messages.append) == 1
-    # The pace is that of the records here, and no GPU's.
-    assert run.NO_GPU not in messages[1] and "(on CPU: " in messages[1]
     assert messages[2] == "plain: 1 of 1 records, done"
     assert messages[3].startswith("power: 0 of 2 records, ") and "minutes" in messages[3]
 
@@ -177,7 +173,6 @@ def test_progress_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_minutes_that_never_end(minutes: float, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"expected minutes > 0 and finite, got {minutes:g}"):
         run.run_plan("main", tmp_path, minutes=minutes, dry_run=True)
-    assert run.main(["main", "--dry-run", "--minutes", str(minutes)]) == 2
 
 
 def test_negative_number_of_calls(tmp_path: Path) -> None:
@@ -251,52 +246,6 @@ def test_killed_and_started_again(whole: Path, tmp_path: Path) -> None:
     assert run.run_plan("power", *places(tmp_path), **QUIET) == 0
     actual, expected = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
     assert actual == expected and len(actual) == 3
-
-
-WITHOUT = """
-import sys
-
-hidden = "tyro rich matplotlib pandas torchvision timm PIL".split()
-# What the program starts with needs none of them either.
-assert sys.modules.keys().isdisjoint(hidden)
-sys.modules.update(dict.fromkeys([*hidden, "flint"]))
-from resultant_reproduction.run import main
-
-assert main(sys.argv[1:]) == 0
-"""
-
-
-@pytest.mark.slow
-def test_without_the_packages_of_the_command_line(tmp_path: Path) -> None:
-    """tyro, rich and the like are not imported, and a dry run reads no images."""
-    call = ["main", "--dry-run", "--results", str(tmp_path), "--jobs", "cifar10-if10"]
-    output, _ = run_program(WITHOUT, *call)
-    assert output.splitlines()[-1] == "cifar10-if10: 0 of 12 records, 6 minutes"
-    assert run.main(["main", "--jobs", "cifar10", "--dry-run"]) == 2
-
-
-def test_command_line_checks_its_arguments(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An unavailable device is reported before images are read, and the environment names the
-    folder of data."""
-    call = ["members", "--results", str(tmp_path), "--work", str(tmp_path)]
-    assert run.main([*call, "--device", "cuda:77"]) == 2
-    assert "expected a device to compute on, got 'cuda:77'" in capsys.readouterr().err
-    monkeypatch.setenv("RESULTANT_DATA", str(tmp_path / "elsewhere"))
-    assert run.main([*call, "--device", "cpu"]) == 2
-    assert str(tmp_path / "elsewhere") in capsys.readouterr().err
-
-
-def test_one_command_line() -> None:
-    """The two have the same options, and the same defaults of them."""
-    given = {action.dest for action in run.parser()._actions} - {"help", "name"}
-    assert given == {*reproduce.OF_RUN, "data", "work", "results", "device"}
-    usual = {name: p.default for name, p in inspect.signature(run.run_plan).parameters.items()}
-    options = {field.name: field.default for field in fields(Reproduce)}
-    # Without --data, that one asks the environment too.
-    assert all(usual[name] == options[name] for name in given - {"data"})
-    assert vars(run.parser().parse_args(["main"])) == {"name": "main"}
 
 
 def test_records_of_other_plans_count(tmp_path: Path) -> None:
