@@ -135,7 +135,7 @@ def test_seed_by_seed(tmp_path: Path) -> None:
     messages: list[str] = []
     assert run.run_plan("power", *places(tmp_path), dry_run=True, say=messages.append) == 1
     assert messages[2] == "plain: 1 of 1 records, done"
-    assert messages[3].startswith("power: 0 of 2 records, ") and "minutes" in messages[3]
+    assert messages[3].startswith("power: 0 of 2 records, ") and "minute" in messages[3]
 
 
 @pytest.mark.slow
