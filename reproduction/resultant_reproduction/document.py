@@ -40,7 +40,7 @@ FOREST = "forest.svg"
 # Numbers of an effect, and their names in an interval.
 INTERVAL = {"points": "mean", "low": "low", "high": "high"}
 # Pages of this module.
-PAGES = ("claims", "headline", "methods", "guide", "runs")
+PAGES = ("judgement", "claims", "headline", "methods", "guide", "runs")
 
 
 def write(text: Path, pages: Path, evidence: Evidence) -> None:
