@@ -40,7 +40,7 @@ def results(root: Path, measured: Row) -> str:
         "equal gains in training on CIFAR-LT, points of accuracy": numbers["training"],
     }
     body = [[what, effect(row), f"paper: {row['printed']}"] for what, row in rows.items()]
-    tuned = "the same, a temperature chosen for each rule"
+    tuned = "the same with a temperature chosen for each rule"
     body.insert(1, [tuned, effect(numbers["tuned"]), "not in the paper"])
     body += [
         certificate_bar(root),
