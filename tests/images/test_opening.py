@@ -276,6 +276,7 @@ def test_refused_arguments(tmp_path: Path) -> None:
     write_folder(tmp_path / "train", {"a": 1, "b": 1})
     refused("expected 3 rows or more in some class, got 1 at the most", tmp_path)
     a = open_images(write_folder(tmp_path / "x", {"a": 3, "b": 2}))
+    refused("every class of train among the class names, got b", tmp_path / "x", class_names=["a"])
     b = open_images(write_folder(tmp_path / "y", {"a": 3, "c": 2}))
     with pytest.raises(ValueError, match="expected the classes of train in test, got other names"):
         ImageSplits(a.train, test=b.train)

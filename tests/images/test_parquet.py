@@ -13,6 +13,7 @@ from images.photos import array, counts, photo, photo_bytes, write_parquet
 from resultant.images.decode import ImageError
 from resultant.images.opening import open_images
 from resultant.images.parquet import read_parquet
+from resultant.images.source import ImageSource
 
 
 @pytest.mark.parametrize("plain", [True, False])
@@ -93,3 +94,19 @@ def test_parquet_that_declares_far_more(tmp_path: Path, monkeypatch: pytest.Monk
     images = read_parquet([tmp_path / "train.parquet"]).images
     with pytest.raises(ImageError, match=r"train\.parquet row 0 .* bytes of row group 0, beyond"):
         _ = images[0]
+
+
+def test_digest_follows_the_files(tmp_path: Path) -> None:
+    """A file that was written again is another one; its folder makes no difference."""
+    digests = []
+    for name, first in (("a", 0), ("b", 0), ("c", 1)):
+        images = [photo_bytes(first + i) for i in range(4)]
+        path = write_parquet(tmp_path / name / "train.parquet", [0, 1, 0, 1], images=images)
+        os.utime(path, ns=(1, 1))
+        digests.append(ImageSource(*source_of(path)).digest)
+    assert digests[0] == digests[1] != digests[2]
+
+
+def source_of(path: Path) -> tuple[Any, np.ndarray, tuple[str, ...]]:
+    raw = read_parquet([path])
+    return raw.images, raw.labels, ("0", "1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,13 @@ from resultant.images.source import ImageSplits
 from resultant.images.store import open_store
 from resultant.training.checkpoints import save_run
 from resultant.training.config import ProbeConfig, Run, preset
-from resultant.training.evaluation import RATES, evaluate, frozen_accuracy, frozen_predictions
+from resultant.training.evaluation import (
+    RATES,
+    evaluate,
+    frozen_accuracy,
+    frozen_predictions,
+    network_features,
+)
 from resultant.training.extract import extract
 from resultant.training.image_sets import train_images
 from resultant.training.inference import source_views
@@ -106,6 +113,22 @@ def test_one_held_out_split_chooses_nothing(data: ImageSplits, tmp_path: Path) -
     assert record["held_out"] == "val" and "chosen" not in record
     assert record["probes"]["long_tail"]["encoder"]["learning_rate"] == PROBES.learning_rate
     assert record["frozen"]["encoder"]["proco"].keys() == set(REALIZATIONS)
+
+
+@pytest.mark.slow
+def test_a_long_tailed_subset_has_two_pools(data: ImageSplits, tmp_path: Path) -> None:
+    """The features of the subset are those of its images among all."""
+    rows = [3, 30, 1, 9, 34, 25]
+    subset = replace(data, train=data.train.select(rows), balanced=data.train)
+    trained = untrained(subset, tmp_path)
+    features = network_features(trained, subset, workers=0)
+    assert features.balanced is not None and len(features.balanced.labels) == len(data.train)
+    alone = network_features(trained, replace(subset, balanced=None), workers=0).train
+    assert torch.equal(features.train.labels, alone.labels)
+    for space, (x,) in features.train.spaces.items():
+        torch.testing.assert_close(x, alone.spaces[space][0], rtol=1e-3, atol=1e-3)
+    (record,) = evaluate(trained, subset, PROBES, features=features)
+    assert record["probes"].keys() == {"long_tail", "balanced"} and record["train_images"] == 6
 
 
 def test_nothing_to_judge_on(data: ImageSplits, tmp_path: Path) -> None:
