@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from torch import Tensor
 from torch.nn import functional
 
@@ -30,7 +31,7 @@ from resultant.analysis.evaluate import choose, confusion, share
 from resultant.analysis.export import write_files
 from resultant.analysis.metrics import paired_gain
 from resultant.analysis.plain import UnansweredError
-from resultant.analysis.references import BUDGETS, Budget, references
+from resultant.analysis.references import BUDGETS, Budget, Discriminant, references
 from resultant.analysis.result import AnalysisResult
 from resultant.analysis.rules import search, search_rows
 from resultant.analysis.suspects import duplicates, suspicious_rows
@@ -261,6 +262,21 @@ def test_references_are_those_of_scikit_learn() -> None:
         list(references(data, rows, "some"))
 
 
+@pytest.mark.parametrize("classes", [2, 6])
+@pytest.mark.parametrize("equal", [False, True])
+def test_discriminant_analysis_is_that_of_scikit_learn(classes: int, equal: bool) -> None:
+    data = small_set()
+    kept = data.train.y < classes
+    x, y = rows_of(data.train)[kept].numpy(), data.train.y[kept].numpy()
+    prior = np.full(classes, 1 / classes) if equal else None
+    ours, theirs = (
+        kind("lsqr", shrinkage=0.3, priors=prior).fit(x, y)
+        for kind in (Discriminant, LinearDiscriminantAnalysis)
+    )
+    q = rows_of(data.test).numpy()
+    np.testing.assert_allclose(ours.predict_proba(q), theirs.predict_proba(q), atol=1e-4)
+
+
 def test_classes_without_rows_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model of some classes gives the others probability zero."""
     data = small_set()
@@ -272,7 +288,7 @@ def test_classes_without_rows_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_samples_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = Budget(4000, 0.5, 1e9, 50, 100, 1e6, 1e8, 1600)
+    small = Budget(4000, 0.5, 1e9, 50, 100, 1e6, 1600)
     monkeypatch.setitem(BUDGETS, "fast", small)
     data = small_set()
     found = {c.key: c for c in references(data, plan(data), "fast")}

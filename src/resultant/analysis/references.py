@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from scipy.linalg import solve
 from scipy.special import softmax
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
@@ -51,7 +52,6 @@ class Budget:
         iterations: Its iterations at most.
         classes: Its classes; it is left out beyond.
         products: Test rows times rows times dimension of nearest neighbours.
-        covariance: Classes times squared dimension of discriminant analysis; it is left out beyond.
         entries: Rows times dimension of discriminant analysis and of centroids.
     """
 
@@ -61,13 +61,12 @@ class Budget:
     iterations: int
     classes: int
     products: float
-    covariance: float
     entries: float
 
 
 BUDGETS = {
-    "fast": Budget(8e7, 0.2, 2e10, 100, 2000, 4e9, 2e8, 2e7),
-    "all": Budget(6e10, 0.05, 1e14, 1000, 20_000, 1e14, 4e9, 1e9),
+    "fast": Budget(8e7, 0.2, 2e10, 100, 2000, 4e9, 2e7),
+    "all": Budget(6e10, 0.05, 1e14, 1000, 20_000, 1e14, 1e9),
 }
 
 
@@ -99,9 +98,7 @@ class Centroids(NearestCentroid):
     def fit(self, X: Any, y: Any) -> Self:
         """Average rows [N, p] of classes [N]."""
         self.classes_, own = np.unique(y, return_inverse=True)
-        total = torch.zeros(len(self.classes_), X.shape[1])
-        total.index_add_(0, torch.as_tensor(own), torch.as_tensor(X))
-        self.centroids_ = total.numpy() / np.bincount(own)[:, None].astype(X.dtype)
+        self.centroids_ = (class_sums(X, own) / np.bincount(own)[:, None]).astype(X.dtype)
         self.scale_ = fit_scale(torch.as_tensor(self._scores(X)), torch.as_tensor(own))
         return self
 
@@ -112,6 +109,34 @@ class Centroids(NearestCentroid):
     def _scores(self, X: Any) -> Any:
         """Half of the squared distances [n, C], negative and up to a number per row."""
         return X @ self.centroids_.T - (self.centroids_**2).sum(1) / 2
+
+
+class Discriminant(LinearDiscriminantAnalysis):
+    """Discriminant analysis whose covariance is one product rather than one per class."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit rows [N, p] of classes [N]."""
+        self.classes_, own = np.unique(y, return_inverse=True)
+        count, mean = np.bincount(own), class_sums(X, own) / np.bincount(own)[:, None]
+        self.priors_ = count / len(own) if self.priors is None else np.asarray(self.priors)
+        apart = (X - mean[own]) * np.sqrt(self.priors_ / count)[own, None]
+        covariance = apart.T @ apart
+        shrinkage, spread = (
+            float(self.shrinkage or 0),
+            max(np.trace(covariance) / len(covariance), 1e-12),
+        )
+        covariance = (1 - shrinkage) * covariance + shrinkage * spread * np.eye(len(covariance))
+        coef = solve(covariance, mean.T, assume_a="pos").T
+        intercept = np.log(self.priors_) - (mean * coef).sum(1) / 2
+        two = len(coef) == 2
+        self.coef_, self.intercept_ = (np.diff(a, axis=0) if two else a for a in (coef, intercept))
+        return self
+
+
+def class_sums(X: Any, own: Any) -> np.ndarray:
+    """Sum rows [N, p] per class [N], in float64."""
+    total = torch.zeros(int(own.max()) + 1, X.shape[1], dtype=torch.float64)
+    return total.index_add_(0, torch.as_tensor(own), torch.as_tensor(X).double()).numpy()
 
 
 class Widened:
@@ -163,12 +188,12 @@ def references(
     yield fit.reference(*about, [Centroids()], [{}], budget.entries / p)
     # Fast references have the prior of the metric; all of them have both.
     priors = [plan.metric == BALANCED] if level == "fast" else [False, True]
-    for equal in priors if C * p**2 <= budget.covariance else ():
+    for equal in priors:
         progress("linear discriminant analysis")
         about = ("LinearDiscriminantAnalysis", "linear discriminant analysis", 40)
         if equal:
             about = (f"{about[0]}(equal prior)", f"{about[1]}, equal prior", 41)
-        model = LinearDiscriminantAnalysis("lsqr", priors=np.full(C, 1 / C) if equal else None)
+        model = Discriminant("lsqr", priors=np.full(C, 1 / C) if equal else None)
         grid = [{"shrinkage": s} for s in SHRINKAGES]
         yield fit.reference(*about, [model], grid, budget.entries / p)
     progress("nearest neighbours")
@@ -194,16 +219,11 @@ def left_out(data: FeatureSet, level: str, slow: bool) -> str:
     """Return a sentence about references that are too large, or ""."""
     if level == "none":
         return ""
-    budget, size = BUDGETS[level], counted(data.num_classes, "class", "classes")
     hint = "; --references all fits it" if level == "fast" else ""
-    texts = []
-    if data.num_classes * data.dim**2 > budget.covariance:
-        texts.append(f"LDA is left out: {size} of {data.dim:,} dimensions are too large{hint}.")
-    if data.num_classes > budget.classes:
-        texts.append(f"Logistic regression is left out: {size} take too long{hint}.")
-    elif not slow:
-        texts.append(f"Logistic regression is fitted to the best features alone{hint}.")
-    return " ".join(texts)
+    if data.num_classes > BUDGETS[level].classes:
+        size = counted(data.num_classes, "class", "classes")
+        return f"Logistic regression is left out: {size} take too long{hint}."
+    return "" if slow else f"Logistic regression is fitted to the best features alone{hint}."
 
 
 class _Fit:

@@ -187,8 +187,9 @@ class Calibrated:
         weights = plan.weights[: len(rows)].numpy()
         self.calibrated: Any = CalibratedClassifierCV(FrozenEstimator(trial), method=method)
         with warnings.catch_warnings():
-            # A frozen estimator needs no weights.
+            # A frozen estimator needs neither weights nor folds.
             warnings.filterwarnings("ignore", "Since FrozenEstimator does not appear to accept")
+            warnings.filterwarnings("ignore", "The least populated class in y has only")
             self.calibrated.fit(x, y, sample_weight=weights * len(weights) / weights.sum())
         for fitted in self.calibrated.calibrated_classifiers_:
             fitted.estimator = model
