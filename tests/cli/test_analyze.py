@@ -301,3 +301,12 @@ def test_zero_rows_of_a_store(tmp_path: Path) -> None:
     np.savez(tmp_path / "c.npz", allow_pickle=False, **alone)
     with pytest.raises(ValueError, match=r"train of .*c.npz not all zero, got zero vectors"):
         prepare(FeatureStore.open(tmp_path / "c.npz"), drop_zeros=True)
+
+
+@pytest.mark.slow
+def test_parquet_of_doubles(tmp_path: Path) -> None:
+    """As pandas writes them: all references are fitted and evaluated."""
+    y = np.arange(60) % 2
+    x = np.eye(2, 8)[y] + 0.2 * np.random.default_rng(0).normal(size=(60, 8))
+    pq.write_table(pa.table({"features": list(x), "label": y}), tmp_path / "z.parquet")
+    assert analyze(tmp_path / "z.parquet", "--out", tmp_path / "out") == 0

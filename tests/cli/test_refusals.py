@@ -167,8 +167,8 @@ def filled(value: float, *rows: int) -> Tensor:
 
 # Arrays that replace those of a store, None to leave one out; options; and the fact.
 STORES: list[tuple[dict[str, Tensor | None], str, str]] = [
-    ({}, "--features projektion", "'projektion'.* did you mean projection|projektion"),
-    ({}, "--labels nope", "nope"),
+    ({}, "--features projektion", "'projektion' among the names .* did you mean 'projection'"),
+    ({}, "--labels lables", "'lables' among the names .* did you mean 'labels'"),
     ({"train/labels": None}, "", "expected train/labels in"),
     ({"train/projection": None}, "", "expected features of train"),
     (

@@ -83,7 +83,7 @@ class Neighbours(KNeighborsClassifier):
     def predict_proba(self, X: Any) -> Any:
         """Return the smoothed shares of the votes [n, C]; among equal votes the first class
         wins."""
-        x, C = torch.as_tensor(X), len(self.classes_)
+        x, C = torch.as_tensor(X, dtype=self.x_.dtype), len(self.classes_)
         k = min(int(self.n_neighbors or 1), len(self.y_))
         votes = torch.full((len(x), C), 1 / C)
         for at in chunks.row_slices(len(x), 4 * len(self.y_), chunks.MATRIX_BYTES):

@@ -37,6 +37,10 @@ class VMFClassifier(DirectionClassifier):
     gain of each component, relative to the mean over all components. ``state_`` and
     ``statistics_`` remain those of one distribution per class, as gains and certificates need them.
 
+    The defaults serve frozen features and test rows of any mix of classes: equal gains, a uniform
+    prior, maximum likelihood. `ProCoLoss` has those of ProCo: ``native`` scores, the frequencies of
+    the classes as prior, and its estimator.
+
     Args:
         temperature: Temperature tau of the score, at least 7.6e-6 for rows in float32 and 1.4e-14
             in float64; or ``"auto"``: `fit` chooses ``temperature_`` by five-fold

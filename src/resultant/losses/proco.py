@@ -64,6 +64,10 @@ class ProCoLoss(ContrastiveLoss):
     Scores that would take more than 256 MiB on a GPU, or 64 MiB on a CPU, are never stored: the
     classes are scored in chunks, and a gradient has no gradient then.
 
+    The defaults are those of ProCo: ``native`` scores, the frequencies of the classes as prior, and
+    its estimator. `VMFClassifier` serves frozen features and test rows of any mix of classes: equal
+    gains, a uniform prior, maximum likelihood.
+
     Args:
         num_classes: Number of classes C.
         dim: Dimension p of the features.
