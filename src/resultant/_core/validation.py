@@ -26,6 +26,8 @@ COMPUTE_DTYPE = {
     torch.float16: torch.float32,
 }
 
+CPU = torch.device("cpu")
+
 # Functions that are odd or even in x are defined slightly below zero, so that a finite difference
 # can be taken at x = 0; anything further down is a mistake.
 BELOW_ZERO = -1e-4
@@ -110,8 +112,8 @@ def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
     Numbers take the dtype and device of the tensors among the arguments; without one, float64.
     """
     given = [a for a in arguments.values() if isinstance(a, Tensor)]
-    if given and all(_fits(a, given[0]) for a in arguments.values()):
-        dtype, device = given[0].dtype, given[0].device
+    if all(_fits(a, given) for a in arguments.values()):
+        dtype, device = (given[0].dtype, given[0].device) if given else (torch.float64, CPU)
         return [_converted(name, a, dtype, device) for name, a in arguments.items()], dtype
     inputs = {name: a for name, a in arguments.items() if isinstance(a, Tensor)}
     for name, a in arguments.items():
@@ -127,7 +129,7 @@ def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
     ranked = {name: a for name, a in inputs.items() if a.dim()} or inputs
     dtypes = {a.dtype for a in ranked.values()} or {torch.float64}
     dtype = reduce(torch.promote_types, dtypes)
-    devices = {a.device: name for name, a in ranked.items()} or {torch.device("cpu"): ""}
+    devices = {a.device: name for name, a in ranked.items()} or {CPU: ""}
     if len(devices) > 1:
         got = ", ".join(f"{name} on {device}" for device, name in devices.items())
         raise ValueError(f"expected all tensors on one device, got {got}")
@@ -135,13 +137,13 @@ def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
     return [_converted(name, a, compute, device) for name, a in arguments.items()], dtype
 
 
-def _fits(a: Number, first: Tensor) -> bool:
-    """Return True if ``a`` is a number, or a tensor that has the dtype and device of ``first`` and
-    broadcasts to its shape."""
+def _fits(a: Number, given: list[Tensor]) -> bool:
+    """Return True if ``a`` is a number, or a tensor that has the dtype and device of the first of
+    the ``given`` tensors and broadcasts to its shape."""
     if not isinstance(a, Tensor):
         return type(a) in (float, int)
-    is_alike = a.dtype == first.dtype and a.device == first.device
-    shape = first.shape
+    is_alike = a.dtype == given[0].dtype and a.device == given[0].device
+    shape = given[0].shape
     fits = a.dim() == 0 or shape[len(shape) - a.dim() :] == a.shape
     return fits and is_alike and COMPUTE_DTYPE.get(a.dtype) == a.dtype
 
