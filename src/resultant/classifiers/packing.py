@@ -12,7 +12,9 @@ from resultant.classes.state import ClassState
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.components import Components
 
-KINDS = {kind.__name__: kind for kind in (ClassState, ClassStatistics, Components, Metric)}
+KINDS: dict[str, Any] = {
+    kind.__name__: kind for kind in (ClassState, ClassStatistics, Components, Metric)
+}
 
 
 def packed(value: Any) -> Any:
