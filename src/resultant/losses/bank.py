@@ -203,7 +203,7 @@ class ProCoBank(WideModule):
     def rows(self, y: Tensor) -> Tensor:
         """Return the row of each sample in the banks; -1 if its class is not held here."""
         rows = y - self.classes.start
-        return rows.masked_fill_((rows < 0) | (rows >= len(self.classes)), -1)
+        return rows.masked_fill_((rows < 0) | (rows >= self.classes.stop - self.classes.start), -1)
 
     @torch.no_grad()
     def update(self, z: Tensor, y: Tensor) -> Snapshot:

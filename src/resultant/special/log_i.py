@@ -23,6 +23,11 @@ from resultant.special.slopes import unshifted_if_large
 COTH = 1.1996786402577337
 ZERO = 0.6627434193491816
 ZERO_REST = 8.155323790501267e-18
+# The part of the zero that is lost in a dtype.
+REST = {
+    dtype: ZERO_REST + (ZERO - float(torch.tensor(ZERO, dtype=dtype)))
+    for dtype in (torch.float32, torch.float64)
+}
 
 
 def _log_value(nu: Number, x: Tensor) -> Tensor:
@@ -45,14 +50,13 @@ def _log_sum(e: LogDebye, x: Tensor) -> Tensor:
     a, nu = e.order, e.nu
     # Measure from the zero x0 of the leading part, so that nothing cancels near it.
     zero = torch.full((), ZERO, dtype=x.dtype, device=x.device)
-    rest = ZERO_REST + (ZERO - float(torch.tensor(ZERO, dtype=x.dtype)))
     order = a if isinstance(a, Tensor) else torch.full_like(zero, a)
     x0, lost = two_product(order, zero)
     # Clamp x such that powers of x0/x and the square of x are finite.
     most = torch.finfo(x.dtype).max
     limit = (x0 * most ** (1 / (GROUP + 0.5))).clamp_max(most ** (1 / 2.2))
     bounded = x.clamp(-limit, limit)
-    d = (bounded - x0) - (lost + order * rest)
+    d = (bounded - x0) - (lost + order * REST[x.dtype])
     s0, y = order * COTH, bounded * bounded
     s = (y + a * a).sqrt()
     ds = d * ((bounded + x0) / (s + s0))

@@ -257,7 +257,8 @@ class VonMisesFisher(Distribution):
         Returns:
             Unit vectors in the dtype of loc.
         """
-        shape = self._extended_shape(sample_shape)
+        # `_extended_shape` is not traced by torch.compile of torch 2.6.
+        shape = (*sample_shape, *self._batch_shape, *self._event_shape)
         kappa = self.concentration.double().expand(shape[:-1])
         theta = angle(kappa, self._p, generator)
         dtype = COMPUTE_DTYPE[self.loc.dtype]
