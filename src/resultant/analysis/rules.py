@@ -83,7 +83,7 @@ def search(
         [(fit.to(device), rows.to(device)) for fit, rows in splits],
         estimator=estimator,
         balanced=plan.metric == BALANCED,
-        grouped=data.train.identities is not None,
+        merge=data.train.identities is None,
     )
     result = search_rules(validation, {} if temperature is None else {"temperature": [temperature]})
     points = {method_of(c.parameters()): c for c in (*result.rules.values(), result.chosen)}
