@@ -1,7 +1,6 @@
 """Features larger than one machine: passes over all rows run on Ray Data.
 
-The driver reads footers and labels, and the analysis is that of one machine. What is computed from
-every row (sums per class, predictions, hashes) is computed by workers in ranges of rows; samples
+The driver reads footers and labels. Workers compute what needs every row, in ranges of rows; samples
 are fetched. The range of a dead worker is computed again.
 """
 
@@ -38,7 +37,7 @@ class ClusterRows:
     def __init__(self, rows: Rows, name: str) -> None:
         self.rows, self.name, self.shape, self.dtype = rows, name, rows.shape, rows.dtype
         self.height = chunks.rows_per_chunk(rows.nbytes // len(rows), chunks.DEVICE_BYTES)
-        # The rows of the last slice and those after it: slices in sequence are one reading.
+        # Rows from the last slice on: slices in sequence are one reading.
         self.first, self.held = 0, torch.empty(0, *rows.shape[1:], dtype=rows.dtype)
 
     def __len__(self) -> int:
@@ -74,11 +73,7 @@ class ClusterRows:
             index: Indices [n] of the rows, by default all.
             width: Numbers per row that the function makes.
 
-        Yields:
-            Positions [k] among the indices and a result, in any order.
-
-        Raises:
-            ValueError: A worker met a vector that is not finite, or a broken file.
+        Positions [k] among the indices and a result are yielded in any order.
         """
         ray = _ray()
         index = torch.arange(len(self)) if index is None else index
@@ -124,16 +119,13 @@ def cluster() -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     address, handler = os.environ.get("RAY_ADDRESS"), signal.getsignal(signal.SIGTERM)
     options = {} if address else {"include_dashboard": False}
     try:
         ray.init(address or "local", logging_level="ERROR", log_to_driver=False, **options)
-        # Ray would end the process by itself, without a message.
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)
-    except SystemExit:
-        # SIGTERM while Ray starts and has a handler of its own.
+            signal.signal(signal.SIGTERM, handler)  # Ray's ends the process without a message
+    except SystemExit:  # SIGTERM while Ray starts
         raise TerminatedError from None
     except Exception as error:
         place = "on this machine" if address is None else f"at RAY_ADDRESS={address}"
@@ -146,8 +138,9 @@ def cluster() -> Iterator[None]:
 
 def _ray() -> Any:
     # Without stacks of C++ from every process that is terminated, and without progress bars.
-    for name in ("RAY_DISABLE_FAILURE_SIGNAL_HANDLER", "RAY_DATA_DISABLE_PROGRESS_BARS"):
-        os.environ.setdefault(name, "1")
+    os.environ.setdefault("RAY_DISABLE_FAILURE_SIGNAL_HANDLER", "1")
+    os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
         import ray.data

@@ -92,9 +92,9 @@ class Table:
         """Turn errors of pyarrow into a line with the path."""
         return reading(self.path, KIND.get(self.suffix, "a whole Arrow file of features"))
 
-    @lru_cache(maxsize=2)  # noqa: B019
+    @lru_cache(maxsize=1)  # noqa: B019
     def part(self, part: int, columns: tuple[str, ...]) -> pa.Table:
-        """Read columns of a part; the parts that were read last are kept."""
+        """Read columns of a part; the part that was read last is kept."""
         if self.csv is not None:
             return self.csv.select(columns)
         if self.suffix == ".parquet":
@@ -229,10 +229,11 @@ def open_parquet(path: Path | str, dictionaries: list[str] | None = None) -> Any
 
 def _require_sizes(file: Any, groups: Any, columns: tuple[str, ...]) -> None:
     """Raise a ValueError if columns of row groups declare more bytes than fit."""
-    size = 0
+    size, wanted = 0, set(columns)
     for group in map(file.metadata.row_group, groups):
         for column in map(group.column, range(group.num_columns)):
-            if any(f"{column.path_in_schema}.".startswith(f"{name}.") for name in columns):
+            path = column.path_in_schema.split(".")
+            if any(".".join(path[: k + 1]) in wanted for k in range(len(path))):
                 # Few bytes may stand for many numbers.
                 size += max(column.total_uncompressed_size, 8 * column.num_values)
     require_content(size, ", ".join(columns[:3]))
