@@ -1,7 +1,7 @@
 """Features larger than one machine: passes over all rows run on Ray Data.
 
-The driver reads footers and labels. Workers compute what needs every row, in ranges of rows; samples
-are fetched. The range of a dead worker is computed again.
+The driver reads footers and labels. Workers compute what needs every row, in ranges of rows;
+samples are fetched. The range of a dead worker is computed again.
 """
 
 from __future__ import annotations
