@@ -13,7 +13,8 @@ from resultant import ClassStatistics, Metric
 
 
 def fit(z: Tensor, y: Tensor, shrinkage: float = 0.3, w: Tensor | None = None) -> Metric:
-    statistics = ClassStatistics(int(y.max()) + 1, z.shape[1], scatter=True).update(z, y, w)
+    statistics = ClassStatistics(int(y.max()) + 1, z.shape[1], scatter=True).to(z.device)
+    statistics.update(z, y, w)
     return Metric.fit(statistics, shrinkage)
 
 

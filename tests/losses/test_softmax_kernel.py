@@ -133,9 +133,10 @@ def check_refusals(device: str) -> None:
     z, _, columns = problem("native", 20, 64)
     z, columns = z.to(device), moved(columns, device, torch.float32)
     part = FusedSoftmax(z, ProCoLoss(2, 64).score_and_slope, columns.terms)
-    for rho in (torch.zeros(V, 20, Q).mT, torch.zeros(1, Q, 20).expand(V, Q, 20)):
+    turned = torch.zeros(V, 20, Q, device=device).mT
+    for rho in (turned, torch.zeros(1, Q, 20, device=device).expand(V, Q, 20)):
         with pytest.raises(ValueError, match="expected a contiguous tensor to write"):
-            part.weights(rho.to(device), columns)
+            part.weights(rho, columns)
     apart = columns._replace(kappa=torch.zeros(20, V, device=device).mT)
     with pytest.raises(ValueError, match="expected classes next to each other"):
         part.weights(torch.zeros(V, Q, 20, device=device), apart)

@@ -109,15 +109,19 @@ class PhotoBatches:
         """The decoded images."""
         return self.decoded()
 
+    @property
+    def bytes(self) -> int:
+        """Memory of the drawn views and of their buffers."""
+        drawn = self.planned * self.buffers.shape[1] * self.rendering.plan_bytes
+        return drawn + self.rendering.bytes + self.buffers.numel() * self.buffers.element_size()
+
     @cached_property
     def placement(self) -> Placement:
         """The decoded images where the views are made."""
         where = placed_on(self.device)
         placement = Placement(self.store, where, self.images, self.slots, self.residency)
         if self.note is not None:
-            used = self.planned * self.buffers.shape[1] * self.rendering.plan_bytes
-            used += self.rendering.bytes + self.buffers.numel() * self.buffers.element_size()
-            views = f", {data_size(used)} of views" if self.device.type == "cuda" else ""
+            views = f", {data_size(self.bytes)} of views" if self.device.type == "cuda" else ""
             self.note(placement.text + views)
         return placement
 
