@@ -17,7 +17,8 @@ from resultant._core import distributed
 
 def main(rank):
     distributed.wait_for_all()
-    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=0.5))
+    set_timeout = getattr(dist, "set_timeout", dist.distributed_c10d._set_pg_timeout)
+    set_timeout(timedelta(seconds=0.5))
     began = time.monotonic()
     if rank == 0:
         time.sleep(1)

@@ -303,7 +303,7 @@ def test_catalogue() -> None:
     real-margin-app gain-prior training-gain common-readouts c10-pure-complete
     c10-joint-uniform-complete c10-joint-actual-complete c10-trajectory
     baseline joint-protocol official-recipe beta-sweep stronger-views estimator frozen-rules
-    calibration stand-in dimension losses"""
+    tuned-rules calibration stand-in dimension losses"""
     assert set(ARTEFACTS) == set(names.split())
     for artefact in ARTEFACTS.values():
         assert artefact.entry.label.partition(":")[2] == artefact.entry.name

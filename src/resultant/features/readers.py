@@ -12,7 +12,6 @@ from typing import Any
 from pyarrow import fs
 
 from resultant._core.files import require_input_file
-from resultant.features.anndata import read_anndata
 from resultant.features.arrays import read_npy, read_npz, read_safetensors, read_torch
 from resultant.features.naming import (
     KINDS,
@@ -25,6 +24,7 @@ from resultant.features.naming import (
     split_of,
 )
 from resultant.features.reading import reading
+from resultant.features.rows import AnyArray
 from resultant.features.selection import Contents, combine
 from resultant.features.tables import read_table
 
@@ -102,7 +102,7 @@ def _read(file: Shard, names: Names) -> Contents:
     if path.suffix == ".safetensors":
         arrays, metadata = read_safetensors(path)
     else:
-        readers = {".npz": read_npz, ".pt": read_torch, ".h5ad": read_anndata}
+        readers = {".npz": read_npz, ".pt": read_torch, ".h5ad": _read_anndata}
         arrays = readers[path.suffix](path)
     # If some names contain a split, the split of the file does not hold for the other names.
     if any(full_name(name, "") != f"/{name}" for name in arrays):
@@ -130,3 +130,10 @@ def _features_and_labels(path: Path, name: str | None) -> list[Shard]:
         rule = f"expected {path} together with one of labels, such as {candidates[0]}"
         raise ValueError(f"{rule}, got it alone; give the folder of both, or save both as .npz")
     return [Shard(path, split, "features"), Shard(labels, split, "labels")]
+
+
+def _read_anndata(path: Path) -> dict[str, AnyArray]:
+    # Loading h5py takes half a second.
+    from resultant.features.anndata import read_anndata
+
+    return read_anndata(path)

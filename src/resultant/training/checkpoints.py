@@ -124,7 +124,7 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
             rule = f"expected the checkpoint of this job in {path}"
             other = facts.get(part)
             if isinstance(value, dict) and isinstance(other, dict):
-                other = {k: v for k, v in other.items() if v != value.get(k)}
+                other = ", ".join(f"{k} {v}" for k, v in other.items() if v != value.get(k))
             got = f"another in its {part}: {other}"
             raise ValueError(f"{rule}, got {got}; {START_AGAIN}")
     require_types(facts, {"epoch": int, "seconds": float, "beside": int}, f"in {path}")
