@@ -168,7 +168,7 @@ def filled(value: float, *rows: int) -> Tensor:
 # Arrays that replace those of a store, None to leave one out; options; and the fact.
 STORES: list[tuple[dict[str, Tensor | None], str, str]] = [
     ({}, "--features projektion", "'projektion' among the names .* did you mean 'projection'"),
-    ({}, "--labels lables", "'lables' among the names .* did you mean 'labels'"),
+    ({}, "--labels labelz", "'labelz' among the names .* did you mean 'labels'"),
     ({"train/labels": None}, "", "expected train/labels in"),
     ({"train/projection": None}, "", "expected features of train"),
     (
