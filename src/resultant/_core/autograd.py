@@ -80,8 +80,11 @@ _OPERATORS.impl("elementwise", _operator, "CompositeExplicitAutograd")
 torch.library.register_fake("resultant::elementwise", _shape, lib=_OPERATORS)
 
 
-# torch 2.6 cannot tell an export from torch.compile.
-_TELLS_EXPORT = hasattr(torch.compiler, "is_exporting")
+def _is_exporting() -> bool:
+    # torch 2.6 tells an export from torch.compile with strict=False alone.
+    if hasattr(torch.compiler, "is_exporting"):
+        return torch.compiler.is_exporting()
+    return torch.compiler._is_compiling_flag
 
 
 def _opaque(value: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -93,8 +96,7 @@ def _opaque(value: Callable[..., Tensor]) -> Callable[..., Tensor]:
     _VALUES.append(value)
 
     def call(*args: Any) -> Tensor:
-        compiled = _TELLS_EXPORT and torch.compiler.is_compiling()
-        if not compiled or torch.compiler.is_exporting():
+        if not torch.compiler.is_compiling() or _is_exporting():
             return value(*args)
         tensors = [a if isinstance(a, Tensor) else None for a in args]
         numbers = [0 if isinstance(a, Tensor) else a for a in args]
