@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from resultant.analysis.sampling import rank_in_class
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassStatistics
 from resultant.features import FeatureStore, packaged_file
@@ -52,7 +53,7 @@ def tuned(x: Tensor, y: Tensor, queries: Tensor, labels: Tensor) -> dict[str, di
     num_classes = int(y.max()) + 1
     statistics = ClassStatistics(num_classes, x.shape[1])
     statistics.update(x, y)
-    half, fold = occurrence(labels) % 2, occurrence(y) % FOLDS
+    half, fold = rank_in_class(labels) % 2, rank_in_class(y) % FOLDS
     # A class with one row is fitted in every fold.
     fold[torch.bincount(y)[y] == 1] = -1
     curves = {rule: ([], [], []) for rule in RULES}
@@ -95,14 +96,6 @@ def _balanced(predicted: Tensor, labels: Tensor) -> float:
     counts = torch.bincount(labels)
     per_class = torch.zeros(len(counts), dtype=torch.float64).index_add_(0, labels, right)
     return float((per_class / counts)[counts > 0].mean())
-
-
-def occurrence(labels: Tensor) -> Tensor:
-    """Count the earlier rows of the same class, row by row."""
-    order = torch.argsort(labels, stable=True)
-    counts = torch.bincount(labels)
-    first = (counts.cumsum(0) - counts)[labels[order]]
-    return torch.empty_like(order).scatter_(0, order, torch.arange(len(labels)) - first)
 
 
 def packaged_numbers() -> dict[str, dict[str, dict[str, Any]]]:

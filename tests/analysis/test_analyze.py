@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from torch import Tensor
 from torch.nn import functional
 
 import resultant
+from feature_sets import rows_of, small_set
 from resultant import VMFClassifierCV
 from resultant.analysis.analyze import Settings, analyze_sets, fit_rules, foremost
-from resultant.analysis.candidates import Candidate, Predictions, predict
+from resultant.analysis.candidates import Candidate, Predictions
 from resultant.analysis.comparison import compare_sets
 from resultant.analysis.data import (
     ACCURACY,
@@ -31,7 +31,6 @@ from resultant.analysis.evaluate import choose, confusion, share
 from resultant.analysis.export import write_files
 from resultant.analysis.metrics import paired_gain
 from resultant.analysis.plain import UnansweredError
-from resultant.analysis.references import BUDGETS, Budget, Discriminant, references
 from resultant.analysis.result import AnalysisResult
 from resultant.analysis.rules import search, search_rows
 from resultant.analysis.suspects import duplicates, suspicious_rows
@@ -40,25 +39,6 @@ from small_features import COUNTS, small_features
 
 def silent(_: str) -> None:
     """No progress."""
-
-
-def rows_of(split: Split) -> Tensor:
-    assert isinstance(split.x, Tensor)
-    return split.x
-
-
-def small_set(val: bool = False, noise: float = 0.6, **options: Any) -> FeatureSet:
-    """Six classes in a long tail."""
-    arrays = small_features(dim=16, noise=noise)
-    splits = {
-        name: Split(name, arrays[f"{name}/projection"], arrays[f"{name}/labels"])
-        for name in ("train", "test")
-    }
-    if val:
-        other = small_features(seed=1, dim=16, noise=0.6)
-        splits["val"] = Split("val", rows_of(splits["test"]) + 0.01, other["test/labels"])
-    names = tuple(map(str, range(len(COUNTS))))
-    return FeatureSet("memory", "projection", names, **splits, **options)
 
 
 def noise_set() -> FeatureSet:
@@ -241,59 +221,6 @@ class TestEvaluation:
         rho = x @ functional.normalize(mu, dim=1).T
         np.testing.assert_allclose(e.cosine[0], rho.gather(1, torch.tensor(e.candidates)), 1e-5)
         assert (e.label == data.test.y[e.row].numpy()).all()
-
-
-def test_references_are_those_of_scikit_learn() -> None:
-    """The code of a method gives its predictions."""
-    data = small_set()
-    rows = plan(data)
-    keys = set()
-    for c in references(data, rows, "all"):
-        keys.add(c.key)
-        names: dict[str, Any] = {"X": rows_of(data.train).numpy(), "y": data.train.y.numpy()}
-        exec(c.code, names)
-        own = names["model"].predict(rows_of(data.test).numpy())
-        ours = predict([c.model], data.test, torch.arange(len(data.test)), 6)[0].predicted.numpy()
-        assert (own == ours).mean() >= 0.97, c.key
-        assert c.rows == sum(COUNTS) and c.note == ""
-    assert {"NearestCentroid", "KNeighborsClassifier", "LogisticRegression(balanced)"} <= keys
-    assert not list(references(data, rows, "none"))
-    with pytest.raises(ValueError, match="references among"):
-        list(references(data, rows, "some"))
-
-
-@pytest.mark.parametrize("classes", [2, 6])
-@pytest.mark.parametrize("equal", [False, True])
-def test_discriminant_analysis_is_that_of_scikit_learn(classes: int, equal: bool) -> None:
-    data = small_set()
-    kept = data.train.y < classes
-    x, y = rows_of(data.train)[kept].numpy(), data.train.y[kept].numpy()
-    prior = np.full(classes, 1 / classes) if equal else None
-    ours, theirs = (
-        kind("lsqr", shrinkage=0.3, priors=prior).fit(x, y)
-        for kind in (Discriminant, LinearDiscriminantAnalysis)
-    )
-    q = rows_of(data.test).numpy()
-    np.testing.assert_allclose(ours.predict_proba(q), theirs.predict_proba(q), atol=1e-4)
-
-
-def test_classes_without_rows_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model of some classes gives the others probability zero."""
-    data = small_set()
-    fit = torch.arange(100)
-    rows = plan(data)
-    part = type(rows)(**{**vars(rows), "splits": ((fit, rows.rows),)})
-    (c, *_) = references(data, part, "fast")
-    assert c.validated.predicted.max() < 4
-
-
-def test_samples_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = Budget(4000, 0.5, 1e9, 50, 100, 1e6, 1600)
-    monkeypatch.setitem(BUDGETS, "fast", small)
-    data = small_set()
-    found = {c.key: c for c in references(data, plan(data), "fast")}
-    assert "stratified sample of" in found["NearestCentroid"].note
-    assert found["NearestCentroid"].rows < sum(COUNTS)
 
 
 class TestRows:

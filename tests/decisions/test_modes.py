@@ -53,6 +53,9 @@ BY_PAIR: dict[str, Callable[..., Any]] = {
     "posterior_thresholds": lambda z, y, s, **o: rs.posterior_thresholds(scores(s), pairs(z), **o),
 }
 CALLS = BY_ROW | BY_PAIR
+# Relative differences of a GPU that are smaller than those of the others.
+RTOL = {"loss_gradient": 1e-9, "pairwise_margins": 1e-10, "centre_margins": 1e-10}
+RTOL |= dict.fromkeys(("short_arc_roots", "exhaustive", "rising", "posterior_thresholds"), 0.0)
 
 
 def tensors(result: Any) -> list[Tensor]:
@@ -104,7 +107,7 @@ def test_gpu_agrees(name: str, dtype: torch.dtype) -> None:
     here = CALLS[name](Z.to(dtype), Y, STATE)
     there = CALLS[name](Z.to("cuda", dtype), Y.cuda(), STATE.to("cuda"))
     assert all(a.is_cuda for a in tensors(there))
-    agree(there, here, 1e-8, 1e-10)
+    agree(there, here, RTOL.get(name, 1e-8), 1e-10)
 
 
 @pytest.mark.gpu

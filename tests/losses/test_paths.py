@@ -94,8 +94,6 @@ def test_equals_the_plain_path(
     path: str, realization: str, leave_out: bool, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_up(path, device, monkeypatch)
-    if path == "compiled" and realization not in ("native", "temperature"):
-        pytest.skip("minutes of compilation")
     dtype = torch.float64 if device == "cpu" else torch.float32
     for views in ((), (1,), (2,)):
         plain = made(realization, leave_out).to(device)

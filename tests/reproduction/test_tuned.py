@@ -5,7 +5,7 @@ import torch
 
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassStatistics
-from resultant_reproduction.tuned import RULES, SHARED, TEMPERATURES, occurrence, tuned
+from resultant_reproduction.tuned import RULES, SHARED, TEMPERATURES, tuned
 
 
 def naive(x, y, queries, labels, rule):
@@ -55,7 +55,3 @@ def test_temperatures_are_chosen_as_the_protocol_says():
         assert np.isclose(found[rule]["folds"], (first[c] + second[c]) / 2)
         shared = TEMPERATURES.index(SHARED)
         assert np.isclose(found[rule]["shared"], (first[shared] + second[shared]) / 2)
-
-
-def test_occurrence_counts_rows_of_the_same_class():
-    assert occurrence(torch.tensor([2, 0, 2, 2, 0, 1])).tolist() == [0, 0, 1, 2, 1, 0]

@@ -16,7 +16,6 @@ from resultant.analysis.data import EVALUATED, FeatureSet, Plan, plan
 from resultant.analysis.evaluate import choose, confusion, evaluate, recommend
 from resultant.analysis.explore import explorer, feature_map, fit_directions
 from resultant.analysis.plain import UnansweredError
-from resultant.analysis.references import left_out, references
 from resultant.analysis.result import FeatureData, FeatureResult
 from resultant.analysis.rules import Calibrated, VMFSearch, fit_points, search, vmf_candidates
 from resultant.analysis.run import Analysis, analyze_space
@@ -178,6 +177,9 @@ def evaluate_methods(
 
     Logistic regressions are fitted only if ``slow``.
     """
+    # The models of scikit-learn load pandas where it is installed.
+    from resultant.analysis.references import left_out, references
+
     started, data, rows = time.perf_counter(), fitted.data, fitted.plan
     more = references(
         data, rows, settings.references, slow=slow, progress=lambda name: progress(f"fit {name}")
