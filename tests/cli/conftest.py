@@ -42,7 +42,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "resultant.analysis.analyze.explain", lambda evaluated, *_: evaluated.result
     )
-    monkeypatch.setattr("resultant.analysis.analyze.references", lambda *_, **__: ())
+    monkeypatch.setattr("resultant.analysis.references.references", lambda *_, **__: ())
 
 
 @pytest.fixture(scope="session")
