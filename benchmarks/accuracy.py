@@ -169,9 +169,7 @@ def searched(
     for method, judge, exact in searches:
 
         def error(
-            coordinates: Array,
-            method: Callable[[Array], Array] = method,
-            judge: Judge = judge,
+            coordinates: Array, method: Callable[[Array], Array] = method, judge: Judge = judge
         ) -> Array:
             value, scale = judge(coordinates)
             return abs(method(coordinates) - value) / scale

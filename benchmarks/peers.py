@@ -143,9 +143,7 @@ def tensorflow_probability() -> Any:
     """Return TensorFlow Probability on JAX in double precision, or None."""
     try:
         import jax  # type: ignore[import-not-found]
-        from tensorflow_probability.substrates import (  # type: ignore[import-not-found]
-            jax as tfp,
-        )
+        from tensorflow_probability.substrates import jax as tfp  # type: ignore[import-not-found]
     except Exception:  # under a newer JAX the import raises other errors than ImportError
         return None
     jax.config.update("jax_enable_x64", True)

@@ -182,8 +182,7 @@ def machines(measured: Row) -> str:
         rows.append(["frozen features", place, block["date"], command])
     rows.append(["linear probes", "CPU", measured["probes"]["date"], "python -m benchmarks.probes"])
     return table(
-        ["tables", "machine", "date", "again with"],
-        ([*row[:3], f"`{row[3]}`"] for row in rows),
+        ["tables", "machine", "date", "again with"], ([*row[:3], f"`{row[3]}`"] for row in rows)
     )
 
 

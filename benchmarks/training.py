@@ -87,15 +87,7 @@ def norms() -> list[dict[str, object]]:
             "forward": lambda: _norm_kernel.forward(x, None, *plain),
             "forward, residual": lambda: _norm_kernel.forward(x, residual, *plain),
             "backward": lambda: _norm_kernel.backward(x, out, saved, one, None, False, c),
-            "backward, residual": lambda: _norm_kernel.backward(
-                x,
-                out,
-                saved,
-                one,
-                two,
-                True,
-                c,
-            ),
+            "backward, residual": lambda: _norm_kernel.backward(x, out, saved, one, two, True, c),
         }
         rows.append(
             {"channels": c, **{name: round(graphed(run) / runs, 1) for name, run in times.items()}}

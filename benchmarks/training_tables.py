@@ -144,10 +144,5 @@ def job_table(found: Sequence[Row]) -> str:
 
 def report(training: Row, found: Sequence[Row]) -> str:
     return "\n\n".join(
-        [
-            step_table(training),
-            STEP_NOTE.format(**training),
-            job_table(found),
-            JOB_NOTE,
-        ]
+        [step_table(training), STEP_NOTE.format(**training), job_table(found), JOB_NOTE]
     )

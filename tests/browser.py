@@ -88,10 +88,7 @@ class Browser:
     def js(self, expression: str) -> Any:
         """Evaluate JavaScript in the page; promises are awaited."""
         found = self.send(
-            "Runtime.evaluate",
-            expression=expression,
-            returnByValue=True,
-            awaitPromise=True,
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")

@@ -10,13 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from resultant_reproduction.artefacts import (
-        ARTEFACTS,
-        Artefact,
-        Evidence,
-        Outcome,
-        Records,
-    )
+    from resultant_reproduction.artefacts import ARTEFACTS, Artefact, Evidence, Outcome, Records
 
 __all__ = ["ARTEFACTS", "Artefact", "Evidence", "Outcome", "Records"]
 

@@ -25,11 +25,7 @@ from resultant.classes.gain import angular_gain
 from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classes.statistics import ClassState
-from resultant.classifiers.calibration import (
-    expected_calibration_error,
-    fit_scale,
-    log_losses,
-)
+from resultant.classifiers.calibration import expected_calibration_error, fit_scale, log_losses
 from resultant.classifiers.components import AUTO, Components, fit_components
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction.evidence import Evidence
@@ -319,7 +315,7 @@ def calibration(evidence: Evidence) -> Outcome:
         "and cross-entropy, with 95 % intervals over the judging queries for one network and over "
         "networks for several (their number in brackets). Spread is the standard deviation of the "
         "gains over their mean; rank is the rank correlation with the gains of ProCo's kappa. One "
-        "network says nothing of others.",
+        "network says nothing of others."
     ]
     every = (
         "*Accuracy (%) / cross-entropy with the fitted scale (without) / calibration error (%) / "

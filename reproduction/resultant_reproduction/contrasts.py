@@ -20,20 +20,10 @@ from resultant_reproduction.evidence import (
 )
 from resultant_reproduction.figures import Chart, Curve, draw_charts, means
 from resultant_reproduction.headline import TITLES
-from resultant_reproduction.plan import (
-    BOTH,
-    controlled,
-    planned_seeds,
-    stronger_views,
-)
+from resultant_reproduction.plan import BOTH, controlled, planned_seeds, stronger_views
 from resultant_reproduction.records import paired, probe_path
 from resultant_reproduction.spec import Cell, Change, Outcome
-from resultant_reproduction.stats import (
-    Interval,
-    corrected_text,
-    over_queries,
-    over_seeds,
-)
+from resultant_reproduction.stats import Interval, corrected_text, over_queries, over_seeds
 from resultant_reproduction.summarize import BETAS, SPACES
 from resultant_reproduction.value import Value
 

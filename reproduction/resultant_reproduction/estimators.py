@@ -104,10 +104,7 @@ LEFT_OUT = "Pure Angular on training rows, the query left out"
 CROSSED = "temperature on held-out queries, cross-fitted"
 
 
-TRAINED = {
-    "MLE of kappa": {"estimator": "mle"},
-    "query left out": {"leave_out": True},
-}
+TRAINED = {"MLE of kappa": {"estimator": "mle"}, "query left out": {"leave_out": True}}
 
 
 def trained(evidence: Evidence) -> list[Change]:

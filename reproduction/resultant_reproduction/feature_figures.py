@@ -24,12 +24,7 @@ from resultant_reproduction.evidence import (
 )
 from resultant_reproduction.linear_means import HEADING, boundary_means, margin_means
 from resultant_reproduction.plan import planned_seeds
-from resultant_reproduction.spec import (
-    Cell,
-    Outcome,
-    load,
-    parse_cell,
-)
+from resultant_reproduction.spec import Cell, Outcome, load, parse_cell
 from resultant_reproduction.special_figures import (
     closest_pair,
     draw_boundaries,

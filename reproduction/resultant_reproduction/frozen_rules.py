@@ -19,11 +19,7 @@ from resultant_reproduction.evidence import (
 )
 from resultant_reproduction.figures import intervals
 from resultant_reproduction.spec import Cell, Outcome
-from resultant_reproduction.stats import (
-    Effects,
-    Interval,
-    over_queries,
-)
+from resultant_reproduction.stats import Effects, Interval, over_queries
 from resultant_reproduction.value import Value
 
 GAMMAS = (-1.0, 0.0, 1.0)

@@ -64,7 +64,7 @@ FROZEN_LEFT = {
 APART = {
     "Boundary calculation": "the number of roots is the same, for the difference of two scores "
     "that rise with the cosine falls all along the arc: it has at most one root, which its signs "
-    "at the ends tell; either method refines to rounding",
+    "at the ends tell; either method refines to rounding"
 }
 
 NUMBERS = {"zero": 0, "one": 1, "two": 2}

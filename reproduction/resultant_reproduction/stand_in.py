@@ -22,13 +22,7 @@ from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.tables import EQUALIZED, FROZEN
 from resultant_reproduction.templating import markdown_table
 from resultant_reproduction.value import Value
-from resultant_reproduction.verdicts import (
-    Arm,
-    Estimate,
-    Judgement,
-    contrast,
-    holm,
-)
+from resultant_reproduction.verdicts import Arm, Estimate, Judgement, contrast, holm
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -220,8 +214,7 @@ def edits(records: Records) -> list[Effect]:
             f"{name}, {space}: temperature - native, beta {beta}, gamma {gamma}",
             texts[i],
             _read(
-                records.frozen(config)[space],
-                read_edit(float(beta), float(gamma), "temperature"),
+                records.frozen(config)[space], read_edit(float(beta), float(gamma), "temperature")
             ),
         )
     ]
@@ -324,7 +317,7 @@ def photographs(evidence: Evidence) -> Outcome:
         "unpaired, in percentage points, with Welch's interval over networks; Holm's family are "
         "the contrastive contrasts of ResNet-50. Frozen effects have Student's interval over "
         "networks. One network has no interval and leaves the direction open. In brackets: "
-        "networks.",
+        "networks."
     ]
     frozen, by_prior = frozen_effects(records), edits(records)
     sections = {}

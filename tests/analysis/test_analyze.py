@@ -303,10 +303,7 @@ def test_two_sets_of_one_source() -> None:
     """Training rows do not choose a projection; only one of the sets is used."""
     data = small_set()
     noisy = Split("train", rows_of(data.train) + torch.randn(data.train.x.shape), data.train.y)
-    sets = [
-        FeatureSet("m", "encoder", data.class_names, noisy, data.test),
-        data,
-    ]
+    sets = [FeatureSet("m", "encoder", data.class_names, noisy, data.test), data]
     fitted = [fit_rules(one, Settings(), silent) for one in sets]
     assert fitted[1].score > fitted[0].score and foremost(fitted) == 0
 

@@ -50,11 +50,7 @@ T = torch.from_numpy(X)
         (T[:, :1], None, r"expected X \[N, p\] with N >= 1 and p >= 2, got .*, 1\)"),
         (T > 0, None, r"expected X of real numbers, got torch.bool"),
         (torch.where(T[2] == T, math.inf, T), None, "NaN or infinity in row 2"),
-        (
-            X,
-            np.where(np.arange(60) == 3, -1, 1),
-            "finite, got -1 at index 3",
-        ),
+        (X, np.where(np.arange(60) == 3, -1, 1), "finite, got -1 at index 3"),
         (X, np.ones(59), r"expected sample_weight \[60\], got shape \(59,\)"),
         (X, np.zeros(60), "expected a sample_weight above zero, got all of them zero"),
     ],

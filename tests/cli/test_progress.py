@@ -10,12 +10,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from resultant.cli.progress import (
-    EpochProgress,
-    Screen,
-    describe,
-    open_console,
-)
+from resultant.cli.progress import EpochProgress, Screen, describe, open_console
 from resultant.training.job import Progress
 
 

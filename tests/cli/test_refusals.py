@@ -69,10 +69,7 @@ CALLS = [
     (f"{IMAGES} --data no", "Parquet files or a pattern of them, got nothing at no"),
     (f"{IMAGES} --train-list no/a.txt", "expected the list no/a.txt, got no such file"),
     (f"{IMAGES} --data {{photos}} --architecture resnet51", "an architecture of timm, such as"),
-    (
-        f"{IMAGES} --data {{photos}} --batch-size 4 --weights no",
-        "of weights, got nothing at no",
-    ),
+    (f"{IMAGES} --data {{photos}} --batch-size 4 --weights no", "of weights, got nothing at no"),
     (f"{IMAGES} --data {{photos}} --batch-size 12", "--batch-size of 11 or less, the number"),
     (f"{IMAGES} --data {{photos}} --long-tail 9", "expected an imbalance of at most 1, which"),
     (f"{IMAGES} --data . --pretrained --weights a", "pretrained or weights, got both"),

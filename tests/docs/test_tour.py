@@ -109,11 +109,7 @@ def certified(s: Values, p: int) -> Values:
     z = queries(p, torch.linspace(0, math.radians(s["angle"]), 121, dtype=torch.float64))
     root = short_arc_roots(realize(pair(s), Rule(s["tau"], "angular", 0.0))).root
     share = 100 * certificate(z, pair(s), s["tau"]).coverage
-    return {
-        "certified": share,
-        "boundary": float(root.rad2deg()),
-        "middle": s["angle"] / 2,
-    }
+    return {"certified": share, "boundary": float(root.rad2deg()), "middle": s["angle"] / 2}
 
 
 def stability(s: Values, p: int) -> Values:

@@ -106,10 +106,7 @@ def test_steps_are_drawn_with_their_probabilities() -> None:
             expected[a, b] += p * q / 25
     assert sum(expected.values()) == pytest.approx(1)
     counted = Counter(
-        (
-            seen(NAMES[int(a)] if a >= 0 else None, m),
-            seen(NAMES[int(b)] if b >= 0 else None, k),
-        )
+        (seen(NAMES[int(a)] if a >= 0 else None, m), seen(NAMES[int(b)] if b >= 0 else None, k))
         for a, m, b, k in drawn[:, 3:7].tolist()
     )
     cells = [cell for cell, p in expected.items() if p]

@@ -27,7 +27,7 @@ from resultant.report.words import points
 def test_files(result: AnalysisResult, tmp_path: Path) -> None:
     assert write_page(result, tmp_path) == tmp_path / "index.html"
     assert {p.name for p in tmp_path.rglob("*") if p.is_file()} == {
-        *("index.html", "methods.csv", "confused.csv", "classes.csv"),
+        *("index.html", "methods.csv", "confused.csv", "classes.csv")
     }
     with (tmp_path / "tables" / "methods.csv").open() as file:
         first, *_ = csv.DictReader(file)
@@ -145,7 +145,7 @@ def test_table() -> None:
     assert len(table.shown()) == SHOWN
     # A column without values is left out of the page.
     assert [(column.name, numeric) for column, numeric in table.heads()] == [
-        *(("name", False), ("v", True)),
+        *(("name", False), ("v", True))
     ]
     assert table.shown()[0][1] == ("0.1235", "0.1234567890123", True)
 

@@ -19,12 +19,7 @@ from resultant_reproduction.evidence import CONDITIONS, trained_as
 from resultant_reproduction.plan import controlled, stronger_views
 from resultant_reproduction.records import probe_path
 from resultant_reproduction.spec import Cell, parse_cell, printed_rows
-from resultant_reproduction.spread import (
-    Networks,
-    networks,
-    paired_share,
-    repeated,
-)
+from resultant_reproduction.spread import Networks, networks, paired_share, repeated
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.value import Value
 from training_records import record

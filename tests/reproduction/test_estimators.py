@@ -19,12 +19,7 @@ from resultant.analysis import FrozenSpace, Policy, decide
 from resultant.features.store import write_store
 from resultant_reproduction import ARTEFACTS, Evidence, Records, estimators, refits
 from resultant_reproduction.contrasts import complete
-from resultant_reproduction.evidence import (
-    kappa_change,
-    kappa_changes,
-    mle_changes,
-    over_datasets,
-)
+from resultant_reproduction.evidence import kappa_change, kappa_changes, mle_changes, over_datasets
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.refits import CLIP, cross_fitted, gain_spread, leave_out, stratified
 from resultant_reproduction.stats import corrected_text

@@ -136,17 +136,14 @@ def test_other_failures_are_reported_and_skipped(
         "first, native-seed0, angular-beta0-seed0: failed: expected the check"
     )
     assert sorted(path.name for path in (tmp_path / "out" / "power").iterdir()) == [
-        *("first", "second"),
+        *("first", "second")
     ]
 
 
 @pytest.mark.slow
 def test_out_of_time_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that fails is not what a call has time for."""
-    jobs = [
-        planned("bad", (HOPELESS,)),
-        *(planned(f"{dim}", (Run(),), dim=dim) for dim in (9, 10)),
-    ]
+    jobs = [planned("bad", (HOPELESS,)), *(planned(f"{dim}", (Run(),), dim=dim) for dim in (9, 10))]
     put(monkeypatch, *jobs)
     # The first of these ends the training of a job, the second adds its records.
     assert [call(tmp_path, minutes=1e-9)[0] for _ in range(4)] == [3, 2, 2, 1]

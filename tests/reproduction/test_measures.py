@@ -198,9 +198,7 @@ NAIVE: dict[str, Callable[[], float]] = {
         + frozen_mean([HUNDRED[2]], SPACES[1:], lambda s: s["margins"]["certified_wrong"])
     ),
     "gamma-minus": lambda: frozen_mean(
-        HUNDRED,
-        SPACES[1:],
-        lambda s: 100 * (s["grid"]["angular 0 -1"] - s["grid"]["native 1 -1"]),
+        HUNDRED, SPACES[1:], lambda s: 100 * (s["grid"]["angular 0 -1"] - s["grid"]["native 1 -1"])
     ),
     "prior-minus": lambda: frozen_mean(
         [HUNDRED[2]],

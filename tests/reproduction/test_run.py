@@ -158,10 +158,7 @@ def test_progress_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for minutes in (1e-9, 1e-9, None):
         run.run_plan("power", *places(tmp_path), minutes=minutes, **options)
     taken_up = [text for text in messages if "continues after" in text or "already trained" in text]
-    assert taken_up == [
-        "plain: continues after epoch 1/2",
-        "plain: already trained to epoch 2/2",
-    ]
+    assert taken_up == ["plain: continues after epoch 1/2", "plain: already trained to epoch 2/2"]
     for there in (False, True):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
         messages.clear()

@@ -188,10 +188,7 @@ def test_few_dimensions_leave_the_law_open() -> None:
 
 @pytest.mark.parametrize(
     ("cv", "effect", "spread", "shared"),
-    [
-        (0.06, 0.02, "everyone's", "everyone's"),
-        (0.01, -0.02, "ProCo's own", "ProCo's own"),
-    ],
+    [(0.06, 0.02, "everyone's", "everyone's"), (0.01, -0.02, "ProCo's own", "ProCo's own")],
 )
 def test_verdicts_of_other_losses(cv: float, effect: float, spread: str, shared: str) -> None:
     configs = [controlled("cifar100", 100), *other_losses().values()]

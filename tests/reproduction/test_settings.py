@@ -117,7 +117,7 @@ def test_boundaries_are_as_they_are_solved(monkeypatch: pytest.MonkeyPatch) -> N
     rows = [f"Boundary calculation: {what}" for what in ("locations", "refinement")]
     result = rows_of(FROZEN.compute(USUAL))
     assert [result[row][0].partition(" / ")[2][:19] for row in rows] == [
-        *("2,001, or the two e", "Chandrupatla"),
+        *("2,001, or the two e", "Chandrupatla")
     ]
 
     def to_the_letter(rule: Any, pairs: Any = None, *, exhaustive: bool = True) -> None: ...

@@ -251,11 +251,7 @@ def test_change_is_a_paired_t_test() -> None:
     by_paper = {
         printed: Change("", "", printed, numbered(differences)).verdict for printed in (0.5, 2, -1)
     }
-    assert by_paper == {
-        0.5: "confirmed",
-        2: "same direction, other size",
-        -1: "not reproduced",
-    }
+    assert by_paper == {0.5: "confirmed", 2: "same direction, other size", -1: "not reproduced"}
     wide = (0.5, -0.4, 0.1)
     assert Change("", "", 0.5, numbered(wide)).verdict == "inconclusive (9 seeds per arm)"
     assert Change("", "", 5.0, numbered(wide)).verdict == "not reproduced"

@@ -24,11 +24,7 @@ from resultant.special.bessel import bessel_ratio
 from resultant.theory.binary_model import BinaryModel, Pair
 from resultant.theory.rates import projection_variance
 from resultant.theory.ratio_expansion import ratio_approximation
-from resultant.theory.score_expansion import (
-    fixed_expansion,
-    free_energy_expansion,
-    joint_expansion,
-)
+from resultant.theory.score_expansion import fixed_expansion, free_energy_expansion, joint_expansion
 from resultant.theory.softmax import propagate_loss, propagate_probabilities
 from resultant.theory.thresholds import posterior_thresholds
 from resultant_reproduction import Evidence
@@ -136,8 +132,7 @@ WRONG: dict[str, Callable[[], Check]] = {
     "leading-gradient": lambda: linear.leading_gradient(scaled(loss_gradient, 1.001)),
     "boundary-motion": lambda: decisions.boundary_motion(
         leading=lambda state, rule: decisions.realize(
-            state,
-            Rule(rule.tau, "temperature" if rule.realization == "native" else "native"),
+            state, Rule(rule.tau, "temperature" if rule.realization == "native" else "native")
         )
     ),
     "boundary-factors": lambda: decisions.boundary_factors(

@@ -140,7 +140,7 @@ def test_low_class_temperatures_are_rejected(realization: str) -> None:
     with pytest.raises(ValueError, match=rule):
         target_temperature(state, 0.1, dtype=F32)
     assert target_temperature(state, 0.1, dtype=F32, validate_args=False).isnan().tolist() == [
-        *(False, False, True),
+        *(False, False, True)
     ]
     unchecked = class_scores(z, state, 0.1, realization, validate_args=False)
     assert unchecked[:, 2].isnan().all() and unchecked[:, :2].isfinite().all()

@@ -10,11 +10,7 @@ import pytest
 import torch
 
 from reference import arb
-from resultant import (
-    bessel_ratio,
-    vmf_score,
-    vmf_score_and_slope,
-)
+from resultant import bessel_ratio, vmf_score, vmf_score_and_slope
 from resultant.special import compiled
 
 built = pytest.mark.skipif(compiled._library is None, reason="the kernel is not built")

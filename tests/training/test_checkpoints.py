@@ -94,11 +94,7 @@ def test_checkpoint_of_another_job_is_refused(whole: Path) -> None:
     job = joint_job(whole)
     images = replace(DATA, train_images=255 - DATA.train_images)
     others: list[tuple[Job, Any, str]] = [
-        (
-            joint_job(whole, learning_rate=0.5),
-            DATA,
-            r"its config: learning_rate 0\.02; choose",
-        ),
+        (joint_job(whole, learning_rate=0.5), DATA, r"its config: learning_rate 0\.02; choose"),
         (replace(job, runs=(*TWO, Run(seed=7))), DATA, r"its runs: .*'beta': 0\.5"),
         (replace(job, stack=1), DATA, "its stack: 12"),
         (job, images, r"its images: \w{64}"),

@@ -16,13 +16,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from images.photographs import BILINEAR, reference
-from listed import (
-    NUM_CLASSES,
-    SIZES,
-    SMALL,
-    options,
-    scaled,
-)
+from listed import NUM_CLASSES, SIZES, SMALL, options, scaled
 from programs import run_program
 from resultant._core import distributed
 from resultant._core.tensor_files import load
@@ -38,11 +32,7 @@ from resultant.images.store import delete_stores
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.networks.timm_encoder import ImageNetwork
 from resultant.training.config import Run, TrainConfig, preset
-from resultant.training.image_sets import (
-    open_dataset,
-    resolved,
-    train_images,
-)
+from resultant.training.image_sets import open_dataset, resolved, train_images
 from resultant.training.job import Job, Progress
 from resultant.training.photo_batches import PhotoBatches, require_batches
 from resultant.training.stack import Stack

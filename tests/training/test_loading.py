@@ -61,10 +61,7 @@ def test_a_small_network_of_the_authors(tmp_path: Path, cosine: bool) -> None:
 
 @pytest.mark.usefixtures("all_blocks")
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "cosine"),
-    [("resnet50", False), ("resnext50_32x4d", True)],
-)
+@pytest.mark.parametrize(("name", "cosine"), [("resnet50", False), ("resnext50_32x4d", True)])
 def test_a_large_network_of_the_authors(tmp_path: Path, name: str, cosine: bool) -> None:
     plain = full_size(name, 365, cosine=cosine)
     loaded = load_network(converted(tmp_path, plain))

@@ -109,13 +109,7 @@ def test_accuracies_counted_one_by_one() -> None:
     keep = y_test != 2
     x_test, y_test = x_test[keep], y_test[keep]
     result = linear_probes(
-        [x, x[:, :2]],
-        y,
-        [x_test, x_test[:, :2]],
-        y_test,
-        C,
-        CONFIG,
-        counts=counts,
+        [x, x[:, :2]], y, [x_test, x_test[:, :2]], y_test, C, CONFIG, counts=counts
     )
     assert result.groups is not None
     assert 0 < result.accuracy[1] < result.accuracy[0] < 1

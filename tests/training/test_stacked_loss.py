@@ -53,10 +53,7 @@ def test_runs_are_separate_losses(
     stack = StackedProCoLoss(C, P, rules, COUNTS, 0.5, seeds=seeds, leave_out=leave_out)
     separate = [
         ProCoLoss(
-            *(C, P, TAU, name, beta, COUNTS, 0.5),
-            seed=seed,
-            leave_out=leave_out,
-            normalize=False,
+            *(C, P, TAU, name, beta, COUNTS, 0.5), seed=seed, leave_out=leave_out, normalize=False
         )
         for name, beta, seed in zip(names, betas, seeds, strict=True)
     ]

@@ -17,14 +17,7 @@ from resultant.vmf.estimators import (
     mean_resultant,
     unbiased_square,
 )
-from vmf.directions import (
-    DIMENSIONS,
-    EPS,
-    double,
-    exact,
-    exact_integral,
-    exact_log_area,
-)
+from vmf.directions import DIMENSIONS, EPS, double, exact, exact_integral, exact_log_area
 
 CONCENTRATIONS = (0.0, 1e-3, 0.5, 3.0, 40.0, 1e3, 1e6)
 

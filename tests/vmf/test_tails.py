@@ -56,8 +56,7 @@ def split_log_probability(xi: float, beta: float, kappa: float, p: int) -> float
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("p", "beta", "lam", "xi"),
-    [(3, 0.6, 1.5, 0.1), (4, -0.3, 4.0, -0.7), (9, 0.6, 1.5, -0.2)],
+    ("p", "beta", "lam", "xi"), [(3, 0.6, 1.5, 0.1), (4, -0.3, 4.0, -0.7), (9, 0.6, 1.5, -0.2)]
 )
 def test_tail_against_direct_integration(p: int, beta: float, lam: float, xi: float) -> None:
     kappa = lam * (p / 2 - 1)

@@ -215,11 +215,7 @@ def second_order_error(approximation: Expansion = joint_expansion) -> Check:
     )
 
 
-REGIMES = {
-    "small t": (0.1, 0.2, 0.5),
-    "medium t": (1.0, 2.0, 5.0),
-    "large t": (5.0, 10.0, 20.0),
-}
+REGIMES = {"small t": (0.1, 0.2, 0.5), "medium t": (1.0, 2.0, 5.0), "large t": (5.0, 10.0, 20.0)}
 
 
 def regime_map(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expansion) -> Check:

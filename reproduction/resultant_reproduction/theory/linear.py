@@ -158,10 +158,7 @@ def free_energy(expansion: Callable[..., Tensor] = free_energy_expansion) -> Che
     for p, n in zip(dimensions, nu.tolist(), strict=True):
         point = (rho, n * lam, 1 / (n * ratio), p)
         q = vmf_score(*point)
-        for name, f, order in (
-            ("free energy", expansion, 0),
-            ("bounded t", joint_expansion, 2),
-        ):
+        for name, f, order in (("free energy", expansion, 0), ("bounded t", joint_expansion, 2)):
             gap = f(*point, order, validate_args=False) - q
             errors[name].append(gap.abs().max() / n)
     both = {name: torch.stack(rows) for name, rows in errors.items()}

@@ -62,9 +62,7 @@ def softmax_coupling(loss: Callable[..., Tensor] = propagate_loss) -> Check:
     )
 
 
-def softmax_probabilities(
-    probabilities: Callable[..., Tensor] = propagate_probabilities,
-) -> Check:
+def softmax_probabilities(probabilities: Callable[..., Tensor] = propagate_probabilities) -> Check:
     """Check that the error of the probabilities is of order nu^-3 with the second-order term and
     nu^-2 without its variance (eq:multiclass-prob-expansion)."""
 

@@ -74,10 +74,7 @@ class Split:
             yield at, x if x.dtype == torch.float64 else x.float(), self.y[index]
 
     def map(
-        self,
-        function: Callable[[Tensor, Tensor], Any],
-        rows: Tensor | None = None,
-        width: int = 1,
+        self, function: Callable[[Tensor, Tensor], Any], rows: Tensor | None = None, width: int = 1
     ) -> Iterator[tuple[Any, Any]]:
         """Yield positions and results of a function of vectors and classes, chunk by chunk.
 

@@ -88,11 +88,7 @@ class SelfInclusion(Result):
 
 @torch.no_grad()
 def support_curve(
-    space: FrozenSpace,
-    sizes: tuple[int, ...] = SIZES,
-    *,
-    draws: int = 10,
-    seed: int = 0,
+    space: FrozenSpace, sizes: tuple[int, ...] = SIZES, *, draws: int = 10, seed: int = 0
 ) -> SupportCurve:
     """Compare the resultant of n random training rows of a class with that of the other rows.
 

@@ -133,11 +133,7 @@ def intercept_drift(space: FrozenSpace, beta: float = 0.0) -> InterceptDrift:
 
 @torch.no_grad()
 def same_state(
-    space: FrozenSpace,
-    beta: float = 0.0,
-    *,
-    gamma: float = 0.0,
-    per_class: int = 5,
+    space: FrozenSpace, beta: float = 0.0, *, gamma: float = 0.0, per_class: int = 5
 ) -> SameState:
     """Compare the realizations on the first held-out queries of each class.
 

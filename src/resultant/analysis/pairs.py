@@ -128,10 +128,7 @@ def choose_pairs(space: FrozenSpace, per_type: int = 5, seed: int = 0) -> Select
 
 @torch.no_grad()
 def boundary_displacement(
-    space: FrozenSpace,
-    chosen: SelectedPairs | None = None,
-    *,
-    beta: float = 0.0,
+    space: FrozenSpace, chosen: SelectedPairs | None = None, *, beta: float = 0.0
 ) -> BoundaryDisplacement:
     """Move the boundaries of pairs by direct temperature, and predict the move by leading scores.
 

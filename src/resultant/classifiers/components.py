@@ -18,14 +18,7 @@ from torch import Tensor
 from resultant._core.validation import integer
 from resultant.classes.gain import angular_gain
 from resultant.classes.statistics import ClassState
-from resultant.classifiers.em import (
-    EM,
-    Fit,
-    Mixture,
-    WeightedRows,
-    fit_mixture,
-    seed_directions,
-)
+from resultant.classifiers.em import EM, Fit, Mixture, WeightedRows, fit_mixture, seed_directions
 
 AUTO = "auto"
 

@@ -23,12 +23,7 @@ from resultant.classifiers.leave_one_out import LeaveOneOut
 from resultant.classifiers.points import AXES, Candidate
 from resultant.classifiers.rows import Sample
 from resultant.classifiers.search import SCORINGS, SearchResult, search_rules
-from resultant.classifiers.validation import (
-    SHRINKAGES,
-    Split,
-    Validation,
-    stratified_splits,
-)
+from resultant.classifiers.validation import SHRINKAGES, Split, Validation, stratified_splits
 from resultant.classifiers.vmf import VMFClassifier
 
 LOO = "loo"

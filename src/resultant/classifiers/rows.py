@@ -89,10 +89,7 @@ class Sample:
         return self.add_to(statistics, index, metric)
 
     def add_to(
-        self,
-        statistics: ClassStatistics,
-        index: Tensor | None = None,
-        metric: Metric | None = None,
+        self, statistics: ClassStatistics, index: Tensor | None = None, metric: Metric | None = None
     ) -> ClassStatistics:
         """Add the rows, or those of an ``index`` [n], to sums; return the sums."""
         for at in self.chunks(index):

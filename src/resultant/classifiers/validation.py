@@ -267,12 +267,7 @@ class Validation:
         mu = parts.state.mu.to(x.dtype)
         rho = [cosines(x, mu) for x in self._units(index, metric)] or [mu.new_empty(0, len(mu))]
         return ValidationFold(
-            torch.cat(rho),
-            self.sample.y[index],
-            parts.state.kappa,
-            weight,
-            self.sample.dim,
-            parts,
+            torch.cat(rho), self.sample.y[index], parts.state.kappa, weight, self.sample.dim, parts
         )
 
 

@@ -13,14 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
-from resultant.cli.arguments import (
-    Device,
-    Estimator,
-    Features,
-    Labels,
-    find_device,
-    shown_default,
-)
+from resultant.cli.arguments import Device, Estimator, Features, Labels, find_device, shown_default
 
 if TYPE_CHECKING:
     from resultant.analysis.analyze import Settings

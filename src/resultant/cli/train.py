@@ -26,14 +26,7 @@ from typing import (
 
 import tyro
 
-from resultant.cli.arguments import (
-    Device,
-    Workers,
-    data_root,
-    find_device,
-    several,
-    shown_default,
-)
+from resultant.cli.arguments import Device, Workers, data_root, find_device, several, shown_default
 from resultant.cli.image_options import ImageOptions, open_splits
 from resultant.training.config import (
     CIFAR,

@@ -22,11 +22,7 @@ from resultant.decisions.gradients import (
     mean_relative_error,
     stacked_relative_error,
 )
-from resultant.decisions.margins import (
-    centre_margins,
-    effective_competitors,
-    pairwise_margins,
-)
+from resultant.decisions.margins import centre_margins, effective_competitors, pairwise_margins
 from resultant.decisions.pairs import select_pairs
 
 __all__ = [

@@ -15,11 +15,4 @@ from resultant.features.identities import RowMatch, match_rows
 from resultant.features.packaged import PACKAGED, packaged_file
 from resultant.features.store import FeatureStore, write_store
 
-__all__ = [
-    "PACKAGED",
-    "FeatureStore",
-    "RowMatch",
-    "match_rows",
-    "packaged_file",
-    "write_store",
-]
+__all__ = ["PACKAGED", "FeatureStore", "RowMatch", "match_rows", "packaged_file", "write_store"]

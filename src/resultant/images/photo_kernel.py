@@ -126,13 +126,7 @@ class Renderer:
     """
 
     def __init__(
-        self,
-        number: int,
-        size: int,
-        mean: Colour,
-        std: Colour,
-        fill: Colour,
-        device: torch.device,
+        self, number: int, size: int, mean: Colour, std: Colour, fill: Colour, device: torch.device
     ) -> None:
         self.size = size
         self.scratch = torch.empty(number, 6 * size * size, dtype=torch.float16, device=device)

@@ -73,12 +73,7 @@ class Rendering:
         self(pixels, offsets, sizes.to(self.device), planned, out[:1])
 
     def __call__(
-        self,
-        pixels: Tensor,
-        offsets: Tensor,
-        sizes: Tensor,
-        plan: tuple[Tensor, ...],
-        out: Tensor,
+        self, pixels: Tensor, offsets: Tensor, sizes: Tensor, plan: tuple[Tensor, ...], out: Tensor
     ) -> None:
         """Write views to ``out`` [n, 3, size, size], channels last.
 

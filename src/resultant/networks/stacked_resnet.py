@@ -123,14 +123,7 @@ class Block(nn.Module):
     """
 
     def __init__(
-        self,
-        runs: int,
-        i: int,
-        o: int,
-        stride: int,
-        block: int,
-        following: int | None,
-        fuse: bool,
+        self, runs: int, i: int, o: int, stride: int, block: int, following: int | None, fuse: bool
     ) -> None:
         super().__init__()
         self.conv1 = StackedConv(runs, i, o, stride, block if stride == 1 else runs)

@@ -37,12 +37,7 @@ MAP_POINTS = 3000
 COSINES = 600_000
 
 STYLES = ("shared/chart.css", "templates/page.css")
-SCRIPTS = (
-    "shared/vmf.js",
-    "shared/chart.js",
-    "templates/explorer.js",
-    "templates/page.js",
-)
+SCRIPTS = ("shared/vmf.js", "shared/chart.js", "templates/explorer.js", "templates/page.js")
 
 
 @dataclass(frozen=True)

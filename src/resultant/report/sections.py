@@ -16,10 +16,7 @@ from resultant.report.table import Column, Table
 from resultant.report.words import percent, points, seconds, settings, share
 
 # Families of methods: their colours, and their names in the legend.
-FAMILIES = {
-    "vmf": (style.BLUE, "vMF"),
-    "scikit-learn": (style.ORANGE, "scikit-learn"),
-}
+FAMILIES = {"vmf": (style.BLUE, "vMF"), "scikit-learn": (style.ORANGE, "scikit-learn")}
 # Tables of rows to look at: headings, captions, and the last columns.
 ROWS = {
     "label": (

@@ -132,10 +132,7 @@ complement_integral = elementwise(
 
 # R_nu(x1) - R_nu(x0).
 _ratio_change = elementwise(
-    ratio_step,
-    None,
-    lambda nu, x0, x1: -ratio(nu, x0, 1),
-    lambda nu, x0, x1: ratio(nu, x1, 1),
+    ratio_step, None, lambda nu, x0, x1: -ratio(nu, x0, 1), lambda nu, x0, x1: ratio(nu, x1, 1)
 )
 
 # divergence(nu, x0, x1): phi(x1) - phi(x0) - (x1 - x0) R(x0), the Bregman divergence of

@@ -13,14 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from resultant.special.debye import (
-    LogDebye,
-    Number,
-    by_order,
-    horner,
-    unshifted,
-    unshifted_from,
-)
+from resultant.special.debye import LogDebye, Number, by_order, horner, unshifted, unshifted_from
 
 
 class Point(NamedTuple):
