@@ -37,36 +37,19 @@ Progress = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Settings:
-    """Options of an analysis.
-
-    Attributes:
-        estimator: Estimator of kappa.
-        temperature: Temperature of the vMF methods; None to choose it.
-        references: "none", "fast" or "all".
-        calibration: "scale", "sigmoid" or "isotonic".
-        device: Device of the vMF methods.
-        theory: Also compute the theory and the numbers of the sliders and the map.
-    """
+    """Options of an analysis."""
 
     estimator: str = "mle"
-    temperature: float | None = None
-    references: str = "fast"
-    calibration: str = "scale"
-    device: torch.device | str = "cpu"
-    theory: bool = True
+    temperature: float | None = None  # temperature of the vMF methods; None to choose it
+    references: str = "fast"  # "none", "fast" or "all"
+    calibration: str = "scale"  # "scale", "sigmoid" or "isotonic"
+    device: torch.device | str = "cpu"  # device of the vMF methods
+    theory: bool = True  # also compute the theory and the numbers of the sliders and the map
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A feature set with its validated methods.
-
-    Attributes:
-        data: The rows.
-        plan: The validation rows.
-        found: The search for vMF settings.
-        candidates: The methods.
-        seconds: Seconds by step.
-    """
+    """A feature set with its validated methods."""
 
     data: FeatureSet
     plan: Plan
@@ -83,23 +66,14 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class Evaluated:
-    """A feature set whose method is chosen and evaluated: all that a summary says.
-
-    Attributes:
-        fitted: The methods.
-        result: The result; `explain` adds the explanation.
-        tested: Predictions of the evaluated test rows by key.
-        labels: Classes of these rows.
-        used: Key of the recommended method, or of the best one.
-        model: The model of this method.
-    """
+    """A feature set whose method is chosen and evaluated: all that a summary says."""
 
     fitted: Fitted
     result: FeatureResult
-    tested: dict[str, Predictions]
-    labels: Tensor
-    used: str
-    model: Any
+    tested: dict[str, Predictions]  # predictions of the evaluated test rows by key
+    labels: Tensor  # classes of these rows
+    used: str  # key of the recommended method, or of the best one
+    model: Any  # the model of this method
 
 
 def analyze_sets(
@@ -108,17 +82,7 @@ def analyze_sets(
     progress: Progress,
     summarized: Callable[[Evaluated], object] = lambda _: None,
 ) -> tuple[list[Evaluated], int]:
-    """Analyze several feature sets of the same source.
-
-    Args:
-        sets: The feature sets.
-        settings: Options.
-        progress: Called with the name of each step.
-        summarized: Called with the set to use as soon as it is evaluated.
-
-    Returns:
-        The evaluated sets with complete results, and the index of the set to use.
-    """
+    """Analyze several feature sets of the same source."""
     if not sets:
         raise UnansweredError("expected one feature set or more, got none")
     steps: list[Progress] = [progress]
@@ -296,13 +260,7 @@ def theory(fitted: Fitted, vmf: Candidate, settings: Settings, progress: Progres
 
 
 class MetricRows:
-    """Rows in the metric of a `VMFClassifier`, read when they are asked for.
-
-    Args:
-        rows: Rows [N, p].
-        model: The classifier.
-        index: Indices [n] of rows, by default all.
-    """
+    """Rows in the metric of a `VMFClassifier`, read when they are asked for."""
 
     def __init__(self, rows: Any, model: Any, index: Tensor | None = None) -> None:
         self.rows, self.model, self.index, self.dtype = rows, model, index, torch.float32

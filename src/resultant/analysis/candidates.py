@@ -20,18 +20,11 @@ SMALLEST = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Predictions of one model.
+    """Predictions of one model."""
 
-    Attributes:
-        predicted: Classes [n] of the largest probability.
-        confidence: The largest probability [n].
-        loss: Log-loss [n], from the probability of the own class.
-        seconds: Seconds of the model.
-    """
-
-    predicted: Tensor
-    confidence: Tensor
-    loss: Tensor
+    predicted: Tensor  # classes [n] of the largest probability
+    confidence: Tensor  # the largest probability [n]
+    loss: Tensor  # log-loss [n], from the probability of the own class
     seconds: float = 0.0
 
     @staticmethod
@@ -44,34 +37,21 @@ class Predictions:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A classifier with its settings, validated, and fitted to all training rows.
+    """A classifier with its settings, validated, and fitted to all training rows."""
 
-    Attributes:
-        key: Unique name, see `resultant.analysis.result.Method`.
-        name: Name for people.
-        family: "vmf", "scikit-learn" or "baseline".
-        rank: Place in the order from simple to complex; ties go to the smaller one.
-        settings: Settings by name of the API.
-        code: Python that builds the classifier.
-        validated: Predictions of the validation rows by a fit without them.
-        model: The classifier with a method ``predict_proba``, fitted to all training rows or to a
-            sample of them.
-        fit_seconds: Seconds of this fit.
-        rows: Rows of this fit.
-        note: A sentence about sampling or convergence, or "".
-    """
-
-    key: str
-    name: str
-    family: str
-    rank: float
+    key: str  # unique name, see `resultant.analysis.result.Method`
+    name: str  # name for people
+    family: str  # "vmf", "scikit-learn" or "baseline"
+    rank: float  # place in the order from simple to complex; ties go to the smaller one
     settings: dict[str, Any]
-    code: str
-    validated: Predictions
+    code: str  # Python that builds the classifier
+    validated: Predictions  # predictions of the validation rows by a fit without them
+    # The classifier with a method predict_proba, fitted to all training rows or to a sample of
+    # them.
     model: Any
-    fit_seconds: float
-    rows: int
-    note: str = ""
+    fit_seconds: float  # seconds of this fit
+    rows: int  # rows of this fit
+    note: str = ""  # a sentence about sampling or convergence, or ""
 
 
 def predict(
@@ -114,11 +94,7 @@ def probabilities(model: Any, x: Tensor) -> Tensor:
 
 
 class Majority:
-    """Always the largest class, with the shares of all classes as probabilities.
-
-    Args:
-        counts: Training rows [C].
-    """
+    """Always the largest class, with the shares of all classes as probabilities."""
 
     def __init__(self, counts: Tensor) -> None:
         self.share = (counts / counts.sum()).numpy()

@@ -33,14 +33,7 @@ SEEN = 0.1
 def cautions(
     data: FeatureSet, plan: Plan, duplicates: RowTable, method: Method
 ) -> tuple[Caution, ...]:
-    """Check the rows of a feature set.
-
-    Args:
-        data: The rows.
-        plan: The validation rows.
-        duplicates: Rows of other splits that are training rows too.
-        method: The recommended method, or the best one.
-    """
+    """Check the rows of a feature set."""
     return (
         *_duplicates(data, duplicates),
         *_few_rows(data),

@@ -27,11 +27,6 @@ def compare_sets(evaluated: Sequence[Evaluated], a: int, b: int) -> SetCompariso
 
     Test rows are paired by their identities. Equal labels do not show that rows are the same:
     without identities in both sets, the difference is that of two samples.
-
-    Args:
-        evaluated: The feature sets.
-        a: Index of the first one.
-        b: Index of the second one.
     """
     sides = evaluated[a], evaluated[b]
     metric, values = sides[0].result.data.metric, []

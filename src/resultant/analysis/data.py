@@ -39,19 +39,12 @@ FOLDED_ROWS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows of one split.
+    """Rows of one split."""
 
-    Attributes:
-        name: Name of the split, as the user calls it.
-        x: Rows [N, p]: a tensor, or rows in a file.
-        y: Classes [N] int64.
-        identities: Identities [N] int64, or None.
-    """
-
-    name: str
-    x: Vectors
-    y: Tensor
-    identities: Tensor | None = None
+    name: str  # name of the split, as the user calls it
+    x: Vectors  # rows [N, p]: a tensor, or rows in a file
+    y: Tensor  # classes [N] int64
+    identities: Tensor | None = None  # identities [N] int64, or None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -59,12 +52,7 @@ class Split:
     def chunks(
         self, rows: Tensor | None = None, width: int = 1
     ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Yield positions, vectors [k, p] in float32 or float64 and classes [k] of some rows.
-
-        Args:
-            rows: Indices [n] of the rows, by default all.
-            width: Numbers per row beside the vector, such as the classes that are scored.
-        """
+        """Yield positions, vectors [k, p] in float32 or float64 and classes [k] of some rows."""
         number = len(self) if rows is None else len(rows)
         width = 4 * max(width, self.x.shape[1])
         for at in chunks.row_slices(number, width, chunks.MATRIX_BYTES):
@@ -95,28 +83,16 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class FeatureSet:
-    """One feature set, ready for analysis.
+    """One feature set, ready for analysis."""
 
-    Attributes:
-        source: File or folder, as the user named it.
-        name: Array or column of the features.
-        class_names: Names of the C classes.
-        train: Training rows; every class has two or more.
-        test: Test rows.
-        val: Validation rows, or None.
-        kept_apart: Training rows [K] that validate and are not fitted, or None.
-        notes: Sentences about what reading changed.
-        metadata: Metadata of the file.
-    """
-
-    source: str
-    name: str
-    class_names: tuple[str, ...]
-    train: Split
+    source: str  # file or folder, as the user named it
+    name: str  # array or column of the features
+    class_names: tuple[str, ...]  # names of the C classes
+    train: Split  # training rows; every class has two or more
     test: Split
-    val: Split | None = None
-    kept_apart: Tensor | None = None
-    notes: tuple[str, ...] = ()
+    val: Split | None = None  # validation rows, or None
+    kept_apart: Tensor | None = None  # training rows [K] that validate and are not fitted, or None
+    notes: tuple[str, ...] = ()  # sentences about what reading changed
     metadata: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -168,14 +144,7 @@ def feature_sets(
     *,
     vectors: Callable[[str], Vectors] | None = None,
 ) -> list[FeatureSet]:
-    """Return the feature sets of a prepared store.
-
-    Args:
-        prepared: The store.
-        source: Name of the source.
-        fit_fraction: Fraction of the training rows of each class to fit; the others validate.
-        vectors: Returns rows by name, by default those of the store.
-    """
+    """Return the feature sets of a prepared store."""
     store, sets = prepared.store, []
     vectors = store.vectors if vectors is None else vectors
     for name in prepared.features:
@@ -196,31 +165,20 @@ def feature_sets(
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The rows that validate and evaluate; labels alone decide.
+    """The rows that validate and evaluate; labels alone decide."""
 
-    Attributes:
-        metric: "accuracy" or "balanced accuracy".
-        folds: Training rows and validation rows of each fold, on which settings are searched; None
-            if rows of their own validate.
-        splits: Training rows [n] to fit and validation rows [v] to predict, on which methods are
-            compared.
-        validation: The split of the validation rows.
-        rows: Validation rows [V] of all ``splits``.
-        labels: Their classes [V].
-        weights: Their weights [V], sum one.
-        test: Test rows [M] that evaluate.
-        words: The validation in words.
-    """
-
-    metric: str
+    metric: str  # "accuracy" or "balanced accuracy"
+    # Training rows and validation rows of each fold, on which settings are searched; None if rows
+    # of their own validate.
     folds: list[tuple[Tensor, Tensor]] | None
+    # Training rows [n] to fit and validation rows [v] to predict, on which methods are compared.
     splits: tuple[tuple[Tensor, Tensor], ...]
-    validation: Split
-    rows: Tensor
-    labels: Tensor
-    weights: Tensor
-    test: Tensor
-    words: str
+    validation: Split  # the split of the validation rows
+    rows: Tensor  # validation rows [V] of all splits
+    labels: Tensor  # their classes [V]
+    weights: Tensor  # their weights [V], sum one
+    test: Tensor  # test rows [M] that evaluate
+    words: str  # the validation in words
 
 
 def plan(data: FeatureSet, most: int | None = EVALUATED) -> Plan:
@@ -228,13 +186,6 @@ def plan(data: FeatureSet, most: int | None = EVALUATED) -> Plan:
 
     Rows of the split val validate, else training rows that are kept apart, else five stratified
     folds of the training rows, or the first of them where rows are many.
-
-    Args:
-        data: The rows.
-        most: Test rows at most; None for all.
-
-    Raises:
-        UnansweredError: There are fewer than two test rows.
     """
     if len(data.test) < 2:
         raise UnansweredError(f"expected two test rows or more, got {len(data.test)}")
@@ -284,13 +235,7 @@ def metric_of(data: FeatureSet) -> str:
 
 
 def row_weights(labels: Tensor, metric: str, mass: Tensor | None = None) -> Tensor:
-    """Weights [N] whose mean of correct predictions is the metric; they sum to one.
-
-    Args:
-        labels: Classes [N].
-        metric: "accuracy" or "balanced accuracy".
-        mass: Rows [C] that the labels were drawn from, if classes were not drawn in proportion.
-    """
+    """Weights [N] whose mean of correct predictions is the metric; they sum to one."""
     drawn = torch.bincount(labels).double()
     if metric == BALANCED:
         share = (drawn > 0).double()

@@ -47,11 +47,6 @@ def choose(candidates: Sequence[Candidate], plan: Plan, vmf: str | None) -> Choi
 
     A method ties with the best one if it is at most one standard error of the paired difference
     behind; the simplest of these is chosen (`Candidate.rank`).
-
-    Args:
-        candidates: All methods; "majority" is one of them.
-        plan: The validation rows.
-        vmf: Key of the vMF method that the search chose, which stands for all vMF methods.
     """
     hits = {c.key: (c.validated.predicted == plan.labels).double() for c in candidates}
     able = [c for c in candidates if c.family == "scikit-learn" or c.key == vmf]
@@ -69,12 +64,7 @@ def choose(candidates: Sequence[Candidate], plan: Plan, vmf: str | None) -> Choi
 def evaluate(
     candidates: Sequence[Candidate], choice: Choice, data: FeatureSet, plan: Plan
 ) -> tuple[tuple[Method, ...], dict[str, Predictions], Tensor]:
-    """Evaluate all methods on the test rows.
-
-    Returns:
-        The methods, the best validation score first; predictions by key; and the classes of the
-        evaluated test rows.
-    """
+    """Evaluate all methods on the test rows."""
     labels = data.test.y[plan.test]
     results = predict([c.model for c in candidates], data.test, plan.test, data.num_classes)
     tested = {c.key: result for c, result in zip(candidates, results, strict=True)}
@@ -146,13 +136,7 @@ def _mean(values: Tensor, weights: Tensor) -> Estimate:
 
 
 def confusion(predicted: Tensor, labels: Tensor, num_classes: int) -> Confusion:
-    """Count the errors between classes.
-
-    Args:
-        predicted: Predicted classes [N].
-        labels: Classes [N].
-        num_classes: C.
-    """
+    """Count the errors between classes."""
     wrong = predicted != labels
     cells, count = (labels * num_classes + predicted)[wrong].unique(return_counts=True)
     top = count.argsort(descending=True, stable=True)[:PAIRS]

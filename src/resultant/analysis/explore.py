@@ -41,14 +41,9 @@ SHOWN_CLASSES = 24
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """Directions of classes in one metric.
+    """Directions of classes in one metric."""
 
-    Attributes:
-        metric: The metric; None for the plain directions.
-        state: The classes.
-    """
-
-    metric: Metric | None
+    metric: Metric | None  # the metric; None for the plain directions
     state: ClassState
 
     def of(self, x: Tensor) -> Tensor:
@@ -83,14 +78,7 @@ def fit_directions(data: FeatureSet, estimator: str) -> list[Directions]:
 def feature_map(
     data: FeatureSet, plan: Plan, fitted: list[Directions], predicted: Tensor
 ) -> FeatureMap:
-    """Map test rows to two dimensions: PCA of the whitened rows, or UMAP if it is installed.
-
-    Args:
-        data: The rows.
-        plan: The evaluated test rows [M].
-        fitted: Results of `fit_directions`.
-        predicted: Predicted classes [M] of the evaluated rows.
-    """
+    """Map test rows to two dimensions: PCA of the whitened rows, or UMAP if it is installed."""
     at = stratified(data.test.y[plan.test], MAP_ROWS)
     rows, predicted = plan.test[at], predicted[at]
     z = fitted[min(2, len(fitted) - 1)].of(data.test.read(rows)).float()
@@ -123,14 +111,7 @@ def feature_map(
 def explorer(
     data: FeatureSet, plan: Plan, fitted: list[Directions], settings: dict[str, Any]
 ) -> Explorer:
-    """Return the numbers of the sliders.
-
-    Args:
-        data: The rows.
-        plan: The evaluated test rows, and the metric.
-        fitted: Results of `fit_directions`.
-        settings: Settings of the recommended vMF method.
-    """
+    """Return the numbers of the sliders."""
     C, S, rows = data.num_classes, len(fitted), plan.test
     most = min(EXPLORED_ROWS, EXPLORED_CELLS // (S * min(C, CANDIDATES)))
     # As many rows of each class as possible.

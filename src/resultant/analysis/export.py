@@ -51,17 +51,7 @@ model.predict_proba(X)"""
 def write_files(
     folder: Path, result: AnalysisResult, evaluated: Sequence[Evaluated], shown: Path | None = None
 ) -> AnalysisResult:
-    """Write the files beside the page.
-
-    Args:
-        folder: An existing folder.
-        result: The result.
-        evaluated: Its feature sets with their models.
-        shown: Path of the folder in code that loads the classifier, by default ``folder``.
-
-    Returns:
-        The result with the names of the files, and with code that loads the saved classifier.
-    """
+    """Write the files beside the page."""
     first, chosen = evaluated[result.chosen], result.first.recommendation
     files = {"results": RESULTS, "rows": write_rows(folder, result)}
     files["predictions"] = write_predictions(folder, first.fitted.data, first.model)

@@ -33,50 +33,33 @@ CELLS = 8_000_000
 
 @dataclass(frozen=True, eq=False)
 class FitDecision(Result):
-    """Decisions of one fit under one rule, against those of the fit of the space.
+    """Decisions of one fit under one rule, against those of the fit of the space."""
 
-    Attributes:
-        realization: Name of the rule, at the temperature of the space and beta 0.
-        accuracy: Accuracy on the judging rows.
-        gain: Accuracy less that of the fit of the space, with its paired interval ``low`` to
-            ``high`` and the ``p_value`` of McNemar's test.
-        changed: Fraction of the rows with another decision.
-    """
-
-    realization: str
-    accuracy: float
+    realization: str  # name of the rule, at the temperature of the space and beta 0
+    accuracy: float  # accuracy on the judging rows
+    # Accuracy less that of the fit of the space, with its paired interval low to high and the
+    # p_value of McNemar's test.
     gain: float
     low: float
     high: float
     p_value: float
-    changed: float
+    changed: float  # fraction of the rows with another decision
 
 
 @dataclass(frozen=True, eq=False)
 class FitRow(Result):
-    """One fit of the classes.
+    """One fit of the classes."""
 
-    Attributes:
-        name: One of `FITS`.
-        gains: Gains [C]; of a mixture the weighted means of its components.
-        mean_gain: Their mean.
-        rank_correlation: Spearman's correlation with the gains of the space; None if constant.
-        fitted: Mean over the classes of the mean cosine that the fit expects of new rows.
-        seen: Mean over the classes of the mean cosine of the judging rows with their direction.
-        log_density: Mean log density of the judging rows under their own class.
-        decisions: One per rule.
-        components: Mean number of components per class.
-    """
-
-    name: str
-    gains: Tensor
+    name: str  # one of `FITS`
+    gains: Tensor  # gains [C]; of a mixture the weighted means of its components
     mean_gain: float
+    # Spearman's correlation with the gains of the space; None if constant.
     rank_correlation: float | None
-    fitted: float
-    seen: float
-    log_density: float
-    decisions: tuple[FitDecision, ...]
-    components: float
+    fitted: float  # mean over the classes of the mean cosine that the fit expects of new rows
+    seen: float  # mean over the classes of the mean cosine of the judging rows with their direction
+    log_density: float  # mean log density of the judging rows under their own class
+    decisions: tuple[FitDecision, ...]  # one per rule
+    components: float  # mean number of components per class
 
 
 @dataclass(frozen=True, eq=False)

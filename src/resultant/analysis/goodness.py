@@ -157,9 +157,6 @@ def _simulated(
     """Simulate classes as large as ``classes`` [M] with a ``number`` [M] of queries, on the CPU.
 
     Classes of similar size are simulated together, with the rows and queries of the middle one.
-
-    Returns:
-        The rejected fraction of the simulated classes, and the fractions [20] of the bins.
     """
     rows = space.state.count[classes].clamp_max(MOST_ROWS)
     order = rows.argsort(stable=True)

@@ -43,18 +43,6 @@ def paired_gain(
     The interval is normal, from the variance of the paired differences, cut to [-1, 1]. The p-value
     is that of the exact two-sided McNemar test on the queries that only one of the two predicts
     correctly.
-
-    Args:
-        before: Correct predictions of one rule.
-        after: Correct predictions of another rule on the same queries.
-        weights: Weights [N] that sum to one, by default equal.
-        comparisons: Comparisons on the same queries; the interval holds for all of them together
-            (Bonferroni).
-
-    Example:
-        >>> before, after = torch.tensor([True, False, False]), torch.tensor([True, True, False])
-        >>> round(paired_gain(before, after).gain, 4)
-        0.3333
     """
     from scipy.stats import binomtest, norm
 
@@ -74,12 +62,7 @@ def mean_and_error(values: Tensor, weights: Tensor | None = None) -> tuple[float
 
 
 def wilson(accuracy: float, number: float) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of an accuracy of ``number`` rows.
-
-    Example:
-        >>> [round(end, 4) for end in wilson(0.5, 100)]
-        [0.4038, 0.5962]
-    """
+    """Return Wilson's 95 % interval of an accuracy of ``number`` rows."""
     square = NORMAL**2 / number
     middle = (accuracy + square / 2) / (1 + square)
     reach = NORMAL * math.sqrt(accuracy * (1 - accuracy) / number + square / (4 * number))

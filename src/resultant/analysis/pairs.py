@@ -113,14 +113,6 @@ def choose_pairs(space: FrozenSpace, per_type: int = 5, seed: int = 0) -> Select
     """Choose the pairs of sec:boundary-selection; all pairs for C <= 20.
 
     The closest pairs are found among all pairs of classes, on the device of the space.
-
-    Args:
-        space: The classes.
-        per_type: The number of closest and of random pairs per type.
-        seed: Seed of the random pairs.
-
-    Returns:
-        The pairs on the CPU.
     """
     state = space.state.to(space.device)
     return SelectedPairs(*(a.cpu() for a in select_pairs(state, space.groups, per_type, seed)))

@@ -67,23 +67,14 @@ class Estimate(Result):
 
 @dataclass(frozen=True, eq=False)
 class Difference(Result):
-    """A metric of one method minus that of another.
-
-    Attributes:
-        gain: The difference.
-        low: Lower end of its 95 % interval; it holds for all comparisons of a table together.
-        high: Upper end.
-        error: Standard error.
-        p_value: Exact McNemar p-value of correct predictions; NaN if rows are not paired.
-        verdict: "better" or "worse" if zero is outside the interval, else "tie".
-    """
+    """A metric of one method minus that of another."""
 
     gain: float
-    low: float
-    high: float
+    low: float  # lower end of its 95 % interval; it holds for all comparisons of a table together
+    high: float  # upper end
     error: float
-    p_value: float
-    verdict: str
+    p_value: float  # exact McNemar p-value of correct predictions; NaN if rows are not paired
+    verdict: str  # "better" or "worse" if zero is outside the interval, else "tie"
 
     @staticmethod
     def of(gain: float, low: float, high: float, p_value: float, error: float) -> Difference:
@@ -94,12 +85,7 @@ class Difference(Result):
 
 @dataclass(frozen=True, eq=False)
 class Caution(Result):
-    """A warning about the data.
+    """A warning about the data."""
 
-    Attributes:
-        kind: Name of the check, such as "duplicates", "few-rows" or "units".
-        text: One or two sentences: what was found, and what to do.
-    """
-
-    kind: str
-    text: str
+    kind: str  # name of the check, such as "duplicates", "few-rows" or "units"
+    text: str  # one or two sentences: what was found, and what to do

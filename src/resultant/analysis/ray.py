@@ -67,12 +67,6 @@ class ClusterRows:
     ) -> Iterator[tuple[Tensor, Any]]:
         """Apply a function of vectors [k, p] and classes [k] to rows, on the cluster.
 
-        Args:
-            function: The function; results that have a ``merge`` are merged.
-            labels: Classes [N] of all rows.
-            index: Indices [n] of the rows, by default all.
-            width: Numbers per row that the function makes.
-
         Positions [k] among the indices and a result are yielded in any order.
         """
         ray = _ray()

@@ -43,25 +43,15 @@ TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class Budget:
-    """Sizes up to which all rows are fitted; beyond them a stratified sample is.
+    """Sizes up to which all rows are fitted; beyond them a stratified sample is."""
 
-    Attributes:
-        cells: Rows times classes times dimension of a logistic regression.
-        trial: Share of the rows while a setting is chosen.
-        steps: Cells times iterations of a logistic regression at most.
-        iterations: Its iterations at most.
-        classes: Its classes; it is left out beyond.
-        products: Test rows times rows times dimension of nearest neighbours.
-        entries: Rows times dimension of discriminant analysis and of centroids.
-    """
-
-    cells: float
-    trial: float
-    steps: float
-    iterations: int
-    classes: int
-    products: float
-    entries: float
+    cells: float  # rows times classes times dimension of a logistic regression
+    trial: float  # share of the rows while a setting is chosen
+    steps: float  # cells times iterations of a logistic regression at most
+    iterations: int  # its iterations at most
+    classes: int  # its classes; it is left out beyond
+    products: float  # test rows times rows times dimension of nearest neighbours
+    entries: float  # rows times dimension of discriminant analysis and of centroids
 
 
 BUDGETS = {
@@ -140,12 +130,7 @@ def class_sums(X: Any, own: Any) -> np.ndarray:
 
 
 class Widened:
-    """A model that was fitted to some of the classes, with probability zero for the others.
-
-    Args:
-        model: A fitted classifier of the classes ``model.classes_``.
-        num_classes: C.
-    """
+    """A model that was fitted to some of the classes, with probability zero for the others."""
 
     def __init__(self, model: Any, num_classes: int) -> None:
         self.model, self.num_classes = model, num_classes
@@ -165,18 +150,7 @@ def references(
     slow: bool = True,
     progress: Callable[[str], object] = lambda _: None,
 ) -> Iterator[Candidate]:
-    """Fit and validate the references.
-
-    Args:
-        data: The rows.
-        plan: The validation rows.
-        level: "none", "fast" or "all": how many rows are fitted.
-        slow: Also fit logistic regressions.
-        progress: Called with the name of a reference before its fit.
-
-    Raises:
-        ValueError: The level is not one of `LEVELS`.
-    """
+    """Fit and validate the references."""
     if level not in LEVELS:
         raise ValueError(f"expected references among {LEVELS}, got {level!r}")
     if level == "none":
@@ -244,14 +218,6 @@ class _Fit:
         """Choose one of several settings, validate it, and fit it to all training rows.
 
         A model that can begins each fit at its last solution.
-
-        Args:
-            key: Key of the method.
-            name: Name of the method.
-            rank: Place in the order from simple to complex.
-            steps: Steps of a pipeline after the normalization.
-            grid: Settings of the last step.
-            number: Rows that are fitted at most, about.
         """
         model, last, settings = make_pipeline(Normalizer(), *steps), steps[-1], grid[0]
         if len(grid) > 1:

@@ -20,38 +20,28 @@ from resultant.analysis.run import Analysis
 
 @dataclass(frozen=True, eq=False)
 class FeatureData(Result):
-    """The rows of one feature set; counts and groups are per class.
+    """The rows of one feature set; counts and groups are per class."""
 
-    Attributes:
-        source: File or folder that was read, as the user named it.
-        name: Array or column of the features, such as "encoder".
-        class_names: Names of the C classes; the numbers as text if the file has no names.
-        splits: Rows by split, under the names of the user: {"train": 10847, "test": 10000}.
-        val: Name of the split that validates; None if training rows validate.
-        validation: The validation in words: "5-fold cross-validation on 10,847 training rows".
-        metric: "accuracy", or "balanced accuracy" if test rows are spread evenly over classes and
-            training rows are not.
-        group: Shot groups [C], indices of ``group_names``, which are empty for equal classes.
-        evaluated: Test rows that evaluated the methods; fewer than all if sampled.
-        notes: Sentences about what reading changed: classes or rows that were left out.
-        metadata: Metadata of the file.
-    """
-
-    source: str
-    name: str
+    source: str  # file or folder that was read, as the user named it
+    name: str  # array or column of the features, such as "encoder"
     dim: int
+    # Names of the C classes; the numbers as text if the file has no names.
     class_names: tuple[str, ...]
+    # Rows by split, under the names of the user: {"train": 10847, "test": 10000}.
     splits: dict[str, int]
     train: str
     test: str
-    val: str | None
-    validation: str
+    val: str | None  # name of the split that validates; None if training rows validate
+    validation: str  # the validation in words: "5-fold cross-validation on 10,847 training rows"
+    # "accuracy", or "balanced accuracy" if test rows are spread evenly over classes and training
+    # rows are not.
     metric: str
     train_count: np.ndarray
     test_count: np.ndarray
-    group: np.ndarray
+    group: np.ndarray  # shot groups [C], indices of group_names, which are empty for equal classes
     group_names: tuple[str, ...]
-    evaluated: int
+    evaluated: int  # test rows that evaluated the methods; fewer than all if sampled
+    # Sentences about what reading changed: classes or rows that were left out.
     notes: tuple[str, ...] = ()
     warnings: tuple[Caution, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -70,47 +60,33 @@ class Reliability(Result):
 
 @dataclass(frozen=True, eq=False)
 class Method(Result):
-    """One classifier, validated and then evaluated on the test rows.
+    """One classifier, validated and then evaluated on the test rows."""
 
-    Attributes:
-        key: Unique name as in the API: a realization of `VMFClassifier` ("native", "temperature",
-            "preserve", "angular", "cosine"), "mixture" (several components per class), a class of
-            scikit-learn with a suffix such as "LogisticRegression(balanced)", or "majority"
-            (always the largest class).
-        name: Name for people, such as "angular (Pure Angular)" or "logistic regression".
-        family: "vmf", "scikit-learn" or "baseline".
-        settings: Chosen settings by parameter name of the API.
-        code: Python that builds the classifier with these settings.
-        validation: Metric of `FeatureData.metric` on the validation rows.
-        validation_loss: Log-loss on the validation rows.
-        accuracy: Accuracy on the test rows, as are ``balanced`` accuracy and ``log_loss``.
-        reliability: Calibration on the test rows; None for fewer than 30 rows.
-        groups: Mean accuracy of the classes of each shot group, NaN for a group without test rows.
-        class_accuracy: Accuracy [C] per class, NaN without test rows.
-        difference: Metric of this method minus that of the recommended one on the same test rows;
-            None for the recommended method and where there is none.
-        rows: Training rows of the final fit; fewer than all if sampled.
-        note: A sentence about sampling or convergence, or "".
-    """
-
+    # Unique name as in the API: a realization of `VMFClassifier` ("native", "temperature",
+    # "preserve", "angular", "cosine"), "mixture" (several components per class), a class of scikit-
+    # learn with a suffix such as "LogisticRegression(balanced)", or "majority" (always the largest
+    # class).
     key: str
-    name: str
-    family: str
-    settings: dict[str, Any]
-    code: str
-    validation: Estimate
-    validation_loss: Estimate
-    accuracy: Estimate
+    name: str  # name for people, such as "angular (Pure Angular)" or "logistic regression"
+    family: str  # "vmf", "scikit-learn" or "baseline"
+    settings: dict[str, Any]  # chosen settings by parameter name of the API
+    code: str  # Python that builds the classifier with these settings
+    validation: Estimate  # metric of `FeatureData.metric` on the validation rows
+    validation_loss: Estimate  # log-loss on the validation rows
+    accuracy: Estimate  # accuracy on the test rows, as are balanced accuracy and log_loss
     balanced: Estimate
     log_loss: Estimate
-    reliability: Reliability | None
+    reliability: Reliability | None  # calibration on the test rows; None for fewer than 30 rows
+    # Mean accuracy of the classes of each shot group, NaN for a group without test rows.
     groups: dict[str, float]
-    class_accuracy: np.ndarray
+    class_accuracy: np.ndarray  # accuracy [C] per class, NaN without test rows
+    # Metric of this method minus that of the recommended one on the same test rows; None for the
+    # recommended method and where there is none.
     difference: Difference | None
     fit_seconds: float
     predict_seconds: float
-    rows: int
-    note: str = ""
+    rows: int  # training rows of the final fit; fewer than all if sampled
+    note: str = ""  # a sentence about sampling or convergence, or ""
 
     def metric(self, name: str) -> Estimate:
         """Return "accuracy" or "balanced accuracy" on the test rows."""
@@ -119,90 +95,63 @@ class Method(Result):
 
 @dataclass(frozen=True, eq=False)
 class Recommendation(Result):
-    """The method to use.
+    """The method to use."""
 
-    Attributes:
-        key: `Method.key` of the best validation score, ties within one standard error to the
-            simpler; None if no method beats always predicting the largest class.
-        best: `Method.key` of the best validation score.
-        sentences: Two sentences: what to use with its accuracy and interval, and what it beats by
-            how much; or that these features do not carry these labels.
-        code: Python that loads the saved classifier, or builds and fits it; "" without one.
-        saved: Name of the file of the saved classifier beside the page; "" without one.
-    """
-
+    # `Method.key` of the best validation score, ties within one standard error to the simpler; None
+    # if no method beats always predicting the largest class.
     key: str | None
-    best: str
+    best: str  # `Method.key` of the best validation score
+    # Two sentences: what to use with its accuracy and interval, and what it beats by how much; or
+    # that these features do not carry these labels.
     sentences: tuple[str, ...]
-    code: str
-    saved: str = ""
+    code: str  # Python that loads the saved classifier, or builds and fits it; "" without one
+    saved: str = ""  # name of the file of the saved classifier beside the page; "" without one
 
 
 @dataclass(frozen=True, eq=False)
 class Confusion(Result):
-    """Errors of the recommended method on the test rows.
+    """Errors of the recommended method on the test rows."""
 
-    Attributes:
-        pairs: Ordered pairs [K, 2] of true and predicted class, the most frequent error first.
-        count: Test rows [K] of these pairs, and their ``share`` of the true class.
-        matrix: Counts [C, C], true by predicted class; None for more than 200 classes.
-        order: Order [C] of the classes that puts confused ones side by side; None without matrix.
-    """
-
+    # Ordered pairs [K, 2] of true and predicted class, the most frequent error first.
     pairs: np.ndarray
-    count: np.ndarray
+    count: np.ndarray  # test rows [K] of these pairs, and their share of the true class
     share: np.ndarray
+    # Counts [C, C], true by predicted class; None for more than 200 classes.
     matrix: np.ndarray | None
+    # Order [C] of the classes that puts confused ones side by side; None without matrix.
     order: np.ndarray | None
 
 
 @dataclass(frozen=True, eq=False)
 class RowTable(Result):
-    """Rows to look at, one per entry [n], the most suspicious first.
+    """Rows to look at, one per entry [n], the most suspicious first."""
 
-    Attributes:
-        kind: "label", "duplicate" or "outlier".
-        split: Split of each row, by the name of the user, and ``row`` its number there.
-        identity: Identity of the row as text; "" without identities.
-        label: Class of the label.
-        other: The more likely class; for a duplicate the class of its copy.
-        score: For a label the log odds of the other class against the label; for an outlier the
-            robust standard deviations of its cosine below the median of its class; for a duplicate
-            the row number of its copy.
-        copy_split: For duplicates, the split of the copy; empty otherwise.
-        total: Suspicious rows found; the table keeps the first ones.
-    """
-
-    kind: str
-    split: np.ndarray
+    kind: str  # "label", "duplicate" or "outlier"
+    split: np.ndarray  # split of each row, by the name of the user, and row its number there
     row: np.ndarray
-    identity: np.ndarray
-    label: np.ndarray
-    other: np.ndarray
+    identity: np.ndarray  # identity of the row as text; "" without identities
+    label: np.ndarray  # class of the label
+    other: np.ndarray  # the more likely class; for a duplicate the class of its copy
+    # For a label the log odds of the other class against the label; for an outlier the robust
+    # standard deviations of its cosine below the median of its class; for a duplicate the row
+    # number of its copy.
     score: np.ndarray
-    copy_split: np.ndarray
-    total: int
+    copy_split: np.ndarray  # for duplicates, the split of the copy; empty otherwise
+    total: int  # suspicious rows found; the table keeps the first ones
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap(Result):
-    """A two-dimensional map of test rows [n] with their classes.
+    """A two-dimensional map of test rows [n] with their classes."""
 
-    Attributes:
-        kind: "PCA" or "UMAP", of the whitened rows.
-        identity: Identities as text; "" without identities.
-        predicted: Class predicted by the recommended method, or by the best one.
-        explained: Share of the variance along both axes; NaN for UMAP.
-    """
-
-    kind: str
+    kind: str  # "PCA" or "UMAP", of the whitened rows
     x: np.ndarray
     y: np.ndarray
     row: np.ndarray
-    identity: np.ndarray
+    identity: np.ndarray  # identities as text; "" without identities
     label: np.ndarray
-    predicted: np.ndarray
-    explained: tuple[float, float]
+    predicted: np.ndarray  # class predicted by the recommended method, or by the best one
+    explained: tuple[float, float]  # share of the variance along both axes; NaN for UMAP
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,59 +161,41 @@ class Explorer(Result):
     The score of a row and a class is that of `resultant.class_scores` from the cosine
     :math:`\rho`, :math:`\kappa`, tau, beta and p, plus ``prior`` times ``log_prior``. Arrays
     [S, ...] have one entry per metric: the plain directions, and whitened ones by shrinkage.
-
-    Attributes:
-        dim: Dimensions p.
-        shrinkage: Shrinkages [S] of the slider; NaN for directions that are not whitened.
-        kappa: Concentrations [S, C].
-        resultant: Mean resultant lengths A_c [S, C]; the gain is A_c / tau.
-        log_prior: Log shares [C] of the classes among the training rows.
-        row: Row numbers [n] in the test split, with their classes ``label`` [n].
-        weight: Weights [n] whose mean of correct predictions estimates the metric; sum one.
-        candidates: Classes [n, K] that are scored per row: all classes, or the nearest ones under
-            any metric and the own class.
-        cosine: Cosines [S, n, K] of the rows with their candidates.
-        shown: Classes [m] of the boundary chart, and their cosines ``pair_cosine`` [S, m, m].
-        start: Settings of the recommended vMF method: "realization", "beta", "temperature",
-            "prior", "metric" (an index of ``shrinkage``) and "scale".
     """
 
-    dim: int
-    shrinkage: np.ndarray
-    kappa: np.ndarray
-    resultant: np.ndarray
-    log_prior: np.ndarray
-    row: np.ndarray
+    dim: int  # dimensions p
+    shrinkage: np.ndarray  # shrinkages [S] of the slider; NaN for directions that are not whitened
+    kappa: np.ndarray  # concentrations [S, C]
+    resultant: np.ndarray  # mean resultant lengths A_c [S, C]; the gain is A_c / tau
+    log_prior: np.ndarray  # log shares [C] of the classes among the training rows
+    row: np.ndarray  # row numbers [n] in the test split, with their classes label [n]
     label: np.ndarray
+    # Weights [n] whose mean of correct predictions estimates the metric; sum one.
     weight: np.ndarray
+    # Classes [n, K] that are scored per row: all classes, or the nearest ones under any metric and
+    # the own class.
     candidates: np.ndarray
-    cosine: np.ndarray
-    shown: np.ndarray
+    cosine: np.ndarray  # cosines [S, n, K] of the rows with their candidates
+    shown: np.ndarray  # classes [m] of the boundary chart, and their cosines pair_cosine [S, m, m]
     pair_cosine: np.ndarray
+    # Settings of the recommended vMF method: "realization", "beta", "temperature", "prior",
+    # "metric" (an index of shrinkage) and "scale".
     start: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureResult(Result):
-    """The analysis of one feature set.
-
-    Attributes:
-        methods: All methods, the best validation score first.
-        rows: Tables of rows to look at: "label", "duplicate", "outlier".
-        explorer: Numbers of the sliders.
-        theory: Gains, boundaries, certificates, intercepts and fit of the vMF classes at the
-            temperature of the method "native", in its metric; None for a summary alone, as are
-            ``map`` and ``explorer``.
-        seconds: Seconds by step.
-    """
+    """The analysis of one feature set."""
 
     data: FeatureData
-    methods: tuple[Method, ...]
+    methods: tuple[Method, ...]  # all methods, the best validation score first
     recommendation: Recommendation
     confusion: Confusion
-    rows: dict[str, RowTable]
+    rows: dict[str, RowTable]  # tables of rows to look at: "label", "duplicate", "outlier"
     map: FeatureMap | None = None
-    explorer: Explorer | None = None
+    explorer: Explorer | None = None  # numbers of the sliders
+    # Gains, boundaries, certificates, intercepts and fit of the vMF classes at the temperature of
+    # the method "native", in its metric; None for a summary alone, as are map and explorer.
     theory: Analysis | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -281,48 +212,30 @@ class FeatureResult(Result):
 
 @dataclass(frozen=True, eq=False)
 class SetComparison(Result):
-    """Two feature sets by their recommended methods on the test rows.
+    """Two feature sets by their recommended methods on the test rows."""
 
-    Attributes:
-        a: Index of the first set in `AnalysisResult.features`, and ``b`` of the second.
-        metric: "accuracy" or "balanced accuracy".
-        difference: Metric of b minus that of a.
-        paired: True if identities show that the test rows are the same.
-        rows: Test rows that were compared.
-        sentence: The verdict in one sentence.
-    """
-
-    a: int
+    a: int  # index of the first set in `AnalysisResult.features`, and b of the second
     b: int
-    metric: str
-    difference: Difference
-    paired: bool
-    rows: int
-    sentence: str
+    metric: str  # "accuracy" or "balanced accuracy"
+    difference: Difference  # metric of b minus that of a
+    paired: bool  # true if identities show that the test rows are the same
+    rows: int  # test rows that were compared
+    sentence: str  # the verdict in one sentence
 
 
 @dataclass(frozen=True, eq=False)
 class AnalysisResult(Result):
-    """The result of `resultant.analyze`, and of the commands analyze and compare.
+    """The result of `resultant.analyze`, and of the commands analyze and compare."""
 
-    Attributes:
-        title: The source in a few words, such as "digits.csv" or "a.npz and b.npz".
-        features: One result per feature set.
-        chosen: Index of the feature set to use, by the validation score.
-        comparisons: Verdicts of two feature sets; empty for analyze.
-        files: Files beside the page, by what they hold: "classifier", "predictions", "rows",
-            "results".
-        versions: Versions of the packages, and the device.
-        options: Options that were given, by name.
-    """
-
-    title: str
-    features: tuple[FeatureResult, ...]
-    chosen: int = 0
-    comparisons: tuple[SetComparison, ...] = ()
+    title: str  # the source in a few words, such as "digits.csv" or "a.npz and b.npz"
+    features: tuple[FeatureResult, ...]  # one result per feature set
+    chosen: int = 0  # index of the feature set to use, by the validation score
+    comparisons: tuple[SetComparison, ...] = ()  # verdicts of two feature sets; empty for analyze
+    # Files beside the page, by what they hold: "classifier", "predictions", "rows", "results".
     files: dict[str, str] = field(default_factory=dict)
+    # Versions of the packages, and the device.
     versions: dict[str, Any] = field(default_factory=dict)
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)  # options that were given, by name
 
     @property
     def first(self) -> FeatureResult:

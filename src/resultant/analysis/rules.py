@@ -46,17 +46,11 @@ FIT_PARAMETERS = ("whiten", "shrinkage", "center", "components", "estimator", "d
 
 @dataclass(frozen=True, eq=False)
 class VMFSearch:
-    """The result of the one search.
+    """The result of the one search."""
 
-    Attributes:
-        points: Parameters of `VMFClassifier` by method, the best of each.
-        chosen: The method that the search chose among them, by cross-validation.
-        words: The rows of the search in words.
-    """
-
-    points: dict[str, dict[str, Any]]
-    chosen: str
-    words: str
+    points: dict[str, dict[str, Any]]  # parameters of `VMFClassifier` by method, the best of each
+    chosen: str  # the method that the search chose among them, by cross-validation
+    words: str  # the rows of the search in words
 
 
 def search(
@@ -67,15 +61,7 @@ def search(
     temperature: float | None = None,
     device: torch.device | str = "cpu",
 ) -> VMFSearch:
-    """Choose settings of each vMF method, by the search of `resultant.VMFClassifierCV`.
-
-    Args:
-        data: The rows.
-        plan: The validation rows; without them, folds of the training rows.
-        estimator: Estimator of kappa.
-        temperature: A temperature that is given rather than chosen.
-        device: Device of the search.
-    """
+    """Choose settings of each vMF method, by the search of `resultant.VMFClassifierCV`."""
     x, y, splits, words = search_rows(data, plan)
     x, y = x.to(device), y.to(device)
     validation = Validation(
@@ -132,13 +118,6 @@ def vmf_candidates(
     """Fit and validate the vMF methods of a search.
 
     Methods whose fits agree share one pass over the rows.
-
-    Args:
-        data: The rows.
-        plan: The validation rows.
-        found: The search.
-        calibration: "scale", "sigmoid" or "isotonic".
-        device: Device of the fits.
     """
     keys = [k for k in (*REALIZATIONS, MIXTURE) if k in found.points]
     points = [{**found.points[k], "device": device} for k in keys]
@@ -169,14 +148,7 @@ def vmf_candidates(
 
 
 class Calibrated:
-    """A vMF classifier whose probabilities scikit-learn calibrates per class.
-
-    Args:
-        model: The classifier.
-        trial: The same rule, fitted without the validation rows of the first split.
-        plan: The validation rows.
-        method: "sigmoid" or "isotonic".
-    """
+    """A vMF classifier whose probabilities scikit-learn calibrates per class."""
 
     def __init__(self, model: Any, trial: Any, plan: Plan, method: Any) -> None:
         from sklearn.calibration import CalibratedClassifierCV

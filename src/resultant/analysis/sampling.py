@@ -40,11 +40,7 @@ def owners(labels: Tensor, identities: Tensor) -> Tensor:
 def identity_ranks(
     labels: Tensor, identities: Tensor | None, seed: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Number the identities of each class in random order; without identities, the rows.
-
-    Returns:
-        Ranks [M] and classes [M] of the identities, and the identity [N] of each row.
-    """
+    """Number the identities of each class in random order; without identities, the rows."""
     if identities is None:
         number, own = torch.arange(len(labels)), labels
     else:

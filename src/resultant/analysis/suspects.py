@@ -32,16 +32,7 @@ NORMAL_MAD = 1.4826
 
 
 def suspicious_rows(data: FeatureSet, model: Any) -> dict[str, RowTable]:
-    """Find rows to look at in all splits.
-
-    Args:
-        data: The rows.
-        model: A `VMFClassifier`, fitted to the training rows. A training row is scored against its
-            class without this row.
-
-    Returns:
-        Tables "label" and "outlier".
-    """
+    """Find rows to look at in all splits."""
     labels, outliers = [], []
     for split in data.splits:
         rows = sample_rows(len(split), CELLS // data.num_classes, 0)

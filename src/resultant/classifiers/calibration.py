@@ -99,22 +99,6 @@ def fit_scale(
 
     The loss is convex in s, and Newton's method finds its minimum. A fraction 1/(M + 1) of each row
     counts for all classes alike, so that the factor is finite if all rows are predicted correctly.
-
-    Args:
-        scores: Scores [M, C]; a class of score -inf takes no part.
-        labels: Classes [M] int64.
-        weights: Weights [M] >= 0, by default equal.
-        number: Number of rows that the weights stand for, by default M.
-        start: First guess, by default the inverse spread of the scores.
-
-    Returns:
-        The factor, between 1e-6 and 1e6.
-
-    Example:
-        >>> from resultant.classifiers.calibration import fit_scale
-        >>> scores = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-        >>> round(fit_scale(scores, torch.tensor([0, 0, 1, 1])), 3)
-        0.847
     """
     M = len(scores)
     w = scores.new_full((M,), 1 / M) if weights is None else (weights / weights.sum()).to(scores)

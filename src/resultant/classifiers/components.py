@@ -29,19 +29,12 @@ ROWS_PER_COMPONENT = 5
 
 @dataclass(frozen=True)
 class Components:
-    """M components of C classes.
+    """M components of C classes."""
 
-    Attributes:
-        state: Directions [M, p], concentrations [M] and numbers of rows [M].
-        owner: Classes [M] of the components, ascending.
-        log_weight: Log shares [M] of the components in their classes.
-        number: Number of components [C] per class.
-    """
-
-    state: ClassState
-    owner: Tensor
-    log_weight: Tensor
-    number: Tensor
+    state: ClassState  # directions [M, p], concentrations [M] and numbers of rows [M]
+    owner: Tensor  # classes [M] of the components, ascending
+    log_weight: Tensor  # log shares [M] of the components in their classes
+    number: Tensor  # number of components [C] per class
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the components as tensors by name, for a file."""
@@ -94,18 +87,6 @@ def fit_components(
     ``auto``, the number of components of a class has the lowest BIC, computed for 1, 2, ... until
     the BIC rises: one fit per number, deterministic, and one component for a class of few rows,
     where a likelihood cannot tell clusters from chance.
-
-    Args:
-        X: Rows [N, p] of any length but zero.
-        y: Classes [N] in [0, num_classes), each with a row of positive weight.
-        weight: Weights [N] in float64.
-        num_classes: Number of classes C.
-        components: Number of components per class, at most its number of rows; or ``auto``.
-        estimator: Estimator of kappa.
-        seed: Seed of the starts.
-
-    Returns:
-        The components on the device of X.
     """
     order = y.argsort(stable=True)
     order = order[weight[order] > 0]

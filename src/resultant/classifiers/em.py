@@ -36,19 +36,12 @@ ROWS_PER_SEED = 4
 
 @dataclass(frozen=True)
 class WeightedRows:
-    """Rows of any length, read as unit vectors in chunks.
+    """Rows of any length, read as unit vectors in chunks."""
 
-    Attributes:
-        X: Rows [N, p].
-        weight: Weights [N] in float64.
-        index: Indices [n] of the rows that count.
-        device: Device of the chunks.
-    """
-
-    X: Rows
-    weight: Tensor
-    index: Tensor
-    device: torch.device
+    X: Rows  # rows [N, p]
+    weight: Tensor  # weights [N] in float64
+    index: Tensor  # indices [n] of the rows that count
+    device: torch.device  # device of the chunks
 
     def chunks(self, num_components: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield unit vectors [m, p] and weights [m] in float64 on the device."""
@@ -63,17 +56,11 @@ class WeightedRows:
 
 @dataclass(frozen=True)
 class Mixture:
-    """A mixture of K components.
+    """A mixture of K components."""
 
-    Attributes:
-        mu: Directions [K, p].
-        kappa: Concentrations [K].
-        weight: Weights [K], which sum to one.
-    """
-
-    mu: Tensor
-    kappa: Tensor
-    weight: Tensor
+    mu: Tensor  # directions [K, p]
+    kappa: Tensor  # concentrations [K]
+    weight: Tensor  # weights [K], which sum to one
 
     @cached_property
     def floor(self) -> Tensor:
@@ -88,19 +75,12 @@ class Mixture:
 
 
 class Sums(NamedTuple):
-    """Sums over rows.
+    """Sums over rows."""
 
-    Attributes:
-        weight: Weights of the components [K].
-        total: Sums of unit vectors [K, p].
-        value: Objective: the log-likelihood, or with hard assignment that of the assignment.
-        number: Number of rows, by weight.
-    """
-
-    weight: Tensor
-    total: Tensor
-    value: Tensor
-    number: Tensor
+    weight: Tensor  # weights of the components [K]
+    total: Tensor  # sums of unit vectors [K, p]
+    value: Tensor  # objective: the log-likelihood, or with hard assignment that of the assignment
+    number: Tensor  # number of rows, by weight
 
     def plus(self, other: Sums) -> Sums:
         """Return the sums of these rows and of others, on the device of the others."""
@@ -109,22 +89,14 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True)
 class EM:
-    """Steps of expectation-maximization.
+    """Steps of expectation-maximization."""
 
-    Attributes:
-        hard: Assign each row to its most likely component.
-        tied: Give the components one concentration.
-        estimator: Estimator of kappa.
-        max_iter: The most passes over the rows.
-        tol: Change of the objective per row at which a mixture has converged.
-        max_kappa: Largest concentration, in place of the infinite one of equal rows.
-    """
-
-    hard: bool = False
-    tied: bool = False
+    hard: bool = False  # assign each row to its most likely component
+    tied: bool = False  # give the components one concentration
     estimator: str = "mle"
-    max_iter: int = 200
-    tol: float = 1e-4
+    max_iter: int = 200  # the most passes over the rows
+    tol: float = 1e-4  # change of the objective per row at which a mixture has converged
+    # Largest concentration, in place of the infinite one of equal rows.
     max_kappa: float = MAX_KAPPA
 
     def expect(self, rows: WeightedRows, mixture: Mixture) -> Sums:

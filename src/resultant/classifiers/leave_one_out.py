@@ -57,16 +57,6 @@ def left_out_fold(
 
     The sums of its class without a row are exact. A metric changes without the row as well; see
     `_without_row`.
-
-    Args:
-        sample: Rows that were fitted.
-        statistics: Sums of all fitted rows, in the metric.
-        estimator: Estimator of kappa.
-        metric: Metric of the rows.
-        means: Class means [C, p] outside the metric, if the metric was fitted to the same rows.
-
-    Returns:
-        The rows, each with its own classes.
     """
     state, y, w = statistics.state(estimator), sample.y, sample.w
     z = directions(sample.rows[:])[0]
@@ -105,13 +95,6 @@ def _without_row(
     Without the row the within-class covariance loses the outer product of its residual e, a
     rank-one change of the inner product (Sherman-Morrison), and the centre moves along e. The
     lengths of the other rows are kept.
-
-    Args:
-        z, mean: Unit vectors [n, p] and the means of their classes, outside the metric.
-        x, mu: Unit vectors [n, p] and the directions of their classes without the row, in it.
-        y: Classes [n].
-        metric, statistics: Metric of all rows, and their sums in the metric.
-        factors: Weight of the row [n] over that of its class without it, and share of its class.
     """
     directed, R = statistics.state().mu, statistics.mean_length
     u, e = metric.rotate(z) * metric.scale, (metric.rotate(z) - metric.rotate(mean)) * metric.scale

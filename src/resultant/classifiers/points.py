@@ -54,23 +54,15 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A point on the validation rows.
-
-    Attributes:
-        point: Settings.
-        scale: Factor of the scores that makes probabilities of them.
-        loss: Mean cross-entropy in nats with this scale, weighted.
-        losses: Cross-entropies [M] of the rows; zero for rows whose class has no training rows.
-        accuracy: Fraction of rows that are predicted correctly, weighted.
-        hits: Rows [M] that are predicted correctly, 1 or 0 in float64.
-    """
+    """A point on the validation rows."""
 
     point: Point
-    scale: float
-    loss: float
+    scale: float  # factor of the scores that makes probabilities of them
+    loss: float  # mean cross-entropy in nats with this scale, weighted
+    # Cross-entropies [M] of the rows; zero for rows whose class has no training rows.
     losses: Tensor
-    accuracy: float
-    hits: Tensor
+    accuracy: float  # fraction of rows that are predicted correctly, weighted
+    hits: Tensor  # rows [M] that are predicted correctly, 1 or 0 in float64
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of a `VMFClassifier` at this point."""
@@ -83,14 +75,7 @@ class Candidate:
 def simplest(
     candidates: Iterable[Candidate], best: Candidate, weights: Tensor, loss_weights: Tensor
 ) -> Candidate:
-    """Return the simplest of the candidates that tie with the best, by `departures`.
-
-    Args:
-        candidates: Points on the same rows.
-        best: The best point.
-        weights: Weights [M] of the rows in the accuracy, which sum to one.
-        loss_weights: Weights [M] of the rows in the loss.
-    """
+    """Return the simplest of the candidates that tie with the best, by `departures`."""
 
     def within(difference: Tensor, w: Tensor, margin: float) -> bool:
         mean = float(difference @ w)
@@ -130,10 +115,6 @@ def departures(point: Point) -> float:
     Steps are those of the search: a factor of two of the temperature or of the components, a factor
     of three of the shrinkage, .5 of beta and prior. Another realization is one step, from which
     beta counts, and so are the empirical prior and the metric at shrinkage .3.
-
-    Example:
-        >>> departures(Point("angular", 0.05, 0.0, 1.0))
-        3.0
     """
     steps = abs(math.log2(point.temperature / AXES["temperature"][0]))
     steps += min(abs(point.prior) / STEP, 1 + abs(point.prior - 1) / STEP)

@@ -22,12 +22,7 @@ from resultant.classes.statistics import ClassStatistics
 
 
 class SparseRows:
-    """Rows of a sparse matrix; indexing makes the chosen rows dense, on a device.
-
-    Args:
-        matrix: CSR matrix [N, p] of SciPy.
-        device: Device of the chosen rows.
-    """
+    """Rows of a sparse matrix; indexing makes the chosen rows dense, on a device."""
 
     def __init__(self, matrix: Any, device: torch.device | str = "cpu") -> None:
         self.matrix, self.device = matrix, torch.device(device)
@@ -51,19 +46,12 @@ Rows = Tensor | SparseRows
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Labelled rows with weights, on one device.
+    """Labelled rows with weights, on one device."""
 
-    Attributes:
-        rows: Rows [N, p] of any length.
-        y: Class indices [N].
-        w: Weights [N] in float64.
-        num_classes: Number of classes C.
-    """
-
-    rows: Rows
-    y: Tensor
-    w: Tensor
-    num_classes: int
+    rows: Rows  # rows [N, p] of any length
+    y: Tensor  # class indices [N]
+    w: Tensor  # weights [N] in float64
+    num_classes: int  # number of classes C
 
     @property
     def dim(self) -> int:

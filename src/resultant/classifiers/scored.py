@@ -29,26 +29,16 @@ from resultant.classifiers.rows import Rows, row_chunks
 
 
 class ScoredClassifier(ClassifierMixin, BaseEstimator):
-    """Classifier by the scores of fitted classes.
-
-    Attributes:
-        classes_: Labels of the classes [C].
-        statistics_: Sums of the classes, in the metric.
-        state_: Fitted classes, all C of them, in the metric.
-        metric_: Metric of the rows, or None.
-        scale_: Fitted factor of the scores, or None.
-        class_prior_: Share of each class in the weight [C].
-        n_features_in_: Number of features p.
-    """
+    """Classifier by the scores of fitted classes."""
 
     scale: Any
-    classes_: np.ndarray
-    class_prior_: np.ndarray
-    statistics_: ClassStatistics
-    state_: ClassState
-    n_features_in_: int
-    metric_: Metric | None = None
-    scale_: float | None = None
+    classes_: np.ndarray  # labels of the classes [C]
+    class_prior_: np.ndarray  # share of each class in the weight [C]
+    statistics_: ClassStatistics  # sums of the classes, in the metric
+    state_: ClassState  # fitted classes, all C of them, in the metric
+    n_features_in_: int  # number of features p
+    metric_: Metric | None = None  # metric of the rows, or None
+    scale_: float | None = None  # fitted factor of the scores, or None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: packed(value) for name, value in super().__getstate__().items()}  # type: ignore[union-attr]

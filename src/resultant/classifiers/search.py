@@ -57,23 +57,15 @@ SCORINGS = ("neg_log_loss", "accuracy")
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """Candidates of a search.
-
-    Attributes:
-        validation: The validation rows.
-        candidates: All evaluated points.
-        best: The best score.
-        chosen: The simplest candidate that ties with the best.
-        rules: The simplest tie with the best of each realization, by its name.
-        weights: Weights [M] of the rows in the loss: those of the validation, zero for rows whose
-            class has no training rows.
-    """
+    """Candidates of a search."""
 
     validation: Validation
-    candidates: list[Candidate]
-    best: Candidate
-    chosen: Candidate
-    rules: dict[str, Candidate]
+    candidates: list[Candidate]  # all evaluated points
+    best: Candidate  # the best score
+    chosen: Candidate  # the simplest candidate that ties with the best
+    rules: dict[str, Candidate]  # the simplest tie with the best of each realization, by its name
+    # Weights [M] of the rows in the loss: those of the validation, zero for rows whose class has no
+    # training rows.
     weights: Tensor
 
     def scores(self, point: Point) -> Tensor:
@@ -96,23 +88,7 @@ def search_rules(
     scaled: bool = True,
     extend: bool = True,
 ) -> SearchResult:
-    """Search the best settings on validation rows.
-
-    Args:
-        validation: The validation rows.
-        axes: Values by name of the axes of a `Point`, by default those of `AXES`, without a prior
-            if the validation is balanced. An axis of one value is fixed.
-        scoring: ``neg_log_loss`` or ``accuracy``, on which points are compared.
-        scaled: Fit the scale of the scores of each point; otherwise it is one.
-        extend: Go beyond the edge of an axis while the best point is there.
-
-    Returns:
-        All candidates, the best and the chosen one.
-
-    Raises:
-        ValueError: If no point can be realized, or no validation row has a class with training
-            rows.
-    """
+    """Search the best settings on validation rows."""
     given = dict(axes or {})
     if "prior" not in given and validation.balanced:
         # Queries of all classes alike have no prior to be found.

@@ -47,22 +47,14 @@ Split = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class ValidationFold:
-    """Validation rows, and the classes of the training rows of a split.
+    """Validation rows, and the classes of the training rows of a split."""
 
-    Attributes:
-        rho: Cosines [n, M] of the rows with the components, one per class or several.
-        y: Class indices [n].
-        kappa: Concentrations [M] in float64, or [n, M] where each row has its own classes.
-        weight: Weights of the classes [C] or [n, C]; zero for a class without training rows.
-        dim: Dimension p.
-        components: Components of the classes that have training rows; None for one per class.
-    """
-
-    rho: Tensor
-    y: Tensor
-    kappa: Tensor
-    weight: Tensor
+    rho: Tensor  # cosines [n, M] of the rows with the components, one per class or several
+    y: Tensor  # class indices [n]
+    kappa: Tensor  # concentrations [M] in float64, or [n, M] where each row has its own classes
+    weight: Tensor  # weights of the classes [C] or [n, C]; zero for a class without training rows
     dim: int
+    # Components of the classes that have training rows; None for one per class.
     components: Components | None = None
     exact: dict[tuple[float, float | None], Tensor] = field(default_factory=dict, init=False)
 
@@ -122,24 +114,6 @@ class Validation:
     """Validation rows of splits, scored in any metric and with any number of components.
 
     Many rows are sampled, by class, in an order that is always the same.
-
-    Args:
-        sample: Training and validation rows.
-        splits: Training rows and validation rows of each split.
-        estimator: Estimator of kappa.
-        balanced: Give every class the same weight in the score.
-        center: Subtract the mean of the class means in a metric.
-        whiten: Whiten in a metric; otherwise a metric of any shrinkage only centres.
-        merge: Make one split of folds that have more rows than are scored: it leaves out the
-            scored rows alone, wherever they are.
-
-    Attributes:
-        index: Validation rows [M] of the sample, split by split.
-        y: Their classes [M].
-        weights: Their weights [M] in a score, which sum to one.
-
-    Raises:
-        ValueError: If a split has no training row or no row can be validated.
     """
 
     def __init__(
@@ -274,11 +248,7 @@ class Validation:
 def draw_rows(y: Tensor, C: int, cells: int | None = None) -> tuple[Tensor, Tensor]:
     """Draw validation rows from rows of classes y [N], at random in an order that is always the
     same: about ``cells`` / C of them. Each class keeps at least one of its rows unless classes are
-    thousands.
-
-    Returns:
-        The rows [M] in their order, and the number of rows [C] that each class keeps.
-    """
+    thousands."""
     number, counts = max(LEAST_ROWS, (cells or CELLS) // C), torch.bincount(y, minlength=C).double()
     kept = (min(1.0, number / len(y)) * counts).ceil()
     rows = (shuffled_ranks(y) < kept[y]).nonzero().squeeze(-1)
@@ -299,13 +269,7 @@ def shuffled_ranks(y: Tensor, seed: int = 0) -> Tensor:
 
 
 def stratified_splits(y: Tensor, folds: int = FOLDS, groups: Tensor | None = None) -> list[Split]:
-    """Split rows into stratified folds, at random in an order that is always the same.
-
-    Args:
-        y: Classes [N].
-        folds: Number of folds; folds without rows are left out.
-        groups: Groups [N], integers; rows of a group share a fold.
-    """
+    """Split rows into stratified folds, at random in an order that is always the same."""
     own, number = y, torch.arange(len(y), device=y.device)
     if groups is not None:
         number = torch.unique(groups, return_inverse=True)[1]
