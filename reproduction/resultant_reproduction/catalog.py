@@ -9,15 +9,14 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from resultant_reproduction.pace import MEASURED, estimate
-from resultant_reproduction.plan import PLANS, missing
+from resultant_reproduction.plan import PLANS, missing, workload
 from resultant_reproduction.records import Records
 from resultant_reproduction.spec import load
 
 Rows = list[tuple[str, ...]]
 
 HEADINGS = ("name", "label", "status", "to complete it")
-PLAN_HEADINGS = ("plan", "trainings", "runs done", "left, and its time")
+PLAN_HEADINGS = ("plan", "trainings", "runs done", "left")
 
 # Seeds that extend a plan of one seed.
 MORE = (1, 2)
@@ -120,9 +119,9 @@ def plan_rows(records: Records) -> Rows:
             for run in job.runs
         )
         done = f"{runs - lacking} of {runs}" + (f", {partial} in part" if partial else "")
-        rest = estimate(left) if left else "nothing"
+        rest = workload(left) or "nothing"
         more = missing(plan.jobs(MORE), records) if len(plan.seeds) == 1 else []
-        rest += f"; two more seeds: {estimate(more)}" if more else ""
+        rest += f"; two more seeds: {workload(more)}" if more else ""
         rows.append((plan.name, plan.title, done, rest))
     return rows
 
@@ -130,7 +129,7 @@ def plan_rows(records: Records) -> Rows:
 PLANS_NOTE = (
     "`resultant reproduce run PLAN` trains the runs of a plan without complete records; "
     f"`--seeds {' '.join(map(str, MORE))}` trains other seeds than planned. Records of other "
-    f"plans count, and the next call continues an interrupted one. {MEASURED}"
+    "plans count, and the next call continues an interrupted one."
 )
 
 

@@ -16,8 +16,7 @@ from resultant._core import files
 from resultant.training.config import CIFAR
 from resultant_reproduction.catalog import PLACEHOLDERS, Entry, catalog
 from resultant_reproduction.formats import p_text
-from resultant_reproduction.pace import minutes
-from resultant_reproduction.plan import PLANS, SECOND_ROUND, Plan
+from resultant_reproduction.plan import PLANS, SECOND_ROUND, Plan, workload
 from resultant_reproduction.records import packaged_results
 from resultant_reproduction.spec import Artefact, Cell, Change, Outcome, load
 from resultant_reproduction.templating import markdown_table, render
@@ -161,12 +160,11 @@ def _records(plan: str) -> str:
 
 
 def _again(entry: Entry) -> list[str]:
-    """Commands that make a page again, with their times."""
+    """Commands that make a page again, with their work."""
     name, lines = page_name(entry.label), []
     for plan in entry.plans:
-        time = f"{minutes(PLANS[plan].jobs())} on NVIDIA H200"
         call = f"`resultant reproduce run {plan} --data DATA --results NEW`"
-        lines.append(f"{call} trains the runs of `{plan}` again: {time}")
+        lines.append(f"{call} trains the runs of `{plan}` again: {workload(PLANS[plan].jobs())}")
     if entry.checks:
         lines.append(f"`resultant verify --only {' '.join(entry.checks)}`: under a minute on a CPU")
     more = " --results NEW" if entry.plans else ""

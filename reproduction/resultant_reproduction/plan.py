@@ -356,3 +356,11 @@ def missing(jobs: Sequence[PlannedJob], records: Records) -> list[PlannedJob]:
         for job in jobs
     )
     return [job for job in left if job.runs]
+
+
+def workload(jobs: Sequence[PlannedJob]) -> str:
+    """Describe the number of jobs, runs and views; empty without jobs."""
+    views, runs = sum(job.views for job in jobs), sum(len(job.runs) for job in jobs)
+    counts = ((len(jobs), "job"), (runs, "run"))
+    names = ", ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in counts)
+    return f"{names}, {views / 1e6:,.0f} million views" if jobs else ""

@@ -24,13 +24,8 @@ from resultant.training.config import CIFAR, RESULTS, STACK
 from resultant.training.image_sets import open_dataset
 from resultant.training.records import append
 from resultant_reproduction.jobs import OutOfTimeError, Say, run_job, run_photographs
-from resultant_reproduction.pace import MEASURED, estimate
-from resultant_reproduction.pace import minutes as minutes_of
-from resultant_reproduction.plan import SECOND_ROUND, PlannedJob, missing, plan
+from resultant_reproduction.plan import SECOND_ROUND, PlannedJob, missing, plan, workload
 from resultant_reproduction.records import Records, both_rounds, folders
-
-# Appended to the times of a GPU.
-NO_GPU = " This machine has no GPU and is much slower."
 
 
 def run_plan(
@@ -69,7 +64,7 @@ def run_plan(
         minutes: Time limit; the call stops at the next checkpoint.
         concurrent_jobs: Other jobs sharing the device, so that times of these records do not count
             as times of the device alone.
-        dry_run: Report what is left and its time, without reading images.
+        dry_run: Report what is left, without reading images.
         stack: Runs trained as one network.
         checkpoint_every: Epochs between checkpoints.
         say: Function that reports a line of progress.
@@ -97,13 +92,12 @@ def run_plan(
     where = f", in {results} or packaged" if len(places) > 1 else ""
     say(f"{name}: {len(chosen) - len(left)} of {len(chosen)} jobs have their records{where}")
     if left:
-        say(f"left: {estimate(left)}. {MEASURED}{'' if torch.cuda.is_available() else NO_GPU}")
+        say(f"left: {workload(left)}")
     if dry_run:
         for job in chosen:
             rest = missing([job], records)
             done = len(job.runs) - sum(len(part.runs) for part in rest)
-            time_left = minutes_of(rest) if rest else "done"
-            say(f"{job.name}: {done} of {len(job.runs)} records, {time_left}")
+            say(f"{job.name}: {done} of {len(job.runs)} records, {workload(rest) or 'done'}")
         return len(left)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
