@@ -265,7 +265,7 @@ def _evaluated(evidence: Evidence) -> dict[str, Ours]:
             if exhaustive
             else f"{LOCATIONS:,}, or the two ends where both scores rise with the cosine"
         ),
-        "Boundary calculation: refinement": "Brent" if exhaustive else "Chandrupatla",
+        "Boundary calculation: refinement": "Chandrupatla",
     }
     for name, store in ASKED.items():
         split = "test" if name.startswith("Held-out") else "train"

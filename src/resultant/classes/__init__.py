@@ -8,9 +8,9 @@ corrects for small samples, `groups` divides classes into head, medium and tail.
 Conventions of this folder, `resultant.decisions` and `resultant.theory`:
 
 - N rows, C classes, P pairs, dimension p. ``z`` are unit vectors [N, p] and ``y`` their labels [N]
-  int64; ``state`` holds C classes; ``tau`` is a temperature > 0, a number or one per class [C];
-  ``offset`` are numbers [C] added to the scores, such as a log prior; ``pairs`` [P, 2] int64 are
-  pairs of different classes.
+  int64; ``state`` holds C classes; ``rule`` is a `Rule` and ``realization`` what `realize` makes of
+  it; ``tau`` is a temperature > 0, a number or one per class [C]; ``offset`` are numbers [C] added
+  to the scores, such as a log prior; ``pairs`` [P, 2] int64 are pairs of different classes.
 - An argument outside its stated shape, dtype, device or range is a ValueError that names the first
   bad value; ``Raises`` lists other errors alone.
 - The values of tensors are checked by default on the CPU only, where the check costs no

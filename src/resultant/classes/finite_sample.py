@@ -56,10 +56,8 @@ def unbiased_square_resultant(R: Number, n: Number) -> Tensor:
 
 
 def self_inclusion(A: Number, tau: Number, n: Number) -> Tensor:
-    r"""Compute :math:`(1-A^2)/(\tau n)`, the bias of a query in its own class (eq:self-inclusion).
-
-    The bias is the expected increase of the leading score of a query that is among the n samples
-    of its class mean.
+    r"""Compute :math:`(1-A^2)/(\tau n)`, the expected increase of the leading score of a query that
+    is among the n samples of its class mean (eq:self-inclusion).
 
     Args:
         A, tau, n: Mean length in [0, 1], temperature > 0 and sample count >= 1 of the class.
@@ -81,8 +79,8 @@ def _sample(least: int, **arguments: Number) -> tuple[list[Tensor], torch.dtype]
     name, length = next(iter(arguments.items()))
     n = arguments["n"]
     if isinstance(n, Tensor) and not n.dtype.is_floating_point:
-        n = n.to(length.dtype if isinstance(length, Tensor) else torch.float64)
-    values, dtype = validation.tensors(**{**arguments, "n": n})
+        arguments["n"] = n.to(length.dtype if isinstance(length, Tensor) else torch.float64)
+    values, dtype = validation.tensors(**arguments)
     validation.require_in_range(name, values[0], 0.0, 1.0, rule="between 0 and 1")
     validation.require_in_range("n", values[1], least, rule=f">= {least} and finite")
     return values, dtype
@@ -111,9 +109,8 @@ def leave_one_out_scores(
     The mean of ``included - left_out`` is `self_inclusion` to leading order (eq:self-inclusion).
 
     Args:
-        z, y: Unit vectors [N, p] that are among the samples, and their labels [N].
+        z, y, tau: Vectors that are among the samples, their labels, and the temperature.
         statistics, estimator: Sums over the samples, and estimator of kappa (see `concentration`).
-        tau: Temperature > 0, a number or one per class [C].
         weights: Weights [N] that the samples were added with.
 
     Returns:
@@ -150,12 +147,10 @@ def held_out_state(
     and no correction of the training rows alone can know that.
 
     Args:
-        statistics: Sums of the fitted sample.
-        z, y: Held-out unit vectors [N, p] and labels [N].
+        statistics, z, y: Sums of the fitted sample; held-out vectors and labels.
 
     Returns:
-        The state, with the concentration of ``statistics.state("loo")`` for a class without
-        held-out vectors.
+        The state; a class without held-out vectors has its kappa of ``statistics.state("loo")``.
 
     Example:
         >>> z, y = torch.tensor([[1.0, 0.0], [0.8, 0.6]]), torch.tensor([0, 0])

@@ -4,6 +4,7 @@ r"""The angular gain :math:`g_c=A_c/\tau_0` of each class, by which its score re
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -25,7 +26,7 @@ def angular_gain(state: ClassState, tau: Number, *, validate_args: bool | None =
     r"""Compute the gains :math:`g_c = A_p(\kappa_c)/\tau` (thm:centered-gain).
 
     Args:
-        state, tau: C classes, and a temperature > 0, a number or one per class [C].
+        state, tau: Classes and temperature.
 
     Returns:
         Gains [C] in the dtype of the state.
@@ -125,8 +126,13 @@ def require_class_temperatures(tau: Tensor, gains: Gains, label: str, dtype: tor
         ("resultants A > 0 for a class temperature", g * tau, g > 0),
         (f"class temperatures in [{least:g}, {most:g}] in {dtype}", star, comparable(star, dtype)),
     ):
-        bad = (~good).nonzero().squeeze(-1).tolist()
-        if bad:
-            named = ", ".join(f"class {c} ({float(values[c]):.4g})" for c in bad[:NAMED])
-            got = f"{len(bad)} of {len(g)} not: {named}{', ...' if len(bad) > NAMED else ''}"
-            raise validation.DivergedError(f"expected {rule} ({label}), got {got}")
+        require_of_classes(f"{rule} ({label})", good, lambda c, a=values: f"class {c} ({a[c]:.4g})")
+
+
+def require_of_classes(rule: str, good: Tensor, named: Callable[[int], str]) -> None:
+    """Raise unless ``good`` [C]; the error counts the other classes and names the first."""
+    bad = (~good).nonzero().squeeze(-1).tolist()
+    if bad:
+        names = ", ".join(map(named, bad[:NAMED])) + (", ..." if len(bad) > NAMED else "")
+        got = f"{len(bad)} of {len(good)} not: {names}"
+        raise validation.DivergedError(f"expected {rule}, got {got}")

@@ -18,17 +18,11 @@ RANKED = 10
 
 
 def shot_groups(counts: Tensor) -> Tensor:
-    """Assign each class to a group by its training count (sec:boundary-selection).
+    """Return the group [C] int64 of each class by its training count (sec:boundary-selection).
 
     HEAD is above 100 samples, MEDIUM from 20 to 100, TAIL below 20. Ten classes are grouped by
     rank: 3, 4 and 3 of them; the paper ranks ten classes but does not state the cuts. Classes of
     equal count stay together: they are MEDIUM where a cut would separate them.
-
-    Args:
-        counts: Training counts [C] >= 0.
-
-    Returns:
-        Groups [C] int64.
     """
     if not isinstance(counts, Tensor) or counts.dim() != 1:
         raise ValueError(f"expected counts [C], got {shape_of(counts)}")

@@ -2,14 +2,10 @@ r"""A shared metric of the classes: centring and whitening by the within-class c
 
 Unit vectors z are moved to :math:`W(z-m)` and normalized again. The centre m is the mean of the
 class means, so that frequent classes do not pull it. The whitening W makes the covariance
-:math:`\Sigma` of the samples about their class means, pooled over the classes, the identity: the
-directions in which samples of one class differ lose weight. With few samples :math:`\Sigma` is
-shrunk towards its mean variance,
-
-.. math:: \Sigma_\lambda=(1-\lambda)\Sigma+\lambda\,\tfrac1p\operatorname{tr}(\Sigma)\,I.
-
-All shrinkages :math:`\lambda` have the eigenvectors of :math:`\Sigma`: one eigendecomposition
-serves every :math:`\lambda`, and changing :math:`\lambda` scales p numbers.
+:math:`\Sigma` of the samples about their class means the identity: the directions in which samples
+of one class differ lose weight. With few samples :math:`\Sigma` is shrunk to
+:math:`(1-\lambda)\Sigma+\lambda\,\tfrac1p\operatorname{tr}(\Sigma)\,I`. One eigendecomposition
+serves all shrinkages :math:`\lambda`.
 """
 
 from __future__ import annotations
@@ -31,15 +27,12 @@ class Metric:
     r"""Centre and whitening of unit vectors.
 
     Attributes:
-        mean: Centre m [p] in float64.
-        basis: Eigenvectors [p, p] of the within-class covariance as columns; None for a centre
-            without whitening.
+        mean: Centre m [p].
+        basis: Eigenvectors [p, p] of the within-class covariance as columns; None to centre only.
         variance: Eigenvalues [p] of the within-class covariance.
         shrinkage: Fraction :math:`\lambda` of the covariance that its mean variance replaces.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassStatistics, Metric
         >>> z = torch.nn.functional.normalize(torch.tensor([[9.0, 1], [9, -1], [1, 9], [-1, 9]]))
         >>> statistics = ClassStatistics(2, 2, scatter=True).update(z, torch.tensor([0, 0, 1, 1]))
         >>> x = Metric.fit(statistics, shrinkage=0.5).transform(z)
@@ -61,16 +54,12 @@ class Metric:
         whiten: bool = True,
         dtype: torch.dtype = torch.float64,
     ) -> Metric:
-        """Fit the metric to sums.
+        """Fit the metric to sums of unit vectors, which need ``scatter`` for a whitening.
 
         Args:
-            statistics: Sums of unit vectors, with ``scatter`` for a whitening.
-            shrinkage: Fraction of the covariance that its mean variance replaces, from 0 to 1.
+            statistics, shrinkage: The sums, and the shrinkage from 0 to 1.
             center, whiten: Subtract the mean of the class means; whiten by the covariance.
             dtype: Dtype of the eigendecomposition and of the metric.
-
-        Returns:
-            The metric, on the device of the sums.
         """
         shrinkage = require_shrinkage(shrinkage)
         total, weight = statistics.total, statistics.weight

@@ -49,19 +49,11 @@ class Terms(NamedTuple):
         return q if self.shift is None else q + self.shift
 
 
-def terms(
-    realization: str, kappa: Tensor, tau: Tensor, gains: Gains | None, p: int, zero: Number = 0.0
-) -> Terms:
+def terms(realization: str, kappa: Tensor, tau: Tensor, gains: Gains | None, p: int) -> Terms:
     """Compute the terms of a realization, as `class_scores` defines them; nothing is checked.
 
-    Args:
-        realization, p: One of `resultant.classes.rule.REALIZATIONS`, and the dimension.
-        kappa, tau: Concentrations [..., C] and temperature [] or [..., C] in the computing dtype.
-        gains: Gains and targets in float64; native needs none.
-        zero: The number 0; a tensor on the device of the classes spares a copy per call.
-
-    Returns:
-        Terms with slope and shift in float64, and NaN as the temperature of a class without one.
+    Concentrations [..., C] and temperature [] or [..., C] have the computing dtype, slope, shift
+    and ``gains``, which native does not need, float64. A class without a temperature has NaN.
     """
     if realization == "native":
         return Terms(tau)
@@ -75,7 +67,7 @@ def terms(
         return Terms(star)
     # From the rounded arguments: the intercepts are large, and only their difference remains.
     wide = kappa.double()
-    h0, h1 = (vmf_score(zero, wide, t.double(), p, validate_args=False) for t in (tau, star))
+    h0, h1 = (vmf_score(0.0, wide, t.double(), p, validate_args=False) for t in (tau, star))
     return Terms(star, None, h0 - h1)
 
 
@@ -88,10 +80,8 @@ class Realization:
 
     Args:
         mu, kappa: Directions [C, p] and concentrations [C].
-        tau: Temperatures [C] or [], or None.
-        slope: Linear coefficients [C] or [], or None.
-        shift: Intercepts [C], or None.
-        offset: Part [C] of the intercepts that is the offset of the rule, or None.
+        tau, slope: Temperatures and linear coefficients, [C] or [], or None.
+        shift, offset: Intercepts [C] or None, and the part of them that is the offset of the rule.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
@@ -154,9 +144,9 @@ class Realization:
     def linear(self, intercept: bool = True) -> Realization:
         r"""Build the linear scores :math:`a_c+g_c\rho_c` with the gain :math:`g_c` of these scores.
 
-        With the intercept, :math:`a_c=b_c+q_c(0)` is the score at rho = 0: the linear mean as the
-        text of the paper defines it (sec:softmax-geometry). Without it, :math:`a_c=b_c` is the
-        offset of the rule: the version that the printed boundaries and margins of the paper match.
+        With the intercept, :math:`a_c=b_c+q_c(0)` is the score at rho = 0, as the text of the paper
+        defines it (sec:softmax-geometry). Without it, :math:`a_c=b_c` is the offset of the rule, as
+        the printed boundaries and margins of the paper match.
         """
         shift = self.at(torch.zeros_like(self.kappa)) if intercept else self.offset
         return Realization(self.mu, self.kappa, None, self.gain(), shift, self.offset)
@@ -172,8 +162,7 @@ def realize(
     """Apply a rule to fitted classes.
 
     Args:
-        state: C classes.
-        rule: Temperature, realization, target gains and offset; see `class_scores`.
+        state, rule: Classes, and temperature, realization, target gains and offset.
         dtype: Dtype that the scores compute in. Terms of the classes are computed in float64.
 
     Returns:
@@ -196,10 +185,8 @@ def realize(
     tau, slope, shift = terms(rule.realization, kappa, tau.to(dtype), gains, state.dim)
     if offset is not None:
         shift = offset if shift is None else shift + offset
-    slope, shift, offset = (
-        None if a is None else a.to(dtype).expand_as(kappa) for a in (slope, shift, offset)
-    )
-    return Realization(state.mu.to(dtype), kappa, tau, slope, shift, offset)
+    added = (None if a is None else a.to(dtype).expand_as(kappa) for a in (slope, shift, offset))
+    return Realization(state.mu.to(dtype), kappa, tau, *added)
 
 
 def target_temperature(
@@ -262,19 +249,15 @@ def class_scores(
     - ``angular``: :math:`q_c(\rho;\tau_0)+(g_c^\star-g_c)\rho` (eq:Pure Angular-control);
     - ``cosine``: :math:`\bar g\rho`, the shared-scale prototype rule, for any beta.
 
-    The scores carry gradients to z, tau, offset and the tensors of the state. The cosines are never
-    computed in less than float32. The difference of two scores has an error of up to
-    :math:`12\epsilon/\tau`, so tau and :math:`\tau_c^\star` must be at least 2^-17 = 7.6e-6 where
-    scores compute in float32 and 2^-46 = 1.4e-14 in float64. A class without samples (kappa = 0
-    and mu = e_1, see `ClassStatistics`) counts in the mean gain and may win: leave such classes
-    out of the state.
+    The scores carry gradients to z, tau, offset and the tensors of the state. The difference of two
+    scores has an error of up to :math:`12\epsilon/\tau`, so tau and :math:`\tau_c^\star` must be at
+    least 7.6e-6 where scores compute in float32 and 1.4e-14 in float64. A class without samples
+    (kappa = 0) counts in the mean gain and may win: leave such classes out of the state.
 
     Args:
-        z, state: Unit vectors [N, p] and C classes.
-        tau: Temperature :math:`\tau_0` > 0, a number or one per class [C].
+        z, state, tau, offset: Vectors, classes, temperature :math:`\tau_0` and added numbers.
         realization: One of the five above.
         beta, family: Strength of the target gain, and its family, ``"linear"`` or ``"power"``.
-        offset: Numbers [C] added to the scores, such as a log prior.
         chunk: Rows at a time without gradient; by default 64 MiB of cosines.
 
     Returns:

@@ -24,17 +24,15 @@ TEMPERED = ("temperature", "preserve")
 class Rule:
     r"""A way to score classes, independent of the classes.
 
-    Plain fields are checked here. The limits of ``tau`` and the shape of ``offset`` depend on the
-    classes and the dtype: `resultant.realize` checks them. Rules are hashable and compare by
-    value, tensors entry by entry.
+    Rules are hashable and compare by value, tensors entry by entry. `resultant.realize` checks tau
+    and offset, whose limits and shape depend on the classes.
 
     Args:
         tau: Temperature :math:`\tau_0` > 0, a number or one per class [C].
         realization: ``"native"``, ``"temperature"``, ``"preserve"``, ``"angular"`` or
             ``"cosine"``; see `resultant.class_scores`.
-        beta: Strength of the target gain; 1 keeps the gains and 0 equalizes them. Ignored by
-            native and cosine.
-        family: Family of target gains, ``"linear"`` or ``"power"``; see `resultant.target_gain`.
+        beta: Strength of the target gain, from 0 (equal gains) to 1 (none); see `target_gain`.
+        family: Family of target gains, ``"linear"`` or ``"power"``.
         offset: Numbers [C] added to the scores, such as :math:`\gamma\log\pi_c`.
 
     Example:
@@ -50,9 +48,8 @@ class Rule:
 
     def __post_init__(self) -> None:
         if self.realization not in REALIZATIONS:
-            raise ValueError(
-                f"expected realization to be one of {REALIZATIONS}, got {self.realization!r}"
-            )
+            rule = f"expected realization to be one of {REALIZATIONS}"
+            raise ValueError(f"{rule}, got {self.realization!r}")
         object.__setattr__(self, "beta", require_target(self.beta, self.family))
 
     def __eq__(self, other: object) -> bool:

@@ -24,8 +24,6 @@ class ClassState:
         validate_args: Check values, also on a GPU.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassState
         >>> ClassState(torch.eye(2), torch.tensor([1.0, 2.0]), torch.ones(2)).resultant
         tensor([0.4464, 0.6978])
     """
@@ -40,16 +38,16 @@ class ClassState:
         for name, a in zip(("mu", "kappa", "count"), parts, strict=True):
             if not isinstance(a, Tensor):
                 raise ValueError(f"expected {name} to be a tensor, got {type(a).__name__}")
-        shapes, devices = [tuple(a.shape) for a in parts], [a.device for a in parts]
+        shapes = [tuple(a.shape) for a in parts]
         if mu.dim() != 2 or mu.shape[1] < 2 or shapes[1:] != [(len(mu),)] * 2:
             rule = "expected mu [C, p] with p >= 2, kappa [C] and count [C]"
             raise ValueError(f"{rule}, got {shapes[0]}, {shapes[1]} and {shapes[2]}")
         if mu.dtype not in validation.COMPUTE_DTYPE or kappa.dtype != mu.dtype:
-            rule = "expected mu and kappa of one floating dtype"
-            raise ValueError(f"{rule}, got {mu.dtype} and {kappa.dtype}")
-        if not devices[0] == devices[1] == devices[2]:
-            rule = "expected mu, kappa and count on one device"
-            raise ValueError(f"{rule}, got {devices[0]}, {devices[1]} and {devices[2]}")
+            got = f"{mu.dtype} and {kappa.dtype}"
+            raise ValueError(f"expected mu and kappa of one floating dtype, got {got}")
+        if not mu.device == kappa.device == count.device:
+            got = f"{mu.device}, {kappa.device} and {count.device}"
+            raise ValueError(f"expected mu, kappa and count on one device, got {got}")
         if validate_args:
             unit_vector.require("mu", mu)
             validation.require_in_range("kappa", kappa, 0.0, rule=">= 0 and finite")

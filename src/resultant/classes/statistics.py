@@ -33,15 +33,14 @@ FORMAT = "resultant.ClassStatistics 1"
 class ClassStatistics:
     r"""Sums over the samples of each class, from which a `ClassState` is fitted.
 
-    The sums are ``count`` [C] int64, ``weight`` [C] float64 (sums of weights, by default one per
-    sample), ``total`` [C, p] float64 (sums of weighted unit vectors) and, on request, ``scatter``
-    [p, p] float64 (the sum of weighted outer products of all samples), from which a `Metric` is
-    fitted. Statistics of any split of a sample merge to the statistics of the whole, up to
-    rounding.
+    The sums are ``count`` [C] int64, ``weight`` [C] (sums of weights, by default one per sample),
+    ``total`` [C, p] (sums of weighted unit vectors) and, on request, ``scatter`` [p, p] (the sum of
+    weighted outer products of all samples), from which a `Metric` is fitted; all but the first are
+    float64. Statistics of any split of a sample merge to those of the whole, up to rounding.
 
     A class without sample or weight, or whose samples cancel (R below 64 float64 roundings), has
-    R = 0, mu = e_1 and kappa = 0. One sample or equal samples (R = 1) have kappa = ``MAX_KAPPA`` =
-    1e5, the cap of the authors' code in place of infinity, which holds for all estimators.
+    R = 0, mu = e_1 and kappa = 0. One sample or equal samples (R = 1) have kappa = 1e5, the cap of
+    the authors' code in place of infinity, which holds for all estimators.
 
     Args:
         num_classes, dim: Number of classes C >= 1 and dimension p >= 2.
@@ -49,8 +48,6 @@ class ClassStatistics:
         scatter: Sum the outer products as well.
 
     Example:
-        >>> import torch
-        >>> from resultant import ClassStatistics
         >>> z, y = torch.eye(3), torch.tensor([0, 0, 1])
         >>> ClassStatistics(num_classes=2, dim=3).update(z, y).mean_length
         tensor([0.7071, 1.0000], dtype=torch.float64)
@@ -66,11 +63,10 @@ class ClassStatistics:
     ) -> None:
         num_classes = validation.integer("num_classes", num_classes, 1)
         dim = validation.dimension(dim)
-        self.count = torch.zeros(num_classes, dtype=torch.int64, device=device)
-        self.weight = torch.zeros(num_classes, dtype=torch.float64, device=device)
         self.total = torch.zeros(num_classes, dim, dtype=torch.float64, device=device)
-        square = torch.zeros(dim, dim, dtype=torch.float64, device=device) if scatter else None
-        self.scatter: Tensor | None = square
+        self.weight = self.total.new_zeros(num_classes)
+        self.count = self.weight.long()
+        self.scatter = self.total.new_zeros(dim, dim) if scatter else None
 
     def __repr__(self) -> str:
         scatter = "" if self.scatter is None else ", scatter=True"
@@ -115,24 +111,19 @@ class ClassStatistics:
         validate_args: bool | None = None,
     ) -> ClassStatistics:
         """Add unit vectors z [N, p] with labels y [N] and ``weights`` [N] >= 0, by default 1, and
-        return these statistics.
-
-        The vectors are normalized in float64: a rounded length would change 1 - R, and with it a
-        large concentration. Only the check of values synchronises with the device.
-        """
+        return these statistics. Vectors are normalized in float64."""
         require_features(z, self.dim, self.device, validate_args)
         require_labels(y, len(z), self.num_classes, self.device, validate_args)
         return self.add(z, y, self._weights(weights, z, validate_args))
 
     @torch.no_grad()
     def add(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> ClassStatistics:
-        """Add samples without checking them; weights are float64.
-
-        A vector of zeros is a sample of length zero: it counts, and adds no direction.
-        """
+        """Add samples without checking them; weights are float64. A vector of zeros counts, and
+        adds no direction."""
         self.count.index_add_(0, y, torch.ones_like(y))
         self.weight.index_add_(0, y, _ones(z) if weights is None else weights)
         for rows in feature_slices(z):
+            # A rounded length would change 1 - R, and with it a large concentration.
             x = _normalized(z[rows])
             weighted = x if weights is None else x * weights[rows, None]
             self.total.index_add_(0, y[rows], weighted)
@@ -195,22 +186,20 @@ class ClassStatistics:
             tensors, metadata = load_tensors(path)
         except ValueError as error:
             raise ValueError(f"{rule}, got a file that cannot be read ({error})") from None
-        if metadata.get("format") != FORMAT or not {"count", "weight", "total"} <= {*tensors}:
-            got = f"format {metadata.get('format')!r} with tensors {list(tensors)}"
-            raise ValueError(f"{rule} (format {FORMAT!r} with count, total and weight), got {got}")
-        count, weight, total = (tensors[name] for name in ("count", "weight", "total"))
-        C, p = (*total.shape, 0, 0)[:2]
+        C, p = (*tensors.get("total", torch.empty(0)).shape, 0, 0)[:2]
         kinds = {
-            "count": (torch.int64, (C,)),
-            "weight": (torch.float64, (C,)),
-            "total": (torch.float64, (C, p)),
-            "scatter": (torch.float64, (p, p)),
+            "count": f"{torch.int64} {(C,)}",
+            "weight": f"{torch.float64} {(C,)}",
+            "total": f"{torch.float64} {(C, p)}",
+            "scatter": f"{torch.float64} {(p, p)}",
         }
-        found = {name: (a.dtype, tuple(a.shape)) for name, a in tensors.items()}
-        if p < 2 or any(kind != kinds.get(name) for name, kind in found.items()):
-            got = ", ".join(f"{n} {dtype} {shape}" for n, (dtype, shape) in found.items())
-            rule += " (count [C] int64, total [C, p] and weight [C] float64)"
-            raise ValueError(f"{rule}, got {got}")
+        found = {name: f"{a.dtype} {tuple(a.shape)}" for name, a in tensors.items()}
+        fits = p > 1 and {"count", "weight", "total"} <= {*found} and found.items() <= kinds.items()
+        if metadata.get("format") != FORMAT or not fits:
+            rule += f" ({FORMAT!r}: count [C] int64, total [C, p] and weight [C] float64)"
+            got = ", ".join(f"{name} {kind}" for name, kind in found.items())
+            raise ValueError(f"{rule}, got format {metadata.get('format')!r} with {got}")
+        count, weight, total = (tensors[name] for name in ("count", "weight", "total"))
         bounded = total.square().sum(-1).sqrt() <= weight * (1 + 1e-6)
         if not ((count >= 0) & (weight >= 0) & weight.isfinite() & bounded).all():
             got = "negative, infinite or undefined values, or a mean longer than one"
@@ -223,12 +212,9 @@ class ClassStatistics:
         return fit_direction(self.total, self.weight)[1]
 
     def state(self, estimator: str = "mle") -> ClassState:
-        r"""Fit the classes in float64: :math:`\mu_c=\bar z_c/R_c` and `concentration` of R_c.
-
-        The estimator is ``"mle"``, ``"proco"``, ``"banerjee"``, ``"corrected"`` or ``"loo"``; see
-        `concentration`. The number of vectors is the weight of the class: a sample of weight two
-        counts as two samples.
-        """
+        r"""Fit the classes in float64: :math:`\mu_c=\bar z_c/R_c` and `concentration` of R_c by
+        ``"mle"``, ``"proco"``, ``"banerjee"``, ``"corrected"`` or ``"loo"``. A sample of weight two
+        counts as two samples."""
         require_estimator(estimator)
         mu, kappa = _fit(self.total, self.weight, estimator)
         return ClassState(mu, kappa, self.count.clone(), validate_args=False)
@@ -243,15 +229,10 @@ class ClassStatistics:
         weights: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
-        r"""Fit each query's own class without the query (sec:self-inclusion), in float64.
+        """Fit each query's own class without the query (sec:self-inclusion), in float64.
 
-        Args:
-            z, y: Unit vectors [N, p] that are among the samples, and their labels [N].
-            estimator: As in `state`.
-            weights: Weights [N] that the samples were added with.
-
-        Returns:
-            Directions [N, p] and concentrations [N], e_1 and 0 for a class that is left empty.
+        The queries z [N, p] with labels y [N] are among the samples, with their ``weights`` [N].
+        Returns directions [N, p] and concentrations [N], e_1 and 0 for a class left empty.
         """
         require_estimator(estimator)
         w = self.require_queries(z, y, weights, validate_args)

@@ -26,8 +26,8 @@ from resultant.decisions.margins import all_pairs, require_pairs
 
 LOCATIONS = 2001
 
-# Tolerances of both methods, absolute in radians and relative; scipy accepts no smaller RTOL.
-XTOL, RTOL = 1e-15, 4 * np.finfo(float).eps
+# Absolute tolerance of a root in radians, and relative tolerance.
+TOLERANCES = {"xatol": 1e-15, "xrtol": 4 * np.finfo(float).eps, "fatol": 0.0, "frtol": 0.0}
 
 # The slope of a score counts as positive above this share of the sum of its terms.
 RISING = 1e-9
@@ -103,15 +103,13 @@ def short_arc_roots(
     r"""Find the boundaries of pairs of classes on their short arcs.
 
     The equation is :math:`s_a(\cos u)=s_b(\cos(\theta-u))` (eq:short-arc-margin). Sign changes
-    between 2,001 uniform locations and zeros at a location are counted; a single root is refined
-    to rounding. If both scores rise on the whole arc, its ends decide, and the other locations are
-    skipped. Coinciding prototypes have no arc and no root.
+    between 2,001 uniform locations and zeros at a location are counted, as in the paper; a single
+    root is refined to rounding. If both scores rise on the whole arc, its ends decide. Coinciding
+    prototypes have no arc and no root.
 
     Args:
-        realization: Scores of C classes in float64: exact, ``linear()`` or `joint_leading`.
-        pairs: Pairs [P, 2] int64 of different classes; by default all pairs.
-        exhaustive: Follow the protocol of the paper exactly: 2,001 locations for every arc, and
-            Brent's method root by root. Otherwise all roots are refined together (Chandrupatla).
+        realization, pairs: Scores in float64, also linear ones; by default all pairs.
+        exhaustive: Evaluate the 2,001 locations of every arc.
 
     Returns:
         Angles, numbers of roots and roots [P].
@@ -134,7 +132,7 @@ def short_arc_roots(
     size = size if slope is None else size + slope.abs()
     rising = realization.slope_at(torch.ones_like(realization.kappa)) > RISING * size
     falling = rising[pairs].all(-1) & (not exhaustive)
-    return ArcRoots(theta, *solve(margin, theta, falling, brent=exhaustive))
+    return ArcRoots(theta, *solve(margin, theta, falling))
 
 
 def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
@@ -153,9 +151,7 @@ def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
         >>> displacement(before, after).shift
         tensor([0.2068, 0.2836, 0.1145], dtype=torch.float64)
     """
-    if before.count.shape != after.count.shape:
-        got = f"{len(before.count)} and {len(after.count)}"
-        raise ValueError(f"expected roots of the same pairs before and after, got {got} pairs")
+    _require_same_pairs(before.count, after.count)
     # By the numbers of roots before (rows) and after.
     table = [
         [Change.ABSENT, Change.CREATED, Change.MULTIPLE],
@@ -169,9 +165,7 @@ def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
 
 def displacement_error(exact: Displacement, predicted: Displacement) -> DisplacementError:
     """Measure the error of predicted displacements (fig:main-boundaries)."""
-    if exact.change.shape != predicted.change.shape:
-        got = f"{len(exact.change)} and {len(predicted.change)}"
-        raise ValueError(f"expected displacements of the same pairs, got {got} pairs")
+    _require_same_pairs(exact.change, predicted.change)
     both = exact.displaced & predicted.displaced
     expected, guess = exact.shift[both].rad2deg(), predicted.shift[both].rad2deg()
     error = (guess - expected).abs()
@@ -179,6 +173,11 @@ def displacement_error(exact: Displacement, predicted: Displacement) -> Displace
         return DisplacementError(math.nan, math.nan, math.nan, 0, len(both))
     same = float((expected.sign() == guess.sign()).double().mean())
     return DisplacementError(float(error.mean()), float(error.max()), same, len(error), len(both))
+
+
+def _require_same_pairs(one: Tensor, other: Tensor) -> None:
+    if one.shape != other.shape:
+        raise ValueError(f"expected boundaries of the same pairs, got {len(one)} and {len(other)}")
 
 
 def arc_angles(realization: Realization, pairs: Tensor, validate: bool | None) -> Tensor:
@@ -196,15 +195,11 @@ def arc_angles(realization: Realization, pairs: Tensor, validate: bool | None) -
 
 
 def solve(
-    margin: Margin, theta: Tensor, falling: Tensor, *, brent: bool = False, width: int = 1
+    margin: Margin, theta: Tensor, falling: Tensor, *, width: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Count the roots of margins on arcs of angles ``theta`` [P], and refine unique ones, root by
-    root by Brent's method or together by Chandrupatla's; roots are NaN unless unique.
-
-    Args:
-        falling: Mask [P] of margins that fall on their whole arc, which need only its two ends.
-        width: Temporary numbers per margin.
-    """
+    """Count the roots of margins on arcs of angles ``theta`` [P], and refine unique ones; roots are
+    NaN unless unique. Margins that are ``falling`` [P] on their whole arc need only its two ends;
+    ``width`` is the number of temporary numbers per margin."""
     count = torch.zeros_like(theta, dtype=torch.int64)
     root = torch.full_like(theta, math.nan)
     for kind, locations in ((falling, 2), (~falling, LOCATIONS)):
@@ -222,17 +217,16 @@ def solve(
             root[which[single & zero.any(0)]] = u.T[zero.T & single.unsqueeze(1)]
             within = single & cross.any(0)
             inside = cross.T & within.unsqueeze(1)
-            bracket = u[:-1].T[inside], u[1:].T[inside]
-            root[which[within]] = refine(margin, which[within], *bracket, brent)
+            root[which[within]] = refine(margin, which[within], u[:-1].T[inside], u[1:].T[inside])
     return count, root
 
 
-def refine(margin: Margin, which: Tensor, low: Tensor, high: Tensor, brent: bool) -> Tensor:
-    """Refine roots [P] in brackets."""
+def refine(margin: Margin, which: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Refine the roots of margins ``which`` [P] in brackets, all together (Chandrupatla)."""
     if not len(which):
         return low
     # Imported inside: the import takes half a second.
-    from scipy.optimize import brentq, elementwise
+    from scipy.optimize import elementwise
 
     def f(u: np.ndarray, i: np.ndarray) -> np.ndarray:
         at = torch.as_tensor(u, device=low.device).unsqueeze(0)
@@ -240,17 +234,10 @@ def refine(margin: Margin, which: Tensor, low: Tensor, high: Tensor, brent: bool
         return margin(at, index).squeeze(0).cpu().numpy()
 
     ends = torch.stack([low, high])
-    D = margin(ends, which)
     # The rounding of scores depends on the batch, so that a margin of the size of rounding may
     # change its sign and lose the bracket: the root is then at the nearest end.
-    root = ends.gather(0, D.abs().argmin(0, keepdim=True)).squeeze(0)
+    nearest = margin(ends, which).abs().argmin(0, keepdim=True)
     a, b, i = (x.cpu().numpy() for x in (low, high, which))
-    if brent:
-        for k in (D.sign().prod(0) < 0).nonzero().squeeze(-1).tolist():
-            at = lambda u, i=i[k : k + 1]: float(f(np.array([u]), i)[0])  # noqa: E731
-            root[k] = float(brentq(at, a[k], b[k], xtol=XTOL, rtol=RTOL))  # type: ignore[arg-type]
-        return root
-    tolerances = {"xatol": XTOL, "xrtol": RTOL, "fatol": 0.0, "frtol": 0.0}
-    found = elementwise.find_root(f, (a, b), args=(i,), tolerances=tolerances)
-    kept = torch.as_tensor(found.success, device=low.device)
-    return torch.where(kept, torch.as_tensor(found.x, device=low.device), root)
+    found = elementwise.find_root(f, (a, b), args=(i,), tolerances=TOLERANCES)
+    kept, root = (torch.as_tensor(x, device=low.device) for x in (found.success, found.x))
+    return torch.where(kept, root, ends.gather(0, nearest).squeeze(0))

@@ -4,7 +4,8 @@ At beta = 0 the Pure Angular score is :math:`\bar g\rho_c+\delta_c(z)`, the shar
 score and a residual :math:`\delta_c=q_c(\rho_c;\tau_0)-g_c\rho_c`
 (eq:Pure Angular-cosine-decomposition). A cosine margin above the range of the residual decides the
 prediction (prop:cosine-prediction-stability); the size of the residual and of its slope bounds
-losses and gradients (prop:cosine-gradient-stability). Everything is computed in float64.
+losses and gradients (prop:cosine-gradient-stability). Everything is computed in float64, for the
+classes that can win: those with an offset above -inf.
 """
 
 from __future__ import annotations
@@ -85,16 +86,12 @@ def certificate(
     r"""Certify that Pure Angular at beta = 0 and the cosine rule predict the same class.
 
     See eq:cosine-margin-certificate. The certificate holds for the scores as `class_scores`
-    computes them in the dtype of z, for any chunks. If these scores have errors of at most E, an
-    exact margin - D above 2 E decides the winner of both rules, and margin and D are computed here
-    to twice the float64 errors of their terms; the slack is the sum of the three. E is the worst
-    case: p roundings of the product z mu times the largest slope of the score, and 64 more of slope
-    and size. At p = 128 and tau = 0.1 the slack is near 6e-4 for float32 features and near 4e-12
-    for float64. Products in less than the dtype (TF32) are not covered.
+    computes them in the dtype of z, for any chunks: the slack covers the worst case of their
+    rounding, near 6e-4 for float32 features at p = 128 and tau = 0.1, and near 4e-12 for float64.
+    Products in less than the dtype (TF32) are not covered.
 
     Args:
-        z, state, tau, chunk: As in `class_scores`.
-        offset: Numbers [C] added to the scores. Classes with -inf cannot win; they count in the
+        z, state, tau, offset, chunk: As in `class_scores`. A class of offset -inf counts in the
             mean gain only.
 
     Returns:
@@ -123,8 +120,7 @@ def certificate(
 def disagreement_bound(certificate: Certificate) -> Bound:
     """Compute the share of queries on which the rules disagree, and its bound.
 
-    The bound is the share of queries without certificate (eq:prediction-disagreement-bound). The
-    accuracies differ by at most the first share.
+    The bound is the share of queries without certificate (eq:prediction-disagreement-bound).
 
     Args:
         certificate: Certificates of N queries.
@@ -148,11 +144,10 @@ def residual_bound(
     r"""Compute the extremes of :math:`\delta_c(\rho)` and its slope over :math:`-1\le\rho\le1`.
 
     They are the exact constants behind :math:`\sup_{c,z}|\delta_c(z)|=O(\nu^{-1})`
-    (sec:cosine-prediction-equivalence). q is concave in rho, so :math:`\delta` is smallest at an
-    end and largest where :math:`\tilde\kappa=\kappa`, that is :math:`\rho=-t/2\kappa` (or -1).
+    (sec:cosine-prediction-equivalence).
 
     Args:
-        state, tau: As in `class_scores`.
+        state, tau: Classes and temperature.
 
     Returns:
         Extremes [C] in float64.
@@ -165,6 +160,7 @@ def residual_bound(
     tau = require_temperature(tau, state.num_classes, state.mu.device, validate_args)
     native = realize(state, Rule(tau), validate_args=False)
     g = native.gain()
+    # q is concave in rho: delta is smallest at an end, and largest where the tilt leaves kappa.
     peak = (-0.5 / (tau * native.kappa)).clamp_min(-1)
     rho = torch.stack([-torch.ones_like(peak), peak, torch.ones_like(peak)])
     delta, excess = native.at(rho) - g * rho, native.slope_at(rho) - g
@@ -189,8 +185,7 @@ def loss_bound(
     residual common to all classes changes neither loss nor gradient.
 
     Args:
-        z, state, tau, offset, chunk: As in `certificate`.
-        y: Labels [N] int64.
+        z, y, state, tau, offset, chunk: As in `certificate`, with labels.
         centered: Use half the range D(z) for epsilon, which is never larger.
 
     Returns:
@@ -303,9 +298,8 @@ class _RulePair:
             # Score and slope together cost little more than the score, and less than the slope.
             q, slope = vmf_score_and_slope(rho, kappa, self.tau, mu.shape[1], validate_args=False)
             delta = torch.addcmul(q, self.g, rho, value=-1)
-            parts.append(
-                columns(rows, torch.addcmul(self.b, self.gbar, rho), delta, slope - self.g)
-            )
+            cosine = torch.addcmul(self.b, self.gbar, rho)
+            parts.append(columns(rows, cosine, delta, slope - self.g))
         return [torch.cat(column) for column in zip(*parts, strict=True)]
 
     def labels(self, y: Tensor, number: int) -> Tensor:
@@ -313,15 +307,14 @@ class _RulePair:
         require_labels(y, number, self.classes, self.live.device, self.validate)
         index = torch.full((self.classes,), -1, device=self.live.device)
         index[self.live] = torch.arange(len(self.live), device=self.live.device)
-        lost = (index[y] < 0).nonzero()
-        if len(lost):
-            i = int(lost[0])
+        for i in (index[y] < 0).nonzero().flatten().tolist()[:1]:
             got = f"class {int(y[i])} of offset -inf at index {i}"
             raise ValueError(f"expected labels of classes with an offset above -inf, got {got}")
         return index[y]
 
     def slack(self, dtype: torch.dtype) -> Tensor:
-        """Compute twice the errors of the scores in a dtype, and of margin and residual here."""
+        """Compute twice the errors of the scores in a dtype, and of margin and residual here: an
+        exact margin - D above twice the error of the scores decides the winner of both rules."""
         cosine = replace(self.native, tau=None, slope=self.gbar, shift=self.b)
         angular = replace(self.native, slope=self.gbar - self.g, shift=self.b)
         residual = replace(self.native, slope=-self.g)
@@ -331,7 +324,8 @@ class _RulePair:
 
 
 def score_error(realization: Realization, dtype: torch.dtype) -> Tensor:
-    """Bound the rounding errors [C] of scores that are computed for features of a dtype."""
+    """Bound the rounding errors [C] of scores for features of a dtype: p roundings of the product
+    z mu times the largest slope of the score, and `ROUNDINGS` more of slope and size."""
     end = -torch.ones_like(realization.kappa)
     # q is concave in rho: an error of rho counts most at -1; |q| is at most t.
     steep = replace(realization, slope=None).slope_at(end)

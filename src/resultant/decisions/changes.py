@@ -54,19 +54,13 @@ def margin_change(
 
     For pairs of classes (a, b) and the queries of both, the change of :math:`s_a-s_b` is
     :math:`\Delta m=\Delta m_{lin}+r`, where :math:`\Delta m_{lin}` is the change of
-    `Realization.linear` with or without the intercept :math:`q_c(0)`. Without it,
-    :math:`\Delta m_{lin}=(g_a^\star-g_a)\rho_a-(g_b^\star-g_b)\rho_b`: the numbers that the paper
-    prints match this version, although its text defines the linear mean with the intercept. The
-    versions differ for direct temperature alone, which moves the intercepts.
-
-    The sign is certified by :math:`|\Delta m_{lin}|>|r|` and a slack for rounding: the error of the
-    four scores in the dtype of z and twice that in float64 (see `certificate`). An offset is common
-    to both scores and cancels.
+    `Realization.linear`, :math:`(g_a^\star-g_a)\rho_a-(g_b^\star-g_b)\rho_b` without the intercept:
+    the numbers that the paper prints match this version, although its text defines the linear mean
+    with the intercept, which direct temperature alone moves. The sign is certified by
+    :math:`|\Delta m_{lin}|>|r|` and a slack for the rounding of the scores, as in `certificate`.
 
     Args:
-        z, y: Unit vectors [N, p] and labels [N].
-        state, rule: C classes, and temperature, realization and target gains.
-        pairs: Pairs [P, 2] int64 of different classes.
+        z, y, state, rule, pairs: Vectors, labels, classes, rule and pairs.
         intercept: Include the change of :math:`q_c(0)` in the linear change.
 
     Returns:

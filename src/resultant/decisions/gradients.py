@@ -1,7 +1,4 @@
-r"""Gradients of the cross-entropy in the query, and how two of them differ (sec:risk-gradients).
-
-Scores are those of a `Realization`, as in `resultant.decisions.margins`.
-"""
+r"""Gradients of the cross-entropy in the query, and how two of them differ (sec:risk-gradients)."""
 
 from __future__ import annotations
 
@@ -37,11 +34,10 @@ def gradient_coordinates(
 
     :math:`\nabla_zL_y=\sum_cC_c\mu_c+z\sum_c(t/\kappa_c)C_c` with
     :math:`C_c=(P_c-1[c=y])\,\partial_{\rho_c}q_c` (eq:gradient-coordinate-decomposition). The
-    radial part comes from the exact score only, not from a linear term; it has a limit at
-    kappa = 0.
+    radial part comes from the exact score only, and has a limit at kappa = 0.
 
     Args:
-        z, y, realization: Unit vectors [N, p], labels [N] and scores of C classes.
+        z, y, realization: Vectors, labels and scores.
 
     Returns:
         Parts of the gradient in the dtype of the scores.
@@ -80,12 +76,12 @@ def loss_gradient(
 ) -> Tensor:
     r"""Compute the gradient of the cross-entropy on the sphere, :math:`\Pi_z\nabla_zL_y`.
 
-    With exact scores the gradient is eq:exact-loss-gradient after projection, for any realization
-    and offsets; with ``realization.linear()`` it is eq:leading-sphere-gradient. The printed errors
-    of the leading gradient match ``realization.linear(intercept=False)`` better.
+    With exact scores the gradient is eq:exact-loss-gradient after projection, with
+    ``realization.linear()`` eq:leading-sphere-gradient. The printed errors of the leading gradient
+    match ``realization.linear(intercept=False)`` better.
 
     Args:
-        z, y, realization: As in `gradient_coordinates`.
+        z, y, realization: Vectors, labels and scores.
 
     Returns:
         Gradients [N, p] in the dtype of the scores.
@@ -111,14 +107,12 @@ def intercept_gradient_difference(
 ) -> GradientDifference:
     r"""Compute the effect of the intercept on the gradient in two ways, which agree.
 
-    The difference is
-    :math:`\nabla_{\mathbb S}L_y^{temp}-\nabla_{\mathbb S}L_y^{preserve}`, the prediction
-    :math:`\Pi_z\sum_c(P_c^{temp}-P_c^{preserve})d_c\mu_c` (eq:intercept-gradient-difference), which
-    does not depend on the labels.
+    The difference is :math:`\nabla_{\mathbb S}L_y^{temp}-\nabla_{\mathbb S}L_y^{preserve}`, the
+    prediction :math:`\Pi_z\sum_c(P_c^{temp}-P_c^{preserve})d_c\mu_c`, which does not depend on the
+    labels (eq:intercept-gradient-difference).
 
     Args:
-        z, y, state: Unit vectors [N, p], labels [N] and C classes.
-        rule: Temperature, target gains and offset; its realization is ignored.
+        z, y, state, rule: Vectors, labels, classes, and the rule without its realization.
 
     Returns:
         Differences and predictions [N, p] in float64.
@@ -159,10 +153,7 @@ def stacked_relative_error(G: Tensor, other: Tensor) -> float:
         50.0
     """
     G, other = _pair(G, other)
-    size = float(torch.linalg.vector_norm(G))
-    if not size > 0:
-        raise ValueError(f"expected G of positive norm, got {size:g}")
-    return 100 * float(torch.linalg.vector_norm(G - other)) / size
+    return mean_relative_error(G.reshape(1, -1), other.reshape(1, -1))
 
 
 def mean_relative_error(G: Tensor, other: Tensor) -> float:
@@ -211,10 +202,10 @@ def tangent(G: Tensor, z: Tensor) -> Tensor:
     return G - (G * z).sum(-1, keepdim=True) * z
 
 
-def _pair(G: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    if not isinstance(G, Tensor) or G.dim() != 2 or not isinstance(other, Tensor):
-        raise ValueError(f"expected gradients [N, p], got {shape_of(G)} and {shape_of(other)}")
-    if G.shape != other.shape:
-        shapes = f"{tuple(G.shape)} and {tuple(other.shape)}"
-        raise ValueError(f"expected gradients of one shape, got {shapes}")
-    return G.double(), other.double()
+def _pair(*gradients: Tensor) -> list[Tensor]:
+    """Return gradients of one shape [N, p] in float64."""
+    G = gradients[0]
+    if not all(isinstance(a, Tensor) and a.dim() == 2 and a.shape == G.shape for a in gradients):
+        got = " and ".join(map(shape_of, gradients))
+        raise ValueError(f"expected gradients [N, p] of one shape, got {got}")
+    return [a.double() for a in gradients]

@@ -32,8 +32,7 @@ def pairwise_margins(
     With leading scores they are those of eq:leading-pairwise-logodds. Offsets are included.
 
     Args:
-        z, realization: Unit vectors [N, p] and scores of C classes.
-        pairs: Pairs [P, 2] int64 of different classes.
+        z, realization, pairs: Vectors, scores and pairs.
 
     Returns:
         Margins [N, P] in the dtype of the scores.
@@ -69,7 +68,7 @@ def centre_margins(
     :math:`M_b=b_b-b_a+q_b(1)-q_a(c)`; with leading scores :math:`M_a^0=b_a-b_b+g_a^0-g_b^0c`.
 
     Args:
-        realization, pairs: Scores of C classes, and pairs [P, 2] of classes; by default all pairs.
+        realization, pairs: Scores, and pairs; by default all pairs.
 
     Returns:
         Margins ``a`` and ``b`` [P].

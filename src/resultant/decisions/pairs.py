@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import combinations, combinations_with_replacement, product
 from typing import NamedTuple
 
@@ -42,7 +41,7 @@ def select_pairs(
     all pairs where C <= 20. A pair names the more frequent group first.
 
     Args:
-        state, groups: C classes and their `resultant.classes.groups.shot_groups` [C].
+        state, groups: Classes and their `resultant.classes.groups.shot_groups` [C].
         per_type, seed: Number >= 1 of closest and of random pairs per type, and seed of the draws.
 
     Returns:
@@ -60,60 +59,53 @@ def select_pairs(
     groups = groups.cpu()
     validation.require_in_range("groups", groups.double(), HEAD, TAIL, rule="in {0, 1, 2}")
     mu = normalized(state.mu)
-    members = [(groups == g).nonzero().squeeze(-1) for g in (HEAD, MEDIUM, TAIL)]
+    members = [(groups == g).nonzero().squeeze(-1).tolist() for g in (HEAD, MEDIUM, TAIL)]
     generator = torch.Generator().manual_seed(seed)
     chosen: list[tuple[int, int, int, bool]] = []
     for kind, (x, y) in enumerate(combinations_with_replacement((HEAD, MEDIUM, TAIL), 2)):
-        first, second = members[x], members[y]
-        near = _closest(mu, first, second, x == y, per_type)
-        rest = _others(first, second, x == y, near, per_type, C <= FEW_CLASSES, generator)
+        near = _closest(mu, members[x], members[y], per_type)
+        number = None if C <= FEW_CLASSES else per_type
+        rest = _others(members[x], members[y], near, number, generator)
         chosen += [(*pair, kind, True) for pair in near]
         chosen += [(*pair, kind, False) for pair in rest]
     table = torch.tensor(chosen, dtype=torch.int64, device=mu.device).reshape(-1, 4)
     return SelectedPairs(table[:, :2].contiguous(), table[:, 2], table[:, 3].bool())
 
 
-def _closest(mu: Tensor, first: Tensor, second: Tensor, same: bool, number: int) -> list[Pair]:
+def _closest(mu: Tensor, first: list[int], second: list[int], number: int) -> list[Pair]:
     """Find the pairs of largest cosine between two groups, or within one, in falling order."""
     candidates: list[tuple[float, int, int]] = []
     for part in chunks.row_slices(len(first), 8 * len(second), chunks.MATRIX_BYTES):
-        rows = first[part]
-        rho = cosines(mu[rows.to(mu.device)], mu[second.to(mu.device)])
-        if same:
-            rho.masked_fill_((rows.unsqueeze(1) >= second).to(mu.device), -math.inf)
+        rho = cosines(mu[first[part]], mu[second])
+        if first is second:
+            rho = rho.triu(part.start + 1) + rho.new_full(rho.shape, -3).tril(part.start)
         values, indices = rho.flatten().topk(min(number, rho.numel()))
         for value, index in zip(values.tolist(), indices.tolist(), strict=True):
-            if value > -math.inf:
-                i, j = divmod(index, len(second))
-                candidates.append((-value, int(rows[i]), int(second[j])))
+            i, j = divmod(index, len(second))
+            if value > -2:
+                candidates.append((-value, first[part][i], second[j]))
     return [(a, b) for _, a, b in sorted(candidates)[:number]]
 
 
 def _others(
-    first: Tensor,
-    second: Tensor,
-    same: bool,
+    first: list[int],
+    second: list[int],
     near: list[Pair],
-    number: int,
-    every: bool,
+    number: int | None,
     generator: torch.Generator,
 ) -> list[Pair]:
-    """Draw random pairs other than the near ones; all of them if ``every`` or if there are few."""
-    m, n = len(first), len(second)
-    total = m * (m - 1) // 2 if same else m * n
-    taken = set(near)
-    if every or total <= len(near) + number:
-        whole = (
-            combinations(first.tolist(), 2) if same else product(first.tolist(), second.tolist())
-        )
-        return [pair for pair in whole if pair not in taken]
+    """Draw a number of random pairs other than the near ones; all of them without a number, and if
+    there are no more."""
+    m, n, same = len(first), len(second), first is second
+    if number is None or (m * (m - 1) // 2 if same else m * n) <= len(near) + number:
+        whole = combinations(first, 2) if same else product(first, second)
+        return [pair for pair in whole if pair not in near]
     drawn: list[Pair] = []
     while len(drawn) < number:
         i, j = (int(torch.randint(size, (1,), generator=generator)) for size in (m, n))
         if same:
             i, j = min(i, j), max(i, j)
-        pair = int(first[i]), int(second[j])
-        if pair[0] != pair[1] and pair not in taken:
-            taken.add(pair)
+        pair = first[i], second[j]
+        if pair[0] != pair[1] and pair not in (*near, *drawn):
             drawn.append(pair)
     return drawn

@@ -154,7 +154,7 @@ class ContrastiveLoss(WideModule):
     def terms(self, kappa: Tensor, gains: Gains | None) -> Terms:
         """Return the terms of the scores of classes [..., C], in the dtype of ``kappa``."""
         tau = torch.full((), self.temperature, dtype=kappa.dtype, device=kappa.device)
-        star, *added = terms(self.realization, kappa, tau, gains, self.bank.dim, self.zero)
+        star, *added = terms(self.realization, kappa, tau, gains, self.bank.dim)
         return Terms(star, *(a if a is None else a.to(kappa.dtype) for a in added))
 
     def noted_gains(self, kappa: Tensor, dtype: torch.dtype) -> Gains | None:

@@ -175,17 +175,17 @@ class StackedProCoLoss(ContrastiveLoss):
         tau = torch.full((), self.temperature, dtype=kappa.dtype, device=kappa.device)
 
         def of(name: str) -> Terms:
-            return terms(name, kappa, tau, gains, self.bank.dim, self.zero)
+            return terms(name, kappa, tau, gains, self.bank.dim)
 
         used, slope, shift = None if self.in_all["cosine"] else tau, None, None
         if self._has("tempered"):
             tempered = of("preserve" if self._has("preserve") else "temperature")
             used = None if tempered.tau is None else self._where("tempered", tempered.tau, tau)
             if tempered.shift is not None:
-                shift = self._where("preserve", tempered.shift, self.zero).to(kappa.dtype)
+                shift = self._where("preserve", tempered.shift, 0.0).to(kappa.dtype)
         for name in ("angular", "cosine"):
             if self._has(name) and (added := of(name).slope) is not None:
-                slope = self._where(name, added, self.zero if slope is None else slope)
+                slope = self._where(name, added, 0.0 if slope is None else slope)
         return Terms(used, None if slope is None else slope.to(kappa.dtype), shift)
 
     def require_temperatures(self, least: Tensor) -> None:
