@@ -29,7 +29,7 @@ from resultant._core.text import one_line
 from resultant._core.torch_files import load_torch
 from resultant.cli.arguments import require_output_file
 from resultant.cli.progress import open_console
-from resultant.losses.starts import START_WEIGHT
+from resultant.losses.sums import START_WEIGHT
 from resultant.networks.timm_encoder import SCALE
 from resultant.training.config import CIFAR, Run
 from resultant.training.loading import build_network

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from programs import run_interpreted
-from resultant.losses import _means, starts
+from resultant.losses import sums as torch_sums
 
 CHECK = "from losses import test_bank_kernel; test_bank_kernel.check('cpu')"
 
@@ -23,11 +23,11 @@ def check_mean(device: str) -> None:
     generator = torch.Generator().manual_seed(0)
     for p in (2, 5, 16, 1024, MEAN_BLOCK, MEAN_BLOCK + 1, 2 * MEAN_BLOCK + 37):
         sums = torch.randn(2, 3, p + 1, generator=generator, dtype=torch.float64)
-        sums[..., -1] = torch.tensor([[1.0, 7.0, 1e6], [starts.START_WEIGHT, 3.0, 2.0]])
-        sums[1, 0, :-1] *= starts.START_WEIGHT
+        sums[..., -1] = torch.tensor([[1.0, 7.0, 1e6], [torch_sums.START_WEIGHT, 3.0, 2.0]])
+        sums[1, 0, :-1] *= torch_sums.START_WEIGHT
         sums[1, 1, :-1] = 0  # samples that cancel, exactly and down to the start of the class
-        sums[1, 2, :-1] *= starts.START_WEIGHT
-        expected_mu, expected_R = _means.mean(sums)
+        sums[1, 2, :-1] *= torch_sums.START_WEIGHT
+        expected_mu, expected_R = torch_sums.mean(sums)
         for dtype, bar in ((torch.float64, 1e-15), (torch.float32, 6e-8)):
             # The neighbours of the output stay untouched.
             mu = torch.full((3, 2, 3, p), 9.0, dtype=dtype, device=device)

@@ -14,8 +14,8 @@ from programs import run_interpreted
 from resultant._core import chunks
 from resultant.classes.realization import Terms
 from resultant.losses import ProCoLoss, _streamed
-from resultant.losses._means import mean
 from resultant.losses._partial_softmax import Columns, PartialSoftmax
+from resultant.losses.sums import mean
 
 CHECK = "from losses import test_softmax_kernel; test_softmax_kernel.check('cpu')"
 V, Q = 2, 3

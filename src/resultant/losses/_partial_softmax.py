@@ -18,7 +18,7 @@ from torch import Tensor
 from resultant._core import distributed
 from resultant._core.device import kernel_module
 from resultant.classes.realization import Terms
-from resultant.losses._means import mean
+from resultant.losses.sums import mean
 
 # (cosines, concentrations, terms) -> (scores, slopes)
 Score = Callable[[Tensor, Tensor, Terms], tuple[Tensor, Tensor]]

@@ -13,6 +13,8 @@ and the parts are added over the processes.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,11 +22,10 @@ from torch import Tensor
 from resultant._core import chunks, distributed
 from resultant._core.compilation import untraced
 from resultant.classes.gain import Gains
-from resultant.losses._means import lengths, mean
 from resultant.losses._partial_softmax import Columns, PartialSoftmax, partial_softmax
-from resultant.losses._with_gradient import with_gradient
 from resultant.losses.bank import ProCoBank
 from resultant.losses.contrastive import ContrastiveLoss
+from resultant.losses.sums import mean, mean_lengths
 
 
 def should_stream(bank: ProCoBank, z: Tensor) -> bool:
@@ -79,7 +80,7 @@ class _Step:
         loss, bank, z = self.loss, self.bank, self.z
         held, offset = len(bank.classes), loss.log_prior[bank.classes.start :]
         R = self.R.new_empty(len(z), held + 1)
-        R[:, :-1] = lengths(bank.old)
+        R[:, :-1] = mean_lengths(bank.old)
         R.index_copy_(1, self.slots, self.R)
         kappa = bank.kappa(R[:, :-1])
         gains = loss.noted_gains(kappa, z.dtype)
@@ -139,3 +140,36 @@ class _Step:
         once = offset[self.slots].masked_fill(first != number, -math.inf)
         batch = columns.at(self.rows)._replace(offset=once)
         part.absorb_views(self.mu, batch, first[self.queries])
+
+
+def with_gradient(
+    z: Tensor, losses: Tensor, gradient: Tensor, again: Callable[[Tensor], Tensor] | None = None
+) -> Tensor:
+    """Return ``losses`` [...] of rows z [..., p] with the known ``gradient`` [..., p] of each row.
+
+    ``again`` computes the losses as a differentiable function of z, for second derivatives.
+    """
+    # In a tuple: autograd inspects every tensor among the arguments.
+    return _WithGradient.apply(z, (losses, gradient, again))  # type: ignore[return-value]
+
+
+class _WithGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, known: tuple[Tensor, Tensor, Any]) -> Tensor:
+        losses, gradient, ctx.again = known
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(gradient, *(() if ctx.again is None else (z,)))
+        return losses
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        gradient, *z = ctx.saved_tensors
+        if not torch.is_grad_enabled():
+            return gradient * grad.unsqueeze(-1), None
+        if ctx.again is None:
+            raise RuntimeError(
+                "expected first derivatives only: the gradient of this loss has no gradient "
+                "(classes in shards, or scores too large to be stored)"
+            )
+        (first,) = torch.autograd.grad(ctx.again(z[0]), z[0], grad, create_graph=True)
+        return first, None

@@ -1,12 +1,9 @@
 r"""Running class statistics of the ProCo loss: one bank scored against and one being filled.
 
-A bank holds the sum of the unit vectors of each class and their number. The mean of a class, its
-direction :math:`\mu_c` and its length :math:`R_c` are those of a running mean, while an update
-touches only the classes of the batch. The sums are float64: the order of the additions differs
-between devices and numbers of processes, and this difference is lost when a direction is rounded to
-float32; :math:`1-R_c` keeps its digits over any number of samples.
-
-A class without samples has a random start (`starts`).
+A bank holds the sum of the unit vectors of each class and their number, so that an update touches
+only the classes of the batch. The sums are float64: the order of the additions differs between
+devices and numbers of processes, and this difference is lost when a direction is rounded to
+float32. A class without samples has a random start (`sums`).
 """
 
 from __future__ import annotations
@@ -16,15 +13,20 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from resultant._core import distributed, validation
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.statistics import ClassState, ClassStatistics, capped_concentration
 from resultant.losses._batch import by_view, require_batch, require_unit
-from resultant.losses._means import bank_kernels, mean, write_mean
 from resultant.losses._ranks import class_shares, gather_samples, rank_sizes, rows_of, sharded
-from resultant.losses.starts import START_LENGTH, write_starts
+from resultant.losses.sums import (
+    START_LENGTH,
+    bank_kernels,
+    mean,
+    samples,
+    write_mean,
+    write_starts,
+)
 from resultant.vmf.estimators import OF_LENGTH, require_estimator
 
 # Distance of a length from one that is more than rounding in half precision.
@@ -46,50 +48,38 @@ class WideModule(nn.Module):
 
 
 class Snapshot(NamedTuple):
-    """The bank ``old`` as seen by each of V views.
+    """The bank ``old`` as seen by each of V views and, with ``leave_out``, the class of each query
+    without the query."""
 
-    Attributes:
-        mu: Directions [V, C, p].
-        R: Mean lengths [V, C].
-        own_mu: With ``leave_out``, directions [V, N, p] of the class of each query without the
-            query.
-        own_R: With ``leave_out``, mean lengths [V, N] of these classes.
-    """
-
-    mu: Tensor
-    R: Tensor
-    own_mu: Tensor | None = None
-    own_R: Tensor | None = None
+    mu: Tensor  # directions [V, C, p]
+    R: Tensor  # mean lengths [V, C]
+    own_mu: Tensor | None = None  # [V, N, p]
+    own_R: Tensor | None = None  # [V, N]
 
 
 class ProCoBank(WideModule):
     r"""Running class statistics of ProCo: the banks ``old`` and ``new`` of controlled training.
 
     ``old`` holds the previous epoch and the current one so far, ``new`` only the current epoch.
-    Both are buffers [C, p + 1] of sums and, last, counts, and part of ``state_dict``. Under
-    torch.distributed the samples of all ranks, however many each has, enter the banks of every
-    rank. A label outside of the classes adds nothing.
+    Both are buffers [C, p + 1] of sums and, last, counts, and part of ``state_dict``. The samples
+    of all ranks of torch.distributed, however many each has, enter the banks of every rank. A label
+    outside of the classes adds nothing.
 
     Args:
-        num_classes: Number of classes C.
-        dim: Dimension p of the unit vectors.
-        estimator: Estimator of kappa from R: ``proco`` is :math:`pR/(1-R^2)`, at most 1e5; ``mle``
-            and ``banerjee`` are those of `concentration`.
+        num_classes, dim: Number of classes C and dimension p of the unit vectors.
+        estimator: Estimator of kappa from R: ``proco``, :math:`pR/(1-R^2)`, or ``mle`` or
+            ``banerjee`` of `concentration`; at most 1e5.
         leave_out: Take each query out of its own class before it is scored.
-        seed: Seed >= 0 of the random starts. Seed and epoch fix the starts on all devices and
-            ranks.
-        shard_classes: Hold a share of the classes in each process; see `ProCoLoss`. `state` and
-            `statistics` are then those of ``classes``, the share of this process.
-        samples_per_epoch: Number of samples of an epoch, those of all ranks, each counted once for
-            all of its views. The bank then begins an epoch by itself, before the first batch that
-            does not fit the current one. None leaves epochs to `start_epoch`.
+        seed: Seed >= 0 of the random starts, which are the same on all devices and ranks.
+        shard_classes: Hold a share of the classes, ``classes``, in each process (`ProCoLoss`).
+        samples_per_epoch: Samples of an epoch, those of all ranks, each counted once for all of its
+            views. The bank then begins an epoch by itself, before the first batch that does not fit
+            the current one. None leaves epochs to `start_epoch`.
 
     Raises:
         ValueError: For an unknown estimator, or sizes or a seed out of range.
 
     Example:
-        >>> import torch
-        >>> from resultant import ProCoBank
         >>> bank = ProCoBank(3, 4)
         >>> views = bank.update(torch.eye(4)[:2], torch.tensor([0, 2]))
         >>> bank.state().count.tolist()
@@ -150,14 +140,11 @@ class ProCoBank(WideModule):
         self._start(self.new, 1)
 
     def start_epoch(self, epoch: int | None = None) -> None:
-        """Begin an epoch: copy ``new`` to ``old`` and restart ``new``.
+        """Begin an epoch, whose number may be given as to ``set_epoch`` of a sampler: copy ``new``
+        to ``old`` and restart ``new``.
 
-        The bank no longer begins epochs by itself after the first call.
-
-        Args:
-            epoch: Number of the epoch from 0 on, as in ``set_epoch`` of a sampler. Another call
-                with the number of the current epoch changes nothing, so that a training resumed in
-                the middle of an epoch may call it again.
+        The bank no longer begins epochs by itself after the first call. Another call with the
+        number of the current epoch changes nothing, so that a resumed training may call it again.
         """
         self.seen = -1
         current = int(self.epoch)
@@ -173,9 +160,7 @@ class ProCoBank(WideModule):
 
     def advance(self, n: int) -> None:
         """Count the n samples of a step of all ranks; begin an epoch if they do not fit this one.
-
-        Inside torch.compile and inside a CUDA graph of the caller nothing can be counted.
-        """
+        Inside torch.compile and inside a CUDA graph of the caller nothing can be counted."""
         size = self.samples_per_epoch
         if torch.compiler.is_compiling() or size is None or self.seen < 0:
             return
@@ -207,19 +192,8 @@ class ProCoBank(WideModule):
 
     @torch.no_grad()
     def update(self, z: Tensor, y: Tensor) -> Snapshot:
-        """Add views to both banks.
-
-        Args:
-            z: Unit vectors [N, p] or, for V views, [V, N, p].
-            y: Labels [N] of every view.
-
-        Returns:
-            The classes that each view is scored against: ``old`` with this view and the views
-            before it.
-
-        Raises:
-            ValueError: For other shapes or dtypes and, on the CPU, for other lengths or labels.
-        """
+        """Add unit vectors z [N, p] or, for V views, [V, N, p] with labels y [N] to both banks, and
+        return what each view is scored against: ``old`` with this view and the views before it."""
         require_batch(z, y, self.num_classes, self.old)
         require_unit(z)
         sizes = rank_sizes(len(y))
@@ -227,8 +201,8 @@ class ProCoBank(WideModule):
         return self.add(z, y, sizes)
 
     def add(self, z: Tensor, y: Tensor, sizes: list[int] | None = None) -> Snapshot:
-        """Add the views of a batch as `update` does, without checks; nothing waits for the device.
-        ``sizes`` are the numbers of samples of all ranks, if known."""
+        """Add views as `update` does, without checks, and without waiting for the device; ``sizes``
+        are the numbers of samples of all ranks, if known."""
         views, labels, here = self.gather_ranks(z, y, sizes)
         old, dtype = self.old, COMPUTE_DTYPE[z.dtype]
         mu = old.new_empty(len(views), len(old), self.dim, dtype=dtype)
@@ -244,7 +218,7 @@ class ProCoBank(WideModule):
         """Return what `add` returned for the batch that was added last."""
         views, rows, sums = by_view(z.detach()), self.rows(y), [self.old]
         for view in views[1:].flip(0):
-            sums.insert(0, sums[0].index_add(0, rows.clamp_min(0), -_samples(view, rows)))
+            sums.insert(0, sums[0].index_add(0, rows.clamp_min(0), -samples(view, rows)))
         mu, R = mean(torch.stack(sums), COMPUTE_DTYPE[z.dtype])
         if not self.leave_out:
             return Snapshot(mu, R)
@@ -272,15 +246,12 @@ class ProCoBank(WideModule):
             return
         rows = self.rows(y)
         for bank in (self.new, self.old):
-            bank.index_add_(0, rows.clamp_min(0), _samples(z, rows))
+            bank.index_add_(0, rows.clamp_min(0), samples(z, rows))
 
     def leave_one_out(self, z: Tensor, own: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return directions and mean lengths of the classes ``own`` [..., p + 1] of the queries z
-        [..., p], each without its query.
-
-        A class that is empty without the query gets the length of the random start, and a direction
-        orthogonal to every query (zero), as a random one nearly is.
-        """
+        [..., p], each without its query. An empty class has the length of the random start, and a
+        direction orthogonal to every query (zero), as a random one nearly is."""
         rest = torch.cat([own[..., :-1] - z, own[..., -1:] - 1], -1)
         mu, R = mean(rest, dtype)
         empty = rest[..., -1] < 0.5
@@ -301,27 +272,23 @@ class ProCoBank(WideModule):
         """Return ``old`` as it is, for one view."""
         return Snapshot(*(a.unsqueeze(0) for a in mean(self.old, dtype)))
 
-    def named(self, bank: str) -> Tensor:
-        """Return sums and counts [C, p + 1] of ``old`` or ``new``."""
+    def named(self, bank: str | Tensor) -> Tensor:
+        """Return sums and counts [C, p + 1] of ``old`` or ``new``, or those given."""
+        if isinstance(bank, Tensor):
+            return bank
         if bank not in ("old", "new"):
             raise ValueError(f"expected bank to be 'old' or 'new', got {bank!r}")
         return self.old if bank == "old" else self.new
 
-    def state(self, *, bank: str = "old") -> ClassState:
+    def state(self, *, bank: str | Tensor = "old") -> ClassState:
         """Return the classes of bank ``old`` or ``new`` in float64."""
-        return self.state_of(self.named(bank))
-
-    def state_of(self, sums: Tensor) -> ClassState:
-        """Return the classes of sums and counts [C, p + 1], in float64."""
+        sums = self.named(bank)
         mu, R = mean(sums)
         return ClassState(mu, self.kappa(R), sums[..., -1].round().long(), validate_args=False)
 
-    def statistics(self, *, bank: str = "old") -> ClassStatistics:
+    def statistics(self, *, bank: str | Tensor = "old") -> ClassStatistics:
         """Return a copy of the sums of a bank; the start of a class is part of its weight."""
-        return self.statistics_of(self.named(bank))
-
-    def statistics_of(self, sums: Tensor) -> ClassStatistics:
-        """Copy sums and counts [C, p + 1]; the start of a class is part of its weight."""
+        sums = self.named(bank)
         statistics = ClassStatistics(len(sums), self.dim, device=sums.device)
         statistics.total.copy_(sums[:, :-1])
         statistics.weight.copy_(sums[:, -1])
@@ -374,9 +341,3 @@ class ProCoBank(WideModule):
         if epoch is not None:
             # In a state without this number, an epoch was begun by the caller or not at all.
             self.seen = (-1 if int(epoch) else 0) if seen is None else int(seen)
-
-
-def _samples(z: Tensor, rows: Tensor) -> Tensor:
-    """Return vectors and counts [M, p + 1] in float64, zero for rows below zero."""
-    samples = functional.pad(z.double(), (0, 1), value=1.0)
-    return samples.masked_fill_((rows < 0).unsqueeze(-1), 0.0)

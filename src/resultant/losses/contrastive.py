@@ -13,7 +13,7 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.validation import COMPUTE_DTYPE
-from resultant.classes.gain import NAMED, Gains, class_gains, comparable
+from resultant.classes.gain import Gains, class_gains, comparable, gain_at, require_of_classes
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.losses._batch import compute_dtype, cross_entropy
@@ -21,24 +21,14 @@ from resultant.losses.bank import ProCoBank, Snapshot, WideModule
 from resultant.score.exact import vmf_score, vmf_score_and_slope
 from resultant.score.limits import require_comparable
 
-# A tilt by 1/VANISHING leaves every kappa as it is.
-VANISHING = 2.0**40
-
 
 class ContrastiveLoss(WideModule):
-    """Contrastive loss against running classes, ``loss(z, y)``; see `ProCoLoss`.
-
-    Args:
-        bank: Statistics of the classes.
-        rule: Temperature, realization, beta and family of the scores.
-        log_prior: Offsets [C] of the scores.
-    """
+    """Contrastive loss against the classes of a bank, scored by a rule, with offsets ``log_prior``
+    [C]; see `ProCoLoss`."""
 
     beta: Tensor
     log_prior: Tensor
     least_target: Tensor
-    zero: Tensor
-    vanishing: Tensor
 
     def __init__(self, bank: ProCoBank, rule: Rule, log_prior: Tensor) -> None:
         super().__init__()
@@ -46,16 +36,11 @@ class ContrastiveLoss(WideModule):
         self._temperature = _temperature(rule.tau)
         self.has_gains = rule.realization != "native"
         self.has_temperatures = rule.realization in TEMPERED
-        for name, a in {
-            "log_prior": log_prior,
-            "beta": torch.tensor([rule.beta], dtype=torch.float64, device="cpu"),
-            "least_target": torch.full_like(log_prior, math.inf),
-            # On the device beforehand: a number would be filled in at every call. With an axis:
-            # numbers without one are traced twice by torch.compile.
-            "zero": torch.zeros(1, dtype=torch.float64, device="cpu"),
-            "vanishing": torch.full((1,), VANISHING, dtype=torch.float64, device="cpu"),
-        }.items():
-            self.register_buffer(name, a, persistent=False)
+        beta = torch.tensor([rule.beta], dtype=torch.float64, device="cpu")
+        self.register_buffer("log_prior", log_prior, persistent=False)
+        self.register_buffer("beta", beta, persistent=False)
+        least = torch.full_like(log_prior, math.inf)
+        self.register_buffer("least_target", least, persistent=False)
 
     @property
     def temperature(self) -> float:
@@ -134,10 +119,8 @@ class ContrastiveLoss(WideModule):
         return terms.of(q, rho)
 
     def score_and_slope(self, rho: Tensor, kappa: Tensor, terms: Terms) -> tuple[Tensor, Tensor]:
-        """Return the scores at cosines ``rho`` [..., C] and their slopes in the cosine.
-
-        Concentrations and terms [..., C] have the dtype of rho. The slopes broadcast to rho.
-        """
+        """Return the scores at cosines ``rho`` [..., C] of classes in the dtype of rho, and their
+        slopes in the cosine, which broadcast to rho."""
         if terms.tau is None:
             assert terms.slope is not None
             return terms.of(None, rho), terms.slope
@@ -145,11 +128,8 @@ class ContrastiveLoss(WideModule):
         return terms.of(q, rho), slope if terms.slope is None else slope + terms.slope
 
     def gain(self, kappa: Tensor) -> Tensor:
-        """Return g = A(kappa)/tau as the slope of a vanishing tilt: on a GPU in one kernel."""
-        _, slope = vmf_score_and_slope(
-            self.zero, kappa, self.vanishing, self.bank.dim, validate_args=False
-        )
-        return slope * (VANISHING / self.temperature)
+        """Return the gains of concentrations."""
+        return gain_at(self.bank.dim, kappa, self.temperature)
 
     def terms(self, kappa: Tensor, gains: Gains | None) -> Terms:
         """Return the terms of the scores of classes [..., C], in the dtype of ``kappa``."""
@@ -162,8 +142,7 @@ class ContrastiveLoss(WideModule):
         them for `check`. Targets depend on the classes of all shards."""
         if not self.has_gains:
             return None
-        g = self.gain(self.bank.of_all_shards(kappa))
-        gains = class_gains(g, self.beta, self.family)
+        gains = class_gains(self.gain(self.bank.of_all_shards(kappa)), self.beta, self.family)
         self.note(dtype, gains)
         if len(self.bank.shares) == 1:
             return gains
@@ -197,18 +176,13 @@ class ContrastiveLoss(WideModule):
     def require_temperatures(self, least: Tensor) -> None:
         """Raise unless the least gains of all classes with temperatures are > 0."""
         least = least.flatten()
-        bad = ~(least > 0)
-        if not bad.any():
-            return
-        named = []
-        for c in bad.nonzero().flatten()[:NAMED].tolist():
-            gain = float(least[c])
-            got = f"{gain:.4g}" if math.isfinite(gain) else "no temperature in reach"
-            named.append(f"{self.bank.class_name(c)} ({got})")
-        more = ", ..." if int(bad.sum()) > NAMED else ""
-        rule = "expected target gains > 0 and gains > 0 for class temperatures in reach"
-        got = f"{int(bad.sum())} of {bad.numel()} not: {', '.join(named)}{more}"
-        raise validation.DivergedError(f"{rule} ({self.family}), got {got}")
+        rule = "target gains > 0 and gains > 0 for class temperatures in reach"
+
+        def named(c: int) -> str:
+            got = f"{least[c]:.4g}" if least[c].isfinite() else "no temperature in reach"
+            return f"{self.bank.class_name(c)} ({got})"
+
+        require_of_classes(f"{rule} ({self.family})", least > 0, named)
 
 
 def _temperature(value: object) -> float:

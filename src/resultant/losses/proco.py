@@ -27,11 +27,10 @@ from resultant.losses import _batch
 from resultant.losses._batch import by_view, compute_dtype, labels_by_view, require_unit
 from resultant.losses._cuda_graph import Replay, should_replay
 from resultant.losses._ranks import rank_sizes
-from resultant.losses._streamed import should_stream, streamed_entropies
-from resultant.losses._with_gradient import with_gradient
+from resultant.losses._streamed import should_stream, streamed_entropies, with_gradient
 from resultant.losses.bank import ProCoBank
 from resultant.losses.contrastive import ContrastiveLoss
-from resultant.losses.prior import log_prior_of, require_counted, require_counts
+from resultant.losses.logit_adjusted import log_prior_of, require_counted, require_counts
 
 
 class ProCoLoss(ContrastiveLoss):
@@ -49,17 +48,15 @@ class ProCoLoss(ContrastiveLoss):
     loss outside of it.
 
     On the CPU the values of z and y are checked in the step, except under ``torch.compile``. On a
-    GPU nothing waits: vectors without a direction are an error in the next step that begins after
-    the device has met them, or in `check`; a label out of range makes the loss NaN. A class without
-    a temperature that reaches its target gain (`class_scores`) is an error on the CPU; on a GPU its
-    scores become NaN, and `check` raises the error.
+    GPU nothing waits: vectors without a direction are an error in a later step or in `check`, a
+    label out of range makes the loss NaN, and so does a class without a temperature that reaches
+    its target gain (`class_scores`), which `check` raises.
 
     Under torch.distributed every process gives its own queries, however many, and gets their loss;
-    all processes take the same number of steps. The statistics are those of the samples of all
-    processes. With ``shard_classes`` each process holds a share of the classes: of the banks, and
-    of the scores of all queries. ``state_dict`` then holds the banks as DTensors:
-    torch.distributed.checkpoint saves and loads them for any number of processes, and
-    ``load_state_dict`` also takes the banks of an unsharded loss.
+    all processes take the same number of steps. The statistics are those of all samples. With
+    ``shard_classes`` ``state_dict`` holds the banks as DTensors: torch.distributed.checkpoint saves
+    and loads them for any number of processes, and ``load_state_dict`` also takes the banks of an
+    unsharded loss.
 
     Scores that would take more than 256 MiB on a GPU, or 64 MiB on a CPU, are never stored: the
     classes are scored in chunks, and a gradient has no gradient then.
@@ -69,33 +66,25 @@ class ProCoLoss(ContrastiveLoss):
     gains, a uniform prior, maximum likelihood.
 
     Args:
-        num_classes: Number of classes C.
-        dim: Dimension p of the features.
+        num_classes, dim: Number of classes C and dimension p of the features.
         temperature: Temperature tau, at least 7.6e-6.
-        realization: Scores of `class_scores`: ``native``, ``temperature``, ``preserve``,
-            ``angular`` or ``cosine``.
-        beta: Strength of the target gains; ignored by native and cosine.
+        realization, beta, family: Scores and strength and family of the target gains, as of `Rule`.
         class_counts: Number of training samples per class [C]; their shares are :math:`\pi_c`, and
             their sum is an epoch. Without them the shares are equal, and the first step warns.
         prior: Strength :math:`\gamma` of the class prior.
-        family: Family of the target gains, ``linear`` or ``power``.
-        estimator: Estimator of kappa, ``proco``, ``mle`` or ``banerjee``.
+        estimator, seed: Estimator of kappa and seed >= 0 of the random starts, as of `ProCoBank`.
         leave_out: Score the class of a query without the query in it, with the target gain of the
             whole class (sec:self-inclusion).
-        seed: Seed >= 0 of the random starts of the classes.
-        normalize: Normalize z in float32 or wider. The loss is a function of directions: unit
-            vectors give the same loss either way. With False, z of another length is an error.
-        reduction: ``mean`` or ``sum`` over views and samples, or ``none`` for the losses [N] or
-            [V, N].
+        normalize: Normalize z in float32 or wider. With False, z of another length is an error.
+        reduction: ``mean`` or ``sum`` over views and samples, or ``none`` for [N] or [V, N].
         ignore_index: Label of samples without a class, which have no loss and enter no statistics.
         cuda_graph: With ``"auto"``, a training step with its gradient is recorded as a CUDA graph
             at the third call of a shape and replayed from then on; True records at the first call,
-            False never. Up to four shapes are recorded. Not recorded are steps without a gradient,
-            inside a graph, torch.compile or torch.func, on several ranks, and steps whose kernels
-            take longer than their launches.
-        shard_classes: Share the classes among the processes of the default group, which must exist
-            already. `state`, `scores` and ``bank.classes`` are those of this process. Without a
-            group the one process holds all classes.
+            False never. Not recorded are more than four shapes, steps without a gradient, inside a
+            graph, torch.compile or torch.func, on several ranks, and steps whose kernels take
+            longer than their launches.
+        shard_classes: Share the banks and scores of the classes among the processes of the default
+            group, if there is one. `state`, `scores` and ``bank.classes`` are those of a process.
 
     Raises:
         ValueError: For settings out of range, for z or y of other shapes or dtypes and, on the CPU,
@@ -103,8 +92,6 @@ class ProCoLoss(ContrastiveLoss):
             classes than processes to share them.
 
     Example:
-        >>> import torch
-        >>> from resultant import ProCoLoss
         >>> loss = ProCoLoss(num_classes=3, dim=4, realization="angular", class_counts=[5, 3, 1])
         >>> loss(torch.ones(2, 4), torch.tensor([0, 1])).shape, loss.state().count.tolist()
         (torch.Size([]), [1, 1, 0])
@@ -130,18 +117,10 @@ class ProCoLoss(ContrastiveLoss):
         cuda_graph: bool | str = "auto",
         shard_classes: bool = False,
     ) -> None:
-        samples = None
+        options: dict[str, Any] = {"estimator": estimator, "leave_out": leave_out, "seed": seed}
         if class_counts is not None:
-            samples = max(1, round(float(require_counts(class_counts).sum())))
-        bank = ProCoBank(
-            num_classes,
-            dim,
-            estimator=estimator,
-            leave_out=leave_out,
-            seed=seed,
-            shard_classes=shard_classes,
-            samples_per_epoch=samples,
-        )
+            options["samples_per_epoch"] = max(1, round(float(require_counts(class_counts).sum())))
+        bank = ProCoBank(num_classes, dim, shard_classes=shard_classes, **options)
         rule = Rule(temperature, realization, validation.finite_number("beta", beta), family)
         super().__init__(bank, rule, log_prior_of(class_counts, prior, bank.num_classes))
         if not isinstance(cuda_graph, bool) and cuda_graph != "auto":
@@ -166,14 +145,8 @@ class ProCoLoss(ContrastiveLoss):
         return self.bank.state()
 
     def scores(self, z: Tensor) -> Tensor:
-        """Score queries against the bank ``old`` as it is, without prior and without an update.
-
-        Args:
-            z: Features [N, p] or, for V views, [V, N, p].
-
-        Returns:
-            The scores [N, C] or [V, N, C].
-        """
+        """Return the scores [N, C] of features z [N, p], or [V, N, C] of V views [V, N, p], against
+        the bank ``old`` as it is, without prior and without an update."""
         _batch.require_vectors(z, self.bank.old)
         unit = self._unit(z)
         require_unit(unit)
@@ -187,8 +160,7 @@ class ProCoLoss(ContrastiveLoss):
         """Return the loss of a batch, which enters the statistics in training mode.
 
         Args:
-            z: Features [N, p] or, for V views, [V, N, p].
-            y: Labels [N] of every view.
+            z, y: Features [N, p] or, for V views, [V, N, p], and labels [N] of every view.
             indices_tuple: Tensors of indices of samples, as miners of pytorch-metric-learning
                 return them: a sample has the weight of its number of places in them.
             weights: Weight [N] of each sample in the loss; the statistics count it once. A mean is
@@ -246,15 +218,9 @@ class ProCoLoss(ContrastiveLoss):
         stream: bool = False,
         again: bool = False,
     ) -> Tensor:
-        """Return the cross-entropies [V, N] of features; NaN at labels that are no class.
-
-        Args:
-            z: Features [V, N, p].
-            y: Labels [N].
-            sizes: Number of samples of every rank, if known.
-            stream: Store no scores, also if they are small.
-            again: The batch has entered the statistics already, as the last one.
-        """
+        """Return the cross-entropies [V, N] of features z [V, N, p]; NaN at labels y [N] that are
+        no class. ``sizes`` are the numbers of samples of all ranks, if known; ``stream`` stores no
+        scores, also if they are small; ``again`` is for the batch that was added last."""
         z, bank = self._unit(z), self.bank
         labels = y.clamp(0, bank.num_classes - 1)
         wrong = labels != y

@@ -21,9 +21,8 @@ from resultant.classes.rule import TEMPERED, Rule
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.losses.bank import ProCoBank, Snapshot
 from resultant.losses.contrastive import ContrastiveLoss
-from resultant.losses.logit_adjusted import LogitAdjustedCrossEntropy
-from resultant.losses.prior import log_prior_of
-from resultant.losses.starts import write_starts
+from resultant.losses.logit_adjusted import LogitAdjustedCrossEntropy, log_prior_of
+from resultant.losses.sums import write_starts
 from resultant.score.exact import vmf_score
 
 # Roles of realizations in a score; temperature and preserve share their temperature.
@@ -82,7 +81,7 @@ class StackedProCoBank(ProCoBank):
 
     def run_statistics(self, run: int, *, bank: str = "old") -> ClassStatistics:
         """Return a copy of the sums of one run."""
-        return self.statistics_of(self.sums(bank=bank)[run])
+        return self.statistics(bank=self.sums(bank=bank)[run])
 
     def class_name(self, c: int) -> str:
         return "run {} class {}".format(*divmod(c, self.per_run))
@@ -159,7 +158,7 @@ class StackedProCoLoss(ContrastiveLoss):
 
     def state(self, run: int) -> ClassState:
         """Return the classes that one run is scored against, of the bank ``old``."""
-        return self.bank.state_of(self.bank.sums()[run])
+        return self.bank.state(bank=self.bank.sums()[run])
 
     def _score(self, rho: Tensor, kappa: Tensor, gains: Gains | None) -> Tensor:
         kappa, q = kappa.to(rho.dtype), None
