@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from resultant.images.published import PUBLISHED
+from resultant.images.opening import PUBLISHED
 from resultant.images.source import ImageSplits
 from resultant.training.config import TrainConfig, preset
 from resultant.training.image_sets import open_dataset

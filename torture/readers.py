@@ -39,9 +39,9 @@ def images(path: Path) -> None:
     from resultant.images.opening import open_images
 
     splits = open_images(path)
-    for source in (splits.train, splits.judge):
-        for i in range(0 if source is None else len(source)):
-            source.read(i)  # type: ignore[union-attr]
+    for source in (splits.train, *splits.held_out_splits.values()):
+        for i in range(len(source)):
+            source.read(i)
 
 
 def network(path: Path) -> None:

@@ -188,9 +188,9 @@ def _frozen(
     features: Features, trained: Trained, realizations: Sequence[str]
 ) -> dict[str, FrozenRows]:
     """Return the features of the runs of these realizations, by name of the run."""
-    train, judge = features.train, features.judge
+    train, test = features.train, features.test
     return {
-        run.name: (train.of_run(i), train.labels.cpu(), judge.of_run(i), judge.labels.cpu())
+        run.name: (train.of_run(i), train.labels.cpu(), test.of_run(i), test.labels.cpu())
         for i, (run, _, _) in enumerate(trained.networks())
         if run.realization in realizations
     }
@@ -223,11 +223,11 @@ def last_states(
     """Compare all rules at the last state of the planned runs, by name of the run: the class
     statistics of the bank and held-out Projection features (sec:same-state-diagnostic)."""
     config = trained.job.config
-    labels, queries = features.train.labels.cpu(), features.judge.labels.cpu()
+    labels, queries = features.train.labels.cpu(), features.test.labels.cpu()
     states = {}
     for i, (run, stack, index) in enumerate(trained.networks()):
         if run.realization in planned.ended:
-            train, test = (a.of_run(i)["projection"] for a in (features.train, features.judge))
+            train, test = (a.of_run(i)["projection"] for a in (features.train, features.test))
             space = FrozenSpace(
                 *("projection", train, labels, test, queries, None, None),
                 *(stack.proco.bank.run_statistics(index).to("cpu"), config.temperature),

@@ -189,7 +189,7 @@ def read_probes(path: Path) -> Record:
 def _protocol(content: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     """Settings of the main comparison (tab:frozen-hyperparameters): name, expected, used. Files
     without a setting used the features as they are."""
-    from resultant.images.published import PUBLISHED
+    from resultant.images.opening import PUBLISHED
     from resultant.training.probe import ProbeConfig, main_encoder
 
     about, usual = content["metadata"], asdict(ProbeConfig())

@@ -20,7 +20,7 @@ from resultant.cli import main as cli
 from resultant.features.store import FeatureStore
 from resultant.images.evaluation_view import EvaluationView
 from resultant.images.longtail import long_tail_counts
-from resultant.images.published import PUBLISHED
+from resultant.images.opening import PUBLISHED
 from resultant.training.config import PRESETS, preset
 from resultant.training.image_sets import open_dataset
 from resultant.training.loading import load_network

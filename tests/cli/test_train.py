@@ -23,7 +23,7 @@ from resultant.cli.arguments import DATA_VARIABLE
 from resultant.cli.image_options import ImageOptions
 from resultant.cli.train import accuracy_table, grid, training
 from resultant.features.store import FeatureStore
-from resultant.images.published import PUBLISHED
+from resultant.images.opening import PUBLISHED
 from resultant.training.config import PRESETS, Run, TrainConfig, preset
 from resultant.training.evaluation import frozen_accuracy, frozen_predictions
 from resultant.training.job import Job, Trained
@@ -182,7 +182,7 @@ def test_listed_runs_are_recorded_one_by_one(
         facts = {"realization": run.realization, "beta": run.beta, "seed": run.seed}
         return [{"run": run.name, **facts, "config": {}, "last": {}}]
 
-    listed = SimpleNamespace(train=range(256), judge=None)
+    listed = SimpleNamespace(train=range(256), held_out_splits={})
     monkeypatch.setattr("resultant.training.image_sets.train_images", train_images)
     monkeypatch.setattr(command, "open_splits", lambda *_: listed)
     monkeypatch.setattr("resultant.training.evaluation.base_records", base_records)

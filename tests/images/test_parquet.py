@@ -7,22 +7,41 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from images.photos import array, counts, photo, photo_bytes, write_parquet
 from resultant.images.decode import ImageError
 from resultant.images.opening import open_images
 from resultant.images.parquet import read_parquet
-from resultant.images.source import ImageSource
+
+
+def test_digest_of_parquet(tmp_path: Path) -> None:
+    """A file that was written again is another one; its folder makes no difference."""
+    digests = []
+    for name, first in (("a", 0), ("b", 0), ("c", 1)):
+        images = [photo_bytes(first + i) for i in range(6)]
+        path = write_parquet(tmp_path / name / "train.parquet", [0, 1] * 3, images=images)
+        os.utime(path, ns=(1, 1))
+        digests.append(open_images(tmp_path / name).train.digest)
+    assert digests[0] == digests[1] != digests[2]
 
 
 @pytest.mark.parametrize("plain", [True, False])
-@pytest.mark.parametrize("labels", [[0, 1, 2, 1, 0, 1, 1], ["a", "b", "c", "b", "a", "b", "b"]])
-def test_parquet(labels: list[Any], plain: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [0, 1, 2, 1, 0, 1, 1],
+        ["a", "b", "c", "b", "a", "b", "b"],
+        pa.array(["a", "b", "c", "b", "a", "b", "b"]).dictionary_encode(),
+    ],
+)
+def test_parquet(labels: Any, plain: bool, tmp_path: Path) -> None:
     for split in ("train-00000-of-00002", "train-00001-of-00002", "test"):
         write_parquet(tmp_path / "data" / f"{split}.parquet", labels, plain=plain)
     splits = open_images(tmp_path)
-    assert splits.class_names == tuple(map(str, sorted(set(labels))))
+    assert splits.class_names in (("0", "1", "2"), ("a", "b", "c"))
     assert splits.counts.tolist() == [4, 8, 2] and counts(splits.test) == [2, 4, 1]
     train = splits.train
     for i in (13, 0, 6, 7, 12):
@@ -32,9 +51,8 @@ def test_parquet(labels: list[Any], plain: bool, tmp_path: Path) -> None:
 
 
 def test_one_parquet_file_or_a_pattern(tmp_path: Path) -> None:
-    labels = [0, 1] * 5
     for name in ("part-0", "part-1"):
-        write_parquet(tmp_path / f"{name}.parquet", labels, names=["crow", "crane"])
+        write_parquet(tmp_path / f"{name}.parquet", [0, 1] * 5, names=["crow", "crane"])
     one = open_images(tmp_path / "part-0.parquet")
     assert one.counts.tolist() == [4, 4] and one.class_names == ("crow", "crane")
     both = open_images(tmp_path / "part-*.parquet")
@@ -52,36 +70,21 @@ def test_null_and_damaged_rows_of_parquet(tmp_path: Path) -> None:
         source.read(2)
     splits = open_images(tmp_path, skip_broken=True)
     assert splits.counts.tolist() == [1, 1] and len(splits.skipped) == 2
-
-
-def test_damaged_pages_behind_an_intact_footer(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    path = write_parquet(tmp_path / "train.parquet", [0, 1, 0, 1], group=2, plain=True)
-    write_parquet(tmp_path / "test.parquet", [0, 1])
+    # Damaged pages behind an intact footer.
     column = pq.ParquetFile(path).metadata.row_group(1).column(0)
     start = column.dictionary_page_offset or column.data_page_offset
     content = bytearray(path.read_bytes())
     content[start : start + 40] = bytes(40)
     path.write_bytes(content)
     source = open_images(tmp_path).train
-    assert source.read(1).mode == "RGB"
+    assert source.read(0).mode == "RGB"
     rule = rf"^expected {path} row 2 to be the start of a whole row group, got: [^\n]+$"
     with pytest.raises(ImageError, match=rule):
         source.read(3)
 
 
-def test_a_pipe_among_parquet_files(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "train.parquet")
-    with pytest.raises(ValueError, match="got a pipe or a device"):
-        open_images(tmp_path)
-
-
 def test_parquet_that_declares_far_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One copy is held of an image that many rows share; what exceeds the memory is refused."""
-    pa = pytest.importorskip("pyarrow")
-    import pyarrow.parquet as pq
-
     image = photo_bytes(0) + bytes(50_000)
     for plain in (True, False):
         rows = [image] * 100 if plain else [{"bytes": image}] * 100
@@ -94,19 +97,3 @@ def test_parquet_that_declares_far_more(tmp_path: Path, monkeypatch: pytest.Monk
     images = read_parquet([tmp_path / "train.parquet"]).images
     with pytest.raises(ImageError, match=r"train\.parquet row 0 .* bytes of row group 0, beyond"):
         _ = images[0]
-
-
-def test_digest_follows_the_files(tmp_path: Path) -> None:
-    """A file that was written again is another one; its folder makes no difference."""
-    digests = []
-    for name, first in (("a", 0), ("b", 0), ("c", 1)):
-        images = [photo_bytes(first + i) for i in range(4)]
-        path = write_parquet(tmp_path / name / "train.parquet", [0, 1, 0, 1], images=images)
-        os.utime(path, ns=(1, 1))
-        digests.append(ImageSource(*source_of(path)).digest)
-    assert digests[0] == digests[1] != digests[2]
-
-
-def source_of(path: Path) -> tuple[Any, np.ndarray, tuple[str, ...]]:
-    raw = read_parquet([path])
-    return raw.images, raw.labels, ("0", "1")

@@ -43,7 +43,7 @@ def test_last_state(tmp_path: Path, prior: float) -> None:
     A = bessel_ratio(torch.tensor(3.0, dtype=torch.float64), kappa)
     labels = DATA.test_labels
     rows = torch.cat([(labels == c).nonzero().squeeze(1)[:5] for c in range(4)])
-    z = F.normalize(features.judge.spaces["projection"][1][rows].double(), dim=1)
+    z = F.normalize(features.test.spaces["projection"][1][rows].double(), dim=1)
     rho, zero, tau, y = z @ mu.T, torch.zeros_like(A), torch.full_like(A, 0.1), labels[rows]
     star = 0.1 * A / A.mean()
     native, hot = (vmf_score(rho, kappa, t, 8) for t in (tau, star))

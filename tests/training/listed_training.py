@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from listed import SMALL, four_classes, open_listed, write_images
-from resultant.images.published import PUBLISHED
+from resultant.images.opening import PUBLISHED
 from resultant.images.source import ImageSplits
 from resultant.training.config import Run, TrainConfig, preset
 

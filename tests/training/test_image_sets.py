@@ -25,8 +25,8 @@ from resultant.cli.main import main
 from resultant.images.decode import ImageError
 from resultant.images.evaluation_view import EvaluationView
 from resultant.images.files import FileImages, file_status
+from resultant.images.opening import PUBLISHED
 from resultant.images.photo_views import classification_view, contrastive_view
-from resultant.images.published import PUBLISHED
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.images.store import delete_stores
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss

@@ -264,7 +264,7 @@ def _train_run(
             note=partial(log.print, highlight=False, soft_wrap=True),
         )
     yield base_records(trained, len(data.train))
-    if not options.evaluate or data.judge is None:
+    if not options.evaluate or not data.held_out_splits:
         return
     with evaluating(log, title):
         # Every process computes its share of the features; the first one fits the probes.

@@ -34,13 +34,6 @@ class ContrastiveView:
     with ``p_jitter`` and RandomGrayscale(``p_grey``) of torchvision, for images that already have
     ``size``. The columns of the parameters are the box in pixels; flags to flip, jitter and turn
     grey; the three factors, and the hue in turns; and the position of these four in the order.
-
-    Example:
-        >>> import torch
-        >>> from resultant.images.augment import ContrastiveView
-        >>> view, images = ContrastiveView(), torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
-        >>> view(images, view.draw(2, torch.Generator().manual_seed(0))).shape
-        torch.Size([2, 3, 32, 32])
     """
 
     size: int = 32

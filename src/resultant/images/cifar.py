@@ -14,7 +14,7 @@ import os
 import pickle
 import tarfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
@@ -72,16 +72,7 @@ Splits = tuple[Split, Split]  # training and test images
 
 @dataclass(frozen=True, eq=False)
 class Cifar:
-    """Images and labels of CIFAR.
-
-    Attributes:
-        train_images: Training images [N, 3, 32, 32] uint8.
-        train_labels: Training labels [N] int64.
-        test_images: Test images [M, 3, 32, 32] uint8.
-        test_labels: Test labels [M] int64.
-        class_names: Names of the classes.
-        dataset: Name of the dataset; None for other images in the shape of CIFAR.
-    """
+    """Images uint8 [N, 3, 32, 32] and labels int64 [N] of CIFAR, or of another dataset (None)."""
 
     train_images: Tensor
     train_labels: Tensor
@@ -140,7 +131,7 @@ KINDS = {
 
 
 def load_cifar(name: str, root: str | os.PathLike[str], download: bool = False) -> Cifar:
-    """Load CIFAR-10 or CIFAR-100.
+    """Load ``cifar10`` or ``cifar100``; ``download`` fetches the archive with torchvision first.
 
     ``root`` is a file or folder of one of these forms, or a folder that holds one. The first form
     that exists is read, in this order:
@@ -150,18 +141,6 @@ def load_cifar(name: str, root: str | os.PathLike[str], download: bool = False) 
     - NAME.npz with train_images, train_labels, test_images and test_labels (or x_train, y_train,
       x_test and y_test), images [N, 3, 32, 32] or [N, 32, 32, 3] uint8;
     - an image folder train/CLASS/*.png and test/CLASS/*.png, classes by name or number.
-
-    Args:
-        name: ``cifar10`` or ``cifar100``.
-        root: File or folder.
-        download: Fetch the archive to ``root`` with torchvision first.
-
-    Returns:
-        Images and labels of both splits.
-
-    Raises:
-        ValueError: If no form exists, or a file is broken; the error names the file.
-        OSError: If the download fails.
     """
     if name not in KINDS:
         raise ValueError(f"expected name to be one of {', '.join(KINDS)}, got {name!r}")
@@ -188,7 +167,7 @@ def _read(kind: _Kind, root: Path) -> Splits:
     for extension, inner in kind.folders.items():
         for folder in (root / inner, root):
             if (folder / (kind.train[0] + extension)).is_file():
-                return _batches(kind, extension, lambda n, f=folder: _file(f / n), str(folder))
+                return _batches(kind, extension, {p.name: p for p in folder.iterdir()}, folder)
     for archive in kind.archives:
         if (root / archive).is_file():
             return _archive(kind, root / archive)
@@ -205,12 +184,11 @@ def _read(kind: _Kind, root: Path) -> Splits:
 def _checked(kind: _Kind, split: str, data: Split, root: Path) -> tuple[Tensor, Tensor]:
     images, labels = data
     where = f"{split} images of {kind.name} in {root}"
-    if images.dtype != np.uint8 or images.ndim != 4:
-        raise ValueError(f"expected {where} [N, 3, 32, 32] uint8, got {images.dtype}")
     if images.shape[1:] == (32, 32, 3):
         images = images.transpose(0, 3, 1, 2)
-    if images.shape[1:] != (3, 32, 32) or not len(images):
-        raise ValueError(f"expected {where} [N, 3, 32, 32], got {images.shape}")
+    if images.dtype != np.uint8 or images.shape[1:] != (3, 32, 32) or not len(images):
+        got = f"{images.dtype} {images.shape}"
+        raise ValueError(f"expected {where} [N, 3, 32, 32] uint8, got {got}")
     if labels.shape != images.shape[:1] or not np.issubdtype(labels.dtype, np.integer):
         rule = f"expected integer labels [{len(images)}], one per image of the {where}"
         raise ValueError(f"{rule}, got {labels.dtype} {labels.shape}")
@@ -227,22 +205,16 @@ def _checked(kind: _Kind, split: str, data: Split, root: Path) -> tuple[Tensor, 
     return torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64))
 
 
-def _file(path: Path) -> bytes:
-    if not path.is_file():
-        raise ValueError(f"expected the file {path} next to the others, got none")
-    return read_bytes(path)
-
-
-def _batches(kind: _Kind, extension: str, read: Callable[[str], bytes], where: str) -> Splits:
-    """Read the official batches; ``read`` returns the bytes of a file by its name."""
+def _batches(kind: _Kind, extension: str, files: Mapping[str, Any], where: Path) -> Splits:
+    """Read the official batches from the contents or the paths of ``files`` by name."""
 
     def split(names: tuple[str, ...]) -> Split:
-        parts = [
-            (_record if extension else _python)(
-                kind, read(n + extension), f"{where}/{n}{extension}"
-            )
-            for n in names
-        ]
+        parts = []
+        for name in (n + extension for n in names):
+            if name not in files:
+                raise ValueError(f"expected {where} to hold {name}, got none")
+            data = read_bytes(files[name]) if isinstance(files[name], Path) else files[name]
+            parts.append((_record if extension else _python)(kind, data, f"{where}/{name}"))
         images, labels = zip(*parts, strict=True)
         return np.concatenate(images).reshape(-1, 3, 32, 32), np.concatenate(labels)
 
@@ -290,8 +262,7 @@ def _archive(kind: _Kind, path: Path) -> Splits:
             md5 = hashlib.file_digest(file, "md5").hexdigest()
         if md5 != MD5[path.name]:
             raise ValueError(f"expected {path} to have the MD5 {MD5[path.name]}, got {md5}")
-    names = {n + e for n in (*kind.train, kind.test) for e in kind.folders}
-    members: dict[str, bytes] = {}
+    names, members = {n + e for n in (*kind.train, kind.test) for e in kind.folders}, {}
     try:
         with tarfile.open(path, "r:gz") as tar:
             for member in tar:
@@ -301,17 +272,12 @@ def _archive(kind: _Kind, path: Path) -> Splits:
                 if member.size > MAX_MEMBER:
                     raise ValueError(f"expected at most {MAX_MEMBER} bytes, got {member.size}")
                 content = tar.extractfile(member)
-                members[name] = content.read() if content else b""
+                assert content is not None
+                members[name] = content.read()
     except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
         raise ValueError(f"expected {path} to be a whole .tar.gz, got: {error}") from None
-
-    def read(name: str) -> bytes:
-        if name not in members:
-            raise ValueError(f"expected {path} to hold {name}, got none")
-        return members[name]
-
     extension = ".bin" if kind.train[0] + ".bin" in members else ""
-    return _batches(kind, extension, read, str(path))
+    return _batches(kind, extension, members, path)
 
 
 def _npz(path: Path) -> Splits:

@@ -29,38 +29,24 @@ SEVERAL_PICTURES = "MPO"
 
 
 class ImageError(ValueError):
-    """Image that is missing or broken, in one line that names the image.
+    """Image that is missing or broken, in one line that names the image."""
 
-    Attributes:
-        remedy: Advice that the command adds to the line.
-    """
-
+    # Advice that the command adds to the line.
     remedy = "--skip-broken leaves broken images out"
 
 
 def decode(data: bytes, name: str) -> Image:
-    """Decode the content of an image file; return the image in mode RGB, loaded.
-
-    ``name`` is the name of the image for errors.
-
-    Raises:
-        ImageError: If the image is broken, animated, too large or of another format.
-
-    Example:
-        >>> from resultant.images.decode import decode
-        >>> decode(b"GIF89a", "a.gif")
-        Traceback (most recent call last):
-        resultant.images.decode.ImageError: expected a.gif to be a whole image, got no known format
-    """
+    """Decode the content of an image file to mode RGB; errors have the name of the image."""
     from PIL import Image, UnidentifiedImageError
 
     _silence()
+    rule = f"expected {name} to be a whole image"
+    few = f"expected {name} to have at most {MAX_PIXELS:,} pixels"
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             width, height = image.size
             if width * height > MAX_PIXELS:
-                rule = f"expected {name} to have at most {MAX_PIXELS:,} pixels"
-                raise ImageError(f"{rule}, got {width:,} x {height:,}")
+                raise ImageError(f"{few}, got {width:,} x {height:,}")
             frames = getattr(image, "n_frames", 1)
             if frames > 1 and image.format != SEVERAL_PICTURES:
                 raise ImageError(f"expected {name} to be a still image, got {frames} frames")
@@ -69,22 +55,16 @@ def decode(data: bytes, name: str) -> Image:
         raise
     except UnidentifiedImageError:
         got = "no known format" if data else "an empty file"
-        raise ImageError(f"expected {name} to be a whole image, got {got}") from None
+        raise ImageError(f"{rule}, got {got}") from None
     except Image.DecompressionBombError:
-        rule = f"expected {name} to have at most {MAX_PIXELS:,} pixels"
-        raise ImageError(f"{rule}, got more than Pillow opens") from None
+        raise ImageError(f"{few}, got more than Pillow opens") from None
     except Exception as error:
         # The decoders of Pillow raise almost any error on broken bytes.
-        why = one_line(error) or type(error).__name__
-        raise ImageError(f"expected {name} to be a whole image, got: {why}") from None
+        raise ImageError(f"{rule}, got: {one_line(error) or type(error).__name__}") from None
 
 
 def as_picture(image: Any, name: str) -> Image:
-    """Return an image in mode RGB from the content of a file, a picture of Pillow or an array.
-
-    Raises:
-        ImageError: If the image is broken or of another kind; ``name`` is its name in the error.
-    """
+    """Return an image in mode RGB from the content of a file, a picture of Pillow or an array."""
     from PIL import Image
 
     if isinstance(image, bytes):

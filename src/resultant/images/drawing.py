@@ -26,21 +26,13 @@ def uniforms(n: int, generator: Generator) -> Callable[[int], Tensor]:
 
 
 def draw_boxes(
-    sizes: Tensor,
-    scale: tuple[float, float],
-    ratio: tuple[float, float],
-    uniform: Callable[[int], Tensor],
+    sizes: Tensor, scale: Range, ratio: Range, uniform: Callable[[int], Tensor]
 ) -> Tensor:
-    """Draw boxes [N, 4] of images of ``sizes`` [N, 2], as RandomResizedCrop of torchvision does.
+    """Draw top, left, height and width [N, 4] of crops, as RandomResizedCrop of torchvision does.
 
-    Args:
-        sizes: Heights and widths of the images, in float64.
-        scale: Range of the area, as a share of the image.
-        ratio: Range of the aspect ratio.
-        uniform: Function that draws uniform numbers [N, k] in float64.
-
-    Returns:
-        Top, left, height and width: the first attempt that fits, or the largest box in the middle.
+    ``sizes`` [N, 2] are the images in float64, ``scale`` the range of areas as shares of an image,
+    ``ratio`` that of aspect ratios. The first attempt that fits is taken, or the largest box in the
+    middle.
     """
     area, aspect, corner = uniform(ATTEMPTS), uniform(ATTEMPTS), uniform(2)
     low, high = scale

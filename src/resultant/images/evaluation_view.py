@@ -20,13 +20,9 @@ if TYPE_CHECKING:
 class EvaluationView:
     """The evaluation transform of timm, as ``timm.data.create_transform`` builds it.
 
-    Attributes:
-        size: Height and width of the view.
-        crop: Share of the resized image that the view covers.
-        mode: ``center`` resizes the shorter side and crops the centre, ``squash`` resizes both
-            sides, ``border`` resizes the longer side and pads the other with ``mean``.
-        interpolation: Filter of Pillow: nearest, bilinear, bicubic, lanczos, box or hamming.
-        mean: Mean per channel, in [0, 1].
+    ``crop`` is the share of the resized image that the view covers. The mode ``center`` resizes the
+    shorter side and crops the centre, ``squash`` resizes both sides, ``border`` resizes the longer
+    side and pads the other with ``mean``.
     """
 
     size: int

@@ -81,9 +81,6 @@ def read_folder(root: Path) -> LabelledImages:
 
     Hidden files and files with other endings than those of images are left out. A folder without
     images is a class without images.
-
-    Raises:
-        ValueError: If there is no class folder.
     """
     folders = (entry.name for entry in os.scandir(root) if entry.is_dir())
     classes = sorted(name for name in folders if not name.startswith((".", "__")))
@@ -114,28 +111,17 @@ def _images(folder: str) -> Iterator[str]:
 def read_list(
     path: Path, root: Path, *, skip: bool = False, outside: bool = False
 ) -> tuple[LabelledImages, list[str]]:
-    """Read a list of labelled images.
+    """Read a list of labelled images with paths relative to ``root``, one per line.
 
-    Args:
-        path: Text file, one image per line.
-        root: Folder that the paths are relative to.
-        skip: Leave out missing files.
-        outside: Allow absolute paths and paths that leave the folder by ``..``.
-
-    Returns:
-        The images in the order of the lines, and one line per file that was left out.
-
-    Raises:
-        ValueError: If the list is missing, a line has another form, or a file is missing; the
-            error names the line.
+    ``skip`` leaves out missing files, and ``outside`` allows absolute paths and paths that leave
+    the folder. Return the images in the order of the lines, and a line per missing file.
     """
     try:
         text = read_bytes(path).decode("utf-8-sig")
-    except FileNotFoundError:
-        raise ValueError(f"expected the list {path}, got no such file") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"expected {path} to be a text file, got: {one_line(error)}") from None
-    files, labels, numbers = [], [], []
+        why = "no such file" if isinstance(error, FileNotFoundError) else one_line(error)
+        raise ValueError(f"expected the list {path}, got {why}") from None
+    rows = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -143,27 +129,22 @@ def read_list(
         if not outside and (os.path.isabs(name) or ".." in Path(name).parts):
             rule = f"expected images below {root} at {path}:{number}"
             raise ValueError(f"{rule}, got {name[:200]}; --allow-outside reads such files")
-        files.append(os.path.join(root, name))
-        labels.append(label)
-        numbers.append(number)
-    if not files:
+        rows.append((os.path.join(root, name), label, number))
+    if not rows:
         raise ValueError(f"expected lines {FORM} in {path}, got none")
-    status = file_status(files)
-    missing = np.flatnonzero(status[:, 0] == MISSING)
-    if len(missing) and (not skip or len(missing) == len(files)):
-        first = int(missing[0])
-        rule = f"expected every image of {path} below {root}"
-        got = f"{len(missing)} of {len(files)} missing: {files[first]} ({path}:{numbers[first]})"
-        raise ValueError(f"{rule}, got {got}")
-    skipped = [f"{files[i]} ({path}:{numbers[i]}), no such file" for i in missing]
-    kept = np.setdiff1d(np.arange(len(files)), missing)
-    files, labels, numbers = ([a[i] for i in kept] for a in (files, labels, numbers))
+    status = file_status([file for file, _, _ in rows])
+    exists = status[:, 0] != MISSING
+    lacking = [f"{rows[i][0]} ({path}:{rows[i][2]})" for i in np.flatnonzero(~exists)]
+    if lacking and (not skip or len(lacking) == len(rows)):
+        got = f"{len(lacking)} of {len(rows)} missing: {lacking[0]}"
+        raise ValueError(f"expected every image of {path} below {root}, got {got}")
+    files, labels, numbers = zip(*(rows[i] for i in np.flatnonzero(exists)), strict=True)
     # Longer numbers are names.
     numeric = all(label.isdecimal() and len(label) <= DIGITS for label in labels)
     # Objects: an array of strings gives every label the room of the longest.
     values = np.array(labels, dtype=np.int64 if numeric else object)
-    images = FileImages(files, status[kept], str(path), np.array(numbers))
-    return LabelledImages(images, values), skipped
+    images = FileImages(files, status[exists], str(path), np.array(numbers))
+    return LabelledImages(images, values), [f"{name}, no such file" for name in lacking]
 
 
 def _parse(line: str, place: str) -> tuple[str, str]:

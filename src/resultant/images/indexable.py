@@ -80,8 +80,8 @@ def open_indexable(
         >>> open_indexable(pair, class_names=["cat", "dog"]).class_names
         ('cat', 'dog')
     """
-    y = np.asarray(_found_labels(dataset, keys) if labels is None else labels)
-    names = _found_names(dataset, keys) if class_names is None else class_names
+    y = np.asarray(_labels_of(dataset, keys) if labels is None else labels)
+    names = _names_of(dataset, keys) if class_names is None else class_names
     if y.ndim == 1 and all(isinstance(label, str) for label in y.tolist()):
         names = sorted(set(y.tolist())) if class_names is None else class_names
         numbers = {str(name): c for c, name in enumerate(names)}
@@ -101,7 +101,7 @@ def open_indexable(
     return ImageSource(IndexableImages(dataset, keys), y.astype(np.int64), names)
 
 
-def _found_labels(dataset: Any, keys: tuple[str, str]) -> Any:
+def _labels_of(dataset: Any, keys: tuple[str, str]) -> Any:
     if hasattr(dataset, "targets"):
         return dataset.targets
     if keys[1] in getattr(dataset, "column_names", ()):
@@ -109,7 +109,7 @@ def _found_labels(dataset: Any, keys: tuple[str, str]) -> Any:
     return [_parts(dataset[i], keys)[1] for i in range(len(dataset))]
 
 
-def _found_names(dataset: Any, keys: tuple[str, str]) -> Sequence[str] | None:
+def _names_of(dataset: Any, keys: tuple[str, str]) -> Sequence[str] | None:
     if hasattr(dataset, "classes"):
         return dataset.classes
     features = getattr(dataset, "features", None)

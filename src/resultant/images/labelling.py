@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,14 +17,11 @@ from resultant._core.files import read_bytes
 from resultant._core.text import listed, one_line
 from resultant.images.source import Images, ImageSource, ImageSplits
 
-# Classes that an error names at most.
-NAMED = 5
 # Digits of a number that fits in 64 bits.
 DIGITS = 18
 
 
-@dataclass(frozen=True, eq=False)
-class LabelledImages:
+class LabelledImages(NamedTuple):
     """Images with labels [N], int64 or str, and all class names, if the dataset has them."""
 
     images: Images
@@ -33,7 +30,7 @@ class LabelledImages:
 
     def at(self, index: int) -> str:
         """Return the label of an image and the name of the image, for errors."""
-        return f"{one_line(self.labels[index])} of {self.images.name(int(index))}"
+        return f"{one_line(self.labels[index])} of {self.images.name(index)}"
 
 
 def encode(
@@ -43,75 +40,50 @@ def encode(
     skip: bool = False,
     skipped: Sequence[str] = (),
 ) -> ImageSplits:
-    """Build splits with shared classes.
+    """Build the splits train, val and test with shared classes.
 
-    Args:
-        raw: Splits by name: train, and val or test.
-        names: Class names that numeric labels index; by default those of the dataset, else the
-            numbers themselves.
-        skip: Leave out classes without training images, and held-out images of such classes.
-        skipped: Names of images that were left out before.
-
-    Raises:
-        ValueError: If two classes have one name, a class has no training image, or a held-out
-            split has a class that train has not; the error names the class and the image.
+    ``names`` are the class names that numbers index, by default those of the dataset. ``skip``
+    leaves out classes without training images, and the held-out images of such classes.
     """
     train, skipped = raw["train"], list(skipped)
-    if not len(train.labels):
+    present = set(train.labels.tolist())
+    if not present:
         raise ValueError("expected training images, got none")
-    numeric = {name: split.labels.dtype.kind == "i" for name, split in raw.items()}
-    if len(set(numeric.values())) > 1:
-        kinds = ", ".join(f"{'numbers' if n else 'names'} in {name}" for name, n in numeric.items())
-        raise ValueError(f"expected labels of one kind in all splits, got {kinds}")
+    kinds = {name: _kind(split.labels) for name, split in raw.items()}
+    if len(set(kinds.values())) > 1:
+        got = ", ".join(f"{kind} in {name}" for name, kind in kinds.items())
+        raise ValueError(f"expected labels of one kind in all splits, got {got}")
     known = tuple(names) if names is not None else train.classes
-    if numeric["train"] and known:
-        for split in raw.values():
-            bad = np.flatnonzero((split.labels < 0) | (split.labels >= len(known)))
-            if len(bad):
-                rule = f"expected labels in [0, {len(known)}), one per class name"
-                raise ValueError(f"{rule}, got {split.at(bad[0])}")
-        values, shown = np.arange(len(known)), known
-    else:
-        values = np.unique(train.labels)
-        if not numeric["train"] and known:
-            if unknown := sorted(set(values.tolist()) - set(known)):
-                rule = "expected every class of train among the class names"
-                raise ValueError(f"{rule}, got {listed(unknown, NAMED)}")
-            values = np.asarray(known)
-        shown = tuple(str(value) for value in values.tolist())
+    keys = range(len(known)) if known and kinds["train"] == "numbers" else known or sorted(present)
+    shown = known or tuple(map(str, keys))
     require_different(shown)
-    order = np.argsort(values, kind="stable")
-    empty = np.flatnonzero(~np.isin(values, train.labels))
-    if len(empty) and not skip:
-        raise ValueError(_empty_rule([shown[c] for c in empty], raw, values[empty]))
-    skipped += [f"class {shown[c]} without training images" for c in empty]
-    # Classes of the result, in the order of the names; the empty ones have none.
-    code = np.full(len(values), -1, dtype=np.int64)
-    kept = np.setdiff1d(np.arange(len(values)), empty)
-    code[kept] = np.arange(len(kept))
-    classes = tuple(shown[c] for c in kept)
+    for i, label in enumerate(train.labels.tolist() if present - set(keys) else []):
+        if label not in keys:
+            rule = f"expected labels among the {len(known)} class names"
+            raise ValueError(f"{rule}, got {train.at(i)}")
+    pairs = list(zip(keys, shown, strict=True))
+    empty = [name for key, name in pairs if key not in present]
+    if empty and not skip:
+        got = f"none of {listed(empty, 5)}"
+        raise ValueError(f"expected training images of every class, got {got}")
+    skipped += [f"class {name} without training images" for name in empty]
+    classes = tuple(name for key, name in pairs if key in present)
+    code = {key: c for c, key in enumerate(key for key in keys if key in present)}
     splits: dict[str, ImageSource] = {}
     for name, split in raw.items():
-        at = order[np.searchsorted(values[order], split.labels).clip(max=len(values) - 1)]
-        labels = np.where(values[at] == split.labels, code[at], -1)
-        unknown = np.flatnonzero(labels < 0)
-        if len(unknown) and not skip:
+        labels = np.array([code.get(y, -1) for y in split.labels.tolist()], dtype=np.int64)
+        unknown = np.flatnonzero(labels < 0).tolist()
+        if unknown and not skip:
             got = split.at(unknown[0])
             raise ValueError(f"expected the classes of train in {name}, got {got}")
-        names_of = map(split.images.name, unknown.tolist())
-        skipped += [f"{image} of a class without training images" for image in names_of]
+        skipped += [f"{split.images.name(i)} of a class without training images" for i in unknown]
         source = ImageSource(split.images, labels, classes)
-        splits[name] = source.select(np.flatnonzero(labels >= 0)) if len(unknown) else source
+        splits[name] = source.select(np.flatnonzero(labels >= 0)) if unknown else source
     return ImageSplits(**splits, skipped=tuple(skipped))
 
 
-def _empty_rule(names: list[str], raw: Mapping[str, LabelledImages], values: np.ndarray) -> str:
-    for name, split in raw.items():
-        rows = np.flatnonzero(np.isin(split.labels, values))
-        if len(rows):
-            got = f"{split.at(rows[0])} only in {name}"
-            return f"expected training images of every class, got {got}"
-    return f"expected training images of every class, got none of {listed(names, NAMED)}"
+def _kind(labels: np.ndarray) -> str:
+    return "numbers" if labels.dtype.kind == "i" else "names"
 
 
 def require_different(names: Sequence[str]) -> None:
@@ -126,14 +98,9 @@ def require_different(names: Sequence[str]) -> None:
 
 
 def read_class_names(path: str | Path) -> tuple[str, ...]:
-    """Read class names: one per line, or columns ``label`` and ``name`` separated by tabs.
-
-    Raises:
-        ValueError: If the file has another form; the error names the line.
-    """
-    path = Path(path)
+    """Read class names: one per line, or columns ``label`` and ``name`` separated by tabs."""
     try:
-        lines = read_bytes(path).decode("utf-8-sig").splitlines()
+        lines = read_bytes(Path(path)).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"expected class names in {path}, got: {one_line(error)}") from None
     if not lines or "\t" not in lines[0]:

@@ -2,8 +2,7 @@ r"""Long-tailed subsets of a balanced dataset.
 
 Class i of C keeps :math:`n_i=\lfloor n_{\max}\,\mathrm{IF}^{-i/(C-1)}\rfloor` images, class 0 the
 most, for the imbalance factor IF = :math:`n_0/n_{C-1}`; n_max is the size of the smallest class of
-the dataset. Only the seed chooses the images:
-everyone who starts from the same order has the same subset.
+the dataset. The seed alone chooses the images of an order.
 """
 
 from __future__ import annotations
@@ -20,16 +19,7 @@ from resultant._core import validation
 
 
 def long_tail_counts(n_max: int, num_classes: int, imbalance: float) -> Tensor:
-    """Compute the class sizes [C] int64 of a long-tailed subset, from n_max to n_max / imbalance.
-
-    Raises:
-        ValueError: For arguments out of range, and for an imbalance that leaves a class empty.
-
-    Example:
-        >>> from resultant.images.longtail import long_tail_counts
-        >>> long_tail_counts(500, 3, 100).tolist()
-        [500, 50, 5]
-    """
+    """Compute the class sizes [C] of a long-tailed subset, from n_max to n_max / imbalance."""
     n_max = validation.integer("n_max", n_max, 1)
     num_classes = validation.integer("num_classes", num_classes, 1)
     if isinstance(imbalance, bool) or not isinstance(imbalance, Real):
@@ -49,22 +39,11 @@ def long_tail_counts(n_max: int, num_classes: int, imbalance: float) -> Tensor:
 def long_tail_indices(
     labels: Tensor | np.ndarray | Sequence[int], num_classes: int, imbalance: float, seed: int = 0
 ) -> Tensor:
-    """Choose the images of a long-tailed subset.
+    """Return the indices int64 of a long-tailed subset of images with ``labels`` [N], by class.
 
     NumPy's legacy generator shuffles the indices of class 0, then those of class 1, and so on; the
     first n_i are kept. Subsets of one seed are therefore nested: imbalance 100 in 50 in 10, and
-    imbalance 1 keeps everything. NumPy's global generator is not used.
-
-    Returns:
-        Indices of the chosen images of ``labels`` [N], int64, class by class.
-
-    Raises:
-        ValueError: For labels out of range, and for an imbalance that leaves a class empty.
-
-    Example:
-        >>> from resultant.images.longtail import long_tail_indices
-        >>> long_tail_indices([0, 0, 1, 1], 2, 2.0).tolist()
-        [1, 0, 2]
+    imbalance 1 keeps everything.
     """
     y = np.asarray(labels)
     if y.ndim != 1 or not y.size or not np.issubdtype(y.dtype, np.integer):

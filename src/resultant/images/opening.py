@@ -15,9 +15,10 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,9 +29,8 @@ from resultant.features.naming import split_of
 from resultant.images.decode import SUFFIXES
 from resultant.images.files import read_folder, read_list
 from resultant.images.labelling import LabelledImages, encode, read_class_names
-from resultant.images.longtail import long_tail_indices
 from resultant.images.parquet import has_column, read_parquet
-from resultant.images.source import ImageSource, ImageSplits, without_broken
+from resultant.images.source import ImageSplits, without_broken
 
 Location = str | os.PathLike[str]
 
@@ -122,13 +122,11 @@ def open_images(
         class_names = read_class_names(Path(class_names))
     splits = encode(raw, class_names, skip=skip_broken, skipped=skipped)
     if len(raw) == 1:
-        splits = _with_held_out(splits, held_out, split_seed)
+        # Two images of a class stay.
+        test = held_out_rows(torch.from_numpy(splits.train.labels), held_out, split_seed).numpy()
+        parts = (splits.train.select(np.flatnonzero(mask)) for mask in (~test, test))
+        splits = replace(splits, **dict(zip(("train", "test"), parts, strict=True)))
     return without_broken(splits, workers) if skip_broken else splits
-
-
-def long_tail(source: ImageSource, factor: float, seed: int = 0) -> ImageSource:
-    """Select a long-tailed subset of a source with n_max / n_min = factor (`long_tail_indices`)."""
-    return source.select(long_tail_indices(source.labels, len(source.class_names), factor, seed))
 
 
 def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, LabelledImages]:
@@ -176,8 +174,47 @@ def _by_split(files: list[Path], root: Path) -> dict[str, list[Path]]:
     return {"train": files} if len(splits) == 1 else splits
 
 
-def _with_held_out(splits: ImageSplits, share: float, seed: int) -> ImageSplits:
-    """Hold out a share of each class as test; two images of a class stay."""
-    test = held_out_rows(torch.from_numpy(splits.train.labels), share, seed).numpy()
-    train, test = (splits.train.select(np.flatnonzero(mask)) for mask in (~test, test))
-    return replace(splits, train=train, test=test)
+@dataclass(frozen=True)
+class PublishedDataset:
+    """Number of classes, names of the lists by split, if any, and the split of the results."""
+
+    num_classes: int
+    lists: dict[str, str] = field(default_factory=dict)
+    held_out: str = "test"
+
+
+def _lists(stem: str, *splits: str) -> dict[str, str]:
+    return {split: f"{stem}_{split}.txt" for split in splits}
+
+
+# Published long-tailed datasets.
+PUBLISHED = {
+    "imagenet-lt": PublishedDataset(1000, _lists("ImageNet_LT", "train", "val", "test")),
+    "places-lt": PublishedDataset(365, _lists("Places_LT", "train", "val", "test")),
+    "inaturalist18": PublishedDataset(8142, _lists("iNaturalist18", "train", "val"), "val"),
+    "tiny-imagenet-lt": PublishedDataset(200),
+}
+
+
+def open_published(
+    name: str, data: Location | None, lists: Location | None = None, **options: Any
+) -> ImageSplits:
+    """Open a dataset of `PUBLISHED` with the options of `open_images`, which replace its lists.
+
+    ``data`` is the folder of the images, or the folder that holds a folder ``name``; ``lists`` the
+    folder of the lists, if another one. A missing list of validation images is no error if there
+    are test images.
+    """
+    about = PUBLISHED[name]
+    if data is not None and (Path(data) / name).is_dir():
+        data = Path(data) / name
+    if about.lists and options.get("train_list") is None:
+        folder = Path(lists if lists is not None else data if data is not None else os.curdir)
+        for split, file in about.lists.items():
+            if split in ("train", about.held_out) or (folder / file).is_file():
+                options[f"{split}_list"] = options.get(f"{split}_list") or folder / file
+    splits = open_images(data, **options)
+    if splits.num_classes != about.num_classes:
+        rule = f"expected the {about.num_classes:,} classes of {name}"
+        raise ValueError(f"{rule}, got {splits.num_classes:,}; train images takes any dataset")
+    return splits

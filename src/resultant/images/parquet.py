@@ -28,11 +28,9 @@ GROUPS = 4
 
 @dataclass(frozen=True, eq=False)
 class ParquetImages:
-    """Images in a column of Parquet files.
+    """Images in a column of Parquet files, in row groups (file, row group) [G, 2].
 
-    Attributes:
-        groups: One row (file, row group) per row group, [G, 2].
-        starts: First image of each row group, and the number of images, [G + 1].
+    ``starts`` has the first image of each row group, and the number of images, [G + 1].
     """
 
     files: tuple[str, ...]
@@ -118,19 +116,12 @@ def has_column(path: Path, column: str) -> bool:
 def read_parquet(
     paths: Sequence[Path], image_column: str = "image", label_column: str = "label"
 ) -> LabelledImages:
-    """Open Parquet files as one split, with the images in the order of the files.
-
-    Raises:
-        ValueError: If a file is broken, or a column is missing, has another type or nulls; the
-            error names the file and the row.
-    """
+    """Open Parquet files as one split, with the images in the order of the files."""
     groups, sizes, labels, names = [], [], [], ()
     for number, path in enumerate(paths):
-        with reading(path, "Parquet"), open_parquet(path) as file:
+        with reading(path, "Parquet"), open_parquet(path, [label_column]) as file:
             schema, metadata = file.schema_arrow, file.metadata
-        _require_columns(schema, path, image_column, label_column)
-        texts = [label_column] if is_text(schema.field(label_column).type) else []
-        with reading(path, "Parquet"), open_parquet(path, texts) as file:
+            _require_columns(schema, path, image_column, label_column)
             column = file.read([label_column]).column(label_column)
         for group in range(metadata.num_row_groups):
             groups.append((number, group))
@@ -155,37 +146,36 @@ def _require_columns(schema: Any, path: Path, image_column: str, label_column: s
     for column in (image_column, label_column):
         if column not in schema.names:
             got = ", ".join(map(one_line, schema.names))
-            raise ValueError(f"expected a column {column!r} in {path}, got {got}")
+            raise FileError(f"expected a column {column!r} in {path}, got {got}")
     kind = schema.field(image_column).type
     if t.is_struct(kind) and kind.get_field_index("bytes") >= 0:
         kind = kind.field("bytes").type
     if not (t.is_binary(kind) or t.is_large_binary(kind)):
         rule = f"expected the column {image_column!r} of {path} to be binary or a struct with bytes"
-        raise ValueError(f"{rule}, got {one_line(kind)[:80]}")
+        raise FileError(f"{rule}, got {one_line(kind)[:80]}")
     kind = schema.field(label_column).type
     number = kind.value_type if t.is_dictionary(kind) else kind
     if not (t.is_integer(number) or is_text(kind)):
         rule = f"expected the column {label_column!r} of {path} to be integers or strings"
-        raise ValueError(f"{rule}, got {one_line(kind)[:80]}")
+        raise FileError(f"{rule}, got {one_line(kind)[:80]}")
 
 
 def _labels(column: Any, path: Path, name: str) -> np.ndarray:
     import pyarrow as pa
 
     if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        row = column.to_pylist().index(None)
         raise ValueError(f"expected a label in {name!r} at {path} row {row}, got null")
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    column = column.combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    if pa.types.is_integer(column.type.value_type):
-        values = column.dictionary.to_numpy(zero_copy_only=False)
-        if values.dtype.kind == "u" and len(values) and values.max() > np.iinfo(np.int64).max:
-            raise ValueError(f"expected labels of {path} below 2^63, got {values.max()}")
-        distinct = values.astype(np.int64)
-    else:
-        # Objects: an array of strings gives every row the room of the longest.
-        distinct = np.array(column.dictionary.to_pylist(), dtype=object)
-    return distinct[column.indices.to_numpy(zero_copy_only=False)]
+    values = []
+    for chunk in column.iterchunks():
+        # Rows of one class share its name.
+        distinct = chunk.dictionary.to_pylist()
+        values += [distinct[i] for i in chunk.indices.to_pylist()]
+    # Objects: an array of strings gives every row the room of the longest.
+    numeric = bool(values) and isinstance(values[0], int)
+    try:
+        return np.array(values, dtype=np.int64 if numeric else object)
+    except OverflowError:
+        raise ValueError(f"expected labels of {path} below 2^63, got {max(values)}") from None

@@ -20,22 +20,13 @@ BITS = 22
 
 
 class Plan(NamedTuple):
-    """Parameters of views as the kernel reads them, on the device.
+    """Parameters of views as the kernel reads them, on the device."""
 
-    Attributes:
-        rows: First source row of each row of a view, [n, size].
-        columns: First source column of each column, [n, size].
-        weights: Weights of the taps of rows and columns, [n, 2, size, taps], int32 in multiples of
-            2^-22; zero beyond the taps of a pixel.
-        counts: Taps of rows and of columns, [n, 2].
-        steps: Steps with their affine maps, [n, 7, 9].
-    """
-
-    rows: Tensor
-    columns: Tensor
-    weights: Tensor
-    counts: Tensor
-    steps: Tensor
+    rows: Tensor  # first source row of each row of a view, [n, size]
+    columns: Tensor  # first source column of each column, [n, size]
+    weights: Tensor  # of taps of rows and columns, int32 [n, 2, size, taps] in units of 2^-22
+    counts: Tensor  # taps of rows and of columns, [n, 2]
+    steps: Tensor  # steps with their affine maps, [n, 7, 9]
 
 
 def plan(parameters: Tensor, size: int, taps: int, sides: Tensor | None = None) -> Plan:
@@ -87,14 +78,10 @@ def most_taps(parameters: Tensor) -> int:
 def axis_taps(
     start: Tensor, length: Tensor, outputs: Tensor, window: Tensor, size: int, number: int
 ) -> tuple[Tensor, Tensor]:
-    """Compute the taps of windows of ``size`` pixels of resized boxes along one axis.
+    """Return the first source pixels [N, size] and the weights [N, size, number] of their taps.
 
-    ``start`` and ``length`` [N] are the boxes, ``outputs`` [N] their resized lengths, ``window``
-    [N] the first pixels of the windows in them.
-
-    Returns:
-        First source pixel [N, size] in the image, and the weights [N, size, number] of it and the
-        next ones, both int32.
+    ``start`` and ``length`` [N] are boxes along one axis, ``outputs`` [N] their resized lengths,
+    ``window`` [N] the first pixels of windows of ``size`` pixels in them.
     """
     length, outputs = length.double()[:, None], outputs.double()[:, None]
     scale = length / outputs

@@ -52,25 +52,8 @@ class PhotoView:
 
     Equal to RandomResizedCrop(size, scale, ratio), RandomHorizontalFlip, RandomApply of ColorJitter
     with ``p_jitter`` and RandomGrayscale(``p_grey``) of torchvision, and to ``rand-mM-nN-mstdD``
-    of timm with M = ``magnitude``, N = ``layers`` and D = ``deviation``.
-
-    Attributes:
-        size: Height and width of a view.
-        scale: Range of the area of a crop, as a share of the image.
-        ratio: Range of the aspect ratio of a crop.
-        jitter: Spread of brightness, contrast, saturation and hue.
-        p_jitter: Probability of the jitter.
-        p_grey: Probability of grey.
-        layers: Operations of RandAugment, 0 to 2, each with probability one half.
-        magnitude: Mean magnitude of the operations, at most 10.
-        deviation: Standard deviation of the magnitude.
-
-    Example:
-        >>> import torch
-        >>> from resultant.images.photo_views import PhotoView
-        >>> sizes = torch.tensor([[30, 40], [20, 20]])
-        >>> PhotoView(size=24).draw(sizes, torch.Generator().manual_seed(0)).shape
-        torch.Size([2, 30])
+    of timm with M = ``magnitude``, N = ``layers`` and D = ``deviation``. ``jitter`` are the spreads
+    of brightness, contrast, saturation and hue.
     """
 
     size: int = 224
@@ -90,7 +73,7 @@ class PhotoView:
         box = draw_boxes(sizes, self.scale, self.ratio, uniform)
         window = sizes.new_tensor([self.size, self.size, 0, 0]).expand(n, -1)
         flip = uniform(1) < 0.5
-        steps = [*self._jitter(uniform(1), uniform(4), uniform(4))]
+        steps = self._jitter(uniform(1), uniform(4), uniform(4))
         grey = CODE["grey"] * (uniform(1) < self.p_grey).double()
         steps.append(torch.cat((grey, 0 * grey, 0 * grey), 1))
         # Not used: without these two numbers, a seed would draw other views than before.
@@ -110,10 +93,7 @@ class PhotoView:
         code = used * (chance < self.p_jitter)
         order = order.argsort(1)
         values = code.gather(1, order).double(), factors.gather(1, order)
-        return [
-            torch.stack((a, b, torch.zeros_like(b)), 1)
-            for a, b in zip(values[0].unbind(1), values[1].unbind(1), strict=True)
-        ]
+        return list(torch.stack((*values, torch.zeros_like(factors)), 2).unbind(1))
 
     def _random(self, used: bool, gauss: Tensor, uniform: Tensor) -> Tensor:
         """Return a step [n, 3] of RandAugment."""
@@ -133,11 +113,7 @@ def contrastive_view(size: int = 224) -> PhotoView:
 
 
 def classification_view(size: int = 224) -> PhotoView:
-    """Return the view of the classifier: resized crop, flip, jitter without hue, RandAugment.
-
-    RandAugment is ``rand-m10-n2-mstd0.5`` of timm; torchvision has neither the noise of the
-    magnitude nor the probability of each operation.
-    """
+    """Return the view of the classifier, with jitter without hue and ``rand-m10-n2-mstd0.5``."""
     return PhotoView(size=size, jitter=(0.4, 0.4, 0.4, 0.0), p_jitter=1.0, p_grey=0.0, layers=2)
 
 

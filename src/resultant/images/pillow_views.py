@@ -28,18 +28,10 @@ def levels(
     size: int,
     fill: tuple[int, int, int],
 ) -> Tensor:
-    """Compute views.
+    """Compute views uint8 [N, 3, size, size] with parameters [N, 30] from flat uint8 pixels.
 
-    Args:
-        pixels: Decoded images, flat uint8 on the CPU.
-        offsets: First byte [N] of each image.
-        sizes: Heights and widths [N, 2] of the images.
-        parameters: Parameters [N, 30] of the views.
-        size: Height and width of the views.
-        fill: Colour of pixels from outside the view, in levels.
-
-    Returns:
-        Views uint8 [N, 3, size, size].
+    Images begin at ``offsets`` [N] and have heights and widths ``sizes`` [N, 2]. Pixels from
+    outside a view have the colour ``fill``.
     """
     from PIL import Image
 

@@ -13,24 +13,19 @@ from resultant.images.photo_views import Colour, evaluation_parameters
 
 
 def uses_kernel(device: torch.device) -> bool:
-    """Return True if views are made on the device, by a Triton kernel."""
+    """Return True if views are computed on the device, by a Triton kernel."""
     return device.type == "cuda" and has_triton()
 
 
 def placed_on(device: torch.device) -> torch.device:
-    """Return the device where the views are made: the CPU without a kernel."""
+    """Return the device that computes the views: the CPU without a kernel."""
     return device if uses_kernel(device) else torch.device("cpu")
 
 
 class Rendering:
-    """Normalized views of decoded images, [n, 3, size, size] channels last.
+    """Normalized views of decoded images, [n, 3, size, size] channels last, ``number`` per call.
 
-    Args:
-        number: Most views of a call.
-        size: Height and width of the views.
-        mean: Mean per channel, in [0, 1]; also the colour of pixels from outside an image.
-        std: Standard deviation per channel.
-        device: Device of the views.
+    Pixels from outside an image have the colour ``mean``.
     """
 
     def __init__(
@@ -77,12 +72,8 @@ class Rendering:
     ) -> None:
         """Write views to ``out`` [n, 3, size, size], channels last.
 
-        Args:
-            pixels: Decoded images, flat uint8; on the CPU for Pillow.
-            offsets: First byte [n] of each image, int64.
-            sizes: Heights and widths [n, 2], int32.
-            plan: Tensors of `plan` for these views.
-            out: Buffer of the views.
+        ``pixels`` are flat uint8 decoded images, on the CPU for Pillow, with their first bytes
+        ``offsets`` [n] int64 and their heights and widths ``sizes`` [n, 2] int32.
         """
         if self.kernel is not None:
             self.kernel(pixels, offsets, sizes, Plan(*plan), out)

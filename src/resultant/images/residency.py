@@ -16,14 +16,10 @@ MARGIN_BYTES = 4 << 30
 
 
 class Placement:
-    """Pixels of batches for the views of a device.
+    """Pixels of batches of ``number`` images at most, for the views of a device.
 
-    Args:
-        store: The images.
-        device: Device of the views.
-        number: Most images of a batch.
-        slots: Batches in use or in preparation at a time.
-        kind: ``gpu``, ``pinned`` or ``disk``; ``auto`` for the first that fits.
+    ``slots`` batches are in use or in preparation at a time. ``kind`` is ``gpu``, ``pinned``,
+    ``disk``, or ``auto`` for the first that fits.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -29,13 +29,11 @@ R = TypeVar("R")
 
 
 class Images(Protocol):
-    """Images in a fixed order."""
+    """Images in a fixed order: contents of files, pictures of Pillow, or uint8 [H, W, 3]."""
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int) -> Any:
-        """Return the content of a file, a picture of Pillow, or uint8 [H, W, 3]."""
-        ...
+    def __getitem__(self, index: int) -> Any: ...
 
     def name(self, index: int) -> str:
         """Return the file and the row of an image, for errors."""
@@ -137,16 +135,11 @@ def in_threads(
 
 @dataclass(frozen=True, eq=False)
 class ImageSplits:
-    """Training and held-out images with the same classes.
+    """Training images, at least one per class, and held-out images with the same classes.
 
-    With both held-out splits, settings are chosen on ``val`` and judged on ``test``.
-
-    Attributes:
-        train: Training images, at least one per class.
-        val: Validation images, or None.
-        test: Test images, or None.
-        balanced: Images that ``train`` is a long-tailed subset of, or None.
-        skipped: Names of images and classes that were left out.
+    With both held-out splits, settings are chosen on ``val`` and evaluated on ``test``.
+    ``balanced`` are the images that ``train`` is a long-tailed subset of; ``skipped`` names images
+    and classes that were left out.
     """
 
     train: ImageSource
@@ -185,41 +178,26 @@ class ImageSplits:
 
     @property
     def held_out(self) -> str:
-        """Name of the split that judges: test, or val if there is no test."""
+        """Name of the split that networks are evaluated on: test, or val without test images."""
         return "val" if self.test is None else "test"
-
-    @property
-    def judge(self) -> ImageSource | None:
-        """Images that judge."""
-        return self.val if self.test is None else self.test
-
-    @property
-    def chooser(self) -> ImageSource | None:
-        """Images that choose settings: val, if test judges."""
-        return None if self.test is None else self.val
 
 
 def without_broken(splits: ImageSplits, workers: int | None = None) -> ImageSplits:
-    """Decode every image and leave out the broken ones, by ``workers`` threads.
+    """Decode every image by threads and leave out the broken ones, named in ``skipped``."""
 
-    Returns:
-        The other images; `ImageSplits.skipped` has one line per broken image.
-
-    Raises:
-        ValueError: If a class has no other training image.
-    """
-
-    def error_of(source: ImageSource, index: int) -> str:
+    def error_of(image: tuple[ImageSource, int]) -> str:
+        source, index = image
         try:
             source.read(index)
         except ImageError as error:
             return str(error)
         return ""
 
-    kept, errors = {}, list(splits.skipped)
+    kept, skipped = {}, list(splits.skipped)
     for name, source in {"train": splits.train, **splits.held_out_splits}.items():
-        found = list(in_threads(partial(error_of, source), range(len(source)), workers))
-        if any(found):
-            kept[name] = source.select([i for i, text in enumerate(found) if not text])
-        errors += filter(None, found)
-    return replace(splits, **kept, skipped=tuple(errors))
+        images = ((source, index) for index in range(len(source)))
+        errors = list(in_threads(error_of, images, workers))
+        if any(errors):
+            kept[name] = source.select([i for i, text in enumerate(errors) if not text])
+        skipped += filter(None, errors)
+    return replace(splits, **kept, skipped=tuple(skipped))

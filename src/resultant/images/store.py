@@ -48,10 +48,8 @@ OnImages = Callable[[int, int], object]
 class ImageStore:
     """Decoded images of a source in a folder; see `open_store`.
 
-    Attributes:
-        sizes: Heights and widths [N, 2] int32.
-        offsets: First byte [N] of each image in ``pixels``.
-        pixels: Decoded images, flat uint8, mapped from the file.
+    Image i has height and width ``sizes[i]`` and begins at ``offsets[i]`` of the flat uint8 pixels,
+    which are mapped from the file.
     """
 
     source: ImageSource
@@ -78,26 +76,14 @@ def open_store(
     source: ImageSource,
     folder: str | os.PathLike[str],
     short_side: int,
-    *,
     workers: int | None = None,
     progress: OnImages | None = None,
     note: Callable[[str], object] | None = None,
 ) -> ImageStore:
-    """Open the store of a source; decode the images that it lacks.
+    """Open the store of a source in a folder of stores; decode the images that the store lacks.
 
-    Processes that open the same store wait for the first one, which decodes.
-
-    Args:
-        source: The images.
-        folder: Folder of stores; each source and size has its own folder in it.
-        short_side: Shorter side of the images in pixels.
-        workers: Threads that decode, 0 for this thread; by default one per core.
-        progress: Called with the decoded images and their number.
-        note: Called with a sentence on images that were decoded.
-
-    Raises:
-        ImageError: If an image is broken; the images before it are kept.
-        ValueError: For settings out of range, and if the disk is too small.
+    Processes that open the same store wait for the first one, which decodes by ``workers`` threads.
+    ``progress`` is called with the decoded images and their number, ``note`` with a sentence.
     """
     validation.integer("short_side", short_side, 1)
     if workers is not None:

@@ -185,15 +185,9 @@ class PatchedViews:
         self.shifts = torch.tensor(shifts, device=images.device)
 
     def __call__(self, rows: Tensor, parameters: Tensor, ready: Tensor | None) -> Tensor:
-        """Augment images and cut the views into patches.
+        """Return patches [n + m, G * 32, S, S] of the images at indices ``rows`` [G, n].
 
-        Args:
-            rows: Indices [G, n] of the images to augment; n may be zero.
-            parameters: Parameters [G, n, 15] of their views.
-            ready: Finished views [G, m, 3, S, S] that follow, or None.
-
-        Returns:
-            Patches [n + m, G * 32, S, S].
+        Their views have parameters [G, n, 15]; finished views ``ready`` [G, m, 3, S, S] follow.
         """
         images, (groups, number) = self.images, rows.shape
         size, total = images.shape[-1], number + (0 if ready is None else ready.shape[1])

@@ -31,22 +31,10 @@ def group_accuracies(per_class: Tensor, masks: dict[str, Tensor]) -> dict[str, T
 
 
 def accuracies(predicted: Tensor, labels: Tensor, counts: Tensor) -> dict[str, float]:
-    """Compute the accuracy over all samples, and the mean over the classes of each group.
+    """Return ``accuracy`` of predictions [N], and the mean over the classes of each group.
 
-    Args:
-        predicted: Predicted classes [N].
-        labels: Labels [N], on the same device.
-        counts: Training images per class [C], which define the groups of `group_masks`.
-
-    Returns:
-        ``accuracy``, and the accuracy of each group that has samples.
-
-    Example:
-        >>> import torch
-        >>> from resultant.training.accuracy import accuracies
-        >>> labels, counts = torch.tensor([0, 0, 0, 1]), torch.tensor([200, 5])
-        >>> accuracies(torch.tensor([0, 1, 0, 1]), labels, counts)["accuracy"]
-        0.75
+    ``counts`` are the training images per class [C], which define the groups of `group_masks`;
+    groups without samples are left out.
     """
     per_class = class_accuracies(predicted[None], labels, len(counts))
     groups = group_accuracies(per_class, group_masks(counts))

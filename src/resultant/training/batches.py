@@ -66,14 +66,9 @@ class CifarBatches:
     view on other devices, is made when an epoch begins. A batch can be taken inside a CUDA graph: a
     counter on the device selects the batch.
 
-    Args:
-        images: Images uint8 [n, 3, 32, 32].
-        labels: Labels [n].
-        seeds: One seed per run, equal seeds side by side.
-        batch_size: Images per batch.
-        classification_view: Add a third view, for the classifier.
-        dtype: Type of the views.
-        contrastive: ``simclr``, or ``autoaugment`` to make all views `ClassificationView`.
+    Images are uint8 [n, 3, 32, 32], and equal ``seeds`` of runs are side by side. A
+    ``classification_view`` is a third view, for the classifier; ``autoaugment`` as ``contrastive``
+    makes all views `ClassificationView`.
     """
 
     def __init__(

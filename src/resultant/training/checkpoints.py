@@ -46,16 +46,10 @@ class JobCheckpoint:
         self.concurrent_jobs, self.saved_at = 0, 0.0
 
     def resume(self) -> Done:
-        """Load the checkpoint into the stacks, if there is one.
+        """Load the checkpoint into the stacks, if there is one; return the epochs trained so far.
 
         The first process reads the file and sends its content to the others, which may have other
         disks.
-
-        Returns:
-            The epochs trained so far, zero without a checkpoint.
-
-        Raises:
-            ValueError: If the checkpoint is broken or of another job.
         """
         done = Done(0, 0.0, 0)
         path = self.job.out / CHECKPOINT
@@ -73,16 +67,10 @@ class JobCheckpoint:
     def save_if_due(
         self, epoch: int, seconds: float, log: MetricsLog, required: bool = False
     ) -> bool:
-        """Write the metrics, then the checkpoint, if ``epoch`` is to be saved.
+        """Write the metrics, then the checkpoint; return True if this process has written it.
 
         An epoch is saved if ``required``, and if the last checkpoint is old by epochs or by
         ``seconds`` of all epochs so far.
-
-        Returns:
-            True if this process has written the checkpoint.
-
-        Raises:
-            DivergedError: If a tensor is not finite.
         """
         last = epoch == self.job.config.epochs
         late = seconds - self.saved_at > UNSAVED_SECONDS
@@ -161,11 +149,7 @@ def save_run(
 def one_run(
     tensors: dict[str, Tensor], facts: dict[str, Any], name: str | None, location: str
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Select one run of a job's checkpoint by its name, None for the only one, as `save_run` does.
-
-    Raises:
-        ValueError: If the checkpoint has no run of that name; ``location`` is in the error.
-    """
+    """Select one run of a job's checkpoint by its name, None for the only one, as `save_run`."""
     runs = {Run(**run).name: run for run in facts["runs"]}
     names = list(runs)
     if name is None and len(names) == 1:

@@ -352,23 +352,7 @@ PRESETS = {
 
 
 def preset(name: str, **changes: Any) -> TrainConfig:
-    """Return a preset with some fields changed.
-
-    Args:
-        name: Name of the preset, a key of `PRESETS`.
-        **changes: Fields of `TrainConfig` with their new values.
-
-    Returns:
-        The settings.
-
-    Raises:
-        ValueError: If the preset or a field is unknown, or a value is out of range.
-
-    Example:
-        >>> from resultant.training.config import preset
-        >>> preset("cifar-official", dataset="cifar100", epochs=400).schedule
-        'step'
-    """
+    """Return the settings of a preset of `PRESETS` with some fields of `TrainConfig` changed."""
     if name not in PRESETS:
         raise ValueError(f"expected a preset, one of {', '.join(PRESETS)}, got {name!r}")
     unknown = changes.keys() - {field.name for field in fields(TrainConfig)}

@@ -3,7 +3,8 @@
 Algorithm 2A (sec:linear-evaluation-algorithm) fits affine classifiers to encoder and projection
 features of the training images and of the balanced set that they are a subset of. Algorithm 2B
 (sec:frozen-vmf-algorithm) fits a vMF distribution per class and decides by its scores. A validation
-split chooses the learning rate of the probes and one frozen rule; the test split judges.
+split, if the dataset has one besides the test images, chooses the learning rate of the probes and
+one frozen rule; accuracies are those of the other held-out images.
 """
 
 from __future__ import annotations
@@ -29,15 +30,10 @@ from resultant.images.evaluation_view import EvaluationView
 from resultant.images.source import ImageSource, ImageSplits, cores
 from resultant.images.store import open_store
 from resultant.networks.outputs import Outputs
+from resultant.training import inference
 from resultant.training.accuracy import accuracies, accuracy
 from resultant.training.config import ProbeConfig
-from resultant.training.inference import (
-    StoredViews,
-    Views,
-    cifar_views,
-    shared_outputs,
-    source_views,
-)
+from resultant.training.inference import StoredViews, Views, cifar_views, source_views
 from resultant.training.job import Trained
 from resultant.training.photo_batches import PhotoBatches
 from resultant.training.probe import linear_probes, main_encoder
@@ -52,17 +48,11 @@ RATES = (1.0, 10.0, 100.0)
 
 
 class SplitFeatures(NamedTuple):
-    """Features of the networks of a job on the images of a split, on the device of the networks.
+    """Features of the networks of a job on the images of a split, on the device of the networks."""
 
-    Attributes:
-        spaces: Features [n, d] float32 of each run, by space.
-        labels: Labels [n].
-        predictions: Classes [n] that the classifier of each run predicts; empty without classifier.
-    """
-
-    spaces: dict[str, list[Tensor]]
-    labels: Tensor
-    predictions: list[Tensor]
+    spaces: dict[str, list[Tensor]]  # features [n, d] float32 of each run, by space
+    labels: Tensor  # [n]
+    predictions: list[Tensor]  # classes [n] of the classifier of each run, if there is one
 
     def rows(self, index: Tensor) -> SplitFeatures:
         """Return the features and labels of some images."""
@@ -78,16 +68,13 @@ class SplitFeatures(NamedTuple):
 class Features(NamedTuple):
     """Features of the networks of a job.
 
-    Attributes:
-        train: Training images.
-        judge: Images that judge.
-        chooser: Images that choose; None without a validation split.
-        balanced: Images that the training images are a subset of; None without a subset.
+    ``test`` are the images of `ImageSplits.held_out`, ``val`` the validation images if these are
+    others, ``balanced`` the images that the training images are a subset of.
     """
 
     train: SplitFeatures
-    judge: SplitFeatures
-    chooser: SplitFeatures | None
+    test: SplitFeatures
+    val: SplitFeatures | None
     balanced: SplitFeatures | None
 
 
@@ -96,41 +83,34 @@ def network_features(
 ) -> Features:
     """Compute the features of the networks of a job; every process computes a share of the images.
 
-    Args:
-        trained: The finished job.
-        data: Training and held-out images.
-        workers: Threads that decode images; by default one per core.
-
-    Raises:
-        DivergedError: If features are not finite.
-        ImageError: If an image is broken.
-        ValueError: If there are no held-out images.
+    ``workers`` threads decode images, by default one per core.
     """
-    stacks, config = trained.stacks, trained.job.config
+    stacks, config, device = trained.stacks, trained.job.config, trained.stacks[0].device
     if isinstance(data, Cifar):
-        views = partial(cifar_views, data.train_images.to(stacks[0].device), torch.float32)
+        views = partial(cifar_views, data.train_images.to(device), torch.float32)
         balanced = _features(stacks, views, data.train_labels)
         train = balanced.rows(data.members(config.imbalance, config.subset))
-        views = partial(cifar_views, data.test_images.to(stacks[0].device), torch.float32)
+        views = partial(cifar_views, data.test_images.to(device), torch.float32)
         return Features(train, _features(stacks, views, data.test_labels), None, balanced)
-    if data.judge is None:
-        raise ValueError("expected held-out images to evaluate on, got only training images")
 
     def stored(source: ImageSource) -> SplitFeatures:
         views = _stored_views(stacks[0], source, workers)
         return _features(stacks, views, torch.from_numpy(source.labels))
 
-    judge, chooser = stored(data.judge), None if data.chooser is None else stored(data.chooser)
+    held_out = {name: stored(source) for name, source in data.held_out_splits.items()}
+    if not held_out:
+        raise ValueError("expected held-out images to evaluate on, got only training images")
+    test, val = held_out.pop(data.held_out), held_out.get("val")
     if data.balanced is None:
-        return Features(stored(data.train), judge, chooser, None)
+        return Features(stored(data.train), test, val, None)
     # The subset is computed once, with the others, which no store holds.
     if distributed.distributed() and workers is None:
         workers = max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     view = EvaluationView(config.size)
-    views = partial(source_views, data.balanced, view, config.channels, stacks[0].device, workers)
+    views = partial(source_views, data.balanced, view, config.channels, device, workers)
     balanced = _features(stacks, views, torch.from_numpy(data.balanced.labels))
     train = balanced.rows(torch.from_numpy(data.train.positions_in(data.balanced)))
-    return Features(train, judge, chooser, balanced)
+    return Features(train, test, val, balanced)
 
 
 def _stored_views(stack: Stack, source: ImageSource, workers: int | None) -> StoredViews:
@@ -152,9 +132,8 @@ def _features(stacks: Sequence[Stack], views: Views, labels: Tensor) -> SplitFea
     spaces: dict[str, list[Tensor]] = {space: [] for space in SPACES}
     predictions: list[Tensor] = []
     for stack in stacks:
-        encoder, projection, *classes = shared_outputs(
-            stack.network, len(labels), views, stack.device, keep
-        )
+        options = stack.network, len(labels), views, stack.device, keep
+        encoder, projection, *classes = inference.shared_outputs(*options)
         if main_encoder(stack.config.dataset) == "unit":
             encoder = F.normalize(encoder, dim=-1)
         for space, x in zip(SPACES, (encoder, projection), strict=True):
@@ -174,29 +153,15 @@ def evaluate(
     workers: int | None = None,
     features: Features | None = None,
 ) -> list[dict[str, Any]]:
-    """Probe and classify with all networks of a job.
+    """Probe and classify with all networks of a job; return one record per run.
 
-    Args:
-        trained: The finished job.
-        data: Training and held-out images.
-        probes: Settings of the probes; None for those of the paper.
-        workers: Threads that decode images; by default one per core.
-        features: Features of the networks; None to compute them.
-
-    Returns:
-        One record per run: configuration, versions, time, ``probes`` on the training images and on
-        the images that they are a subset of, and ``frozen`` decisions. Except for CIFAR, also the
-        network's own ``classifier``, and ``chosen`` with the frozen rule that the validation images
-        choose. Accuracies are fractions of the judging images; those of groups are means over their
-        classes.
-
-    Raises:
-        DivergedError: If features are not finite.
-        ImageError: If an image is broken.
-        ValueError: If there are no held-out images.
+    A record has configuration, versions, time, ``probes`` on the training images and on the images
+    that they are a subset of, and ``frozen`` decisions. Except for CIFAR, also the network's own
+    ``classifier``, and ``chosen`` with the frozen rule that the validation images choose.
+    Accuracies are fractions; those of groups are means over their classes.
     """
     features = features or network_features(trained, data, workers)
-    train, judge, chooser, balanced = features
+    train, test, val, balanced = features
     classes, photographs = data.num_classes, isinstance(data, ImageSplits)
     counts = torch.bincount(train.labels.cpu(), minlength=classes)
     records = base_records(trained, len(train.labels))
@@ -211,20 +176,21 @@ def evaluate(
     for i, record in enumerate(records):
         if photographs:
             record |= {"held_out": data.held_out, "classes": classes}
-            for predicted in judge.predictions:
-                record["classifier"] = accuracies(predicted, judge.labels, counts)
+            for predicted in test.predictions:
+                record["classifier"] = accuracies(predicted, test.labels, counts)
         record["probes"] = {
             pool: {space: by[space][i] for space in SPACES} for pool, by in fitted.items()
         }
         record["frozen"], chosen = {}, {}
         for space in SPACES:
-            x, z = (split.spaces[space][i].to(device) for split in (train, judge))
-            y, labels = train.labels.to(device), judge.labels.to(device)
+            x, z = (split.spaces[space][i].to(device) for split in (train, test))
+            y, labels = train.labels.to(device), test.labels.to(device)
             decided = frozen_predictions(x, y, z, classes)
             record["frozen"][space] = frozen_accuracy(decided, labels)
-            if chooser is not None:
-                queries, val = chooser.spaces[space][i].to(device), chooser.labels.to(device)
-                scores = frozen_accuracy(frozen_predictions(x, y, queries, classes), val)
+            if val is not None:
+                queries = val.spaces[space][i].to(device)
+                decisions = frozen_predictions(x, y, queries, classes)
+                scores = frozen_accuracy(decisions, val.labels.to(device))
                 rules = [(fit, rule) for fit in scores for rule in scores[fit]]
                 fit, rule = max(rules, key=lambda key: scores[key[0]][key[1]])
                 result = accuracies(decided[fit][rule], labels, counts)
@@ -264,30 +230,25 @@ def _probe(
     with_rate: bool,
 ) -> dict[str, list[dict[str, Any]]]:
     """Fit a probe per space, run and learning rate; return the accuracies of the chosen ones."""
-    _, judge, chooser, _ = features
-    held_out = [judge] if chooser is None else [judge, chooser]
+    _, test, val, _ = features
+    held_out = [test] if val is None else [test, val]
     queries = [
         torch.cat([split.spaces[space][i] for split in held_out])
         for space in SPACES
         for i in range(len(runs))
     ]
-    y, first = torch.cat([split.labels for split in held_out]), len(judge.labels)
+    y, first = torch.cat([split.labels for split in held_out]), len(test.labels)
     best: list[tuple[float, dict[str, Any]]] = [(-1.0, {})] * len(queries)
-    for factor in RATES if chooser is not None else RATES[:1]:
+    for factor in RATES if val is not None else RATES[:1]:
         settings = replace(config, learning_rate=factor * config.learning_rate)
-        predictions = linear_probes(
-            [x for space in SPACES for x in pool.spaces[space]],
-            pool.labels,
-            queries,
-            y,
-            len(counts),
-            settings,
-            names=[f"{space} of {run}" for space in SPACES for run in runs],
-        ).predictions
+        train = [x for space in SPACES for x in pool.spaces[space]]
+        names = [f"{space} of {run}" for space in SPACES for run in runs]
+        options = pool.labels, queries, y, len(counts), settings
+        predictions = linear_probes(train, *options, names=names).predictions
         for k, guesses in enumerate(predictions):
-            score = 0.0 if chooser is None else accuracy(guesses[first:], y[first:])
+            score = 0.0 if val is None else accuracy(guesses[first:], y[first:])
             if score > best[k][0]:
-                result: dict[str, Any] = accuracies(guesses[:first], judge.labels, counts)
+                result: dict[str, Any] = accuracies(guesses[:first], test.labels, counts)
                 result |= {"learning_rate": settings.learning_rate} if with_rate else {}
                 best[k] = score, result
     rows = [result for _, result in best]
@@ -309,8 +270,7 @@ def frozen_predictions(
 ) -> dict[str, dict[str, Tensor]]:
     """Classify queries [m, d] at beta = 0 without offset, by classes fitted to x [n, d], y [n].
 
-    Returns:
-        The classes [m] by estimator of kappa and by realization.
+    The classes [m] are by estimator of kappa and by realization.
     """
     x, queries = (F.normalize(a, dim=-1) for a in (x, queries))
     statistics = ClassStatistics(num_classes, x.shape[1]).to(x.device)

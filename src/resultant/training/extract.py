@@ -65,9 +65,6 @@ def open_networks(
     """Load networks together with the images of their datasets, which they share.
 
     ``root`` returns the folder of a dataset by its name; ``options`` are those of `open_dataset`.
-
-    Raises:
-        ValueError: If a file is no network, or its images are missing or do not fit.
     """
     loaded = {i: load_network(file) for i, file in files.items()}
     datasets = {_dataset_key(network.config): network.config for network in loaded.values()}
@@ -96,8 +93,7 @@ def timm_network(
 ) -> LoadedNetwork:
     """Build the encoder of timm that a configuration names, without classes; see `with_classes`.
 
-    Features are extracted with the preprocessing of its own configuration. Arguments and errors as
-    of `resultant.networks.timm_encoder.timm_encoder`.
+    Features are extracted with the preprocessing of its own configuration.
     """
     config = resolved(replace(config, pretrained=pretrained, weights=weights, size=size))
     options: dict[str, Any] = {"pretrained": pretrained, "weights": weights, "size": config.size}
@@ -158,25 +154,12 @@ def extract(
 
     Images are not augmented, and features are computed in float32. The store has ``train/*``, and
     ``val/*`` and ``test/*`` if the dataset has these splits, with labels and ``identities``, the
-    positions in the official order or in the dataset. Its metadata have the ``class_names``, name
-    the split that judges as ``held_out``, the imbalance of ``train/*`` as ``imbalance``
-    and that of the training in ``config``, and the accuracies of the network's own classifier on
-    the held-out images as ``classifier``.
+    positions in the official order or in the dataset. Its metadata have the ``class_names``, the
+    split of results as ``held_out``, the imbalance of ``train/*`` as ``imbalance`` and that of the
+    training in ``config``, and the accuracies of the network's own classifier as ``classifier``.
 
-    Args:
-        loaded: The network.
-        data: Images of the network's dataset.
-        out: File to write, ending in .safetensors.
-        balanced: Take all training images of CIFAR instead of the long-tailed subset.
-        imbalance: Imbalance of the CIFAR subset; None for that of the training.
-        dtype: Type of the stored features.
-        device: Device of the network.
-        workers: Threads that decode images; by default one per core.
-        progress: Called with the finished images and their number.
-
-    Raises:
-        ValueError: If the name, the images or the options do not fit, or a feature is not finite in
-            ``dtype``.
+    For CIFAR, ``balanced`` takes all training images, and ``imbalance`` another subset than that of
+    the training. ``workers`` threads decode images, by default one per core.
     """
     out, device, config = Path(out), torch.device(device), loaded.config
     require_name(out)

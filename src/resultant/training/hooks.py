@@ -35,21 +35,13 @@ Diagnostic = Callable[[Stack, Tensor, Tensor], list[dict[str, Any]]]
 
 @dataclass(frozen=True, eq=False)
 class HeldOutTest:
-    """Test the classifiers on held-out images, without prior; every process computes its share.
-
-    Attributes:
-        views: Views of the images.
-        labels: Labels [n] of the images.
-        counts: Training images per class [C], for the shot groups of `accuracies`.
-        every: Epochs between tests.
-        last: Epoch that is tested in any case.
-    """
+    """Test the classifiers on held-out images, without prior; every process computes its share."""
 
     views: Views
-    labels: Tensor
-    counts: Tensor
-    every: int
-    last: int
+    labels: Tensor  # [n]
+    counts: Tensor  # training images per class [C], for the shot groups of `accuracies`
+    every: int  # epochs between tests
+    last: int  # epoch that is tested in any case
 
     def __call__(self, epoch: int, stacks: Sequence[Stack], rows: Rows) -> None:
         if epoch != self.last and epoch % self.every:
@@ -73,14 +65,9 @@ def _classes(outputs: Outputs) -> list[Tensor]:
 class GradientErrors:
     """Compare leading with exact gradients (sec:historical-gradient) after some epochs.
 
-    The queries are evenly chosen training images; state and realization are those of each run.
-    Errors are those of `Realization.linear`, with and without the intercept.
-
-    Attributes:
-        images: Training images [n, 3, H, W] uint8.
-        labels: Labels [n].
-        epochs: Epochs after which gradients are compared.
-        diagnostic: Function that adds further values from the same projections.
+    The queries are evenly chosen training images [n, 3, H, W] uint8; state and realization are
+    those of each run. Errors are those of `Realization.linear`, with and without the intercept. The
+    ``diagnostic`` adds further values from the same projections.
     """
 
     images: Tensor

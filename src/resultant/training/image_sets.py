@@ -17,9 +17,9 @@ import torch
 
 from resultant._core.device import device_of
 from resultant.images.evaluation_view import EvaluationView
-from resultant.images.opening import Location, long_tail, open_images
+from resultant.images.longtail import long_tail_indices
+from resultant.images.opening import PUBLISHED, Location, open_images, open_published
 from resultant.images.photo_views import classification_view, contrastive_view
-from resultant.images.published import PUBLISHED, open_published
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.images.store import ImageStore, OnImages, open_store
 from resultant.networks.timm_encoder import model_settings
@@ -33,11 +33,7 @@ from resultant.training.stack import Stack
 
 
 def resolved(config: TrainConfig) -> TrainConfig:
-    """Return the settings with the image size and channels of the timm model, where not set.
-
-    Raises:
-        ValueError: If timm has no such model.
-    """
+    """Return the settings with the image size and channels of the timm model, where not set."""
     own_channels = config.pretrained or config.weights or config.dataset not in RECIPE_CHANNELS
     if config.size and (not own_channels or None not in (config.mean, config.std)):
         return config
@@ -52,9 +48,6 @@ def open_dataset(config: TrainConfig, data: Location | None = None, **options: A
     """Open the images of a configuration, with its long-tailed subset.
 
     ``data`` and ``options`` are those of `open_published` for its datasets, else of `open_images`.
-
-    Raises:
-        ValueError: If the dataset is missing or broken.
     """
     if config.dataset in PUBLISHED:
         splits = open_published(config.dataset, data, **options)
@@ -63,8 +56,9 @@ def open_dataset(config: TrainConfig, data: Location | None = None, **options: A
         splits = open_images(data, **options)
     if config.long_tail is None:
         return splits
-    subset = long_tail(splits.train, config.long_tail, config.subset_seed)
-    return replace(splits, train=subset, balanced=splits.train)
+    labels, factor = splits.train.labels, config.long_tail
+    rows = long_tail_indices(labels, splits.num_classes, factor, config.subset_seed)
+    return replace(splits, train=splits.train.select(rows), balanced=splits.train)
 
 
 def train_images(
@@ -131,34 +125,20 @@ def train_images(
         # All of them first: a broken held-out image would otherwise end the training.
         for images in (data.train, *data.held_out_splits.values()):
             if images not in stores:
-                stores[images] = open_store(
-                    images,
-                    job.out / "store" if store is None else store,
-                    view.short_side,
-                    workers=workers,
-                    progress=on_images,
-                    note=note,
-                )
+                options = images, store or job.out / "store", view.short_side
+                stores[images] = open_store(*options, workers, on_images, note)
         return stores[source]
 
     views = [contrastive_view(config.size)] * 2
     views += [classification_view(config.size)] * config.classification_view
     batches = PhotoBatches(
-        data.train,
-        partial(decoded, data.train),
-        views,
-        job.runs[0].seed,
-        config.batch_size,
-        config.channels,
-        dtype,
-        device,
-        residency,
-        note,
+        *(data.train, partial(decoded, data.train), views, job.runs[0].seed, config.batch_size),
+        *(config.channels, dtype, device, residency, note),
     )
     # Errors of the settings and of the weights come before the images are decoded.
     stack = Stack(config, job.runs, batches, data.counts, device)
     hooks = []
-    if config.objective == "joint" and (held_out := data.chooser or data.judge) is not None:
+    if config.objective == "joint" and (held_out := data.val or data.test) is not None:
 
         @cache
         def stored() -> StoredViews:

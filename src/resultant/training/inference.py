@@ -79,8 +79,7 @@ def shared_outputs(
 ) -> list[Tensor]:
     """Compute outputs of ``number`` images; every process computes a share and returns all.
 
-    Returns:
-        The tensors [N, ...] that ``keep`` takes from outputs, in the order of the images.
+    ``keep`` takes tensors [n, ...] from outputs; they are returned in the order of the images.
     """
     # DDP sends the running moments of the first process before every forward pass; since the last
     # one each process has added its share of a batch. Those of the first are saved.
@@ -112,13 +111,7 @@ def source_views(
     workers: int | None,
     rows: Tensor,
 ) -> Iterator[Tensor]:
-    """Yield normalized views [N, 3, S, S] of images that threads decode, one per core by default.
-
-    ``channels`` are mean and standard deviation.
-
-    Raises:
-        ImageError: If an image is broken.
-    """
+    """Yield normalized views [N, 3, S, S] of images that ``workers`` threads decode."""
     views = in_threads(lambda index: view(source.read(index)), rows.tolist(), workers)
     while batch := list(islice(views, BATCH_IMAGES)):
         x = normalize(torch.stack(batch).to(device, non_blocking=True), *channels)
@@ -128,14 +121,8 @@ def source_views(
 class StoredViews:
     """Views of decoded images: resized, and cropped at the centre.
 
-    Args:
-        store: The decoded images.
-        view: Size of the views, and of the resized images.
-        channels: Mean and standard deviation per channel, in [0, 1].
-        dtype: Type of the views.
-        device: Device of the views.
-        placement: Place of the decoded images; None for a new one.
-        most: Most images of a forward pass; those of a batch of ``placement``.
+    ``placement`` is the place of the decoded images, None for a new one, with batches of ``most``
+    images.
     """
 
     def __init__(

@@ -90,25 +90,15 @@ class Job:
 
 @dataclass
 class Progress:
-    """Progress of a job after an epoch.
+    """Progress of a job after an epoch."""
 
-    Attributes:
-        epoch: Epochs trained by this call.
-        epochs: Epochs that this call trains in all.
-        seconds: Seconds of this call so far.
-        views_per_second: Augmented images per second, over all runs.
-        loss: Mean loss of the epoch by name of the run.
-        before: Epochs of earlier calls, continued by this one.
-        saved: True if this process has saved the epoch in a checkpoint.
-    """
-
-    epoch: int
-    epochs: int
-    seconds: float
-    views_per_second: float
-    loss: dict[str, float] = field(default_factory=dict)
-    before: int = 0
-    saved: bool = False
+    epoch: int  # epochs trained by this call
+    epochs: int  # epochs that this call trains in all
+    seconds: float  # of this call so far
+    views_per_second: float  # augmented images per second, over all runs
+    loss: dict[str, float] = field(default_factory=dict)  # mean of the epoch by name of the run
+    before: int = 0  # epochs of earlier calls, continued by this one
+    saved: bool = False  # True if this process has saved the epoch in a checkpoint
 
     @property
     def seconds_left(self) -> float:
@@ -125,23 +115,14 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A finished job.
-
-    Attributes:
-        job: The job.
-        stacks: The stacks with the trained networks.
-        metrics: Metrics of the last epoch by name of the run.
-        seconds: Seconds of all epochs.
-        earlier: Seconds of the earlier calls that this one continued.
-        concurrent_jobs: Most jobs that shared the device with any of these calls.
-    """
+    """A finished job."""
 
     job: Job
     stacks: list[Stack]
-    metrics: dict[str, dict[str, Any]]
-    seconds: float
-    earlier: float
-    concurrent_jobs: int
+    metrics: dict[str, dict[str, Any]]  # of the last epoch by name of the run
+    seconds: float  # of all epochs
+    earlier: float  # seconds of the earlier calls that this one continued
+    concurrent_jobs: int  # most jobs that shared the device with any of these calls
 
     def networks(self) -> Iterator[tuple[Run, Stack, int]]:
         """Yield every run with its stack and its index in the stack."""

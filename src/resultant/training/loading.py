@@ -21,27 +21,19 @@ from resultant.training.stack import build
 
 @dataclass(frozen=True, eq=False)
 class LoadedNetwork:
-    """A network from a file.
+    """A network from a file, on the CPU in evaluation mode.
 
-    Attributes:
-        network: The network on the CPU, in evaluation mode.
-        config: Settings of the training; for a checkpoint of ProCo's authors the matching preset.
-        run: Realization, beta and seed; None for a checkpoint of ProCo's authors.
-        num_classes: Number of classes C.
-        imbalance: Imbalance of the CIFAR subset of the training; None if the file does not say it.
-        class_names: Names of the classes; empty if the file has none.
-        banks: Sums and counts [C, p + 1] as ``old`` and ``new``, if the file has them.
-        about: The JSON of the file.
+    A checkpoint of ProCo's authors has the settings of the matching preset, and no run.
     """
 
     network: StackedResNet32 | ImageNetwork | EncoderNetwork
     config: TrainConfig
     run: Run | None
     num_classes: int
-    imbalance: float | None
-    class_names: tuple[str, ...]
-    banks: dict[str, Tensor]
-    about: dict[str, Any]
+    imbalance: float | None  # of the CIFAR subset of the training, if known
+    class_names: tuple[str, ...]  # empty if the file has none
+    banks: dict[str, Tensor]  # sums and counts [C, p + 1] as ``old`` and ``new``, if any
+    about: dict[str, Any]  # the JSON of the file
 
 
 def load_network(path: Location) -> LoadedNetwork:
@@ -49,10 +41,6 @@ def load_network(path: Location) -> LoadedNetwork:
 
     ``path`` is a file of `checkpoints.save_run` or of ``resultant import-proco``, or a run of the
     checkpoint of a job, as ``out/checkpoint.safetensors:native-seed0``.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If the file holds no network of this package.
     """
     (file, run_name), location = split_run(path), os.fspath(path)
     tensors, about = tensor_files.load(file)

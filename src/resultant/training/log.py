@@ -42,12 +42,9 @@ def gain_metrics(config: TrainConfig, run: Run, state: ClassState) -> dict[str, 
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Read the complete lines of metrics.jsonl, one dict per line; a missing file has none.
+    """Read the lines of metrics.jsonl without a last line that a killed job wrote in part.
 
-    The last line is left out if a killed job wrote only a part of it.
-
-    Raises:
-        ValueError: If any other line is no JSON object with a run and an epoch.
+    A missing file has no lines.
     """
     lines = files.read_bytes(path).splitlines() if path.exists() else []
     rows = []

@@ -32,23 +32,10 @@ def train(
 
     The first process writes to ``job.out``: ``metrics.jsonl`` with one line per run and epoch,
     ``checkpoint.safetensors``, and at the end ``RUN.safetensors`` with the network and the banks of
-    each run.
-
-    Args:
-        job: The runs, their configuration, and the folder.
-        stacks: All runs of the job, on one device.
-        hooks: Measurements after each epoch; see `resultant.training.hooks`.
-        on_progress: Called after every epoch, and with epoch 0 when a checkpoint is continued.
-        on_step: Called with the finished share of an epoch after every step outside a CUDA graph.
-
-    Returns:
-        The trained stacks with the metrics of the last epoch.
-
-    Raises:
-        DivergedError: If a run has diverged; the last checkpoint is kept.
-        ValueError: If the checkpoint is of another job, if its metrics lack requested values, or if
-            another job is using the folder.
-        TerminatedError: If SIGTERM arrived; the epoch is finished and saved first.
+    each run. ``on_progress`` is called after every epoch, and with epoch 0 when a checkpoint is
+    continued; ``on_step`` with the finished share of an epoch, after every step outside a CUDA
+    graph. A DivergedError leaves the last checkpoint; a TerminatedError (SIGTERM) is raised after
+    the epoch is finished and saved.
     """
     config = job.config
     with lock_folder(job.out, distributed.rank()):
@@ -115,13 +102,9 @@ def _train_epochs(
 
 
 def measure(stacks: Sequence[Stack], epoch: int) -> Rows:
-    """Measure the mean loss and the class state of each run, on the CPU.
+    """Return one row per run: ``run``, mean ``loss`` and class ``state``, on the CPU.
 
-    Returns:
-        One row per run with ``run``, ``loss`` and ``state``.
-
-    Raises:
-        DivergedError: If a loss is not finite: inside a CUDA graph no step checks its values.
+    A loss must be finite: inside a CUDA graph no step checks its values.
     """
     rows = [row for stack in stacks for row in _measure(stack)]
     # A target gain without a temperature explains a lost loss, and is reported first.

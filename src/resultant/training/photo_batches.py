@@ -42,22 +42,9 @@ class PhotoBatches:
     """Views of the images of a store, in batches; a `resultant.training.batches.Batches`.
 
     ``batch`` returns the buffers of the views and the labels, which `advance` fills with the next
-    batch: a CUDA graph of the step reads them.
-
-    Args:
-        source: The images, with their labels.
-        decoded: Function that opens the store of the images, called once before the first epoch.
-        views: Distribution of each view of an image.
-        seed: Seed of the order and of the views.
-        batch_size: Images per step, over all processes.
-        channels: Mean and standard deviation per channel, in [0, 1].
-        dtype: Type of the views.
-        device: Device of the views.
-        residency: Place of the decoded images; see `resultant.images.residency.Placement`.
-        note: Called with a sentence on the memory that is used.
-
-    Raises:
-        ValueError: For fewer images than a batch, or a batch that the processes cannot share.
+    batch: a CUDA graph of the step reads them. ``decoded`` opens the store of the source, once
+    before the first epoch. ``batch_size`` is the number of images per step over all processes,
+    ``residency`` the kind of `Placement`, and ``note`` is called with a sentence on the memory.
     """
 
     def __init__(

@@ -29,22 +29,15 @@ from resultant.training.config import CHOICES, CIFAR, ProbeConfig
 class ProbeResult:
     """Accuracies of M probes on the test samples as fractions, float64 on the CPU.
 
-    Attributes:
-        accuracy: Accuracy [M].
-        per_class: Accuracy per class [M, C], NaN for a class without test samples.
-        groups: Mean accuracy [M] of the head, medium and tail classes, NaN for a group without test
-            samples; None without counts, or with equal counts.
-        weight: Weights [M, d, C].
-        bias: Biases [M, C].
-        predictions: Predicted classes [M, n_test].
+    A class or a group without test samples has NaN.
     """
 
-    accuracy: Tensor
-    per_class: Tensor
-    groups: dict[str, Tensor] | None
-    weight: Tensor
-    bias: Tensor
-    predictions: Tensor
+    accuracy: Tensor  # [M]
+    per_class: Tensor  # [M, C]
+    groups: dict[str, Tensor] | None  # mean accuracy [M] of shot groups; None for equal counts
+    weight: Tensor  # [M, d, C]
+    bias: Tensor  # [M, C]
+    predictions: Tensor  # classes [M, n_test]
 
     def to_dict(self) -> dict[str, object]:
         """Return the accuracies as lists for JSON, with None for NaN."""
@@ -84,31 +77,10 @@ def linear_probes(
     batch of an epoch may be shorter. Computed in float32 without TF32, or in float64 for float64
     features, on the device of the features.
 
-    Args:
-        train: Training features [M, n, d], or a list of M tensors [n, d_i]; lists are padded with
-            zeros to the widest, whose weights stay exactly zero.
-        train_labels: Labels [n] int64, the same for all probes.
-        test: Test features [M, n_test, d], or a list of M tensors [n_test, d_i].
-        test_labels: Labels [n_test] int64.
-        num_classes: Number of classes C.
-        config: Settings; None for those of the paper.
-        counts: Training counts [C] that define the groups of `group_masks`.
-        names: Names [M] of the probes, for errors.
-        progress: Called with the finished epochs and their number.
-
-    Returns:
-        Accuracies and parameters of the probes.
-
-    Raises:
-        DivergedError: If a probe has diverged.
-        ValueError: If features, labels or counts do not fit.
-
-    Example:
-        >>> import torch
-        >>> from resultant.training.probe import linear_probes
-        >>> x, y = torch.eye(3).repeat(4, 1), torch.arange(3).repeat(4)
-        >>> linear_probes([x], y, [x], y, 3).accuracy
-        tensor([1.], dtype=torch.float64)
+    Features are [M, n, d], or a list of M tensors [n, d_i], which are padded with zeros to the
+    widest; the probes share the labels [n] int64. ``counts`` [C] define the groups of
+    `group_masks`, ``names`` [M] are for errors, and ``progress`` is called with the finished epochs
+    and their number.
     """
     config = config or ProbeConfig()
     validation.integer("num_classes", num_classes, 2)
@@ -203,9 +175,8 @@ class _Probes:
     def predict(self, x: Tensor, names: Sequence[str] | None) -> Tensor:
         """Return the classes [M, N] of largest logit of features [M, N, d].
 
-        Raises:
-            DivergedError: If weights are not finite, or the last digit of a logit is one or more:
-                the loss and the largest logit of such a probe are rounding errors.
+        A probe has diverged if weights are not finite, or the last digit of a logit is one or more:
+        its loss and its largest logit are then rounding errors.
         """
         across = len(x) * (x.shape[2] + self.bias.shape[1]) * x.element_size()
         predicted, largest = [], x.new_zeros(len(x))

@@ -32,16 +32,7 @@ BATCH = 256
 def recipe(
     arch: str, dim: int, num_classes: int, where: str, imbalance: float | None = None
 ) -> TrainConfig:
-    """Return the preset that fits a checkpoint ``where`` of resnet32, resnet50 or resnext50.
-
-    Raises:
-        ValueError: If no dataset has this number of classes, or the architecture does not fit it.
-
-    Example:
-        >>> from resultant.training.proco_recipes import recipe
-        >>> recipe("resnet50", 1024, 8142, "ckpt.pth.tar").dataset
-        'inaturalist18'
-    """
+    """Return the preset that fits a checkpoint ``where`` of resnet32, resnet50 or resnext50."""
     if num_classes not in RECIPES:
         numbers = ", ".join(f"{number} ({name})" for number, (_, name) in RECIPES.items())
         rule = f"expected a number of classes among {numbers}"

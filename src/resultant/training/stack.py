@@ -33,14 +33,7 @@ class Stack:
     """Runs that share a network and a training step.
 
     `step` trains every run by one batch. `tensors` is the state: with the epoch it determines all
-    later steps.
-
-    Args:
-        config: Settings of the runs.
-        runs: Realization, beta and seed of each run.
-        batches: Batches of the runs.
-        counts: Training images per class, [C].
-        device: Device of the network.
+    later steps. ``counts`` are the training images per class, [C].
     """
 
     def __init__(

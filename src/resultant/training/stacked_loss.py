@@ -99,10 +99,6 @@ class StackedProCoLoss(ContrastiveLoss):
     """`ProCoLoss` of R runs that differ in realization, beta and seed.
 
     Arguments as of `ProCoLoss`, with the rule and the seed of each run.
-
-    Raises:
-        ValueError: For settings out of range, for unequal numbers of rules and seeds, and for rules
-            that differ in temperature or family.
     """
 
     bank: StackedProCoBank
