@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from resultant_reproduction import (
     baseline,
@@ -22,15 +23,37 @@ from resultant_reproduction import (
     settings,
     stand_in,
     tables,
-    theory_figures,
     training_table,
     tuned_rules,
 )
 from resultant_reproduction.catalog import catalog
 from resultant_reproduction.evidence import Evidence
+from resultant_reproduction.figures import draw_charts
 from resultant_reproduction.in_text import with_text
 from resultant_reproduction.records import Records
 from resultant_reproduction.spec import Artefact, Outcome
+
+# Figures of the theory, and the layout of their panels.
+_LAYOUTS: dict[str, dict[str, Any]] = {
+    "joint-validation": {"columns": 2, "width": 4.2, "height": 3.4, "under": True},
+    "factor-app": {"columns": 3, "width": 2.9, "height": 2.5},
+    "synthetic-transition": {"columns": 3, "width": 3.3, "height": 3.2, "legend": 2, "under": True},
+    "prior-control-app": {"width": 4.6, "height": 3.2, "legend": 4},
+    "softmax-coupling": {"width": 4.6, "height": 3.2, "legend": 2},
+}
+
+
+def _theory(name: str, evidence: Evidence) -> Outcome:
+    """Draw the panels of the checks of an artefact together, and list the verdicts of those."""
+    checks = [check for c in catalog()[name].checks if (check := evidence.check(c)).panels]
+    return Outcome(
+        draw=lambda: draw_charts(
+            [p for c in checks for p in (c.panels or list)()], **_LAYOUTS[name]
+        ),
+        parts={c.name: True for c in checks},
+        notes=[f"{c.claim}: paper {c.paper}; ours {c.ours}; {c.verdict}." for c in checks],
+    )
+
 
 _COMPUTE: dict[str, Callable[[Evidence], Outcome]] = {
     "angular-training": training_table.training_table,
@@ -52,7 +75,7 @@ _COMPUTE: dict[str, Callable[[Evidence], Outcome]] = {
     "real-margin-app": feature_figures.real_margin,
     "gain-prior": gain_prior.gain_prior,
     "realization": failure.realization,
-    **{name: partial(theory_figures.theory_figure, name) for name in theory_figures.FIGURES},
+    **{name: partial(_theory, name) for name in _LAYOUTS},
     "baseline": baseline.baseline,
     "joint-protocol": recipes.trials,
     "official-recipe": recipes.recipe,

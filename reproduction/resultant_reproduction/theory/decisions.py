@@ -26,7 +26,7 @@ from resultant.theory.leading import joint_leading
 from resultant.theory.score_expansion import joint_expansion
 from resultant.theory.thresholds import posterior_thresholds
 from resultant_reproduction.figures import Chart, Curve
-from resultant_reproduction.theory.check import Check, Numbers, rounding
+from resultant_reproduction.theory.check import Check, Numbers, check, rounding
 from resultant_reproduction.theory.realizations import (
     random_queries,
     random_state,
@@ -39,6 +39,7 @@ TAU = 0.1
 OTHERS = 1.0
 
 
+@check
 def margin_certificate(
     certify: Callable[..., Certificate] = certificate, queries: int = 2000
 ) -> Check:
@@ -51,36 +52,22 @@ def margin_certificate(
         result = certify(z, state, TAU)
         angular = class_scores(z, state, TAU, "angular", 0.0).argmax(-1)
         differ = angular != cosines(z, state.mu).argmax(-1)
-        rows.append(
-            {
-                "p": p,
-                "classes": classes,
-                "certified": float(result.certified.double().mean()),
-                "differ": int(differ.sum()),
-                "certified_and_differ": int((differ & result.certified).sum()),
-            }
-        )
+        certified = result.certified
+        rows.append({"p": p, "classes": classes, "certified": float(certified.double().mean())})
+        wrong = int((differ & certified).sum())
+        rows[-1] |= {"differ": int(differ.sum()), "certified_and_differ": wrong}
     wrong = sum(row["certified_and_differ"] for row in rows)
     differ = sum(row["differ"] for row in rows)
     share = sum(row["certified"] for row in rows) / len(rows)
     return Check(
-        name="margin-certificate",
-        label="prop:cosine-prediction-stability",
-        claim="certified queries on which angular and cosine rule differ",
-        paper="0",
         ours=f"{wrong} ({share:.0%} certified; {differ} of {len(rows) * queries} differ)",
         # Without any disagreement the certificate would not be tested.
         holds=wrong == 0 and differ > 0 and share > 0.1,
-        details={
-            "states": rows,
-            "lambda": "uniform in [0.1, 3]",
-            "tau": TAU,
-            "queries": queries,
-            "rule": "none certified and different, while some differ and a tenth is certified",
-        },
+        details={"states": rows, "lambda": "uniform in [0.1, 3]", "tau": TAU, "queries": queries},
     )
 
 
+@check
 def stability_bounds(factor: float = 1.0, queries: int = 500) -> Check:
     """Check that losses and gradients of the two rules differ by at most 2 eps and
     2 gbar eps + 2 eta (prop:cosine-gradient-stability); ``factor`` scales the bounds."""
@@ -102,10 +89,6 @@ def stability_bounds(factor: float = 1.0, queries: int = 500) -> Check:
         for name, ratio in ratios.items():
             largest[name] = max(largest[name], float(ratio.max()) / factor)
     return Check(
-        name="stability-bounds",
-        label="prop:cosine-gradient-stability",
-        claim="largest loss and gradient difference over its bound",
-        paper="<= 1, <= 1",
         ours=f"{largest['loss']:.3f}, {largest['gradient']:.3f}",
         holds=max(largest.values()) <= 1,
         details={
@@ -124,7 +107,6 @@ class Truncated(Realization):
     order: int = 2
 
     def at(self, rho: Tensor, classes: Tensor | None = None) -> Tensor:
-        """Return the scores at cosines ``rho`` [..., C], or [..., K] of ``classes`` [K]."""
         kappa, tau, shift = self.kappa, self.tau, self.shift
         assert tau is not None and shift is not None
         tau = tau.expand_as(kappa)
@@ -188,6 +170,7 @@ def _pairwise(rule: Realization, pairs: Tensor) -> ArcRoots:
     return short_arc_roots(rule, pairs, exhaustive=True)
 
 
+@check
 def boundary_factors(
     pairwise: Roots = _pairwise,
     one_vs_rest: Roots = posterior_thresholds,
@@ -226,40 +209,32 @@ def boundary_factors(
     }
     four = [moves[factor][name] for factor in sweeps if factor != "classes" for name in solvers]
     still, moved = (moves["classes"][name] for name in solvers)
-    holds = (
-        min(four) > 0.02
-        and still < 1e-12
-        and moved > 0.02
-        and errors["joint B2"] < errors["joint B0"] / 5
-    )
+    holds = min(four) > 0.02 and still < 1e-12 and moved > 0.02
+    holds = holds and errors["joint B2"] < errors["joint B0"] / 5
 
     def panels() -> list[Chart]:
         looks = {"exact": ("-", 1.3), "joint B0": ("--", 1.3), "joint B2": (":", 2.5)}
         charts = []
         for factor, curves in positions.items():
             lines = [
-                Curve(sweeps[factor], curves[name][kind], dash, label, colour, more={"lw": wide})
+                Curve(
+                    *(sweeps[factor], curves[name][kind], dash, f"{name}, {kind}", colour),
+                    more={"lw": wide},
+                )
                 for name, colour in ROOTS.items()
                 for kind, (dash, wide) in looks.items()
-                for label in [f"{name}, {kind}"]
             ]
             ylabel = r"boundary $u/\theta$" if len(charts) % 3 == 0 else ""
             charts.append(Chart(lines, AXES[factor], ylabel, more={"ylim": (0, 1)}))
         return charts
 
     return Check(
-        name="boundary-factors",
-        label="fig:factor-app",
-        claim="least move by four factors; by class count, pairwise and one-vs-rest (u/theta)",
-        paper="> 0; 0, > 0",
         ours=f"{min(four):.3f}; {rounding(still)}, {moved:.3f}",
         holds=holds,
         details={
             "base": vars(Setting()),
             "sweeps": dict(sweeps),
             "others": f"lambda {OTHERS:g}, directions orthogonal to a and b",
-            "rule": "moves above 0.02 of the arc, class count below 1e-12 for the pair; B2 five "
-            "times more accurate than B0",
             "moves": moves,
             "largest_error": errors,
             "positions": positions,
@@ -274,6 +249,7 @@ def _range(values: list[float]) -> float:
     return max(known) - min(known) if known else 0.0
 
 
+@check
 def boundary_motion(leading: Callable[..., Realization] = joint_leading) -> Check:
     """Check that equal gains put the boundary at theta/2, that equalizing moves it toward the
     prototype of the larger gain (sec:softmax-geometry), and that leading scores predict the
@@ -305,21 +281,14 @@ def boundary_motion(leading: Callable[..., Realization] = joint_leading) -> Chec
             Curve(x, y, ".", f"{len(x)} pairs", style.BLUE),
         ]
         labels = "exact displacement (degrees)", "leading displacement (degrees)"
-        chart = Chart(curves, *labels, "Equalizing the gains moves boundaries")
-        return [chart]
+        return [Chart(curves, *labels, "Equalizing the gains moves boundaries")]
 
     return Check(
-        name="boundary-motion",
-        label="fig:main-boundaries",
-        claim="displacements with the predicted direction; toward the larger gain; mean error",
-        paper="100%; 100%; 0.003 to 0.12 degrees on data",
         ours=f"{error.same_direction:.0%}; {toward:.0%}; {error.mean_absolute:.3f} degrees",
         holds=error.same_direction == 1 and toward == 1 and centred < 1e-9,
         details={
             "state": {"classes": classes, "p": p, "lambda": "uniform in [0.6, 3]", "seed": 21},
             "tau": tau,
-            "rule": "every direction as predicted and toward the larger gain; equal gains at "
-            "theta/2 within 1e-9",
             "error": error._asdict(),
             "changes": moved.tally(),
             "equal_gains_from_the_middle": centred,

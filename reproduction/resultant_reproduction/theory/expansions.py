@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,10 +15,16 @@ from resultant_reproduction.figures import BLACK, DIVERGING, LOG, Chart, Curve
 from resultant_reproduction.theory.check import (
     Check,
     Numbers,
+    check,
     grid,
     half_orders,
+    listed,
+    lists,
+    near,
     power_fits,
+    powers_of_two,
     quantiles,
+    slopes_of,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +38,8 @@ T: Numbers = (1.0, 2.0, 5.0)
 # 1/tau of the paper's training temperatures, 0.1 and 0.07.
 PAPER_T: Numbers = (10.0, 1 / 0.07)
 DIMENSIONS = (66, 130, 258, 514, 1026, 2050)
+JOINT_GRID = {"p": DIMENSIONS, "rho": RHO, "lambda": LAMBDA, "t": T}
+ORDERS = (-1.0, -2.0, -3.0)
 NAMES = ("$B_0$", "$B_0+B_1/\\nu$", "$B_0+B_1/\\nu+B_2/\\nu^2$")
 
 
@@ -51,7 +59,7 @@ def joint_errors(
 def largest_orders(approximation: Expansion) -> dict[str, list[float]]:
     """Fit the orders of the largest errors over rho in [-1, 1] and lambda, for each t of `PAPER_T`,
     over five dimensions up to 2^14 + 2."""
-    p, rho = tuple(2**k + 2 for k in range(10, 15)), tuple(torch.linspace(-1, 1, 81).tolist())
+    p, rho = powers_of_two(10, 15), tuple(torch.linspace(-1, 1, 81).tolist())
     orders: dict[str, list[float]] = {f"{t:.1f}": [] for t in PAPER_T}
     for order in range(3):
         for t, fitted in zip(PAPER_T, orders.values(), strict=True):
@@ -60,23 +68,17 @@ def largest_orders(approximation: Expansion) -> dict[str, list[float]]:
     return orders
 
 
+@check
 def residual_orders(approximation: Expansion = joint_expansion) -> Check:
     """Check that each term of the joint expansion gains one order of 1/nu
     (thm:joint-score-expansion): medians as printed, and the largest errors at the paper's
     temperatures, since the theorem is uniform in the cosine."""
-    axes = (RHO, LAMBDA, T)
+    axes, nu = (RHO, LAMBDA, T), half_orders(DIMENSIONS)
     fits = [
-        power_fits(half_orders(DIMENSIONS), joint_errors(approximation, DIMENSIONS, axes, order))
-        for order in range(3)
+        power_fits(nu, joint_errors(approximation, DIMENSIONS, axes, order)) for order in range(3)
     ]
     medians = [float(a.median()) for a in fits]
     largest = largest_orders(approximation)
-    printed = (-0.999, -2.000, -2.999)
-    holds = all(
-        abs(m + 1 + order) <= 0.02
-        for orders in (medians, *largest.values())
-        for order, m in enumerate(orders)
-    )
 
     def panels() -> list[Chart]:
         def paint(ax: Axes) -> None:
@@ -98,21 +100,10 @@ def residual_orders(approximation: Expansion = joint_expansion) -> Check:
         return [Chart([theory], "", "observed less theoretical order", title, paint=paint)]
 
     return Check(
-        name="residual-orders",
-        label="sec:numerical-expansion-validation",
-        claim="residual orders of B0, B0+B1, B0+B1+B2 (medians; largest errors over rho in "
-        "[-1, 1] at the paper's t)",
-        paper=", ".join(f"{a:.3f}" for a in printed) + "; -1, -2, -3",
-        ours="; ".join(
-            [
-                ", ".join(f"{a:.3f}" for a in medians),
-                *(f"{', '.join(f'{a:.3f}' for a in v)} at t = {t}" for t, v in largest.items()),
-            ]
-        ),
-        holds=holds,
+        ours="; ".join([listed(medians), *(f"{listed(v)} at t = {t}" for t, v in largest.items())]),
+        holds=all(near(orders, ORDERS, 0.02) for orders in (medians, *largest.values())),
         details={
-            "grid": {"p": DIMENSIONS, "rho": RHO, "lambda": LAMBDA, "t": T},
-            "rule": "each within 0.02 of -1, -2, -3; the largest errors over p = 1026 to 16386",
+            "grid": JOINT_GRID,
             "largest": largest,
             "fits": [len(a) for a in fits],
             "of": len(grid(*axes)[0]),
@@ -123,24 +114,14 @@ def residual_orders(approximation: Expansion = joint_expansion) -> Check:
     )
 
 
-def _orders(
-    fits: Sequence[Tensor], within: float, points: Mapping[str, Any], **texts: Any
-) -> Check:
+def _orders(fits: Sequence[Tensor], within: float, **details: Any) -> Check:
     """Check that the medians of the fitted orders are -1, -2 and -3."""
     medians = [float(a.median()) for a in fits]
-    return Check(
-        **texts,
-        paper="-1, -2, -3",
-        ours=", ".join(f"{a:.3f}" for a in medians),
-        holds=all(abs(m + 1 + order) <= within for order, m in enumerate(medians)),
-        details={
-            "grid": points,
-            "rule": f"each median within {within} of -1, -2, -3",
-            "fits": [len(a) for a in fits],
-        },
-    )
+    details["fits"] = [len(a) for a in fits]
+    return Check(ours=listed(medians), holds=near(medians, ORDERS, within), details=details)
 
 
+@check
 def fixed_orders(approximation: Expansion = fixed_expansion) -> Check:
     """Check the orders in 1/kappa at fixed p (prop:fixed-dimensional-score)."""
     p, t = (3, 4, 10, 16), (0.7, 1.0, 3.0)
@@ -151,16 +132,11 @@ def fixed_orders(approximation: Expansion = fixed_expansion) -> Check:
         points = [(rho, kappa[:, None], 1 / tt, k) for k in p]
         errors = (approximation(*point, order) - vmf_score(*point) for point in points)
         fits.append(torch.cat([power_fits(kappa, error) for error in errors]))
-    return _orders(
-        fits,
-        0.06,
-        {"p": p, "rho": RHO, "t": t, "kappa": kappa.tolist()},
-        name="fixed-orders",
-        label="prop:fixed-dimensional-score",
-        claim="orders of the fixed-dimension expansion in kappa (medians)",
-    )
+    points = {"p": p, "rho": RHO, "t": t, "kappa": kappa.tolist()}
+    return _orders(fits, 0.06, grid=points)
 
 
+@check
 def slope_orders(approximation: Expansion = joint_expansion) -> Check:
     """Check the same orders of the derivative in the cosine, the C1 form of
     thm:joint-score-expansion."""
@@ -175,18 +151,10 @@ def slope_orders(approximation: Expansion = joint_expansion) -> Check:
             (slope,) = torch.autograd.grad(expanded.sum(), rho)
             rows.append(slope - vmf_score_slope(*point).detach())
         fits.append(power_fits(half_orders(DIMENSIONS), torch.stack(rows)))
-    check = _orders(
-        fits,
-        0.02,
-        {"p": DIMENSIONS, "rho": RHO, "lambda": LAMBDA, "t": T},
-        name="slope-orders",
-        label="thm:joint-score-expansion",
-        claim="residual orders of the slopes of B0, B0+B1, B0+B1+B2 (medians)",
-    )
-    check.details["of"] = len(rho)
-    return check
+    return _orders(fits, 0.02, grid=JOINT_GRID, of=len(rho))
 
 
+@check
 def second_order_error(approximation: Expansion = joint_expansion) -> Check:
     """Compare the size of the second-order error (sec:numerical-expansion-validation).
 
@@ -199,14 +167,10 @@ def second_order_error(approximation: Expansion = joint_expansion) -> Check:
     printed, medians = 2.32e-7, errors.median(1).values.tolist()
     least, most = min(medians), max(medians)
     return Check(
-        name="second-order-error",
-        label="sec:numerical-expansion-validation",
-        claim="median |error| of the second-corrected score, joint grid",
-        paper=f"{printed:.2e} (grid not given)",
         ours=f"{median:.2e} ({first:.1e} to {third:.1e})",
         holds=None if least <= printed <= most else False,
         details={
-            "grid": {"p": p, "rho": RHO, "lambda": LAMBDA, "t": T},
+            "grid": JOINT_GRID,
             "rule": f"grid not given: our medians are {most:.1e} at p = {p[0]} to {least:.1e} "
             f"at {p[-1]}; a printed median outside this range contradicts the claim",
             "quantiles": {"5%": low, "25%": first, "50%": median, "75%": third, "95%": high},
@@ -218,6 +182,7 @@ def second_order_error(approximation: Expansion = joint_expansion) -> Check:
 REGIMES = {"small t": (0.1, 0.2, 0.5), "medium t": (1.0, 2.0, 5.0), "large t": (5.0, 10.0, 20.0)}
 
 
+@check
 def regime_map(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expansion) -> Check:
     """Check that the joint expansion is more accurate in the joint regime (fig:joint-validation,
     left)."""
@@ -265,10 +230,6 @@ def regime_map(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expa
         return charts
 
     return Check(
-        name="regime-map",
-        label="fig:joint-validation",
-        claim="largest median log10 joint/fixed error in the joint regime",
-        paper="< 0",
         ours=f"{max(largest.values()):.2f}",
         holds=max(largest.values()) < 0,
         details={
@@ -282,6 +243,7 @@ def regime_map(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expa
     )
 
 
+@check
 def fixed_regime(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expansion) -> Check:
     """Check that the fixed-dimension expansion is more accurate at low dimension and high
     concentration (sec:controlled-studies), for which the paper gives no grid.
@@ -293,32 +255,20 @@ def fixed_regime(joint: Expansion = joint_expansion, fixed: Expansion = fixed_ex
     share decides the claim.
     """
     p, kappa = (3, 4, 8), (100.0, 300.0, 1000.0)
-    medians = {
-        name: dict(
-            zip(
-                map(str, p),
-                _error_ratio(joint, fixed, p, kappa, t).median(1).values.tolist(),
-                strict=True,
-            )
-        )
-        for name, t in REGIMES.items()
-    }
+    medians = {}
+    for name, t in REGIMES.items():
+        ratios = _error_ratio(joint, fixed, p, kappa, t).median(1).values.tolist()
+        medians[name] = dict(zip(map(str, p), ratios, strict=True))
     cells = {
         f"p = {d} at {name}": value for name, row in medians.items() for d, value in row.items()
     }
     nearer = [f"{name} ({value:+.3f})" for name, value in cells.items() if value > 0]
     return Check(
-        name="fixed-regime",
-        label="sec:controlled-studies",
-        claim="median log10 joint/fixed error at low p and high kappa, nine grids",
-        paper="> 0 (grid not given)",
         ours=f"> 0 on {len(nearer)} of {len(cells)}: {', '.join(nearer) or 'none'}; from "
         f"{min(cells.values()):.2f} to {max(cells.values()):.2f}",
         holds=None if 0 < len(nearer) < len(cells) else bool(nearer),
         details={
             "grid": {"p": p, "kappa": kappa, "rho": RHO, "t": REGIMES},
-            "rule": "> 0 on every grid; on none is against it. At fixed p both errors fall as "
-            "kappa^-3, and the smaller constant depends on p and t, which are not given",
             "median_log10_ratio": medians,
         },
         note="at fixed p both second-order errors are of order kappa^-3, and the joint one has the "
@@ -346,43 +296,38 @@ def _error_ratio(
     return torch.stack(rows)
 
 
+@check
 def centered_remainder(parts: Callable[..., Any] = decompose) -> Check:
     """Check that the remainder with its slope, and the intercept, are of order 1/nu
     (thm:centered-gain)."""
-    p = tuple(2**k + 2 for k in range(6, 15))
+    p = powers_of_two(6, 15)
     nu = half_orders(p)
     rho, lam, t = grid(tuple(torch.linspace(-1, 1, 41).tolist()), LAMBDA, T)
-    remainder, intercept = [], []
+    both: dict[str, list[Tensor]] = {"remainder": [], "intercept": []}
     for k, n in zip(p, nu.tolist(), strict=True):
         point = (rho, n * lam, 1 / t, k)
         h, g, r = parts(*point)
-        remainder.append((r.abs() + (vmf_score_slope(*point) - g).abs()).max())
-        intercept.append(h.abs().max())
-    both = {"remainder": torch.stack(remainder), "intercept": torch.stack(intercept)}
-    slopes = {name: float(power_fits(nu[-5:], a[-5:, None])[0]) for name, a in both.items()}
-    holds = all(abs(s + 1) <= 0.02 for s in slopes.values())
+        both["remainder"].append((r.abs() + (vmf_score_slope(*point) - g).abs()).max())
+        both["intercept"].append(h.abs().max())
+    slopes = slopes_of(nu[-5:], {name: a[-5:] for name, a in both.items()})
+    sizes = lists(both)
 
     def panels() -> list[Chart]:
-        remainder = both["remainder"]
+        remainder = sizes["remainder"]
         curves = [
             Curve(nu, remainder, "o-", r"$\sup(|r|+|\partial_\rho r|)$"),
-            Curve(nu, both["intercept"], "s-", r"$\sup|q(0)|$"),
+            Curve(nu, sizes["intercept"], "s-", r"$\sup|q(0)|$"),
             Curve(nu, 2 * remainder[-1] * nu[-1] / nu, "--", r"slope $-1$", style.GREY),
         ]
         labels = r"$\nu=p/2-1$", r"largest over $\rho,\lambda,t$", "Centred decomposition"
         return [Chart(curves, *labels, LOG)]
 
     return Check(
-        name="centered-remainder",
-        label="thm:centered-gain",
-        claim="orders of remainder with its slope, and of the intercept",
-        paper="-1, -1",
-        ours=f"{slopes['remainder']:.3f}, {slopes['intercept']:.3f}",
-        holds=holds,
+        ours=listed(slopes.values()),
+        holds=near(slopes.values(), (-1, -1), 0.02),
         details={
             "grid": {"p": p, "rho": "41 from -1 to 1", "lambda": LAMBDA, "t": T},
-            "rule": "slopes over the last five dimensions within 0.02 of -1",
-            **{name: a.tolist() for name, a in both.items()},
+            **sizes,
             "slopes": slopes,
         },
         panels=panels,

@@ -14,8 +14,20 @@ from resultant.theory.binary_model import BinaryModel
 from resultant.theory.rates import projection_variance
 from resultant.theory.ratio_expansion import ratio_terms
 from resultant.vmf.tails import log_projection_tail
-from resultant_reproduction.theory.check import Check, Numbers, half_orders, power_fits, rounding
-from resultant_reproduction.theory.transition import CRITICAL, Exponents, of_model
+from resultant_reproduction.theory.check import (
+    Check,
+    Numbers,
+    check,
+    described,
+    half_orders,
+    listed,
+    near,
+    power_fits,
+    powers_of_two,
+    rounding,
+    uniform,
+)
+from resultant_reproduction.theory.transition import CRITICAL, STEPS, Exponents, of_model
 
 
 def at_head_margin(R_h: float) -> BinaryModel:
@@ -23,39 +35,34 @@ def at_head_margin(R_h: float) -> BinaryModel:
     return replace(CRITICAL, b_h=(R_h - CRITICAL.typical_margins.h) / CRITICAL.tau)
 
 
+@check
 def head_transition(at: Callable[[float], BinaryModel] = at_head_margin) -> Check:
     """Check that the head error of the exact rule steps from 1 to 0 at R_h = 0, as a normal
     distribution on the scale nu^-1/2 (thm:conditional-error-transition)."""
     p = 8194
     deviation = math.sqrt(CRITICAL.variances.h / (p / 2 - 1))
-    levels = (0.9, 0.1)
-    steps = {-0.05: 1.0, 0.0: 0.5, 0.05: 0.0}
-    steps |= {deviation * float(stats.norm.isf(level)): level for level in levels}
-    errors = [at(R).errors(p, "exact").h for R in steps]
+    limits = STEPS | {deviation * float(stats.norm.isf(level)): level for level in (0.9, 0.1)}
+    errors = [at(R).errors(p, "exact").h for R in limits]
     return Check(
-        name="head-transition",
-        label="thm:conditional-error-transition",
-        claim="head error at R_h = -0.05, 0, 0.05; at the limits of 0.9 and 0.1",
-        paper="1, 1/2, 0; 0.9, 0.1",
-        ours="; ".join(", ".join(f"{e:.3f}" for e in part) for part in (errors[:3], errors[3:])),
-        holds=all(abs(a - b) < 0.02 for a, b in zip(errors, steps.values(), strict=True)),
+        ours="; ".join(map(listed, (errors[:3], errors[3:]))),
+        holds=near(errors, limits.values(), 0.02),
         details={
             "model": vars(CRITICAL),
-            "rule": f"errors of the exact rule within 0.02 of their limits, at p = {p}",
-            "R_h": list(steps),
-            "limits": list(steps.values()),
+            "R_h": list(limits),
+            "limits": list(limits.values()),
             "errors": errors,
         },
     )
 
 
+@check
 def projection_limit(variance: Callable[..., Tensor] = projection_variance) -> Check:
     """Check that a projection is normal on the scale nu^-1/2 (eq:projection-clt).
 
     The largest difference of the distribution functions, over concentrations, directions and
     thresholds, must fall as nu^-1/2.
     """
-    p = tuple(2**k + 2 for k in range(6, 15, 2))
+    p = powers_of_two(6, 15, 2)
     lambdas: Numbers = (0.25, 1.0, 4.0)
     betas: Numbers = (-1.0, -0.6, 0.0, 0.6, 1.0)
     nu = half_orders(p)
@@ -74,31 +81,22 @@ def projection_limit(variance: Callable[..., Tensor] = projection_variance) -> C
                 largest = max(largest, float((exact - below).abs().max()))
         gaps.append(largest)
     slope = float(power_fits(nu, torch.tensor(gaps, dtype=torch.float64)[:, None])[0])
+    points = {"p": p, "lambda": lambdas, "cosine": betas, "x": "81 from -4 to 4"}
     return Check(
-        name="projection-limit",
-        label="eq:projection-clt",
-        claim="order of the largest difference to the normal distribution; its last size",
-        paper="-1/2 (an error of a CLT); 0",
         ours=f"{slope:.3f}; {gaps[-1]:.4f} at p = {p[-1]}",
         holds=abs(slope + 0.5) <= 0.02 and gaps[-1] < 0.01,
-        details={
-            "grid": {"p": p, "lambda": lambdas, "cosine": betas, "x": "81 from -4 to 4"},
-            "rule": "slope within 0.02 of -1/2, last difference below 0.01",
-            "largest": gaps,
-        },
+        details={"grid": points, "largest": gaps},
     )
 
 
+@check
 def exponent_equality(exponents: Exponents = of_model) -> Check:
     """Check that I_h = I_t for equal concentrations and offsets, and only then
     (sec:large-deviation-exponent)."""
-    models, generator = 200, torch.Generator().manual_seed(12)
-    draws = torch.rand(models, 3, generator=generator, dtype=torch.float64)
-    low = torch.tensor([0.2, -1.0, 0.05], dtype=torch.float64)
-    high = torch.tensor([10.0, 0.8, 2.0], dtype=torch.float64)
-    raised = 1.01
+    ranges = {"lambda": (0.2, 10.0), "cosine": (-1.0, 0.8), "tau": (0.05, 2.0)}
+    models, seed, raised = 200, 12, 1.01
     equal, unequal = [], []
-    for lam, c, tau in (low + (high - low) * draws).tolist():
+    for lam, c, tau in uniform(seed, models, ranges):
         model = BinaryModel(lam, lam, c, tau)
         # An offset of a hundredth of the margin that it takes from the tail.
         offset = (raised - 1) * model.typical_margins.t / tau
@@ -107,23 +105,12 @@ def exponent_equality(exponents: Exponents = of_model) -> Check:
             for rates in map(exponents, own):
                 gaps.append((rates.h - rates.t) / rates.t)
     most, least = max(map(abs, equal)), min(unequal)
+    others = "lambda_h larger by 1 %, or an offset of 1 % of R_t"
     return Check(
-        name="exponent-equality",
-        label="sec:large-deviation-exponent",
-        claim="relative I_h - I_t, largest of symmetric models; least of others",
-        paper="0; > 0",
         ours=f"{rounding(most)}; {least:.1e}",
         holds=most < 1e-12 and least > 1e-6,
         details={
-            "grid": {
-                "lambda": "uniform in [0.2, 10]",
-                "cosine": "uniform in [-1, 0.8]",
-                "tau": "uniform in [0.05, 2]",
-                "others": "lambda_h larger by 1 %, or an offset of 1 % of R_t",
-                "models": models,
-                "seed": 12,
-            },
-            "rule": "symmetric below 1e-12; others above 1e-6",
+            "grid": {**described(ranges), "others": others, "models": models, "seed": seed},
             "largest_of_symmetric": most,
             "least_of_others": least,
         },

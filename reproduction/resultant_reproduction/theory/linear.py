@@ -18,15 +18,21 @@ from resultant_reproduction.theory.check import (
     SEED,
     Check,
     Numbers,
+    check,
     grid,
     half_orders,
+    listed,
+    lists,
+    near,
     power_fits,
+    powers_of_two,
     quantiles,
     random_states,
+    slopes_of,
 )
 from resultant_reproduction.theory.realizations import random_queries, random_state
 
-DIMENSIONS = tuple(2**k + 2 for k in range(6, 12))
+DIMENSIONS = powers_of_two(6, 12)
 POWERS = (0.0, 0.2, 0.4)
 
 
@@ -36,12 +42,12 @@ def mean_scores(rho: Tensor, kappa: Tensor, tau: Tensor | float, p: int) -> Tens
     return parts.intercept + parts.gain * rho
 
 
+@check
 def linear_softmax(linear: Callable[..., Tensor] = mean_scores, states: int = 60) -> Check:
     """Check that probabilities and losses of the linear-mean scores have errors of order nu^-1
     (sec:softmax-geometry)."""
-    classes = 10
+    classes, tau, nu = 10, 0.5, half_orders(DIMENSIONS)
     rho, lam, offset = random_states(states, classes)
-    tau, nu = 0.5, half_orders(DIMENSIONS)
     errors: dict[str, list[Tensor]] = {"probabilities": [], "loss": []}
     for p, n in zip(DIMENSIONS, nu.tolist(), strict=True):
         point = (rho, n * lam, tau, p)
@@ -50,32 +56,20 @@ def linear_softmax(linear: Callable[..., Tensor] = mean_scores, states: int = 60
         errors["loss"].append(mean[:, 0] - exact[:, 0])
     fits = {name: power_fits(nu, torch.stack(rows)) for name, rows in errors.items()}
     medians = [float(a.median()) for a in fits.values()]
+    points = {"p": DIMENSIONS, "states": states, "classes": classes, "tau": tau, "seed": SEED}
     return Check(
-        name="linear-softmax",
-        label="sec:softmax-geometry",
-        claim="orders of the errors of linear-mean probabilities and losses (medians)",
-        paper="-1; -1",
-        ours="; ".join(f"{a:.3f}" for a in medians),
-        holds=all(abs(a + 1) <= 0.1 for a in medians),
-        details={
-            "grid": {
-                "p": DIMENSIONS,
-                "states": states,
-                "classes": classes,
-                "tau": tau,
-                "seed": SEED,
-            },
-            "rule": "both medians within 0.1 of -1",
-            "quartiles": {name: quantiles(a) for name, a in fits.items()},
-        },
+        ours=listed(medians, "; "),
+        holds=near(medians, (-1, -1), 0.1),
+        details={"grid": points, "quartiles": {name: quantiles(a) for name, a in fits.items()}},
     )
 
 
+@check
 def growing_temperature(linear: Callable[..., Tensor] = mean_scores, states: int = 200) -> Check:
     """Check that the linear-mean score has a vanishing error for 1/tau = o(sqrt(nu)), with the
     order 2a - 1 for 1/tau = nu^a (sec:expansion-range)."""
     rho, lam, _ = random_states(states, 1)
-    dimensions = tuple(2**k + 2 for k in range(8, 19, 2))
+    dimensions = powers_of_two(8, 19, 2)
     nu = half_orders(dimensions)
     medians = []
     for power in POWERS:
@@ -85,74 +79,51 @@ def growing_temperature(linear: Callable[..., Tensor] = mean_scores, states: int
             rows.append((linear(*point) - vmf_score(*point)).flatten())
         medians.append(float(power_fits(nu, torch.stack(rows)).median()))
     expected = [2 * a - 1 for a in POWERS]
+    points = {"p": dimensions, "states": states, "powers": POWERS, "seed": SEED}
     return Check(
-        name="growing-temperature",
-        label="sec:expansion-range",
-        claim="order of the linear-mean error at 1/tau = nu^a, a = 0, 0.2, 0.4 (medians)",
-        paper="below 0",
-        ours=", ".join(f"{a:.3f}" for a in medians),
-        holds=all(abs(m - e) <= 0.05 for m, e in zip(medians, expected, strict=True)),
-        details={
-            "grid": {"p": dimensions, "states": states, "powers": POWERS, "seed": SEED},
-            "rule": "each median within 0.05 of 2a - 1, which is below 0 for a < 1/2",
-            "expected": expected,
-        },
-        note="The paper gives the condition; the order 2a - 1 follows from the variance term.",
+        ours=listed(medians),
+        holds=near(medians, expected, 0.05),
+        details={"grid": points, "expected": expected},
     )
 
 
+@check
 def leading_gradient(gradient: Callable[..., Tensor] = loss_gradient) -> Check:
     """Check that the gradient of the linear-mean loss has an error of order nu^-1
     (eq:leading-sphere-gradient), with the intercepts of the text and without them.
 
     Directions and queries lie in a subspace that does not change with p.
     """
-    classes, within, queries, tau = 10, 12, 200, 0.5
+    classes, within, queries, tau, nu = 10, 12, 200, 0.5, half_orders(DIMENSIONS)
     small = random_state(31, classes, within, 0.3, 4.0)
     lam = small.kappa / (within / 2 - 1)
     z, y = random_queries(32, queries, small)
     errors: dict[str, list[Tensor]] = {"with": [], "without": []}
-    for p, n in zip(DIMENSIONS, half_orders(DIMENSIONS).tolist(), strict=True):
+    for p, n in zip(DIMENSIONS, nu.tolist(), strict=True):
         mu, x = (torch.nn.functional.pad(a, (0, p - within)) for a in (small.mu, z))
         rule = realize(ClassState(mu, n * lam, small.count), Rule(tau))
         exact = loss_gradient(x, y, rule)
         for name, rows in errors.items():
             linear = gradient(x, y, rule.linear(intercept=name == "with"))
             rows.append((linear - exact).norm(dim=-1).max())
-    nu = half_orders(DIMENSIONS)
-    both = {name: torch.stack(rows) for name, rows in errors.items()}
-    slopes = {name: float(power_fits(nu, a[:, None])[0]) for name, a in both.items()}
+    slopes = slopes_of(nu, errors).values()
+    points = {"p": DIMENSIONS, "classes": classes, "subspace": within, "tau": tau}
+    points |= {"lambda": "uniform in [0.3, 4]", "queries": queries, "seeds": (31, 32)}
     return Check(
-        name="leading-gradient",
-        label="eq:leading-sphere-gradient",
-        claim="order of the largest error of the leading gradient, with intercepts; without",
-        paper="-1; -1",
-        ours="; ".join(f"{slope:.3f}" for slope in slopes.values()),
-        holds=all(abs(slope + 1) <= 0.05 for slope in slopes.values()),
-        details={
-            "grid": {
-                "p": DIMENSIONS,
-                "classes": classes,
-                "subspace": within,
-                "lambda": "uniform in [0.3, 4]",
-                "tau": tau,
-                "queries": queries,
-                "seeds": (31, 32),
-            },
-            "rule": "both slopes within 0.05 of -1",
-            "largest": {name: a.tolist() for name, a in both.items()},
-        },
+        ours=listed(slopes, "; "),
+        holds=near(slopes, (-1, -1), 0.05),
+        details={"grid": points, "largest": lists(errors)},
     )
 
 
+@check
 def free_energy(expansion: Callable[..., Tensor] = free_energy_expansion) -> Check:
     """Check that q/nu tends to the resummed free energy for 1/tau = nu s, where the bounded-t
     expansion does not (sec:expansion-range)."""
-    rhos: Numbers = tuple(torch.linspace(-1, 1, 41).tolist())
     lambdas: Numbers = (0.25, 1.0, 4.0)
     s: Numbers = (0.3, 1.0, 4.0)
-    dimensions = tuple(2**k + 2 for k in range(8, 17, 2))
-    rho, lam, ratio = grid(rhos, lambdas, s)
+    dimensions = powers_of_two(8, 17, 2)
+    rho, lam, ratio = grid(tuple(torch.linspace(-1, 1, 41).tolist()), lambdas, s)
     nu = half_orders(dimensions)
     errors: dict[str, list[Tensor]] = {"free energy": [], "bounded t": []}
     for p, n in zip(dimensions, nu.tolist(), strict=True):
@@ -161,21 +132,13 @@ def free_energy(expansion: Callable[..., Tensor] = free_energy_expansion) -> Che
         for name, f, order in (("free energy", expansion, 0), ("bounded t", joint_expansion, 2)):
             gap = f(*point, order, validate_args=False) - q
             errors[name].append(gap.abs().max() / n)
-    both = {name: torch.stack(rows) for name, rows in errors.items()}
-    slope = float(power_fits(nu, both["free energy"][:, None])[0])
-    first, last = (float(both["bounded t"][k]) for k in (0, -1))
+    slope = slopes_of(nu, errors)["free energy"]
+    first, last = (float(errors["bounded t"][k]) for k in (0, -1))
     return Check(
-        name="free-energy",
-        label="sec:expansion-range",
-        claim="1/tau = nu s: order of the largest q/nu - F_0; last over first error of B0+B1+B2",
-        paper="vanishes; does not",
         ours=f"{slope:.3f}; {last / first:.3f} (error {last:.1f} nu)",
         holds=abs(slope + 1) <= 0.02 and abs(last / first - 1) < 0.1,
         details={
             "grid": {"p": dimensions, "rho": "41 from -1 to 1", "lambda": lambdas, "s": s},
-            "rule": "slope within 0.02 of -1; the error of the bounded-t expansion, over nu, "
-            "changes by less than a tenth",
-            "largest": {name: a.tolist() for name, a in both.items()},
+            "largest": lists(errors),
         },
-        note="The paper names the limit without a formula; F_0 is that of `free_energy_expansion`.",
     )

@@ -19,7 +19,7 @@ from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.special.bessel import bessel_ratio, bessel_ratio_integral
 from resultant.theory.score_expansion import directional_cumulants
 from resultant_reproduction.figures import BLACK, Chart, Curve
-from resultant_reproduction.theory.check import Check, Numbers, grid, rounding
+from resultant_reproduction.theory.check import Check, Numbers, check, grid, rounding
 
 # Relative error that rounding leaves in identities of float64 numbers.
 ROUNDING = 1e-11
@@ -44,6 +44,7 @@ def random_queries(seed: int, number: int, state: ClassState) -> tuple[Tensor, T
     return z / z.norm(dim=-1, keepdim=True), y
 
 
+@check
 def bregman_identities(score: Callable[..., Tensor] = vmf_score) -> Check:
     r"""Check three forms of the score (prop:bregman-view, eq:bregman-variance, eq:score-integral).
 
@@ -76,21 +77,17 @@ def bregman_identities(score: Callable[..., Tensor] = vmf_score) -> Check:
             worst[name] = max(worst[name], float((gap.abs() / t).max()))
         least = min(least, float((q - linear).min()))
     return Check(
-        name="bregman-identities",
-        label="prop:bregman-view",
-        claim="score less variance form; less integral form; least divergence",
-        paper="0; 0; >= 0",
         ours=f"{rounding(worst['variance'])}; {rounding(worst['integral'])}; {least:.1e}",
         holds=max(worst.values()) < ROUNDING and least >= 0,
         details={
             "grid": {"p": dimensions, "rho": axes[0], "lambda": axes[1], "t": axes[2]},
-            "rule": f"both below {ROUNDING:g} t; the divergence is not negative",
             "largest_difference_over_t": worst,
             "least_divergence": least,
         },
     )
 
 
+@check
 def realization_differences(scores: Callable[..., Tensor] = class_scores) -> Check:
     r"""Check that temp - preserve is :math:`h^\star-h^0` and preserve - angular is
     :math:`r^\star-r^0` for every beta (eq:realization-differences)."""
@@ -111,18 +108,13 @@ def realization_differences(scores: Callable[..., Tensor] = class_scores) -> Che
         for name, gap in gaps.items():
             worst[name] = max(worst[name], float((gap.abs() * cooled).max()))
     return Check(
-        name="realization-differences",
-        label="eq:realization-differences",
-        claim="temp - preserve less h* - h0; preserve - angular less r* - r0",
-        paper="0; 0",
-        ours=f"{rounding(worst['intercept'])}; {rounding(worst['remainder'])}",
+        ours="; ".join(map(rounding, worst.values())),
         holds=max(worst.values()) < ROUNDING,
         details={
             "state": {"classes": 20, "p": 128, "lambda": "uniform in [0.5, 2]", "seed": 1},
             "queries": {"number": 200, "seed": 2},
             "tau": tau,
             "beta": betas,
-            "rule": f"both below {ROUNDING:g} / tau*",
             "largest_difference_times_tau": worst,
         },
     )
@@ -136,6 +128,7 @@ def tangent_loss_gradient(z: Tensor, y: Tensor, scores: Callable[[Tensor], Tenso
     return G - (G * z).sum(-1, keepdim=True) * z
 
 
+@check
 def intercept_gradients(
     formula: Callable[..., GradientDifference] = intercept_gradient_difference,
 ) -> Check:
@@ -152,10 +145,6 @@ def intercept_gradients(
     size = float((hot - kept).norm(dim=-1).max())
     gap = float((hot - kept - predicted).norm(dim=-1).max()) / size
     return Check(
-        name="intercept-gradients",
-        label="eq:intercept-gradient-difference",
-        claim="gradient of temp less gradient of preserve, less the formula (relative)",
-        paper="0",
         ours=rounding(gap),
         holds=size > 1e-3 and gap < ROUNDING,
         details={
@@ -163,21 +152,9 @@ def intercept_gradients(
             "queries": {"number": 200, "seed": 4},
             "tau": tau,
             "beta": 0.0,
-            "rule": f"below {ROUNDING:g}, for gradients that differ",
             "largest_gradient_difference": size,
         },
     )
-
-
-# As printed in sec:same-state-diagnostic.
-FAILURE = {
-    "A": "0.04244",
-    "tau*": "0.005730",
-    "q(0; tau_0)": "0.3888",
-    "q(0; tau*)": "79.1456",
-    "slope, temperature": "3.8058",
-    "slope, angular": "7.4032",
-}
 
 
 def failure_values(kappa: float, gbar: float, score: Callable[..., Tensor]) -> dict[str, float]:
@@ -195,6 +172,7 @@ def failure_values(kappa: float, gbar: float, score: Callable[..., Tensor]) -> d
     }
 
 
+@check
 def failure_state(score: Callable[..., Tensor] = vmf_score) -> Check:
     """Check the printed numbers of the collapsed class (sec:same-state-diagnostic).
 
@@ -202,23 +180,19 @@ def failure_state(score: Callable[..., Tensor] = vmf_score) -> Check:
     printed number must lie in this range, extended by half of its own last digit.
     """
     kappa, gbar, half = 5.4415, 7.4057, 5e-5
+    printed = ("0.04244", "0.005730", "0.3888", "79.1456", "3.8058", "7.4032")
     ours = failure_values(kappa, gbar, score)
     corners = [
         failure_values(kappa + half * a, gbar + half * b, score)
         for a, b in itertools.product((-1, 1), repeat=2)
     ]
     rows = {}
-    for name, text in FAILURE.items():
+    for (name, own), text in zip(ours.items(), printed, strict=True):
         values = [corner[name] for corner in corners]
-        printed, digit = float(text), 0.5 * 10.0 ** -len(text.partition(".")[2])
+        digit = 0.5 * 10.0 ** -len(text.partition(".")[2])
         low, high = min(values) - digit, max(values) + digit
-        rows[name] = {
-            "paper": printed,
-            "ours": ours[name],
-            "range": [low, high],
-            "holds": low <= printed <= high,
-        }
-    agree = sum(row["holds"] for row in rows.values())
+        holds = low <= float(text) <= high
+        rows[name] = {"paper": float(text), "ours": own, "range": [low, high], "holds": holds}
 
     def panels() -> list[Chart]:
         rho = torch.linspace(-1, 1, 201, dtype=torch.float64)
@@ -238,15 +212,11 @@ def failure_state(score: Callable[..., Tensor] = vmf_score) -> Check:
         ]
 
     return Check(
-        name="failure-state",
-        label="sec:same-state-diagnostic",
-        claim="A, tau*, q(0; tau_0), q(0; tau*), slopes of temperature and angular",
-        paper=", ".join(FAILURE.values()),
-        ours=", ".join(f"{ours[name]:.6g}" for name in FAILURE),
-        holds=agree == len(rows),
+        paper=", ".join(printed),
+        ours=", ".join(f"{value:.6g}" for value in ours.values()),
+        holds=all(row["holds"] for row in rows.values()),
         details={
             "inputs": {"kappa": kappa, "gbar": gbar, "p": 128, "tau_0": 0.1, "half digit": half},
-            "rule": "printed values within the range that inputs of five digits allow",
             "values": rows,
         },
         panels=panels,

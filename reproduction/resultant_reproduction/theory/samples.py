@@ -19,13 +19,14 @@ from resultant.report import style
 from resultant.theory.cross_fit import cross_fit_temperature, fold_statistics
 from resultant.vmf.distribution import VonMisesFisher
 from resultant_reproduction.figures import LOG, Chart, Curve
-from resultant_reproduction.theory.check import Check, rounding
+from resultant_reproduction.theory.check import Check, check, rounding
 from resultant_reproduction.theory.realizations import random_state
 
 ROUNDING = 1e-13
 TAU = 0.1
 
 
+@check
 def finite_sample(
     square: Callable[..., Tensor] = expected_square_resultant,
     inclusion: Callable[..., Tensor] = self_inclusion,
@@ -91,23 +92,19 @@ def finite_sample(
         return [Chart(lengths, *length, {"xscale": "log"}), Chart(gains, *gain, LOG)]
 
     return Check(
-        name="finite-sample",
-        label="eq:finite-resultant-identity, eq:self-inclusion",
-        claim="E R_n^2, E U and self-inclusion less their formulas, all samples of a population",
-        paper="0, 0, 0",
         ours=", ".join(rounding(a) for a in worst.values()),
         holds=max(worst.values()) < ROUNDING,
         details={
             "population": {"vectors": x.tolist(), "weights": weight.tolist(), "A": A},
             "n": sizes,
             "tau": TAU,
-            "rule": f"all below {ROUNDING:g}",
             "largest_difference": worst,
         },
         panels=panels,
     )
 
 
+@check
 def cross_fitting(samples: int = 2000, r_max: float = 10.0) -> Check:
     """Check that held-out gains are equal, and that the gap between the score and the shared linear
     score falls with the dimension (prop:cross-fit-equalization)."""
@@ -131,10 +128,6 @@ def cross_fitting(samples: int = 2000, r_max: float = 10.0) -> Check:
         gaps.append(gap)
     falls = all(b < a / 2 for a, b in itertools.pairwise(gaps))
     return Check(
-        name="cross-fitting",
-        label="prop:cross-fit-equalization",
-        claim="held-out gain over A_ref/tau less 1; largest score gap, rising p",
-        paper="0; falls",
         ours=f"{rounding(max(gains))}; " + ", ".join(f"{g:.3f}" for g in gaps),
         holds=max(gains) < 1e-9 and falls,
         details={
@@ -144,7 +137,6 @@ def cross_fitting(samples: int = 2000, r_max: float = 10.0) -> Check:
             "lambda": "uniform in [0.7, 3]",
             "tau": tau,
             "A_ref": A_ref,
-            "rule": "gains within 1e-9; the gap at least halves from one dimension to the next",
             "gain_difference": gains,
             "score_gap": gaps,
         },

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -15,17 +14,22 @@ from resultant.theory.softmax import propagate_loss, propagate_probabilities
 from resultant_reproduction.figures import LOG, Chart, Curve
 from resultant_reproduction.theory.check import (
     SEED,
+    WIDE,
     Check,
+    check,
     half_orders,
+    near,
     power_fits,
+    powers_of_two,
     quantiles,
     random_states,
 )
 
-DIMENSIONS = tuple(2**k + 2 for k in range(6, 12))
+DIMENSIONS = powers_of_two(6, 12)
 TAU, STATES, CLASSES = 0.5, 60, 10
 
 
+@check
 def softmax_coupling(loss: Callable[..., Tensor] = propagate_loss) -> Check:
     """Check that the error of the loss is of order nu^-3 with the variance term V1/2 and nu^-2
     without it (thm:multiclass-propagation)."""
@@ -49,19 +53,12 @@ def softmax_coupling(loss: Callable[..., Tensor] = propagate_loss) -> Check:
             guide = 3 * median[0] * (nu / nu[0]) ** -power
             curves.append(Curve(nu, guide, ":", rf"slope $-{power}$", colour))
         labels = r"$\nu=p/2-1$", "|loss residual|, median and quartiles"
-        chart = Chart(curves, *labels, "Variance coupling in the loss", LOG)
-        return [chart]
+        return [Chart(curves, *labels, "Variance coupling in the loss", LOG)]
 
-    return _check(
-        residuals,
-        name="softmax-coupling",
-        label="fig:softmax-coupling",
-        claim="order of the loss residual with the variance term; without",
-        panels=panels,
-        layout={"width": 4.4, "height": 3.2, "legend": 2},
-    )
+    return Check(*_orders(residuals), panels, WIDE | {"legend": 2})
 
 
+@check
 def softmax_probabilities(probabilities: Callable[..., Tensor] = propagate_probabilities) -> Check:
     """Check that the error of the probabilities is of order nu^-3 with the second-order term and
     nu^-2 without its variance (eq:multiclass-prob-expansion)."""
@@ -72,12 +69,7 @@ def softmax_probabilities(probabilities: Callable[..., Tensor] = propagate_proba
         expanded = probabilities(offset + B[0], B[1], B[2], p, variance=variance)
         return (expanded - (offset + q).softmax(-1)).abs().amax(-1)
 
-    return _check(
-        _residuals(residual),
-        name="softmax-probabilities",
-        label="eq:multiclass-prob-expansion",
-        claim="order of the probability residual with the variance term; without",
-    )
+    return Check(*_orders(_residuals(residual)))
 
 
 def _residuals(residual: Callable[..., Tensor]) -> dict[bool, Tensor]:
@@ -92,38 +84,14 @@ def _residuals(residual: Callable[..., Tensor]) -> dict[bool, Tensor]:
     return {variance: torch.stack(errors).abs() for variance, errors in rows.items()}
 
 
-def _check(
-    residuals: dict[bool, Tensor],
-    name: str,
-    label: str,
-    claim: str,
-    panels: Callable[[], list[Chart]] | None = None,
-    layout: Mapping[str, Any] | None = None,
-) -> Check:
-    """Judge the orders of residuals."""
-    nu = half_orders(DIMENSIONS)
-    fits = {variance: power_fits(nu, a) for variance, a in residuals.items()}
-    kept, dropped = (float(fits[variance].median()) for variance in (True, False))
-    return Check(
-        name=name,
-        label=label,
-        claim=claim,
-        paper="-3; -2",
-        ours=f"{kept:.3f}; {dropped:.3f}",
-        holds=abs(kept + 3) <= 0.1 and abs(dropped + 2) <= 0.1,
-        details={
-            "grid": {
-                "p": DIMENSIONS,
-                "states": residuals[True].shape[1],
-                "tau": TAU,
-                "rho": "uniform in [-0.9, 0.9]",
-                "lambda": "uniform in [0.3, 4]",
-                "offset": "uniform in [-1, 1]",
-                "seed": SEED,
-            },
-            "rule": "medians within 0.1 of -3 and -2",
-            "quartiles": {"with": quantiles(fits[True]), "without": quantiles(fits[False])},
-        },
-        panels=panels,
-        layout=layout or {},
-    )
+def _orders(residuals: dict[bool, Tensor]) -> tuple[str, bool, dict[str, object]]:
+    """Return the orders of residuals as text, the verdict, and the details."""
+    fits = [power_fits(half_orders(DIMENSIONS), a) for a in residuals.values()]
+    medians = [float(a.median()) for a in fits]
+    drawn = {"rho": "uniform in [-0.9, 0.9]", "lambda": "uniform in [0.3, 4]"}
+    drawn |= {"offset": "uniform in [-1, 1]"}
+    details = {
+        "grid": {"p": DIMENSIONS, "states": STATES, "tau": TAU, **drawn, "seed": SEED},
+        "quartiles": dict(zip(("with", "without"), map(quantiles, fits), strict=True)),
+    }
+    return "; ".join(f"{m:.3f}" for m in medians), near(medians, (-3, -2), 0.1), details

@@ -17,12 +17,15 @@ from resultant.report import style
 from resultant.theory.binary_model import BinaryModel, Pair
 from resultant.vmf.tails import log_projection_tail
 from resultant_reproduction.figures import LOG, Chart, Curve, shades
-from resultant_reproduction.theory.check import Check
+from resultant_reproduction.theory.check import WIDE, Check, check, described, listed, near, uniform
 
 CRITICAL = BinaryModel(2.0, 1.0, 0.3, tau=0.5)
 ORDERED = BinaryModel(2.0, 1.0, 0.3, tau=0.5, b_h=0.1)
 # Close classes, for which the offsets decide the larger exponent.
 CLOSE = BinaryModel(1.2, 1.0, -0.2, tau=1.0, b_h=0.05, b_t=-0.05)
+CLASSES = (("head", style.BLUE, "h"), ("tail", style.ORANGE, "t"))
+# Limits of a class error by its typical margin.
+STEPS = {-0.05: 1.0, 0.0: 0.5, 0.05: 0.0}
 
 Exponents = Callable[[BinaryModel], Pair]
 # (p, samples, label) -> leading and exact margins of the same draws
@@ -51,6 +54,7 @@ def tail_errors(margins: Tensor, p: int, at: Callable[[float], BinaryModel]) -> 
     return log_projection_tail(xi, beta, kappa, p, upper=True).exp().numpy()
 
 
+@check
 def error_transition(at: Callable[[float], BinaryModel] = at_margin) -> Check:
     """Check that the tail error steps from 1 to 0 at R_t = 0 over a width that falls as nu^-1/2
     (thm:conditional-error-transition)."""
@@ -65,11 +69,8 @@ def error_transition(at: Callable[[float], BinaryModel] = at_margin) -> Check:
     for error in scaled.values():
         low, high = np.interp(ends, stats.norm.isf(error.clip(1e-12, 1 - 1e-12)), x)
         widths.append(float(high - low) / (ends[1] - ends[0]))
-    last = dimensions[-1]
-    steps = {-0.05: 1.0, 0.0: 0.5, 0.05: 0.0}
-    errors = tail_errors(torch.tensor(list(steps), dtype=torch.float64), last, at).tolist()
-    near = all(abs(a - b) < 0.02 for a, b in zip(errors, steps.values(), strict=True))
-    holds = near and abs(widths[-1] - 1) < 0.01
+    margins = torch.tensor(list(STEPS), dtype=torch.float64)
+    errors = tail_errors(margins, dimensions[-1], at).tolist()
 
     def panels() -> list[Chart]:
         # Dense near zero, where the step becomes steep.
@@ -84,24 +85,20 @@ def error_transition(at: Callable[[float], BinaryModel] = at_margin) -> Check:
         ]
 
     return Check(
-        name="error-transition",
-        label="thm:conditional-error-transition",
-        claim="tail error at R_t = -0.05, 0, 0.05; width x sqrt(nu) over its limit",
-        paper="1, 1/2, 0; 1",
-        ours=", ".join(f"{e:.3f}" for e in errors) + f"; {widths[-1]:.4f}",
-        holds=holds,
+        ours=f"{listed(errors)}; {widths[-1]:.4f}",
+        holds=near(errors, STEPS.values(), 0.02) and abs(widths[-1] - 1) < 0.01,
         details={
             "model": vars(CRITICAL),
             "p": dimensions,
-            "rule": f"errors within 0.02 of their limits and width within 0.01, at p = {last}",
             "scaled_width": widths,
-            "R_t": list(steps),
+            "R_t": list(STEPS),
             "errors": errors,
         },
         panels=panels,
     )
 
 
+@check
 def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins) -> Check:
     """Check that exact scores and the leading rule agree (fig:synthetic-transition, d).
 
@@ -124,7 +121,7 @@ def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins
         looks: dict[Any, dict[str, Any]] = {"exact": {"lw": 5, "alpha": 0.35}, "leading": {}}
         errors = {rule: [ORDERED.errors(p, rule) for p in shown] for rule in looks}
         curves = []
-        for name, colour, key in (("head", style.BLUE, "h"), ("tail", style.ORANGE, "t")):
+        for name, colour, key in CLASSES:
             for rule, look in looks.items():
                 line = [getattr(e, key) for e in errors[rule]]
                 curves.append(Curve(shown, line, "-", f"{name}, {rule} rule", colour, more=look))
@@ -136,17 +133,13 @@ def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins
         xlabel, limits = "dimension $p$", {**LOG, "ylim": (0.2 / samples, 1)}
         differ = Curve(dimensions, shares, "o-", color=style.GREEN)
         title = "decided differently at $R_t=0$"
+        # Both belong to panel (d) of fig:synthetic-transition.
         return [
             Chart([*curves, least], xlabel, "class error", "errors", limits),
             Chart([differ], xlabel, "share of draws", title, LOG),
         ]
-        # Both belong to panel (d) of fig:synthetic-transition.
 
     return Check(
-        name="rule-agreement",
-        label="fig:synthetic-transition",
-        claim="tail draws at R_t = 0 that exact scores and leading rule decide differently",
-        paper="agree",
         ours=f"{shares[0]:.2%} at p = {dimensions[0]}, {shares[-1]:.2%} at p = {dimensions[-1]}",
         holds=falls and shares[-1] < 2e-3,
         details={
@@ -154,7 +147,6 @@ def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins
             "p": dimensions,
             "samples": samples,
             "seed": 3,
-            "rule": "the share falls with p, and is below 0.002 at the last",
             "shares": shares,
         },
         panels=panels,
@@ -162,6 +154,7 @@ def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins
     )
 
 
+@check
 def error_exponents(exponents: Exponents = of_model) -> Check:
     """Check that -log(error)/nu tends to the rate at the threshold (eq:error-exponent).
 
@@ -171,17 +164,14 @@ def error_exponents(exponents: Exponents = of_model) -> Check:
     nu = [p / 2 - 1 for p in dimensions]
     limit = exponents(ORDERED)
     logs = [ORDERED.log_errors(p) for p in dimensions]
-    reached = {
-        key: [-getattr(e, key) / n for e, n in zip(logs, nu, strict=True)] for key in Pair._fields
-    }
-    rests = {
-        key: [
+    reached, steps = {}, {}
+    for key in Pair._fields:
+        reached[key] = [-getattr(e, key) / n for e, n in zip(logs, nu, strict=True)]
+        rests = [
             n * (value - getattr(limit, key)) - 0.5 * math.log(n)
-            for value, n in zip(values, nu, strict=True)
+            for value, n in zip(reached[key], nu, strict=True)
         ]
-        for key, values in reached.items()
-    }
-    steps = {key: [abs(b - a) for a, b in itertools.pairwise(r)] for key, r in rests.items()}
+        steps[key] = [abs(b - a) for a, b in itertools.pairwise(rests)]
     # A wrong rate would add a term that grows as nu.
     holds = all(
         s[-1] < 0.01 and all(b < 0.7 * a for a, b in itertools.pairwise(s)) for s in steps.values()
@@ -189,41 +179,36 @@ def error_exponents(exponents: Exponents = of_model) -> Check:
 
     def panels() -> list[Chart]:
         curves = []
-        for key, name, colour in (("h", "head", style.BLUE), ("t", "tail", style.ORANGE)):
+        for name, colour, key in CLASSES:
             rate = getattr(limit, key)
             curves.append(Curve(nu, reached[key], "o-", name, colour))
             curves.append(Curve((nu[0], nu[-1]), (rate, rate), "--", f"{name}, limit", colour))
         labels = r"$\nu=p/2-1$", r"$-\nu^{-1}\log\,$error", "errors reach the exponents"
-        chart = Chart(curves, *labels, {"xscale": "log", "ylim": (0, None)})
         # Panel (c) of fig:synthetic-transition.
-        return [chart]
+        return [Chart(curves, *labels, {"xscale": "log", "ylim": (0, None)})]
 
     return Check(
-        name="error-exponents",
-        label="eq:error-exponent",
-        claim="-log(error)/nu of head and tail, and the rates I_h, I_t",
         paper=f"I = {limit.h:.5f}, {limit.t:.5f} by formula",
         ours=f"{reached['h'][-1]:.5f}, {reached['t'][-1]:.5f} at p = {dimensions[-1]}",
         holds=holds,
         details={
             "model": vars(ORDERED),
             "p": dimensions,
-            "rule": "-log(error) - nu I - log(nu)/2 converges: each step is below 0.7 of the "
-            "previous one, the last below 0.01",
             "exponents": limit._asdict(),
             "reached": reached,
             "steps_of_rest": steps,
         },
         panels=panels,
-        layout={"width": 4.4, "height": 3.2, "legend": 4},
+        layout=WIDE,
     )
 
 
+@check
 def prior_reversal(exponents: Exponents = of_model) -> Check:
     """Check that exchanged offsets give the tail the larger exponent (fig:prior-control-app)."""
-    stated, exchanged = exponents(CLOSE), exponents(CLOSE.reversed_prior())
-    p = 4096
-    errors = [model.log_errors(p) for model in (CLOSE, CLOSE.reversed_prior())]
+    models = CLOSE, CLOSE.reversed_prior()
+    stated, exchanged = map(exponents, models)
+    errors = [model.log_errors(4096) for model in models]
     holds = (
         stated.h > stated.t
         and exchanged.h < exchanged.t
@@ -234,68 +219,48 @@ def prior_reversal(exponents: Exponents = of_model) -> Check:
     def panels() -> list[Chart]:
         # Both typical margins stay positive in between.
         offsets = torch.linspace(-0.16, 0.16, 81).tolist()
-        models = [replace(CLOSE, b_h=b / 2, b_t=-b / 2) for b in offsets]
-        rates = [exponents(model) for model in models]
+        rates = [exponents(replace(CLOSE, b_h=b / 2, b_t=-b / 2)) for b in offsets]
         top = max(max(r) for r in rates)
         curves = [
-            Curve(offsets, [r.h for r in rates], "-", "head", style.BLUE),
-            Curve(offsets, [r.t for r in rates], "-", "tail", style.ORANGE),
+            *(Curve(offsets, [getattr(r, k) for r in rates], "-", n, c) for n, c, k in CLASSES),
             Curve((0.1, 0.1), (0, top), ":", "stated prior", style.GREY),
             Curve((-0.1, -0.1), (0, top), "--", "exchanged prior", style.GREY),
         ]
         labels = "offset difference $b_h-b_t$", "error exponent", "The prior orders the exponents"
-        chart = Chart(curves, *labels, {"ylim": (0, None)})
-        return [chart]
+        return [Chart(curves, *labels, {"ylim": (0, None)})]
 
     return Check(
-        name="prior-reversal",
-        label="fig:prior-control-app",
-        claim="head less tail exponent, prior as stated; exchanged",
-        paper="> 0; < 0",
         ours=f"{stated.h - stated.t:+.4f}; {exchanged.h - exchanged.t:+.4f}",
         holds=holds,
         details={
             "model": vars(CLOSE),
-            "rule": f"order of the exponents, and of the errors at p = {p}",
             "stated": stated._asdict(),
             "exchanged": exchanged._asdict(),
             "log_errors": [e._asdict() for e in errors],
         },
         panels=panels,
-        layout={"width": 4.4, "height": 3.2, "legend": 4},
+        layout=WIDE,
     )
 
 
+@check
 def exponent_order(exponents: Exponents = of_model) -> Check:
     """Check I_h >= I_t for lambda_h >= lambda_t, b_h >= b_t, R_t > 0
     (sec:large-deviation-exponent)."""
-    models, generator = 400, torch.Generator().manual_seed(11)
-    draws = torch.rand(models, 5, generator=generator, dtype=torch.float64)
-    low = torch.tensor([0.05, 0.05, -1.0, 0.05, 0.0], dtype=torch.float64)
-    high = torch.tensor([10.0, 10.0, 0.95, 2.0, 0.2], dtype=torch.float64)
+    ranges = {"lambda": (0.05, 10.0), "other lambda": (0.05, 10.0), "cosine": (-1.0, 0.95)}
+    ranges |= {"tau": (0.05, 2.0), "b_h - b_t": (0.0, 0.2)}
     gaps = []
-    for a, b, c, tau, offset in (low + (high - low) * draws).tolist():
+    for a, b, c, tau, offset in uniform(11, 400, ranges):
         model = BinaryModel(max(a, b), min(a, b), c, tau, b_h=offset)
         if model.typical_margins.t > 0:
             rates = exponents(model)
             gaps.append(rates.h - rates.t)
     wrong = sum(gap < 0 for gap in gaps)
     return Check(
-        name="exponent-order",
-        label="sec:large-deviation-exponent",
-        claim="random models in which the tail has the larger exponent",
-        paper="0",
         ours=f"{wrong} of {len(gaps)}",
         holds=bool(gaps) and wrong == 0,
         details={
-            "grid": {
-                "lambda": "uniform in [0.05, 10]",
-                "cosine": "uniform in [-1, 0.95]",
-                "tau": "uniform in [0.05, 2]",
-                "b_h - b_t": "uniform in [0, 0.2]",
-                "kept": "R_t > 0",
-                "seed": 11,
-            },
+            "grid": {**described(ranges), "kept": "R_t > 0", "seed": 11},
             "smallest_gap": min(gaps, default=math.nan),
         },
     )
