@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,12 +27,12 @@ from resultant_reproduction import (
     training_table,
     tuned_rules,
 )
-from resultant_reproduction.catalog import catalog
+from resultant_reproduction.catalog import Entry, catalog
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.figures import draw_charts
 from resultant_reproduction.in_text import with_text
 from resultant_reproduction.records import Records
-from resultant_reproduction.spec import Artefact, Outcome
+from resultant_reproduction.spec import Outcome
 
 # Figures of the theory, and the layout of their panels.
 _LAYOUTS: dict[str, dict[str, Any]] = {
@@ -89,6 +90,34 @@ _COMPUTE: dict[str, Callable[[Evidence], Outcome]] = {
     "dimension": dimension.dimension,
     "losses": other_losses.losses,
 }
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A table or figure of the paper, or a question beyond it, with the function from the evidence
+    to the outcome."""
+
+    entry: Entry
+    compute: Callable[[Evidence], Outcome]
+
+    def lacking(self, outcome: Outcome) -> tuple[int, int]:
+        """Number of results that need training, and number that need external data."""
+        done, of = outcome.done
+        external = outcome.external if self.entry.plans else of - done
+        return of - done - external + outcome.partial, external
+
+    def status(self, outcome: Outcome) -> str:
+        """Describe how far the artefact is rerun."""
+        (done, of), (_, external) = outcome.done, self.lacking(outcome)
+        if done == of and not outcome.partial:
+            return "rerun"
+        if not done:
+            return "not run yet" if self.entry.plans else "needs data we may not ship"
+        rest = f", {outcome.partial} with fewer seeds than planned" if outcome.partial else ""
+        if external:
+            rest += f"; {external} need{'s' * (external == 1)} data we may not ship"
+        return f"partly rerun ({done} of {of}{rest})"
+
 
 # Tables first, then figures, then questions beyond the paper.
 ARTEFACTS = {

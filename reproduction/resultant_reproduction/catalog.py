@@ -5,11 +5,11 @@ Nothing is computed from features and torch is not imported: `resultant reproduc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from resultant_reproduction.plan import PLANS, missing, workload
+from resultant_reproduction.plan import PLANS, PlannedJob, missing, workload
 from resultant_reproduction.records import Records
 from resultant_reproduction.spec import load
 
@@ -29,30 +29,21 @@ PLACEHOLDERS = (
 
 
 class Entry(NamedTuple):
-    """A table or figure.
-
-    Attributes:
-        name: Name on the command line.
-        label: Label in the paper, such as ``tab:joint-fc``.
-        title: Title in a few words.
-        shows: One sentence that says what it shows.
-        plans: Training plans whose records it reads.
-        checks: Checks of `resultant verify` behind it.
-        caption: Caption of its figure; empty for that of the mechanism.
-        source: Source of its numbers where no training is.
-        data: Data that may not be shipped; empty if it needs none.
-        commands: Commands for a user who has these data.
-        needs: The part that needs these data: all, some, optional, or none if empty.
-    """
+    """A table or figure, or a question beyond the paper, as in ``artefacts.toml``."""
 
     name: str
     label: str
     title: str = ""
     shows: str = ""
+    # Training plans whose records it reads, and checks of `resultant verify` behind it.
     plans: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
+    # Caption of the figure; empty for that of the mechanism.
     caption: str = ""
+    # Source of the numbers where no training is.
     source: str = ""
+    # Data that may not be shipped, commands for a user who has them, and the part that needs them:
+    # all, some, optional, or none if empty.
     data: str = ""
     commands: tuple[str, ...] = ()
     needs: str = ""
@@ -72,14 +63,14 @@ def catalog() -> dict[str, Entry]:
     return entries
 
 
-def plan_progress(records: Records) -> dict[str, tuple[int, int]]:
-    """Count by plan the runs with complete records, and all runs."""
-    progress = {}
-    for name, plan in PLANS.items():
-        jobs = plan.jobs()
-        runs, left = (sum(len(job.runs) for job in part) for part in (jobs, missing(jobs, records)))
-        progress[name] = runs - left, runs
-    return progress
+def _runs(jobs: Sequence[PlannedJob]) -> int:
+    return sum(len(job.runs) for job in jobs)
+
+
+def _progress(plan: str, records: Records) -> tuple[int, int]:
+    """Count the runs of a plan with complete records, and all runs."""
+    jobs = PLANS[plan].jobs()
+    return _runs(jobs) - _runs(missing(jobs, records)), _runs(jobs)
 
 
 def describe(entry: Entry, progress: Mapping[str, tuple[int, int]]) -> tuple[str, str]:
@@ -102,7 +93,7 @@ def describe(entry: Entry, progress: Mapping[str, tuple[int, int]]) -> tuple[str
 
 def overview(records: Records) -> Rows:
     """Return one row per artefact, under `HEADINGS`."""
-    progress = plan_progress(records)
+    progress = {plan: _progress(plan, records) for plan in PLANS}
     return [(e.name, e.label, *describe(e, progress)) for e in catalog().values()]
 
 
@@ -112,7 +103,7 @@ def plan_rows(records: Records) -> Rows:
     for plan in PLANS.values():
         jobs = plan.jobs()
         left = missing(jobs, records)
-        runs, lacking = (sum(len(job.runs) for job in part) for part in (jobs, left))
+        runs, lacking = _runs(jobs), _runs(left)
         partial = sum(
             run.seed in records.seeds(job.config, run.realization, run.beta)
             for job in left

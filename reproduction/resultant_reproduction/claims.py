@@ -199,7 +199,7 @@ def _checked(evidence: Evidence, entry: Mapping[str, Any]) -> Claim:
 
 
 def _quality(entry: Mapping[str, Any], judgement: Judgement) -> str:
-    runs = judgement.ours.runs if judgement.ours else 0
+    runs = judgement.ours.n if judgement.ours else 0
     units = entry.get("units", "network" if runs == 1 else "networks")
     return f"{runs} {units}; recipe {entry['recipe']}"
 

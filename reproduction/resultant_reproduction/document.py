@@ -169,7 +169,7 @@ def _cells(j: Judgement, adjusted: float | None) -> tuple[str, ...]:
     return (
         *(f"{j.printed:+.2f}", f"{j.ours.mean:+.2f}", j.ours.interval(2)),
         *(p_text(j.ours.p), p_text(adjusted)),
-        *(f"{j.apart.mean:+.2f} {j.apart.interval(2)}", str(j.ours.runs), j.text),
+        *(f"{j.apart.mean:+.2f} {j.apart.interval(2)}", str(j.ours.n), j.text),
     )
 
 

@@ -48,7 +48,7 @@ def _panel(ax: Axes, title: str, effects: Mapping[str, Judgement], printed: str)
             paper = Estimate(judgement.printed, low=judgement.printed, high=judgement.printed)
         if paper is not None:
             _mark(ax, y - 0.14, paper, PAPER, "D", printed if not y else "")
-    counts = [j.ours.runs if j.ours else 0 for j in effects.values()]
+    counts = [j.ours.n if j.ours else 0 for j in effects.values()]
     names = [f"{name}  [{n}]" for name, n in zip(effects, counts, strict=True)]
     ax.set_yticks(range(len(names)), names, color=INK)
     ax.set_ylim(len(names) - 0.5, -0.5)

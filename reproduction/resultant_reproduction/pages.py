@@ -18,12 +18,13 @@ from resultant_reproduction.catalog import PLACEHOLDERS, Entry, catalog
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.plan import PLANS, SECOND_ROUND, Plan, workload
 from resultant_reproduction.records import packaged_results
-from resultant_reproduction.spec import Artefact, Cell, Change, Outcome, load
+from resultant_reproduction.spec import Cell, Change, Outcome, load
 from resultant_reproduction.templating import markdown_table, render
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from resultant_reproduction.artefacts import Artefact
     from resultant_reproduction.evidence import Evidence
 
 Rows = list[tuple[str, ...]]

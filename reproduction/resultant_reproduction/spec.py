@@ -20,16 +20,6 @@ from resultant_reproduction.verdicts import Arm, judge_effect
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from resultant_reproduction.catalog import Entry
-    from resultant_reproduction.evidence import Evidence
-
-RERUN, PARTLY, WAITING, EXTERNAL = (
-    "rerun",
-    "partly rerun",
-    "not run yet",
-    "needs data we may not ship",
-)
-
 
 @cache
 def load(name: str) -> dict[str, Any]:
@@ -85,17 +75,8 @@ def parse_cell(text: str) -> Printed | None:
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of a table, printed and ours.
-
-    Attributes:
-        row: Title of the row.
-        column: Title of the column.
-        paper: The printed number, None where there is none.
-        ours: Our number, None without a record.
-        external: Whether the number needs data that may not be shipped.
-        text: Content of a cell that the paper does not print.
-        planned: Number of seeds that the plans have.
-    """
+    """One number of a table, printed and ours, None where there is none. ``external`` needs data
+    that may not be shipped, ``text`` is shown if nothing is printed, ``planned`` counts seeds."""
 
     row: str
     column: str
@@ -145,14 +126,8 @@ def unprinted(row: str, column: str, ours: Value | None, digits: int, planned: i
 
 @dataclass(frozen=True)
 class Change:
-    """A difference of two kinds of runs, tested over the seeds that both have.
-
-    Attributes:
-        row: Title of the row.
-        what: The two kinds, as ``after - before``.
-        paper: The printed difference, None where there is none.
-        by_seed: Our differences by seed.
-    """
+    """A difference of two kinds of runs, ``after - before``, tested over the seeds that both
+    have, and the printed one."""
 
     row: str
     what: str
@@ -188,30 +163,24 @@ class Change:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of an artefact.
-
-    Attributes:
-        cells: Cells of its table.
-        changes: Tested differences.
-        draw: Function that draws its figure; None for the figure of its cells or changes.
-        parts: Parts of a figure, and whether records allow to draw them.
-        notes: Remarks below the tables.
-        lead: Remarks above the tables.
-        headline: Answer in one sentence, where the artefact asks a question.
-        caption: Numbers of the figure, after the caption of ``artefacts.toml``.
-        sections: Further parts of the page, text by heading.
-        in_text: Cells of numbers that the paper prints in its text.
-    """
+    """The result of an artefact."""
 
     cells: Sequence[Cell] = ()
     changes: Sequence[Change] = ()
+    # None: the figure of the cells or of the changes.
     draw: Callable[[], Figure] | None = None
+    # Parts of a figure, and whether records allow to draw them.
     parts: Mapping[str, bool] = field(default_factory=dict)
+    # Remarks below and above the tables.
     notes: Sequence[str] = ()
     lead: Sequence[str] = ()
+    # The answer in one sentence, where the artefact asks a question.
     headline: str = ""
+    # Numbers of the figure, after the caption of ``artefacts.toml``.
     caption: str = ""
+    # Further parts of the page, text by heading.
     sections: Mapping[str, str] = field(default_factory=dict)
+    # Numbers that the paper prints in its text.
     in_text: Sequence[Cell] = ()
 
     @property
@@ -235,34 +204,3 @@ class Outcome:
     def partial(self) -> int:
         """Number of cells with fewer seeds than planned."""
         return sum(cell.partial for cell in self.cells)
-
-
-@dataclass(frozen=True)
-class Artefact:
-    """A table or figure of the paper, or a question beyond it.
-
-    Attributes:
-        entry: Its entry of ``artefacts.toml``.
-        compute: Function from the evidence to the outcome.
-    """
-
-    entry: Entry
-    compute: Callable[[Evidence], Outcome]
-
-    def lacking(self, outcome: Outcome) -> tuple[int, int]:
-        """Number of results that need training, and number that need external data."""
-        done, of = outcome.done
-        external = outcome.external if self.entry.plans else of - done
-        return of - done - external + outcome.partial, external
-
-    def status(self, outcome: Outcome) -> str:
-        """Describe how far the artefact is rerun."""
-        (done, of), (_, external) = outcome.done, self.lacking(outcome)
-        if done == of and not outcome.partial:
-            return RERUN
-        if not done:
-            return WAITING if self.entry.plans else EXTERNAL
-        rest = f", {outcome.partial} with fewer seeds than planned" if outcome.partial else ""
-        need = EXTERNAL if external == 1 else EXTERNAL.replace("needs", "need")
-        rest += f"; {external} {need}" if external else ""
-        return f"{PARTLY} ({done} of {of}{rest})"

@@ -33,7 +33,7 @@ from resultant_reproduction.spec import (
     printed_rows,
     printed_table,
 )
-from resultant_reproduction.stats import pooled_text, positive, several_seeds, toward
+from resultant_reproduction.stats import pooled_text, several_seeds
 from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
@@ -164,9 +164,10 @@ def _joint_headline(changes: list[Change]) -> str:
         return ""
     kept, where = several_seeds(known)
     paper = span([c.paper or 0.0 for c in changes], 2, sign="+")
+    alike = sum(c.ours is not None and c.ours.mean * (c.paper or 0.0) > 0 for c in known)
     return (
         "Joint training with Pure Angular in place of ProCo changes classifiers by "
-        f"{pooled_text(kept)}, in points, mean over {where}; {positive(toward(known))} of "
+        f"{pooled_text(kept)}, in points, mean over {where}; {alike} of "
         f"{len(known)} have the printed sign. Printed are {paper}."
     )
 

@@ -39,7 +39,7 @@ def training_table(evidence: Evidence) -> Outcome:
     tested = [
         (
             *(row, f"{TITLES[arm]} - {TITLES['native']}", f"{j.printed:+.2f}"),
-            *(f"{j.ours.mean:+.2f}", j.ours.interval(2), str(j.ours.runs)),
+            *(f"{j.ours.mean:+.2f}", j.ours.interval(2), str(j.ours.n)),
             *(p_text(j.ours.p), j.text),
         )
         for (row, arm), j in judged.items()
@@ -71,7 +71,7 @@ def _cell(evidence: Evidence, cell: Cell, judged: dict[tuple[str, str], Judgemen
         return cell
     if cell.column not in COLUMNS:
         ours = judged[cell.row, "angular"].ours
-        return replace(cell, ours=Value(ours.mean, None, ours.runs) if ours else None, planned=0)
+        return replace(cell, ours=Value(ours.mean, None, ours.n) if ours else None, planned=0)
     setting, space = NAMES[cell.row]
     arm = [*ARMS][COLUMNS.index(cell.column)]
     values = headline.readout(evidence.every, setting, arm, space)
@@ -86,7 +86,7 @@ def _headline(evidence: Evidence, effects: dict[str, Judgement]) -> str:
     rise = sum(j.ours is not None and j.ours.mean > 0 for j in effects.values())
     return (
         "Training with Pure Angular in place of ProCo changes long-tail probes by "
-        f"{whole.ours.text(2)} points, mean of {len(effects)} readouts over {whole.ours.runs} "
+        f"{whole.ours.text(2)} points, mean of {len(effects)} readouts over {whole.ours.n} "
         f"networks of both rounds (printed {fmean(paper):+.2f}): {whole.verdict}. {rise} of "
         f"{len(effects)} readouts rise; printed are {span(paper, 2, sign='+')}, and "
         f"{sum(v > 0 for v in paper)} rise."

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-LEVEL = 0.05
+from resultant_reproduction.formats import SIGNIFICANCE as LEVEL
+
 POWER = 0.8
 # The paper prints standard deviations of three seeds.
 PRINTED_SEEDS = 3
@@ -27,14 +29,8 @@ VERDICTS = (CONFIRMED, OTHER_SIZE, INCONCLUSIVE, NOT_REPRODUCED, NEEDS_DATA)
 
 
 class Arm(NamedTuple):
-    """The mean of independent runs.
-
-    Attributes:
-        mean: The mean.
-        variance: Variance of the mean, None if it is unknown.
-        freedom: Degrees of freedom of the variance.
-        n: Number of runs; 0 for a printed mean.
-    """
+    """The mean of ``n`` independent runs, 0 if it is printed, with the variance of the mean and its
+    degrees of freedom. The variance of one run is None."""
 
     mean: float
     variance: float | None
@@ -43,7 +39,7 @@ class Arm(NamedTuple):
 
     @staticmethod
     def of(values: Sequence[float]) -> Arm:
-        """Summarize runs; one run has no variance."""
+        """Summarize runs."""
         n = len(values)
         variance = statistics.variance(values) / n if n > 1 else None
         return Arm(statistics.fmean(values), variance, n - 1.0, n)
@@ -60,25 +56,30 @@ Terms = Sequence[tuple[float, Arm]]
 
 
 class Estimate(NamedTuple):
-    """A contrast with its 95 % interval and p value; None where an arm of one run allows neither.
+    """A mean with its 95 % interval and the p value of its test against zero, None where a single
+    run allows neither; ``n`` counts runs, or queries or classes unless ``seeds``.
 
-    Attributes:
-        mean: The contrast.
-        error: Standard error.
-        freedom: Degrees of freedom.
-        low: Lower end of the interval.
-        high: Upper end of the interval.
-        p: Two-sided p value of the contrast against zero.
-        runs: Number of runs of all arms.
+    Interval and test agree, except for hits, whose interval is normal and whose test is exact.
     """
 
     mean: float
-    error: float | None = None
-    freedom: float = 0.0
     low: float | None = None
     high: float | None = None
+    n: int = 0
+    seeds: bool = False
     p: float | None = None
-    runs: int = 0
+    error: float | None = None
+    freedom: float = 0.0
+
+    @property
+    def sign(self) -> int | None:
+        """1 or -1 where the interval excludes zero and the test agrees, else 0; None without an
+        interval."""
+        if self.low is None or self.high is None:
+            return None
+        if not self.seeds and self.p is not None and self.p >= LEVEL:
+            return 0
+        return int(self.low > 0) - int(self.high < 0)
 
     def contains(self, number: float) -> bool | None:
         """Test whether the interval contains a number, up to rounding; None without an interval."""
@@ -87,51 +88,56 @@ class Estimate(NamedTuple):
         room = 1e-12 * max(abs(self.low), abs(self.high), abs(number))
         return self.low - room <= number <= self.high + room
 
-    def interval(self, digits: int, sign: bool = True) -> str:
-        """Format the ends in brackets, or a dash."""
+    def interval(self, digits: int = 2, sign: bool = True) -> str:
+        """Format the ends in brackets, or a dash. Ends keep the sign of a zero: it shows whether
+        zero is between them."""
         if self.low is None or self.high is None:
             return "–"
         form = f"{'+' if sign else ''},.{digits}f"
         return f"[{self.low:{form}}, {self.high:{form}}]"
 
-    def text(self, digits: int, sign: bool = True) -> str:
+    def text(self, digits: int = 2, sign: bool = True) -> str:
         """Format the mean with the interval."""
         mean = f"{self.mean:{'+' if sign else ''}z,.{digits}f}"
         return mean if self.low is None else f"{mean} {self.interval(digits, sign)}"
+
+    def effect(self, name: str, digits: int = 2) -> str:
+        """Describe whether a quantity rises or falls, with the numbers."""
+        text = self.text(digits)
+        if self.sign is None:
+            seeds = "one seed" if self.n == 1 else f"{self.n} equal differences"
+            return f"{name} {text}, {seeds}: not tested"
+        if self.seeds:
+            text += f" over {self.n} seeds"
+        if self.sign:
+            return f"{name} {'rises' if self.sign > 0 else 'falls'} by {text}"
+        return f"no effect on {name} seen, {text}"
 
 
 def contrast(terms: Terms) -> Estimate:
     """Estimate a weighted sum of independent means."""
     mean = math.fsum(weight * arm.mean for weight, arm in terms)
-    runs = sum(arm.n for _, arm in terms)
+    n = sum(arm.n for _, arm in terms)
     parts = [
         (weight**2 * arm.variance, arm.freedom) for weight, arm in terms if arm.variance is not None
     ]
     if len(parts) < len(terms):
-        return Estimate(mean, runs=runs)
+        return Estimate(mean, n=n, seeds=True)
     total = math.fsum(variance for variance, _ in parts)
     if not total:
-        return Estimate(mean, 0.0, math.inf, mean, mean, None, runs)
+        return Estimate(mean, mean, mean, n, True, None, 0.0, math.inf)
     freedom = total**2 / math.fsum(v**2 / free for v, free in parts)
     from scipy.stats import t
 
     error = math.sqrt(total)
     reach = float(t.ppf(1 - LEVEL / 2, freedom)) * error
     p = 2 * float(t.sf(abs(mean) / error, freedom))
-    return Estimate(mean, error, freedom, mean - reach, mean + reach, p, runs)
-
-
-def negative(terms: Terms) -> Terms:
-    """Change the signs of all weights."""
-    return [(-weight, arm) for weight, arm in terms]
+    return Estimate(mean, mean - reach, mean + reach, n, True, p, error, freedom)
 
 
 def power(terms: Terms, effect: float, n: int) -> float:
-    """Compute the power of the test of a contrast at an effect, with ``n`` runs per arm.
-
-    The deviations of single runs are those of the arms. The power is that of the noncentral t
-    distribution with the degrees of freedom of Welch and Satterthwaite.
-    """
+    """Compute the power of the test of a contrast at an effect, with ``n`` runs per arm, by the
+    noncentral t distribution. The deviations of single runs are those of the arms."""
     from scipy.stats import nct, t
 
     parts = [weight**2 * (arm.variance or 0.0) * arm.n / n for weight, arm in terms]
@@ -145,38 +151,23 @@ def power(terms: Terms, effect: float, n: int) -> float:
 
 def seeds_needed(terms: Terms, effect: float) -> int | None:
     """Find the fewest runs per arm with a power of 80 % at an effect; None where a spread is
-    unknown, the effect is zero, or more than 100,000 would be needed."""
+    unknown, the effect is zero, or more than 2^17 would be needed."""
     if not effect or any(arm.variance is None for _, arm in terms):
         return None
-    return _least(lambda n: power(terms, abs(effect), n) >= POWER, 100_000)
 
+    def enough(n: int) -> bool:
+        return power(terms, abs(effect), n) >= POWER
 
-def _least(enough: Callable[[int], bool], most: int) -> int | None:
-    """Find the least number from 2 on that is enough, where more are enough too."""
-    high = 2
-    while not enough(high):
-        if high >= most:
-            return None
-        high = min(2 * high, most)
-    low = max(2, high // 2)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return high
+    # The power grows with the runs; at far too many of them its computation may fail.
+    high = next((2**k for k in range(1, 18) if enough(2**k)), None)
+    return None if high is None else bisect_left(range(high), True, max(2, high // 2), key=enough)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict with its two intervals.
-
-    Attributes:
-        verdict: One of `VERDICTS`.
-        ours: Our effect or number; None without runs.
-        apart: Ours less the printed one; None without a printed number.
-        printed: The printed effect or number.
-        seeds: Runs per arm for a power of 80 % at the printed size, if inconclusive.
-        paper: The printed effect with its interval, where the paper prints deviations.
-    """
+    """A verdict with our effect or number, that less the printed one, and the printed one, also
+    with its interval (``paper``) where deviations are printed. ``seeds`` are the runs per arm for a
+    power of 80 % at the printed size, if inconclusive."""
 
     verdict: str
     ours: Estimate | None = None
@@ -192,52 +183,41 @@ class Judgement:
 
 
 def judge_effect(terms: Terms, printed: Terms) -> Judgement:
-    """Judge an effect with a printed size by two intervals.
-
-    Args:
-        terms: Our arms; empty without runs.
-        printed: The printed arms, with the same weights or as one number.
-    """
+    """Judge an effect with a printed size by two intervals, from our arms, empty without runs, and
+    the printed arms, with the same weights or as one number."""
     size = math.fsum(weight * arm.mean for weight, arm in printed)
     if not terms:
         return Judgement(NEEDS_DATA, printed=size)
-    ours, apart = contrast(terms), contrast([*terms, *negative(printed)])
-    verdict = _of_effect(ours, apart, size)
-    seeds = seeds_needed(terms, size) if verdict == INCONCLUSIVE else None
-    return Judgement(verdict, ours, apart, size, seeds, contrast(printed))
-
-
-def _of_effect(ours: Estimate, apart: Estimate, printed: float) -> str:
-    zero = ours.contains(0.0)
-    if zero is None:
-        return INCONCLUSIVE
-    if zero:
-        return INCONCLUSIVE if apart.contains(0.0) else NOT_REPRODUCED
-    if ours.mean * printed <= 0:
-        return NOT_REPRODUCED
-    return CONFIRMED if apart.contains(0.0) else OTHER_SIZE
+    ours = contrast(terms)
+    apart = contrast([*terms, *((-weight, arm) for weight, arm in printed)])
+    zero, same = ours.contains(0.0), apart.contains(0.0)
+    if zero is None or (zero and same):
+        seeds = seeds_needed(terms, size)
+        return Judgement(INCONCLUSIVE, ours, apart, size, seeds, contrast(printed))
+    if zero or ours.mean * size <= 0:
+        verdict = NOT_REPRODUCED
+    else:
+        verdict = CONFIRMED if same else OTHER_SIZE
+    return Judgement(verdict, ours, apart, size, None, contrast(printed))
 
 
 def judge_number(
     terms: Terms, printed: float | None, threshold: float | None = None, side: str = "above"
 ) -> Judgement:
-    """Judge a number without a sign.
+    """Judge a number without a sign, from our arms, empty without runs.
 
     With a printed value it is confirmed where our interval contains the value, and of another size
-    where our mean is on the printed side of the threshold. Without a printed value the claim is the
-    side alone: the whole interval has to lie there.
-
-    Args:
-        terms: Our arms; empty without runs.
-        printed: The printed value, None where the paper gives none.
-        threshold: The threshold that the claim names.
-        side: The printed side of the threshold: "above", "below", or "within" for the size.
+    where our mean is on the printed side of the threshold: "above", "below", or "within" for the
+    size. Without a printed value the claim is the side alone: the whole interval has to lie there.
     """
     if not terms:
         return Judgement(NEEDS_DATA, printed=printed)
-    ours = contrast(terms)
+    ours, apart = contrast(terms), None
+    if printed is not None:
+        less = contrast([*terms, (-1.0, Arm.printed(printed))])
+        apart = less._replace(p=None)
     if ours.low is None or ours.high is None:
-        return Judgement(INCONCLUSIVE, ours, _less(ours, printed), printed)
+        return Judgement(INCONCLUSIVE, ours, apart, printed)
 
     def on_side(number: float) -> bool:
         if threshold is None:
@@ -252,16 +232,7 @@ def judge_number(
             return Judgement(INCONCLUSIVE, ours)
         return Judgement(CONFIRMED if True in ends else NOT_REPRODUCED, ours)
     verdict = OTHER_SIZE if on_side(ours.mean) else NOT_REPRODUCED
-    if ours.contains(printed):
-        verdict = CONFIRMED
-    return Judgement(verdict, ours, _less(ours, printed), printed)
-
-
-def _less(ours: Estimate, printed: float | None) -> Estimate | None:
-    if printed is None:
-        return None
-    low, high = (None if end is None else end - printed for end in (ours.low, ours.high))
-    return ours._replace(mean=ours.mean - printed, low=low, high=high, p=None)
+    return Judgement(CONFIRMED if ours.contains(printed) else verdict, ours, apart, printed)
 
 
 def judge_check(passed: bool | None) -> Judgement:
@@ -288,11 +259,11 @@ def pooled_variance(groups: Sequence[Sequence[float]]) -> tuple[float, float]:
 
 
 def variance_ratio(
-    ours: tuple[float, float], printed: tuple[float, float], level: float = LEVEL
+    ours: tuple[float, float], printed: tuple[float, float]
 ) -> tuple[float, float, float]:
     """Divide two variances, each with its degrees of freedom: the ratio and its F interval."""
     from scipy.stats import f
 
-    ratio = ours[0] / printed[0]
-    low, high = (float(f.ppf(q, ours[1], printed[1])) for q in (1 - LEVEL / 2, level / 2))
+    ratio, tail = ours[0] / printed[0], LEVEL / 2
+    low, high = (float(f.ppf(q, ours[1], printed[1])) for q in (1 - tail, tail))
     return ratio, ratio / low, ratio / high

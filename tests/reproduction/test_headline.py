@@ -56,7 +56,7 @@ def test_the_primary_contrast_by_hand(evidence: Evidence) -> None:
     ours = effect(evidence.every).ours
     assert ours is not None and ours.mean == pytest.approx(mean)
     assert (ours.low, ours.high) == (pytest.approx(mean - reach), pytest.approx(mean + reach))
-    assert ours.runs == sum(len(known[*s, arm]) for s in settings for arm in ARMS)
+    assert ours.n == sum(len(known[*s, arm]) for s in settings for arm in ARMS)
     rows = [row for row in printed_rows("angular-training") if row[0].startswith("CIFAR")]
     printed = [float(row[5].split()[0]) - float(row[2].split()[0]) for row in rows]
     assert effect(evidence.every).printed == pytest.approx(fmean(printed))

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from resultant.training.config import Run
-from resultant_reproduction import ARTEFACTS, Evidence, Outcome, Records
+from resultant_reproduction import ARTEFACTS, Artefact, Evidence, Outcome, Records
 from resultant_reproduction.catalog import catalog
 from resultant_reproduction.figures import Chart, comparison, draw_charts, svg
 from resultant_reproduction.pages import contents, describe_plan, link_labels, make_page, page_name
 from resultant_reproduction.plan import Plan, PlannedJob, controlled
-from resultant_reproduction.spec import Artefact, Cell, parse_cell
+from resultant_reproduction.spec import Cell, parse_cell
 from resultant_reproduction.value import Value
 
 PAGES = Path(__file__).parents[2] / "reproduction" / "pages"

@@ -223,7 +223,7 @@ def test_contrasts_of_the_stand_in() -> None:
     ]
     encoder, projection = contrasts(Records(records))
     assert encoder.title == "ResNet-50: Pure Angular less ProCo, encoder"
-    assert encoder.networks == (3, 3) and encoder.ours.runs == 6
+    assert encoder.networks == (3, 3) and encoder.ours.n == 6
     assert encoder.printed == pytest.approx(23.22 - 23.05)
     assert projection.printed == pytest.approx(37.07 - 36.86)
     difference = 100 * (statistics.fmean(angular) - statistics.fmean(native))

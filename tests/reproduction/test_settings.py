@@ -13,9 +13,9 @@ from resultant.analysis.grid import RealizationGrid
 from resultant.features.store import write_store
 from resultant.networks.timm_encoder import ImageNetwork
 from resultant.training.config import PRESETS, ProbeConfig, Run
-from resultant_reproduction import ARTEFACTS, Evidence, Records, settings
+from resultant_reproduction import ARTEFACTS, Artefact, Evidence, Records, settings
 from resultant_reproduction.plan import PLANS, Plan, PlannedJob, controlled
-from resultant_reproduction.spec import Artefact, Outcome, printed_rows
+from resultant_reproduction.spec import Outcome, printed_rows
 
 TRAINING, FROZEN = (ARTEFACTS[f"{name}-hyperparameters"] for name in ("training", "frozen"))
 USUAL = Evidence(Records())

@@ -15,19 +15,11 @@ from scipy.stats import ttest_ind
 
 from paper_evidence import numbered
 from resultant.training.records import identity
-from resultant_reproduction import ARTEFACTS, Evidence, Records, controls
+from resultant_reproduction import ARTEFACTS, Artefact, Evidence, Records, controls
 from resultant_reproduction.catalog import Entry
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.plan import PLANS, RULES, controlled
-from resultant_reproduction.spec import (
-    Artefact,
-    Cell,
-    Change,
-    Outcome,
-    load,
-    parse_cell,
-    printed_rows,
-)
+from resultant_reproduction.spec import Cell, Change, Outcome, load, parse_cell, printed_rows
 from resultant_reproduction.value import Value
 
 # The source of the paper: a file named by the environment, or next to the checkout.

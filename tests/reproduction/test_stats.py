@@ -16,14 +16,13 @@ from resultant.analysis.metrics import paired_gain
 from resultant_reproduction.records import paired
 from resultant_reproduction.spec import Change
 from resultant_reproduction.stats import (
-    Interval,
     by_network,
-    holm,
     over_queries,
     over_seeds,
     over_settings,
     resampled,
 )
+from resultant_reproduction.verdicts import Estimate, holm
 
 
 def test_holm_is_the_closed_test() -> None:
@@ -35,7 +34,7 @@ def test_holm_is_the_closed_test() -> None:
         sets = [s for k in range(1, 6) for s in combinations(range(5), k)]
         rejected = {s: min(p[i] for i in s) < 0.05 / len(s) for s in sets}
         closed = [all(rejected[s] for s in sets if i in s) for i in range(5)]
-        assert holm(p) == closed
+        assert [adjusted < 0.05 for adjusted in holm(p)] == closed
         kept += sum(closed)
     assert 0 < kept < 1000
     assert holm([]) == []
@@ -123,7 +122,7 @@ def test_few_hits_are_tested_exactly() -> None:
         assert up.p == down.p == pytest.approx(2 * 0.5**turned)
         assert up.low is not None and up.low > 0
         assert (up.sign, down.sign) == (sign, -sign)
-    assert "no effect on accuracy seen" in Interval(0.04, 0.01, 0.08, 10_000, p=0.125).effect(
+    assert "no effect on accuracy seen" in Estimate(0.04, 0.01, 0.08, 10_000, p=0.125).effect(
         "accuracy"
     )
 
@@ -146,7 +145,7 @@ def test_equal_differences_have_no_interval() -> None:
 
 
 def test_words_follow_the_interval() -> None:
-    up, down, flat = Interval(2, 1, 3, 9), Interval(-2, -3, -1, 9), Interval(1, -1, 3, 9)
+    up, down, flat = Estimate(2, 1, 3, 9), Estimate(-2, -3, -1, 9), Estimate(1, -1, 3, 9)
     assert up.effect("accuracy") == "accuracy rises by +2.00 [+1.00, +3.00]"
     assert down.effect("NLL", 1) == "NLL falls by -2.0 [-3.0, -1.0]"
     assert flat.effect("accuracy") == "no effect on accuracy seen, +1.00 [-1.00, +3.00]"

@@ -22,7 +22,6 @@ from resultant_reproduction.verdicts import (
     judge_check,
     judge_effect,
     judge_number,
-    negative,
     pooled_variance,
     power,
     seeds_needed,
@@ -49,7 +48,7 @@ def test_two_arms_are_welchs_test() -> None:
     a, b = stdev(A) ** 2 / 4, stdev(B) ** 2 / 3
     freedom = (a + b) ** 2 / (a**2 / 3 + b**2 / 2)
     assert ours.freedom == pytest.approx(freedom)
-    assert ours.mean == pytest.approx(fmean(A) - fmean(B)) and ours.runs == 7
+    assert ours.mean == pytest.approx(fmean(A) - fmean(B)) and ours.n == 7
     assert ours.p == pytest.approx(2 * tail(ours.mean / math.sqrt(a + b), freedom))
 
 
@@ -112,7 +111,7 @@ def test_the_printed_error_decides() -> None:
     assert judge_effect(ours, [(1.0, Arm.printed(4.0))]).verdict == OTHER_SIZE
     wide = judge_effect(ours, [(1.0, Arm.printed(4.0, 2.0))])
     assert wide.verdict == CONFIRMED and wide.ours == contrast(ours)
-    assert wide.apart == contrast([*ours, *negative([(1.0, Arm.printed(4.0, 2.0))])])
+    assert wide.apart == contrast([*ours, (-1.0, Arm.printed(4.0, 2.0))])
 
 
 def test_without_runs_or_spread() -> None:

@@ -39,10 +39,10 @@ def test_verify_fails(
 ) -> None:
     def wrong() -> Check:
         details = {"bad": float("nan"), "far": float("inf")}
-        return Check("wrong", "eq:none", "two is one", "1", "2", False, details, note="a note")
+        return Check("2", False, details, name="wrong", note="a note")
 
     def unsettled() -> Check:
-        return Check("unsettled", "eq:none", "two is small", "1", "2", None)
+        return Check("2", None, name="unsettled")
 
     monkeypatch.setitem(CHECKS, "wrong", wrong)
     monkeypatch.setitem(CHECKS, "unsettled", unsettled)
