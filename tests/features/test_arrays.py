@@ -54,9 +54,9 @@ def test_npy_files_by_name(tmp_path: Path) -> None:
     result["train/features"].zero_()
     assert (np.load(tmp_path / "x.npy") == X).all()
     for change, message in (
-        ({"train_features": tmp_path / "x.npy"}, r"expected one train/features in .* got another"),
+        ({"train_features": tmp_path / "x.npy"}, "arrays of different names in .* got"),
         ({"labels": tmp_path / "short.npy"}, r"40 rows in train/labels .* got 39"),
-        ({"labels": tmp_path / "none.npy"}, r"none\.npy .* dtype object, which is never unpickled"),
+        ({"labels": tmp_path / "none.npy"}, r"none\.npy .* got object, which is never unpickled"),
     ):
         with pytest.raises(ValueError, match=message):
             FeatureStore.open(names | change)
@@ -134,7 +134,7 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
         prepare(result)
         assert result.left_out == ("objects",)
         for asked in ({"features": "objects"}, {"labels": "objects"}):
-            with pytest.raises(ValueError, match=r"got (dtype )?object"):
+            with pytest.raises(ValueError, match="got object"):
                 FeatureStore.open(tmp_path / path, **asked)
     with pytest.raises(ValueError, match=r"a\.npz"):
         load_npz(tmp_path / "a.npz")

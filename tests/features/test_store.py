@@ -84,6 +84,7 @@ def test_gaps_and_counts(tmp_path: Path) -> None:
 
 # Arrays that other programs write and `write_store` refuses.
 READ = [
+    ({"train/identities": torch.zeros(N).bool()}, r"\[N\] integers, got torch.bool"),
     ({"train/labels": torch.zeros(N)}, r"train/labels .* \[N\] integers, got torch.float32"),
     ({"train/labels": torch.zeros(N, 1).long()}, r"\[N\] integers, got torch.int64 \(11, 1\)"),
     ({"train/encoder": torch.ones(N, D).long()}, r"\[N, d\] floats, got torch.int64"),
@@ -91,7 +92,6 @@ READ = [
 REFUSED = [
     ({"train/labels": torch.zeros(N, 2).long()}, r"\[N\] integers, got torch.int64 \(11, 2\)"),
     ({"train/labels": torch.zeros(3).long()}, "11 rows in train/labels .* as in train/enc.*got 3"),
-    ({"train/identities": torch.zeros(N).bool()}, r"\[N\] integers, got torch.bool"),
     ({"train/encoder": torch.zeros(N)}, r"\[N, d\] floats, got torch.float32 \(11,\)"),
     ({"train/encoder": torch.zeros(N, 0)}, r"not empty, got \(11, 0\)"),
     ({"encoder": torch.ones(N, D)}, "one train/encoder in .* another"),

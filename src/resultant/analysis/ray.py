@@ -21,7 +21,7 @@ from resultant._core import chunks
 from resultant._core.termination import TerminatedError
 from resultant.analysis.data import FeatureSet, feature_sets
 from resultant.features.prepare import Prepared
-from resultant.features.rows import IndexedRows, Rows
+from resultant.features.rows import Rows
 from resultant.features.schema import require_vectors
 
 
@@ -96,7 +96,7 @@ def _apply(batch: dict[str, Any], shared: list[Any]) -> dict[str, list[Any]]:
     try:
         for at, index, y in zip(*pieces, strict=True):
             x = rows.take(index)
-            require_vectors(x, name, IndexedRows(rows, index), zero=True)
+            require_vectors(x, name, rows.select(index), zero=True)
             result = function(x if x.dtype == torch.float64 else x.float(), y)
             if results and hasattr(result, "merge"):
                 result = results.pop()[1].merge(result)

@@ -125,7 +125,8 @@ def _array(
     number = None if dtype.kind in "OVUS" else torch_dtype(dtype)
     if number is None:
         words = (lambda: _distinct(load(), path)) if dtype.kind in "US" else None
-        return NonNumericArray(shape, str(dtype), words)
+        kind = "object, which is never unpickled" if dtype.kind == "O" else str(dtype)
+        return NonNumericArray(shape, kind, words)
     if not shape:
         return TensorRows(torch.from_numpy(np.array(load(), dtype.newbyteorder("="))))
     return FileRows(lambda: nullcontext(load()), shape, number)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,8 +48,7 @@ class Names(NamedTuple):
     identities: str | None = None
 
 
-@dataclass(frozen=True)
-class Shard:
+class Shard(NamedTuple):
     """A file: its path or URL, the split in its name if any, the name without number."""
 
     path: Path | str
@@ -100,12 +99,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def split_of(name: str) -> str | None:
-    """The split at the beginning of a name or, before a number, at its end; validation is val.
-
-    Example:
-        >>> split_of("features_test-00001-of-00002")
-        'test'
-    """
+    """The split at the beginning of a name or, before a number, at its end; validation is val."""
     match = _BEGINS.match(name) or _ENDS.match(_NUMBER.sub("", name))
     if match is None:
         return None
@@ -114,12 +108,7 @@ def split_of(name: str) -> str | None:
 
 
 def full_name(name: str, split: str = "train") -> str:
-    """The name SPLIT/WHAT of an array whose name follows `NAMING`; ``split`` if it names none.
-
-    Example:
-        >>> full_name("X_test"), full_name("labels")
-        ('test/X', 'train/labels')
-    """
+    """The name SPLIT/WHAT of an array whose name follows `NAMING`; ``split`` if it names none."""
     if match := _BEFORE.fullmatch(name):
         return f"{split_of(match[1])}/{match[2]}"
     if match := _AFTER.fullmatch(name):
@@ -154,3 +143,11 @@ def usual_name(names: Iterable[str], usual: Sequence[str]) -> str | None:
     """The first of `LABELS` or `IDENTITIES` among the names, in upper or lower case."""
     by_lower = {n.lower(): n for n in sorted(names)}
     return next((by_lower[n] for n in usual if n in by_lower), None)
+
+
+def is_numeral(word: str) -> bool:
+    """Return True for the text of a finite number."""
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from resultant._core.hold_out import held_out_rows
 from resultant._core.text import counted, listed, one_line, shown
 from resultant.features.naming import split_part, what_of
-from resultant.features.rows import IndexedRows, Rows
+from resultant.features.rows import Rows
 from resultant.features.schema import ZeroVectorsError
 from resultant.features.store import FeatureStore
 
@@ -21,16 +21,10 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Prepared:
-    """A store that can be analysed.
+    """A store of the rows of classes that can be fitted, with labels [0, C) and their ``names``.
 
-    Attributes:
-        store: The rows of the classes that can be fitted, with labels [0, C).
-        test: The split with the held-out rows.
-        features: The features that both splits have.
-        names: The names of the classes [C].
-        notes: Sentences about the rows and classes that were held out or left out.
-        zeros: The rows of zero vectors that were left out, by split of the file.
-        val: The split whose rows choose settings, or None.
+    ``features`` are those that train and the split ``test`` both have, ``val`` is the split that
+    chooses settings, if any. ``notes`` are sentences about what was held out or left out.
     """
 
     store: FeatureStore
@@ -38,7 +32,6 @@ class Prepared:
     features: tuple[str, ...]
     names: tuple[str, ...]
     notes: tuple[str, ...]
-    zeros: Mapping[str, Tensor]
     val: str | None = None
 
     @property
@@ -49,46 +42,31 @@ class Prepared:
 
 
 def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = False) -> Prepared:
-    """Prepare a store for analysis.
+    """Prepare a store of one split, or of train and test (or val), for analysis.
 
-    A store of one split is divided 80 to 20 within each class. Classes without a training row are
-    left out. Classes with a single training row are left out too: the direction of that row is
-    exactly the direction of the class, so the row carries no information about the spread.
-
-    Args:
-        store: Features and labels of one split, or of train and test (or val).
-        drop_zeros: Leave out the rows that have a zero vector.
-        skip_unknown: Leave out rows of other splits whose class has no training row; without it,
-            such a row is an error.
-
-    Raises:
-        ValueError: The store has no labels, features or classes that can be analysed.
-
-    Example:
-        >>> z, y = torch.eye(4).repeat(5, 1), torch.arange(4).repeat(5)
-        >>> store = FeatureStore("memory", {"train/features": z, "train/labels": y})
-        >>> prepare(store).store.shape("test/features")
-        (4, 4)
+    One split is divided 80 to 20 within each class. Classes without a training row are left out.
+    Classes with a single training row are left out too: the direction of that row is exactly the
+    direction of the class, so the row carries no information about the spread. ``drop_zeros``
+    leaves out rows of zero vectors, ``skip_unknown`` rows whose class has no training row.
     """
     _require_labelled(store)
     rows, notes = _Rows(store), []
     if store.label_files:
         notes.append(f"The labels are those of {listed(store.label_files)}.")
-    zeros = _zero_rows(store) if drop_zeros else {}
-    for split, index in zeros.items():
+    for split, index in _zero_rows(store).items() if drop_zeros else ():
         number = counted(len(index), "row of zero vectors is", "rows of zero vectors are")
         notes.append(f"{number} left out of {split}, the first of them row {int(index[0])}.")
         rows.masks[split][index] = False
     if len(store.splits) == 1:
-        _require_classes(store.where, store.splits[0], rows.counts(store.splits[0]))
-        rows.divide()
+        rows.require_classes(store.splits[0])
+        rows.divide(store.splits[0])
         rule = "one split only: a fifth of every class is held out for the test"
         notes.append(f"{store.where} has {rule} (seed {SEED}), two rows or more are fitted.")
     elif "train" not in store.splits:
         got = " and ".join(store.splits)
         raise ValueError(f"expected a split train in {store.where}, got {got}")
     test = "test" if "test" in rows.masks else "val"
-    _require_classes(store.where, "train", rows.counts("train"))
+    rows.require_classes("train")
     if skip_unknown:
         for split, number in rows.keep(rows.counts("train") > 0, "of classes that train has"):
             text = counted(number, "row is", "rows are")
@@ -100,12 +78,13 @@ def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = 
         val = "val" if set(features) <= set(_common_features(rows, "val")[0]) else None
         use = "chooses the settings" if val else f"is not used: it lacks features of {test}"
         notes.append(f"The split val {use}.")
-    classes, class_notes = _fitted_classes(rows, test)
+    names = _class_names(store)
+    classes, class_notes = _fitted_classes(rows, test, names)
     notes += class_notes
     if store.left_out:
         notes.append(f"Not read: {listed(store.left_out)}.")
-    names = tuple(_class_names(store)[c] for c in classes.tolist())
-    return Prepared(rows.store(classes), test, tuple(features), names, tuple(notes), zeros, val)
+    fitted = tuple(names[c] for c in classes.tolist())
+    return Prepared(rows.store(classes), test, tuple(features), fitted, tuple(notes), val)
 
 
 def check_features(prepared: Prepared, progress: Callable[[str, float], object]) -> None:
@@ -126,42 +105,48 @@ def check_features(prepared: Prepared, progress: Callable[[str, float], object])
 
 
 class _Rows:
-    """The rows of each split that are kept: by split, the split of the store and a mask [N]."""
+    """The rows of each split that are kept, as masks [N]; ``source`` are their splits before."""
 
     def __init__(self, store: FeatureStore) -> None:
-        self.whole = store
-        self.source = {split: split for split in store.splits}
-        lengths = {split: store.shape(f"{split}/labels") for split in store.splits}
-        self.masks = {s: torch.ones(n, dtype=torch.bool) for s, n in lengths.items()}
-
-    def all_labels(self, split: str) -> Tensor:
-        return self.whole[f"{self.source[split]}/labels"]
+        self.whole, self.source = store, {split: split for split in store.splits}
+        self.labels = {split: store[f"{split}/labels"] for split in store.splits}
+        self.masks = {s: torch.ones_like(y, dtype=torch.bool) for s, y in self.labels.items()}
 
     def counts(self, split: str) -> Tensor:
         """The number of kept rows of each class, [C]."""
-        y = self.all_labels(split)[self.masks[split]]
+        y = self.labels[split][self.masks[split]]
         return torch.bincount(y, minlength=self.whole.num_classes)
+
+    def require_classes(self, split: str) -> None:
+        """Raise unless two classes have two rows or more."""
+        rule, counts = f"{split}/labels of {self.whole.where}", self.counts(split)
+        if int((counts > 0).sum()) < 2:
+            got = f"class {int(counts.argmax())} only"
+            raise ValueError(f"expected two classes or more in {rule}, got {got}")
+        if int((counts > 1).sum()) < 2:
+            rule = f"two classes or more of two rows or more in {rule}"
+            got = f"{int((counts == 1).sum())} classes of a single row"
+            raise ValueError(f"expected {rule}, got {got}")
 
     def keep(self, classes: Tensor, rule: str) -> list[tuple[str, int]]:
         """Keep the rows of classes where ``classes`` [C] is True; return what splits have lost."""
         lost = []
         for split, mask in self.masks.items():
-            before, mask = int(mask.sum()), mask & classes[self.all_labels(split)]
-            if not mask.any():
+            self.masks[split] = mask & classes[self.labels[split]]
+            if not self.masks[split].any():
                 raise ValueError(f"expected rows {rule} in {split} of {self.whole.where}, got none")
-            lost += [(split, before - int(mask.sum()))] if int(mask.sum()) < before else []
-            self.masks[split] = mask
-        return lost
+            lost.append((split, int(mask.sum() - self.masks[split].sum())))
+        return [(split, number) for split, number in lost if number]
 
-    def divide(self) -> None:
+    def divide(self, split: str) -> None:
         """Divide the only split into train and test."""
-        ((split, mask),) = self.masks.items()
+        mask, y = self.masks[split], self.labels[split]
         held = torch.zeros_like(mask)
         try:
-            held[mask] = held_out_rows(self.all_labels(split)[mask], TEST_SHARE, SEED)
+            held[mask] = held_out_rows(y[mask], TEST_SHARE, SEED)
         except ValueError as error:
             raise ValueError(f"{error} in {self.whole.where}; or give a test split") from None
-        self.source = {"train": split, "test": split}
+        self.source, self.labels = {"train": split, "test": split}, {"train": y, "test": y}
         self.masks = {"train": mask & ~held, "test": mask & held}
 
     def store(self, classes: Tensor) -> FeatureStore:
@@ -171,9 +156,9 @@ class _Rows:
         for split, mask in self.masks.items():
             for old in (n for n in self.whole if split_part(n) == self.source[split]):
                 rows, name = self.whole.rows(old), f"{split}/{what_of(old)}"
-                arrays[name] = rows if mask.all() else IndexedRows(rows, mask.nonzero()[:, 0])
+                arrays[name] = rows if mask.all() else rows.select(mask.nonzero()[:, 0])
                 called[name] = self.whole.called.get(old, old)
-            arrays[f"{split}/labels"] = torch.searchsorted(classes, self.all_labels(split)[mask])
+            arrays[f"{split}/labels"] = torch.searchsorted(classes, self.labels[split][mask])
         return FeatureStore(
             *(self.whole.where, arrays, self.whole.metadata | {"num_classes": len(classes)}),
             called=called,
@@ -207,16 +192,6 @@ def _require_labelled(store: FeatureStore) -> None:
             raise ValueError(f"expected features of {split} in {store.where}, got {got}")
 
 
-def _require_classes(where: str, split: str, counts: Tensor) -> None:
-    rule = f"{split}/labels of {where}"
-    if int((counts > 0).sum()) < 2:
-        only = int(counts.argmax())
-        raise ValueError(f"expected two classes or more in {rule}, got class {only} only")
-    if int((counts > 1).sum()) < 2:
-        got = f"{int((counts == 1).sum())} classes of a single row"
-        raise ValueError(f"expected two classes or more of two rows or more in {rule}, got {got}")
-
-
 def _common_features(rows: _Rows, test: str) -> tuple[list[str], list[str]]:
     """Split the features of train into those that the test split has and those that it lacks."""
     store, train, held = rows.whole, rows.source["train"], rows.source[test]
@@ -236,32 +211,30 @@ def _common_features(rows: _Rows, test: str) -> tuple[list[str], list[str]]:
     return common, [name for name in names if name not in common]
 
 
-def _fitted_classes(rows: _Rows, test: str) -> tuple[Tensor, list[str]]:
+def _fitted_classes(rows: _Rows, test: str, names: list[str]) -> tuple[Tensor, list[str]]:
     """Return the classes [C'] of two training rows or more, and notes; leave the others out."""
-    store, names, notes = rows.whole, _class_names(rows.whole), []
-    counts, asked = rows.counts("train"), rows.counts(test)
+    counts, asked, notes = rows.counts("train"), rows.counts(test), []
     rows.keep(counts != 1, "of classes of 2 rows or more in train")
     for split, mask in rows.masks.items():
-        y = rows.all_labels(split)
+        y = rows.labels[split]
         lost = (mask & (counts == 0)[y]).nonzero()[:, 0].tolist()
         if lost:
             c = int(y[lost[0]])
-            rule = f"expected {split}/labels of {store.where} among the classes of train/labels"
+            where = rows.whole.where
+            rule = f"expected {split}/labels of {where} among the classes of train/labels"
             got = f"{c}" if names[c] == str(c) else f"{c} ({names[c]!r})"
             remedy = "--skip-unknown-classes leaves such rows out"
             raise ValueError(f"{rule}, got class {got} at row {lost[0]}; {remedy}")
     classes, single = (counts > 1).nonzero()[:, 0], (counts == 1).nonzero()[:, 0]
     largest = int((counts > 0).nonzero()[-1])
     if gaps := int((counts[:largest] == 0).sum()):
-        have = "has no rows and is" if gaps == 1 else "have no rows and are"
-        notes.append(f"{counted(gaps, 'label', 'labels')} below {largest} {have} left out.")
+        text = counted(gaps, f"label below {largest} has", f"labels below {largest} have")
+        notes.append(f"{text} no rows.")
     if len(single):
-        text = "has a single training row and is left out with its"
-        if len(single) > 1:
-            text = "have a single training row and are left out with their"
+        have = counted(len(single), "class has", "classes have")
         lost = counted(int(asked[single].sum()), f"{test} row", f"{test} rows")
         which = listed(shown(names[c]) for c in single.tolist())
-        notes.append(f"{counted(len(single), 'class', 'classes')} {text} {lost}: {which}.")
+        notes.append(f"{have} a single training row, left out with {lost}: {which}.")
     empty = classes[rows.counts(test)[classes] == 0].tolist()
     if empty:
         have = counted(len(empty), "class has", "classes have")

@@ -1,9 +1,11 @@
-"""Feature files, folders of shards and patterns, each read by the reader of its kind."""
+"""Feature files, folders of shards, patterns and URLs, each read by the reader of its kind."""
 
 from __future__ import annotations
 
 import glob
+import os
 import re
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -24,9 +26,10 @@ from resultant.features.naming import (
     split_of,
 )
 from resultant.features.reading import reading
-from resultant.features.rows import AnyArray
 from resultant.features.selection import Contents, combine
 from resultant.features.tables import read_table
+
+Location = str | os.PathLike[str]
 
 # The word for features in the name of an .npy; the file of the labels has another word there.
 FEATURES = re.compile(
@@ -37,34 +40,41 @@ FEATURES = re.compile(
 THREADS = 16
 
 
-def read_arrays(where: str, names: Names) -> Contents:
-    """Read the arrays of a file, a folder, a pattern or a URL; see `FeatureStore.open`."""
-    path, remote = Path(where), "://" in where
-    # A link that leads nowhere does not exist, and matches itself.
-    pattern = not remote and not path.exists() and glob.has_magic(where)
-    found = sorted(glob.glob(where)) if pattern else []
-    if remote:
-        files = _remote(where)
-    elif found:
-        files = shards(path, [Path(file) for file in found])
-    elif not path.exists():
-        raise ValueError(f"expected {path} to exist, got no such file")
-    elif path.is_dir():
-        files = shards(path)
-    elif path.suffix == ".npy":
-        require_input_file(path)
-        files = _features_and_labels(path, names.labels)
-        names = names._replace(labels=None)
-    elif path.suffix in KINDS:
-        files = [Shard.of(path, [path.name])]
+def read_arrays(source: Location | Mapping[str, Location], names: Names) -> dict[str, Any]:
+    """Return the arguments of the `FeatureStore` of a source; see `FeatureStore.open`."""
+    if isinstance(source, Mapping):
+        where, remote = ", ".join(os.fspath(file) for file in source.values()), False
+        files = [Shard(Path(file), *full_name(n).split("/", 1)) for n, file in source.items()]
+        if len({full_name(name) for name in source}) < len(files):
+            raise ValueError(f"expected arrays of different names in {where}, got {[*source]}")
     else:
-        rule = f"expected {path} to be a folder or a file of features ({', '.join(KINDS)})"
-        got = f"another: {path.suffix or 'it'} is not read; save the arrays by numpy.savez"
-        raise ValueError(f"{rule}, got {got}")
+        where = os.fspath(source)
+        path, remote = Path(where), "://" in where
+        if path.suffix == ".npy" and path.is_file():
+            files = _features_and_labels(path, names.labels)
+            names = names._replace(labels=None)
+        else:
+            files = _remote(where) if remote else _local(path)
     # NumPy parses the headers of arrays as Python, which is not safe in threads.
     with ThreadPoolExecutor(THREADS if remote else 1) as threads:
         contents = list(threads.map(lambda file: (str(file.path), _read(file, names)), files))
     return combine(where, contents, names)
+
+
+def _local(path: Path) -> list[Shard]:
+    # A link that leads nowhere does not exist, and matches itself.
+    if not path.exists():
+        if glob.has_magic(str(path)) and (found := glob.glob(str(path))):
+            return shards(path, map(Path, found))
+        raise ValueError(f"expected {path} to exist, got no such file")
+    if path.is_dir():
+        return shards(path)
+    require_input_file(path)
+    if path.suffix not in KINDS:
+        rule = f"expected {path} to be a folder or a file of features ({', '.join(KINDS)})"
+        got = f"another: {path.suffix or 'it'} is not read; save the arrays by numpy.savez"
+        raise ValueError(f"{rule}, got {got}")
+    return [Shard.of(path, [path.name])]
 
 
 def _remote(url: str) -> list[Shard]:
@@ -87,35 +97,6 @@ def _remote(url: str) -> list[Shard]:
     return [Shard.of("".join(["/".join([*parts[:fixed], *n]), *query]), n) for n in sorted(names)]
 
 
-def _read(file: Shard, names: Names) -> Contents:
-    path, split = file.path, file.split or "train"
-    metadata: dict[str, Any] = {}
-    if isinstance(path, str) or path.suffix in TABLES:
-        arrays, classes = read_table(path, names)
-        metadata = {"class_names": classes, "num_classes": len(classes)} if classes else {}
-        called = {f"{split}/{name}": name for name in arrays}
-        arrays = {full: arrays[name] for full, name in called.items()}
-        return Contents(arrays, metadata, called, describes=None)
-    if path.suffix == ".npy":
-        name = full_name(file.name, split)
-        return Contents({name: read_npy(path)}, called={name: file.name})
-    if path.suffix == ".safetensors":
-        arrays, metadata = read_safetensors(path)
-    else:
-        readers = {".npz": read_npz, ".pt": read_torch, ".h5ad": _read_anndata}
-        arrays = readers[path.suffix](path)
-    # If some names contain a split, the split of the file does not hold for the other names.
-    if any(full_name(name, "") != f"/{name}" for name in arrays):
-        split = "train"
-    contents = Contents({}, metadata)
-    for old in sorted(arrays):
-        name = full_name(old, split)
-        if name in contents.arrays:
-            raise ValueError(f"expected one {name} in {path}, got another called {old!r}")
-        contents.arrays[name], contents.called[name] = arrays[old], old
-    return contents
-
-
 def _features_and_labels(path: Path, name: str | None) -> list[Shard]:
     """An .npy of features and the .npy of labels in the same folder, with this name if any."""
     split = split_of(path.stem)
@@ -125,15 +106,39 @@ def _features_and_labels(path: Path, name: str | None) -> list[Shard]:
     stems += [] if split else LABELS
     stems = [stem for stem in stems if stem != path.stem] if name is None else [name]
     candidates = [path.parent / f"{stem.removesuffix('.npy')}.npy" for stem in stems]
-    labels = next((file for file in candidates if file.exists()), candidates[0])
-    if not labels.exists():
+    labels = next((file for file in candidates if file.exists()), None)
+    if labels is None:
         rule = f"expected {path} together with one of labels, such as {candidates[0]}"
         raise ValueError(f"{rule}, got it alone; give the folder of both, or save both as .npz")
     return [Shard(path, split, "features"), Shard(labels, split, "labels")]
 
 
-def _read_anndata(path: Path) -> dict[str, AnyArray]:
-    # Loading h5py takes half a second.
-    from resultant.features.anndata import read_anndata
+def _read(file: Shard, names: Names) -> Contents:
+    path, split = file.path, file.split or "train"
+    metadata: dict[str, Any] = {}
+    if isinstance(path, str) or path.suffix in TABLES:
+        arrays, classes = read_table(path, names)
+        metadata = {"class_names": classes, "num_classes": len(classes)} if classes else {}
+        called = {f"{split}/{name}": name for name in arrays}
+        return Contents({full: arrays[n] for full, n in called.items()}, called, metadata, None)
+    if path.suffix == ".safetensors":
+        arrays, metadata = read_safetensors(path)
+    elif path.suffix == ".h5ad":
+        # Loading h5py takes half a second.
+        from resultant.features.anndata import read_anndata
 
-    return read_anndata(path)
+        arrays = read_anndata(path)
+    elif path.suffix in (".npz", ".pt"):
+        arrays = (read_npz if path.suffix == ".npz" else read_torch)(path)
+    else:
+        arrays = {file.name: read_npy(path)}
+    # If some names contain a split, the split of the file does not hold for the other names.
+    if any(full_name(name, "") != f"/{name}" for name in arrays):
+        split = "train"
+    called: dict[str, str] = {}
+    for old in sorted(arrays):
+        name = full_name(old, split)
+        if name in called:
+            raise ValueError(f"expected one {name} in {path}, got another called {old!r}")
+        called[name] = old
+    return Contents({full: arrays[old] for full, old in called.items()}, called, metadata)

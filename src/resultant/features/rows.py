@@ -1,16 +1,10 @@
-"""Rows of features: in memory or mapped, read from files on demand, joined, or selected.
-
-All kinds are indexed as NumPy arrays are along their first axis; other keys are refused.
-"""
+"""Rows of features: in memory or mapped, read from files on demand, joined, or selected."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +15,8 @@ from torch import Tensor
 from resultant._core import chunks
 
 
-class Rows(ABC):
-    """An array [N, ...] whose rows are read on demand."""
+class Rows:
+    """An array [N, ...] whose rows are read on demand, by ``read`` or ``take`` of a subclass."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -30,13 +24,16 @@ class Rows(ABC):
     def __len__(self) -> int:
         return self.shape[0]
 
+    def __str__(self) -> str:
+        return f"{self.dtype} {self.shape}"
+
     @property
     def nbytes(self) -> int:
         return math.prod(self.shape) * self.dtype.itemsize
 
-    @abstractmethod
     def read(self, start: int, stop: int) -> Tensor:
         """Read the rows from start to stop, 0 <= start <= stop <= N."""
+        return self.take(torch.arange(start, stop))
 
     def take(self, index: Tensor) -> Tensor:
         """Read the rows at indices [n] in [0, N), in any order."""
@@ -57,27 +54,23 @@ class Rows(ABC):
         """The place of a row in its file."""
         return f"row {row}"
 
+    def select(self, index: Tensor) -> Rows:
+        """The rows at indices [M], read on demand."""
+        return IndexedRows(self, index, self.dtype)
+
+    def floats(self) -> Rows:
+        """Integers as floats, read on demand; integers of 64 bits are rounded."""
+        dtype = torch.float32 if self.dtype.itemsize <= 2 else torch.float64
+        return IndexedRows(self, torch.arange(len(self)), dtype)
+
     def __getitem__(self, key: Any) -> Tensor:
-        """Return rows as NumPy does: by an integer, a slice, indices [n] or a mask [N]."""
-        if isinstance(key, slice):
-            rows = range(*key.indices(len(self)))
-            if rows.step == 1:
-                return self.read(rows.start, max(rows.start, rows.stop))
-            return self.take(torch.tensor(rows, dtype=torch.int64))
-        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
-            return self[torch.tensor([int(key)])][0]
-        index = torch.as_tensor(key)
-        if index.dtype == torch.bool and index.shape == self.shape[:1]:
-            return self.take(index.nonzero()[:, 0])
-        whole = not (index.is_floating_point() or index.is_complex() or index.dtype == torch.bool)
-        if index.dim() != 1 or not (whole or not len(index)):
-            rule = f"expected an integer, a slice, indices [n] or a mask [{len(self)}]"
-            raise IndexError(f"{rule}, got {index.dtype} {list(index.shape)}")
-        index = index.to("cpu", torch.int64)
-        beyond = index[(index < -len(self)) | (index >= len(self))]
-        if len(beyond):
-            raise IndexError(f"expected rows of {len(self)}, got {int(beyond[0])}")
-        return self.take(index.where(index >= 0, index + len(self)))
+        """Return rows as NumPy does along the first axis."""
+        if isinstance(key, slice) and key.step in (None, 1):
+            start, stop, _ = key.indices(len(self))
+            return self.read(start, max(start, stop))
+        key = key.cpu().numpy() if isinstance(key, Tensor) else key
+        index = torch.from_numpy(np.array(np.arange(len(self))[key]))
+        return self.take(index.reshape(-1)).reshape(*index.shape, *self.shape[1:])
 
 
 class TensorRows(Rows):
@@ -100,8 +93,7 @@ class TensorRows(Rows):
 class FileRows(Rows):
     """Rows of an array in a file, which is opened at each reading: shards may be thousands.
 
-    ``opened`` opens an array of NumPy, of HDF5, or a sparse matrix, with a shape and slices. The
-    numbers of the file are converted to ``dtype``.
+    ``opened`` opens an array of NumPy, of HDF5, or a sparse matrix, with a shape and slices.
     """
 
     def __init__(
@@ -137,41 +129,32 @@ class ConcatRows(Rows):
 
     def __init__(self, parts: Sequence[Rows], files: Sequence[str]) -> None:
         self.parts, self.files = list(parts), list(files)
-        self.tops = np.cumsum([0, *map(len, parts)]).tolist()
-        self.shape, self.dtype = (self.tops[-1], *parts[0].shape[1:]), parts[0].dtype
-
-    def read(self, start: int, stop: int) -> Tensor:
-        pieces = [torch.empty((0, *self.shape[1:]), dtype=self.dtype)]
-        for part, top in zip(self.parts, self.tops, strict=False):
-            low, high = max(start - top, 0), min(stop - top, len(part))
-            pieces += [part.read(low, high)] if low < high else []
-        return pieces[1] if len(pieces) == 2 else torch.cat(pieces)
+        self.ends = torch.tensor([len(part) for part in parts]).cumsum(0)
+        self.shape, self.dtype = (int(self.ends[-1]), *parts[0].shape[1:]), parts[0].dtype
 
     def take(self, index: Tensor) -> Tensor:
         out = torch.empty((len(index), *self.shape[1:]), dtype=self.dtype)
-        for part, top in zip(self.parts, self.tops, strict=False):
-            at = ((index >= top) & (index < top + len(part))).nonzero()[:, 0]
-            if len(at):
-                out[at] = part.take(index[at] - top)
+        part = torch.searchsorted(self.ends, index.contiguous(), right=True)
+        for k in part.unique().tolist():
+            at = (part == k).nonzero()[:, 0]
+            out[at] = self.parts[k].take(index[at] - self.ends[k] + len(self.parts[k]))
         return out
 
     def where(self, row: int) -> str:
-        part = bisect_right(self.tops, row) - 1
-        return f"{self.parts[part].where(row - self.tops[part])} of {self.files[part]}"
+        k = int(torch.searchsorted(self.ends, row, right=True))
+        row -= int(self.ends[k]) - len(self.parts[k])
+        return f"{self.parts[k].where(row)} of {self.files[k]}"
 
 
 class IndexedRows(Rows):
-    """The rows of an array at indices ``index`` [M]."""
+    """The rows of an array at indices ``index`` [M], converted to ``dtype``."""
 
-    def __init__(self, rows: Rows, index: Tensor) -> None:
-        self.rows, self.index = rows, index
-        self.shape, self.dtype = (len(index), *rows.shape[1:]), rows.dtype
-
-    def read(self, start: int, stop: int) -> Tensor:
-        return self.rows.take(self.index[start:stop])
+    def __init__(self, rows: Rows, index: Tensor, dtype: torch.dtype) -> None:
+        self.rows, self.index, self.dtype = rows, index, dtype
+        self.shape = (len(index), *rows.shape[1:])
 
     def take(self, index: Tensor) -> Tensor:
-        return self.rows.take(self.index[index])
+        return self.rows.take(self.index[index]).to(self.dtype)
 
     def where(self, row: int) -> str:
         return self.rows.where(int(self.index[row]))
@@ -189,35 +172,23 @@ class NonNumericArray:
     kind: str
     read: Callable[[], tuple[list[str], Tensor]] | None = None
 
+    def __str__(self) -> str:
+        return f"{self.kind} {self.shape}"
+
+    def select(self, index: Tensor) -> NonNumericArray:
+        """The rows at indices [M]."""
+        shape, read = (len(index), *self.shape[1:]), self.read
+        if read is None or math.prod(shape[1:]) != 1:
+            return NonNumericArray(shape, self.kind)
+
+        def chosen() -> tuple[list[str], Tensor]:
+            words, codes = read()
+            return words, codes[index]
+
+        return NonNumericArray(shape, self.kind, chosen)
+
 
 AnyArray = Rows | NonNumericArray
-
-
-def selected(array: AnyArray, index: Tensor) -> AnyArray:
-    """The rows of an array at indices [M]."""
-    if isinstance(array, Rows):
-        return IndexedRows(array, index)
-    read, shape = array.read, (len(index), *array.shape[1:])
-    if read is None or math.prod(shape[1:]) != 1:
-        return NonNumericArray(shape, array.kind)
-
-    def chosen() -> tuple[list[str], Tensor]:
-        words, codes = read()
-        return words, codes[index]
-
-    return NonNumericArray(shape, array.kind, chosen)
-
-
-def as_floats(rows: Rows) -> Rows:
-    """Rows of integers as floats; integers of 64 bits are rounded."""
-    dtype = torch.float32 if rows.dtype.itemsize <= 2 else torch.float64
-    if isinstance(rows, TensorRows):
-        return TensorRows(rows.tensor.to(dtype))
-    rows = copy(rows)
-    rows.dtype = dtype
-    if isinstance(rows, IndexedRows):
-        rows.rows = as_floats(rows.rows)
-    return rows
 
 
 def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype | None:

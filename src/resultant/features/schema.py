@@ -42,30 +42,24 @@ def check_layout(where: str, arrays: Mapping[str, Tensor | Rows]) -> dict[str, R
             raise ValueError(f"expected one {name} in {where}, got another called {old!r}")
         if len(rows.shape) != dim or rows.dtype not in dtypes:
             rule = "[N] integers" if integers else "[N, d] floats"
-            got = f"{rows.dtype} {rows.shape}"
-            raise ValueError(f"expected {name} of {where} to be {rule}, got {got}")
+            raise ValueError(f"expected {name} of {where} to be {rule}, got {rows}")
         if not math.prod(rows.shape):
             raise ValueError(f"expected {name} of {where} not empty, got {rows.shape}")
         checked[name] = rows
     if not checked:
         raise ValueError(f"expected arrays such as train/features in {where}, got none")
-    require_one_length(where, {name: len(rows) for name, rows in checked.items()})
-    for name, rows in checked.items():
-        if what_of(name) in INTEGERS:
-            checked[name] = TensorRows(rows.read(0, len(rows)).to(torch.int64))
-    return checked
-
-
-def require_one_length(where: str, lengths: Mapping[str, int]) -> None:
-    """Raise at the first array that is shorter or longer than most of its split."""
-    for split in {split_part(name) for name in lengths}:
-        of_split = {name: n for name, n in lengths.items() if split_part(name) == split}
-        usual = Counter(of_split.values()).most_common(1)[0][0]
-        like = next(name for name, n in of_split.items() if n == usual)
-        for name, n in of_split.items():
+    for split in SPLITS:
+        lengths = {n: len(rows) for n, rows in checked.items() if split_part(n) == split}
+        ((usual, _), *_) = Counter(lengths.values()).most_common(1) or [(0, 0)]
+        like = next((name for name, n in lengths.items() if n == usual), "")
+        for name, n in lengths.items():
             if n != usual:
                 rule = f"expected {usual} rows in {name} of {where}, as in {like}, got {n}"
                 raise ValueError(f"{rule} (names are {NAMING}; --features chooses one)")
+    for name, rows in checked.items():
+        if what_of(name) in INTEGERS:
+            checked[name] = TensorRows(rows[:].to(torch.int64))
+    return checked
 
 
 def number_of_classes(where: str, arrays: Mapping[str, Tensor], declared: int | None) -> int:
@@ -83,14 +77,9 @@ def number_of_classes(where: str, arrays: Mapping[str, Tensor], declared: int | 
 def require_vectors(
     piece: Tensor, name: str, rows: Rows, top: int = 0, *, zero: bool = False
 ) -> None:
-    """Raise unless all vectors of a piece are finite and not zero.
+    """Raise unless the vectors of a piece [n, d] of ``rows`` from row ``top`` on are finite.
 
-    Args:
-        piece: Rows [n, d].
-        name: The name of the array in messages.
-        rows: The array of the piece; an error counts the zero vectors in the rest of the array.
-        top: The index of the first row of the piece in the array.
-        zero: Allow zero vectors.
+    Without ``zero``, a zero vector is an error too, which counts those in the rest of the rows.
     """
     # One pass over valid rows: a finite norm above zero proves a valid vector.
     wide = torch.float64 if piece.dtype == torch.float64 else torch.float32

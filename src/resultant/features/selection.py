@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,8 +21,8 @@ from resultant.features.naming import (
     usual_name,
     what_of,
 )
-from resultant.features.rows import AnyArray, ConcatRows, NonNumericArray, Rows, as_floats, selected
-from resultant.features.schema import INTEGER_DTYPES, require_one_length
+from resultant.features.rows import AnyArray, ConcatRows, NonNumericArray, Rows
+from resultant.features.schema import INTEGER_DTYPES
 
 CLASS_NAMES = "class_names"
 # The metadata ``labels`` of labels that were strings and became numbers in sorted order.
@@ -37,23 +34,20 @@ DESCRIBED = (CLASS_NAMES, "num_classes", "labels")
 Parts = dict[str, list[tuple[str, AnyArray]]]
 
 
-@dataclass
-class Contents:
-    """The arrays of files by full name; other attributes as in `FeatureStore`.
+class Contents(NamedTuple):
+    """The arrays of a file by full name, their names in the file, and metadata.
 
     ``describes`` are the labels that the metadata describe, None for those that are chosen.
     """
 
     arrays: dict[str, AnyArray]
-    metadata: dict[str, Any] = field(default_factory=dict)
-    called: dict[str, str] = field(default_factory=dict)
-    left_out: tuple[str, ...] = ()
-    label_files: tuple[str, ...] = ()
+    called: dict[str, str]
+    metadata: dict[str, Any]
     describes: str | None = "labels"
 
 
-def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> Contents:
-    """Combine the contents of files, each with its path, into features and labels."""
+def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> dict[str, Any]:
+    """Combine the contents of files, each with its path, into the arguments of a `FeatureStore`."""
     parts: Parts = {}
     metadata: dict[str, Any] = {}
     called: dict[str, str] = {}
@@ -69,43 +63,35 @@ def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> 
     metadata, used = classes | metadata, {what_of(old) for old in chosen.values()}
     if describes & {what_of(name) for name in parts} - used:
         metadata = {n: value for n, value in metadata.items() if n not in DESCRIBED}
-    used |= set(classes)
-    left_out = dict.fromkeys(called.get(n, n) for n in parts if what_of(n) not in used)
-    called = {new: called.get(old, old) for new, old in chosen.items()}
+    left_out = dict.fromkeys(called[n] for n in parts if what_of(n) not in used | set(classes))
+    called = {new: called[old] for new, old in chosen.items()}
     parts = {new: parts[old] for new, old in chosen.items()}
-    _require_rows(where, parts)
     labels = {n: pieces for n, pieces in parts.items() if what_of(n) == "labels"}
     arrays, words = class_labels(where, labels, called)
     if words:
         metadata |= {CLASS_NAMES: words, "num_classes": len(words), "labels": WORDS}
-    for name, pieces in parts.items():
-        if name not in labels:
-            convert = identity_numbers if what_of(name) == "identities" else _floats
-            numbers = [(file, convert(file, called[name], array)) for file, array in pieces]
-            arrays[name] = _join(where, called[name], numbers)
-    others = {file for n, pieces in parts.items() if n not in labels for file, _ in pieces}
-    of_labels = dict.fromkeys(file for pieces in labels.values() for file, _ in pieces)
-    label_files = tuple(file for file in of_labels if file not in others)
-    return Contents(dict(arrays), metadata, called, tuple(left_out), label_files)
-
-
-def _require_rows(where: str, parts: Parts) -> None:
-    """Raise unless the arrays of each split have one length, before any of them is decoded."""
-    lengths: dict[str, int] = {}
-    for name, pieces in parts.items():
-        # Labels of another shape are refused with a better reason.
-        table = what_of(name) == "labels" and any(math.prod(a.shape[1:]) != 1 for _, a in pieces)
-        if not table and all(array.shape for _, array in pieces):
-            lengths[name] = sum(array.shape[0] for _, array in pieces)
-    require_one_length(where, lengths)
+    other_files: set[str] = set()
+    for name in [n for n in parts if n not in labels]:
+        convert = identity_numbers if what_of(name) == "identities" else _floats
+        numbers = [(file, convert(file, called[name], array)) for file, array in parts[name]]
+        arrays[name] = _join(where, called[name], numbers)
+        other_files |= {file for file, _ in numbers}
+    label_files = dict.fromkeys(file for pieces in labels.values() for file, _ in pieces)
+    return {
+        "where": where,
+        "arrays": arrays,
+        "metadata": metadata,
+        "called": called,
+        "left_out": tuple(left_out),
+        "label_files": tuple(file for file in label_files if file not in other_files),
+    }
 
 
 def _floats(file: str, name: str, array: AnyArray) -> Rows:
     if isinstance(array, NonNumericArray):
-        rule = f"expected {name} of {file} to be [N, d] floats"
-        raise ValueError(f"{rule}, got {array.kind} {array.shape}")
+        raise ValueError(f"expected {name} of {file} to be [N, d] floats, got {array}")
     real = array.dtype.is_floating_point or array.dtype.is_complex
-    return as_floats(array) if len(array.shape) == 2 and not real else array
+    return array.floats() if len(array.shape) == 2 and not real else array
 
 
 def _join(where: str, name: str, parts: list[tuple[str, Rows]]) -> Rows:
@@ -119,40 +105,42 @@ def _join(where: str, name: str, parts: list[tuple[str, Rows]]) -> Rows:
     return arrays[0] if len(parts) == 1 else ConcatRows(arrays, files)
 
 
+def _heights(pieces: list[tuple[str, AnyArray]]) -> list[tuple[int, ...]]:
+    return [array.shape[:1] for _, array in pieces]
+
+
 def _divide(where: str, parts: Parts, called: dict[str, str]) -> tuple[Parts, dict[str, str]]:
     """Divide the arrays of one split by an array of strings with the split of each row, if any."""
     splits = next((pieces for name, pieces in parts.items() if what_of(name) == SPLIT), [])
+    words = [a for _, a in splits if isinstance(a, NonNumericArray) and len(a.shape) == 1]
+    readers = [a.read for a in words if a.read is not None]
     one = len({split_part(name) for name in parts}) == 1
-    readers = [a.read for _, a in splits if isinstance(a, NonNumericArray) and len(a.shape) == 1]
-    if not (one and splits and len(readers) == len(splits) and all(readers)):
+    if not (one and readers) or len(readers) < len(splits):
         return parts, called
-    indices = [_split_indices(where, *read()) for read in readers if read is not None]
-    heights = [array.shape for _, array in splits]
+    indices = [_split_indices(where, *read()) for read in readers]
     divided: Parts = {}
     names: dict[str, str] = {}
     for name, pieces in parts.items():
-        if [array.shape[:1] for _, array in pieces] != heights:
-            divided[name], names[name] = pieces, called.get(name, name)
+        if _heights(pieces) != _heights(splits):
+            divided[name], names[name] = pieces, called[name]
         elif what_of(name) != SPLIT:
             for (file, array), by_split in zip(pieces, indices, strict=True):
                 for split, index in by_split.items():
                     full = f"{split}/{what_of(name)}"
-                    divided.setdefault(full, []).append((file, selected(array, index)))
-                    names[full] = called.get(name, name)
+                    divided.setdefault(full, []).append((file, array.select(index)))
+                    names[full] = called[name]
     return divided, names
 
 
 def _split_indices(where: str, words: list[str], codes: Tensor) -> dict[str, Tensor]:
     """The indices of the rows of each split; ``codes`` [N] are the indices of the words."""
-    indices: dict[str, Tensor] = {}
-    for code, word in enumerate(words):
-        split = split_of(word)
-        if split is None:
-            got = f"the split {word!r}, none of train, val and test"
-            raise ValueError(f"expected splits in {SPLIT} of {where}, got: {got}")
-        rows = (codes == code).nonzero()[:, 0]
-        indices[split] = torch.cat([indices.get(split, rows[:0]), rows]).sort().values
-    return indices
+    splits = [split_of(word) for word in words]
+    if None in splits:
+        got = f"the split {words[splits.index(None)]!r}, none of train, val and test"
+        raise ValueError(f"expected splits in {SPLIT} of {where}, got: {got}")
+    kinds = sorted({split for split in splits if split is not None})
+    of_word = torch.tensor([kinds.index(split) for split in splits if split is not None])
+    return {split: (of_word[codes] == k).nonzero()[:, 0] for k, split in enumerate(kinds)}
 
 
 def _class_names(parts: Parts) -> dict[str, Any]:
@@ -178,9 +166,8 @@ def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
     if names.identities is not None:
         identities = require(names.identities)
     else:
-        # An array of that name but of another length or kind is something else.
-        fits = _possible_identities(parts) - {labels, names.features}
-        identities = usual_name(fits, IDENTITIES)
+        fits = {n for n in present if n.lower() in IDENTITIES and _identifies(parts, n)}
+        identities = usual_name(fits - {labels, names.features}, IDENTITIES)
     if names.features is not None:
         features = {require(names.features)}
     else:
@@ -188,40 +175,30 @@ def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
         others = {n: pieces for n, pieces in parts.items() if what_of(n) not in reserved}
         features = _candidates(others)
         if not features and others:
-            got = ", ".join(f"{n} ({_kind(p[0][1])})" for n, p in sorted(others.items())[:12])
+            got = ", ".join(f"{n} ({p[0][1]})" for n, p in sorted(others.items())[:12])
             rule = f"expected features in {where}, [N, d] floats, a list column, or several columns"
             raise ValueError(f"{rule} of numbers, got {got}")
-    chosen: dict[str, str] = {}
-    for name in parts:
-        split, what = split_part(name), what_of(name)
-        if what == labels:
-            chosen[f"{split}/labels"] = name
-        elif what == identities:
-            chosen[f"{split}/identities"] = name
-        elif what in features - {"labels"}:
-            chosen[name] = name
-    return chosen
-
-
-def _possible_identities(parts: Parts) -> set[str]:
-    """The arrays of one whole number or string per row of another array of the split."""
-    sizes = {
-        name: (split_part(name), sum(a.shape[0] if a.shape else 0 for _, a in pieces))
-        for name, pieces in parts.items()
-    }
-    shared = Counter(sizes.values())
+    new = dict.fromkeys(features - {"labels"}) | {identities: "identities", labels: "labels"}
     return {
-        what_of(name)
-        for name, pieces in parts.items()
-        if what_of(name) == "identities"
-        or (shared[sizes[name]] > 1 and all(_one_per_row(array) for _, array in pieces))
+        f"{split_part(name)}/{new[what_of(name)] or what_of(name)}": name
+        for name in parts
+        if what_of(name) in new
     }
 
 
-def _one_per_row(array: AnyArray) -> bool:
-    if isinstance(array, NonNumericArray):
-        return len(array.shape) == 1 and array.read is not None
-    return len(array.shape) == 1 and array.dtype in INTEGER_DTYPES
+def _identifies(parts: Parts, what: str) -> bool:
+    """Return True for one whole number or string per row of another array; others have no place."""
+    for name, pieces in parts.items():
+        if what_of(name) == what != "identities":
+            split = split_part(name)
+            others = [p for n, p in parts.items() if n != name and split_part(n) == split]
+            if not (
+                all(len(a.shape) == 1 for _, a in pieces)
+                and all(a.dtype in INTEGER_DTYPES for _, a in pieces if isinstance(a, Rows))
+                and any(_heights(p) == _heights(pieces) for p in others)
+            ):
+                return False
+    return True
 
 
 def _candidates(parts: Parts) -> set[str]:
@@ -234,11 +211,3 @@ def _candidates(parts: Parts) -> set[str]:
             floats = wide if array.shape[1] > 1 else thin
             (floats if array.dtype.is_floating_point else integers).add(what_of(name))
     return wide or integers or thin
-
-
-def _kind(array: AnyArray) -> str:
-    if isinstance(array, Rows):
-        return f"{array.dtype} {list(array.shape)}"
-    if array.kind == "object":
-        return "objects, which are never unpickled"
-    return f"{array.kind} {list(array.shape)}"

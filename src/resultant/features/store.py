@@ -12,7 +12,6 @@ identities may be strings, and features may be integers. Other arrays are left o
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,9 +25,9 @@ from resultant._core import chunks
 from resultant._core.memory import total_memory
 from resultant._core.tensor_files import require_name, write_tensors
 from resultant._core.text import printable
-from resultant.features.arrays import FORMAT, read_npy
-from resultant.features.naming import Names, full_name, split_part, what_of
-from resultant.features.readers import read_arrays
+from resultant.features.arrays import FORMAT
+from resultant.features.naming import Names, split_part, what_of
+from resultant.features.readers import Location, read_arrays
 from resultant.features.rows import Rows, TensorRows
 from resultant.features.schema import (
     INTEGERS,
@@ -37,9 +36,6 @@ from resultant.features.schema import (
     number_of_classes,
     require_vectors,
 )
-from resultant.features.selection import Contents, combine
-
-Location = str | os.PathLike[str]
 
 
 def held_limit() -> int:
@@ -121,27 +117,7 @@ class FeatureStore:
         Raises:
             ValueError: A file is missing, broken or does not fit the others.
         """
-        names = Names(features, labels, identities)
-        if not isinstance(path, Mapping):
-            where = os.fspath(path)
-            contents = read_arrays(where, names)
-        else:
-            where = ", ".join(os.fspath(p) for p in path.values())
-            files: dict[str, tuple[str, Contents]] = {}
-            for name, file in path.items():
-                full = full_name(name)
-                if full in files:
-                    raise ValueError(f"expected one {full} in {where}, got another")
-                files[full] = os.fspath(file), Contents({full: read_npy(Path(file))})
-            contents = combine(where, files.values(), names)
-        return FeatureStore(
-            where,
-            {name: rows for name, rows in contents.arrays.items() if isinstance(rows, Rows)},
-            contents.metadata,
-            called=contents.called,
-            left_out=contents.left_out,
-            label_files=contents.label_files,
-        )
+        return FeatureStore(**read_arrays(path, Names(features, labels, identities)))
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{n} {list(self.shape(n))}" for n in self._arrays)

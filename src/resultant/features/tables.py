@@ -1,7 +1,7 @@
 """Features in tables: Parquet, Arrow (Feather), CSV and TSV files, read by pyarrow.
 
 Parquet is read by row groups, whose declared sizes are compared with the memory first. Arrow files
-are mapped, and CSV files are read as a whole.
+are mapped, and CSV files are decoded block by block into columns in memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch import Tensor
 from resultant._core.json_values import parse_json
 from resultant._core.memory import require_content
 from resultant.features.columns import is_number, is_text, is_vector, vector_columns
-from resultant.features.naming import LABELS, Names, usual_name
+from resultant.features.naming import LABELS, Names, is_numeral, usual_name
 from resultant.features.reading import reading
 from resultant.features.rows import AnyArray, FileRows, NonNumericArray, Rows, torch_dtype
 
@@ -38,13 +38,12 @@ KIND = {
 # What a file of features in the format of Arrow begins with; a stream does not.
 MAGIC = b"ARROW1"
 
+# Bytes of text of a CSV file that are decoded at once.
+BLOCK = 1 << 26
+
 
 def read_table(path: Path | str, names: Names) -> tuple[dict[str, AnyArray], list[str]]:
-    """Open the features and the other columns of a table by name.
-
-    Returns:
-        The arrays, and the names of the classes in the metadata of Hugging Face datasets, if any.
-    """
+    """Return the columns of a table by name, and names of classes of Hugging Face datasets."""
     table = Table(path)
     with table.reading():
         if not table.tops[-1]:
@@ -66,10 +65,8 @@ def read_table(path: Path | str, names: Names) -> tuple[dict[str, AnyArray], lis
 class Table:
     """A table in parts: the row groups of a Parquet file, or the whole of another file.
 
-    Attributes:
-        path: The file or URL.
-        schema: Names and types of the columns.
-        tops: First row of each part, and the number of rows.
+    ``schema`` has names and types of the columns, ``tops`` the first row of each part and the
+    number of rows.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -89,7 +86,6 @@ class Table:
         self.tops = np.cumsum([0, *sizes]).tolist()
 
     def reading(self) -> Any:
-        """Turn errors of pyarrow into a line with the path."""
         return reading(self.path, KIND.get(self.suffix, "a whole Arrow file of features"))
 
     @lru_cache(maxsize=1)  # noqa: B019
@@ -143,9 +139,8 @@ class Table:
         value = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not is_number(value) and not pa.types.is_boolean(value):
             return NonNumericArray(shape, str(kind))
-        dtype = torch_dtype(np.dtype(value.to_pandas_dtype()))
-        assert dtype is not None, "torch has all numbers of Arrow"
-        return FileRows(partial(self._opened_numbers, field.name), shape, dtype)
+        numbers = partial(self._numbers, field.name, value)
+        return FileRows(numbers, shape, _torch_dtype(value))
 
     def _words(self, name: str) -> tuple[list[str], Tensor]:
         """Read the distinct strings of a column and the index of each row."""
@@ -156,11 +151,8 @@ class Table:
         codes = torch.from_numpy(array.indices.to_numpy().astype(np.int64))
         return array.dictionary.to_pylist(), codes
 
-    def _opened_numbers(self, name: str) -> Any:
-        column = self.column(name)
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        return nullcontext(column.to_numpy())
+    def _numbers(self, name: str, kind: pa.DataType) -> Any:
+        return nullcontext(self.column(name).cast(kind).to_numpy())
 
 
 class TableRows(Rows):
@@ -170,11 +162,9 @@ class TableRows(Rows):
         self.table, self.name, self.columns = table, name, columns
         kinds = [table.schema.field(n).type for n in columns]
         self.lists = is_vector(kinds[0])
-        kinds = [kinds[0].value_type] if self.lists else kinds
-        dtype = torch_dtype(np.result_type(*(kind.to_pandas_dtype() for kind in set(kinds))))
-        assert dtype is not None, "torch has all numbers of Arrow"
+        self.dtype = _torch_dtype(*([kinds[0].value_type] if self.lists else set(kinds)))
         width = int(_lengths(table.first(name))[0]) if self.lists else len(columns)
-        self.dtype, self.shape = dtype, (table.tops[-1], width)
+        self.shape = (table.tops[-1], width)
         if width < 1:
             raise ValueError(f"no numbers in the first row of {name!r}")
 
@@ -215,6 +205,13 @@ class TableRows(Rows):
         return numbers.view(-1, width).to(self.dtype)
 
 
+def _torch_dtype(*kinds: pa.DataType) -> torch.dtype:
+    """The dtype that holds numbers of all these types of Arrow."""
+    dtype = torch_dtype(np.result_type(*(kind.to_pandas_dtype() for kind in kinds)))
+    assert dtype is not None, "torch has all numbers of Arrow"
+    return dtype
+
+
 def _lengths(column: Any) -> np.ndarray:
     """The length of the list in each row, -1 for a null."""
     lengths = pc.call_function("list_value_length", [column])
@@ -240,20 +237,35 @@ def _require_sizes(file: Any, groups: Any, columns: tuple[str, ...]) -> None:
 
 
 def _read_csv(path: Path, suffix: str) -> pa.Table:
-    """Read a table; columns are numbers or strings."""
-    require_content(path.stat().st_size, "text")
+    """Read a table; columns are integers, floats of 32 bits, or strings."""
     parse = csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else ",")
-    table = csv.read_csv(path, parse_options=parse)
-    if all(map(_is_number, table.schema.names)):
-        raise ValueError(f"numbers in the first line: {', '.join(table.schema.names[:3])}, ...")
-    # Dates, booleans and empty texts.
-    words = {f.name: pa.string() for f in table.schema if not is_number(f.type)}
-    if words and len(table):
-        convert = csv.ConvertOptions(column_types=words, include_columns=list(words))
-        texts = csv.read_csv(path, parse_options=parse, convert_options=convert)
-        for name in words:
-            table = table.set_column(table.schema.get_field_index(name), name, texts.column(name))
-    return table
+    names = csv.open_csv(path, csv.ReadOptions(block_size=BLOCK), parse).schema.names
+    if all(map(is_numeral, names)):
+        raise ValueError(f"numbers in the first line: {', '.join(names[:3])}, ...")
+    # Arrow infers types from the first block alone: a first pass infers those of all blocks.
+    kinds: dict[str, set[pa.DataType]] = {name: set() for name in names}
+    with open(path, "rb") as file:
+        file.readline()
+        while block := file.read(BLOCK) + file.readline():
+            if block.strip():
+                source, options = pa.BufferReader(block), csv.ReadOptions(column_names=names)
+                for field in csv.read_csv(source, options, parse).schema:
+                    kinds[field.name].add(field.type)
+    types = {name: _csv_type(found - {pa.null()}) for name, found in kinds.items()}
+    convert, batches, size = csv.ConvertOptions(column_types=types), [], 0
+    reader = csv.open_csv(path, csv.ReadOptions(block_size=BLOCK), parse, convert)
+    for batch in reader:
+        size += batch.nbytes
+        require_content(size, "columns")
+        batches.append(batch)
+    return pa.Table.from_batches(batches, reader.schema)
+
+
+def _csv_type(kinds: set[pa.DataType]) -> pa.DataType:
+    """The type of a column whose blocks have these types."""
+    if not kinds or not all(map(is_number, kinds)):
+        return pa.string()
+    return pa.float32() if pa.float64() in kinds else pa.int64()
 
 
 def refuse_null(column: Any, name: str, top: int, width: int = 1) -> None:
@@ -272,11 +284,3 @@ def dataset_class_names(schema: pa.Schema, label: str | None) -> list[str]:
     except (KeyError, TypeError, ValueError):
         return []
     return [str(n) for n in names] if isinstance(names, list) else []
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
