@@ -83,7 +83,7 @@ format: install
 	$(BIN)/ruff format .
 
 bench: install
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks accuracy speed
 
 docs: $(DOCS)
 	$(BIN)/python -m sphinx -q -W --keep-going -j auto -b html docs docs/_build/html

@@ -1,30 +1,21 @@
-"""Accuracy and speed compared with other libraries: ``python -m benchmarks``."""
+"""Accuracy and speed, measured: ``python -m benchmarks NAME ...`` measures, and renders all tables.
 
-import argparse
+A benchmark is a module with ``run(data)``, which returns its tables: rows, each a dict from column
+to number or text, and a note. ``benchmarks/NAME.json`` keeps them with the machine and the date."""
+
 import sys
-from datetime import date
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
+
+Row = dict[str, Any]
+Table = dict[str, Any]  # rows and note
 
 # The Arb reference lives with the tests.
 sys.path.append(str(ROOT / "tests"))
 
 
-def today() -> str:
-    """Return the day of a measurement."""
-    return date.today().isoformat()
-
-
-def parser(name: str, text: str | None) -> argparse.ArgumentParser:
-    """Return the options of ``python -m benchmarks.NAME``; ``text`` is its description."""
-    options = argparse.ArgumentParser(
-        prog=f"python -m benchmarks.{name}",
-        description=text,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    options.add_argument(
-        "--out", type=Path, default=HERE / f"{name}.json", help="where to write the measurements"
-    )
-    return options
+def progress(text: str) -> None:
+    print(f"  {text}", file=sys.stderr, flush=True)

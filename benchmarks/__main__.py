@@ -1,72 +1,63 @@
-"""Measure accuracy and CPU speed into results.json, then render all tables: results.md, and the
-marked places in training.md and the README."""
+"""Measure the named benchmarks, then render results.md and the table of the README.
+
+Without a name the tables are rendered from the known measurements.
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import platform
 import re
 import shutil
 import subprocess
-from importlib.metadata import distributions, version
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
-from benchmarks import HERE, ROOT, accuracy, calls, growth, render, speed, today
+import torch
+
+from benchmarks import HERE, ROOT
+from benchmarks.tables import BENCHMARKS, documents
 from resultant._core.files import write_text
+
+PACKAGES = ("torch", "scipy", "scikit-learn", "jax", "tensorflow-probability")
 
 
 def processor() -> str:
     """Return the name of the processor; that of an Arm core is known to lscpu alone."""
     if shutil.which("lscpu"):
         text = subprocess.run(["lscpu"], capture_output=True, text=True, check=False).stdout
-        found = re.search(r"^Model name:\s*(.+)$", text, re.M)
-        if found:
-            return f"{found[1]} ({platform.machine()})"
+        if name := re.search(r"^Model name:\s*(.+)$", text, re.M):
+            return f"{name[1]} ({platform.machine()})"
     return platform.processor() or platform.machine()
 
 
-def installed(name: str) -> bool:
-    return any(True for _ in distributions(name=name))
-
-
-PARTS = {
-    "accuracy": lambda: {"accuracy": accuracy.run()},
-    "speed": lambda: {"speed": speed.run()},
-    "calls": lambda: {"calls": calls.run()},
-    "growth": growth.run,
-}
-
-
-def setting() -> dict[str, object]:
-    packages = ("torch", "scipy", "mpmath", "jax", "tensorflow-probability")
-    versions = ", ".join(f"{name} {version(name)}" for name in packages if installed(name))
-    return {
-        "queries": speed.QUERIES,
-        "classes": speed.CLASSES,
-        "environment": f"{processor()}, {versions}.",
-        "date": today(),
-    }
+def machine(gpu: bool) -> str:
+    """Return the device of a measurement and the versions of the packages."""
+    versions = []
+    for name in PACKAGES:
+        try:
+            versions.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join([torch.cuda.get_device_name() if gpu else processor(), *versions])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument(
-        "--render", action="store_true", help="render the tables from the files without measuring"
-    )
-    parser.add_argument(
-        "--part", action="append", choices=PARTS, help="measure a part alone; may be repeated"
-    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--data", type=Path, help="folder of the files that a benchmark reads")
     options = parser.parse_args()
-    if not options.render:
-        path = HERE / "results.json"
-        measured = {} if options.part else {"setting": setting()}
-        for part in options.part or PARTS:
-            measured |= PARTS[part]()
-        # A part keeps the machine and the day of the others, which another process may have
-        # measured meanwhile.
-        results = json.loads(path.read_text()) if options.part else {}
-        write_text(path, json.dumps(results | measured, indent=1) + "\n")
-    for path, text in render.documents(ROOT).items():
+    if unknown := set(options.names) - set(BENCHMARKS):
+        parser.error(f"expected names among {', '.join(BENCHMARKS)}, got {', '.join(unknown)}")
+    for name in options.names:
+        module = importlib.import_module(f"benchmarks.{name}")
+        setting = {"machine": machine(module.GPU), "date": date.today().isoformat()}
+        result = {**setting, "tables": module.run(options.data)}
+        write_text(HERE / f"{name}.json", json.dumps(result, indent=1) + "\n")
+    for path, text in documents(ROOT).items():
         write_text(ROOT / path, text)
         print(path)
 

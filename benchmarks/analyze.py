@@ -1,121 +1,124 @@
-"""The command `resultant analyze`: seconds to the summary and to the page, CPU seconds and memory;
-writes benchmarks/analyze.json.
+"""The command `resultant analyze` in a process of its own: seconds to the summary and to the page,
+and the largest resident memory.
 
-python -m benchmarks.analyze [SIZE ...] [--runs 3] [--threads 2]
-
-``packaged`` are the features of the package. ``thousand`` are 100,000 synthetic float32 rows of
-1,024 dimensions in 1,000 classes, with 20,000 more to judge by. Both run the command with its
-defaults, which compare with the fast references, in a process of its own; the fastest run counts.
-Memory is the largest resident memory of all processes of the command together."""
+Synthetic features are float32 rows in a file: directions of classes in a long tail, and noise."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from benchmarks import parser, today
-from benchmarks.frozen import Size, write
-from resultant._core.files import write_text
+import numpy as np
+import torch
 
+from benchmarks import Row, Table, progress
+
+GPU = False
+LATENT, THREADS, RUNS = 24, 2, 3
 # Seconds between two looks at the memory.
 EVERY = 0.05
 
 
-class Bars(NamedTuple):
-    """Targets: seconds to the summary, seconds to the page, and bytes."""
+class Size(NamedTuple):
+    """Rows to fit and to test, dimension and classes."""
 
-    summary: float | None
-    seconds: float
-    memory: float | None
+    train: int
+    test: int
+    dim: int
+    classes: int
 
 
-BARS = {"packaged": Bars(3, 6, None), "thousand": Bars(None, 60, 4e9)}
-THOUSAND = Size(100_000, 20_000, 1024, 1000, 60, 4e9)
+SIZES = {
+    "packaged": Size(10847, 10000, 64, 100),
+    "a thousand classes": Size(100_000, 20_000, 1024, 1000),
+    "the size of iNaturalist 2018": Size(353_237, 24_426, 1024, 8142),
+}
+
+
+def labels(rows: int, classes: int, tail: float) -> torch.Tensor:
+    """Return labels of classes whose counts fall geometrically by the factor ``tail``."""
+    share = torch.logspace(0, np.log10(tail), classes, dtype=torch.float64)
+    counts = (share / share.sum() * (rows - 3 * classes)).floor().long() + 3
+    counts[0] += rows - counts.sum()
+    return torch.arange(classes).repeat_interleave(counts)
+
+
+def write(folder: Path, size: Size) -> None:
+    """Write features whose classes overlap in a few directions, with noise in all directions."""
+    generator = torch.Generator().manual_seed(0)
+    basis = torch.randn(LATENT, size.dim, generator=generator) / size.dim**0.5
+    centres = torch.randn(size.classes, LATENT, generator=generator)
+    for split, rows, tail in (("train", size.train, 0.01), ("test", size.test, 1.0)):
+        y = labels(rows, size.classes, tail)
+        np.save(folder / f"{split}_labels.npy", y.numpy())
+        path = folder / f"{split}_features.npy"
+        out = np.lib.format.open_memmap(path, "w+", np.float32, (rows, size.dim))
+        for top in range(0, rows, 8192):
+            own = y[top : top + 8192]
+            latent = centres[own] + 0.8 * torch.randn(len(own), LATENT, generator=generator)
+            noise = torch.randn(len(own), size.dim, generator=generator)
+            out[top : top + len(own)] = (latent @ basis + 2.0 * noise / size.dim**0.5).numpy()
+        del out
 
 
 def resident(pid: int) -> int:
-    """Return the resident bytes of a process and of its children."""
-    folder, pages = Path("/proc") / str(pid), 0
+    """Return the resident bytes of a process."""
     try:
-        pages = int((folder / "statm").read_text().split()[1])
-        children = (folder / "task" / str(pid) / "children").read_text().split()
+        pages = int((Path("/proc") / str(pid) / "statm").read_text().split()[1])
     except (OSError, IndexError):
         return 0
-    return pages * os.sysconf("SC_PAGE_SIZE") + sum(resident(int(child)) for child in children)
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def run(features: Path | None, folder: Path, threads: int) -> dict[str, Any]:
-    """Run the command once."""
-    command = [sys.executable, "-m", "resultant", "analyze", "--out", str(folder / "out")]
-    environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, "OMP_NUM_THREADS": str(threads)}
+def command(features: Path | None, folder: Path) -> tuple[float, float, int]:
+    """Run the command; return seconds to the summary and to the end, and bytes."""
+    words = [sys.executable, "-m", "resultant", "analyze", "--out", str(folder / "out")]
+    words += [] if features is None else [str(features)]
+    # Spinning threads slow down everything else on the machine.
+    environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, "OMP_NUM_THREADS": str(THREADS)}
     shown, errors = folder / "shown", folder / "errors"
     summary, peak, started = None, 0, time.perf_counter()
     with shown.open("wb") as out, errors.open("wb") as log:
-        process = subprocess.Popen(
-            [*command, *([] if features is None else [str(features)])],
-            stdout=out,
-            stderr=log,
-            env=environment,
-        )
+        process = subprocess.Popen(words, stdout=out, stderr=log, env=environment)
         while process.poll() is None:
             if summary is None and shown.stat().st_size:
                 summary = time.perf_counter() - started
             peak = max(peak, resident(process.pid))
             time.sleep(EVERY)
-    seconds = time.perf_counter() - started
+    ended = time.perf_counter() - started
     if process.returncode:
         raise RuntimeError(f"analyze failed: {errors.read_text()[-2000:]}")
-    return {"summary": summary, "seconds": seconds, "peak_mb": round(peak / 1e6)}
+    return summary or ended, ended, peak
 
 
-def measure(name: str, runs: int, threads: int) -> dict[str, Any]:
-    """Measure one size; the fastest run counts."""
-    bars = BARS[name]
+def measure(name: str, size: Size) -> Row:
+    """Measure one size; the fastest of some runs counts, the single one of the large sizes."""
+    progress(f"analyze: {name}")
     with tempfile.TemporaryDirectory() as top:
         folder, features = Path(top), None
-        if name == "thousand":
+        if name != "packaged":
             features = folder / "features"
             features.mkdir()
-            write(features, THOUSAND)
-        before = os.times()
-        found = min((run(features, folder, threads) for _ in range(runs)), key=_seconds)
-        after = os.times()
-    used = after.children_user - before.children_user + after.children_system
-    found["cpu_seconds"] = round((used - before.children_system) / runs, 1)
-    found |= {key: round(found[key], 2) for key in ("summary", "seconds")}
-    within = found["seconds"] <= bars.seconds
-    within &= bars.summary is None or found["summary"] <= bars.summary
-    within &= bars.memory is None or found["peak_mb"] <= bars.memory / 1e6
-    row = {"size": name, "bars": bars._asdict(), "measured": found, "within": within}
-    print(json.dumps(row), flush=True)
-    return row
+            write(features, size)
+        runs = [command(features, folder) for _ in range(RUNS if features is None else 1)]
+    summary, ended, peak = min(runs, key=lambda each: each[1])
+    times = {"summary, s": summary, "page, s": ended, "peak, MB": peak / 1e6}
+    return {"features": name, "fitted and tested": f"{size.train:,} + {size.test:,}"} | {
+        "p": size.dim,
+        "classes": size.classes,
+        **times,
+    }
 
 
-def _seconds(found: dict[str, Any]) -> float:
-    return found["seconds"]
+def run(data: Path | None) -> list[Table]:
+    return [{"rows": [measure(*item) for item in SIZES.items()], "note": NOTE}]
 
 
-def main() -> None:
-    options = parser("analyze", __doc__)
-    options.add_argument("sizes", nargs="*", metavar="SIZE", help=", ".join(BARS))
-    options.add_argument("--runs", type=int, default=3, help="runs of each size")
-    options.add_argument("--threads", type=int, default=2, help="threads of the command")
-    given = options.parse_args()
-    known = json.loads(given.out.read_text()) if given.out.exists() else {"rows": []}
-    rows = {row["size"]: row for row in known["rows"]}
-    for name in given.sizes or BARS:
-        rows[name] = measure(name, given.runs, given.threads)
-    load = f"load of the machine before the last run {os.getloadavg()[0]:.1f}"
-    note = f"{given.threads} threads, fastest of {given.runs} runs, {load}."
-    block = {"date": today(), "note": note, "rows": list(rows.values())}
-    write_text(given.out, json.dumps(block, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+NOTE = f"""\
+`resultant analyze` with its defaults, {THREADS} threads, from the start of the process. The
+packaged features are the fastest of {RUNS} runs."""

@@ -1,4 +1,4 @@
-"""Embeddings of public images and texts for `benchmarks.longtail_features`: writes NAME.npz files.
+"""Embeddings of public images and texts for `benchmarks.longtail`: writes NAME.npz files.
 
     python -m benchmarks.embeddings SET [--sources FOLDER] [--out FOLDER]
 

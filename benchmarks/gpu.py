@@ -1,20 +1,17 @@
-"""The fused score on a GPU compared with a copy of the same bytes; writes benchmarks/gpu.json.
-
-python -m benchmarks.gpu
-"""
+"""The fused score on a GPU, compared with a copy of the same bytes."""
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
-import resultant
-from benchmarks import parser, today
-from resultant._core.files import write_text
+from benchmarks import Row, Table, progress
+from resultant import vmf_score, vmf_score_and_slope
 
+GPU = True
 ROWS, CLASSES, P = 4096, 8142, 1024
 
 
@@ -37,7 +34,10 @@ def milliseconds(run: Callable[[], object], calls: int = 20, repeats: int = 15) 
 
 def captured(run: Callable[[], object]) -> Callable[[], object]:
     """Record the call as a CUDA graph: device time without the host."""
-    run()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            run()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -45,47 +45,37 @@ def captured(run: Callable[[], object]) -> Callable[[], object]:
     return graph.replay
 
 
-def main() -> None:
-    out = parser("gpu", __doc__).parse_args().out
+def run(data: Path | None) -> list[Table]:
     torch.manual_seed(0)
-    rows: list[dict[str, object]] = []
     # A trace has the operations of torch in the place of the kernel; nothing fuses them here.
-    plain = torch.compile(resultant.vmf_score_and_slope, backend="eager")
+    plain = torch.compile(vmf_score_and_slope, backend="eager")
+    rows: list[Row] = []
     for dtype in (torch.float32, torch.float64):
-        size = torch.finfo(dtype).bits // 8
-        name = str(dtype).removeprefix("torch.")
         rho = torch.rand(ROWS, CLASSES, device="cuda", dtype=dtype) * 2 - 1
         kappa = P * 10 ** (torch.rand(CLASSES, device="cuda", dtype=dtype) - 0.5)
         tau = torch.full((), 0.1, device="cuda", dtype=dtype)
-
         # Reading rho and writing q, or q and slope, moves two or three times its bytes; a copy of
         # n bytes moves 2 n.
-        one = torch.rand(ROWS * CLASSES, device="cuda", dtype=dtype)
-        both = torch.rand(ROWS * CLASSES * 3 // 2, device="cuda", dtype=dtype)
-        target_one, target_both = torch.empty_like(one), torch.empty_like(both)
-        copy_one = milliseconds(captured(lambda: target_one.copy_(one)))
-        copy_both = milliseconds(captured(lambda: target_both.copy_(both)))
-        timed = {
-            "q": (lambda: resultant.vmf_score(rho, kappa, tau, P), copy_one),
-            "q and slope": (lambda: resultant.vmf_score_and_slope(rho, kappa, tau, P), copy_both),
-            "q and slope, torch path": (lambda: plain(rho, kappa, tau, P), copy_both),
-        }
-        for what, (run, copy) in timed.items():
-            time, called = milliseconds(captured(run)), milliseconds(run)
+        sources = [torch.rand(rho.numel() * k // 2, device="cuda", dtype=dtype) for k in (2, 3)]
+        targets = [torch.empty_like(a) for a in sources]
+        one, both = (
+            milliseconds(captured(lambda a=a, b=b: b.copy_(a)))
+            for a, b in zip(sources, targets, strict=True)
+        )
+        for what, work, copy in (
+            ("q", lambda: vmf_score(rho, kappa, tau, P), one),
+            ("q and slope", lambda: vmf_score_and_slope(rho, kappa, tau, P), both),
+            ("q and slope, torch operations", lambda: plain(rho, kappa, tau, P), both),
+        ):
+            progress(what)
+            graph = milliseconds(captured(work))
             rows.append(
                 {
-                    "what": f"rho -> {what}, {ROWS} x {CLASSES} {name}, p = {P}",
-                    "value": f"{time * 1e3:.0f} us ({called * 1e3:.0f} as called)",
-                    "reference": f"copy of the same bytes: {copy * 1e3:.0f} us"
-                    f" ({2 * both.numel() * size / copy_both / 1e9:.2f} TB/s)",
-                    "ratio": round(time / copy, 2),
+                    "rho ->": f"{what}, {str(dtype).removeprefix('torch.')}",
+                    "as a CUDA graph, us": 1e3 * graph,
+                    "as called, us": 1e3 * milliseconds(work),
+                    "copy of the same bytes, us": 1e3 * copy,
+                    "ratio": graph / copy,
                 }
             )
-            print(rows[-1], flush=True)
-    result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
-    result |= {"date": today(), "rows": rows}
-    write_text(out, json.dumps(result, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    return [{"rows": rows, "note": f"{ROWS:,} x {CLASSES:,} cosines, p = {P}, tau = 0.1."}]

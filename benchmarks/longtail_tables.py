@@ -1,18 +1,17 @@
-"""Tables and picture of the records of `benchmarks.longtail_features`."""
+"""Comparisons of the records of `benchmarks.longtail`, as rows of tables."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean, median, stdev
 from typing import Any, NamedTuple
 
-from benchmarks import HERE
-from benchmarks.longtail_features import METHODS, OURS, REFERENCES, SETS, TAILS, measured
-from benchmarks.markdown import table
+from benchmarks import HERE, Row
+from benchmarks.longtail import METHODS, OURS, REFERENCES, SETS, TAILS, measured
 
-RECORDS = HERE / "longtail_features.jsonl"
+RECORDS = HERE / "longtail.jsonl"
 # Points of balanced accuracy below the best reference that count as a loss.
 LOSS = 0.5
 
@@ -20,139 +19,120 @@ LOSS = 0.5
 class Cell(NamedTuple):
     """Records of a set at one tail, by method; the seeds that all methods have."""
 
-    set: str
-    tail: int
+    name: str
     records: dict[str, list[dict[str, Any]]]
-
-    @property
-    def name(self) -> str:
-        return f"{self.set}, {self.tail}"
 
     def mean(self, method: str, key: str) -> float | None:
         values = [row[key] for row in self.records[method]]
         return None if None in values else mean(values)
 
-    def accuracy(self, method: str) -> float:
-        return 100 * mean(row["balanced_accuracy"] for row in self.records[method])
+    def accuracies(self, method: str, key: str = "balanced_accuracy") -> list[float]:
+        return [100 * row[key] for row in self.records[method]]
+
+    def seconds(self, method: str) -> float:
+        return mean(row["fit_seconds"] for row in self.records[method])
 
     @property
     def best(self) -> str:
         """The reference of the highest balanced accuracy."""
-        return max(REFERENCES, key=self.accuracy)
+        return max(REFERENCES, key=lambda method: mean(self.accuracies(method)))
 
-    def lead(self) -> tuple[float, float]:
-        """Return points ahead of the best reference, and their standard error over seeds."""
-        pairs = zip(self.records[OURS], self.records[self.best], strict=True)
-        points = [100 * (a["balanced_accuracy"] - b["balanced_accuracy"]) for a, b in pairs]
+    def lead(self, method: str) -> tuple[float, float]:
+        """Return points ahead of a method, and their standard error over seeds."""
+        pairs = zip(self.accuracies(OURS), self.accuracies(method), strict=True)
+        points = [a - b for a, b in pairs]
         error = stdev(points) / math.sqrt(len(points)) if len(points) > 1 else math.nan
         return mean(points), error
 
 
 def cells(path: Path = RECORDS) -> list[Cell]:
     """Read records; cells without a seed that all methods have are left out."""
-    records = measured(path)
-    found = []
+    records, kept = measured(path), []
     for name in SETS:
         for tail in TAILS:
             own = [row for row in records if (row["set"], row["tail"]) == (name, tail)]
             by_method = {m: {r["seed"]: r for r in own if r["method"] == m} for m in METHODS}
             seeds = sorted(set.intersection(*(set(rows) for rows in by_method.values())))
             if seeds:
-                kept = {m: [rows[s] for s in seeds] for m, rows in by_method.items()}
-                found.append(Cell(name, tail, kept))
-    return found
+                rows = {m: [own[s] for s in seeds] for m, own in by_method.items()}
+                kept.append(Cell(f"{name}, {tail}", rows))
+    return kept
 
 
-def verdict(found: Sequence[Cell]) -> str:
+def summary(all_cells: Sequence[Cell]) -> str:
     """State in how many cells the vMF classifier leads, and where it loses."""
-    leads = [cell for cell in found if cell.lead()[0] >= 0]
-    losses = [cell for cell in found if cell.lead()[0] < -LOSS]
-    seeds = sorted({len(cell.records[OURS]) for cell in found})
-    times = [seconds_ratio(cell) for cell in found]
-    where = "; ".join(f"{c.name} by {-c.lead()[0]:.2f} to {c.best}" for c in losses) or "none"
-    drawn = " or ".join(str(n) for n in seeds)
+    leads = [(cell, cell.lead(cell.best)[0]) for cell in all_cells]
+    losses = [f"{c.name} by {-points:.2f} to {c.best}" for c, points in leads if points < -LOSS]
+    times = [cell.seconds(OURS) / cell.seconds(cell.best) for cell in all_cells]
+    draws = " or ".join(str(n) for n in sorted({len(c.records[OURS]) for c in all_cells}))
     return (
-        f"`VMFClassifierCV` leads in {len(leads)} of {len(found)} cells ({drawn} draws each). It "
-        f"loses by more than half a point in {len(losses)}: {where}. Its time of choosing and "
-        f"fitting is {min(times):.2f} to {max(times):.2f} of that of the best reference, "
-        f"{sorted(times)[len(times) // 2]:.2f} in the middle."
+        f"`VMFClassifierCV` leads in {sum(points >= 0 for _, points in leads)} of "
+        f"{len(all_cells)} cells ({draws} draws each). It loses by more than half a point in "
+        f"{len(losses)}: {'; '.join(losses) or 'none'}. Its time of choosing and fitting is "
+        f"{min(times):.2f} to {max(times):.2f} of that of the best reference, {median(times):.2f} "
+        f"in the middle."
     )
 
 
-def seconds_ratio(cell: Cell) -> float:
-    ours, theirs = cell.mean(OURS, "fit_seconds"), cell.mean(cell.best, "fit_seconds")
-    assert ours is not None and theirs is not None
-    return ours / theirs
-
-
-def comparison(found: Sequence[Cell]) -> str:
-    """Render the vMF classifier next to the best reference of each cell."""
-    header = ["set, tail", "rows", "vmf", "best reference", "vmf ahead by", "log-loss"]
-    header += ["choose and fit, s", "predict, s"]
-    rows = []
-    for cell in found:
-        points, error = cell.lead()
+def comparison(all_cells: Sequence[Cell]) -> list[Row]:
+    """Compare the vMF classifier with the best reference of each cell."""
+    rows: list[Row] = []
+    for cell in all_cells:
         best = cell.best
-        row = [cell.name, f"{cell.records[OURS][0]['rows']:,}", f"{cell.accuracy(OURS):.2f}"]
-        row += [f"{cell.accuracy(best):.2f} ({best})", f"{points:+.2f} ± {error:.2f}"]
-        for key in ("log_loss", "fit_seconds", "predict_seconds"):
-            row.append(" / ".join(_number(cell.mean(method, key)) for method in (OURS, best)))
-        rows.append(row)
-    return table(header, rows)
-
-
-def against(found: Sequence[Cell]) -> str:
-    """Compare the vMF classifier with every other method over all cells."""
-    rows = []
-    for method in METHODS[1:]:
-        points = [cell.accuracy(OURS) - cell.accuracy(method) for cell in found]
-        losses = [(cell.mean(OURS, "log_loss"), cell.mean(method, "log_loss")) for cell in found]
-        better = "none" if losses[0][1] is None else f"{sum(a < b for a, b in losses)}"  # type: ignore[operator]
-        seconds = [
-            sum(cell.mean(m, "fit_seconds") or 0.0 for cell in found) for m in (OURS, method)
-        ]
-        ahead = f"{sum(p >= 0 for p in points)} of {len(points)}"
-        row = [method, ahead, f"{mean(points):+.2f}", f"{min(points):+.2f}", f"{max(points):+.2f}"]
-        rows.append([*row, better, f"{seconds[1] / seconds[0]:.2f}"])
-    header = ["method", "cells where vmf is ahead", "mean points", "least", "most"]
-    return table([*header, "cells of lower log-loss", "time of the method / of vmf"], rows)
-
-
-def accuracies(found: Sequence[Cell], key: str = "balanced_accuracy") -> str:
-    """Render a measure of all methods, in percent."""
-    rows = []
-    for cell in found:
-        values = [100 * mean(row[key] for row in cell.records[m]) for m in METHODS]
-        top = max(values)
-        bold = [f"**{v:.2f}**" if v == top else f"{v:.2f}" for v in values]
-        rows.append([cell.name, *bold])
-    return table(["set, tail", *METHODS], rows)
+        points, error = cell.lead(best)
+        pairs = {
+            "log-loss": "log_loss",
+            "choose and fit, s": "fit_seconds",
+            "predict, s": "predict_seconds",
+        }
+        rows.append(
+            {
+                "set, tail": cell.name,
+                "rows": cell.records[OURS][0]["rows"],
+                "vmf": f"{mean(cell.accuracies(OURS)):.2f}",
+                "best reference": f"{mean(cell.accuracies(best)):.2f} ({best})",
+                "vmf ahead by": f"{points:+.2f} ± {error:.2f}",
+            }
+            | {
+                title: " / ".join(_number(cell.mean(method, key)) for method in (OURS, best))
+                for title, key in pairs.items()
+            }
+        )
+    return rows
 
 
 def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.2g}" if value < 1 else f"{value:.2f}"
 
 
-def picture(found: Sequence[Cell]) -> Any:
-    """Draw balanced accuracy and time of choosing and fitting of all methods."""
-    import matplotlib.pyplot as plt
+def against(all_cells: Sequence[Cell]) -> list[Row]:
+    """Compare the vMF classifier with every other method over all cells."""
+    rows: list[Row] = []
+    for method in METHODS[1:]:
+        points = [cell.lead(method)[0] for cell in all_cells]
+        losses = [(c.mean(OURS, "log_loss"), c.mean(method, "log_loss")) for c in all_cells]
+        lower = [a < b for a, b in losses if a is not None and b is not None]
+        times = [sum(cell.seconds(m) for cell in all_cells) for m in (method, OURS)]
+        rows.append(
+            {
+                "method": method,
+                "cells where vmf is ahead": f"{sum(p >= 0 for p in points)} of {len(points)}",
+                "mean points": f"{mean(points):+.2f}",
+                "least": f"{min(points):+.2f}",
+                "most": f"{max(points):+.2f}",
+                "cells of lower log-loss": sum(lower) if lower else "none",
+                "time of the method / of vmf": f"{times[0] / times[1]:.2f}",
+            }
+        )
+    return rows
 
-    seconds: Callable[[Cell, str], float] = lambda cell, m: cell.mean(m, "fit_seconds") or 1e-3  # noqa: E731
-    figure, axes = plt.subplots(
-        1, 2, figsize=(9, 0.34 * len(found) + 1.4), sharey=True, layout="constrained"
-    )
-    for i, method in enumerate(METHODS):
-        ours = method == OURS
-        style: dict[str, Any] = {"marker": "D" if ours else "o", "zorder": 3 if ours else 2}
-        style |= {"s": 42 if ours else 22, "color": "black" if ours else f"C{i - 1}"}
-        places = range(len(found))
-        lead = [cell.accuracy(method) - cell.accuracy(cell.best) for cell in found]
-        axes[0].scatter(lead, places, label=method, **style)
-        axes[1].scatter([seconds(cell, method) for cell in found], places, **style)
-    axes[0].axvline(0, color="0.7", linewidth=0.8)
-    axes[0].set(xlim=(-15, 5), xlabel="points ahead of the best reference")
-    axes[0].set_yticks(range(len(found)), [cell.name for cell in found])
-    axes[0].invert_yaxis()
-    axes[1].set(xscale="log", xlabel="seconds of choosing and fitting")
-    figure.legend(loc="outside upper center", ncols=4, fontsize=8)
-    return figure
+
+def accuracies(all_cells: Sequence[Cell], key: str = "balanced_accuracy") -> list[Row]:
+    """List a measure of all methods in percent, the largest in bold."""
+    rows: list[Row] = []
+    for cell in all_cells:
+        values = {method: mean(cell.accuracies(method, key)) for method in METHODS}
+        top = max(values.values())
+        bold = {m: f"**{v:.2f}**" if v == top else f"{v:.2f}" for m, v in values.items()}
+        rows.append({"set, tail": cell.name, **bold})
+    return rows

@@ -1,11 +1,9 @@
 """Out-of-distribution scores of fitted classes, compared with published detectors.
 
-    python -m benchmarks.outliers --data FOLDER [--out FILE.json]
-
-A fifth of the classes of each set of `benchmarks.longtail_features` is held out, three times at
-random. Detectors are fitted to the training rows of the other classes; the test rows of all classes
-are scored, and the AUROC of held-out against other classes is recorded. ``clinc150-outside`` scores
-the out-of-scope queries of CLINC against all its classes.
+``--data`` is the folder of `benchmarks.embeddings`. A fifth of the classes of each set is held out,
+three times at random. Detectors are fitted to the training rows of the other classes; the test rows
+of all classes are scored, and the AUROC of held-out against other classes is recorded.
+``clinc150-outside`` scores the out-of-scope queries of CLINC against all its classes.
 
 The formulas are those of pytorch-ood: the distance to the k-th nearest unit vector (kNN), the least
 distance of Mahalanobis to a class, the same less that to all rows (RMD), and energy and largest
@@ -13,8 +11,6 @@ probability of a logistic regression."""
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,11 +23,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
-from benchmarks import HERE
-from benchmarks.longtail_features import SETS, Split, read
+from benchmarks import Row, Table, progress
+from benchmarks.longtail import SETS, Split, read
 from resultant import VMFClassifier
-from resultant._core.files import write_text
 
+GPU = False
 DRAWS = 3
 HELD_OUT = 0.2
 OUTSIDE = "clinc150-outside"
@@ -115,26 +111,22 @@ def outside(folder: Path) -> dict[str, Any]:
     return areas(rows.x, rows.y, queries, np.arange(len(queries)) < len(rows.x_test))
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(
-        prog="python -m benchmarks.outliers",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    options.add_argument("--data", type=Path, required=True, help="folder of the embeddings")
-    options.add_argument("--out", type=Path, default=HERE / "outliers.json")
-    given = options.parse_args()
+def run(data: Path | None) -> list[Table]:
+    if data is None:
+        raise ValueError("expected --data FOLDER with the files of benchmarks.embeddings, got none")
     torch.set_num_threads(1)
-    means: dict[str, dict[str, float]] = {}
+    rows: list[Row] = []
     for name in (*SETS, OUTSIDE):
+        progress(name)
         if name == OUTSIDE:
-            draws = [outside(given.data)]
+            draws = [outside(data)]
         else:
-            draws = [held_out(read(name, given.data), draw) for draw in range(DRAWS)]
-        means[name] = {key: float(np.mean([d[key] for d in draws])) for key in draws[0]}
-        print(name, {key: round(value, 1) for key, value in means[name].items()}, flush=True)
-        write_text(given.out, json.dumps(means, indent=1) + "\n")
+            draws = [held_out(read(name, data), draw) for draw in range(DRAWS)]
+        means = {key: float(np.mean([d[key] for d in draws])) for key in draws[0]}
+        rows.append({"set": name, **means})
+    return [{"rows": rows, "note": NOTE}]
 
 
-if __name__ == "__main__":
-    main()
+NOTE = f"""\
+AUROC in percent of test rows of held-out classes against those of other classes, mean of {DRAWS}
+draws; `{OUTSIDE}` has the out-of-scope queries of CLINC instead. All training rows are fitted."""

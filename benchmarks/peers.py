@@ -11,21 +11,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import mpmath
 import numpy as np
 import torch
-from mpmath.libmp import NoConvergence
 from scipy import special, stats
 from torch import Tensor
 
-from resultant import bessel_ratio, bessel_ratio_inverse, vmf_score, vmf_score_and_slope
+from resultant import bessel_ratio, bessel_ratio_inverse, vmf_score
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Score = Callable[[Array, Array, Array, int], Array]
 Ratio = Callable[[int, Array], Array]
-
-# Decimal digits of mpmath.
-DIGITS = 50
 
 OURS = {"resultant, float64": torch.float64, "resultant, float32": torch.float32}
 
@@ -36,13 +31,6 @@ def ours_score(dtype: torch.dtype) -> Score:
         return vmf_score(r, k, t, p).double().numpy()
 
     return score
-
-
-def ours_both(rho: Array, kappa: Array, tau: Array, p: int) -> tuple[Array, Array]:
-    """Return our score and its slope in float64."""
-    r, k, t = (torch.from_numpy(a) for a in (rho, kappa, tau))
-    q, slope = vmf_score_and_slope(r, k, t, p)
-    return q.numpy(), slope.numpy()
 
 
 def ours_ratio(dtype: torch.dtype) -> Ratio:
@@ -63,38 +51,27 @@ def subtracted(phi: Callable[[float, Array], Array]) -> Score:
     return score
 
 
-def scipy_phi(nu: float, x: Array) -> Array:
-    return np.log(special.ive(nu, x)) + x - nu * np.log(x)
-
-
 def scipy_ratio(p: int, x: Array) -> Array:
     with np.errstate(all="ignore"):
         return special.ive(p / 2, x) / special.ive(p / 2 - 1, x)
 
 
 def debye_phi(nu: float, x: Array) -> Array:
-    """Evaluate the Debye expansion with its first four terms (DLMF 10.41.3), in double
-    precision."""
+    """Evaluate the Debye expansion with its first four terms (DLMF 10.41.3)."""
     s = np.hypot(nu, x)
     u = nu / s
     v = u * u
     u1 = u * (3 - 5 * v) / 24
     u2 = v * (81 - 462 * v + 385 * v**2) / 1152
     u3 = u * v * (30375 - 369603 * v + 765765 * v**2 - 425425 * v**3) / 414720
-    u4 = (
-        v
-        * v
-        * (4465125 - 94121676 * v + 349922430 * v**2 - 446185740 * v**3 + 185910725 * v**4)
-        / 39813120
-    )
-    series = u1 / nu + u2 / nu**2 + u3 / nu**3 + u4 / nu**4
+    u4 = 4465125 - 94121676 * v + 349922430 * v**2 - 446185740 * v**3 + 185910725 * v**4
+    series = u1 / nu + u2 / nu**2 + u3 / nu**3 + v * v * u4 / 39813120 / nu**4
     return s - nu * np.log(nu + s) - 0.5 * np.log(2 * np.pi * s) + np.log1p(series)
 
 
 def debye_ratio(p: int, x: Array) -> Array:
     with np.errstate(all="ignore"):
-        log = debye_phi(p / 2, x) - debye_phi(p / 2 - 1, x)
-        return x * np.exp(log)
+        return x * np.exp(debye_phi(p / 2, x) - debye_phi(p / 2 - 1, x))
 
 
 def miller(order: int, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -140,74 +117,35 @@ def proco_ratio(p: int, x: Array) -> Array:
 
 
 def tensorflow_probability() -> Any:
-    """Return TensorFlow Probability on JAX in double precision, or None."""
+    """Return log_bessel_ive of TensorFlow Probability on JAX in double precision, or None."""
     try:
         import jax  # type: ignore[import-not-found]
         from tensorflow_probability.substrates import jax as tfp  # type: ignore[import-not-found]
     except Exception:  # under a newer JAX the import raises other errors than ImportError
         return None
     jax.config.update("jax_enable_x64", True)
-    return jax.jit(tfp.math.log_bessel_ive)
-
-
-def mpmath_score(rho: Array, kappa: Array, tau: Array, p: int) -> Array:
-    """Score by mpmath; NaN where its series does not converge."""
-    nu = mpmath.mpf(p) / 2 - 1
-
-    def phi(x: Any) -> Any:
-        return mpmath.log(mpmath.besseli(nu, x)) - nu * mpmath.log(x)
-
-    def score(r: float, k: float, t: float) -> float:
-        k, t = mpmath.mpf(k), 1 / mpmath.mpf(t)
-        return float(phi(mpmath.sqrt((k - t) ** 2 + 2 * k * t * (1 + mpmath.mpf(r)))) - phi(k))
-
-    return _by_mpmath(score, rho, kappa, tau)
-
-
-def mpmath_ratio(p: int, x: Array) -> Array:
-    nu = mpmath.mpf(p) / 2 - 1
-    return _by_mpmath(lambda v: float(mpmath.besseli(nu + 1, v) / mpmath.besseli(nu, v)), x)
-
-
-def _by_mpmath(function: Callable[..., float], *arguments: Array) -> Array:
-    """Evaluate a function number by number with `DIGITS` digits."""
-    values = []
-    for numbers in zip(*(a.tolist() for a in arguments), strict=True):
-        try:
-            with mpmath.workdps(DIGITS):
-                values.append(function(*numbers))
-        except (ArithmeticError, ValueError, NoConvergence):
-            values.append(math.nan)
-    return np.array(values)
+    log_ive = jax.jit(tfp.math.log_bessel_ive)
+    return lambda nu, x: np.asarray(log_ive(np.float64(nu), x))
 
 
 def scores() -> dict[str, Score]:
     """List the available scores, ours first."""
-    found: dict[str, Score] = {name: ours_score(dtype) for name, dtype in OURS.items()}
-    found["scipy ive"] = subtracted(scipy_phi)
-    found["Debye, 4 terms"] = subtracted(debye_phi)
-    found["ProCo recurrence"] = proco_score
-    found[f"mpmath, {DIGITS} digits"] = mpmath_score
-    log_ive = tensorflow_probability()
-    if log_ive is not None:
-        found["TFP on JAX"] = subtracted(
-            lambda nu, x: np.asarray(log_ive(np.float64(nu), x)) + x - nu * np.log(x)
-        )
-    return found
+    phis = {"scipy ive": lambda nu, x: np.log(special.ive(nu, x)) + x - nu * np.log(x)}
+    phis["Debye, 4 terms"] = debye_phi
+    if (log_ive := tensorflow_probability()) is not None:
+        phis["TFP on JAX"] = lambda nu, x: log_ive(nu, x) + x - nu * np.log(x)
+    ours = {name: ours_score(dtype) for name, dtype in OURS.items()}
+    others = {name: subtracted(phi) for name, phi in phis.items()}
+    return {**ours, **others, "ProCo recurrence": proco_score}
 
 
 def ratios() -> dict[str, Ratio]:
-    found: dict[str, Ratio] = {name: ours_ratio(dtype) for name, dtype in OURS.items()}
-    found["scipy ive"] = scipy_ratio
-    found["Debye, 4 terms"] = debye_ratio
-    found["ProCo recurrence"] = proco_ratio
-    found[f"mpmath, {DIGITS} digits"] = mpmath_ratio
-    log_ive = tensorflow_probability()
-    if log_ive is not None:
-        found["TFP on JAX"] = lambda p, x: np.exp(
-            np.asarray(log_ive(np.float64(p / 2), x) - log_ive(np.float64(p / 2 - 1), x))
-        )
-    return found
+    """List the available ratios, ours first."""
+    ratios: dict[str, Ratio] = {name: ours_ratio(dtype) for name, dtype in OURS.items()}
+    ratios |= {"scipy ive": scipy_ratio, "Debye, 4 terms": debye_ratio}
+    if (log_ive := tensorflow_probability()) is not None:
+        ratios["TFP on JAX"] = lambda p, x: np.exp(log_ive(p / 2, x) - log_ive(p / 2 - 1, x))
+    return {**ratios, "ProCo recurrence": proco_ratio}
 
 
 def inverses() -> dict[str, Ratio]:

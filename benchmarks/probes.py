@@ -1,7 +1,4 @@
-"""Choices of a linear probe that the paper leaves open, and their effect: probes of the packaged
-features in plain torch; writes benchmarks/probes.json.
-
-python -m benchmarks.probes
+"""Choices of a linear probe that the paper leaves open, and their effect on the packaged features.
 
 Each choice is compared with ours in the same order of features (`training.probe.linear_probes`):
 random initial weights instead of zeros, an incomplete last batch left out, a learning rate that
@@ -9,22 +6,20 @@ falls per step and not per epoch. Other orders are compared with the first."""
 
 from __future__ import annotations
 
-import json
 import math
-from typing import Any
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from benchmarks import HERE, today
-from resultant._core.files import write_text
+from benchmarks import Row, Table
 from resultant.training.config import ProbeConfig
 from resultant.training.probe import linear_probes
 from resultant_reproduction.evidence import PACKAGED, packaged
 from resultant_reproduction.summarize import SPACES
 
+GPU = False
 ORDERS = 5
-# Choices that differ from ours, by name.
 CHOICES: dict[str, dict[str, bool]] = {
     "order": {},
     "first weights": {"random": True},
@@ -44,7 +39,7 @@ def accuracy(
     by_steps: bool = False,
 ) -> float:
     """Return the test accuracy of one probe (%)."""
-    x, y, test, wanted = split
+    x, y, test, expected = split
     torch.manual_seed(config.seed)
     layer = nn.Linear(x.shape[1], int(y.max()) + 1)
     if not random:
@@ -64,43 +59,47 @@ def accuracy(
             nn.functional.cross_entropy(layer(x[rows]), y[rows]).backward()
             optimizer.step()
     with torch.no_grad():
-        return 100 * float((layer(test).argmax(1) == wanted).double().mean())
+        return 100 * float((layer(test).argmax(1) == expected).double().mean())
 
 
-def measure(splits: dict[str, Split], orders: int = ORDERS) -> dict[str, Any]:
-    """Measure our probe in the first order, and the change by each choice (points)."""
-    found: dict[str, Any] = {"ours": {}, "changes": {name: {} for name in CHOICES}}
-    for space, split in splits.items():
-        x, y, test, wanted = split
-        result = linear_probes(x[None], y, test[None], wanted, int(y.max()) + 1)
-        found["ours"][space] = 100 * float(result.accuracy[0])
-        configs = [ProbeConfig(seed=seed) for seed in range(orders)]
-        plain = [accuracy(split, config) for config in configs]
-        for name, choice in CHOICES.items():
-            if choice:
-                own = [accuracy(split, config, **choice) for config in configs]
-                changes = [a - b for a, b in zip(own, plain, strict=True)]
-            else:
-                changes = [value - plain[0] for value in plain[1:]]
-            found["changes"][name][space] = changes
-    return found
+def changes(split: Split, orders: int = ORDERS) -> dict[str, str]:
+    """Return our accuracy, and the smallest and largest change by each choice (points)."""
+    x, y, test, expected = split
+    ours = linear_probes(x[None], y, test[None], expected, int(y.max()) + 1)
+    configs = [ProbeConfig(seed=seed) for seed in range(orders)]
+    plain = [accuracy(split, config) for config in configs]
+    cells = {"ours": f"{100 * float(ours.accuracy[0]):.2f} %"}
+    for name, choice in CHOICES.items():
+        if choice:
+            own = [accuracy(split, config, **choice) for config in configs]
+            points = [a - b for a, b in zip(own, plain, strict=True)]
+        else:
+            points = [value - plain[0] for value in plain[1:]]
+        cells[name] = f"{min(points):+z.2f} to {max(points):+z.2f}"
+    return cells
 
 
-def main() -> None:
+def run(data: Path | None) -> list[Table]:
     with packaged() as store:
-        splits: dict[str, Split] = {
-            space: (
-                store[f"train/{space}"][:].float(),
-                store["train/labels"][:],
-                store[f"test/{space}"][:].float(),
-                store["test/labels"][:],
+        columns = {
+            space: changes(
+                (
+                    store[f"train/{space}"][:].float(),
+                    store["train/labels"][:],
+                    store[f"test/{space}"][:].float(),
+                    store["test/labels"][:],
+                )
             )
             for space in SPACES
         }
-    found = {"features": PACKAGED, "date": today(), **measure(splits)}
-    write_text(HERE / "probes.json", json.dumps(found, indent=1) + "\n")
-    print("benchmarks/probes.json")
+    rows: list[Row] = [
+        {"another": name, **{space: cells[name] for space, cells in columns.items()}}
+        for name in ("ours", *CHOICES)
+    ]
+    return [{"rows": rows, "note": NOTE}]
 
 
-if __name__ == "__main__":
-    main()
+NOTE = f"""\
+Choices of a linear probe that the paper leaves open, on the packaged features ({PACKAGED}). Each
+row is the change in points when one choice differs from ours, at the same order of features: the
+smallest and largest of {ORDERS} orders. The row of orders compares orders with the first."""

@@ -1,146 +1,222 @@
-"""Evaluations per second of processor time: p = 1024, 2,000 queries x 1,000 classes, tau = 0.1.
+"""Time of the score on one thread of a CPU: many values, small calls, and growing sizes.
 
-Processor time, not the clock on the wall: on one thread they agree on an idle machine, and on a
-busy one the first still says what the work takes.
+Processor time, the least of several turns: on a busy machine other programs only add to it.
 """
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from scipy import special
+from scipy import special, stats
 from torch import Tensor
 
-from benchmarks import peers
-from benchmarks.accuracy import SEED, progress
+from benchmarks import Row, Table, peers, progress
+from benchmarks.tables import by_column
 from reference import arb
-from resultant import vmf_score_and_slope
+from resultant import (
+    ClassState,
+    VonMisesFisher,
+    bessel_ratio,
+    bessel_ratio_inverse,
+    class_scores,
+    log_bessel_i,
+    vmf_score_and_slope,
+)
 
-P, TAU = 1024, 0.1
+GPU = False
+P, TAU, SEED = 1024, 0.1, 20
 QUERIES, CLASSES = 2000, 1000
-SECONDS_EACH = 2.5
-REPEATS = 15
+# Values whose errors are compared with Arb.
+CHECKED = 200
+# Queries, classes and dimension; one of them grows at a time.
+START = {"queries": 1000, "classes": 1000, "dimension": 512}
+SIZES = {"queries": (250, 4000, 16000), "classes": (250, 4000, 16000), "dimension": (128, 2048)}
+DIMENSIONS = (16, 64, 256, 1024, 4096, 16384)
+VALUES = 2000
 
-BOTH = "q and dq/drho"
 Work = Callable[[], Any]
 
 
-def inputs(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """rho [N, C] and kappa [C] around p."""
+def seconds(work: Work, turns: int = 7, least: float = 0.02) -> float:
+    """Return the least processor time of a call over turns of many calls."""
+    work()  # the first call makes tables
+    start = time.process_time()
+    work()
+    repeats = max(1, int(least / max(time.process_time() - start, 1e-6)))
+    times = []
+    for _ in range(turns if repeats > 1 else 3):
+        start = time.process_time()
+        for _ in range(repeats):
+            work()
+        times.append((time.process_time() - start) / repeats)
+    return min(times)
+
+
+def inputs(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw rho [N, C] and kappa [C] around p; tau."""
     generator = torch.Generator().manual_seed(SEED)
     rho = torch.rand(QUERIES, CLASSES, generator=generator) * 2 - 1
     kappa = P * torch.rand(CLASSES, generator=generator).sub(0.5).mul(2).exp()
-    return rho.to(dtype), kappa.to(dtype)
+    return rho.to(dtype), kappa.to(dtype), torch.tensor(TAU, dtype=dtype)
 
 
-def ours() -> dict[str, tuple[str, int, Work]]:
-    """Map a name to what is computed, the number of evaluations, and the work itself."""
-    work: dict[str, tuple[str, int, Work]] = {}
-    for dtype in (torch.float64, torch.float32):
-        rho, kappa = inputs(dtype)
-        each = kappa.expand_as(rho).contiguous()
-        tau = torch.full((), TAU, dtype=dtype)
-        name = f"resultant, {str(dtype).removeprefix('torch.')}"
-        for kind, k in (("kappa per class", kappa), ("kappa per element", each)):
-
-            def eager(rho: Tensor = rho, k: Tensor = k, tau: Tensor = tau) -> Any:
-                return vmf_score_and_slope(rho, k, tau, P)
-
-            work[f"{name}, {kind}"] = BOTH, rho.numel(), eager
-        compiled = compiled_score(rho, kappa, tau)
-        if compiled is not None:
-            work[f"{name}, torch.compile"] = BOTH, rho.numel(), compiled
-    return work
-
-
-def compiled_score(rho: Tensor, kappa: Tensor, tau: Tensor) -> Work | None:
-    """Return the compiled score, or None without a compiler."""
-    function = torch.compile(vmf_score_and_slope, fullgraph=True)
-    try:
-        function(rho, kappa, tau, P)
-    except Exception as error:  # inductor has no one exception for a missing compiler
-        progress(f"torch.compile left out: {str(error).splitlines()[0]}")
-        return None
-    return lambda: function(rho, kappa, tau, P)
-
-
-def others() -> dict[str, tuple[str, int, Work]]:
-    rho, kappa = inputs(torch.float64)
+def many() -> list[Row]:
+    """Measure values per second at p = 1024."""
+    rho, kappa, _ = inputs(torch.float64)
     kt = peers.tilted(rho.numpy(), kappa.numpy(), np.array(TAU))
     # The rate does not depend on the size; slow methods get a part.
     some, few = kt[:100].copy(), torch.from_numpy(kt[:20].copy())
-    work: dict[str, tuple[str, int, Work]] = {
-        "scipy.special.ive": ("I, one value", some.size, lambda: special.ive(P / 2 - 1, some)),
+    order = P / 2 - 1
+    others: dict[str, tuple[str, int, Work]] = {
+        "scipy ive": ("I, one value", some.size, lambda: special.ive(order, some)),
         "ProCo recurrence": (
             "log I, one value, and R",
             few.numel(),
             lambda: peers.miller(P // 2 - 1, few),
         ),
     }
-    one = kt[0, :200].copy()
-    name = f"mpmath.besseli, {peers.DIGITS} digits"
-    work[name] = "R, two values", one.size, lambda: peers.mpmath_ratio(P, one)
-    log_ive = peers.tensorflow_probability()
-    if log_ive is not None:
-        order = np.float64(P / 2 - 1)
-        work["TFP on JAX, log_bessel_ive"] = (
-            "log I, one value",
-            some.size,
-            lambda: log_ive(order, some).block_until_ready(),
-        )
-    return work
+    if (log_ive := peers.tensorflow_probability()) is not None:
+        others["TFP on JAX"] = "log I, one value", some.size, lambda: log_ive(order, some)
+    compiled = torch.compile(vmf_score_and_slope, fullgraph=True)
+    rows: list[Row] = []
+    for name, dtype in peers.OURS.items():
+        rho, kappa, tau = inputs(dtype)
+        each = kappa.expand_as(rho).contiguous()
+        for kind, function, k in (
+            ("kappa per class", vmf_score_and_slope, kappa),
+            ("kappa per element", vmf_score_and_slope, each),
+            ("torch.compile", compiled, kappa),
+        ):
+            progress(f"speed: {name}, {kind}")
+            error = sampled_error(function(rho, k, tau, P)[0])
+            rate = rho.numel() / seconds(lambda: function(rho, k, tau, P)) / 1e6
+            row = {"method": f"{name}, {kind}", "computes": "q and dq/drho"}
+            rows.append(row | {"million per second": rate, "error of q": error})
+    for method, (computes, size, work) in others.items():
+        progress(f"speed: {method}")
+        rate = size / seconds(work) / 1e6
+        rows.append({"method": method, "computes": computes, "million per second": rate})
+    scipy = next(row for row in rows if row["method"] == "scipy ive")["million per second"]
+    return [row | {"ratio to scipy": row["million per second"] / scipy} for row in rows]
 
 
-def sampled_error(work: Work, size: int = 200) -> float:
-    """Return the largest error of the timed q, relative to max(|q|, |rho dq/drho|)."""
-    q, _ = work()
-    rho, kappa = inputs(q.dtype)
-    tau = float(torch.tensor(TAU, dtype=q.dtype))
-    rng = np.random.default_rng(SEED)
-    worst = 0.0
-    for i, j in rng.integers((QUERIES, CLASSES), size=(size, 2)):
+def sampled_error(q: Tensor) -> float:
+    """Return the largest error of q, relative to max(|q|, |rho dq/drho|), at some elements."""
+    rho, kappa, tau = inputs(q.dtype)
+    rng, worst = np.random.default_rng(SEED), 0.0
+    for i, j in rng.integers((QUERIES, CLASSES), size=(CHECKED, 2)):
         cosine = float(rho[i, j])
-        true, slope, *_ = arb.score(cosine, float(kappa[j]), tau, P)
+        true, slope, *_ = arb.score(cosine, float(kappa[j]), float(tau), P)
         worst = max(worst, abs(float(q[i, j]) - true) / max(abs(true), abs(cosine * slope)))
     return worst
 
 
-def run() -> list[dict[str, Any]]:
-    torch.set_num_threads(1)
-    progress("speed: set-up and torch.compile")
-    mine, theirs = ours(), others()
-    work = {**mine, **theirs}
-    times: dict[str, list[float]] = {name: [] for name in work}
-    for _, _, run_once in work.values():
-        run_once()
-    # In turns, so that a busy moment of the machine affects all methods; ratios are taken per turn.
-    for turn in range(REPEATS):
-        progress(f"speed: turn {turn + 1} of {REPEATS}")
-        for name, (_, _, run_once) in work.items():
-            if sum(times[name]) < SECONDS_EACH or len(times[name]) < 3:
-                start = time.process_time()
-                run_once()
-                times[name].append(time.process_time() - start)
-    rates = {name: [work[name][1] / t / 1e6 for t in times[name]] for name in work}
+def calls() -> list[Row]:
+    """Measure calls of few elements, p = 3, in us, and their peers in scipy."""
+    rng = np.random.default_rng(SEED)
+    rho, kappa, x, r = (rng.uniform(0, high, 100) for high in (1, 9, 50, 1))
+    rho_t, kappa_t, x_t, r_t = (torch.from_numpy(a) for a in (rho, kappa, x, r))
+    mu, at = np.array([1.0, 0, 0]), np.array([0.6, 0.8, 0])
+    mu_t, at_t = torch.from_numpy(mu), torch.from_numpy(at)
+    law, peer = VonMisesFisher(mu_t, 2.0), stats.vonmises_fisher(mu, 2)
+    work: dict[str, tuple[Work, Work | None]] = {
+        "q and slope, 1 element": (
+            lambda: vmf_score_and_slope(rho_t[:1], kappa_t[:1], TAU, 3),
+            lambda: special.ive(0.5, kappa[:1]),
+        ),
+        "q and slope, 100 elements": (
+            lambda: vmf_score_and_slope(rho_t, kappa_t, TAU, 3),
+            lambda: special.ive(0.5, kappa),
+        ),
+        "R, 100 elements": (lambda: bessel_ratio(0.5, x_t), None),
+        "log I, 100 elements": (
+            lambda: log_bessel_i(0.5, x_t),
+            lambda: np.log(special.ive(0.5, x)) + x,
+        ),
+        "kappa from R, 100 elements": (lambda: bessel_ratio_inverse(0.5, r_t), None),
+        "log_prob of one distribution": (lambda: law.log_prob(at_t), lambda: peer.logpdf(at)),
+        "the same with its construction": (
+            lambda: VonMisesFisher(mu_t, 2.0).log_prob(at_t),
+            lambda: stats.vonmises_fisher(mu, 2).logpdf(at),
+        ),
+        "entropy of one distribution": (law.entropy, peer.entropy),
+    }
+    rows = []
+    for what, (ours, scipy) in work.items():
+        progress(f"calls: {what}")
+        rows.append({"us per call": what, "resultant": 1e6 * seconds(ours)})
+        rows[-1]["scipy"] = None if scipy is None else 1e6 * seconds(scipy)
+    return rows
 
-    def beside_scipy(name: str) -> float:
-        pairs = zip(rates[name], rates["scipy.special.ive"], strict=False)
-        return statistics.median(a / b for a, b in pairs)
 
-    return [
-        {
-            "method": name,
-            "computes": computes,
-            "million_per_second": statistics.median(rates[name]),
-            "ratio_to_scipy": beside_scipy(name),
-            "best_million_per_second": max(rates[name]),
-            "repeats": len(times[name]),
-            "error": sampled_error(run_once) if name in mine else None,
+def values() -> list[Row]:
+    """Measure one value over the dimension: our score with its slope, and the functions of
+    others."""
+    log_ive, rows = peers.tensorflow_probability(), []
+    for p in DIMENSIONS:
+        progress(f"one value, p = {p}")
+        rng = np.random.default_rng(SEED)
+        rho, kappa = rng.uniform(-1, 1, VALUES), p * rng.uniform(0.5, 2, VALUES)
+        kt = peers.tilted(rho, kappa, np.array(TAU))
+        r, k = torch.from_numpy(rho), torch.from_numpy(kappa)
+        few = torch.from_numpy(kt[:500])
+        work: dict[str, tuple[int, Work]] = {
+            "resultant, float64": (VALUES, lambda: vmf_score_and_slope(r, k, TAU, p)),
+            "scipy ive": (VALUES, lambda: special.ive(p / 2 - 1, kt)),
+            "ProCo recurrence": (len(few), lambda: peers.miller(p // 2 - 1, few)),
         }
-        for name, (computes, _, run_once) in work.items()
-    ]
+        if log_ive is not None:
+            work["TFP on JAX"] = VALUES, lambda: log_ive(p / 2 - 1, kt)
+        for method, (size, call) in work.items():
+            rows.append({"us per value": method, "p": p, "us": 1e6 * seconds(call) / size})
+    return by_column(rows, "us per value", "p", "us")
+
+
+def growth() -> list[Row]:
+    """Measure `class_scores` of float32 queries in ms, and the matrix product inside it."""
+    rows = []
+    for name, sizes in {"": (0,), **SIZES}.items():
+        for size in sizes:
+            changed = {name: size} if name else {}
+            n, c, p = (START | changed).values()
+            progress(f"growth: {n} x {c}, p = {p}")
+            generator = torch.Generator().manual_seed(SEED)
+            z, mu = (
+                torch.nn.functional.normalize(torch.randn(k, p, generator=generator), dim=1)
+                for k in (n, c)
+            )
+            state = ClassState(mu, p * torch.rand(c, generator=generator).add(0.5), torch.ones(c))
+            rows.append(
+                {
+                    "queries x classes": f"{n:,} x {c:,}, p = {p:,}",
+                    "class_scores, ms": 1e3 * seconds(lambda: class_scores(z, state, TAU)),
+                    "matrix product, ms": 1e3 * seconds(lambda: z @ mu.T),
+                }
+            )
+    return rows
+
+
+NOTES = {
+    many: f"""\
+p = {P}, {QUERIES:,} queries x {CLASSES:,} classes, kappa around p, tau = {TAU}, one thread, by
+processor time. Ours computes the score and its slope; the others compute one Bessel value, and a
+score needs two. The error is the largest of {CHECKED} values, against Arb.""",
+    calls: """\
+Calls of p = 3 in float64. scipy computes one Bessel value (a score needs two), the log density or
+the entropy.""",
+    values: f"""\
+Calls of {VALUES:,} values in float64 (500 for the recurrence of ProCo), kappa around p. Ours is a
+score with its slope; the others are one value of a Bessel function, and a score needs two.""",
+    growth: """\
+`class_scores` of float32 queries, and the product of queries and class directions alone.""",
+}
+
+
+def run(data: Path | None) -> list[Table]:
+    torch.set_num_threads(1)
+    return [{"rows": part(), "note": note} for part, note in NOTES.items()]

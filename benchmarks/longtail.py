@@ -1,11 +1,11 @@
 """Long-tailed classification of frozen features, compared with scikit-learn; the protocol is
-benchmarks/longtail_features.md.
+benchmarks/longtail.md.
 
-    python -m benchmarks.longtail_features --data FOLDER --out FILE.jsonl --processes 12
+    python -m benchmarks.longtail --data FOLDER --out FILE.jsonl --processes 12
 
 FOLDER holds the files of `benchmarks.embeddings`; packaged features and digits need none. A record
 is one set, tail, seed and method. Records that FILE has are skipped, so that the same command
-continues; ``--minutes`` ends it in time. All sets come first with the first seed."""
+continues; ``--minutes`` ends it in time. All sets come with the first seed first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import product
 from multiprocessing import TimeoutError, get_context
@@ -233,17 +233,9 @@ def log_loss(fitted: Any, rows: Split) -> float | None:
     return float(np.mean([-np.log(own[rows.y_test == c]).mean() for c in np.unique(rows.y_test)]))
 
 
-def keys(seeds: Sequence[int], sets: Sequence[str], methods: Sequence[str]) -> Iterator[Key]:
-    """Yield all records, the first seed of all sets first."""
-    for seed, name, tail, method in product(seeds, sets, TAILS, methods):
-        yield Key(name, tail, seed, method)
-
-
 def measured(path: Path) -> list[dict[str, Any]]:
     """Read the records of a file; the last line of a killed run may be broken."""
-    if not path.exists():
-        return []
-    lines = path.read_text().splitlines()
+    lines = path.read_text().splitlines() if path.exists() else []
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 
@@ -252,22 +244,16 @@ def _start() -> None:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(
-        prog="python -m benchmarks.longtail_features",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    options = argparse.ArgumentParser(prog="python -m benchmarks.longtail", description=__doc__)
     options.add_argument("--data", type=Path, required=True, help="folder of the embeddings")
     options.add_argument("--out", type=Path, required=True, help="file of the records, JSON lines")
     options.add_argument("--processes", type=int, default=1)
     options.add_argument("--minutes", type=float, default=float("inf"), help="limit of the run")
-    options.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
-    options.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
-    options.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     given = options.parse_args()
     end = time.monotonic() + 60 * given.minutes
     done = {Key(*(row[name] for name in Key._fields)) for row in measured(given.out)}
-    missing = [key for key in keys(given.seeds, given.sets, given.methods) if key not in done]
+    keys = [Key(n, tail, s, m) for s, n, tail, m in product(SEEDS, SETS, TAILS, METHODS)]
+    missing = [key for key in keys if key not in done]
     # Libraries read the number of threads when a process starts.
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     measure = partial(record, folder=given.data)
@@ -278,8 +264,8 @@ def main() -> None:
                 row = results.next(min(max(end - time.monotonic(), 0.0), 1e6))
                 file.write(json.dumps(row) + "\n")
                 file.flush()
-                shown = row["set"], row["tail"], row["seed"], row["method"]
-                print(number + 1, *shown, f"{row['balanced_accuracy']:.4f}", flush=True)
+                name = " ".join(str(row[field]) for field in Key._fields)
+                print(f"{number + 1} {name}: {row['balanced_accuracy']:.4f}", flush=True)
         except TimeoutError:
             # Leaving the pool ends its processes.
             print(f"the limit of {given.minutes:g} minutes is reached; run again to continue")

@@ -1,0 +1,156 @@
+"""Tables of all measurements: results.md, and the marked place in the README."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import Row
+
+BENCHMARKS = {
+    "accuracy": "Accuracy of the exact score",
+    "speed": "Speed on a CPU",
+    "gpu": "The exact score on a GPU",
+    "losses": "The loss",
+    "training": "Training many small networks",
+    "images": "Training on image files",
+    "analyze": "The command analyze",
+    "probes": "Linear probes",
+    "outliers": "Out-of-distribution detection",
+}
+
+
+def shown(value: Any) -> str:
+    """Format a cell: text as it is, a number with three digits."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if value and not 1e-3 <= abs(value) < 1e6:
+        return f"{value:,}" if isinstance(value, int) else f"{value:.1e}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Render rows as a Markdown table; the columns are those of all rows, in their order."""
+    head = list(dict.fromkeys(column for row in rows for column in row))
+    body = [[shown(row.get(column)) for column in head] for row in rows]
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *body]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def by_column(rows: Sequence[Row], index: str, column: str, value: str) -> list[Row]:
+    """Turn rows of (index, column, value) into one row per index, with a column per value."""
+    wide: dict[Any, Row] = {}
+    for row in rows:
+        wide.setdefault(row[index], {})[f"{column} = {row[column]:,}"] = row[value]
+    return [{index: name, **cells} for name, cells in wide.items()]
+
+
+def insert(text: str, name: str, tables: str) -> str:
+    """Replace the part of ``text`` between the two markers of a name."""
+    start, end = f"<!-- {name}:start -->", f"<!-- {name}:end -->"
+    if not re.search(f"{start}.*{end}", text, re.S):
+        raise ValueError(f"expected {start} and after it {end}")
+    before, _, rest = text.partition(start)
+    return f"{before}{start}\n{tables}\n{end}{rest.partition(end)[2]}"
+
+
+def read(root: Path, name: str) -> dict[str, Any]:
+    return json.loads((root / "benchmarks" / f"{name}.json").read_text())
+
+
+def documents(root: Path) -> dict[Path, str]:
+    """Render each file with tables, by its path below ``root``."""
+    measured = {name: read(root, name) for name in BENCHMARKS}
+    sections = [
+        "\n\n".join([f"## {title}", *(f"{t['note']}\n\n{table(t['rows'])}" for t in tables)])
+        for name, title in BENCHMARKS.items()
+        for tables in [measured[name]["tables"]]
+    ]
+    rows = [
+        {"tables": title, "machine": measured[name]["machine"], "date": measured[name]["date"]}
+        | {"measure again": f"`python -m benchmarks {name}`"}
+        for name, title in BENCHMARKS.items()
+    ]
+    parts = ["# Benchmarks", *sections, f"## Machines and dates\n\n{table(rows)}"]
+    readme = Path("README.md")
+    return {
+        Path("benchmarks/results.md"): "\n\n".join(parts) + "\n",
+        readme: insert((root / readme).read_text(), "results", table(headline(root))),
+    }
+
+
+def headline(root: Path) -> list[Row]:
+    """Return the rows of the README: effects of the paper, certificates, accuracy and speed."""
+    numbers = effects(root)
+    paper = "paper: {printed}"
+    cells = [
+        (
+            "equal gains on frozen CIFAR-100-LT features, points of accuracy",
+            effect(numbers["frozen"]),
+            paper.format(**numbers["frozen"]),
+        ),
+        (
+            "the same with a temperature chosen for each rule",
+            effect(numbers["tuned"]),
+            "not in the paper",
+        ),
+        (
+            "equal gains in training on CIFAR-LT, points of accuracy",
+            effect(numbers["training"]),
+            paper.format(**numbers["training"]),
+        ),
+        certified(root),
+        largest_errors(read(root, "accuracy")["tables"]),
+        rates(read(root, "speed")["tables"][0]["rows"]),
+    ]
+    return [dict(zip(("", "resultant", "others"), row, strict=True)) for row in cells]
+
+
+def effects(root: Path) -> Row:
+    """Return the effects of the reproduction with their printed values."""
+    return json.loads((root / "reproduction" / "pages" / "headline.json").read_text())
+
+
+def effect(row: Row) -> str:
+    text = f"{row['points']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
+    return text.replace(" ", "\N{NO-BREAK SPACE}")  # an interval stays on one line
+
+
+def certified(root: Path) -> tuple[str, str, str]:
+    """Share of queries with a certificate, from Table 4: encoder features."""
+    page = (root / "reproduction" / "pages" / "table-04.md").read_text()
+    cell = re.search(r"\| CIFAR-100 / 100, Encoder \|.*\| ([\d,]+) of ([\d,]+) / ([\d,.]+)", page)
+    if cell is None:
+        raise ValueError("expected the certified queries of CIFAR-100 / 100 in Table 4")
+    printed, queries, ours = (float(x.replace(",", "")) for x in cell.groups())
+    what = "rows of CIFAR-100-LT with provably the same prediction as cosine"
+    return what, f"{100 * ours / queries:.1f} %", f"paper: {100 * printed / queries:.1f} %"
+
+
+PEERS = {"TFP": "TFP on JAX", "scipy": "scipy ive", "ProCo": "ProCo recurrence"}
+
+
+def largest_errors(tables: Sequence[Any]) -> tuple[str, str, str]:
+    """Largest errors of the score at p = 1,024, ours in float64 and those of others."""
+    errors, lost = ({row["method"]: row["p = 1,024"] for row in t["rows"]} for t in tables[:2])
+
+    def cell(method: str) -> str:
+        share = f" ({100 * lost[method]:.0f} % not finite)" if lost.get(method) else ""
+        return f"{shown(errors[method])}{share}"
+
+    others = "; ".join(f"{name} {cell(m)}" for name, m in PEERS.items() if m in errors)
+    what = "largest relative error of a vMF score in 1,024 dimensions"
+    return what, cell("resultant, float64"), others
+
+
+def rates(rows: Sequence[Row]) -> tuple[str, str, str]:
+    """Values per second on one thread of a CPU."""
+    speed = {row["method"]: row["million per second"] for row in rows}
+    others = "; ".join(f"{name} {shown(speed[m])}" for name, m in PEERS.items() if m in speed)
+    what = "million scores per second, one CPU thread (others: Bessel functions, two per score)"
+    return what, shown(speed["resultant, float64, kappa per class"]), others
