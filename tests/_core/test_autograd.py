@@ -36,6 +36,7 @@ from resultant import (
     vmf_score_and_slope,
     vmf_score_slope,
 )
+from resultant._core.autograd import untraced
 
 X = torch.tensor([0.2, 0.55, 0.9], dtype=torch.float64)
 Z = torch.nn.functional.normalize(torch.arange(1.0, 9.0, dtype=torch.float64).view(2, 4), dim=1)
@@ -98,3 +99,24 @@ def test_forward_mode(name: str) -> None:
     torch.testing.assert_close(
         hessian, torch.autograd.functional.hessian(total, X), rtol=1e-9, atol=1e-11
     )
+
+
+@pytest.mark.slow
+def test_untraced_functions_run_between_graphs() -> None:
+    traced = []
+
+    @untraced
+    def double(a: Tensor, factor: float = 2.0) -> Tensor:
+        traced.append(torch.compiler.is_compiling())
+        return factor * a
+
+    def whole(a: Tensor) -> Tensor:
+        return double(a + 1, factor=3.0) - 1
+
+    a = torch.arange(3.0)
+    expected = whole(a)
+    compiled = torch.compile(whole, backend="eager")
+    for _ in range(2):
+        assert torch.equal(compiled(a), expected)
+    assert traced == [False] * 3
+    assert double.__name__ == "double"

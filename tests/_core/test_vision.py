@@ -2,75 +2,43 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from programs import run_program
-from resultant._core import vision
-from resultant._core.vision import vision_module
-
-BROKEN = """
-import importlib, sys
-from types import ModuleType, SimpleNamespace
-
-import torch
 from resultant._core import vision
 
-# A torchvision whose compiled operators do not load, as that of another torch.
-vision._declared.clear()
-real = importlib.import_module
 
+def test_missing_operators_are_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed import is forgotten; a module that fails again is refused in one line."""
+    declared: list[str] = []
 
-def import_module(name):
-    if name == "timm" and not vision._declared:
-        sys.modules["torchvision.half"] = ModuleType("torchvision.half")
-        raise RuntimeError("operator torchvision::nms does not exist")
-    return real("json")
+    def broken(name: str) -> Any:
+        if name == "timm" and declared:
+            return SimpleNamespace(name=name)
+        monkeypatch.setitem(sys.modules, "torchvision.half", ModuleType("torchvision.half"))
+        raise RuntimeError("operator torchvision::nms\ndoes not exist")
 
-
-def load_library(path):
-    raise OSError("undefined symbol")
-
-
-importlib.import_module = import_module
-torch.ops.load_library = load_library
-torch.library.Library = lambda *_: SimpleNamespace(define=lambda schema: print(schema[:4]))
-print(vision.vision_module("timm").__name__, "torchvision.half" in sys.modules)
-"""
-
-
-@pytest.mark.slow
-def test_missing_operators_are_declared() -> None:
-    pytest.importorskip("torchvision")
-    out, _ = run_program(BROKEN)
-    assert out.split() == ["nms(", "qnms", "json", "False"]
-
-
-def test_without_torchvision_nothing_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = SimpleNamespace(define=lambda schema: declared.append(schema[:4]))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
     monkeypatch.setattr(vision, "_declared", [])
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    vision.declare_operators()
-    assert vision._declared == []
-
-
-def test_other_misfits_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(name: str) -> Any:
-        raise ImportError("cannot import\nname x from torch")
-
-    monkeypatch.setattr(importlib, "import_module", fails)
-    monkeypatch.setattr(vision, "declare_operators", lambda: None)
-    rule = rf"fit torch {re.escape(torch.__version__)}, got torchvision .*: cannot import name x"
+    monkeypatch.setattr(vision, "import_module", broken)
+    monkeypatch.setattr(vision, "version", lambda name: "0.1")
+    monkeypatch.setattr(torch.library, "Library", lambda *_: library)
+    assert vision.vision_module("timm").name == "timm" and declared == ["nms(", "qnms"]
+    assert "torchvision.half" not in sys.modules
+    rule = rf"fit torch {re.escape(torch.__version__)}, got torchvision 0.1: operator .*nms does"
     with pytest.raises(ValueError, match=rule):
-        vision_module("timm")
+        vision.vision_module("torchvision.datasets")
 
 
 def test_absent_modules_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "timm", None)
+    for name in ("torchvision", "timm"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ModuleNotFoundError) as caught:
-        vision_module("timm")
+        vision.vision_module("timm")
     assert caught.value.name == "timm"

@@ -120,7 +120,7 @@ def test_the_memory_is_that_of_the_container(
     monkeypatch.setattr(memory, "LIMITS", limits)
     assert memory.total_memory() >= machine
     monkeypatch.setattr(memory, "LIMITS", [*limits, str(tmp_path / "small")])
-    assert memory.total_memory() == 4096 and memory.content_limit() == 2048
+    assert memory.total_memory() == 4096
 
 
 def test_objects_are_never_unpickled(tmp_path: Path) -> None:

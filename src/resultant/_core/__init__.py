@@ -3,7 +3,6 @@
 `validation` and `arrays` check arguments; `hold_out` splits rows; `chunks` holds the byte budgets,
 `memory` that of the machine; `files`, `tensor_files` and `network_files` read and write files,
 `torch_files` and `json_values` read those of others; `device`, `distributed` and `versions`
-describe the machine; `termination` answers SIGTERM; `autograd` and `compensated` serve the special
-functions, `compilation` keeps functions out of torch.compile; `text` formats messages; `lazy`
-and `vision` import names and torchvision.
+describe the machine; `termination` answers SIGTERM; `autograd` serves the special functions;
+`text` formats messages; `lazy` and `vision` import names and torchvision.
 """

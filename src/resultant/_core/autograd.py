@@ -1,17 +1,35 @@
-"""Elementwise functions with hand-written derivatives, for autograd and torch.func."""
+"""Elementwise functions with hand-written derivatives, and the kinds of traces of torch."""
 
 from __future__ import annotations
 
 import inspect
 import operator
 from collections.abc import Callable
-from functools import reduce
-from typing import Any
+from functools import reduce, wraps
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch._C import _functorch  # type: ignore[attr-defined]
 from torch.autograd import forward_ad
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def untraced(function: F) -> F:
+    """Call ``function`` between the graphs of torch.compile, never inside one.
+
+    The same as `torch.compiler.disable`, which imports the compiler where it decorates: two seconds
+    for everyone who imports the module.
+    """
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(function)(*args, **kwargs)  # type: ignore[call-arg]
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
 
 
 def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]:

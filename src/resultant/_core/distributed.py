@@ -72,12 +72,7 @@ def _patient_group(_: dist.ProcessGroup | None) -> Any:
 
 
 def gather(a: Tensor, sizes: list[int]) -> Tensor:
-    """Join the tensors of all processes along the first dimension, in the order of their ranks.
-
-    Args:
-        a: Tensor [n, ...] of this process.
-        sizes: n of every process, as `all_gather_int` returns them.
-    """
+    """Join tensors [n, ...] in the order of the ranks; ``sizes`` are n of every process."""
     if world_size() == 1:
         return a
     most = max(sizes)

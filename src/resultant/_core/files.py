@@ -27,12 +27,8 @@ _in_use: set[Path] = set()
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary name for ``path``; the file takes the place of ``path`` at the end.
-
-    After an error ``path`` is unchanged. When the context ends, the file survives a power failure.
-    The file has the permissions of any new file: some writers create one that only its owner may
-    read.
-    """
+    """Yield a temporary name; the file takes the place of ``path`` at the end, unless an error
+    occurs, with the permissions of any new file."""
     require_writable_file(path)
     clean_folder(path.parent, path.name)
     try:
@@ -61,10 +57,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def require_input_file(path: str | os.PathLike[str]) -> None:
-    """Raise a ValueError if ``path`` is a pipe, a device or a folder: reading may never end.
-
-    A missing file is left to the reader.
-    """
+    """Raise a ValueError if ``path`` is a pipe, a device or a folder: reading may never end."""
     with suppress(FileNotFoundError):
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):
@@ -150,12 +143,8 @@ def make_folder(folder: Path) -> None:
 
 
 def clean_folder(folder: Path, name: str = "") -> None:
-    """Remove the private folders left in ``folder`` by killed processes of this machine.
-
-    Args:
-        folder: The folder of the files; may be missing.
-        name: The file whose private folders are removed; by default all.
-    """
+    """Remove the private folders, of the file ``name`` or of all, that killed processes of this
+    machine left in ``folder``."""
     node = re.escape(platform.node())
     start = re.escape(name) if name else ".+"
     pattern = re.compile(rf"\.{start}\.{node}-(\d+)-\w+{re.escape(SUFFIX)}")

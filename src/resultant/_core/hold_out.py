@@ -12,25 +12,8 @@ KEPT = 2
 
 
 def held_out_rows(labels: Tensor, share: float, seed: int = 0) -> Tensor:
-    """Draw a share of the rows of each class; two rows of a class are always kept.
-
-    Args:
-        labels: Labels [N] int64, 0 or more.
-        share: Share of the rows of each class, in (0, 1).
-        seed: Seed of the draw.
-
-    Returns:
-        Mask [N], True for the rows that are held out.
-
-    Raises:
-        ValueError: If no class has enough rows.
-
-    Example:
-        >>> import torch
-        >>> from resultant._core.hold_out import held_out_rows
-        >>> held_out_rows(torch.tensor([0, 0, 1, 1, 1]), 0.4).tolist()
-        [False, False, False, False, True]
-    """
+    """Draw a mask [N] of a share, in (0, 1), of the rows of each class with labels [N]; two rows
+    of a class are always kept."""
     if not 0 < share < 1:
         raise ValueError(f"expected a share in (0, 1), got {share}")
     # Sorted by class, within a class at random.

@@ -9,12 +9,7 @@ from typing import Any
 
 
 def lazy(folder: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the function ``__getattr__`` of a folder whose names load on first use.
-
-    Args:
-        folder: Full name of the folder, its ``__name__``.
-        names: Modules of the folder by the names that leave it.
-    """
+    """Return the function ``__getattr__`` of a folder, for the modules of its public names."""
 
     def find(name: str) -> Any:
         if name not in names:

@@ -24,19 +24,9 @@ def total_memory() -> int:
     return min(sizes, default=DEFAULT)
 
 
-def content_limit() -> int:
-    """Return the most bytes that the content of a file may take in memory: half of the memory."""
-    return total_memory() // 2
-
-
 def require_content(size: int, what: str) -> None:
-    """Raise a ValueError if a file declares more bytes than fit, before anything is decoded.
-
-    Args:
-        size: Bytes that a header declares.
-        what: The content, such as the name of an array.
-    """
-    limit = content_limit()
+    """Raise a ValueError if the header of a file declares more bytes than half of the memory."""
+    limit = total_memory() // 2
     if size > limit:
         rule = f"{size:,} bytes of {what}, beyond half of the memory ({limit:,} bytes)"
         raise ValueError(

@@ -46,11 +46,7 @@ def _facts(file: Path) -> dict[str, Any] | None:
 
 
 def find_network(path: Location) -> Path | None:
-    """Find the network of a file, or the only one in a folder; None without one.
-
-    Raises:
-        ValueError: If the folder holds several networks, or features too.
-    """
+    """Find the network of a file, or the only one in a folder; None without one."""
     networks, features = list_networks(path)
     if not networks:
         return None

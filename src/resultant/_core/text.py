@@ -24,23 +24,13 @@ def counted(n: int, one: str, several: str) -> str:
 
 
 def signed(value: float, digits: int = 1) -> str:
-    """Return a number with its sign, − as typesetters set it; a zero has none.
-
-    Example:
-        >>> signed(1.26), signed(-0.3), signed(-0.02)
-        ('+1.3', '−0.3', '0.0')
-    """
+    """Return a number with its sign, − as typesetters set it; a zero has none."""
     text = f"{value:+.{digits}f}"
     return text[1:] if float(text) == 0 else text.replace("-", "−")
 
 
 def data_size(number: int) -> str:
-    """Return a number of bytes with its unit.
-
-    Example:
-        >>> data_size(85_536), data_size(1_609_000_000)
-        ('85.5 kB', '1.61 GB')
-    """
+    """Return a number of bytes with its unit, such as 85.5 kB."""
     size, units = float(number), ["TB", "GB", "MB", "kB", "B"]
     while size >= 999.5 and len(units) > 1:
         size, _ = size / 1000, units.pop()
@@ -75,12 +65,7 @@ def one_line(name: object) -> str:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """A text of at most ``longest`` characters: its beginning and its end.
-
-    Example:
-        >>> shortened("expected a name, got " + 100 * "a" + " in x.npz", 40)
-        'expected a name, got aa ... aaa in x.npz'
-    """
+    """A text of at most ``longest`` characters: its beginning and its end."""
     if len(text) <= longest:
         return text
     end = longest * 3 // 10
@@ -93,12 +78,7 @@ def printable(path: str | os.PathLike[str]) -> str:
 
 
 def csv_cell(value: object) -> object:
-    """A cell of a table; a text that a spreadsheet would run as a formula begins with a quote.
-
-    Example:
-        >>> csv_cell("=1+1"), csv_cell("-0.5"), csv_cell(-0.5)
-        ("'=1+1", '-0.5', -0.5)
-    """
+    """A cell of a table; a text that a spreadsheet would run as a formula begins with a quote."""
     if not isinstance(value, str) or not value.lstrip(" ").startswith(FORMULA):
         return value
     try:
@@ -114,10 +94,5 @@ def html_text(text: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """A name as part of a file name and of an address: short, of small letters and digits.
-
-    Example:
-        >>> file_name("../Encoder [2]")
-        'encoder-2'
-    """
+    """A name as part of a file name and of an address: short, of small letters and digits."""
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:80] or "features"

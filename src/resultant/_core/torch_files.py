@@ -15,15 +15,10 @@ from resultant._core.text import one_line
 
 
 def load_torch(path: Path, stand_ins: Sequence[tuple[Callable[..., Any], str]] = ()) -> Any:
-    """Load a file of tensors, numbers, texts and collections of them.
+    """Load a file of tensors, numbers, texts and collections; raise a ValueError for others.
 
-    Args:
-        path: The file.
-        stand_ins: Classes and functions that take the place of others, with the full names of
-            these; nothing is imported under the names.
-
-    Raises:
-        ValueError: The file is damaged or holds other objects.
+    Stand-ins are classes and functions that take the place of those of the full names, which are
+    not imported.
     """
     try:
         if zipfile.is_zipfile(path):

@@ -34,11 +34,8 @@ BELOW_ZERO = -1e-4
 
 
 def largest_order(dtype: torch.dtype) -> float:
-    """Return the largest order nu in ``dtype``.
-
-    An order is at most so large that, for arguments whose squares overflow, its ratio is one to
-    the precision.
-    """
+    """Return the largest order nu in ``dtype``: for arguments whose squares overflow, its ratio is
+    one to the precision."""
     # Written out: torch.compile may turn a table lookup into a symbol.
     return 1e30 if dtype == torch.float64 else 1e11
 
@@ -60,10 +57,7 @@ def integer(
     name: str, value: SupportsIndex, least: int, also: str = "", *, most: int | None = None
 ) -> int:
     """Return ``value`` as an int; raise unless it is an integer from ``least`` to ``most`` and no
-    bool.
-
-    ``also`` names other accepted values in the error, such as ``" or None"``.
-    """
+    bool. ``also`` names other accepted values in the error, such as ``" or None"``."""
     try:
         is_bool = isinstance(value, bool) or getattr(value, "dtype", None) == torch.bool
         number = None if is_bool else operator.index(value)
@@ -76,13 +70,8 @@ def integer(
 
 
 def order(nu: Number, dtype: torch.dtype = torch.float64) -> Number:
-    """Return an order ``nu`` as a float, or as the tensor it is; the values of a tensor are not
-    checked.
-
-    Raises:
-        ValueError: if a number is not in [0, `largest_order`], or a tensor has another dtype or a
-            gradient.
-    """
+    """Return an order ``nu`` as a float in [0, `largest_order`], or as the tensor it is, whose
+    values are not checked."""
     if isinstance(nu, Tensor):
         _floating("nu", nu)
         if nu.requires_grad:
@@ -111,24 +100,20 @@ def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
 
     Numbers take the dtype and device of the tensors among the arguments; without one, float64.
     """
-    given = [a for a in arguments.values() if isinstance(a, Tensor)]
-    if all(_fits(a, given) for a in arguments.values()):
-        dtype, device = (given[0].dtype, given[0].device) if given else (torch.float64, CPU)
-        return [_converted(name, a, dtype, device) for name, a in arguments.items()], dtype
-    inputs = {name: a for name, a in arguments.items() if isinstance(a, Tensor)}
+    given: dict[str, Tensor] = {}
     for name, a in arguments.items():
         if isinstance(a, Tensor):
             _floating(name, a)
+            given[name] = a
         elif isinstance(a, bool) or not isinstance(a, Real):
             raise ValueError(f"expected {name} to be a tensor or number, got {type(a).__name__}")
     try:
-        broadcast(*(a.shape for a in inputs.values()))
+        broadcast(*(a.shape for a in given.values()))
     except RuntimeError:
-        shapes = ", ".join(f"{name} {tuple(a.shape)}" for name, a in inputs.items())
+        shapes = ", ".join(f"{name} {tuple(a.shape)}" for name, a in given.items())
         raise ValueError(f"expected shapes that broadcast, got {shapes}") from None
-    ranked = {name: a for name, a in inputs.items() if a.dim()} or inputs
-    dtypes = {a.dtype for a in ranked.values()} or {torch.float64}
-    dtype = reduce(torch.promote_types, dtypes)
+    ranked = {name: a for name, a in given.items() if a.dim()} or given
+    dtype = reduce(torch.promote_types, {a.dtype for a in ranked.values()} or {torch.float64})
     devices = {a.device: name for name, a in ranked.items()} or {CPU: ""}
     if len(devices) > 1:
         got = ", ".join(f"{name} on {device}" for device, name in devices.items())
@@ -137,25 +122,12 @@ def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
     return [_converted(name, a, compute, device) for name, a in arguments.items()], dtype
 
 
-def _fits(a: Number, given: list[Tensor]) -> bool:
-    """Return True if ``a`` is a number, or a tensor that has the dtype and device of the first of
-    the ``given`` tensors and broadcasts to its shape."""
-    if not isinstance(a, Tensor):
-        return type(a) in (float, int)
-    is_alike = a.dtype == given[0].dtype and a.device == given[0].device
-    shape = given[0].shape
-    fits = a.dim() == 0 or shape[len(shape) - a.dim() :] == a.shape
-    return fits and is_alike and COMPUTE_DTYPE.get(a.dtype) == a.dtype
-
-
 def _converted(name: str, a: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
     if not isinstance(a, Tensor):
         if torch.finfo(dtype).max < abs(float(a)) < math.inf:
             raise ValueError(f"expected {name} within the range of {dtype}, got {a:g}")
         return torch.full((), float(a), dtype=dtype, device=device)
-    if a.dtype == dtype and a.device == device:
-        return a
-    return a.to(device=device, dtype=dtype)
+    return a if a.dtype == dtype and a.device == device else a.to(device=device, dtype=dtype)
 
 
 def broadcast(*shapes: torch.Size) -> torch.Size:
@@ -226,6 +198,14 @@ def require_in_range(
         at = f" at index {index[0] if len(index) == 1 else tuple(index)}" if index else ""
         a = float(a[tuple(index)])
     raise ValueError(f"expected {name} {rule}, got {a:g}{at}{remedy and f' ({remedy})'}")
+
+
+def require_from_zero(validate_args: bool | None, high: float, **named: Tensor) -> None:
+    """Raise unless values are in [0, high], where they are checked."""
+    if should_validate(validate_args, *named.values()):
+        rule = ">= 0 and finite" if high == math.inf else f"between 0 and {high:g}"
+        for name, a in named.items():
+            require_in_range(name, a, BELOW_ZERO, high, rule=rule)
 
 
 class DivergedError(ValueError):

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from resultant._core import distributed
-from resultant._core.compilation import untraced
+from resultant._core.autograd import untraced
 
 # The upper half of a number that only the steps of this loss exchange.
 STEP = 0x50724365 << 32

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks, distributed
-from resultant._core.compilation import untraced
+from resultant._core.autograd import untraced
 from resultant.classes.gain import Gains
 from resultant.losses._partial_softmax import Columns, PartialSoftmax, partial_softmax
 from resultant.losses.bank import ProCoBank

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.autograd import is_traced
-from resultant._core.compensated import two_reciprocal
 from resultant._core.device import kernel_module
 from resultant.special import compiled
 from resultant.special.debye import expansion
-from resultant.special.differences import phi_difference
+from resultant.special.differences import phi_difference, two_reciprocal
 from resultant.special.slopes import point
 
 

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from resultant._core.autograd import elementwise, is_constant
-from resultant._core.compensated import two_product
 from resultant.score._backends import Tilt, by_rows, evaluate
 from resultant.special import compiled
 from resultant.special.debye import expansion
@@ -17,6 +16,7 @@ from resultant.special.differences import (
     inner_ratio_difference,
     phi_second_difference,
     ratio_difference,
+    two_product,
 )
 from resultant.special.ratio import inner, ratio, ratio_slope, ratio_slope_step
 from resultant.special.slopes import inner_ratio, unshifted_if_large

@@ -132,29 +132,6 @@ INLINE T log1p_at(T x) {
     return log_of(x, 1, 1 + x);
 }
 
-/* The same of a block, term by term: one element alone would wait for each term. */
-typedef struct {
-    T f[B], z[B], exponent[B];
-} Logs;
-
-#define ALL(x) {[0 ... B - 1] = (T)(x)}
-static const T LOG_SERIES[][B] = {ALL(2.0 / 3), ALL(2.0 / 5), ALL(2.0 / 7), ALL(2.0 / 9),
-                                  ALL(2.0 / 11), ALL(2.0 / 13), ALL(2.0 / 15), ALL(2.0 / 17),
-                                  ALL(2.0 / 19)};
-
-INLINE void log_sums(T *out, const Logs *l) {
-    T square[B], series[B];
-    Table terms = LOG_SERIES;
-    __asm__("" : "+r"(terms)); /* constants in registers would cost a copy per use */
-    EACH square[i] = l->z[i] * l->z[i];
-    horner(series, terms, LOG_TERMS, square);
-    EACH {
-        const T half = (T)0.5 * l->f[i] * l->f[i];
-        const T rest = l->z[i] * (half + square[i] * series[i]) + l->exponent[i] * LN2_LOW;
-        out[i] = l->exponent[i] * LN2_HIGH + (l->f[i] - (half - rest));
-    }
-}
-
 INLINE T log_at(T x) {
     const T ends = x == 0 ? -(T)INFINITY : x > LARGEST ? (T)INFINITY : (T)NAN;
     /* Powers of two at both ends of the range are no normal numbers. */
@@ -268,21 +245,11 @@ INLINE void difference(Step *t, const Expansion *e, Lower *l, const T *y1, const
     }
     if (stored) horner(bend, (Table)l->log, e->n - 1, u);
     else divided(bend, unused, e->log, e->n, l->u, u);
-    Logs near, root;
     T step[B], log_root[B];
-    EACH {
-        t->x[i] = t->ds[i] * l->g[i];
-        step[i] = t->ds[i] * l->w[i];
-        const T f = fraction(t->x[i], 1, 1 + t->x[i], &near.exponent[i]);
-        const T f_root = fraction(step[i], 1, 1 + step[i], &root.exponent[i]);
-        const T both = 1 / ((2 + f) * (2 + f_root));
-        near.f[i] = f;
-        near.z[i] = f * ((2 + f_root) * both);
-        root.f[i] = f_root;
-        root.z[i] = f_root * ((2 + f) * both);
-    }
-    log_sums(t->log, &near);
-    log_sums(log_root, &root);
+    EACH t->x[i] = t->ds[i] * l->g[i];
+    EACH step[i] = t->ds[i] * l->w[i];
+    EACH t->log[i] = log1p_at(t->x[i]);
+    EACH log_root[i] = log1p_at(step[i]);
     EACH t->corrections[i] = (T)-0.5 * log_root[i] - step[i] * u[i] * bend[i];
     EACH t->down[i] = 0;
     if (!e->shift) {

@@ -7,10 +7,9 @@ log-Debye expansion at a sufficiently large order, and for a smaller order the r
 formula is exchanged for another along x, so the functions have no seam. Only derivatives and
 integrals at x far above a small order avoid the recurrence, which would lose their digits.
 
-All functions take tensors or numbers, broadcast, keep dtype and device (bfloat16 and float16 are
-computed in float32), and carry first and second derivatives in every argument except the order,
-which is at most 1e30, in float32 1e11. The functions here validate their arguments; those of
-`ratio` and `log_i` do not.
+All functions carry first and second derivatives in every argument except the order, which is at
+most 1e30, in float32 1e11. The functions here validate their arguments; those of `ratio` and
+`log_i` do not.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) ->
         >>> round(float(log_bessel_i(0.5, 2.0)), 6)  # log(sqrt(2/(pi x)) sinh x) at x = 2
         0.716002
     """
-    nu, x, dtype = _arguments(nu, x=x)
-    _validate(validate_args, nu, x=x)
+    nu, (x,), dtype = _arguments(nu, validate_args, x=x)
     return log_i(nu, x).to(dtype)
 
 
@@ -68,8 +66,7 @@ def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -
         >>> round(float(log_bessel_ie(0.5, 1e9)), 6)  # log(1/(2 pi x))/2 at a large x
         -11.280571
     """
-    nu, x, dtype = _arguments(nu, x=x)
-    _validate(validate_args, nu, x=x)
+    nu, (x,), dtype = _arguments(nu, validate_args, x=x)
     return log_ie(nu, x).to(dtype)
 
 
@@ -90,8 +87,7 @@ def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) ->
         >>> round(float(bessel_ratio(0.5, 2.0)), 6)  # coth(x) - 1/x at x = 2
         0.537315
     """
-    nu, x, dtype = _arguments(nu, x=x)
-    _validate(validate_args, nu, x=x)
+    nu, (x,), dtype = _arguments(nu, validate_args, x=x)
     return ratio(nu, x, 0).to(dtype)
 
 
@@ -129,14 +125,12 @@ def bessel_ratio_inverse(
     if (r is None) == (complement is None):
         got = "neither" if r is None else "both"
         raise ValueError(f"expected one of r and complement, got {got}")
-    inverse, named = (
-        (ratio_inverse, {"r": r})
-        if complement is None
-        else (complement_inverse, {"complement": complement})
-    )
-    nu, value, dtype = _arguments(nu, **named)  # type: ignore[arg-type]
-    _validate(validate_args, nu, 1.0, **dict.fromkeys(named, value))
-    return inverse(nu, value).to(dtype)
+    if r is not None:
+        nu, (r,), dtype = _arguments(nu, validate_args, 1.0, r=r)
+        return ratio_inverse(nu, r).to(dtype)
+    assert complement is not None
+    nu, (gap,), dtype = _arguments(nu, validate_args, 1.0, complement=complement)
+    return complement_inverse(nu, gap).to(dtype)
 
 
 def bessel_ratio_integral(
@@ -161,27 +155,20 @@ def bessel_ratio_integral(
         >>> round(float(bessel_ratio_integral(0.5, 1.0, 2.0)), 6)  # log(sinh(2)/2) - log(sinh(1))
         0.433781
     """
-    (lower, upper), dtype = validation.tensors(lower=lower, upper=upper)
-    nu = validation.order(nu, lower.dtype)
-    _validate(validate_args, nu, lower=lower, upper=upper)
+    nu, (lower, upper), dtype = _arguments(nu, validate_args, lower=lower, upper=upper)
     return ratio_integral(nu, lower, upper).to(dtype)
 
 
-def _arguments(nu: Number, **x: Number) -> tuple[Number, Tensor, torch.dtype]:
-    if not isinstance(nu, Tensor):
-        (value,), dtype = validation.tensors(**x)
-        return validation.order(nu, value.dtype), value, dtype
-    (nu, value), dtype = validation.tensors(nu=validation.order(nu), **x)
-    return nu, value, dtype
-
-
-def _validate(validate: bool | None, nu: Number, high: float = math.inf, **named: Tensor) -> None:
-    if not validation.should_validate(validate, nu, *named.values()):
-        return
-    if isinstance(nu, Tensor):
+def _arguments(
+    nu: Number, validate: bool | None, high: float = math.inf, **named: Number
+) -> tuple[Number, list[Tensor], torch.dtype]:
+    """Return the order, the arguments in [0, high] as tensors, and the dtype of the result."""
+    orders = {"nu": validation.order(nu)} if isinstance(nu, Tensor) else {}
+    values, dtype = validation.tensors(**orders, **named)
+    nu = values.pop(0) if orders else validation.order(nu, values[0].dtype)
+    if isinstance(nu, Tensor) and validation.should_validate(validate, nu, *values):
         most = validation.largest_order(nu.dtype)
         validation.require_in_range("nu", nu, 0.0, rule=">= 0 and finite")
         validation.require_in_range("nu", nu, 0.0, most, rule=f"<= {most:g} in {nu.dtype}")
-    for name, x in named.items():
-        rule = ">= 0 and finite" if high == math.inf else f"between 0 and {high:g}"
-        validation.require_in_range(name, x, validation.BELOW_ZERO, high, rule=rule)
+    validation.require_from_zero(validate, high, **dict(zip(named, values, strict=True)))
+    return nu, values, dtype

@@ -32,6 +32,8 @@ from resultant.special.slopes import Point, half_plus_at, inner_ratio, point, r_
 
 # Products of this many factors of the recurrence neither overflow nor underflow in float32.
 GROUP = 4
+# 2**ceil(digits/2) + 1 cuts a significand in two halves whose products are exact (Dekker 1971).
+SPLITTER = {torch.float64: 134217729.0, torch.float32: 4097.0}
 
 
 def _dr(e: LogDebye, p0: Point, p1: Point, h: Tensor, half_plus: Tensor) -> Tensor:
@@ -292,6 +294,27 @@ def _bregman(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
     near = phi_second_difference(e, y0, y1, h) + 0.5 * r0 * dx * dx
     apart = _phi_step(e, x0, x1) - x0 * r0 * dx
     return torch.where(dx.abs() < x0, near, apart)
+
+
+def _halves(a: Tensor) -> tuple[Tensor, Tensor]:
+    scaled = a * SPLITTER[a.dtype]
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+def two_product(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ``(p, e)``: the rounded product ``p``, and ``p + e`` the exact product."""
+    p = a * b
+    a1, a2 = _halves(a)
+    b1, b2 = _halves(b)
+    return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2
+
+
+def two_reciprocal(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ``(r, e)``: the rounded ``1/a``, and ``r + e`` exact to twice the precision."""
+    r = 1 / a
+    p, e = two_product(a, r)
+    return r, ((1 - p) - e) * r
 
 
 def log1p_minus(x: Tensor, whole: Tensor | None = None) -> Tensor:

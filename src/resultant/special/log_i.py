@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from resultant._core.autograd import elementwise
-from resultant._core.compensated import two_product
 from resultant.special.compiled import by_kernel
 from resultant.special.debye import LogDebye, Number, as_tensor, by_order, horner, log_i_zero
-from resultant.special.differences import GROUP
+from resultant.special.differences import GROUP, two_product
 from resultant.special.ratio import bounded, complement, ratio
 from resultant.special.slopes import unshifted_if_large
 

@@ -180,8 +180,5 @@ def _arguments(
 ) -> tuple[int, Tensor, torch.dtype]:
     (x,), dtype = validation.tensors(**named)
     p = validation.dimension(p, x.dtype)
-    if validation.should_validate(validate, x):
-        (name,) = named
-        rule = ">= 0 and finite" if high == math.inf else f"between 0 and {high:g}"
-        validation.require_in_range(name, x, validation.BELOW_ZERO, high, rule=rule)
+    validation.require_from_zero(validate, high, **dict.fromkeys(named, x))
     return p, x, dtype
