@@ -15,6 +15,7 @@ import tomllib
 from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 from unittest.mock import Mock
 
@@ -35,7 +36,7 @@ Shown = pytest.CaptureFixture[str]
 
 
 def options_of(name: str) -> type:
-    return cli.load(cli.find_command(name).options)
+    return resolve_name(cli.find_command(name).options)
 
 
 def python(code: str) -> str:
@@ -99,7 +100,7 @@ def test_help_has_examples_that_parse(
         _, command, *arguments = shlex.split(example)
         assert command == name
         assert isinstance(cli.parse(partial(tyro.cli, kind), "resultant", arguments), kind)
-    target = cli.load(cli.find_command(name).target)
+    target = resolve_name(cli.find_command(name).target)
     (parameter,) = inspect.signature(target).parameters.values()
     assert parameter.annotation == kind.__name__
 

@@ -1,8 +1,5 @@
 """``resultant analyze``: a report on frozen features."""
 
-# Optional for a fast help, as in `resultant.cli.arguments`.
-# ruff: noqa: UP045
-
 from __future__ import annotations
 
 from contextlib import ExitStack

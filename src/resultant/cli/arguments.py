@@ -5,7 +5,6 @@ Torch is imported when a device is looked up, so that help and usage errors come
 
 # Optional, and `several` values as a plain tuple: tyro imports typeguard, which takes .1 s, to
 # check the default of X | None and of tuple[X, ...].
-# ruff: noqa: UP045
 
 from __future__ import annotations
 

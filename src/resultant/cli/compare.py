@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -100,11 +100,8 @@ def compare(options: Compare) -> None:
 def read_sides(
     options: Compare, folder: Path, screen: Screen
 ) -> tuple[list[Prepared], dict[str, tuple[str, str]]]:
-    """Open both sides; features of networks are extracted into a folder.
-
-    Returns:
-        The prepared stores of A and B, and the features to compare.
-    """
+    """Return the prepared stores of A and B, and the features to compare by name; features of
+    networks are extracted into a folder."""
     from resultant._core.network_files import find_network
     from resultant._core.text import printable
     from resultant.features.prepare import check_features, prepare
@@ -112,24 +109,30 @@ def read_sides(
     paths = options.a, options.b
     files = {i: file for i in (0, 1) if (file := find_network(paths[i])) is not None}
     networks: dict[int, NetworkFeatures] = {}
+    features: dict[int, Sequence[str]] = {}
     if files:
-        from resultant.training.extract import open_networks
+        from resultant.training.extract import FEATURES, open_networks
 
         networks = open_networks(files, options.image_set.root, **options.image_set.arguments())
-    stores = {
-        i: prepare(options.open(paths[i]), options.drop_zero_rows)
+        names = [name for name in FEATURES if options.features in (None, name)]
+        features = dict.fromkeys(networks, names)
+    stores: dict[int, Prepared] = {}
+    for i in {0, 1} - set(networks):
+        stores[i] = prepare(options.open(paths[i]), options.drop_zero_rows)
+        features[i] = stores[i].features
+    facts = [
+        (networks[i].dataset, networks[i].num_classes)
+        if i in networks
+        else (stores[i].store.metadata.get("dataset"), stores[i].store.num_classes)
         for i in (0, 1)
-        if i not in networks
-    }
-    sides = [_side(networks.get(i), stores.get(i), options.features) for i in (0, 1)]
-    for noun, a, b in zip(("dataset", "number of classes"), *(s.facts for s in sides), strict=True):
-        if a is not None and b is not None and a != b:
-            raise ValueError(
-                f"expected one {noun} in both, got {a} in {paths[0]} and {b} in {paths[1]}"
-            )
+    ]
+    for noun, a, b in zip(("dataset", "number of classes"), *facts, strict=True):
+        if None not in (a, b) and a != b:
+            got = f"{a} in {paths[0]} and {b} in {paths[1]}"
+            raise ValueError(f"expected one {noun} in both, got {got}")
     if not networks:
         require_same_classes(paths, [stores[0], stores[1]])
-    names = match_names([side.features for side in sides], paths)
+    names = match_names([features[0], features[1]], paths)
     for i, network in networks.items():
         step = f"extract features of {printable(paths[i])}"
         store = network.write(
@@ -143,23 +146,6 @@ def read_sides(
     for store in chosen:
         check_features(store, lambda *_: screen.step("read and check the rows"))
     return chosen, names
-
-
-class Side(NamedTuple):
-    """Names of the features of one side, and its dataset and number of classes, None if unknown."""
-
-    features: Sequence[str]
-    facts: tuple[str | None, int | None]
-
-
-def _side(network: NetworkFeatures | None, store: Prepared | None, features: str | None) -> Side:
-    if store is not None:
-        return Side(store.features, (store.store.metadata.get("dataset"), store.store.num_classes))
-    from resultant.training.extract import FEATURES
-
-    assert network is not None
-    names = [name for name in FEATURES if features in (None, name)]
-    return Side(names, (network.dataset, network.num_classes))
 
 
 def match_names(

@@ -1,8 +1,5 @@
 """``resultant extract``: the features of a network as a feature store."""
 
-# Optional for a fast help, as in `resultant.cli.arguments`.
-# ruff: noqa: UP045
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace

@@ -1,8 +1,5 @@
 """Options of features, which analyze and compare share."""
 
-# Optional for a fast help, as in `resultant.cli.arguments`.
-# ruff: noqa: UP045
-
 from __future__ import annotations
 
 import sys

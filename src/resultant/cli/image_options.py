@@ -1,8 +1,5 @@
 """Options of an image dataset, which several commands share."""
 
-# Optional for a fast help, as in `resultant.cli.arguments`.
-# ruff: noqa: UP045
-
 from __future__ import annotations
 
 from dataclasses import dataclass

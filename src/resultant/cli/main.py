@@ -5,10 +5,10 @@ The module of a command is imported when the command is named, and torch when it
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import io
 import os
+import pkgutil
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -27,13 +27,8 @@ if TYPE_CHECKING:
 
 
 class Command(NamedTuple):
-    """A subcommand: its options and its function as ``module:name``, and a summary for the help.
-
-    Args:
-        options: A dataclass; its docstring and those of its fields are the help.
-        target: A function of the options; it returns an exit status, or None for 0.
-        summary: A few words.
-    """
+    """A subcommand: a dataclass of options, whose docstrings are the help, and a function of them
+    that returns an exit status or None, both as ``module:name``; and a few words for the help."""
 
     options: str
     target: str
@@ -70,19 +65,8 @@ def execute() -> NoReturn:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand and report errors in one line, without a traceback.
-
-    Args:
-        argv: The arguments after ``resultant``; those of the process if None.
-
-    Returns:
-        The exit status: 0 done, 1 a check or the machine failed (a full disk, for example),
-        2 bad input, 130 interrupted, 143 terminated.
-
-    Example:
-        >>> main(["dance"])  # prints one line on standard error
-        2
-    """
+    """Run a subcommand with the arguments after ``resultant``, by default those of the process;
+    return the exit status. Errors are one line on standard error, without a traceback."""
     try:
         with terminable():
             status = run(sys.argv[1:] if argv is None else argv)
@@ -109,25 +93,25 @@ def run(arguments: Sequence[str]) -> int:
         if not name:
             _console.wait_for_first()
         if _console.is_first():
-            text = f"{__version__}\n" if name == "--version" else usage()
-            print(text, end="", file=sys.stdout if name else sys.stderr)
+            text = __version__ if name == "--version" else usage()
+            print(text, file=sys.stdout if name else sys.stderr)
         return OK if name else WRONG_USE
     import tyro
 
     try:
         if name.startswith(COMPLETION):
-            kinds = {key: load(c.options) for key, c in all_commands().items() if c.options}
+            commands = all_commands().items()
+            kinds = {key: pkgutil.resolve_name(c.options) for key, c in commands if c.options}
             parse(partial(tyro.extras.subcommand_cli_from_dict, kinds), "resultant", arguments)
             return OK
         command = find_command(name)
-        kind = load(command.options)
+        kind = pkgutil.resolve_name(command.options)
         call = partial(tyro.cli, kind, description=inspect.getdoc(kind))
         options = parse(call, f"resultant {name}", rest)
     except SystemExit as stop:
         # After the help, and after a usage error.
         return stop.code if isinstance(stop.code, int) else OK
-    status = load(command.target)(options)
-    return OK if status is None else int(status)
+    return pkgutil.resolve_name(command.target)(options) or OK
 
 
 @cache
@@ -139,11 +123,7 @@ def plugins() -> dict[str, EntryPoint]:
 
 
 def find_command(name: str) -> Command:
-    """Return a command.
-
-    Raises:
-        ValueError: There is no such command, or it is a plugin that cannot be loaded.
-    """
+    """Return a command; raise a ValueError if there is none, or if a plugin cannot be loaded."""
     if name in COMMANDS:
         return COMMANDS[name]
     if name in plugins():
@@ -187,17 +167,9 @@ def parse(call: Callable[..., Any], prog: str, arguments: Sequence[str]) -> Any:
         if stop.code:
             _console.wait_for_first()
             # Tyro names the help of a subcommand without the command.
-            text, own = errors.getvalue(), f"in {prog} "
-            width = len(own) - len("in resultant ")
-            text = re.sub(rf"in resultant (\S+ --help) {{0,{width}}}", rf"{own}\1", text)
-            print(text, end="", file=sys.stderr)
+            own = rf"in resultant (\S+ --help) {{0,{len(prog) - len('resultant')}}}"
+            print(re.sub(own, rf"in {prog} \1", errors.getvalue()), end="", file=sys.stderr)
         raise
-
-
-def load(target: str) -> Any:
-    """Import the object that ``module:name`` names."""
-    module, _, name = target.partition(":")
-    return getattr(importlib.import_module(module), name)
 
 
 def usage() -> str:
@@ -219,5 +191,4 @@ resultant {COMPLETION}print-completion SHELL
                                 completion for bash, zsh or fish
 
 exit status: 0 done, 1 failed, 2 bad input, 130 interrupted,
-             143 terminated
-"""
+             143 terminated"""

@@ -23,19 +23,15 @@ Lines = Iterable[tuple[str, str]]
 
 
 def finish(
-    options: FeatureOptions,
-    screen: Screen,
-    result: AnalysisResult,
-    evaluated: Sequence[Evaluated],
-    lines: Lines = (),
+    options: FeatureOptions, screen: Screen, result: AnalysisResult, evaluated: Sequence[Evaluated]
 ) -> None:
-    """Write the report; print lines, the path of the page, and the JSON summary if asked for."""
+    """Write the report; print the path of the page, and the JSON summary if asked for."""
     from resultant.report.folder import PAGE, write_report
 
     screen.step("write the report")
     result = write_report(options.out, result, evaluated, figures=options.figures)
     page = printable(options.out / PAGE)
-    print_lines(screen, [*lines, ("page", page)])
+    print_lines(screen, [("page", page)])
     if options.json is None:
         return
     files = {kind: printable(options.out / name) for kind, name in result.files.items()}

@@ -1,8 +1,5 @@
 """``resultant probe``: linear probes on the features of a store."""
 
-# Optional for a fast help, as in `resultant.cli.arguments`.
-# ruff: noqa: UP045
-
 from __future__ import annotations
 
 import json

@@ -18,10 +18,8 @@ from resultant._core.text import one_line, shortened, visible
 if TYPE_CHECKING:
     from resultant.training.job import Progress
 
-# Columns of output that is not a terminal.
-WIDTH = 160
-# Seconds between lines of progress in output that is not a terminal.
-SILENCE = 30.0
+# Of output that is not a terminal: columns, and seconds between lines of progress.
+WIDTH, SILENCE = 160, 30.0
 # Characters of the name of a step.
 NAMED = 200
 
@@ -41,10 +39,7 @@ class PlainConsole(Console):
 
 
 def open_console(stderr: bool = False) -> Console:
-    """Return the console for results, or for progress with ``stderr``.
-
-    A file has no width of its own and gets lines that are wide enough for a table.
-    """
+    """Return the console for results, or for progress with ``stderr``; files have wide lines."""
     console = PlainConsole(stderr=stderr)
     return console if console.is_terminal else PlainConsole(stderr=stderr, width=WIDTH)
 
@@ -84,47 +79,35 @@ class EpochProgress(ProgressBar):
 
     def __call__(self, progress: Progress) -> None:
         self.done = progress.before + progress.epoch
-        if not progress.epoch:
-            self.update(self.task, completed=self.done)
-            self.line(progress.resumed)
-            return
-        text = describe(progress)
+        text = describe(progress) if progress.epoch else ""
         self.update(self.task, completed=self.done, text=text)
-        self.line_in_file(text)
+        self.line(text or progress.resumed, everywhere=not text)
 
     def tick(self, fraction: float) -> None:
         """Show the part of the epoch that is done."""
         self.update(self.task, completed=self.done + fraction)
-        self.now_and_then(f"{100 * (self.done + fraction) / self.epochs:.1f} %")
+        self.line(f"{100 * (self.done + fraction) / self.epochs:.1f} %", SILENCE)
 
     def decoding(self, done: int, total: int) -> None:
         """Show the number of decoded images, which are decoded before the first epoch."""
         text = f"decoding, {done:,}/{total:,} images"
         self.update(self.task, text=text)
-        self.now_and_then(text)
+        self.line(text, SILENCE)
 
-    def now_and_then(self, text: str) -> None:
-        if time.monotonic() - self.printed > SILENCE:
-            self.line_in_file(text)
-
-    def line_in_file(self, text: str) -> None:
-        self.printed = time.monotonic()
-        if not self.console.is_terminal:
-            self.line(text)
-
-    def line(self, text: str) -> None:
-        self.console.print(f"{self.title}: {text}", soft_wrap=True, highlight=False)
+    def line(self, text: str, silence: float = -1.0, everywhere: bool = False) -> None:
+        """Print a line in a file, or everywhere, after these many seconds without a line."""
+        if time.monotonic() - self.printed > silence:
+            self.printed = time.monotonic()
+            if everywhere or not self.console.is_terminal:
+                self.console.print(f"{self.title}: {text}", soft_wrap=True, highlight=False)
 
 
 class Screen(ProgressBar):
     """The console of a command for the length of a ``with`` block: results, and named steps.
 
     On a terminal both are one console, so that results stand above the bar of the steps. Elsewhere
-    results go to the standard output, and steps to the standard error, one line each.
-
-    Args:
-        quiet: Print neither results nor steps.
-        json: The file of a JSON summary; - leaves the standard output to it.
+    results go to the standard output, and steps to the standard error, one line each. ``quiet``
+    prints neither; ``json`` is the file of a JSON summary, - for the standard output.
     """
 
     def __init__(self, quiet: bool = False, json: Path | None = None) -> None:

@@ -1,8 +1,5 @@
 """``resultant train``: train networks and evaluate them."""
 
-# Optional for a fast help, as in `resultant.cli.arguments`.
-# ruff: noqa: UP045
-
 from __future__ import annotations
 
 import itertools
@@ -184,15 +181,10 @@ def train(options: Train) -> None:
     if log.quiet:
         return
     if options.delete_store:
-        delete_stores(store_folder(options))
+        delete_stores(options.store or options.out / "store")
     console = open_console()
     console.print(accuracy_table(list(records.values())))
     console.print(f"records: {path}", highlight=False)
-
-
-def store_folder(options: Train) -> Path:
-    """Return the folder of the decoded images, which all runs share."""
-    return options.out / "store" if options.store is None else options.store
 
 
 def require_batch(config: TrainConfig, images: int) -> None:
@@ -212,9 +204,9 @@ def _train_cifar(
     from resultant.training.evaluation import base_records, evaluate
     from resultant.training.proco_recipes import CIFAR_IMAGES
 
-    if world_size() > 1:
+    if (number := world_size()) > 1:
         rule = "expected one process for CIFAR, whose runs are trained together"
-        raise ValueError(f"{rule}, got {world_size()}")
+        raise ValueError(f"{rule}, got {number}")
     config, number, root = job.config, len(job.runs), data_root(options.image_set.data)
     data = load_cifar(config.dataset, root, options.download)
     images = len(data.train_labels)
@@ -259,7 +251,7 @@ def _train_run(
     with training(job, log, title) as progress:
         trained = train_images(
             *(job, data, device, options.workers, progress, progress.tick),
-            store=store_folder(options),
+            store=options.store or options.out / "store",
             on_images=progress.decoding,
             note=partial(log.print, highlight=False, soft_wrap=True),
         )
@@ -305,30 +297,21 @@ def grid(
     for name, values in (("realization", realizations), ("beta", betas), ("seeds", seeds)):
         if not values:
             raise ValueError(f"expected one or more values of {name}, got none")
-    runs = [
-        Run(realization, 0.0 if realization in WITHOUT_BETA else beta, seed)
-        for realization, beta, seed in itertools.product(realizations, betas, seeds)
-    ]
-    return tuple(dict.fromkeys(runs))
+    runs = itertools.product(realizations, betas, seeds)
+    return tuple(
+        dict.fromkeys(Run(r, 0.0 if r in WITHOUT_BETA else b, seed) for r, b, seed in runs)
+    )
 
 
-# Columns of the table, and the paths of their numbers in a record; E encoder, P projection.
+# Columns of the table, and the paths of their numbers in a record: words before, words of the
+# numbers, words behind. E is the encoder, P the projection.
+SPACES = "encoder projection"
 COLUMNS = {
-    "classifier": ["classifier accuracy"],
-    "head / medium / tail": ["classifier head", "classifier medium", "classifier tail"],
-    "long-tail probe E / P": [
-        "probes long_tail encoder accuracy",
-        "probes long_tail projection accuracy",
-    ],
-    "balanced probe E / P": [
-        "probes balanced encoder accuracy",
-        "probes balanced projection accuracy",
-    ],
-    "P: vMF / cosine / angular": [
-        "frozen projection proco native",
-        "frozen projection proco cosine",
-        "frozen projection proco angular",
-    ],
+    "classifier": ("classifier", "accuracy", ""),
+    "head / medium / tail": ("classifier", "head medium tail", ""),
+    "long-tail probe E / P": ("probes long_tail", SPACES, "accuracy"),
+    "balanced probe E / P": ("probes balanced", SPACES, "accuracy"),
+    "P: vMF / cosine / angular": ("frozen projection proco", "native cosine angular", ""),
 }
 
 
@@ -339,8 +322,11 @@ def accuracy_table(records: Sequence[dict]) -> Table:
     from resultant.cli.progress import percent
 
     cells = {
-        name: [[_value(record, path.split()) for path in paths] for record in records]
-        for name, paths in COLUMNS.items()
+        name: [
+            [_value(record, [*first.split(), word, *last.split()]) for word in words.split()]
+            for record in records
+        ]
+        for name, (first, words, last) in COLUMNS.items()
     }
     columns = [name for name in cells if any(v is not None for row in cells[name] for v in row)]
     title = "accuracy in percent" if columns else "after the last epoch"

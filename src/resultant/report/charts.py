@@ -29,15 +29,11 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Points ``x`` [n], ``y`` [n].
+    """Points ``x`` [n], ``y`` [n] with horizontal intervals from ``low`` to ``high`` [n].
 
-    Attributes:
-        colour, shape: One for all points, or one per point.
-        low, high: Ends [n] of horizontal intervals.
-        classes: Classes [n] or pairs of classes [n, 2], whose names the card shows.
-        text: Texts [n] of the card; by default the names of the classes and the values.
-        legend: Entries of the legend: label, colour and shape.
-        colours: Further colours [n] per point by name, from which the page offers a choice.
+    Colour and shape are one for all points or one per point; ``colours`` are further ones by name,
+    from which the page offers a choice. A card shows the ``text`` [n] of a point, else the names of
+    its ``classes`` [n] or [n, 2]. Entries of the ``legend`` are label, colour and shape.
     """
 
     x: Values
@@ -104,17 +100,10 @@ Mark = Points | Line | Bars | Level | Cells
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure of one panel.
+    """A figure of one panel, its ``marks`` from the lowest to the highest.
 
-    Attributes:
-        name: Name for files.
-        title: Heading.
-        sentence: Caption: the meaning and the numbers.
-        x, y: The axes.
-        marks: The marks, the lowest first.
-        paper: The paper's number of the corresponding table, figure or section, with its label.
-        diagonal: Also draw x = y.
-        square: Draw a matrix, without ticks.
+    ``name`` is for files, ``sentence`` is the caption, and ``paper`` the number and label of the
+    part of the paper that it repeats. ``diagonal`` draws x = y too, ``square`` omits the ticks.
     """
 
     name: str
@@ -157,24 +146,14 @@ def by_group(group: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
 
 def numbers(values: Any) -> Any:
     """Return values as JSON types: None for numbers that are not finite, six digits of others."""
-    if isinstance(values, np.ndarray):
-        if values.dtype.kind == "f":
-            finite = np.isfinite(values)
-            size = np.abs(np.where(finite & (values != 0), values, 1))
-            scale = 10.0 ** (5 - np.floor(np.log10(size)))
-            kept = np.round(np.where(finite, values, 0) * scale) / scale
-            rounded = np.array(kept, dtype=object)
-            rounded[~finite] = None
-            return rounded.tolist()
-        return values.tolist()
-    if isinstance(values, float):
-        return numbers(np.array(values))
     if isinstance(values, Mapping):
         return {name: numbers(value) for name, value in values.items()}
     if isinstance(values, list | tuple):
-        if values and all(isinstance(v, float) for v in values):
-            return numbers(np.array(values))
-        return [numbers(v) for v in values]
+        return [numbers(value) for value in values]
+    if isinstance(values, float):
+        return float(f"{values:.6g}") if np.isfinite(values) else None
+    if isinstance(values, np.ndarray):
+        return numbers(values.tolist()) if values.dtype.kind == "f" else values.tolist()
     return values
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import colorsys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from resultant._core.text import counted
-from resultant.analysis.result import Estimate, FeatureResult, Method
+from resultant.analysis.result import FeatureResult, Method
 from resultant.report import style
 from resultant.report.charts import Axis, Bars, Cells, Chart, Level, Points, by_group
 from resultant.report.table import Column, Table
@@ -39,11 +38,6 @@ ROWS = {
 }
 
 
-def metric(result: FeatureResult, method: Method) -> Estimate:
-    """Return the metric of the feature set on the test rows."""
-    return method.accuracy if result.data.metric == "accuracy" else method.balanced
-
-
 def evaluated(result: FeatureResult) -> Method:
     """Return the recommended method, or the best one if none is recommended."""
     return result.recommended or result.method(result.recommendation.best)
@@ -52,24 +46,25 @@ def evaluated(result: FeatureResult) -> Method:
 def methods_chart(result: FeatureResult) -> Chart:
     """Return a dot plot of all methods with their intervals."""
     data = result.data
-    methods = [m for m in result.methods if m.family != "baseline"]
+    methods, floor = [], ""
+    for m in result.methods:
+        if m.family == "baseline":
+            floor += f" Not drawn: {m.name}, {percent(m.metric(data.metric).value)}."
+        else:
+            methods.append(m)
     place = np.arange(len(methods))
-    values = [metric(result, m) for m in methods]
+    values = [m.metric(data.metric) for m in methods]
     families = dict.fromkeys(m.family for m in methods)
     rows = counted(data.evaluated, "test row", "test rows")
-    floor = [
-        f" Not drawn: {m.name}, {percent(metric(result, m).value)}."
-        for m in result.methods
-        if m.family == "baseline"
-    ]
+    recommended = result.recommendation.key
     return Chart(
         "methods",
         "All methods",
         f"{data.metric.capitalize()} on {rows} with 95 % intervals; rings are the validation "
         f"scores ({data.validation}), which choose the recommendation. Test rows do not choose."
-        f"{''.join(floor)}",
+        f"{floor}",
         Axis(f"{data.metric} (%)"),
-        Axis(names=tuple(_method_name(result, m) for m in methods)),
+        Axis(names=tuple("▸ " * (m.key == recommended) + m.name for m in methods)),
         (
             Points(
                 100 * np.array([m.validation.value for m in methods]),
@@ -94,12 +89,8 @@ def methods_chart(result: FeatureResult) -> Chart:
     )
 
 
-def _method_name(result: FeatureResult, method: Method) -> str:
-    return f"▸ {method.name}" if method.key == result.recommendation.key else method.name
-
-
 def _method_text(result: FeatureResult, method: Method) -> str:
-    value, d = metric(result, method), method.difference
+    value, d = method.metric(result.data.metric), method.difference
     lines = [method.name, f"test: {percent(value.value)} [{share(value.low)}, {share(value.high)}]"]
     if d is not None:
         lines.append(f"{points(d.gain)} points from the recommended method: {d.verdict}")
@@ -109,38 +100,29 @@ def _method_text(result: FeatureResult, method: Method) -> str:
 def methods_table(result: FeatureResult) -> Table:
     """Return all numbers of all methods."""
     data, recommended = result.data, result.recommendation.key
-
-    def verdict(m: Method) -> str:
-        if m.key == recommended:
-            return "recommended"
-        return "" if m.difference is None else m.difference.verdict
-
-    def gain(m: Method) -> float | None:
-        return None if m.difference is None or m.key == recommended else m.difference.gain
-
-    def interval(m: Method) -> str:
-        return f"{share(m.accuracy.low)}\u00a0to\u00a0{share(m.accuracy.high)}"
-
-    columns: list[tuple[Column, Callable[[Method], Any]]] = [
-        (Column("method"), lambda m: m.name),
-        (Column("validation", share, "%"), lambda m: m.validation.value),
-        (Column("accuracy", share, "%"), lambda m: m.accuracy.value),
-        (Column("95 % interval"), interval),
-        (Column("balanced accuracy", share, "%"), lambda m: m.balanced.value),
-        *((Column(g, share, "%"), lambda m, g=g: m.groups.get(g)) for g in data.group_names),
-        (Column("difference", points, "points"), gain),
-        (Column("verdict"), verdict),
-        (Column("log-loss"), lambda m: m.log_loss.value),
-        (
-            Column("calibration error", share, "%"),
-            lambda m: None if m.reliability is None else m.reliability.error,
-        ),
-        (Column("fit time", seconds, "s"), lambda m: m.fit_seconds),
-        (Column("predict time", seconds, "s"), lambda m: m.predict_seconds),
-        (Column("training rows"), lambda m: m.rows),
-        (Column("settings"), lambda m: settings(m.settings)),
-        (Column("note"), lambda m: m.note),
-    ]
+    columns = (
+        *(Column("method"), Column("validation", share, "%"), Column("accuracy", share, "%")),
+        *(Column("95 % interval"), Column("balanced accuracy", share, "%")),
+        *(Column(group, share, "%") for group in data.group_names),
+        *(Column("difference", points, "points"), Column("verdict"), Column("log-loss")),
+        *(Column("calibration error", share, "%"), Column("fit time", seconds, "s")),
+        *(Column("predict time", seconds, "s"), Column("training rows")),
+        *(Column("settings"), Column("note")),
+    )
+    rows = []
+    for m in result.methods:
+        d = None if m.key == recommended else m.difference
+        verdict = "recommended" if m.key == recommended else "" if d is None else d.verdict
+        interval = f"{share(m.accuracy.low)}\u00a0to\u00a0{share(m.accuracy.high)}"
+        rows.append(
+            [
+                *(m.name, m.validation.value, m.accuracy.value, interval, m.balanced.value),
+                *(m.groups.get(group) for group in data.group_names),
+                *(None if d is None else d.gain, verdict, m.log_loss.value),
+                *(None if m.reliability is None else m.reliability.error, m.fit_seconds),
+                *(m.predict_seconds, m.rows, settings(m.settings), m.note),
+            ]
+        )
     keys = [m.key for m in result.methods]
     return Table(
         "methods",
@@ -148,8 +130,8 @@ def methods_table(result: FeatureResult) -> Table:
         f"Validation: {data.metric}, {data.validation}. Other numbers: the same test rows for all "
         f"methods. Difference: {data.metric} minus that of the recommended method; the intervals "
         "hold for all comparisons together.",
-        [column for column, _ in columns],
-        [[value(m) for _, value in columns] for m in result.methods],
+        columns,
+        rows,
         keys.index(recommended) if recommended in keys else None,
     )
 

@@ -61,14 +61,7 @@ def style() -> Iterator[None]:
 
 
 def save(figure: Figure, stem: str | os.PathLike[str]) -> list[Path]:
-    """Write a figure as ``stem.pdf`` and ``stem.png``; return the paths.
-
-    Each file is complete or absent.
-
-    Args:
-        figure: A figure of matplotlib.
-        stem: Path of the files without the suffix; the folder is created.
-    """
+    """Write a figure as ``stem.pdf`` and ``stem.png``, whole or absent; return the paths."""
     stem = Path(stem)
     make_folder(stem.parent)
     written = []

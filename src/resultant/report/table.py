@@ -33,17 +33,8 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a report.
-
-    Attributes:
-        name: Name for files.
-        title: Heading.
-        sentence: Caption.
-        columns: Headings and formats.
-        rows: Values, the first of a row its name.
-        marked: Number of the row that is highlighted.
-        file: Link to a file that has all rows; by default the CSV file of this table.
-    """
+    """A table: the first value of a row is its name, the row ``marked`` is highlighted, and the
+    file ``file`` has all rows (by default the CSV file of this table, called ``name``)."""
 
     name: str
     title: str
@@ -53,14 +44,19 @@ class Table:
     marked: int | None = None
     file: str = ""
 
+    def heads(self) -> dict[int, bool]:
+        """Return the columns that have a value, each with True if it holds numbers."""
+        kinds: dict[int, bool] = {}
+        for i in range(len(self.columns)):
+            values = [row[i] for row in self.rows if not is_missing(row[i]) and row[i] != ""]
+            if values or not i:
+                kinds[i] = any(isinstance(v, int | float) for v in values)
+        return kinds
+
     def shown(self) -> list[list[Cell]]:
         """Return the first rows as cells of the columns of `heads`."""
-        heads = [i for i, _, _ in self._used()]
+        heads = self.heads()
         return [[_cell(self.columns[i], row[i]) for i in heads] for row in self.rows[:SHOWN]]
-
-    def heads(self) -> list[tuple[Column, bool]]:
-        """Return the columns that have a value, each with True if it holds numbers."""
-        return [(column, numeric) for _, column, numeric in self._used()]
 
     def csv(self) -> bytes:
         """Return all rows as CSV with every digit."""
@@ -69,14 +65,6 @@ class Table:
         writer.writerow([csv_cell(column.name) for column in self.columns])
         writer.writerows(["" if is_missing(v) else csv_cell(v) for v in row] for row in self.rows)
         return text.getvalue().encode()
-
-    def _used(self) -> list[tuple[int, Column, bool]]:
-        used = []
-        for i, column in enumerate(self.columns):
-            values = [row[i] for row in self.rows if not is_missing(row[i]) and row[i] != ""]
-            if values or not i:
-                used.append((i, column, any(isinstance(v, int | float) for v in values)))
-        return used
 
 
 def _cell(column: Column, value: Any) -> Cell:

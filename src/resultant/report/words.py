@@ -1,4 +1,4 @@
-"""Numbers as a report prints them."""
+"""Numbers as a report prints them: a dash for none, one minus sign, no break before a percent."""
 
 from __future__ import annotations
 
@@ -17,12 +17,7 @@ def is_missing(value: object) -> bool:
 
 
 def percent(fraction: float | None, digits: int = 1) -> str:
-    """Return a fraction in percent; the space before the sign does not break.
-
-    Example:
-        >>> percent(0.5, 0)
-        '50\\xa0%'
-    """
+    """Return a fraction in percent."""
     return _text(fraction, lambda v: f"{100 * v:.{digits}f}\u00a0%")
 
 
@@ -32,12 +27,7 @@ def share(fraction: float | None) -> str:
 
 
 def points(change: float | None) -> str:
-    """Return the change of a fraction in percentage points, with its sign.
-
-    Example:
-        >>> points(-0.0123)
-        '−1.23'
-    """
+    """Return the change of a fraction in percentage points, with its sign."""
     return _text(change, lambda v: signed(100 * v, 2))
 
 
@@ -46,34 +36,20 @@ def seconds(value: float | None) -> str:
     return _text(value, lambda v: f"{v:.2g}" if v < 10 else f"{v:.0f}")
 
 
-def _text(value: float | None, form: Callable[[float], str]) -> str:
-    return MISSING if value is None or not math.isfinite(value) else minus(form(value))
-
-
 def number(value: Any) -> str:
     """Return any value of a table as text."""
-    if is_missing(value):
-        return MISSING
-    if isinstance(value, bool):
-        return "yes" if value else "no"
     if isinstance(value, int):
-        return minus(f"{value:,}")
+        return _text(value, "{:,}".format)
     # With trailing zeros, so that the numbers of a column have one width.
-    return minus(f"{value:#.4g}") if isinstance(value, float) else str(value)
-
-
-def minus(text: str) -> str:
-    """Return a number with the sign of the typesetters."""
-    return text.replace("-", "−")
+    return str(value) if isinstance(value, str) else _text(value, "{:#.4g}".format)
 
 
 def settings(values: dict[str, Any]) -> str:
-    """Return settings as in a call.
-
-    Example:
-        >>> settings({"beta": 0.25, "realization": "angular"})
-        "beta=0.25, realization='angular'"
-    """
+    """Return settings as in a call: beta=0.25, realization='angular'."""
     return ", ".join(
         f"{name}={v:.4g}" if isinstance(v, float) else f"{name}={v!r}" for name, v in values.items()
     )
+
+
+def _text(value: float | None, form: Callable[[float], str]) -> str:
+    return MISSING if value is None or is_missing(value) else form(value).replace("-", "−")
