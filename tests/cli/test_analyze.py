@@ -1,4 +1,4 @@
-"""``resultant analyze``: the files and the summary, and input that is refused."""
+"""``resultant analyze``: the files and the summary of a report."""
 
 from __future__ import annotations
 
@@ -20,15 +20,31 @@ import pytest
 import torch
 
 from resultant.cli import main as cli
-from resultant.features.prepare import prepare
-from resultant.features.store import FeatureStore, write_store
+from resultant.features.store import write_store
 from small_features import COUNTS, HELD_OUT, NAMES, small_features, untimed
+
+pytestmark = pytest.mark.slow
 
 Shown = pytest.CaptureFixture[str]
 
 
 def analyze(*words: object) -> int:
     return cli.main(["analyze", *map(str, words)])
+
+
+def only_feature(out: str | Path) -> Any:
+    (feature,) = json.loads(Path(out, "results.json").read_text())["features"]
+    return feature
+
+
+def recommended(feature: Any) -> Any:
+    key = feature["recommendation"]["key"]
+    (method,) = (m for m in feature["methods"] if m["key"] == key)
+    return method
+
+
+def arrays_of(**options: Any) -> dict[str, Any]:
+    return {name: a.numpy() for name, a in small_features(**options).items()}
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +58,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-@pytest.mark.slow
 def test_folder_is_complete(report: Path) -> None:
-    """The page, its files, and a classifier that predicts as the file of predictions says."""
+    """The page, its files, and predictions of the accuracy that the page says."""
     assert sorted(p.name for p in report.parent.iterdir()) == ["out", "z.safetensors"]
     results = json.loads((report / "results.json").read_text())
     names = {"figures", "index.html", "tables", *results["files"].values()}
@@ -52,40 +67,17 @@ def test_folder_is_complete(report: Path) -> None:
     assert {p.suffix for p in (report / "figures").iterdir()} == {".pdf", ".png"}
     feature = results["features"][results["chosen"]]
     assert feature["data"]["splits"] == {"train": sum(COUNTS), "test": 6 * HELD_OUT}
-    key = feature["recommendation"]["key"]
-    (method,) = (m for m in feature["methods"] if m["key"] == key)
     table = pq.read_table(report / "predictions.parquet")
     right = np.equal(table["label"].to_pylist(), table["predicted"].to_pylist())
-    assert right.mean() == pytest.approx(method["accuracy"]["value"])
+    assert right.mean() == pytest.approx(recommended(feature)["accuracy"]["value"])
     columns = [f"p_{name}" for name in feature["data"]["class_names"]]
     p = np.stack([table[name].to_numpy() for name in columns], 1)
     np.testing.assert_allclose(p.sum(1), 1, atol=1e-4)
     np.testing.assert_allclose(p.max(1), table["probability"].to_numpy(), atol=1e-6)
     with open(report / "rows.csv") as file:
-        rows = list(csv.DictReader(file))
-    assert {row["features"] for row in rows} <= {"encoder", "projection"}
+        assert {row["features"] for row in csv.DictReader(file)} <= {"encoder", "projection"}
 
 
-@pytest.mark.slow
-def test_saved_classifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is loaded by the code of the page, and predicts the words of the user."""
-    monkeypatch.chdir(tmp_path)
-    arrays: dict[str, Any] = {n: a.numpy() for n, a in small_features(noise=0.6).items()}
-    for split in ("train", "test"):
-        arrays[f"{split}/labels"] = np.array(list("abcdef"))[arrays[f"{split}/labels"]]
-    np.savez("z.npz", **arrays)
-    assert analyze("z.npz", "--out", "out", "--references", "none") == 0
-    (feature,) = json.loads(Path("out/results.json").read_text())["features"]
-    names = {"X": arrays["test/projection"]}
-    exec(feature["recommendation"]["code"], names)
-    predicted = names["model"].predict(names["X"])
-    key = feature["recommendation"]["key"]
-    (method,) = (m for m in feature["methods"] if m["key"] == key)
-    right = float((predicted == arrays["test/labels"]).mean())
-    assert right == pytest.approx(method["accuracy"]["value"])
-
-
-@pytest.mark.slow
 def test_summary_and_determinism(report: Path, capsys: Shown) -> None:
     """A few lines on standard output, steps on standard error; the same features, the same
     numbers."""
@@ -101,12 +93,25 @@ def test_summary_and_determinism(report: Path, capsys: Shown) -> None:
     assert untimed(first["features"]) == untimed(second["features"])
 
 
-@pytest.mark.slow
+def test_saved_classifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is loaded by the code of the page, and predicts the words of the user."""
+    monkeypatch.chdir(tmp_path)
+    arrays = arrays_of(noise=0.6)
+    for split in ("train", "test"):
+        arrays[f"{split}/labels"] = np.array(list("abcdef"))[arrays[f"{split}/labels"]]
+    np.savez("z.npz", **arrays)
+    assert analyze("z.npz", "--out", "out", "--references", "none") == 0
+    feature, names = only_feature("out"), {"X": arrays["test/projection"]}
+    exec(feature["recommendation"]["code"], names)
+    right = float((names["model"].predict(names["X"]) == arrays["test/labels"]).mean())
+    assert right == pytest.approx(recommended(feature)["accuracy"]["value"])
+
+
 @pytest.mark.usefixtures("brief")
 def test_json_and_quiet(tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """JSON alone on standard output; a table on standard input; nothing but errors."""
-    arrays = small_features(names=("x",))
-    z, y = arrays["train/x"].numpy(), arrays["train/labels"].numpy()
+    arrays = arrays_of(names=("x",))
+    z, y = arrays["train/x"], arrays["train/labels"]
     header = ",".join([*(f"x{i}" for i in range(z.shape[1])), "label"])
     lines = [",".join([*map(str, row), f"c{c}"]) for row, c in zip(z, y, strict=True)]
     text = "\n".join([header, *lines]).encode()
@@ -128,44 +133,35 @@ def test_json_and_quiet(tmp_path: Path, capsys: Shown, monkeypatch: pytest.Monke
     assert "expected a table on the standard input, got nothing" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_reports_among_other_files(
     tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The current folder may hold a report; files of others are neither replaced nor removed."""
+    """The current folder may hold a report; files of others are neither replaced nor removed, and
+    a report that fails leaves nothing."""
     monkeypatch.chdir(tmp_path)
     write_store("z.safetensors", small_features())
+    for error, status in ((KeyboardInterrupt, 130), (OSError("full"), 1)):
+        with monkeypatch.context() as patch:
+            patch.setattr("resultant.report.folder.write_page", Mock(side_effect=error))
+            assert analyze("z.safetensors", "--out", "out") == status
+        assert os.listdir() == ["z.safetensors"]
     assert analyze("z.safetensors", "--out", ".") == 0
-    first = {p.name for p in tmp_path.iterdir()}
+    first = set(os.listdir())
     assert {"index.html", "results.json", "z.safetensors"} <= first
-    (tmp_path / "tables" / "old.csv").write_text("of an earlier report")
+    Path("tables", "old.csv").write_text("of an earlier report")
     assert analyze("z.safetensors", "--out", ".") == 0
-    assert {p.name for p in tmp_path.iterdir()} == first
-    assert not (tmp_path / "tables" / "old.csv").exists()
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "index.html").write_text("mine")
+    assert set(os.listdir()) == first and not Path("tables", "old.csv").exists()
+    Path("mine").mkdir()
+    Path("mine", "index.html").write_text("mine")
     capsys.readouterr()
     assert analyze("z.safetensors", "--out", "mine") == 2
     assert "got mine/index.html; choose another folder" in capsys.readouterr().err
-    assert (tmp_path / "mine" / "index.html").read_text() == "mine"
+    assert Path("mine", "index.html").read_text() == "mine"
     assert analyze("z.safetensors", "--out", "z.safetensors/x") == 2
     assert "got a file" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("brief")
-@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt, 130), (OSError("full"), 1)])
-def test_nothing_half_written_remains(
-    error: Any, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_store(tmp_path / "z.safetensors", small_features())
-    monkeypatch.setattr("resultant.report.folder.write_page", Mock(side_effect=error))
-    assert analyze(tmp_path / "z.safetensors", "--out", tmp_path / "out") == status
-    assert [p.name for p in tmp_path.iterdir()] == ["z.safetensors"]
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_closed_output_does_not_stop_the_work(tmp_path: Path) -> None:
     write_store(tmp_path / "z.safetensors", small_features())
@@ -178,35 +174,22 @@ def test_closed_output_does_not_stop_the_work(tmp_path: Path) -> None:
     assert done.returncode == 0 and (tmp_path / "out" / "index.html").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("brief")
-def test_rows_kept_apart(tmp_path: Path, capsys: Shown) -> None:
-    path, out = tmp_path / "z.safetensors", tmp_path / "out"
-    write_store(path, small_features(), {"num_classes": 6})
-    assert analyze(path, "--out", out, "--fit-fraction", "0.5") == 0
-    assert "training rows kept apart" in capsys.readouterr().out
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_names_that_a_line_cannot_show(tmp_path: Path, monkeypatch: Any, capsys: Shown) -> None:
-    """Names of classes, of the current folder, and of a file that is not text."""
+    """Names of classes, and of a file that is not text."""
     names = ["a\nb", "\x1b[31mred", "\ud800", "d", "e", "f"]
     write_store(tmp_path / "z.safetensors", small_features(), {"class_names": names})
     monkeypatch.chdir(tmp_path)
     assert analyze("z.safetensors", "--out", "out") == 0
     assert "\x1b" not in capsys.readouterr().out
-    (feature,) = json.loads(Path("out/results.json").read_text())["features"]
-    assert feature["data"]["class_names"] == ["a b", "[31mred", "", "d", "e", "f"]
+    assert only_feature("out")["data"]["class_names"] == ["a b", "[31mred", "", "d", "e", "f"]
     path = os.fsdecode(os.fsencode(tmp_path) + b"/na\xff\xfeme.npz")
-    arrays: dict[str, Any] = {n: a.numpy() for n, a in small_features().items()}
-    np.savez(path, **arrays)
+    np.savez(path, **arrays_of())
     assert analyze(path, "--out", "out") == 0
     assert "na\ufffd\ufffdme.npz" in capsys.readouterr().out
     assert "na\ufffd\ufffdme.npz" in Path("out/index.html").read_text()
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_parquet_shards_of_one_split(tmp_path: Path, capsys: Shown) -> None:
     """Columns by name, files in order, held-out rows: as for the same arrays in one file."""
@@ -222,38 +205,20 @@ def test_parquet_shards_of_one_split(tmp_path: Path, capsys: Shown) -> None:
         out = tmp_path / f"out-{name}"
         assert analyze(tmp_path / name, "--out", out, "--features", "emb", *options) == 0
         assert "one split only" in capsys.readouterr().out
-        (feature,) = json.loads((out / "results.json").read_text())["features"]
+        feature = only_feature(out)
         assert feature["data"]["name"] == "emb"
         answers.append(untimed(feature["methods"]))
     assert answers[0] == answers[1]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
-def test_notes_are_on_the_page_and_in_the_terminal(tmp_path: Path, capsys: Shown) -> None:
-    arrays: dict[str, Any] = {n: a.numpy() for n, a in small_features().items()}
-    for name in ("labels", "projection"):
-        arrays[f"val/{name}"] = arrays[f"test/{name}"]
-    for split in ("train", "val", "test"):
-        arrays[f"{split}/labels"] = arrays[f"{split}/labels"].astype(str)
-    arrays["train/labels"][0] = ""
-    np.savez(tmp_path / "z.npz", **arrays)
-    assert analyze(tmp_path / "z.npz", "--out", tmp_path / "out") == 0
-    lines = capsys.readouterr().out.splitlines()
-    notes = [line.partition("note")[2].strip() for line in lines if line.startswith("note ")]
-    assert any("single training row" in note for note in notes) and len(notes) >= 2
-    text = unescape((tmp_path / "out" / "index.html").read_text())
-    assert all(note in text for note in notes)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("brief")
-def test_zero_rows_are_left_out(
+def test_options_of_rows_and_their_notes(
     tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The report is that of the other rows, with notes."""
+    """Without zero rows the report is that of the other rows; notes are on the page and in the
+    terminal; a part of the training rows can validate."""
     monkeypatch.chdir(tmp_path)
-    arrays = {n: a.numpy() for n, a in small_features().items()}
+    arrays = arrays_of()
     arrays["train/projection"][[7, 20, 149]] = 0
     arrays["test/projection"][3] = 0
     arrays["test/identities"] = np.arange(len(arrays["test/labels"]))
@@ -262,51 +227,19 @@ def test_zero_rows_are_left_out(
         kept = (arrays[f"{split}/projection"] != 0).any(1)
         arrays |= {n: a[kept] for n, a in arrays.items() if n.startswith(split)}
     np.savez("b.npz", allow_pickle=False, **arrays)
-    reports = []
-    for name, words in (("a", ["--drop-zero-rows"]), ("b", [])):
-        assert analyze(f"{name}.npz", "--out", name, *words) == 0
-        (feature,) = json.loads(Path(name, "results.json").read_text())["features"]
-        reports.append(feature)
-    assert reports[0]["data"]["notes"][:2] == [
+    assert analyze("b.npz", "--out", "b") == 0
+    assert analyze("a.npz", "--out", "a", "--drop-zero-rows") == 0
+    a, b = map(only_feature, "ab")
+    notes = [
         "1 row of zero vectors is left out of test, the first of them row 3.",
         "3 rows of zero vectors are left out of train, the first of them row 7.",
     ]
-    assert untimed(reports[0]["methods"]) == untimed(reports[1]["methods"])
-    assert reports[0]["data"]["splits"]["train"] == sum(COUNTS) - 3
+    assert a["data"]["notes"][:2] == notes
+    shown, page = capsys.readouterr().out, unescape(Path("a", "index.html").read_text())
+    assert all(f"note    {note}\n" in shown and note in page for note in notes)
+    assert untimed(a["methods"]) == untimed(b["methods"])
+    assert a["data"]["splits"]["train"] == sum(COUNTS) - 3
     assert cli.main(["compare", "a.npz", "a.npz", "--drop-zero-rows", "--out", "c"]) == 0
-    assert "on the same test rows" in capsys.readouterr().out
     assert json.loads(Path("c", "results.json").read_text())["comparisons"][0]["rows"] == 119
-
-
-def test_zero_rows_of_a_store(tmp_path: Path) -> None:
-    """A row is left out of every array; a class of zero vectors has no rows."""
-    names = ("encoder", "projection")
-    arrays = {n: a.numpy() for n, a in small_features(names=names).items()}
-    arrays["train/encoder"][4], arrays["train/projection"][9] = 0, 0
-    arrays["train/identities"] = np.arange(sum(COUNTS))
-    np.savez(tmp_path / "a.npz", allow_pickle=False, **arrays)
-    store = prepare(FeatureStore.open(tmp_path / "a.npz"), drop_zeros=True).store
-    kept = [row for row in range(sum(COUNTS)) if row not in (4, 9)]
-    for name in (*names, "identities"):
-        assert np.array_equal(store[f"train/{name}"], arrays[f"train/{name}"][kept])
-    alone = {n.removeprefix("train/"): a for n, a in arrays.items() if "train" in n}
-    alone["encoder"][:60] = 0
-    np.savez(tmp_path / "b.npz", allow_pickle=False, **alone)
-    prepared = prepare(FeatureStore.open(tmp_path / "b.npz"), drop_zeros=True)
-    assert prepared.names == ("1", "2", "3", "4", "5")
-    assert "60 rows of zero vectors are left out of train, the first of them row 0." in (
-        prepared.notes
-    )
-    alone["encoder"][:] = 0
-    np.savez(tmp_path / "c.npz", allow_pickle=False, **alone)
-    with pytest.raises(ValueError, match=r"train of .*c.npz not all zero, got zero vectors"):
-        prepare(FeatureStore.open(tmp_path / "c.npz"), drop_zeros=True)
-
-
-@pytest.mark.slow
-def test_parquet_of_doubles(tmp_path: Path) -> None:
-    """As pandas writes them: all references are fitted and evaluated."""
-    y = np.arange(60) % 2
-    x = np.eye(2, 8)[y] + 0.2 * np.random.default_rng(0).normal(size=(60, 8))
-    pq.write_table(pa.table({"features": list(x), "label": y}), tmp_path / "z.parquet")
-    assert analyze(tmp_path / "z.parquet", "--out", tmp_path / "out") == 0
+    assert analyze("b.npz", "--out", "b", "--fit-fraction", "0.5") == 0
+    assert "training rows kept apart" in capsys.readouterr().out

@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from resultant._core.network_files import find_network, is_network
 from resultant.cli import main as cli
-from resultant.cli.compare import match_names
 from resultant.cli.progress import EpochProgress
 from resultant.features.store import write_store
-from resultant.training.extract import load_network
 from small_features import small_features, untimed
 
 Shown = pytest.CaptureFixture[str]
@@ -46,7 +43,8 @@ def results_of(out: Path) -> Any:
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_two_networks(cifar: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
-    """The page is about the features of both, and says which network is better."""
+    """The page is about the features of both, and says which network is better; against its own
+    features a network is neither better nor worse."""
     files = [trained / f"{name}.safetensors" for name in (NATIVE, ANGULAR)]
     out = tmp_path / "out"
     words = [*map(str, files), "--data", str(cifar), "--out", str(out)]
@@ -68,46 +66,25 @@ def test_two_networks(cifar: Path, trained: Path, tmp_path: Path, capsys: Shown)
             values.append(method[c["metric"].split()[0]]["value"])
         assert c["paired"] and c["rows"] == 30
         assert c["difference"]["gain"] == pytest.approx(values[1] - values[0])
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("brief")
-def test_a_network_and_features(cifar: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
-    """Against its own features a network is neither better nor worse."""
-    path, store = trained / f"{ANGULAR}.safetensors", tmp_path / "x.safetensors"
-    data = ["--data", str(cifar), "--device", "cpu"]
-    assert cli.main(["extract", str(path), "--out", str(store), *data]) == 0
-    out = tmp_path / "out"
-    words = ["--features", "projection", "--out", str(out), *data]
-    assert cli.main(["compare", str(path), str(store), *words]) == 0
+    store, data = tmp_path / "x.safetensors", ["--data", str(cifar), "--device", "cpu"]
+    assert cli.main(["extract", str(files[1]), "--out", str(store), *data]) == 0
+    words = [str(files[1]), str(store), "--features", "projection", "--out", str(out), *data]
+    assert cli.main(["compare", *words]) == 0
     assert "A and B are not significantly different" in capsys.readouterr().out
     results = results_of(out)
-    a, b = (untimed(feature["methods"]) for feature in results["features"])
-    assert a == b and results["comparisons"][0]["difference"]["gain"] == 0
+    first, second = (untimed(feature["methods"]) for feature in results["features"])
+    assert first == second and results["comparisons"][0]["difference"]["gain"] == 0
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief")
-def test_an_unfinished_training(
-    cifar: Path, trained: Path, stopped: Path, tmp_path: Path, capsys: Shown
-) -> None:
+def test_an_unfinished_training(cifar: Path, stopped: Path, tmp_path: Path, capsys: Shown) -> None:
     """Its runs are named behind a colon; they are networks of their own."""
     path = stopped / "checkpoint.safetensors"
     out, words = tmp_path / "out", ["--data", str(cifar), "--features", "encoder"]
     given = [f"{path}:{NATIVE}", f"{path}:{ANGULAR}"]
     assert cli.main(["compare", *given, *words, "--out", str(out)]) == 0
     assert len(results_of(out)["features"]) == 2
-    # A checkpoint at the end of a job is the networks that the job wrote.
-    for name in (NATIVE, ANGULAR):
-        whole = load_network(trained / f"{name}.safetensors")
-        part = load_network(f"{trained / 'checkpoint.safetensors'}:{name}")
-        assert (part.config, part.run, part.num_classes) == (whole.config, whole.run, 10)
-        weights = part.network.state_dict()
-        assert weights.keys() == whole.network.state_dict().keys()
-        for key, a in whole.network.state_dict().items():
-            assert torch.equal(weights[key], a)
-        for key, a in whole.banks.items():
-            assert torch.equal(part.banks[key], a)
     capsys.readouterr()
     for wrong in (str(path), str(stopped), f"{path}:cosine-seed0"):
         assert cli.main(["compare", wrong, given[0], *words, "--out", str(tmp_path / "no")]) == 2
@@ -153,30 +130,28 @@ def test_two_files(tmp_path: Path, capsys: Shown) -> None:
         assert f" s  {step}\n" in shown.err
 
 
-def test_names_to_compare() -> None:
-    paths = (Path("a"), Path("b"))
-    assert match_names([("x", "y"), ("y", "z")], paths) == {"y": ("y", "y")}
-    assert match_names([("x",), ("z",)], paths) == {"x, z": ("x", "z")}
-    with pytest.raises(ValueError, match="one name in both, got x, y in a and z in b"):
-        match_names([("x", "y"), ("z",)], paths)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_other_classes_are_not_compared(
     tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many classes, which are not the same."""
+    """As many classes, which are not the same; features of one name, or the only ones."""
     monkeypatch.chdir(tmp_path)
     arrays = small_features(names=("projection",))
     named = {"class_names": list("abcdef")}
     for name, factor, about in (("a", 1, {}), ("b", 3, {}), ("c", 1, named)):
         labels = {n: factor * a for n, a in arrays.items() if n.endswith("labels")}
         write_store(f"{name}.safetensors", arrays | labels, about)
+    write_store("e.safetensors", small_features(names=("encoder",)))
+    write_store("f.safetensors", small_features(names=("encoder", "head")))
     both = ["a.safetensors", "b.safetensors"]
     assert cli.main(["compare", *both]) == 2
     shown = "class 1 is called '1' in a.safetensors and '3' in b.safetensors"
     assert f"expected the same classes in both, but {shown}" in capsys.readouterr().err
+    assert cli.main(["compare", "a.safetensors", "f.safetensors"]) == 2
+    got = "got projection in a.safetensors and encoder, head in f.safetensors"
+    assert f"expected features of one name in both, {got}" in capsys.readouterr().err
+    assert cli.main(["compare", "a.safetensors", "e.safetensors"]) == 0
     # Names and numbers may be of the same.
     assert cli.main(["compare", "a.safetensors", "c.safetensors"]) == 0
     # Unless the labels were words, and their numbers are but their order.

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from resultant.cli.progress import EpochProgress, Screen, describe, open_console
+from resultant.cli.progress import EpochProgress, Screen, open_console
 from resultant.training.job import Progress
 
 
@@ -18,39 +18,28 @@ def progress(epoch: int, loss: dict[str, float]) -> Progress:
     return Progress(epoch, 8, 30.0 * epoch, 12345.6, loss, before=2)
 
 
-def test_epochs_on_a_terminal() -> None:
-    """A bar that also moves within an epoch."""
+@pytest.mark.parametrize(("terminal", "quiet"), [(True, False), (False, False), (False, True)])
+def test_epochs(terminal: bool, quiet: bool) -> None:
+    """A bar on a terminal that also moves within an epoch, a line per epoch in a file; a job that
+    continues another is announced everywhere."""
     file = io.StringIO()
-    console = Console(file=file, force_terminal=True, width=140)
-    with EpochProgress(console, "work", 10) as shown:
-        shown(progress(2, {"a": 1.25, "b": 1.5}))
-        shown.tick(0.5)
-        task = shown.tasks[0]
-        assert (task.completed, task.total) == (4.5, 10)
-    assert "epoch 4/10, loss 1.2500 to 1.5000, 12,346 views/s, 0:03:00 left" in file.getvalue()
-
-
-@pytest.mark.parametrize("quiet", [False, True])
-def test_epochs_in_a_file(quiet: bool) -> None:
-    """One line per epoch, however long, and no bar."""
-    file = io.StringIO()
-    with EpochProgress(Console(file=file, width=20, quiet=quiet), "work", 10) as shown:
-        shown.tick(0.5)
-        shown(progress(1, {"a": 1.25}))
-    expected = describe(progress(1, {"a": 1.25}))
-    assert expected == "epoch 3/10, loss 1.2500, 12,346 views/s, 0:03:30 left"
-    assert file.getvalue() == ("" if quiet else f"work: {expected}\n")
-
-
-@pytest.mark.parametrize("terminal", [False, True])
-def test_continued_job(terminal: bool) -> None:
-    """One line, on a terminal too, where the bar starts with the finished epochs."""
-    file = io.StringIO()
-    console = Console(file=file, force_terminal=terminal, width=140)
+    console = Console(file=file, force_terminal=terminal, width=140, quiet=quiet)
     with EpochProgress(console, "work", 10) as shown:
         shown(progress(0, {}))
         assert shown.tasks[0].completed == 2
-    assert "work: continues after epoch 2/10\n" in file.getvalue()
+        shown(progress(1, {"a": 1.25}))
+        shown(progress(2, {"a": 1.25, "b": 1.5}))
+        shown.tick(0.5)
+        assert (shown.tasks[0].completed, shown.tasks[0].total) == (4.5, 10)
+    lines = [
+        "work: continues after epoch 2/10\n",
+        "work: epoch 3/10, loss 1.2500, 12,346 views/s, 0:03:30 left\n",
+        "work: epoch 4/10, loss 1.2500 to 1.5000, 12,346 views/s, 0:03:00 left\n",
+    ]
+    if terminal:
+        assert lines[0] in file.getvalue() and "1.5000, 12,346 views/s" in file.getvalue()
+    else:
+        assert file.getvalue() == ("" if quiet else "".join(lines))
     assert Progress(0, 0, 0.0, 0.0, before=10).resumed == "already trained to epoch 10/10"
 
 
@@ -68,19 +57,16 @@ def test_long_epoch_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_steps_and_results(capsys: pytest.CaptureFixture[str]) -> None:
     """In files, results are on standard output and a line per step on standard error."""
-    with Screen() as screen:
-        screen.step("fit")
-        screen.step("fit")
-        screen.results.print("found")
-    shown = capsys.readouterr()
-    assert shown.out == "found\n" and shown.err == "   0.0 s  fit\n"
-    with Screen(quiet=True) as screen:
-        screen.step("fit")
-        screen.results.print("found")
-    assert capsys.readouterr() == ("", "")
-    with Screen(json=Path("-")) as screen:
-        screen.results.print("found")
-    assert capsys.readouterr().out == ""
+    for options, out, err in (
+        ({}, "result\n", "   0.0 s  fit\n"),
+        ({"quiet": True}, "", ""),
+        ({"json": Path("-")}, "", "   0.0 s  fit\n"),
+    ):
+        with Screen(**options) as screen:
+            screen.step("fit")
+            screen.step("fit")
+            screen.results.print("result")
+        assert capsys.readouterr() == (out, err)
 
 
 def test_work_goes_on_without_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
