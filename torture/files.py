@@ -1,7 +1,7 @@
 """Mutated files of every format for every reader.
 
 Property: a reader returns, or raises an error that a command reports in one line; it executes
-nothing, writes nothing, and takes neither 20 seconds nor 8 GiB of addresses. Files that break it
+nothing, writes nothing, and takes neither a minute of the processor nor 8 GiB of addresses. Files that break it
 are kept in ``torture/kept/READER/``.
 """
 
@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +25,9 @@ from torture import KEPT, ROOT
 from torture.mutations import EXECUTED, mutate, replace_file
 from torture.readers import READERS, write_inputs
 
-SECONDS, ADDRESSES, LINE = 20, 8 << 30, 2100
+SECONDS, ADDRESSES, LINE = 60, 8 << 30, 2100
+# Seconds on the clock after which a child is taken to wait for ever.
+HANGS = 900
 # Mutations that one child reads.
 BATCH = 64
 # Errors that a command reports in one line.
@@ -80,12 +83,21 @@ def read(name: str, paths: list[Path]) -> list[str]:
     """Read files in a child; return the failure of each, or an empty text."""
     command = [sys.executable, "-m", "torture.files", name, *map(str, paths)]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    child = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    failures = [
-        json.loads(line)["failure"] for line in child.stdout.splitlines() if line[:1] == "{"
-    ]
+    child = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    watch = threading.Timer(HANGS, child.kill)
+    watch.start()
+    output, errors = child.communicate()
+    watch.cancel()
+    failures = [json.loads(line)["failure"] for line in output.splitlines() if line[:1] == "{"]
     if len(failures) < len(paths):
-        last = child.stderr.strip().splitlines()[-1:] or [""]
+        last = errors.strip().splitlines()[-1:] or [""]
         failures.append(f"the process ends with {child.returncode}: {last[0][:300]}")
         failures += read(name, paths[len(failures) :]) if len(failures) < len(paths) else []
     return failures
@@ -94,9 +106,9 @@ def read(name: str, paths: list[Path]) -> list[str]:
 def read_here(name: str, paths: list[str]) -> None:
     """Read files in this process and print a line of JSON for each."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
-    signal.signal(signal.SIGALRM, timed_out)
+    signal.signal(signal.SIGPROF, timed_out)
     for path in paths:
-        signal.alarm(SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             READERS[name].read(Path(path))
             failure = ""
@@ -107,12 +119,12 @@ def read_here(name: str, paths: list[str]) -> None:
                 failure = f"control characters in an error: {text[:200]!r}"
         except Exception as error:
             failure = f"{type(error).__name__}: {str(error)[:300]!r}"
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         print(json.dumps({"failure": failure}), flush=True)
 
 
 def timed_out(number: int, frame: object) -> None:
-    raise RuntimeError(f"expected an end within {SECONDS} s")
+    raise RuntimeError(f"expected an end within {SECONDS} s of the processor")
 
 
 def keep(name: str, path: Path) -> str:

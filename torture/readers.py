@@ -6,7 +6,7 @@ import pickle
 import shutil
 import sys
 import tarfile
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +14,17 @@ import numpy as np
 
 
 class Reader(NamedTuple):
-    """A reader, and the name of its valid input in the folder of inputs."""
+    """A reader, by module and function, and the name of its valid input."""
 
-    read: Callable[[Path], object]
+    function: str
     input: str
+
+    def read(self, path: Path) -> None:
+        module, _, name = self.function.partition(":")
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        found(path)
 
     def write(self, folder: Path, inputs: Path) -> Path:
         """Copy the valid input into a folder, with files of labels that belong to it."""
@@ -44,68 +51,34 @@ def images(path: Path) -> None:
             source.read(i)
 
 
-def network(path: Path) -> None:
-    from resultant.training.loading import load_network
-
-    load_network(path)
-
-
-def records(path: Path) -> None:
-    from resultant.training.records import read_lines
-
-    read_lines(path)
-
-
-def metrics(path: Path) -> None:
-    from resultant.training.log import read_metrics
-
-    read_metrics(path)
-
-
-def weights(path: Path) -> None:
-    from resultant.networks.encoder_weights import read_weights
-
-    read_weights(str(path))
-
-
 def cifar(path: Path) -> None:
     from resultant.images.cifar import load_cifar
 
     load_cifar("cifar10", path)
 
 
-def statistics(path: Path) -> None:
-    from resultant import ClassStatistics
-
-    ClassStatistics.load(path)
-
-
-def class_names(path: Path) -> None:
-    from resultant.images.labelling import read_class_names
-
-    read_class_names(path)
-
-
+FEATURES, IMAGES, CIFAR = (f"torture.readers:{name}" for name in ("features", "images", "cifar"))
+NETWORK = "resultant.training.loading:load_network"
 READERS = {
-    "npz": Reader(features, "plain.npz"),
-    "packed npz": Reader(features, "packed.npz"),
-    "npy": Reader(features, "a.npy"),
-    "safetensors": Reader(features, "a.safetensors"),
-    "parquet": Reader(features, "a.parquet"),
-    "csv": Reader(features, "a.csv"),
-    "pt": Reader(features, "a.pt"),
-    "arrow": Reader(features, "a.arrow"),
-    "network": Reader(network, "network.safetensors"),
-    "checkpoint": Reader(network, "checkpoint.safetensors"),
-    "records": Reader(records, "records.jsonl"),
-    "metrics": Reader(metrics, "metrics.jsonl"),
-    "images": Reader(images, "images"),
-    "image table": Reader(images, "table"),
-    "class names": Reader(class_names, "names.txt"),
-    "cifar": Reader(cifar, "cifar10.npz"),
-    "cifar archive": Reader(cifar, "cifar10.tar.gz"),
-    "statistics": Reader(statistics, "statistics.safetensors"),
-    "weights": Reader(weights, "weights.pth"),
+    "npz": Reader(FEATURES, "plain.npz"),
+    "packed npz": Reader(FEATURES, "packed.npz"),
+    "npy": Reader(FEATURES, "a.npy"),
+    "safetensors": Reader(FEATURES, "a.safetensors"),
+    "parquet": Reader(FEATURES, "a.parquet"),
+    "csv": Reader(FEATURES, "a.csv"),
+    "pt": Reader(FEATURES, "a.pt"),
+    "arrow": Reader(FEATURES, "a.arrow"),
+    "network": Reader(NETWORK, "network.safetensors"),
+    "checkpoint": Reader(NETWORK, "checkpoint.safetensors"),
+    "records": Reader("resultant.training.records:read_lines", "records.jsonl"),
+    "metrics": Reader("resultant.training.log:read_metrics", "metrics.jsonl"),
+    "images": Reader(IMAGES, "images"),
+    "image table": Reader(IMAGES, "table"),
+    "class names": Reader("resultant.images.labelling:read_class_names", "names.txt"),
+    "cifar": Reader(CIFAR, "cifar10.npz"),
+    "cifar archive": Reader(CIFAR, "cifar10.tar.gz"),
+    "statistics": Reader("resultant:ClassStatistics.load", "statistics.safetensors"),
+    "weights": Reader("resultant.networks.encoder_weights:read_weights", "weights.pth"),
 }
 
 
