@@ -1,8 +1,8 @@
 """Mutated files of every format for every reader.
 
 Property: a reader returns, or raises an error that a command reports in one line; it executes
-nothing, writes nothing, and takes neither a minute of the processor nor 8 GiB of addresses. Files that break it
-are kept in ``torture/kept/READER/``.
+nothing, writes nothing, and takes neither a minute of the processor nor 8 GiB of addresses. Files
+that break it are kept in ``torture/kept/READER/``.
 """
 
 from __future__ import annotations
