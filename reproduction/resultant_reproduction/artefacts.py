@@ -12,20 +12,17 @@ from resultant_reproduction import (
     calibration,
     contrasts,
     controls,
-    dimension,
     estimators,
     failure,
     feature_figures,
-    frozen_rules,
     gain_prior,
     historical,
-    other_losses,
     recipes,
     settings,
     stand_in,
+    studies,
     tables,
     training_table,
-    tuned_rules,
 )
 from resultant_reproduction.catalog import Entry, catalog
 from resultant_reproduction.evidence import Evidence
@@ -83,12 +80,12 @@ _COMPUTE: dict[str, Callable[[Evidence], Outcome]] = {
     "beta-sweep": contrasts.sweep,
     "stronger-views": contrasts.views,
     "estimator": estimators.estimators,
-    "frozen-rules": frozen_rules.frozen_rules,
-    "tuned-rules": tuned_rules.tuned_rules,
+    "frozen-rules": studies.frozen_rules,
+    "tuned-rules": studies.tuned_rules,
     "calibration": calibration.calibration,
     "stand-in": stand_in.photographs,
-    "dimension": dimension.dimension,
-    "losses": other_losses.losses,
+    "dimension": studies.dimension,
+    "losses": studies.losses,
 }
 
 

@@ -30,11 +30,12 @@ from resultant.classifiers.components import AUTO, Components, fit_components
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.figures import intervals
-from resultant_reproduction.other_losses import PROCO, TITLES
 from resultant_reproduction.plan import STAND_IN
-from resultant_reproduction.records import Records, packaged_results
+from resultant_reproduction.records import Records
 from resultant_reproduction.spec import Cell, Outcome
 from resultant_reproduction.stats import Interval, over_queries, over_seeds
+from resultant_reproduction.studies import LOSSES as OTHER_LOSSES
+from resultant_reproduction.studies import PROCO, stored
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.templating import markdown_table
 
@@ -54,7 +55,7 @@ DATASETS = {
     STAND_IN: "Tiny-ImageNet-LT (stand-in)",
 }
 BACKBONES = {"resnet50": "ResNet-50", "resnext50_32x4d": "ResNeXt-50"}
-LOSSES = {"proco": PROCO, **TITLES}
+LOSSES = {"proco": PROCO, **OTHER_LOSSES}
 EDIT, BEFORE = "angular", "native"
 BINS = 15
 # The gain story survives a fit with at least these shares of its spread and rank correlation.
@@ -187,21 +188,11 @@ def survives(spread: float, usual: float, correlation: float | None) -> bool:
 Networks = Sequence[Mapping[str, Any]]
 
 
-# Numbers of `calibrate` for the packaged network, in the folder of records.
-STORED = "calibration.json"
-
-
-def stored() -> dict[str, dict[str, Any]]:
-    """Read the numbers of the packaged network by space; none without the packaged records."""
-    folder = packaged_results()
-    path = None if folder is None else folder / STORED
-    return json.loads(files.read_bytes(path)) if path is not None and path.is_file() else {}
-
-
 def places(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
     """Numbers of `calibrate` by place: of the packaged network, and of records that have any."""
     found: dict[str, list[Mapping[str, Any]]] = {
-        f"CIFAR-100-LT, packaged, {space}": [own] for space, own in stored().items()
+        f"CIFAR-100-LT, packaged, {space}": [own]
+        for space, own in stored("calibration.json").items()
     }
     own = [r for r in records if "calibration" in r]
     for record in sorted(own, key=lambda r: (r["config"]["dataset"], r["config"]["dim"])):

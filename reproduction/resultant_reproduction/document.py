@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from resultant._core import files
-from resultant_reproduction import calibration, catalog, forest, headline, stand_in, tuned_rules
+from resultant_reproduction import calibration, catalog, forest, headline, stand_in, studies
 from resultant_reproduction.artefacts import ARTEFACTS
 from resultant_reproduction.claims import HEADINGS, Claim, claims, facts, tally, together
 from resultant_reproduction.evidence import Evidence
@@ -98,7 +98,7 @@ def contents(
         "cell_headings": ("", *headline.TITLES.values()),
         "answer": headline.answer(every),
         "summary": headline.summary(every),
-        "tuned": tuned_rules.answer(evidence),
+        "tuned": studies.tuned_answer(evidence),
         "spread": headline.spread(every),
         "runs": sum(r["seed"] not in headline.FIRST_ROUND for r in every),
         "records": len(every),
@@ -200,7 +200,7 @@ def panels(records: Records, judged: Mapping[str, Claim]) -> forest.Panels:
 
 def numbers(judged: Mapping[str, Claim], evidence: Evidence) -> dict[str, Any]:
     """The few numbers that other documents quote."""
-    tuned = tuned_rules.effects(evidence, ("encoder",), "CIFAR-100")["halves"]
+    tuned = studies.tuned_effects(evidence, ("encoder",), "CIFAR-100")["halves"]
     count = Counter(claim.judgement.verdict for claim in judged.values() if claim.counted)
     coverage = judged["margin-coverage"]
     share, training = coverage.judgement.ours, judged["training"]

@@ -60,11 +60,13 @@ def reader(keys: Keys) -> Reader:
         beta, gamma = keys["edit"]
         return read_edit(beta, gamma, keys.get("rule", "angular"))
     if "of" in keys:
-        part, whole = read_path(keys["path"]), read_path(keys["of"])
+        own = {key: value for key, value in keys.items() if key != "of"}
+        part, whole = reader({**own, "scale": 1.0}), read_path(keys["of"])
+        least = keys.get("least", -math.inf)
 
         def share(summary: Mapping[str, Any]) -> float | None:
             a, b = part(summary), whole(summary)
-            return scale * a / b if a is not None and b else None
+            return scale * max(a, least) / b if a is not None and b else None
 
         return share
     if "less" in keys:

@@ -20,10 +20,9 @@ from resultant.analysis.sampling import rank_in_class
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassStatistics
 from resultant.features import FeatureStore, packaged_file
-from resultant_reproduction.records import packaged_results
+from resultant_reproduction.plan import BOTH
 from resultant_reproduction.summarize import SPACES
 
-RULES = ("native", "angular")
 # In descending order: of equal accuracies the first is chosen.
 TEMPERATURES = (
     *(1.0, 0.5, 0.2, 0.1, 0.07, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001),
@@ -31,7 +30,6 @@ TEMPERATURES = (
 )
 SHARED = 0.1
 FOLDS = 5
-PLACE, STORED = "packaged network", "tuned.json"
 
 
 def tuned(x: Tensor, y: Tensor, queries: Tensor, labels: Tensor) -> dict[str, dict[str, Any]]:
@@ -56,8 +54,8 @@ def tuned(x: Tensor, y: Tensor, queries: Tensor, labels: Tensor) -> dict[str, di
     half, fold = rank_in_class(labels) % 2, rank_in_class(y) % FOLDS
     # A class with one row is fitted in every fold.
     fold[torch.bincount(y)[y] == 1] = -1
-    curves = {rule: ([], [], []) for rule in RULES}
-    for rule in RULES:
+    curves = {rule: ([], [], []) for rule in BOTH}
+    for rule in BOTH:
         for tau in TEMPERATURES:
             right = _decide(statistics, queries, tau, rule) == labels
             predicted = torch.full_like(y, -1)
@@ -96,13 +94,6 @@ def _balanced(predicted: Tensor, labels: Tensor) -> float:
     counts = torch.bincount(labels)
     per_class = torch.zeros(len(counts), dtype=torch.float64).index_add_(0, labels, right)
     return float((per_class / counts)[counts > 0].mean())
-
-
-def packaged_numbers() -> dict[str, dict[str, dict[str, Any]]]:
-    """Read the numbers of the packaged network by space; none without the packaged records."""
-    folder = packaged_results()
-    path = None if folder is None else folder / STORED
-    return json.loads(path.read_text()) if path is not None and path.is_file() else {}
 
 
 def main(path: Path) -> None:

@@ -21,10 +21,10 @@ from resultant_reproduction.calibration import (
     judge,
     places,
     rows_of,
-    stored,
     survives,
     verdict,
 )
+from resultant_reproduction.studies import stored
 
 
 def naive(space: FrozenSpace, rule: str) -> dict[str, float]:
@@ -163,7 +163,7 @@ def test_names_of_networks(numbers: dict[str, dict[str, Any]]) -> None:
 @pytest.mark.slow
 def test_stored_numbers(evidence: Evidence) -> None:
     """A part of the stored numbers, computed again."""
-    own = stored()["projection"]["proco"]
+    own = stored("calibration.json")["projection"]["proco"]
     space = evidence.space(PACKAGED, "projection")
     fitting, judging = halves(space)
     for rule in ("native", "angular"):

@@ -17,8 +17,6 @@ from resultant.images.opening import open_images
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.records import read_lines
 from resultant_reproduction import Evidence, Records, run, summarize
-from resultant_reproduction.dimension import MEASURES, THEORY, dimension, fit_slope
-from resultant_reproduction.other_losses import losses
 from resultant_reproduction.plan import (
     DIMENSIONS,
     PHOTO_ARMS,
@@ -40,6 +38,7 @@ from resultant_reproduction.stand_in import (
     printed_effect,
     repeated_note,
 )
+from resultant_reproduction.studies import THEORY, columns, dimension, fit_slope, losses
 from tiny_cifar import tiny_cifar, tiny_config
 from training_records import record
 
@@ -138,7 +137,7 @@ def losses_of() -> list[TrainConfig]:
 def analysed(
     config: TrainConfig, seed: int, changes: dict[str, float], cv: float = 0.1
 ) -> dict[str, Any]:
-    """A record with a frozen summary: accuracies by rule, and numbers of `MEASURES`."""
+    """A record with a frozen summary: accuracies by rule, and numbers of dimensions."""
     summary = {
         "tau": 0.1,
         "accuracy": {"native": 0.4} | {k: 0.4 + v for k, v in changes.items()},
@@ -165,7 +164,7 @@ def test_slopes_of_the_law(power: float, verdict: str) -> None:
             own["boundaries"]["joint_leading"]["mae"] = factor * (p / 2 - 1) ** power
             records.append(r)
     outcome = dimension(Evidence(Records(), second=Records(records)))
-    name = next(iter(MEASURES))
+    name = next(iter(columns("dimension")))
     (cell,) = (c for c in outcome.cells if c.row.startswith("slope") and c.column == name)
     x = [math.log10(p / 2 - 1) for p in DIMENSIONS[:5] for _ in noise]
     y = [power * a + math.log10(f) for a, f in zip(x, noise * 5, strict=True)]

@@ -5,7 +5,8 @@ import torch
 
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassStatistics
-from resultant_reproduction.tuned import RULES, SHARED, TEMPERATURES, tuned
+from resultant_reproduction.plan import BOTH
+from resultant_reproduction.tuned import SHARED, TEMPERATURES, tuned
 
 
 def naive(x, y, queries, labels, rule):
@@ -44,7 +45,7 @@ def test_temperatures_are_chosen_as_the_protocol_says():
         for c in (y, labels)
     )
     found = tuned(x, y, queries, labels)
-    for rule in RULES:
+    for rule in BOTH:
         (first, second), folds = naive(x, y, queries, labels, rule)
         assert np.allclose(found[rule]["curves"]["first"], first, rtol=0, atol=1e-12)
         assert np.allclose(found[rule]["curves"]["second"], second, rtol=0, atol=1e-12)
