@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from resultant.networks.fused_block import WIDTHS, FusedBlock, fits
 from resultant.networks.norm import EPS, MOMENTUM, channels_last, halved
+from resultant.networks.stacked_resnet import FUSED, fits
 
 SHAPES = [(16, 3, 1), (16, 5, 4), (16, 150, 6), (32, 3, 1), (32, 7, 5), (32, 300, 2)]
 gpu = pytest.mark.gpu
@@ -22,7 +22,7 @@ def rounded(x: Tensor) -> Tensor:
 
 
 def activation(n: int, runs: int, c: int) -> Tensor:
-    w = WIDTHS[c]
+    w = FUSED[c]
     return channels_last(torch.randn(n, runs * c, w, w, device="cuda").to(torch.bfloat16))
 
 
@@ -171,6 +171,8 @@ def run(
 @pytest.mark.parametrize("stage", [1, 2])
 def test_block(c: int, n: int, runs: int, stage: int) -> None:
     """Outputs, gradients and running moments, the same bits each time."""
+    from resultant.networks.kernels.conv import FusedBlock
+
     following = c * stage
     data = case(c, n, runs, following)
     fused, again = (run(FusedBlock.apply, data, following, None) for _ in range(2))
@@ -184,6 +186,8 @@ def test_block(c: int, n: int, runs: int, stage: int) -> None:
 
 @gpu
 def test_cuda_graph() -> None:
+    from resultant.networks.kernels.conv import FusedBlock
+
     data = case(16, 20, 4, 16)
     x, shortcut = (data.x.clone().requires_grad_() for _ in range(2))
     parameters = [p.clone().requires_grad_() for p in data.parameters]

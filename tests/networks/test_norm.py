@@ -55,7 +55,7 @@ def check(
     inputs = [channels_last(a.to(device)).requires_grad_() for a in drawn]
     x, r = inputs[0], inputs[1] if residual else None
     parameters = module.weight, module.bias, module.running_mean, module.running_var
-    outputs = [a for a in _NormRelu.apply(x, r, *parameters, shortcut) if a is not None]
+    outputs = [a for a in _NormRelu.apply(x, r, shortcut, *parameters) if a is not None]
     # No gradient where rounding may decide the sign of the output.
     with torch.no_grad():
         before = copy.deepcopy(plain).normalized(wide[0]) + (wide[1] if residual else 0)

@@ -22,16 +22,6 @@ def load_encoder(encoder: nn.Module, path: str, architecture: str, classifier: s
 
     Names may have one of `PREFIXES`, so that the files of this package, of timm, of torchvision and
     of DDP work. Weights of the classifier, and of other parts under other prefixes, are not read.
-
-    Args:
-        encoder: The network to fill.
-        path: File that ends in .safetensors, .pth, .pt, .bin or .tar.
-        architecture: Name of the network for errors.
-        classifier: Name of the classifier in the file.
-
-    Raises:
-        ValueError: If the file is missing, broken, holds other objects than tensors, or lacks
-            weights of the encoder; the error names one of them.
     """
     tensors, expected = read_weights(path), encoder.state_dict()
     # BatchNorm works without the number of its batches, which older files lack.
@@ -43,18 +33,12 @@ def load_encoder(encoder: nn.Module, path: str, architecture: str, classifier: s
         more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
         raise ValueError(f"{rule}, got none for {prefix}{missing[0]}{more}")
     heads = tuple(f"{prefix}{name}." for name in ("fc", "head", "classifier", classifier) if name)
-    # A deeper network has all these weights, and more; tables of indices may be stored or not.
-    strange = [
-        name
-        for name, a in tensors.items()
-        if name.startswith(prefix)
-        and name.removeprefix(prefix) not in expected
-        and not name.startswith(heads)
-        and a.is_floating_point()
-        and "attn_mask" not in name
-    ]
-    if strange:
-        raise ValueError(f"{rule}, got {strange[0]} of another network")
+    for name, a in tensors.items():
+        own = name.startswith(prefix) and not name.startswith(heads)
+        # A deeper network has all these weights, and more; tables of indices may be stored or not.
+        stored = name.removeprefix(prefix) in expected or "attn_mask" in name
+        if own and not stored and a.is_floating_point():
+            raise ValueError(f"{rule}, got {name} of another network")
     chosen = {name: tensors[prefix + name] for name in expected if prefix + name in tensors}
     for name, value in chosen.items():
         if value.shape != expected[name].shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -38,19 +39,12 @@ class NormRelu(nn.Module):
             return _NormRelu.apply(
                 channels_last(x),
                 None if residual is None else channels_last(residual),
-                self.weight,
-                self.bias,
-                self.running_mean,
-                self.running_var,
                 shortcut,
+                *(self.weight, self.bias, self.running_mean, self.running_var),
             )
         x = self.normalized(x)
         out = F.relu(x if residual is None else x + residual)
-        return out, self.shortcut(out, shortcut)
-
-    def shortcut(self, out: Tensor, wide: int | None) -> Tensor | None:
-        """Return the shortcut into a block of ``wide`` channels; None without a next block."""
-        return None if wide is None else _shortcut(out, self.weight, wide)
+        return out, next_shortcut(out, self.weight.shape, shortcut)
 
     def line(self) -> tuple[Tensor, Tensor]:
         """Return the norm in evaluation mode as scale and shift, each [runs, channels]."""
@@ -73,27 +67,16 @@ class NormRelu(nn.Module):
 
 class _NormRelu(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        residual: Tensor | None,
-        gamma: Tensor,
-        beta: Tensor,
-        running_mean: Tensor,
-        running_var: Tensor,
-        shortcut: int | None,
+    def forward(  # type: ignore[override]
+        ctx: Any, x: Tensor, residual: Tensor | None, shortcut: int | None, *norm: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        from resultant.networks.kernels import norm
+        from resultant.networks.kernels import norm as kernels
 
-        out, saved = norm.forward(
-            x, residual, gamma, beta, running_mean, running_var, MOMENTUM, EPS
-        )
+        out, saved = kernels.forward(x, residual, norm, MOMENTUM, EPS)  # type: ignore[arg-type]
         ctx.save_for_backward(x, out, saved)
-        ctx.residual, ctx.shape = residual is not None, gamma.shape
-        if shortcut is None:
-            return out, None
+        ctx.residual, ctx.shape = residual is not None, norm[0].shape
         # The same memory as two tensors where possible, for separate gradients.
-        return out, _shortcut(out.detach(), gamma, shortcut)
+        return out, next_shortcut(out.detach(), ctx.shape, shortcut)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -107,7 +90,7 @@ class _NormRelu(torch.autograd.Function):
             x, out, saved, one, two, ctx.residual, channels
         )
         d_gamma, d_beta = (d.view(runs, channels) for d in (d_gamma, d_beta))
-        return dx, d_residual, d_gamma, d_beta, None, None, None
+        return dx, d_residual, None, d_gamma, d_beta, None, None
 
 
 def halved(x: Tensor, runs: int, wide: int) -> Tensor:
@@ -120,9 +103,10 @@ def halved(x: Tensor, runs: int, wide: int) -> Tensor:
     return F.pad(pixels, (side, side)).flatten(-2).permute(0, 3, 1, 2)
 
 
-def _shortcut(out: Tensor, gamma: Tensor, wide: int) -> Tensor:
-    runs, channels = gamma.shape
-    return out if wide == channels else halved(out, runs, wide)
+def next_shortcut(out: Tensor, shape: Sequence[int], wide: int | None) -> Tensor | None:
+    """Return the shortcut from runs and channels of ``shape`` into ``wide`` channels, if any."""
+    runs, channels = shape
+    return out if wide == channels else None if wide is None else halved(out, runs, wide)
 
 
 def channels_last(x: Tensor) -> Tensor:

@@ -17,13 +17,14 @@ from torch import Tensor, nn
 
 from resultant._core.device import has_triton
 from resultant.images.drawing import PATCH
-from resultant.networks.fused_block import FusedBlock, fits
-from resultant.networks.norm import NormRelu, channels_last
+from resultant.networks.norm import NormRelu, channels_last, next_shortcut
 from resultant.networks.outputs import Outputs
 
 WIDTHS = (16, 32, 64)
 BLOCKS = 5
 HIDDEN = 512
+# Width of the square images of the fused block by the number of channels of a run.
+FUSED = {16: 32, 32: 16}
 
 
 class _BlockConv(torch.autograd.Function):
@@ -118,7 +119,7 @@ def patches(images: Tensor, dtype: torch.dtype | None = None) -> Tensor:
 class Block(nn.Module):
     """The basic residual block; ``following`` is the number of channels of the next block, or None.
 
-    There are three paths: the fused block for training (`fused_block`), fused convolutions for
+    There are three paths: the fused block for training (`kernels.conv`), fused convolutions for
     inference (`kernels.inference`), and plain torch everywhere else.
     """
 
@@ -134,6 +135,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, shortcut: Tensor) -> tuple[Tensor, Tensor | None]:
         if self.fuse and self.training and fits(x, self.conv1.weight):
+            from resultant.networks.kernels.conv import FusedBlock
+
             one, two = (
                 (c.weight, n.weight, n.bias, n.running_mean, n.running_var)
                 for c, n in ((self.conv1, self.bn1), (self.conv2, self.bn2))
@@ -144,9 +147,27 @@ class Block(nn.Module):
 
             x = convolve(x, self.conv1.weight, *self.bn1.line(), None, self.conv1.stride)
             x = convolve(x, self.conv2.weight, *self.bn2.line(), channels_last(shortcut), 1)
-            return x, self.bn2.shortcut(x, self.following)
+            return x, next_shortcut(x, self.bn2.weight.shape, self.following)
         x, _ = self.bn1(self.conv1(x))
         return self.bn2(self.conv2(x), shortcut, self.following)
+
+
+def fits(x: Tensor, weight: Tensor) -> bool:
+    """Return True if the fused block takes x [N, runs * c, W, W] and weight [runs, o, c, 3, 3]."""
+    runs, o, c = weight.shape[:3]
+    width = FUSED.get(c)
+    return (
+        x.is_cuda
+        and x.dtype is torch.bfloat16
+        and c == o
+        and tuple(x.shape[1:]) == (runs * c, width, width)
+        and x.is_contiguous(memory_format=torch.channels_last)
+        and weight.dtype is torch.float32
+        and weight.is_contiguous()
+        and torch.cuda.get_device_capability(x.device) >= (9, 0)
+        and hasattr(torch.cuda, "_compile_kernel")
+        and has_triton()
+    )
 
 
 def _infers(x: Tensor) -> bool:
@@ -209,19 +230,8 @@ class StackedNorm(NormRelu):
 class StackedResNet32(nn.Module):
     """ResNet-32 with a projector 64 -> 512 -> p to the unit sphere and an optional classifier.
 
-    Args:
-        seeds: One seed per run. Runs of one seed start from the same weights and must be
-            consecutive, as they read the same images.
-        dim: Dimension p of the projection.
-        num_classes: Number of classes C of a linear classifier; None for no classifier.
-        fuse: Train with the fused blocks where the device has them.
-
-    Example:
-        >>> import torch
-        >>> from resultant.networks.stacked_resnet import StackedResNet32, patches
-        >>> network = StackedResNet32([0, 0], dim=16, num_classes=10)
-        >>> [tuple(a.shape) for a in network(patches(torch.zeros(1, 4, 3, 32, 32)))]
-        [(2, 4, 64), (2, 4, 16), (2, 4, 10)]
+    Runs of one seed start from the same weights and must be consecutive, as they read the same
+    images. With ``fuse``, training uses the fused blocks where the device has them.
     """
 
     def __init__(

@@ -19,16 +19,7 @@ SCALE = 30.0
 
 
 class ModelSettings(NamedTuple):
-    """Images that a timm model expects, by its own configuration.
-
-    Attributes:
-        size: Height and width.
-        mean: Mean of the channels.
-        std: Standard deviation of the channels.
-        interpolation: bilinear, bicubic, nearest or another filter of Pillow.
-        crop: Share of the resized image that is cropped from the centre.
-        mode: ``center``, ``squash`` or ``border``; see `EvaluationView`.
-    """
+    """Images that a timm model expects, by its own configuration; see `EvaluationView`."""
 
     size: int
     mean: tuple[float, float, float]
@@ -43,11 +34,7 @@ class ModelSettings(NamedTuple):
 
 
 def model_settings(architecture: str) -> ModelSettings:
-    """Return the images that a timm model expects.
-
-    Raises:
-        ValueError: If timm has no such model.
-    """
+    """Return the images that a timm model expects."""
     configuration = _known(architecture).get_pretrained_cfg(architecture)
     resolve = vision_module("timm.data").resolve_data_config
     settings = resolve(pretrained_cfg=configuration.to_dict())
@@ -60,14 +47,8 @@ def timm_encoder(
 ) -> nn.Module:
     """Build an encoder of timm that maps images [N, 3, S, S] to features [N, d], d `feature_width`.
 
-    Args:
-        architecture: Name of a timm model, such as ``resnet50``.
-        pretrained: Fetch the pretrained weights of timm.
-        weights: File of weights; see `resultant.networks.encoder_weights.load_encoder`.
-        size: Height and width of the images; 0 for those of the model's configuration.
-
-    Raises:
-        ValueError: If timm has no such model, or the weights do not fit or cannot be fetched.
+    ``pretrained`` fetches weights of timm, ``weights`` is a file for `load_encoder`, and a size S
+    of 0 is that of the model's configuration.
     """
     timm = _known(architecture)
     configuration, options = timm.get_pretrained_cfg(architecture), {"num_classes": 0}
@@ -119,17 +100,8 @@ class CosineClassifier(nn.Module):
 class ImageNetwork(nn.Module):
     """A timm encoder with a projector d -> d -> p to the unit sphere and an optional classifier.
 
-    The outputs have a leading axis of one run, as those of `StackedResNet32`.
-
-    Args:
-        architecture: Name of a timm model, such as ``resnet50``.
-        dim: Dimension p of the projection.
-        num_classes: Number of classes C of a cosine classifier; None for no classifier.
-        seed: Seed of the initial weights; the global generators are left unchanged.
-        **options: Options of `timm_encoder`: ``pretrained``, ``weights``, ``size``.
-
-    Raises:
-        ValueError: As `timm_encoder`.
+    The outputs have a leading axis of one run, as those of `StackedResNet32`. The global generators
+    are left unchanged; ``options`` are those of `timm_encoder`.
     """
 
     def __init__(

@@ -6,9 +6,6 @@ stored once, and neither a normalized activation nor its gradient is stored at a
 `norm` finish the sums. All sums have a fixed order.
 """
 
-# pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
-# Triton's language is Python only in its syntax.
-
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
@@ -18,22 +15,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-import triton
 from torch import Tensor
 
 from resultant._core.device import device_of
 from resultant.networks.kernels import norm as norms
-from resultant.networks.kernels.norm import COLUMNS, FINAL_COLUMNS, ROWS
+from resultant.networks.norm import EPS, MOMENTUM, channels_last, next_shortcut
 
 THREADS = 128
 
 
 class Plan(NamedTuple):
-    """Launch parameters for one number of channels of a run.
+    """Launch parameters for one number of channels: width of an image, blocks of a multiprocessor.
 
-    ``width`` is that of an image; ``forward`` and ``backward`` are the blocks that a multiprocessor
-    should hold: more would leave too small a cache next to their shared memory. ``reserve`` is the
-    least number of bytes that a block of the backward pass requests, to keep that number.
+    More blocks would leave too small a cache next to their shared memory. A block of the backward
+    pass requests ``reserve`` bytes at least, to keep that number.
     """
 
     width: int
@@ -45,24 +40,10 @@ class Plan(NamedTuple):
 PLANS = {16: Plan(32, 4, 2, 77 * 1024), 32: Plan(16, 3, 2, 0)}
 
 
-class Norm(NamedTuple):
-    """Parameters and running moments of a batch norm, each [runs, channels]."""
+# A kernel of `conv.cu`: its name, the channels of a run, and True if a norm precedes it.
+Variant = tuple[str, int, bool]
 
-    gamma: Tensor
-    beta: Tensor
-    running_mean: Tensor
-    running_var: Tensor
-
-
-class Variant(NamedTuple):
-    """A kernel of `conv.cu`: its name, the channels of a run, and if a norm precedes it."""
-
-    name: str
-    channels: int
-    norm: bool
-
-
-VARIANTS = [Variant(*v) for v in product(("convolve", "differentiate"), PLANS, (False, True))]
+VARIANTS: list[Variant] = list(product(("convolve", "differentiate"), PLANS, (False, True)))
 
 
 @cache
@@ -109,7 +90,7 @@ def _parts(images: int, runs: int, blocks: int) -> int:
 
 def _launch(name: str, weight: Tensor, norm: bool, parts: int, *arguments: Tensor | int) -> None:
     runs, channels = weight.shape[:2]
-    kernel, memory = _kernels(torch.cuda.current_device())[Variant(name, channels, norm)]
+    kernel, memory = _kernels(torch.cuda.current_device())[name, channels, norm]
     kernel((parts * runs, 1, 1), (THREADS, 1, 1), [*arguments, runs], memory)
 
 
@@ -151,75 +132,45 @@ def differentiate(
         return dx, partial, products.sum(0)
 
 
-def _moments(partial: Tensor, norm: Norm, M: int, momentum: float, eps: float) -> Tensor:
-    """Return mean, 1/deviation, scale, shift [4, C] of a norm; update its running moments."""
-    parts, _, C = partial.shape
-    saved = partial.new_empty(4, C)
-    norms._moments[(triton.cdiv(C, FINAL_COLUMNS),)](
-        partial, *norm, saved, M, C, parts, momentum, eps,
-        triton.next_power_of_2(parts), FINAL_COLUMNS,
-    )  # fmt: skip
-    return saved
+class FusedBlock(torch.autograd.Function):
+    """relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut), in training.
 
-
-def _gradient_moments(partial: Tensor, saved: Tensor, M: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a, b, c [3, C] and the gradients of gamma and beta."""
-    parts, _, C = partial.shape
-    line = partial.new_empty(3, C)
-    d_gamma, d_beta = partial.new_empty(2, C)
-    norms._gradient_moments[(triton.cdiv(C, FINAL_COLUMNS),)](
-        partial, saved, line, d_gamma, d_beta, M, C, parts,
-        triton.next_power_of_2(parts), FINAL_COLUMNS,
-    )  # fmt: skip
-    return line, d_gamma, d_beta
-
-
-class Saved(NamedTuple):
-    """Tensors for the backward pass: outputs of the convolutions and the block, norms [4, C]."""
-
-    y1: Tensor
-    y2: Tensor
-    out: Tensor
-    norm1: Tensor
-    norm2: Tensor
-
-
-def forward(
-    x: Tensor, shortcut: Tensor, w1: Tensor, norm1: Norm, w2: Tensor, norm2: Norm,
-    momentum: float, eps: float,
-) -> Saved:  # fmt: skip
-    """Compute relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut)."""
-    with device_of(x):
-        M, C, steps, parts, across = norms._grid(x)
-        y1, partial = convolve(x, w1, None)
-        saved1 = _moments(partial, norm1, M, momentum, eps)
-        y2, partial = convolve(y1, w2, saved1)
-        saved2 = _moments(partial, norm2, M, momentum, eps)
-        out = torch.empty_like(x)
-        norms._apply[(parts, across)](y2, shortcut, saved2, out, M, C, steps, True, ROWS, COLUMNS)
-        return Saved(y1, y2, out, saved1, saved2)
-
-
-def backward(
-    x: Tensor, w1: Tensor, w2: Tensor, saved: Saved, one: Tensor, two: Tensor | None
-) -> tuple[Tensor, ...]:
-    """Compute the gradients of x, shortcut, w1, gamma1, beta1, w2, gamma2 and beta2.
-
-    ``one`` and ``two`` are the gradients of the output and of its shortcut to the next block.
+    x and shortcut [N, runs * c, W, W] are channels-last bf16 and may share memory: their gradients
+    are returned separately. As in `networks.norm.NormRelu`, ``following`` is the number of channels
+    of the next block, whose shortcut is then returned too. Convolutions are [runs, c, c, 3, 3],
+    norms [runs, c], all in float32. The first call compiles the kernels, and must come before a
+    graph is captured.
     """
-    with device_of(x):
-        M, C, steps, parts, across = norms._grid(x)
-        y1, y2, out, saved1, saved2 = saved
-        runs, channels = w1.shape[:2]
-        partial = x.new_empty(parts, 2, C, dtype=torch.float32)
-        g = torch.empty_like(x)
-        norms._gradient_sums[(parts, across)](
-            y2, out, one, two, saved2, g, partial, M, C, *x.shape[2:], channels,
-            0 if two is None else two.shape[1] // runs,
-            steps, True, two is not None, two is not None and two.shape != x.shape, ROWS, COLUMNS,
-        )  # fmt: skip
-        line, d_gamma2, d_beta2 = _gradient_moments(partial, saved2, M)
-        g1, partial, dw2 = differentiate(y1, g, y2, line, w2, saved1)
-        line, d_gamma1, d_beta1 = _gradient_moments(partial, saved1, M)
-        dx, _, dw1 = differentiate(x, g1, y1, line, w1, None)
-        return dx, g, dw1, d_gamma1, d_beta1, dw2, d_gamma2, d_beta2
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, x: Tensor, shortcut: Tensor, *arguments: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        w1, w2, following = arguments[0], arguments[5], arguments[10]
+        with device_of(x):
+            M = x.numel() // x.shape[1]
+            y1, partial = convolve(x, w1, None)
+            norm1 = norms.moments(partial, M, arguments[1:5], MOMENTUM, EPS)
+            y2, partial = convolve(y1, w2, norm1)
+            norm2 = norms.moments(partial, M, arguments[6:10], MOMENTUM, EPS)
+            out = norms.apply(y2, channels_last(shortcut), norm2)
+        ctx.save_for_backward(x, w1, w2, y1, y2, out, norm1, norm2)
+        # The same memory as two tensors where possible, for separate gradients.
+        return out, next_shortcut(out.detach(), w2.shape[:2], following)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        x, w1, w2, y1, y2, out, norm1, norm2 = ctx.saved_tensors
+        one, two = (None if g is None else channels_last(g) for g in gradients)
+        assert one is not None, "the output of a block has a gradient"
+        shape = w1.shape[:2]
+        with device_of(x):
+            M = x.numel() // x.shape[1]
+            g, partial = norms.gradient_sums(y2, out, norm2, one, two, True, shape[1])
+            assert g is not None, "a block has a residual"
+            line, *second = norms.gradient_moments(partial, norm2, M)
+            g1, partial, dw2 = differentiate(y1, g, y2, line, w2, norm1)
+            line, *first = norms.gradient_moments(partial, norm1, M)
+            dx, _, dw1 = differentiate(x, g1, y1, line, w1, None)
+        first, second = ([d.view(shape) for d in pair] for pair in (first, second))
+        return dx, g, dw1, *first, None, None, dw2, *second, None, None, None

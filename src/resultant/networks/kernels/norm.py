@@ -19,6 +19,9 @@ from torch import Tensor
 
 from resultant._core.device import device_of
 
+# Gamma, beta, running mean and running variance, of C numbers each.
+Norm = tuple[Tensor, Tensor, Tensor, Tensor]
+
 ROWS = 256
 COLUMNS = 64
 # Programs that share a pass over an activation; one program can add their partial sums.
@@ -205,31 +208,71 @@ def _grid(x: Tensor) -> tuple[int, int, int, int, int]:
     return M, C, triton.cdiv(blocks, parts), parts, across
 
 
-def forward(
+def moments(partial: Tensor, M: int, norm: Norm, momentum: float, eps: float) -> Tensor:
+    """Return mean, 1/deviation, scale, shift [4, C] of sums over M rows; update running moments."""
+    parts, _, C = partial.shape
+    saved = partial.new_empty(4, C)
+    _moments[(triton.cdiv(C, FINAL_COLUMNS),)](
+        partial, *norm, saved, M, C, parts, momentum, eps,
+        triton.next_power_of_2(parts), FINAL_COLUMNS,
+    )  # fmt: skip
+    return saved
+
+
+def apply(x: Tensor, residual: Tensor | None, saved: Tensor) -> Tensor:
+    """Compute relu(x * scale + shift + residual)."""
+    M, C, steps, parts, across = _grid(x)
+    out = torch.empty_like(x)
+    _apply[(parts, across)](
+        x, residual, saved, out, M, C, steps, residual is not None, ROWS, COLUMNS
+    )
+    return out
+
+
+def gradient_sums(
     x: Tensor,
-    residual: Tensor | None,
-    gamma: Tensor,
-    beta: Tensor,
-    running_mean: Tensor,
-    running_var: Tensor,
-    momentum: float,
-    eps: float,
+    out: Tensor,
+    saved: Tensor,
+    one: Tensor,
+    two: Tensor | None,
+    residual: bool,
+    channels: int,
+) -> tuple[Tensor | None, Tensor]:
+    """Return the gradient before the ReLU if it is stored, and sums [parts, 2, C]."""
+    M, C, steps, parts, across = _grid(x)
+    partial = torch.empty(parts, 2, C, dtype=torch.float32, device=x.device)
+    masked = torch.empty_like(x) if residual or two is not None else None
+    halved = two is not None and two.shape != x.shape
+    _gradient_sums[(parts, across)](
+        x, out, one, two, saved, masked, partial, M, C, *x.shape[2:], channels,
+        0 if two is None else two.shape[1] * channels // C,
+        steps, residual, two is not None, halved, ROWS, COLUMNS,
+    )  # fmt: skip
+    return masked, partial
+
+
+def gradient_moments(partial: Tensor, saved: Tensor, M: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a, b, c [3, C] and the gradients of gamma and beta [C]."""
+    parts, _, C = partial.shape
+    line = partial.new_empty(3, C)
+    d_gamma, d_beta = partial.new_empty(2, C)
+    _gradient_moments[(triton.cdiv(C, FINAL_COLUMNS),)](
+        partial, saved, line, d_gamma, d_beta, M, C, parts,
+        triton.next_power_of_2(parts), FINAL_COLUMNS,
+    )  # fmt: skip
+    return line, d_gamma, d_beta
+
+
+def forward(
+    x: Tensor, residual: Tensor | None, norm: Norm, momentum: float, eps: float
 ) -> tuple[Tensor, Tensor]:
     """Compute relu(norm(x) + residual), and mean, 1/deviation, scale, shift [4, C]."""
     M, C, steps, parts, across = _grid(x)
     partial = torch.empty(parts, 2, C, dtype=torch.float32, device=x.device)
-    saved = torch.empty(4, C, dtype=torch.float32, device=x.device)
-    out = torch.empty_like(x)
     with device_of(x):
         _sums[(parts, across)](x, partial, M, C, steps, ROWS, COLUMNS)
-        _moments[(triton.cdiv(C, FINAL_COLUMNS),)](
-            partial, gamma, beta, running_mean, running_var, saved, M, C, parts, momentum, eps,
-            triton.next_power_of_2(parts), FINAL_COLUMNS,
-        )  # fmt: skip
-        _apply[(parts, across)](
-            x, residual, saved, out, M, C, steps, residual is not None, ROWS, COLUMNS
-        )
-    return out, saved
+        saved = moments(partial, M, norm, momentum, eps)
+        return apply(x, residual, saved), saved
 
 
 def backward(
@@ -247,22 +290,10 @@ def backward(
     ``channels`` each.
     """
     M, C, steps, parts, across = _grid(x)
-    partial = torch.empty(parts, 2, C, dtype=torch.float32, device=x.device)
-    line = torch.empty(3, C, dtype=torch.float32, device=x.device)
-    d_gamma, d_beta = torch.empty(2, C, dtype=torch.float32, device=x.device)
-    masked = torch.empty_like(x) if residual or two is not None else None
     dx = torch.empty_like(x)
-    halved = two is not None and two.shape != x.shape
     with device_of(x):
-        _gradient_sums[(parts, across)](
-            x, out, one, two, saved, masked, partial, M, C, *x.shape[2:], channels,
-            0 if two is None else two.shape[1] * channels // C,
-            steps, residual, two is not None, halved, ROWS, COLUMNS,
-        )  # fmt: skip
-        _gradient_moments[(triton.cdiv(C, FINAL_COLUMNS),)](
-            partial, saved, line, d_gamma, d_beta, M, C, parts,
-            triton.next_power_of_2(parts), FINAL_COLUMNS,
-        )  # fmt: skip
+        masked, partial = gradient_sums(x, out, saved, one, two, residual, channels)
+        line, d_gamma, d_beta = gradient_moments(partial, saved, M)
         _gradient_apply[(parts, across)](
             x, one if masked is None else masked, saved, line, dx, M, C,
             steps, masked is not None, ROWS, COLUMNS,
