@@ -18,8 +18,6 @@ from class_samples import F64
 from classes.naive_scores import naive_scores, naive_target
 from resultant._core import chunks
 from resultant.classes import realization as realizations
-from resultant.classes.gain import class_gains
-from resultant.classes.realization import terms
 from resultant.classes.rule import FAMILIES, REALIZATIONS
 from resultant.special import compiled as kernel
 from small_classes import TAU, C, N, P, classes, close, queries
@@ -228,15 +226,6 @@ def test_target_gains_below_zero_are_named() -> None:
     rs.class_scores(z, state, TAU, "temperature", 3.0, family="power")
 
 
-@pytest.mark.parametrize("realization", ["native", "angular", "cosine"])
-def test_flat_classes_are_scored(realization: str) -> None:
-    state = classes(torch.tensor([0.0, 5.0], dtype=F64))
-    scores = rs.class_scores(queries(state), state, TAU, realization)
-    assert scores.isfinite().all()
-    if realization == "native":
-        close(scores[:, 0], scores[0, 0].expand(N))
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_gpu_scores_agree_without_synchronising(realization: str) -> None:
@@ -250,25 +239,3 @@ def test_gpu_scores_agree_without_synchronising(realization: str) -> None:
     finally:
         torch.cuda.set_sync_debug_mode("default")
     close(scores.cpu(), rs.class_scores(z, state, TAU, realization), 1e-10, 1e-11)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, F64])
-@pytest.mark.parametrize("realization", REALIZATIONS)
-def test_batches_of_classes(realization: str, dtype: torch.dtype) -> None:
-    """Terms of many sets of classes equal those of each set; at beta = 1 the temperature is tau."""
-    torch.manual_seed(0)
-    kappa = 10 ** (3 * torch.rand(4, 3, C, dtype=F64) - 1)
-    mu, tau = torch.eye(C, P, dtype=F64), torch.tensor(TAU, dtype=dtype)
-    for beta in (0.3, 1.0):
-        gains = class_gains(rs.mean_resultant(P, kappa) / TAU, beta, "linear")
-        got = terms(realization, kappa.to(dtype), tau, gains, P)
-        for at in ((0, 0), (3, 1)):
-            state = rs.ClassState(mu, kappa[at], torch.ones(C, dtype=torch.int64))
-            rule = rs.realize(state, rs.Rule(TAU, realization, beta), dtype=dtype)
-            for mine, theirs in zip(got, rule.terms, strict=True):
-                assert (mine is None) == (theirs is None)
-                if mine is not None and theirs is not None:
-                    mine = mine.expand_as(kappa)[at].to(dtype)
-                    torch.testing.assert_close(mine, theirs.expand_as(mine), rtol=1e-15, atol=0)
-    if got.tau is not None:
-        assert (got.tau == tau).all()

@@ -136,16 +136,6 @@ def test_indices_of_a_miner_are_weights() -> None:
     assert torch.equal(c(z, y, tuple(index[:0] for index in triplets)), d(z, y, None))
 
 
-def test_gradient_only_to_queries() -> None:
-    loss = ProCoLoss(C, P, realization="angular")
-    z, y = batch(2)
-    total = loss(z.requires_grad_(), y)
-    total.backward()
-    assert z.grad is not None and z.grad.abs().max() > 0
-    assert not list(loss.parameters())
-    assert not any(a.requires_grad for a in loss.buffers())
-
-
 def test_leave_out_of_the_native_score() -> None:
     loss = ProCoLoss(C, P, TAU, class_counts=COUNTS, leave_out=True, estimator="mle")
     statistics = ClassStatistics(C, P)

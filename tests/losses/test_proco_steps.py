@@ -8,13 +8,11 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from loss_batches import COUNTS, TAU, C, N, P, batch, cancelling, wrong_length
 from loss_batches import seeded as seeded
@@ -64,16 +62,6 @@ def test_per_sample_gradients_by_vmap() -> None:
     torch.testing.assert_close(got, N * expected)
     with pytest.raises(ValueError, match=r"expected y in \[0, 6\), got 6"):
         torch.func.vmap(torch.func.grad(one))(z, y.masked_fill(y == 2, C))
-
-
-def test_checkpointing_enters_the_statistics_twice() -> None:
-    """The docstring warns of this."""
-    z, y = batch()
-    loss = ProCoLoss(C, P)
-    z.requires_grad_()
-    value: Any = checkpoint(loss, z, y, use_reentrant=False)
-    value.backward()
-    assert math.isclose(float(loss.bank.old[..., -1].sum()), 2 * len(y))
 
 
 def test_settings_between_steps() -> None:

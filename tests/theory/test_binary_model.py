@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize, stats
 from torch import Tensor
 
 from resultant.classes.statistics import ClassState, ClassStatistics
@@ -101,27 +99,6 @@ def test_errors_of_the_exact_rule_against_counts(model: BinaryModel, p: int) -> 
         assert abs(error - estimate.value) < STANDARD_ERRORS * deviation + 2 / n
 
 
-def test_margins_near_their_limits() -> None:
-    """The exact margin nears the leading one like 1/nu, and both the typical margin."""
-    gaps = []
-    for p in (66, 258, 1026, 4098):
-        leading, exact = ORDERED.sample_margins(p, 2000, "h")
-        gaps.append((p / 2 - 1) * float((leading - exact).abs().max()))
-    assert max(gaps) < 2 * min(gaps)
-    for label, sign, R in zip(("h", "t"), (1, -1), ORDERED.typical_margins, strict=True):
-        for D in ORDERED.sample_margins(65536, 2000, label):
-            assert float(D.mean()) == pytest.approx(sign * R / ORDERED.tau, abs=2e-3)
-
-
-def test_geometry_in_the_plane() -> None:
-    mu = directions(ORDERED, 3)
-    w = ORDERED.r.h * mu[0] - ORDERED.r.t * mu[1]
-    assert pytest.approx(float(w.norm())) == ORDERED.W
-    for m, beta, alpha in zip(mu, ORDERED.beta, ORDERED.alpha, strict=True):
-        assert beta == pytest.approx(float(m @ w / w.norm()))
-        assert beta**2 + alpha**2 == pytest.approx(1)
-
-
 @pytest.mark.slow
 def test_gaussian_errors_at_the_scale_of_the_transition() -> None:
     worst = []
@@ -131,21 +108,6 @@ def test_gaussian_errors_at_the_scale_of_the_transition() -> None:
         worst.append(root * max(abs(m.gaussian_errors(p).t - m.errors(p).t) for m in near))
     assert max(worst) < 0.1
     assert max(worst) < 1.3 * min(worst)
-
-
-@pytest.mark.slow
-def test_transition_narrows_as_the_root_of_nu() -> None:
-    def quantile(p: int, level: float) -> float:
-        reach = 8 / math.sqrt(p)
-        root: Any = optimize.brentq(
-            lambda R: at_margin(R).errors(p).t - level, -reach, reach, xtol=1e-6
-        )
-        return root
-
-    expected = 2 * stats.norm.ppf(0.9) * math.sqrt(CRITICAL.variances.t)
-    for p in (128, 2048, 32768):
-        width = quantile(p, 0.1) - quantile(p, 0.9)
-        assert math.sqrt(p / 2 - 1) * width == pytest.approx(expected, rel=2 / math.sqrt(p))
 
 
 @pytest.mark.slow

@@ -50,19 +50,6 @@ def test_ratio_terms_are_derivatives(lam: float) -> None:
         assert float(a) == pytest.approx(float(b), rel=2e-15, abs=1e-17), name
 
 
-def test_ratio_terms_solve_the_riccati_equation() -> None:
-    """Each order of eq:scaled-riccati, and the residual that the proof states."""
-    cases = itertools.product(("0.4", "1.3", "6"), ("0.01", "0.5"))
-    with mpmath.workdps(60):
-        for z, eps in (map(mpmath.mpf, case) for case in cases):
-            a = lambda v, e=eps: R0(v) + e * R1(v) + e * e * R2(v)  # noqa: E731
-            left = 1 - (2 + eps) / z * a(z) - a(z) ** 2 - eps * mpmath.diff(a, z)
-            S2 = 1 + z * z
-            stated = -(eps**3) * (z**4 - 10 * z**2 + 4) / (4 * S2 ** mpmath.mpf("3.5"))
-            stated -= eps**4 * z**2 * (z**2 - 4) ** 2 / (64 * S2**5)
-            assert abs(left - stated) < 1e-40
-
-
 @pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(
@@ -155,38 +142,6 @@ def test_fixed_residual_slopes(p: int) -> None:
         found = slopes(kappa, errors.abs(), 1e-13)
         assert len(found) >= 9
         assert found.median() == pytest.approx(-1 - order, abs=0.06)
-
-
-def test_partial_sums() -> None:
-    args = *f64([0.3, -0.7], [[40.0], [90.0]], 0.5), 64
-    for sum_, terms, large in (
-        (rs.joint_expansion, rs.joint_terms(*args), 31.0),
-        (rs.fixed_expansion, rs.fixed_terms(*args), args[1]),
-    ):
-        total = torch.zeros(2, 2, dtype=torch.float64)
-        for order, term in enumerate(terms):
-            assert term.shape == (2, 2)
-            total = total + term / large**order
-            torch.testing.assert_close(sum_(*args, order), total, rtol=1e-14, atol=0)
-
-
-def test_limits_do_not_commute() -> None:
-    """sec:noncommuting-limits: t rho along fixed p, t rho r0(lambda) along fixed lambda."""
-    rho, tau, lam = 0.6, 0.5, 1.5
-    cosine, angular = rho / tau, rho / tau * float(ratio_terms(*f64(lam)).r0)
-    assert cosine - angular > 0.5
-    along_kappa = [float(rs.vmf_score(rho, k, tau, 16)) for k in (1e3, 1e4, 1e5)]
-    along_both = [
-        float(rs.vmf_score(rho, lam * (p / 2 - 1), tau, p)) for p in (2000, 20000, 200000)
-    ]
-    for path, limit in ((along_kappa, cosine), (along_both, angular)):
-        gaps = [abs(q - limit) for q in path]
-        assert gaps[2] < 1e-3 and gaps[0] > 9 * gaps[1] > 81 * gaps[2]
-    # Q1/kappa does not vanish along the joint path, where the fixed expansion is not ordered,
-    _, Q1, _ = rs.fixed_terms(rho, lam * 99999, tau, 200000)
-    assert abs(float(Q1) / (lam * 99999)) > 0.3
-    # and the joint one goes over to the cosine as lambda grows.
-    assert float(rs.joint_expansion(rho, 1e6 * 7, tau, 16)) == pytest.approx(cosine, rel=1e-5)
 
 
 def test_free_energy_limit() -> None:

@@ -37,8 +37,7 @@ def cross_entropy(scores: Tensor, offset: Tensor, labels: Tensor) -> Tensor:
 
 
 def require_vectors(z: Tensor, bank: Tensor) -> None:
-    """Raise unless z is [N, p] or [V, N, p], of a floating dtype and on the device of a bank
-    [C, p + 1]."""
+    """Raise unless z is [N, p] or [V, N, p], of a floating dtype and on the device of the bank."""
     dim = bank.shape[1] - 1
     if not isinstance(z, Tensor) or z.dim() not in (2, 3) or z.shape[-1] != dim:
         raise ValueError(f"expected z [N, {dim}] or [V, N, {dim}], got {shape_of(z)}")
@@ -72,14 +71,8 @@ def require_batch(
 
 
 def sample_weights(y: Tensor, indices: Any, weights: Tensor | None) -> Tensor | None:
-    """Return the weights [N] of samples with labels y [N], or None for equal weights.
-
-    Args:
-        y: Labels [N].
-        indices: Tensors of indices of samples, from a miner; the weight of a sample is its number
-            of places among them.
-        weights: Weights [N].
-    """
+    """Return the weights [N] of samples with labels y [N], or None for equal weights; tensors of
+    ``indices`` from a miner weigh a sample by its number of places among them."""
     if indices is not None and weights is not None:
         raise ValueError("expected indices_tuple or weights, got both")
     if indices is not None:

@@ -1,9 +1,7 @@
 """The softmax over a part of the classes, together with its gradient in the queries.
 
-For queries z and classes with logits x_c and slopes s_c in the cosine, a part holds the largest
-logit, the sum of exp(x_c - top) and the sum of exp(x_c - top) s_c mu_c. Parts add up to the
-log-sum-exp of all classes and to its gradient, in any order: chunks of classes that fit memory, and
-the classes of other processes. No matrix of all queries and classes exists.
+Parts add up to the log-sum-exp of all classes and to its gradient, in any order: chunks of classes
+that fit memory, and the classes of other processes. No matrix of all queries and classes exists.
 """
 
 from __future__ import annotations
@@ -25,14 +23,11 @@ Score = Callable[[Tensor, Tensor, Terms], tuple[Tensor, Tensor]]
 
 
 class Columns(NamedTuple):
-    """K classes as V views see them: concentrations [V, K], terms, and offsets [K] of the logits.
+    """K classes as V views see them."""
 
-    A class whose offset is minus infinity has no part in the softmax.
-    """
-
-    kappa: Tensor
+    kappa: Tensor  # [V, K]
     terms: Terms
-    offset: Tensor
+    offset: Tensor  # [K]; a class of offset minus infinity has no part in the softmax
 
     def at(self, classes: slice | Tensor) -> Columns:
         """Return some of the classes."""
@@ -45,13 +40,8 @@ class Columns(NamedTuple):
 
 
 class PartialSoftmax:
-    """Sums over the classes absorbed so far, for queries [V, Q, p].
-
-    Attributes:
-        top: Largest logit [V, Q]; without classes the least number of the dtype.
-        total: Sum of exp(x - top) [V, Q].
-        gradient: Sum of exp(x - top) times the gradient of x in the query [V, Q, p].
-    """
+    """Sums over the classes absorbed so far, for queries [V, Q, p]: the largest logit ``top``, the
+    sum of exp(x - top), and that of exp(x - top) times the gradient of x in the query."""
 
     def __init__(self, z: Tensor, score: Score) -> None:
         self.z, self.score = z, score
@@ -78,7 +68,7 @@ class PartialSoftmax:
         self.gradient += weights.mul_(slope) @ mu
 
     def rescale(self, top: Tensor) -> None:
-        """Set the largest logit, which all sums are relative to."""
+        """Set the largest logit, to which all sums are relative."""
         share = (self.top - top).exp()
         self.top = top
         self.total = self.total * share

@@ -15,11 +15,7 @@ STEP = 0x50724365 << 32
 
 @untraced
 def rank_sizes(n: int) -> list[int]:
-    """Return the number of samples of every rank in this step.
-
-    Raises:
-        RuntimeError: If a rank is in another exchange than in a step.
-    """
+    """Return the number of samples of every rank in this step; raise if a rank is elsewhere."""
     if distributed.world_size() == 1:
         return [n]
     sizes = [number ^ STEP for number in distributed.all_gather_int(n | STEP)]

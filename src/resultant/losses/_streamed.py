@@ -4,10 +4,8 @@ The classes are scored in chunks against all queries, and a chunk leaves nothing
 of the softmax and of the gradient (`_partial_softmax`). The views of a batch see banks that differ
 only in the classes of the batch. These classes are scored separately, once per view, and the
 class of a query apart from the others: with x its logit and L the log-sum-exp of the others, the
-cross-entropy is log(1 + exp(L - x)).
-
-With classes in shards every process scores the queries of all processes against its own classes,
-and the parts are added over the processes.
+cross-entropy is log(1 + exp(L - x)). With classes in shards every process scores the queries of all
+processes against its own classes, and the parts are added over the processes.
 """
 
 from __future__ import annotations

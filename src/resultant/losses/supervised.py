@@ -19,11 +19,7 @@ from resultant.losses._batch import compute_dtype
 class SupConLoss(nn.Module):
     r"""Supervised contrastive loss (Khosla et al., 2020):
     :math:`-\frac1{|P_i|}\sum_{j\in P_i}\log\frac{e^{z_i^\top z_j/\tau}}{\sum_{k\ne i}e^{z_i^\top
-    z_k/\tau}}`, where :math:`P_i` are the other views of the class of :math:`i`.
-
-    Args:
-        temperature: Temperature :math:`\tau`.
-    """
+    z_k/\tau}}`, where :math:`P_i` are the other views of the class of :math:`i`."""
 
     def __init__(self, temperature: float = 0.1) -> None:
         super().__init__()
@@ -40,14 +36,8 @@ class SupConLoss(nn.Module):
 class BalancedContrastiveLoss(nn.Module):
     """Balanced contrastive loss (Zhu et al., 2022): SupCon with a learned prototype of every class
     among the samples, and with the mean instead of the sum over the samples of a class in the
-    denominator. The prototypes are free unit vectors, not the weights of a classifier.
-
-    Args:
-        num_classes: Number of classes C.
-        dim: Dimension p.
-        temperature: Temperature of the loss.
-        seeds: Seed of the prototypes of each run; one run without an axis of runs by default.
-    """
+    denominator. The prototypes are free unit vectors, drawn by the seed of each run; without seeds
+    there is one run and no axis of runs."""
 
     def __init__(
         self,
@@ -93,10 +83,8 @@ def _same_class(rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _loss(scores: Tensor, weights: Tensor, positive: Tensor, itself: Tensor) -> Tensor:
-    """Return the mean over rows of -log of the share of a positive column in the weighted sum.
-
-    A row without a positive column has no part in the mean; without other rows the mean is zero.
-    """
+    """Return the mean over rows of -log of the share of a positive column in the weighted sum; a
+    row without a positive column has no part in the mean, which is zero without other rows."""
     total = torch.logsumexp((scores + weights).masked_fill(itself, -torch.inf), -1)
     number = positive.sum(-1)
     mean = (scores * positive).sum(-1) / number.clamp(min=1)

@@ -8,9 +8,8 @@ where it is >= 0 is
 
 .. math:: D_\nu(z) = D_0(z) + O(1/\nu), \qquad D_0(z) = b_h - b_t + t\,w^\top z.
 
-The leading rule depends on one projection of Z, whose density has a closed form; the exact rule on
-two, of which the second has a known tail given the first. So the errors of both rules are
-one-dimensional integrals (`BinaryModel.log_errors`), at any p and of any size.
+The leading rule depends on one projection of Z, the exact rule on two, of which the second has a
+known tail given the first: the errors of both rules are one-dimensional integrals.
 """
 
 from __future__ import annotations
@@ -49,11 +48,7 @@ class Pair(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A Monte Carlo frequency with its standard error and number of samples.
-
-    The standard error is computed at (count + 1/2) / (samples + 1), so that a count of zero is not
-    taken for a probability of zero.
-    """
+    """A Monte Carlo frequency with its standard error and number of samples."""
 
     value: float
     standard_error: float
@@ -124,12 +119,8 @@ class BinaryModel:
         b_h: float = 0.0,
         b_t: float = 0.0,
     ) -> BinaryModel:
-        r"""Build the model of classes a (h) and b (t) of a state with p >= 3.
-
-        The model is matched at p = ``state.dim``: :math:`\lambda_j=\kappa_j/\nu`, so that
-        ``concentrations(p)`` are the fitted ones, and :math:`c=\mu_a^\top\mu_b`. At another p the
-        lambdas are the same. Concentrations must be positive and the classes different.
-        """
+        r"""Build the model of two different classes a (h) and b (t), kappa > 0 and p >= 3:
+        :math:`\lambda_j=\kappa_j/\nu` at p = ``state.dim``, and :math:`c=\mu_a^\top\mu_b`."""
         if not isinstance(state, ClassState):
             raise ValueError(f"expected state to be a ClassState, got {type(state).__name__}")
         nu, last = tail_dimension(state.dim) / 2 - 1, state.num_classes - 1
@@ -182,10 +173,8 @@ class BinaryModel:
 
     @property
     def typical_margins(self) -> Pair:
-        r"""Typical margins :math:`R_h=\delta+r_h(r_h-r_tc)` and :math:`R_t=r_t(r_t-r_hc)-\delta`.
-
-        :math:`D_0(Z)` tends to :math:`tR_h` in class h and to :math:`-tR_t` in class t.
-        """
+        r"""Typical margins :math:`R_h=\delta+r_h(r_h-r_tc)` and :math:`R_t=r_t(r_t-r_hc)-\delta`:
+        :math:`D_0(Z)` tends to :math:`tR_h` in class h and to :math:`-tR_t` in class t."""
         (h, t), c = self.r, self.cosine
         return Pair(self.delta + h * (h - t * c), t * (t - h * c) - self.delta)
 
@@ -202,10 +191,8 @@ class BinaryModel:
         return Pair(*(float(projection_variance(x, self.W * b, self.W * a)) for x, b, a in parts))
 
     def gaussian_errors(self, p: int) -> Pair:
-        r"""Compute errors :math:`\Phi(-\sqrt\nu R_j/\sigma_{\lambda_j}(w))` near the transition.
-
-        They hold for :math:`R_j=O(\nu^{-1/2})` (eq:projection-clt); further away see `exponents`.
-        """
+        r"""Compute errors :math:`\Phi(-\sqrt\nu R_j/\sigma_{\lambda_j}(w))` near the transition,
+        :math:`R_j=O(\nu^{-1/2})` (eq:projection-clt)."""
         nu = tail_dimension(p) / 2 - 1
         margins = zip(self.typical_margins, self.variances, strict=True)
         return Pair(*(0.5 * math.erfc(R * math.sqrt(nu / (2 * v))) for R, v in margins))
@@ -217,12 +204,8 @@ class BinaryModel:
 
     @property
     def exponents(self) -> Pair:
-        r"""Limits :math:`I_j(\xi_0)` of :math:`-\nu^{-1}\log\epsilon_j` (eq:error-exponent).
-
-        The exponent is zero for a class whose typical margin is not positive, since its error does
-        not vanish. If :math:`\lambda_h\ge\lambda_t`, :math:`b_h\ge b_t` and :math:`R_t>0`, the
-        exponent of h is the larger, except for equality in the symmetric case.
-        """
+        r"""Limits :math:`I_j(\xi_0)` of :math:`-\nu^{-1}\log\epsilon_j` (eq:error-exponent), zero
+        for a class whose typical margin is not positive, since its error does not vanish."""
         rates = zip(self.rates(self.xi_0), self.typical_margins, strict=True)
         return Pair(*(rate if R > 0 else 0.0 for rate, R in rates))
 
@@ -257,10 +240,7 @@ class BinaryModel:
         self, p: int, samples: int, label: Literal["h", "t"]
     ) -> tuple[Tensor, Tensor]:
         r"""Draw Z of a class and return :math:`D_0(Z)` and :math:`D_\nu(Z)` [samples] in float64.
-
-        Only the projection of Z on the plane of the mean directions is drawn, exactly, so the cost
-        does not grow with p. torch.manual_seed determines the draws.
-        """
+        Only the projection of Z on the plane of the mean directions is drawn, exactly."""
         if label not in Pair._fields:
             raise ValueError(f"expected label 'h' or 't', got {label!r}")
         samples = validation.integer("samples", samples, 1)
@@ -288,6 +268,7 @@ class BinaryModel:
         h, t = (self.sample_margins(p, samples, label)[which] for label in ("h", "t"))
         estimates = []
         for count in (int((h < 0).sum()), int((t >= 0).sum())):
+            # A count of zero is not taken for a probability of zero.
             mean = (count + 0.5) / (samples + 1)
             error = math.sqrt(mean * (1 - mean) / samples)
             estimates.append(Estimate(count / samples, error, samples))
@@ -319,5 +300,4 @@ def _bound(
 
 def _require_rule(rule: str) -> None:
     if rule not in get_args(Decision):
-        names = ", ".join(get_args(Decision))
-        raise ValueError(f"expected rule to be one of {names}, got {rule!r}")
+        raise ValueError(f"expected rule to be one of {get_args(Decision)}, got {rule!r}")

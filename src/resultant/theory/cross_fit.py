@@ -38,8 +38,7 @@ def fold_statistics(
     """Compute the statistics of each fold of a sample.
 
     Args:
-        z, y: Unit vectors [N, p] and labels [N].
-        fold: Fold indices [N] int64, in [0, num_folds).
+        z, y, fold: Vectors, labels, and indices [N] int64 of folds.
         num_classes, num_folds: Number of classes, and of folds >= 2.
 
     Returns:
@@ -87,20 +86,15 @@ def cross_fit_temperature(
     :math:`\widehat A_c^{(-k)}=\sqrt{\max\{U_c^{(-k)},0\}}` with U of `unbiased_square_resultant`,
     and :math:`\tau_c^{(-k)}=\tau\,\mathrm{clip}(\widehat A_c^{(-k)}/A_{ref}, r_{min}, r_{max})`
     (eq:cross-fit-temperature). The state of fold k has the direction of the other folds and the
-    kappa that ``estimator`` fits to :math:`\widehat A`, so that with ``mle`` the gain is A_ref/tau
-    where nothing is clipped. Score fold k with ``class_scores(z_k, states[k], temperature[k],
-    "native")``.
-
-    U needs two samples. A class with fewer samples outside the fold gets A_ref, hence tau; a class
-    without samples has the state of no sample (e_1, kappa 0).
+    kappa that ``estimator`` fits to :math:`\widehat A`. Score fold k with
+    ``class_scores(z_k, states[k], temperature[k], "native")``. A class with fewer than two samples
+    outside the fold gets A_ref, hence tau.
 
     Args:
-        folds: Statistics of K >= 2 folds, without weights.
-        tau: Temperature > 0, a number or one per class [C].
+        folds, tau: Statistics of K >= 2 folds, without weights, and the temperature.
         A_ref: Reference mean length in (0, 1].
         r_min, r_max: Smallest and largest ratio of temperatures, > 0.
-        estimator: Estimator of kappa from a length, ``mle``, ``proco`` or ``banerjee``: the length
-            is corrected already.
+        estimator: Estimator of kappa from a length, ``mle``, ``proco`` or ``banerjee``.
 
     Returns:
         States, mean lengths [K, C] and temperatures [K, C].

@@ -17,14 +17,12 @@ def joint_leading(
 ) -> Realization:
     r"""Build the leading logits :math:`\ell_c^0=b_c+g_c^0\rho_c` of sec:softmax-geometry.
 
-    The gain is :math:`g_c^0=r_0(\kappa_c/\nu)/\tau_c`. An edited score keeps its own temperatures
-    :math:`\tau_c^\star=A_c/g_c^\star` or its own added slope, both from the exact gains, so that
-    exact and leading scores undergo the same intervention. The intercepts, of order
+    The gain is :math:`g_c^0=r_0(\kappa_c/\nu)/\tau_c`. An edited score keeps its temperatures or
+    its added slope: exact and leading scores undergo the same intervention. Intercepts, of order
     :math:`1/\nu`, are left out.
 
     Args:
-        state: C classes in p >= 3 dimensions.
-        rule: Temperature, realization and target gains; its offset is :math:`b_c`.
+        state, rule: Classes in p >= 3 dimensions, and the rule, whose offset is :math:`b_c`.
 
     Returns:
         Linear scores in float64.

@@ -32,17 +32,9 @@ REACH = 3.2
 
 
 def log_plane_tail(bound: Callable[[Tensor], Tensor], c: float, kappa: float, p: int) -> float:
-    r"""Compute the logarithm of :math:`\Pr(m^\top X\ge bound(\mu^\top X))`, m a unit vector.
-
-    Args:
-        bound: A continuous function of float64 cosines [n]; -inf is always reached, inf never.
-        c: Cosine :math:`\mu^\top m`.
-        kappa: Concentration of :math:`X\sim\mathrm{vMF}_p(\mu,\kappa)`.
-        p: Dimension >= 3.
-
-    Returns:
-        The log probability, at most 0.
-    """
+    r"""Compute :math:`\log\Pr(m^\top X\ge bound(\mu^\top X))` of a vMF vector X in p >= 3
+    dimensions with :math:`m^\top\mu=c`; the bound is a continuous function of float64 cosines [n],
+    which may be infinite."""
     s = math.sqrt((1 - c) * (1 + c))
 
     def above(theta: Tensor) -> Tensor:

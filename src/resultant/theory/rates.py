@@ -21,8 +21,7 @@ def rate_function(xi: Number, lam: Number, beta: Number) -> Tensor:
     :math:`r_0(\lambda)\beta` and infinite for :math:`|\xi|\ge1`.
 
     Args:
-        xi, lam: Value of the projection, and concentration over nu, >= 0.
-        beta: Cosine :math:`\mu^\top n` in [-1, 1].
+        xi, lam, beta: Projection, concentration over nu, and cosine :math:`\mu^\top n`.
 
     Returns:
         Rates.
@@ -48,14 +47,11 @@ def rate_function(xi: Number, lam: Number, beta: Number) -> Tensor:
 
 
 def projection_variance(lam: Number, along: Number, across: Number) -> Tensor:
-    r"""Compute the limit of nu times the variance of :math:`v^\top Z` (eq:projection-clt).
-
-    The limit is
+    r"""Compute the limit of nu times the variance of :math:`v^\top Z` (eq:projection-clt),
     :math:`\sigma^2_\lambda(v)=r_0'(\lambda)\,along^2 + \tfrac12(1-r_0(\lambda)^2)\,across^2`.
 
     Args:
-        lam: Concentration over nu, >= 0.
-        along, across: Component :math:`v^\top\mu`, and length of the rest of v.
+        lam, along, across: Concentration over nu, :math:`v^\top\mu`, and length of the rest of v.
 
     Returns:
         Variances.

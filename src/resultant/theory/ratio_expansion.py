@@ -18,8 +18,7 @@ LEAST_ORDER = 10 / 9
 
 
 class RatioTerms(NamedTuple):
-    r"""Coefficients of :math:`R_\nu(\nu\lambda)=r_0+r_1/\nu+r_2/\nu^2+O(\nu^{-3})` and the
-    derivatives that thm:joint-score-expansion needs, each without a division by lambda."""
+    """Coefficients, and their derivatives in lambda, without a division by lambda."""
 
     r0: Tensor
     r1: Tensor
@@ -51,10 +50,8 @@ def ratio_terms(lam: Tensor) -> RatioTerms:
 
 
 def ratio_approximation(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
-    r"""Approximate the Bessel ratio :math:`R_\nu(x)` by :math:`A_{2,\nu}(x)`.
-
-    In :math:`x=\nu\lambda` the approximation is :math:`r_0+r_1/\nu+r_2/\nu^2`
-    (eq:bessel-ratio-approx). See `ratio_bound` for its error.
+    r"""Approximate the Bessel ratio :math:`R_\nu(\nu\lambda)` by :math:`r_0+r_1/\nu+r_2/\nu^2`
+    (eq:bessel-ratio-approx), to within `ratio_bound`.
 
     Args:
         nu, x: Order > 0 and argument >= 0.
@@ -76,9 +73,8 @@ def ratio_approximation(nu: Number, x: Number, *, validate_args: bool | None = N
 
 
 def ratio_bound(nu: Number, *, validate_args: bool | None = None) -> Tensor:
-    r"""Bound the error of `ratio_approximation` over all arguments by :math:`\nu^{-3}`.
-
-    See eq:bessel-ratio-bound.
+    r"""Bound the error of `ratio_approximation` over all arguments by :math:`\nu^{-3}`
+    (eq:bessel-ratio-bound).
 
     Args:
         nu: Order >= 10/9.

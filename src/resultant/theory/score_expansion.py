@@ -44,8 +44,7 @@ def joint_terms(
     The theorem keeps lambda away from zero; the coefficients have the right limits there.
 
     Args:
-        rho, kappa: Cosine in [-1, 1] and concentration >= 0.
-        tau, p: Temperature > 0 and dimension >= 3.
+        rho, kappa, tau, p: As of `vmf_score`, with p >= 3.
 
     Returns:
         Three tensors.
@@ -118,8 +117,7 @@ def fixed_terms(
     r"""Compute the coefficients :math:`t\rho, Q_1, Q_2` of prop:fixed-dimensional-score.
 
     Args:
-        rho, kappa: Cosine in [-1, 1], and concentration > 0, used for its shape only.
-        tau, p: Temperature > 0 and dimension >= 2.
+        rho, kappa, tau, p: As of `vmf_score`, with kappa > 0, used for its shape only.
 
     Returns:
         Three tensors.
@@ -145,10 +143,8 @@ def fixed_expansion(
     *,
     validate_args: bool | None = None,
 ) -> Tensor:
-    r"""Expand the score as :math:`t\rho + Q_1/\kappa + Q_2/\kappa^2`.
-
-    See prop:fixed-dimensional-score. The expansion needs kappa to be large compared with p and
-    1/tau.
+    r"""Expand the score as :math:`t\rho + Q_1/\kappa + Q_2/\kappa^2`
+    (prop:fixed-dimensional-score), for kappa that is large compared with p and 1/tau.
 
     Args:
         rho, kappa, tau, p: As in `fixed_terms`.
@@ -186,13 +182,11 @@ def free_energy_expansion(
 ) -> Tensor:
     r"""Expand the score as :math:`q=\nu F_0+F_1+F_2/\nu+O(\nu^{-2})`, uniformly in 1/tau.
 
-    The expansion also holds for 1/tau of the order of nu and beyond (sec:expansion-range).
-    With :math:`\kappa=\nu\lambda`, :math:`1/\tau=\nu s` and
-    :math:`\tilde\lambda^2=\lambda^2+2\lambda s\rho+s^2`, the leading term is the resummed free
-    energy :math:`F_0=\psi(\tilde\lambda)-\psi(\lambda)`,
-    :math:`\psi(y)=\sqrt{1+y^2}-\log(1+\sqrt{1+y^2})`; :math:`F_1=-\frac12\log(\tilde S/S)` and
-    :math:`F_2=u(1/\tilde S)-u(1/S)` with :math:`S=\sqrt{1+\lambda^2}`, :math:`u(w)=(3w-5w^3)/24`
-    come from Debye's expansion of :math:`I_\nu(\nu\lambda)`.
+    The expansion also holds for 1/tau of the order of nu and beyond (sec:expansion-range). With
+    :math:`\kappa=\nu\lambda`, :math:`1/\tau=\nu s`, :math:`S=\sqrt{1+\lambda^2}` and
+    :math:`\tilde S^2=1+\lambda^2+2\lambda s\rho+s^2`, :math:`F_0=\psi(\tilde S)-\psi(S)` with
+    :math:`\psi(x)=x-\log(1+x)`, :math:`F_1=-\frac12\log(\tilde S/S)` and
+    :math:`F_2=u(1/\tilde S)-u(1/S)` with :math:`u(w)=(3w-5w^3)/24`, from Debye's expansion.
 
     Args:
         rho, kappa, tau, p: As in `joint_terms`.
@@ -233,7 +227,7 @@ def directional_cumulants(
     formulas of the paper without their cancellation as kappa goes to zero.
 
     Args:
-        rho, kappa, p: Cosine in [-1, 1], concentration >= 0 and dimension >= 2.
+        rho, kappa, p: As of `vmf_score`.
         order: Number of cumulants, 1, 2 or 3.
 
     Returns:

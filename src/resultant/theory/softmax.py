@@ -21,8 +21,7 @@ def propagate_probabilities(
     r"""Compute class probabilities to second order in 1/nu (eq:multiclass-prob-expansion).
 
     Args:
-        l0: Leading logits :math:`\ell^0_j=b_j+B_{0j}` [..., C], offset and leading score.
-        B1, B2: First and second corrections, [..., C] or broadcasting.
+        l0, B1, B2: Leading logits [..., C], offset and leading score, and their corrections.
         p: Dimension >= 3.
         variance: Include :math:`(\Delta_1^2-V_1)/2`; without it the error is of second order.
 

@@ -28,12 +28,10 @@ def posterior_thresholds(
     r"""Find where :math:`P_a` crosses a level on the short arc from a to b, given all classes.
 
     The equation is :math:`s_a-\log\sum_{j\ne a}e^{s_j}=\log(level/(1-level))`. Unlike the boundary
-    of a pair, the threshold depends on the competitors (sec:softmax-geometry, "Pairwise Boundaries
-    and Class Count").
+    of a pair, the threshold depends on the competitors (sec:softmax-geometry).
 
     Args:
-        realization: Scores of C classes in float64.
-        pairs: Pairs [P, 2] int64 of different classes, with prototypes that are not opposite.
+        realization, pairs: Scores in float64, and pairs whose prototypes are not opposite.
         level: Probability in (0, 1).
 
     Returns:
@@ -48,9 +46,7 @@ def posterior_thresholds(
     if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"expected level in (0, 1), got {level!r}")
     mu = normalized(realization.mu)
-    opposite = theta > math.pi - OPPOSITE
-    if opposite.any():
-        i = int(opposite.nonzero()[0])
+    for i in (theta > math.pi - OPPOSITE).nonzero().flatten().tolist()[:1]:
         rule = f"expected pairs at an angle below pi - {OPPOSITE:g}"
         raise ValueError(f"{rule}, got {float(theta[i]):.9g} at index {i}")
     bar = math.log(level) - math.log1p(-level)
