@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import tensor_files
-from resultant._core.files import clean_folder, require_input_file, sync
+from resultant._core.files import require_input_file
 from resultant._core.text import one_line
 from resultant._core.torch_files import load_torch
 from resultant.cli.arguments import require_output_file
@@ -52,33 +52,10 @@ ARCHITECTURES: dict[Any, str] = {
 
 
 @dataclass(frozen=True, eq=False)
-class BankState:
-    """A bank of the authors' loss.
-
-    Attributes:
-        mean: Running means [C, p]; for a class without samples a random vector of length 0.9.
-        count: Samples per class [C], int64.
-        kappa: Concentrations [C] as stored, or None; the authors update them in the old bank only.
-    """
-
-    mean: Tensor
-    count: Tensor
-    kappa: Tensor | None
-
-    @property
-    def sums(self) -> Tensor:
-        """Sums and counts [C, p + 1] in float64, as in `ProCoBank`."""
-        # The random start of a class without samples has a weight of its own.
-        weight = torch.where(self.count == 0, START_WEIGHT, self.count.double()).unsqueeze(-1)
-        return torch.cat([self.mean.double() * weight, weight], -1)
-
-
-@dataclass(frozen=True, eq=False)
 class ProCoCheckpoint:
-    """A checkpoint of the authors: weights under this package's names, facts, and the banks if any.
-
-    The architecture and the sizes are inferred from the shapes.
-    """
+    """A checkpoint of the authors: weights under this package's names, facts, and any banks,
+    "old" and "new" as in `ProCoBank`: sums and counts [C, p + 1] in float64. The architecture and
+    the sizes are inferred from the shapes."""
 
     weights: dict[str, Tensor]
     arch: str
@@ -87,14 +64,11 @@ class ProCoCheckpoint:
     classifier: str
     epoch: int | None
     best_accuracy: float | None
-    old: BankState | None = None
-    new: BankState | None = None
+    banks: dict[str, Tensor]
 
 
 def read_proco_checkpoint(path: str | os.PathLike[str]) -> ProCoCheckpoint:
-    """Read the file ``ckpt.pth.tar`` of the authors.
-
-    Nothing in the file is executed, and the memory is at most a few times the length of the file.
+    """Read the file ``ckpt.pth.tar`` of the authors; nothing in the file is executed.
 
     Raises:
         ValueError: If the file is no such checkpoint, or is damaged.
@@ -104,9 +78,7 @@ def read_proco_checkpoint(path: str | os.PathLike[str]) -> ProCoCheckpoint:
     require_input_file(path)
     try:
         root = load_torch(Path(path), STAND_INS)
-    except FileNotFoundError:
-        raise
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         rule = f"expected {where} to be a whole file of torch.save"
         raise ValueError(f"{rule}, got: {one_line(error)}") from None
     try:
@@ -157,9 +129,8 @@ def _checkpoint(root: object, length: int) -> ProCoCheckpoint:
     for name, value in stored.items():
         _require(isinstance(value, Tensor), f"a tensor as {name!r:.80}", type(value).__name__)
     # Views of one storage may be copied to any number of bytes.
-    _require(
-        sum(a.nbytes for a in stored.values()) <= length, "tensors that fit in the file", "more"
-    )
+    fits = sum(a.nbytes for a in stored.values()) <= length
+    _require(fits, "tensors that fit in the file", "more")
     shapes = {name: tuple(value.shape) for name, value in stored.items()}
     first = (shapes.get("encoder.conv1.weight"), shapes.get("encoder.layer1.0.conv1.weight"))
     known = first in ARCHITECTURES and len(shapes.get("head.3.weight", ())) == 2
@@ -174,17 +145,17 @@ def _checkpoint(root: object, length: int) -> ProCoCheckpoint:
     if classifier == "cosine":
         weights["classifier.weight"] = weights["classifier.weight"].T.contiguous()
     num_classes, dim = len(weights["classifier.weight"]), shapes["head.3.weight"][0]
-    loss, banks = content.get("criterion_scl"), []
+    loss, banks = content.get("criterion_scl"), {}
     if loss is not None:
-        names = ("estimator_old", "estimator")
-        banks = [_bank(_attribute(loss, n), n, num_classes, dim) for n in names]
+        for bank, name in (("old", "estimator_old"), ("new", "estimator")):
+            banks[bank] = _bank(_attribute(loss, name), name, num_classes, dim)
     epoch, best = content.get("epoch"), content.get("best_acc1")
     best = float(best) if isinstance(best, Tensor) and best.numel() == 1 else best
     _require(type(epoch) in (int, type(None)), "epoch to be an integer", type(epoch).__name__)
     finite = best is None or (isinstance(best, int | float) and math.isfinite(best))
     _require(finite, "best_acc1 to be a finite number", type(best).__name__)
     facts = ARCHITECTURES[first], num_classes, dim, classifier, epoch
-    return ProCoCheckpoint(weights, *facts, None if best is None else float(best), *banks)
+    return ProCoCheckpoint(weights, *facts, None if best is None else float(best), banks)
 
 
 def _attribute(owner: object, name: str) -> Any:
@@ -206,32 +177,29 @@ def _values(value: Tensor, name: str) -> Tensor:
     return result
 
 
-def _bank(estimator: object, name: str, num_classes: int, dim: int) -> BankState:
+def _bank(estimator: object, name: str, num_classes: int, dim: int) -> Tensor:
     def tensor(part: str, *shape: int) -> Tensor:
         stored = _attribute(estimator, part)
         got = tuple(stored.shape) if isinstance(stored, Tensor) else type(stored).__name__
         _require(got == shape, f"{part} of {name} to be a tensor {shape}", got)
-        return _values(stored.to(torch.float64), f"{part} of {name}")
+        return _values(stored.double(), f"{part} of {name}").double()
 
-    mean, amount = tensor("Ave", num_classes, dim), tensor("Amount", num_classes)
-    has_kappa = _attribute(estimator, "kappa") is not None
-    kappa = tensor("kappa", num_classes) if has_kappa else None
-    length = float(mean.double().norm(dim=-1).max())
+    mean, count = tensor("Ave", num_classes, dim), tensor("Amount", num_classes)
+    length = float(mean.norm(dim=-1).max())
     _require(length <= 1 + LENGTH_TOLERANCE, f"means of {name} no longer than one", f"{length:g}")
-    count = amount.long()
-    whole = bool(((count == amount) & (count >= 0)).all())
+    whole = ((count == count.round()) & (count >= 0)).all()
     _require(whole, f"Amount of {name} to be whole numbers >= 0", "others")
-    return BankState(mean, count, kappa)
+    # A class without samples has a random mean of length 0.9, with a weight of its own.
+    weight = torch.where(count == 0, START_WEIGHT, count).unsqueeze(-1)
+    return torch.cat([mean * weight, weight], -1)
 
 
 def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoCheckpoint:
     """Write a checkpoint of the authors as safetensors, and return it.
 
-    Args:
-        path: The file ``ckpt.pth.tar``.
-        out: File to write, in the format of `checkpoints.save_run`: weights under the names of
-            resultant, banks as ``bank.old`` and ``bank.new`` [C, p + 1], and the other facts as
-            JSON under ``proco``. An existing file is replaced by a complete one only.
+    The file has the format of `checkpoints.save_run`: weights under the names of resultant, banks
+    as ``bank.old`` and ``bank.new`` [C, p + 1], and the other facts as JSON under ``proco``. An
+    existing file is replaced by a complete one only.
 
     Raises:
         ValueError: If the file is no such checkpoint, or `loading.load_network` could not load it.
@@ -239,14 +207,13 @@ def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoC
     read, where = read_proco_checkpoint(path), os.fspath(path)
     config = recipe(read.arch, read.dim, read.num_classes, where)
     build_network(config, Run(), read.num_classes, read.classifier, read.weights, where)
-    banks = {"bank.old": read.old, "bank.new": read.new}
-    tensors = {name: bank.sums for name, bank in banks.items() if bank is not None}
+    banks = {f"bank.{name}": bank for name, bank in read.banks.items()}
     names = ("arch", "dim", "classifier", "epoch", "best_accuracy")
     facts = {name: getattr(read, name) for name in names} | {SOURCE: _digest(path)}
     if read.classifier == "cosine":
         facts["classifier_scale"] = SCALE
     about = {"proco": facts, "num_classes": read.num_classes}
-    tensor_files.save(out, read.weights | tensors, about)
+    tensor_files.save(out, read.weights | banks, about)
     return read
 
 
@@ -258,10 +225,14 @@ def _digest(path: str | os.PathLike[str]) -> str:
 def _is_converted(path: Path, out: Path) -> bool:
     """Return True if ``out`` is a whole conversion of the checkpoint ``path``."""
     try:
-        facts = tensor_files.load(out)[1].get("proco")
-    except (ValueError, OSError):
+        return tensor_files.load(out)[1]["proco"][SOURCE] == _digest(path)
+    except (ValueError, OSError, KeyError, TypeError):
         return False
-    return isinstance(facts, dict) and path.is_file() and facts.get(SOURCE) == _digest(path)
+
+
+def _counts(bank: Tensor) -> Tensor:
+    """Return the samples per class [C]; the weight of a start is not one."""
+    return bank[:, -1].round().long()
 
 
 def import_proco(options: ImportProco) -> None:
@@ -271,34 +242,31 @@ def import_proco(options: ImportProco) -> None:
     out = options.out
     tensor_files.require_name(out)
     if _is_converted(options.path, out):
-        # A process may have been killed after it had renamed the file.
-        clean_folder(out.parent, out.name)
-        sync(out.parent)
         open_console().print(f"already converted: {out}", highlight=False, soft_wrap=True)
         return
     require_output_file(out, options.path)
     read = convert(options.path, out)
     _, dataset = RECIPES[read.num_classes]
     number = sum(a.numel() for name, a in read.weights.items() if "num_batches" not in name)
-    imbalance = None if read.new is None else imbalance_of(read.new.count)
     rows = {
         "network": f"{read.arch}, {read.classifier} classifier",
         "classes": read.num_classes,
         "dataset": dataset,
-        "imbalance": "unknown; extract needs --imbalance or --balanced"
-        if imbalance is None
-        else f"{imbalance:g}, from the counts of a bank",
+    }
+    if dataset in CIFAR:
+        rows["imbalance"] = "unknown; extract needs --imbalance or --balanced"
+        if "new" in read.banks and (imbalance := imbalance_of(_counts(read.banks["new"]))):
+            rows["imbalance"] = f"{imbalance:g}, from the counts of a bank"
+    rows |= {
         "dimension": read.dim,
         "weights": f"{number:,}",
         "epoch": "unknown" if read.epoch is None else read.epoch,
         "best accuracy": "unknown" if read.best_accuracy is None else f"{read.best_accuracy:.2f} %",
-        **{
-            f"bank {name}": "none" if bank is None else f"{int(bank.count.sum()):,} samples"
-            for name, bank in (("old", read.old), ("new", read.new))
-        },
     }
+    for name in ("old", "new"):
+        bank = read.banks.get(name)
+        rows[f"bank {name}"] = "none" if bank is None else f"{int(_counts(bank).sum()):,} samples"
     table = Table(title=str(out), title_justify="left", show_header=False)
     for name, value in rows.items():
-        if name != "imbalance" or dataset in CIFAR:
-            table.add_row(name, str(value))
+        table.add_row(name, str(value))
     open_console().print(table)

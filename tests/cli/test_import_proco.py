@@ -122,6 +122,9 @@ def test_refusals(tmp_path: Path, root: Path, capsys: Shown) -> None:
         assert cli.main(["import-proco", str(path), str(tmp_path / name)]) == 2
         assert message in capsys.readouterr().err
         assert before == {file: file.read_bytes() for file in tmp_path.iterdir()}
+    # Given again, the conversion is done already.
+    assert cli.main(["import-proco", str(source), str(network)]) == 0
+    assert capsys.readouterr().out == f"already converted: {network}\n"
 
 
 def test_features_of_listed_images(

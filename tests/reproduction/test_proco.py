@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
 import types
@@ -14,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
 
 from plain_resnet import PlainResNet32
 from proco_alike import C, Model, P, checkpoint, loss_modules, refused, small
@@ -61,36 +59,13 @@ def test_reads_a_small_network(path: Path, model: Model, prefix: str) -> None:
         got = read.weights[f"{names[first]}.{rest}"]
         assert torch.equal(got, value)
         assert got.dtype == (torch.float32 if value.is_floating_point() else torch.int64)
-    for bank, estimator in (
-        (read.old, saved["criterion_scl"].estimator_old),
-        (read.new, saved["criterion_scl"].estimator),
-    ):
-        assert bank is not None and bank.kappa is not None
-        assert torch.equal(bank.mean, estimator.Ave)
-        assert torch.equal(bank.count, estimator.Amount.long())
-        assert torch.equal(bank.kappa, estimator.kappa)
-        expected = estimator.Ave.double() * estimator.Amount.double()[:, None]
-        seen = estimator.Amount > 0
-        assert not seen[2]
-        assert torch.equal(bank.sums[seen, :-1], expected[seen])
-        assert torch.equal(bank.sums[:, -1].round(), estimator.Amount.double())
-
-
-def test_banks_are_read_by_the_loss(path: Path, model: Model) -> None:
-    """Counts, directions and the authors' kappa of classes with and without samples."""
-    saved = checkpoint(model)
-    torch.save(saved, path)
-    read = read_proco_checkpoint(path)
-    assert read.old is not None and read.new is not None
+    # Banks are what the loss reads: counts, directions and the authors' kappa of all classes.
     bank = ProCoBank(C, P)
-    bank.load_state_dict({"old": read.old.sums, "new": read.new.sums, "epoch": torch.tensor(1)})
-    for name, estimator in (
-        ("old", saved["criterion_scl"].estimator_old),
-        ("new", saved["criterion_scl"].estimator),
-    ):
-        state = bank.state(bank=name)
-        assert torch.equal(state.count, estimator.Amount.long())
-        length = estimator.Ave.double().norm(dim=1, keepdim=True)
+    bank.load_state_dict({**read.banks, "epoch": torch.tensor(1)})
+    loss = saved["criterion_scl"]
+    for name, estimator in (("old", loss.estimator_old), ("new", loss.estimator)):
+        state, length = bank.state(bank=name), estimator.Ave.double().norm(dim=1, keepdim=True)
+        assert torch.equal(state.count, estimator.Amount.long()) and 0 in state.count
         torch.testing.assert_close(state.mu, estimator.Ave.double() / length)
         kappa = (P * length / (1 - length**2)).squeeze(1)
         torch.testing.assert_close(state.kappa, kappa)
@@ -100,18 +75,7 @@ def test_nothing_is_imported_or_called(path: Path, model: Model) -> None:
     """The authors' classes are never imported: a module without them makes no difference."""
     torch.save(checkpoint(model), path)
     sys.modules["loss.proco"] = types.ModuleType("loss.proco")
-    assert read_proco_checkpoint(path).old is not None
-
-
-def test_cosine_classifier(path: Path) -> None:
-    model = small(cosine=True)
-    torch.save(checkpoint(model), path)
-    read = read_proco_checkpoint(path)
-    assert read.classifier == "cosine"
-    weight = model.state_dict()["fc.weight"]
-    assert weight.shape == (64, C)
-    assert torch.equal(read.weights["classifier.weight"], weight.T)
-    assert "classifier.bias" not in read.weights
+    assert read_proco_checkpoint(path).banks.keys() == {"old", "new"}
 
 
 def test_half_precision_views_and_parameters(path: Path, model: Model) -> None:
@@ -137,59 +101,47 @@ def test_accuracy_as_a_scalar_of_other_kinds(path: Path, model: Model, best: Any
     assert read_proco_checkpoint(path).best_accuracy == float(best)
 
 
-def test_banks_may_be_missing_or_without_kappa(path: Path, model: Model) -> None:
+def test_banks_may_be_missing_or_modules(path: Path, model: Model) -> None:
     saved = checkpoint(model)
-    del saved["criterion_scl"].estimator.kappa
     torch.save(saved, path)
-    read = read_proco_checkpoint(path)
-    assert read.old is not None and read.old.kappa is not None
-    assert read.new is not None and read.new.kappa is None
-    del saved["criterion_scl"], saved["epoch"], saved["best_acc1"]
-    torch.save(saved, path)
-    read = read_proco_checkpoint(path)
-    assert (read.old, read.new, read.epoch, read.best_accuracy) == (None, None, None, None)
-
-
-def test_estimators_may_be_modules(path: Path, model: Model) -> None:
-    saved = checkpoint(model)
-    loss = saved["criterion_scl"]
+    plain, loss = read_proco_checkpoint(path).banks, saved["criterion_scl"]
     for name in ("estimator_old", "estimator"):
         loss._modules[name] = loss.__dict__.pop(name)
     torch.save(saved, path)
+    as_modules = read_proco_checkpoint(path).banks
+    assert all(torch.equal(as_modules[name], bank) for name, bank in plain.items())
+    del saved["criterion_scl"], saved["epoch"], saved["best_acc1"]
+    torch.save(saved, path)
     read = read_proco_checkpoint(path)
-    assert read.old is not None
-    assert torch.equal(read.old.mean, loss._modules["estimator_old"].Ave)
+    assert (read.banks, read.epoch, read.best_accuracy) == ({}, None, None)
 
 
-def test_convert(path: Path, model: Model, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cosine", [False, True])
+def test_convert(path: Path, tmp_path: Path, cosine: bool) -> None:
+    model = small(cosine=cosine)
     torch.save(checkpoint(model), path)
     out = tmp_path / "proco.safetensors"
     read = convert(path, out)
-    assert read.old is not None and read.new is not None
     tensors, about = tensor_files.load(out)
     facts = {
         "arch": "resnet32",
         "dim": P,
-        "classifier": "linear",
+        "classifier": "cosine" if cosine else "linear",
         "epoch": 200,
         "best_accuracy": 52.84,
         "source_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-    }
+    } | ({"classifier_scale": 30.0} if cosine else {})
     assert about == {"proco": facts, "num_classes": C}
-    expected = read.weights | {"bank.old": read.old.sums, "bank.new": read.new.sums}
-    assert tensors.keys() == expected.keys()
+    if cosine:
+        weight = model.state_dict()["fc.weight"]
+        assert weight.shape == (64, C) and "classifier.bias" not in tensors
+        assert torch.equal(tensors["classifier.weight"], weight.T)
+    expected = read.weights | {f"bank.{name}": bank for name, bank in read.banks.items()}
+    assert tensors.keys() == expected.keys() > {"bank.old", "bank.new"}
     for name, value in expected.items():
         assert tensors[name].dtype == value.dtype
         assert torch.equal(tensors[name], value), name
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ckpt.pth.tar", "proco.safetensors"]
-
-
-def test_scale_of_a_converted_cosine_classifier(path: Path, tmp_path: Path) -> None:
-    torch.save(checkpoint(small(cosine=True)), path)
-    convert(path, tmp_path / "out.safetensors")
-    with safe_open(tmp_path / "out.safetensors", framework="pt") as file:
-        facts = json.loads(file.metadata()["resultant"])["proco"]
-    assert facts["classifier_scale"] == 30.0
 
 
 def without(saved: dict[str, Any], name: str) -> dict[str, Any]:
@@ -270,8 +222,8 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "bank without count": (lambda s: changed_bank(s, "Amount", None), "Amount of .*, got NoneType"),
     "bank nan": (
-        lambda s: changed_bank(s, "kappa", torch.full((C,), torch.nan)),
-        "kappa of estimator_old",
+        lambda s: changed_bank(s, "Amount", torch.full((C,), torch.nan)),
+        "Amount of estimator_old",
     ),
     "bank too long": (lambda s: changed_bank(s, "Ave", torch.ones(C, P)), "than one, got 4"),
     "bank negative": (lambda s: changed_bank(s, "Amount", -torch.ones(C)), "whole numbers >= 0"),
