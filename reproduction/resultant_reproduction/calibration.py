@@ -26,7 +26,7 @@ from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classes.statistics import ClassState
 from resultant.classifiers.calibration import expected_calibration_error, fit_scale, log_losses
-from resultant.classifiers.components import AUTO, Components, fit_components
+from resultant.classifiers.em import AUTO, Components, fit_components
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.figures import intervals

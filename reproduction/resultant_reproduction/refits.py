@@ -13,8 +13,8 @@ from resultant.analysis.sampling import identity_ranks, sample_rows
 from resultant.classes.finite_sample import leave_one_out_scores, unbiased_square_resultant
 from resultant.classes.realization import class_scores, target_temperature
 from resultant.classes.statistics import ClassState, ClassStatistics
+from resultant.classifiers.inputs import Sample
 from resultant.classifiers.leave_one_out import left_out_fold
-from resultant.classifiers.rows import Sample
 from resultant.theory.cross_fit import CrossFit, cross_fit_temperature
 from resultant_reproduction.plan import BOTH
 from resultant_reproduction.stats import Interval, over_queries, resampled

@@ -162,9 +162,9 @@ def evaluated() -> Any:
 
 class TestEvaluation:
     def test_numbers_against_a_count(self, evaluated: Any) -> None:
-        data, result = evaluated.fitted.data, evaluated.result
+        data, result = evaluated.data, evaluated.result
         y = data.test.y
-        for c in evaluated.fitted.candidates:
+        for c in evaluated.candidates:
             method = result.method(c.key)
             x = data.test.x if c.family == "vmf" else data.test.x.numpy()
             p = torch.as_tensor(c.model.predict_proba(x)).double()
@@ -182,7 +182,7 @@ class TestEvaluation:
         assert scores == sorted(scores, reverse=True)
 
     def test_differences_are_paired(self, evaluated: Any) -> None:
-        result, y = evaluated.result, evaluated.fitted.data.test.y
+        result, y = evaluated.result, evaluated.data.test.y
         chosen = evaluated.tested[result.recommendation.key].predicted == y
         weights = row_weights(y, result.data.metric)
         for method in result.methods:
@@ -213,7 +213,7 @@ class TestEvaluation:
 
     def test_sliders_are_those_of_the_scores(self, evaluated: Any) -> None:
         """Cosines, concentrations and prior give the predictions of a classifier."""
-        e, data = evaluated.result.explorer, evaluated.fitted.data
+        e, data = evaluated.result.explorer, evaluated.data
         assert math.isnan(e.shrinkage[0]) and e.weight.sum() == pytest.approx(1)
         x = functional.normalize(data.test.x[e.row].double(), dim=1)
         mu = functional.normalize(data.train.x.double(), dim=1)
@@ -282,21 +282,35 @@ def test_estimates() -> None:
     assert paired_gain(a, b, equal, 10).high > plain.high
 
 
-def test_saved_classifier_and_its_calibration(tmp_path: Path) -> None:
-    """A calibration per class is scikit-learn's: the code fits it to the saved classifier."""
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_saved_classifier_keeps_its_calibration(method: str, tmp_path: Path) -> None:
     data = small_set(noise=0.9)
-    options = Settings(references="none", calibration="sigmoid", theory=False)
+    options = Settings(references="none", calibration=method, theory=False)
     (one,), _ = analyze_sets([data], options, silent)
     result = write_files(tmp_path, AnalysisResult("small", (one.result,)), [one])
-    method = result.first.recommended
-    assert method is not None and "sigmoid" in method.note
-    x, y = rows_of(data.test).numpy(), data.test.y.numpy()
-    names: dict[str, Any] = {"X": x, "X_val": x, "y_val": y}
+    recommended = result.first.recommended
+    assert recommended is not None and method in recommended.note
+    names: dict[str, Any] = {"X": rows_of(data.test).numpy()}
     exec(result.first.recommendation.code, names)
-    assert names["model"].method == "sigmoid"
-    p = names["classifier"].predict_proba(x)
-    right = (p.argmax(1) == y).mean()
-    assert right == pytest.approx(method.accuracy.value, abs=0.1) and p.shape == (len(y), 6)
+    y = data.test.y.numpy()
+    own = names["model"].predict_proba(names["X"])[np.arange(len(y)), y]
+    loss = -np.log(np.maximum(own, np.finfo(float).eps)).mean()
+    assert loss == pytest.approx(recommended.log_loss.value, rel=1e-4)
+    assert names["model"].score(names["X"], y) == pytest.approx(recommended.accuracy.value)
+
+
+def test_a_class_whose_rows_are_of_one_identity() -> None:
+    """A fold of all its rows is fitted without this class: it is never predicted there."""
+    data = small_set()
+    ids = torch.arange(sum(COUNTS))
+    ids[data.train.y == 2] = -1
+    train = Split("train", data.train.x, data.train.y, ids)
+    data = FeatureSet("m", "x", data.class_names, train, data.test)
+    fitted = fit_rules(data, Settings(references="none"), silent)
+    assert not (fitted.plan.labels == 2).any()
+    for c in fitted.candidates:
+        right = c.validated.predicted == fitted.plan.labels
+        assert c.key == "majority" or right.double().mean() > 0.6, c.key
 
 
 def test_two_sets_of_one_source() -> None:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize_scalar
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 
 from classifiers.labelled import correlated, sample
@@ -22,10 +24,9 @@ from resultant.classifiers import search as searching
 from resultant.classifiers import validation as validating
 from resultant.classifiers.calibration import fit_scale, log_losses
 from resultant.classifiers.cross_validated import VMFClassifierCV
+from resultant.classifiers.inputs import Sample
 from resultant.classifiers.leave_one_out import LeaveOneOut, left_out_fold
-from resultant.classifiers.points import Candidate, Point, departures, simplest
-from resultant.classifiers.rows import Sample
-from resultant.classifiers.search import search_rules
+from resultant.classifiers.search import Candidate, Point, departures, search_rules, simplest
 from resultant.classifiers.validation import (
     Validation,
     ValidationFold,
@@ -319,6 +320,30 @@ def test_scale_changes_probabilities_alone(digits: tuple[np.ndarray, np.ndarray]
         assert fitted.calibrate(X, y).scale_ == pytest.approx(expected)
     with pytest.raises(ValueError, match="expected scale > 0, got -1"):
         VMFClassifier(scale=-1.0).fit(X, y)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+@pytest.mark.filterwarnings("ignore:Since FrozenEstimator")
+def test_calibrations_are_those_of_scikit_learn(
+    classes: int, method: Any, tmp_path: Path, digits: tuple[np.ndarray, np.ndarray]
+) -> None:
+    X, y = (a[digits[1] < classes] for a in digits)
+    X = X + np.random.default_rng(0).normal(0, 12, X.shape)
+    fitted, (new, t) = VMFClassifier().fit(X[:90], y[:90]), (X[90:], y[90:])
+    w = np.random.default_rng(1).uniform(size=len(t))
+    frozen: Any = FrozenEstimator(VMFClassifier().fit(X[:90], y[:90]))
+    theirs = CalibratedClassifierCV(frozen, method=method).fit(new, t, sample_weight=w)
+    fitted.calibrate(new, t, w, method).save(tmp_path / "fitted.safetensors")
+    for ours in (fitted, VMFClassifier.load(tmp_path / "fitted.safetensors")):
+        np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-12)
+        np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    assert fitted.calibrate(new, t).calibration_ is None
+    chosen = VMFClassifierCV("native", temperature=0.1, whiten=None, components=1).fit(X, y)
+    p = chosen.calibrate(new, t, method=method).best_estimator_.predict_proba(X)
+    np.testing.assert_array_equal(chosen.predict_proba(X), p)
+    with pytest.raises(ValueError, match=r"expected method to be one of .*got 'platt'"):
+        fitted.calibrate(new, t, method="platt")
 
 
 # Files

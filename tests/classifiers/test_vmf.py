@@ -22,7 +22,7 @@ from resultant._core import chunks
 from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import MAX_KAPPA
-from resultant.classifiers.rows import SparseRows
+from resultant.classifiers.inputs import SparseRows
 from resultant.classifiers.vmf import CosinePrototypeClassifier, VMFClassifier
 from resultant.features.store import FeatureStore
 

@@ -1,4 +1,7 @@
-"""The analysis of feature sets: read, split, fit, choose, evaluate, explain."""
+"""The analysis of feature sets: split, fit, choose, evaluate and explain.
+
+`features.prepare` reads the rows before, and `export` and the page write the result after it.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ from torch import Tensor
 
 from resultant.analysis.candidates import Candidate, Predictions, majority
 from resultant.analysis.cautions import cautions
-from resultant.analysis.data import EVALUATED, FeatureSet, Plan, plan
+from resultant.analysis.data import EVALUATED, FeatureSet, Plan, Settings, plan
 from resultant.analysis.evaluate import choose, confusion, evaluate, recommend
 from resultant.analysis.explore import explorer, feature_map, fit_directions
 from resultant.analysis.plain import UnansweredError
 from resultant.analysis.result import FeatureData, FeatureResult
-from resultant.analysis.rules import Calibrated, VMFSearch, fit_points, search, vmf_candidates
+from resultant.analysis.rules import VMFSearch, fit_points, search, vmf_candidates
 from resultant.analysis.run import Analysis, analyze_space
 from resultant.analysis.sampling import sample_rows
 from resultant.analysis.space import FrozenSpace
@@ -33,18 +36,6 @@ THEORY_CELLS = 20_000_000
 SHOWN = ("gains", "cosine", "boundaries", "intercepts", "fit")
 
 Progress = Callable[[str], object]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Options of an analysis."""
-
-    estimator: str = "mle"
-    temperature: float | None = None  # temperature of the vMF methods; None to choose it
-    references: str = "fast"  # "none", "fast" or "all"
-    calibration: str = "scale"  # "scale", "sigmoid" or "isotonic"
-    device: torch.device | str = "cpu"  # device of the vMF methods
-    theory: bool = True  # also compute the theory and the numbers of the sliders and the map
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +56,9 @@ class Fitted:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluated:
+class Evaluated(Fitted):
     """A feature set whose method is chosen and evaluated: all that a summary says."""
 
-    fitted: Fitted
     result: FeatureResult
     tested: dict[str, Predictions]  # predictions of the evaluated test rows by key
     labels: Tensor  # classes of these rows
@@ -82,7 +72,11 @@ def analyze_sets(
     progress: Progress,
     summarized: Callable[[Evaluated], object] = lambda _: None,
 ) -> tuple[list[Evaluated], int]:
-    """Analyze several feature sets of the same source."""
+    """Analyze feature sets of one source; return them in order, and the index of the set to use.
+
+    ``progress`` is called with the name of each step, and ``summarized`` with the set to use as
+    soon as it is evaluated.
+    """
     if not sets:
         raise UnansweredError("expected one feature set or more, got none")
     steps: list[Progress] = [progress]
@@ -107,16 +101,9 @@ def fit_rules(data: FeatureSet, settings: Settings, progress: Progress) -> Fitte
     started = time.perf_counter()
     rows = plan(data, None if settings.references == "all" else EVALUATED)
     progress("search vMF settings")
-    found = search(
-        data,
-        rows,
-        estimator=settings.estimator,
-        temperature=settings.temperature,
-        device=settings.device,
-    )
+    found = search(data, rows, settings)
     progress("fit vMF classifiers")
-    options: dict[str, Any] = {"calibration": settings.calibration, "device": settings.device}
-    candidates = [*vmf_candidates(data, rows, found, **options), majority(data, rows)]
+    candidates = [*vmf_candidates(data, rows, found, settings), majority(data, rows)]
     return Fitted(data, rows, found, candidates, {"vmf": time.perf_counter() - started})
 
 
@@ -137,38 +124,34 @@ def foremost(fitted: Sequence[Fitted]) -> int:
 def evaluate_methods(
     fitted: Fitted, settings: Settings, progress: Progress, *, slow: bool = True
 ) -> Evaluated:
-    """Fit the references, choose the method, and evaluate all methods on the test rows.
-
-    Logistic regressions are fitted only if ``slow``.
-    """
+    """Fit the references (logistic regressions only if ``slow``), choose the method, and evaluate
+    all methods on the test rows."""
     # The models of scikit-learn load pandas where it is installed.
     from resultant.analysis.references import left_out, references
 
     started, data, rows = time.perf_counter(), fitted.data, fitted.plan
-    more = references(
-        data, rows, settings.references, slow=slow, progress=lambda name: progress(f"fit {name}")
-    )
-    fitted = replace(fitted, candidates=[*fitted.candidates, *more])
+    level = settings.references
+    more = references(data, rows, level, slow=slow, progress=lambda name: progress(f"fit {name}"))
+    candidates = [*fitted.candidates, *more]
     seconds = {**fitted.seconds, "references": time.perf_counter() - started}
     started = time.perf_counter()
     progress("evaluate on the test rows")
-    choice = choose(fitted.candidates, rows, fitted.found.chosen)
-    methods, tested, labels = evaluate(fitted.candidates, choice, data, rows)
+    choice = choose(candidates, rows, fitted.found.chosen)
+    methods, tested, labels = evaluate(candidates, choice, data, rows)
     copies = duplicates(data)
     method = next(m for m in methods if m.key == choice.used)
-    model = next(c.model for c in fitted.candidates if c.key == choice.used)
-    notes = (*data.notes, left_out(data, settings.references, slow))
-    described = _described(fitted, tuple(filter(None, notes)))
-    described = replace(described, warnings=cautions(data, rows, copies, method))
+    model = next(c.model for c in candidates if c.key == choice.used)
+    described = _described(fitted, (*data.notes, left_out(data, level, slow)))
     result = FeatureResult(
-        data=described,
+        data=replace(described, warnings=cautions(data, rows, copies, method)),
         methods=methods,
         recommendation=recommend(methods, choice, data, rows),
         confusion=confusion(tested[choice.used].predicted, labels, data.num_classes),
         rows={"duplicate": copies},
         seconds={**seconds, "evaluate": time.perf_counter() - started},
     )
-    return Evaluated(fitted, result, tested, labels, choice.used, model)
+    about = (data, rows, fitted.found, candidates, fitted.seconds)
+    return Evaluated(*about, result, tested, labels, choice.used, model)
 
 
 def _described(fitted: Fitted, notes: tuple[str, ...]) -> FeatureData:
@@ -190,17 +173,16 @@ def _described(fitted: Fitted, notes: tuple[str, ...]) -> FeatureData:
         group=data.groups.numpy(),
         group_names=data.group_names,
         evaluated=len(rows.test),
-        notes=notes,
+        notes=tuple(filter(None, notes)),
         metadata=data.metadata,
     )
 
 
 def explain(evaluated: Evaluated, settings: Settings, progress: Progress) -> FeatureResult:
     """Add rows to look at, the map, the numbers of the sliders and the theory."""
-    started = time.perf_counter()
-    fitted, result = evaluated.fitted, evaluated.result
-    data, rows = fitted.data, fitted.plan
-    vmf = one_component(fitted, settings)
+    started, result = time.perf_counter(), evaluated.result
+    data, rows = evaluated.data, evaluated.plan
+    vmf = one_component(evaluated, settings)
     progress("look for suspicious rows")
     suspects = suspicious_rows(data, vmf.model)
     progress("map and sliders")
@@ -210,7 +192,7 @@ def explain(evaluated: Evaluated, settings: Settings, progress: Progress) -> Fea
     sliders = explorer(data, rows, directions, vmf.settings)
     seconds = {**result.seconds, "map": time.perf_counter() - started}
     started = time.perf_counter()
-    answers = theory(fitted, vmf, settings, progress)
+    answers = theory(evaluated, vmf, settings, progress)
     seconds["theory"] = time.perf_counter() - started
     found = {**suspects, **result.rows}
     return replace(result, rows=found, map=drawn, explorer=sliders, theory=answers, seconds=seconds)
@@ -218,19 +200,15 @@ def explain(evaluated: Evaluated, settings: Settings, progress: Progress) -> Fea
 
 def one_component(fitted: Fitted, settings: Settings) -> Candidate:
     """Return the chosen vMF method if it has one component per class, else another method of one
-    component, else the chosen one fitted again with one; without a calibration per class."""
+    component, else the chosen one fitted again with one."""
     methods = [c for c in fitted.candidates if c.family == "vmf"]
     chosen = next(c for c in methods if c.key == fitted.found.chosen)
     for method in (chosen, *methods):
         if method.settings.get("components", 1) == 1:
-            return replace(method, model=_uncalibrated(method.model))
+            return method
     point = {**fitted.found.points[chosen.key], "components": 1, "device": settings.device}
     ((model, _, _),) = fit_points(fitted.data, fitted.data.fitted, [point])
     return replace(chosen, settings={**chosen.settings, "components": 1}, model=model)
-
-
-def _uncalibrated(model: Any) -> Any:
-    return model.model if isinstance(model, Calibrated) else model
 
 
 def theory(fitted: Fitted, vmf: Candidate, settings: Settings, progress: Progress) -> Analysis:
@@ -238,29 +216,26 @@ def theory(fitted: Fitted, vmf: Candidate, settings: Settings, progress: Progres
     and in its metric."""
     data = fitted.data
     native = next((c for c in fitted.candidates if c.key == "native"), vmf)
-    model = _uncalibrated(native.model)
     some = sample_rows(len(data.test), THEORY_CELLS // data.num_classes, 0)
-    rows = None if data.kept_apart is None else data.fitted
-    identities = data.train.identities
-    if rows is not None and identities is not None:
-        identities = identities[rows]
+    rows, identities = data.fitted, data.train.identities
     space = FrozenSpace.fit(
-        MetricRows(data.train.x, model, rows),
-        data.train.y if rows is None else data.train.y[rows],
-        MetricRows(data.test.x, model)[some],
+        MetricRows(data.train.x, native.model, None if data.kept_apart is None else rows),
+        data.train.y[rows],
+        MetricRows(data.test.x, native.model)[some],
         data.test.y[some],
         num_classes=data.num_classes,
         name=data.name,
         tau=native.settings["temperature"],
         estimator=settings.estimator,
-        identities=identities,
+        identities=None if identities is None else identities[rows],
         device=settings.device,
     )
     return analyze_space(space, SHOWN, progress=lambda step: progress(f"theory: {step}"))
 
 
 class MetricRows:
-    """Rows in the metric of a `VMFClassifier`, read when they are asked for."""
+    """Rows [N, p] in the metric of a `VMFClassifier`, or those of an ``index`` [n], read when they
+    are asked for."""
 
     def __init__(self, rows: Any, model: Any, index: Tensor | None = None) -> None:
         self.rows, self.model, self.index, self.dtype = rows, model, index, torch.float32

@@ -62,7 +62,7 @@ def predict(
     for _ in models:
         confidence, loss = torch.empty(2, len(rows), dtype=torch.float64)
         results.append(Predictions(torch.empty(len(rows), dtype=torch.int64), confidence, loss))
-    for at, parts in split.map(partial(_predict, models), rows, num_classes):
+    for at, parts in split.map(partial(_predict, models, num_classes), rows, num_classes):
         for i, part in enumerate(parts):
             done = results[i]
             done.predicted[at], done.confidence[at] = part.predicted, part.confidence
@@ -71,11 +71,11 @@ def predict(
     return results
 
 
-def _predict(models: Sequence[Any], x: Tensor, y: Tensor) -> list[Predictions]:
+def _predict(models: Sequence[Any], num_classes: int, x: Tensor, y: Tensor) -> list[Predictions]:
     parts = []
     for model in models:
         started = time.perf_counter()
-        p = probabilities(model, x)
+        p = probabilities(model, x, num_classes)
         parts.append(Predictions.of(p, y, time.perf_counter() - started))
     return parts
 
@@ -87,10 +87,14 @@ def joined(parts: Iterable[Predictions]) -> Predictions:
     return Predictions(*map(torch.cat, columns), seconds=sum(part.seconds for part in parts))
 
 
-def probabilities(model: Any, x: Tensor) -> Tensor:
-    """Return the probabilities [n, C] of a model for rows [n, p], on the CPU."""
+def probabilities(model: Any, x: Tensor, num_classes: int) -> Tensor:
+    """Return the probabilities [n, C] of a model for rows [n, p], on the CPU; zero for classes
+    that the model was not fitted to."""
     rows = x if hasattr(model, "statistics_") else x.numpy()
-    return torch.as_tensor(model.predict_proba(rows)).cpu()
+    p = torch.as_tensor(model.predict_proba(rows)).cpu()
+    if p.shape[1] == num_classes:
+        return p
+    return p.new_zeros(len(p), num_classes).index_copy_(1, torch.as_tensor(model.classes_), p)
 
 
 class Majority:

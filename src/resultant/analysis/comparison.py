@@ -59,8 +59,8 @@ def compare_sets(evaluated: Sequence[Evaluated], a: int, b: int) -> SetCompariso
 
 def _matched(a: Evaluated, b: Evaluated) -> tuple[Tensor, Tensor] | None:
     """Return the order of the evaluated rows of both sides that pairs them, or None."""
-    known = [side.fitted.data.test.identities for side in (a, b)]
+    known = [side.data.test.identities for side in (a, b)]
     if known[0] is None or known[1] is None:
         return None
-    match = match_rows(known[0][a.fitted.plan.test], known[1][b.fitted.plan.test])
+    match = match_rows(known[0][a.plan.test], known[1][b.plan.test])
     return (match.a, match.b) if match.kind in ("same", "reordered") else None

@@ -37,6 +37,21 @@ EVEN = 0.05
 FOLDED_ROWS = 20_000
 
 
+@dataclass(frozen=True)
+class Settings:
+    """Options of an analysis."""
+
+    estimator: str = "mle"
+    temperature: float | None = None  # temperature of the vMF methods; None to choose it
+    references: str = "fast"  # "none", "fast" or "all"
+    calibration: str = "scale"  # "scale", "sigmoid" or "isotonic"
+    device: torch.device | str = "cpu"  # device of the vMF methods
+    theory: bool = True  # also compute the theory and the numbers of the sliders and the map
+
+
+DEFAULT = Settings()
+
+
 @dataclass(frozen=True, eq=False)
 class Split:
     """Rows of one split."""

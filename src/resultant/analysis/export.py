@@ -20,7 +20,6 @@ from resultant.analysis.analyze import Evaluated
 from resultant.analysis.candidates import probabilities
 from resultant.analysis.data import FeatureSet
 from resultant.analysis.result import AnalysisResult
-from resultant.analysis.rules import Calibrated
 from resultant.analysis.suspects import identity_text
 
 RESULTS, CLASSIFIER, ROWS = "results.json", "classifier.safetensors", "rows.csv"
@@ -36,17 +35,6 @@ from resultant import VMFClassifier
 model = VMFClassifier.load({path!r})
 model.predict(X)"""
 
-# Calibrations per class are scikit-learn's, and no part of the saved classifier.
-LOAD_AND_CALIBRATE = """\
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.frozen import FrozenEstimator
-from resultant import VMFClassifier
-
-classifier = VMFClassifier.load({path!r})
-# X_val, y_val: rows that were not fitted
-model = CalibratedClassifierCV(FrozenEstimator(classifier), method={method!r}).fit(X_val, y_val)
-model.predict_proba(X)"""
-
 
 def write_files(
     folder: Path, result: AnalysisResult, evaluated: Sequence[Evaluated], shown: Path | None = None
@@ -54,19 +42,15 @@ def write_files(
     """Write the files beside the page."""
     first, chosen = evaluated[result.chosen], result.first.recommendation
     files = {"results": RESULTS, "rows": write_rows(folder, result)}
-    files["predictions"] = write_predictions(folder, first.fitted.data, first.model)
+    files["predictions"] = write_predictions(folder, first.data, first.model)
     method = result.first.recommended
     if method is not None and method.family == "vmf":
         path = str((shown or folder) / CLASSIFIER)
-        classifier, code = first.model, LOAD.format(path=path)
-        if isinstance(classifier, Calibrated):
-            code = LOAD_AND_CALIBRATE.format(path=path, method=classifier.method)
-            classifier = classifier.model
-        classifier = copy.copy(classifier)
-        classifier.classes_ = user_labels(first.fitted.data)
+        classifier = copy.copy(first.model)
+        classifier.classes_ = user_labels(first.data)
         classifier.save(folder / CLASSIFIER)
         files["classifier"] = CLASSIFIER
-        chosen = replace(chosen, code=code, saved=CLASSIFIER)
+        chosen = replace(chosen, code=LOAD.format(path=path), saved=CLASSIFIER)
         features = list(result.features)
         features[result.chosen] = replace(result.first, recommendation=chosen)
         result = replace(result, features=tuple(features))
@@ -93,7 +77,7 @@ def write_predictions(folder: Path, data: FeatureSet, model: Any) -> str:
     everyone = len(data.test) * data.num_classes <= CELLS
     names, parts = np.array(data.class_names), []
     for at, x, y in data.test.chunks(None, data.num_classes):
-        p = probabilities(model, x)
+        p = probabilities(model, x, data.num_classes)
         k = min(TOP, data.num_classes)
         top = p.topk(k, 1)
         columns: dict[str, np.ndarray] = {"row": np.arange(at.start, at.stop)}

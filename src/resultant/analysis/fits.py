@@ -18,7 +18,7 @@ from resultant.classes.finite_sample import held_out_state
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.classifiers.components import AUTO, Components, fit_components
+from resultant.classifiers.em import AUTO, Components, fit_components
 from resultant.vmf.estimators import log_normalizer_at
 
 # Rules under which decisions are compared.

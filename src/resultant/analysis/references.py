@@ -129,19 +129,6 @@ def class_sums(X: Any, own: Any) -> np.ndarray:
     return total.index_add_(0, torch.as_tensor(own), torch.as_tensor(X).double()).numpy()
 
 
-class Widened:
-    """A model that was fitted to some of the classes, with probability zero for the others."""
-
-    def __init__(self, model: Any, num_classes: int) -> None:
-        self.model, self.num_classes = model, num_classes
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return probabilities [n, C]."""
-        p = np.zeros((len(X), self.num_classes))
-        p[:, self.model.classes_] = self.model.predict_proba(X)
-        return p
-
-
 def references(
     data: FeatureSet,
     plan: Plan,
@@ -240,7 +227,7 @@ class _Fit:
         if getattr(last, "class_weight", None) is not None:
             settings = {**settings, "class_weight": last.class_weight}
         about = (key, name, "scikit-learn", rank, settings, _code(model), joined(parts))
-        return Candidate(*about, self._wide(model), seconds, rows, note.strip())
+        return Candidate(*about, model, seconds, rows, note.strip())
 
     def _fitted(self, model: Any, rows: Tensor, number: float) -> tuple[int, float]:
         """Fit a pipeline to about ``number`` of some training rows; return rows and seconds."""
@@ -260,11 +247,7 @@ class _Fit:
         return len(drawn), time.perf_counter() - started
 
     def _predicted(self, model: Any, rows: Tensor) -> list[Predictions]:
-        return predict([self._wide(model)], self.plan.validation, rows, self.data.num_classes)
-
-    def _wide(self, model: Any) -> Any:
-        C = self.data.num_classes
-        return model if len(model.classes_) == C else Widened(model, C)
+        return predict([model], self.plan.validation, rows, self.data.num_classes)
 
     def _least(self, validated: list[Predictions]) -> int:
         weights = self.plan.weights[: len(self.plan.splits[0][1])]

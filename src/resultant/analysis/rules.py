@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import copy
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from resultant.analysis.candidates import Candidate, joined, predict
-from resultant.analysis.data import BALANCED, FeatureSet, Plan
+from resultant.analysis.data import BALANCED, DEFAULT, FeatureSet, Plan, Settings
 from resultant.analysis.sampling import stratified
 from resultant.analysis.suspects import unit_rows
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
-from resultant.classifiers.rows import Sample
+from resultant.classifiers.inputs import Sample
 from resultant.classifiers.search import search_rules
 from resultant.classifiers.validation import Validation
 
@@ -53,15 +51,9 @@ class VMFSearch:
     words: str  # the rows of the search in words
 
 
-def search(
-    data: FeatureSet,
-    plan: Plan,
-    *,
-    estimator: str = "mle",
-    temperature: float | None = None,
-    device: torch.device | str = "cpu",
-) -> VMFSearch:
+def search(data: FeatureSet, plan: Plan, settings: Settings = DEFAULT) -> VMFSearch:
     """Choose settings of each vMF method, by the search of `resultant.VMFClassifierCV`."""
+    device, estimator, tau = settings.device, settings.estimator, settings.temperature
     x, y, splits, words = search_rows(data, plan)
     x, y = x.to(device), y.to(device)
     validation = Validation(
@@ -71,7 +63,7 @@ def search(
         balanced=plan.metric == BALANCED,
         merge=data.train.identities is None,
     )
-    result = search_rules(validation, {} if temperature is None else {"temperature": [temperature]})
+    result = search_rules(validation, {} if tau is None else {"temperature": [tau]})
     points = {method_of(c.parameters()): c for c in (*result.rules.values(), result.chosen)}
     parameters = {
         key: {**c.parameters(), "scale": c.scale, "estimator": estimator}
@@ -108,19 +100,11 @@ def method_of(point: dict[str, Any]) -> str:
 
 
 def vmf_candidates(
-    data: FeatureSet,
-    plan: Plan,
-    found: VMFSearch,
-    *,
-    calibration: str = "scale",
-    device: torch.device | str = "cpu",
+    data: FeatureSet, plan: Plan, found: VMFSearch, settings: Settings
 ) -> list[Candidate]:
-    """Fit and validate the vMF methods of a search.
-
-    Methods whose fits agree share one pass over the rows.
-    """
+    """Fit and validate the vMF methods of a search."""
     keys = [k for k in (*REALIZATIONS, MIXTURE) if k in found.points]
-    points = [{**found.points[k], "device": device} for k in keys]
+    points = [{**found.points[k], "device": settings.device} for k in keys]
     trials = [fit_points(data, fit, points) for fit, _ in plan.splits]
     folds = [
         predict([model for model, *_ in fitted], plan.validation, rows, data.num_classes)
@@ -130,51 +114,29 @@ def vmf_candidates(
     candidates = []
     for i, (key, point) in enumerate(zip(keys, points, strict=True)):
         model, rows, seconds = finals[i]
-        settings = {k: v for k, v in point.items() if k != "device" and v is not None}
-        words = ", ".join(f"{k}={_rounded(v)!r}" for k, v in settings.items())
+        parameters = {k: v for k, v in point.items() if k != "device" and v is not None}
+        words = ", ".join(f"{k}={_rounded(v)!r}" for k, v in parameters.items())
         code = f"from resultant import VMFClassifier\n\nmodel = VMFClassifier({words}).fit(X, y)"
         note = ""
-        if calibration != "scale":
+        if settings.calibration != "scale":
             # The calibration of a fit without the validation rows serves the final fit.
-            model = Calibrated(model, trials[0][i][0], plan, calibration)
-            note = f"Probabilities are calibrated per class ({calibration}) on validation rows."
-        candidates.append(
-            Candidate(
-                *(key, _name(key, settings), "vmf", RANKS[key], settings, code),
-                *(joined(fold[i] for fold in folds), model, seconds, rows, note),
-            )
-        )
+            trial, validated = trials[0][i][0], plan.splits[0][1]
+            y, w = plan.labels[: len(validated)].numpy(), plan.weights[: len(validated)]
+            x, w = plan.validation.read(validated), w * len(w) / w.sum()
+            model.calibration_ = trial.calibrate(x, y, w, settings.calibration).calibration_
+            note = f"Probabilities are calibrated per class ({settings.calibration}) on validation"
+            note += " rows."
+        about = (key, _name(key, parameters), "vmf", RANKS[key], parameters, code)
+        validated = joined(fold[i] for fold in folds)
+        candidates.append(Candidate(*about, validated, model, seconds, rows, note))
     return candidates
-
-
-class Calibrated:
-    """A vMF classifier whose probabilities scikit-learn calibrates per class."""
-
-    def __init__(self, model: Any, trial: Any, plan: Plan, method: Any) -> None:
-        from sklearn.calibration import CalibratedClassifierCV
-        from sklearn.frozen import FrozenEstimator
-
-        self.model, self.method, rows = model, method, plan.splits[0][1]
-        x, y = plan.validation.read(rows).numpy(), plan.labels[: len(rows)].numpy()
-        weights = plan.weights[: len(rows)].numpy()
-        self.calibrated: Any = CalibratedClassifierCV(FrozenEstimator(trial), method=method)
-        with warnings.catch_warnings():
-            # A frozen estimator needs neither weights nor folds.
-            warnings.filterwarnings("ignore", "Since FrozenEstimator does not appear to accept")
-            warnings.filterwarnings("ignore", "The least populated class in y has only")
-            self.calibrated.fit(x, y, sample_weight=weights * len(weights) / weights.sum())
-        for fitted in self.calibrated.calibrated_classifiers_:
-            fitted.estimator = model
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return calibrated probabilities [n, C]."""
-        return self.calibrated.predict_proba(np.asarray(X))
 
 
 def fit_points(
     data: FeatureSet, rows: Tensor, points: Sequence[dict[str, Any]]
 ) -> list[tuple[Any, int, float]]:
-    """Fit a `VMFClassifier` per point to some training rows; return its rows and seconds too."""
+    """Fit a `VMFClassifier` per point to some training rows; return its rows and seconds too.
+    Points whose fits agree share one pass over the rows."""
     from resultant.classifiers import VMFClassifier
 
     fits: dict[str, tuple[Any, int, float]] = {}

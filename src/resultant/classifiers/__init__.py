@@ -3,11 +3,9 @@
 Fitting is one pass of sums (`resultant.classes.statistics`), two with a metric; cross-validation
 subtracts sums. Names load on first use: scikit-learn takes a second.
 
-`vmf` and `cross_validated` are the classifiers, on `base` (fits) and `scored` (queries), with
-`inputs` (checks), `rows` (dense and sparse rows, and their sums), `saving` (files) and `packing`
-(pickle and skops). `search` chooses settings (`points`) on the rows of `validation`, or of
-`leave_one_out`; `calibration` fits the scale of the scores; `components` are several distributions
-per class, fitted by `em` as `mixture`.
+`vmf` and `cross_validated` are the classifiers, on `base` (fits and queries), `inputs` (rows of
+users) and `files`. `search` chooses settings on the rows of `validation`, or of `leave_one_out`;
+`calibration` makes probabilities of scores; `em` fits several distributions, as `mixture`.
 """
 
 from typing import TYPE_CHECKING

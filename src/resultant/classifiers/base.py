@@ -5,8 +5,6 @@ fitted from sums (`ClassStatistics`): fitting is one pass over the rows, two wit
 `partial_fit` continues the pass, and sample weights are weights in the sums. A query is scored by
 its cosines with the class directions alone.
 
-- A row of zeros has no direction: it has cosine 0 with every class, and in a fit it is a sample of
-  length zero.
 - One feature leaves two directions, which is no sphere here: p >= 2.
 - A class without weight (named in ``classes`` of `partial_fit`, or of weight zero) has score -inf
   and probability zero, and takes no part in the mean gain.
@@ -19,36 +17,29 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from torch import Tensor
 
+from resultant._core.arrays import directions
 from resultant._core.device import require_device
+from resultant._core.validation import finite_number
 from resultant.classes.metric import Metric, require_shrinkage
-from resultant.classes.statistics import ClassStatistics
-from resultant.classifiers.calibration import fit_scale
-from resultant.classifiers.inputs import (
-    as_numpy,
-    class_labels,
-    features,
-    is_auto,
-    require_temperatures,
-    sample_weights,
-    sortable,
-    warn_of_units,
-)
+from resultant.classes.realization import Realization
+from resultant.classes.statistics import ClassState, ClassStatistics
+from resultant.classifiers import inputs
+from resultant.classifiers.calibration import calibrated, fit_scale
+from resultant.classifiers.files import SavedEstimator
+from resultant.classifiers.inputs import Array, Rows, Sample, is_auto, returned, row_chunks
 from resultant.classifiers.leave_one_out import left_out_fold
-from resultant.classifiers.rows import Sample
-from resultant.classifiers.saving import load_classifier, save_classifier
-from resultant.classifiers.scored import ScoredClassifier
 from resultant.classifiers.search import search_rules
 from resultant.classifiers.validation import (
     SHRINKAGES,
@@ -65,21 +56,31 @@ SCALE_ROWS = 1024
 WITHIN = "within"
 
 
-def _can_continue(classifier: Any) -> bool:
-    return classifier._require_one_pass()
-
-
-class DirectionClassifier(ScoredClassifier):
-    """Classifier that is fitted in one pass over the rows, or in several."""
+class DirectionClassifier(ClassifierMixin, SavedEstimator):
+    """Classifier by the scores of classes that are fitted in one pass over the rows, or several."""
 
     temperature: Any
     prior: Any
+    scale: Any
     whiten: Any
     shrinkage: Any
     center: Any
     device: torch.device | str | None
     estimator: str = "mle"
     components: Any = 1
+    classes_: np.ndarray  # labels of the classes [C]
+    class_prior_: np.ndarray  # share of each class in the weight [C]
+    statistics_: ClassStatistics  # sums of the classes, in the metric
+    state_: ClassState  # fitted classes, all C of them, in the metric
+    n_features_in_: int  # number of features p
+    metric_: Metric | None = None  # metric of the rows, or None
+    scale_: float | None = None  # fitted factor of the scores, or None
+    calibration_: dict[str, Any] | None = None  # see `fit_calibration`
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classes.
@@ -96,10 +97,10 @@ class DirectionClassifier(ScoredClassifier):
         sample, fitted.classes_ = fitted._sample(X, y, sample_weight)
         fitted._fit(sample)
         if fitted.metric_ is None:
-            warn_of_units(sample.rows)
+            inputs.warn_of_units(sample.rows)
         return self._adopt(fitted)
 
-    @available_if(_can_continue)
+    @available_if(lambda classifier: classifier._require_one_pass())
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to the rows of earlier calls, or of `fit`.
 
@@ -118,7 +119,8 @@ class DirectionClassifier(ScoredClassifier):
         fitted, first = copy.copy(self), not hasattr(self, "statistics_")
         named = None
         if classes is not None:
-            named = np.asarray(unique_labels(sortable("classes", np.asarray(as_numpy(classes)))))
+            labels = inputs.sortable("classes", np.asarray(inputs.as_numpy(classes)))
+            named = np.asarray(unique_labels(labels))
         expected = named if first else self.classes_
         if expected is None:
             raise ValueError("expected classes at the first call of partial_fit, got None")
@@ -128,16 +130,15 @@ class DirectionClassifier(ScoredClassifier):
         sample, fitted.classes_ = fitted._sample(X, y, sample_weight, classes=expected, reset=first)
         if first:
             fitted._fit(sample)
-        else:
-            fitted._scale()
-            sums = sample.add_to(self.statistics_.to(sample.rows.device), metric=self.metric_)
-            fitted._finish(sums, sample.rows.dtype)
-            if is_auto(self.scale):
-                new, share = fitted._left_out_scale(sample), len(sample.y) / SCALE_ROWS
-                old = new if self.scale_ is None else self.scale_
-                fitted.scale_ = math.exp(math.log(old) + min(1.0, share) * math.log(new / old))
-            else:
-                fitted.scale_ = None
+            return self._adopt(fitted)
+        fitted._scale()
+        sums = sample.add_to(self.statistics_.to(sample.rows.device), metric=self.metric_)
+        fitted._finish(sums, sample.rows.dtype)
+        fitted.scale_ = None
+        if is_auto(self.scale):
+            new, share = fitted._left_out_scale(sample), len(sample.y) / SCALE_ROWS
+            old = new if self.scale_ is None else self.scale_
+            fitted.scale_ = math.exp(math.log(old) + min(1.0, share) * math.log(new / old))
         return self._adopt(fitted)
 
     def _require_one_pass(self) -> bool:
@@ -167,11 +168,11 @@ class DirectionClassifier(ScoredClassifier):
         With ``reset``, the sample fixes the number of features and the device. Return the sample,
         and the labels of the classes, by default those in y.
         """
-        rows = features(self, X, reset=reset, least=least)
-        require_temperatures(self.temperature, rows.dtype)
-        labels = class_labels(y)
+        rows = inputs.features(self, X, reset=reset, least=least)
+        inputs.require_temperatures(self.temperature, rows.dtype)
+        labels = inputs.class_labels(y)
         check_consistent_length(rows, labels)
-        weights = sample_weights(sample_weight, len(rows))
+        weights = inputs.sample_weights(sample_weight, len(rows))
         if classes is None:
             classes = np.asarray(unique_labels(labels))
         unknown = ~np.isin(labels, classes)
@@ -185,7 +186,7 @@ class DirectionClassifier(ScoredClassifier):
         w = torch.as_tensor(weights, device=device)
         return Sample(rows.to(device), index, w, len(classes)), classes
 
-    # The metric
+    # The fit
 
     @property
     def _whitens(self) -> bool:
@@ -200,6 +201,16 @@ class DirectionClassifier(ScoredClassifier):
     def _centers(self) -> bool:
         return self._whitens if self.center is None else bool(self.center)
 
+    def _fit(self, sample: Sample) -> None:
+        """Choose what is left to the data, and fit metric, classes and scale."""
+        self._scale()
+        searched = self._search(sample)
+        means = self._fit_metric(sample)
+        self._finish(sample.sums(metric=self.metric_), sample.rows.dtype, sample)
+        self.scale_ = self.calibration_ = None
+        if is_auto(self.scale):
+            self.scale_ = searched or self._left_out_scale(sample, means)
+
     def _fit_metric(self, sample: Sample) -> Tensor | None:
         """Fit the metric; return the class means outside a metric that is fitted to the rows."""
         self.metric_ = None
@@ -213,22 +224,9 @@ class DirectionClassifier(ScoredClassifier):
         elif self._whitens or self._centers:
             sums = sample.scattered if self._whitens else sample.sums()
             shrinkage = getattr(self, "shrinkage_", 1.0) if self._whitens else 1.0
-            settings: dict[str, Any] = {"center": self._centers, "whiten": self._whitens}
-            self.metric_ = Metric.fit(sums, shrinkage, **settings)
+            self.metric_ = Metric.fit(sums, shrinkage, center=self._centers, whiten=self._whitens)
             return sums.total / torch.where(sums.weight > 0, sums.weight, 1.0)[:, None]
         return None
-
-    # The fit
-
-    def _fit(self, sample: Sample) -> None:
-        """Choose what is left to the data, and fit metric, classes and scale."""
-        self._scale()
-        searched = self._search(sample)
-        means = self._fit_metric(sample)
-        self._finish(sample.sums(metric=self.metric_), sample.rows.dtype, sample)
-        self.scale_ = None
-        if is_auto(self.scale):
-            self.scale_ = searched or self._left_out_scale(sample, means)
 
     def _search(self, sample: Sample) -> float | None:
         """Choose temperature and shrinkage, if they are left to the data; return the scale."""
@@ -244,19 +242,17 @@ class DirectionClassifier(ScoredClassifier):
             metric = SHRINKAGES if is_auto(self.shrinkage) else (self.shrinkage_,)
         elif self._centers:
             metric = (1.0,)
-        splits = stratified_splits(sample.y)
-        validation = Validation(
-            sample,
-            [(train, rows) for train, rows in splits if len(rows)],
-            estimator=self.estimator,
-            center=self._centers,
-            whiten=self._whitens,
-        )
+        splits = [(train, rows) for train, rows in stratified_splits(sample.y) if len(rows)]
+        validation = self._validation_of(sample, splits)
         chosen = search_rules(validation, {**axes, "shrinkage": metric}).chosen
         self.temperature_ = chosen.point.temperature
         if self._whitens:
             self.shrinkage_ = float(chosen.point.shrinkage or 0.0)
         return chosen.scale
+
+    def _validation_of(self, sample: Sample, splits: list[tuple[Tensor, Tensor]]) -> Validation:
+        about: dict[str, Any] = {"center": self._centers, "whiten": self._whitens}
+        return Validation(sample, splits, estimator=self.estimator, **about)
 
     def _axes(self) -> dict[str, tuple[Any, ...]]:
         """Return the axes of a search of this rule, with a free temperature."""
@@ -299,34 +295,96 @@ class DirectionClassifier(ScoredClassifier):
         """Return the scores [n, C] of rows that were left out."""
         raise NotImplementedError
 
-    # Files
+    # Queries
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted classifier as a safetensors file, atomically.
+    def _realization(self, dtype: torch.dtype) -> Realization:
+        """Return the scores of the classes that have weight, as functions of their cosines."""
+        raise NotImplementedError
 
-        Args:
-            path: File to write.
+    def _scale(self) -> float:
+        """Return the factor of the scores."""
+        if is_auto(self.scale):
+            return self.scale_ or 1.0
+        scale = finite_number("scale", self.scale)
+        if scale <= 0:
+            raise ValueError(f"expected scale > 0, got {scale:g}")
+        return self.scale_ or scale
 
-        Raises:
-            ValueError: If labels or parameters are no strings or numbers.
-        """
+    def _units(self, rows: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """Return rows [n, p] as unit vectors in the metric."""
+        x = directions(rows)[0].to(dtype or rows.dtype)
+        return x if self.metric_ is None else self.metric_.to(dtype=x.dtype).transform(x)
+
+    def _all_units(self, rows: Rows) -> Tensor:
+        return torch.cat([self._units(rows[at]) for at in row_chunks(rows, 1)])
+
+    @torch.no_grad()
+    def directions(self, X: Any) -> Array:
+        """Return unit vectors [N, p] of rows in the metric, which ``state_`` scores: arguments of
+        `class_scores`, `certificate` and other functions of fitted classes."""
+        queries, rows = self._query(X)
+        return returned(self._all_units(rows).to(queries.device), X)
+
+    @property
+    def _present(self) -> Tensor:
+        return self.statistics_.weight > 0
+
+    def _log_prior(self) -> Tensor:
+        """Return log pi of the classes that have weight."""
+        weight = self.statistics_.weight[self._present]
+        return (weight / weight.sum()).log()
+
+    def _present_state(self) -> ClassState:
+        s, at = self.state_, self._present
+        return ClassState(s.mu[at], s.kappa[at], s.count[at], validate_args=False)
+
+    def _query(self, X: Any) -> tuple[Rows, Rows]:
+        """Return the rows on their own device, and on the device of the classes."""
         check_is_fitted(self, "statistics_")
-        save_classifier(self, Path(path))
+        rows = inputs.features(self, X, reset=False)
+        return rows, rows.to(self.statistics_.device)
 
-    @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], *, device: torch.device | str | None = None
-    ) -> Self:
-        """Read a classifier that `save` wrote.
+    @torch.no_grad()
+    def _scores(self, X: Any) -> Tensor:
+        """Return the scores [N, C] on the device of the rows."""
+        queries, rows = self._query(X)
+        realization, present = self._realization(rows.dtype), self._present
+        scores = torch.full((len(rows), len(present)), -torch.inf).to(rows.device, rows.dtype)
+        columns = present.nonzero().squeeze(-1)
+        for part in row_chunks(rows, len(realization.mu)):
+            of_rows = realization(self._units(rows[part]))
+            scores[part, columns] = self._of_classes(of_rows)
+        if (scale := self._scale()) != 1:
+            scores *= scale
+        return scores.to(queries.device)
 
-        Args:
-            path: File to read.
-            device: Device of the sums, by default the CPU.
+    def _of_classes(self, scores: Tensor) -> Tensor:
+        """Return the scores of the classes that have weight from those of `_realization`."""
+        return scores
 
-        Returns:
-            The classifier, which continues as the one that was saved.
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores with prior and scale [N, C]; for two classes their difference [N]."""
+        scores = self._scores(X)
+        return returned(scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores, X)
 
-        Raises:
-            ValueError: If the file is not that of such a classifier.
-        """
-        return load_classifier(cls, Path(path), device)
+    def _logits(self, X: Any) -> Tensor:
+        scores = self._scores(X)
+        return scores if self.calibration_ is None else calibrated(scores, self.calibration_)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithms of `predict_proba` [N, C]."""
+        return returned(self._logits(X).log_softmax(-1), X)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the softmax of the scores with prior and scale [N, C]; after a calibration per
+        class, its probabilities."""
+        return returned(self._logits(X).softmax(-1), X)
+
+    def predict(self, X: Any) -> Array:
+        """Return the labels of the largest probabilities [N]; among equal ones the first class."""
+        return inputs.returned_labels(self._logits(X).argmax(-1), self.classes_, X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of `predict`, weighted by ``sample_weight`` [N]."""
+        y, predicted, weights = map(inputs.as_numpy, (y, self.predict(X), sample_weight))
+        return float(accuracy_score(y, predicted, sample_weight=weights))

@@ -1,12 +1,14 @@
-"""Calibration of probabilities: the error, and a fitted scale of the scores."""
+"""Calibration of probabilities: the error, a fitted scale of the scores, and a curve per class."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import expit
 from torch import Tensor
 
 from resultant._core import validation
@@ -148,3 +150,38 @@ def _solve_scale(moments: Callable[[float], tuple[float, float]], start: float) 
             return min(max(new, SCALES[0]), SCALES[1])
         s = new
     return s
+
+
+def fit_calibration(
+    classifier: Any, X: Any, y: Any, sample_weight: np.ndarray, method: Any
+) -> dict[str, Any]:
+    """Fit scikit-learn's calibration of each class to new rows, as plain numbers: ``curves`` holds
+    slope and shift of a sigmoid, or the knots of a monotone function of the score."""
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.frozen import FrozenEstimator
+
+    model: Any = CalibratedClassifierCV(FrozenEstimator(classifier), method=method)
+    with warnings.catch_warnings():
+        # A frozen estimator needs neither weights nor folds.
+        warnings.filterwarnings("ignore", "Since FrozenEstimator does not appear to accept")
+        warnings.filterwarnings("ignore", "The least populated class in y has only")
+        model.fit(X, y, sample_weight=sample_weight)
+    names = ("a_", "b_") if method == "sigmoid" else ("X_thresholds_", "y_thresholds_")
+    curves = model.calibrated_classifiers_[0].calibrators
+    curves = [[np.asarray(getattr(curve, name)).tolist() for name in names] for curve in curves]
+    return {"method": method, "curves": curves}
+
+
+def calibrated(scores: Tensor, calibration: dict[str, Any]) -> Tensor:
+    """Return the logarithms [N, C] of calibrated probabilities, as `CalibratedClassifierCV`."""
+    s, curves = scores.double().cpu().numpy(), calibration["curves"]
+    s = s[:, 1:] - s[:, :1] if s.shape[1] == 2 else s
+    if calibration["method"] == "sigmoid":
+        columns = [expit(-(a * s[:, c] + b)) for c, (a, b) in enumerate(curves)]
+    else:
+        columns = [np.interp(s[:, c], *knots) for c, knots in enumerate(curves)]
+    p = np.stack([1 - columns[0], *columns] if len(columns) == 1 else columns, 1)
+    total = p.sum(1, keepdims=True)
+    # Where no class is possible, all are alike.
+    p = np.where(total > 0, p, 1.0) / np.where(total > 0, total, p.shape[1])
+    return torch.from_numpy(p).to(scores).log()

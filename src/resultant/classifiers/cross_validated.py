@@ -18,11 +18,9 @@ from resultant._core.validation import finite_number, integer
 from resultant.classes.metric import require_shrinkage
 from resultant.classes.rule import REALIZATIONS
 from resultant.classifiers.base import WITHIN
-from resultant.classifiers.inputs import AUTO, as_numpy, is_auto, warn_of_units
+from resultant.classifiers.inputs import AUTO, Sample, as_numpy, is_auto, warn_of_units
 from resultant.classifiers.leave_one_out import LeaveOneOut
-from resultant.classifiers.points import AXES, Candidate
-from resultant.classifiers.rows import Sample
-from resultant.classifiers.search import SCORINGS, SearchResult, search_rules
+from resultant.classifiers.search import AXES, SCORINGS, Candidate, SearchResult, search_rules
 from resultant.classifiers.validation import SHRINKAGES, Split, Validation, stratified_splits
 from resultant.classifiers.vmf import VMFClassifier
 
@@ -179,10 +177,11 @@ class VMFClassifierCV(VMFClassifier):
             "partial_fit is that of best_estimator_, which continues with its choice"
         )
 
-    def calibrate(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the scale to rows that were not fitted; see `VMFClassifier.calibrate`."""
+    def calibrate(self, X: Any, y: Any, sample_weight: Any = None, method: str = "scale") -> Self:
+        """Calibrate on rows that were not fitted; see `VMFClassifier.calibrate`."""
         check_is_fitted(self, "best_estimator_")
-        self.scale_ = self.best_estimator_.calibrate(X, y, sample_weight).scale_
+        best = self.best_estimator_.calibrate(X, y, sample_weight, method)
+        self.scale_, self.calibration_ = best._scale(), best.calibration_
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:

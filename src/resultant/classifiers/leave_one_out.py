@@ -13,7 +13,7 @@ from torch import Tensor
 from resultant._core.arrays import directions
 from resultant.classes.metric import Metric
 from resultant.classes.statistics import ZERO_LENGTH, ClassStatistics
-from resultant.classifiers.rows import Sample
+from resultant.classifiers.inputs import Sample
 from resultant.classifiers.validation import Validation, ValidationFold
 
 

@@ -27,8 +27,15 @@ from resultant.classifiers.em import (
     fit_mixture,
     seed_directions,
 )
-from resultant.classifiers.inputs import Array, as_numpy, features, returned, sample_weights
-from resultant.classifiers.rows import Rows, row_chunks
+from resultant.classifiers.inputs import (
+    Array,
+    Rows,
+    as_numpy,
+    features,
+    returned,
+    row_chunks,
+    sample_weights,
+)
 from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.estimators import ESTIMATORS
 

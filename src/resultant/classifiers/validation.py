@@ -24,8 +24,8 @@ from resultant.classes.metric import Metric
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED
 from resultant.classes.statistics import ClassStatistics
-from resultant.classifiers.components import Components, fit_components
-from resultant.classifiers.rows import Sample
+from resultant.classifiers.em import Components, fit_components
+from resultant.classifiers.inputs import Sample
 from resultant.score.exact import vmf_score
 from resultant.vmf.estimators import mean_resultant_at
 

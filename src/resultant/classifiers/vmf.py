@@ -15,14 +15,24 @@ from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState
 from resultant.classifiers.base import DirectionClassifier
-from resultant.classifiers.calibration import fit_scale
-from resultant.classifiers.components import Components, fit_components, require_components
-from resultant.classifiers.inputs import AUTO, Array, is_auto, require_temperatures, returned
-from resultant.classifiers.points import AXES
-from resultant.classifiers.rows import Sample, row_chunks
-from resultant.classifiers.validation import Validation, ValidationFold, stratified_splits
+from resultant.classifiers.calibration import fit_calibration, fit_scale
+from resultant.classifiers.em import Components, fit_components, require_components
+from resultant.classifiers.inputs import (
+    AUTO,
+    Array,
+    Sample,
+    is_auto,
+    require_temperatures,
+    returned,
+    row_chunks,
+)
+from resultant.classifiers.search import AXES
+from resultant.classifiers.validation import ValidationFold, stratified_splits
 from resultant.score.limits import require_comparable
 from resultant.vmf.estimators import log_normalizer_at, require_estimator
+
+# Calibrations of probabilities: one scale, or a curve per class.
+METHODS = ("scale", "sigmoid", "isotonic")
 
 
 class VMFClassifier(DirectionClassifier):
@@ -54,7 +64,7 @@ class VMFClassifier(DirectionClassifier):
         device: Device of sums and scores, by default that of X (the CPU for NumPy).
         scale: Factor of the scores in `predict_proba`; predictions do not depend on it. ``"auto"``
             fits it to rows that are scored by the classes without them, 1.0 leaves the scores as
-            they are. scikit-learn's ``CalibratedClassifierCV`` fits other calibrations.
+            they are. `calibrate` fits other calibrations.
         components: Number of components per class, which share one concentration; or ``auto``, up
             to 8 of the lowest BIC for each class. BIC needs one fit per number and gives one
             component to a class of few rows. More than one needs `fit`: sums of a stream, as in
@@ -164,28 +174,24 @@ class VMFClassifier(DirectionClassifier):
         train, rows = stratified_splits(sample.y)[0]
         if not (sample.w[train].any() and sample.w[rows].any()):
             return 1.0
-        validation = Validation(
-            sample,
-            [(train, rows)],
-            estimator=self.estimator,
-            center=self._centers,
-            whiten=self._whitens,
-        )
+        validation = self._validation_of(sample, [(train, rows)])
         shrinkage = None if self.metric_ is None else self.metric_.shrinkage
         folds = validation.folds(shrinkage, require_components(self.components))
         return self._fold_scale(folds, validation.weights)
 
-    def calibrate(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the scale of `predict_proba` to rows that were not fitted, such as a validation
-        split.
+    def calibrate(self, X: Any, y: Any, sample_weight: Any = None, method: str = "scale") -> Self:
+        """Calibrate `predict_proba` on rows that were not fitted, such as a validation split.
 
         Args:
             X: Rows [N, p].
             y: Labels [N] among those of the fit.
             sample_weight: Weights [N] >= 0 in the calibration, one per row by default.
+            method: ``scale`` fits ``scale_``, which changes no prediction; ``sigmoid`` and
+                ``isotonic`` fit a curve per class, as ``CalibratedClassifierCV`` of scikit-learn
+                does, and predictions are the classes of the largest calibrated probability.
 
         Returns:
-            This classifier with another ``scale_``; its predictions are the same.
+            This classifier; `save` keeps the calibration.
 
         Raises:
             ValueError: For other labels, and without a row of a class that was fitted.
@@ -199,12 +205,19 @@ class VMFClassifier(DirectionClassifier):
             True
         """
         check_is_fitted(self, "statistics_")
+        if method not in METHODS:
+            raise ValueError(f"expected method to be one of {METHODS}, got {method!r}")
         sample, _ = self._sample(X, y, sample_weight, classes=self.classes_, reset=False)
+        if method != "scale":
+            y, w = self.classes_[sample.y.cpu().numpy()], sample.w.cpu().numpy()
+            self.calibration_ = fit_calibration(self, X, y, w, method)
+            return self
         scores = self._scores(X).to(sample.y.device) / self._scale()
         known = (sample.w > 0) & scores.gather(1, sample.y[:, None])[:, 0].isfinite()
         if not known.any():
             raise ValueError("expected a row of a class that was fitted, got none")
         self.scale_ = fit_scale(scores[known], sample.y[known], sample.w[known])
+        self.calibration_ = None
         return self
 
     @torch.no_grad()
@@ -228,7 +241,7 @@ class VMFClassifier(DirectionClassifier):
         floor = shares - log_normalizer_at(state.dim, state.kappa)
         density = torch.empty(len(rows), dtype=rows.dtype, device=rows.device)
         for part in row_chunks(rows, state.num_classes):
-            rho = cosines(self._units(rows[part], self.metric_, torch.float64), state.mu)
+            rho = cosines(self._units(rows[part], torch.float64), state.mu)
             density[part] = torch.addcmul(floor, state.kappa, rho).logsumexp(-1).to(rows.dtype)
         return returned(density.to(queries.device), X)
 
@@ -241,9 +254,7 @@ class VMFClassifier(DirectionClassifier):
         # Numbers of the classes among those that have weight.
         own, rows = (present.cumsum(0) - 1)[sample.y], sample.rows
         if self.metric_ is not None or not isinstance(rows, Tensor):
-            metric = self._metric_in(rows.dtype)
-            parts = [self._units(rows[at], metric, rows.dtype) for at in row_chunks(rows, 1)]
-            rows = torch.cat(parts)
+            rows = self._all_units(rows)
         self.components_ = fit_components(
             *(rows, own, sample.w, int(present.sum()), number, self.estimator)
         )

@@ -1,0 +1,160 @@
+"""Fitted classifiers as safetensors files, and as arrays for pickle and skops."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from resultant._core.tensor_files import load, save
+from resultant.classes.metric import Metric
+from resultant.classes.state import ClassState
+from resultant.classes.statistics import ClassStatistics
+from resultant.classifiers.em import Components
+
+FORMAT = "resultant.classifier 1"
+
+# Sums of the statistics, and attributes that a fit or a calibration chooses.
+SUMS = ("count", "weight", "total")
+CHOSEN = ("temperature_", "shrinkage_", "scale_", "calibration_")
+
+KINDS: dict[str, Any] = {
+    kind.__name__: kind for kind in (ClassState, ClassStatistics, Components, Metric)
+}
+
+
+class SavedEstimator(BaseEstimator):
+    """Classifier of sums that is written to a file, or pickled."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: packed(value) for name, value in super().__getstate__().items()}  # type: ignore[union-attr]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({name: unpacked(value) for name, value in state.items()})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted classifier as a safetensors file, atomically.
+
+        Args:
+            path: File to write.
+
+        Raises:
+            ValueError: If labels or parameters are no strings or numbers.
+        """
+        check_is_fitted(self, "statistics_")
+        fitted: Any = self
+        parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "device"}
+        if isinstance(parameters["whiten"], Metric):
+            # The metric itself is in the file.
+            parameters |= {"whiten": "within", "shrinkage": parameters["whiten"].shrinkage}
+        chosen = {name: getattr(self, name, None) for name in CHOSEN}
+        labels, metric = fitted.classes_, fitted.metric_
+        if labels.dtype.kind not in "biufU" and not all(isinstance(a, str) for a in labels):
+            raise ValueError(f"expected labels of strings or numbers, got {labels.dtype}")
+        about: dict[str, Any] = {
+            "format": FORMAT,
+            "class": type(self).__name__,
+            "parameters": parameters,
+            "chosen": {name: value for name, value in chosen.items() if value is not None},
+            "labels": labels.tolist(),
+            "dtype": labels.dtype.str if labels.dtype.kind != "O" else "object",
+        }
+        tensors = {name: getattr(fitted.statistics_, name) for name in SUMS}
+        if metric is not None:
+            about["metric"] = metric.shrinkage
+            tensors |= {"metric.mean": metric.mean, "metric.variance": metric.variance}
+            tensors |= {} if metric.basis is None else {"metric.basis": metric.basis}
+        components = getattr(self, "components_", None)
+        tensors |= {} if components is None else components.tensors()
+        try:
+            about = json.loads(json.dumps(about, allow_nan=False, default=_plain))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"expected parameters of plain values, got: {error}") from None
+        save(Path(path), tensors, about)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, device: torch.device | str | None = None
+    ) -> Self:
+        """Read a classifier that `save` wrote.
+
+        Args:
+            path: File to read.
+            device: Device of the sums, by default the CPU.
+
+        Returns:
+            The classifier, which continues as the one that was saved.
+
+        Raises:
+            ValueError: If the file is not that of such a classifier.
+        """
+        rule = f"expected {path} to be a file of {cls.__name__}.save"
+        try:
+            tensors, about = load(Path(path))
+        except ValueError as error:
+            raise ValueError(f"{rule}, got a file that cannot be read ({error})") from None
+        if about.get("format") != FORMAT or about.get("class") != cls.__name__:
+            got = f"format {about.get('format')!r} of {about.get('class')!r}"
+            raise ValueError(f"{rule}, got {got}")
+        statistics = ClassStatistics(*tensors["total"].shape, device=device)
+        for name in SUMS:
+            setattr(statistics, name, tensors[name].to(statistics.device))
+        parameters, chosen = about["parameters"], about["chosen"]
+        # Files of earlier versions.
+        parameters.pop("calibration", None)
+        if chosen.pop("calibrators_", None) is not None:
+            text = f"expected {path} without a calibration of an earlier version, got one"
+            warnings.warn(f"{text}, which is dropped; call calibrate again", stacklevel=2)
+        classifier: Any = cls(**parameters, device=device)  # type: ignore[call-arg]
+        for name, value in chosen.items():
+            setattr(classifier, name, value)
+        if "metric" in about:
+            names = ("metric.mean", "metric.basis", "metric.variance")
+            parts = (tensors[n].to(statistics.device) if n in tensors else None for n in names)
+            classifier.metric_ = Metric(*parts, about["metric"])  # type: ignore[arg-type]
+        if "owner" in tensors:
+            classifier.components_ = Components.of(tensors, statistics.device)
+        classifier.n_features_in_ = statistics.dim
+        classifier.classes_ = np.array(about["labels"], dtype=about["dtype"])
+        classifier._finish(statistics, torch.float64)
+        return classifier
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy as one of Python, for JSON."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} of type {type(value).__name__}")
+
+
+def packed(value: Any) -> Any:
+    """Replace the tensors of a value, or of fitted classes, by arrays and their device: skops
+    stores no tensors."""
+    if isinstance(value, Tensor):
+        return {"array": value.detach().cpu().numpy(), "device": str(value.device)}
+    if type(value) in KINDS.values():
+        parts = {name: packed(part) for name, part in vars(value).items()}
+        return {"kind": type(value).__name__, "parts": parts}
+    return value
+
+
+def unpacked(value: Any) -> Any:
+    """Return the value of `packed`; on the CPU where the device is absent."""
+    keys = value.keys() if isinstance(value, dict) else ()
+    if keys == {"array", "device"}:
+        absent = value["device"].startswith("cuda") and not torch.cuda.is_available()
+        return torch.as_tensor(value["array"], device="cpu" if absent else value["device"])
+    if keys == {"kind", "parts"}:
+        kind: Any = KINDS[value["kind"]]
+        fitted = kind.__new__(kind)
+        vars(fitted).update({name: unpacked(part) for name, part in value["parts"].items()})
+        return fitted
+    return value
