@@ -27,7 +27,7 @@ help:
 	@echo "make docs       build the site in docs/_build/html; any warning is an error"
 	@echo "make dist       build both wheels and source archives in dist/, try the wheel in an empty"
 	@echo "                environment, list and audit the dependencies"
-	@echo "make locked     set up $(VENV) with the versions and hashes of requirements.lock"
+	@echo "make locked     set up $(VENV) with the versions and hashes of requirements/locked.txt"
 	@echo "make install    set up $(VENV) with everything; the other targets do so themselves"
 
 install: $(EVERYTHING)
@@ -37,21 +37,21 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # torch first and pinned, so that no later package replaces it.
-$(LIBRARY): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) install -q -c constraints.txt torch
-	$(PIP) install -q -c constraints.txt -e .
+$(LIBRARY): pyproject.toml requirements/constraints.txt | $(BIN)/python
+	$(PIP) install -q -c requirements/constraints.txt torch
+	$(PIP) install -q -c requirements/constraints.txt -e .
 	@touch $@
 
 $(EVERYTHING): reproduction/pyproject.toml $(LIBRARY)
-	$(PIP) install -q -c constraints.txt -e '.[vision,ray,dev]' -e reproduction
+	$(PIP) install -q -c requirements/constraints.txt -e '.[vision,ray,dev]' -e reproduction
 	@touch $@
 
 $(CLIENTS): $(EVERYTHING)
-	$(PIP) install -q -c constraints.txt -e '.[clients]'
+	$(PIP) install -q -c requirements/constraints.txt -e '.[clients]'
 	@touch $@
 
 $(DOCS): $(EVERYTHING)
-	$(PIP) install -q -c constraints.txt -e '.[docs,clients]'
+	$(PIP) install -q -c requirements/constraints.txt -e '.[docs,clients]'
 	@touch $@
 
 demo: $(LIBRARY)
@@ -95,8 +95,8 @@ dist: install $(RELEASE)/.with-tools
 	$(BIN)/python -m build -o dist reproduction
 	$(BIN)/twine check --strict dist/*
 	$(PYTHON) tests/first_command.py dist
-	$(RELEASE)/bin/cyclonedx-py requirements requirements.lock -o dist/sbom.cdx.json
-	@$(RELEASE)/bin/pip-audit --strict -r requirements.lock --disable-pip --require-hashes || { \
+	$(RELEASE)/bin/cyclonedx-py requirements requirements/locked.txt -o dist/sbom.cdx.json
+	@$(RELEASE)/bin/pip-audit --strict -r requirements/locked.txt --disable-pip --require-hashes || { \
 		echo "dist/ is built but not audited as sound: see above, or no database was reached" >&2; \
 		exit 1; }
 
@@ -109,11 +109,11 @@ $(RELEASE)/.with-tools:
 # All dependencies of all extras with hashes, for every system.
 lock: $(RELEASE)/.with-tools
 	$(RELEASE)/bin/uv pip compile -q pyproject.toml --all-extras --universal --python-version 3.11 \
-		--generate-hashes --no-annotate --no-header -c constraints.txt -o requirements.lock
+		--generate-hashes --no-annotate --no-header -c requirements/constraints.txt -o requirements/locked.txt
 
 # torch that is installed already stays, such as a build for the CPU alone.
 locked: | $(BIN)/python
-	$(PIP) install -q --require-hashes -r requirements.lock
+	$(PIP) install -q --require-hashes -r requirements/locked.txt
 	$(PIP) install -q --no-deps --no-build-isolation -e . -e reproduction
 	@touch $(LIBRARY) $(EVERYTHING)
 

@@ -26,7 +26,7 @@ def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         venv.create(Path(name) / "empty", with_pip=True)
         programs = Path(name) / "empty" / ("Scripts" if sys.platform == "win32" else "bin")
-        install = ["install", "-q", "-c", str(ROOT / "constraints.txt"), str(wheel)]
+        install = ["install", "-q", "-c", str(ROOT / "requirements" / "constraints.txt"), str(wheel)]
         for command in (
             ["python", "-m", "pip", "--disable-pip-version-check", *install],
             ["python", "-c", WRITE],
