@@ -26,7 +26,8 @@ def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         venv.create(Path(name) / "empty", with_pip=True)
         programs = Path(name) / "empty" / ("Scripts" if sys.platform == "win32" else "bin")
-        install = ["install", "-q", "-c", str(ROOT / "requirements" / "constraints.txt"), str(wheel)]
+        constraints = str(ROOT / "requirements" / "constraints.txt")
+        install = ["install", "-q", "-c", constraints, str(wheel)]
         for command in (
             ["python", "-m", "pip", "--disable-pip-version-check", *install],
             ["python", "-c", WRITE],
