@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -57,11 +58,12 @@ def test_long_epoch_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_steps_and_results(capsys: pytest.CaptureFixture[str]) -> None:
     """In files, results are on standard output and a line per step on standard error."""
-    for options, out, err in (
+    cases: list[tuple[dict[str, Any], str, str]] = [
         ({}, "result\n", "   0.0 s  fit\n"),
         ({"quiet": True}, "", ""),
         ({"json": Path("-")}, "", "   0.0 s  fit\n"),
-    ):
+    ]
+    for options, out, err in cases:
         with Screen(**options) as screen:
             screen.step("fit")
             screen.step("fit")

@@ -66,8 +66,8 @@ Object.assign(vmf, (() => {
     return above / (below + above);
   }
 
-  // The cosine rule beside Pure Angular with equal gains, at angle u: cosines, gain, residual and its slope.
-  function beside(kappas, tau, p, angle, u) {
+  // The cosine rule and Pure Angular with equal gains, at angle u: cosines, gain, residual and its slope.
+  function compared(kappas, tau, p, angle, u) {
     const rho = [Math.cos(u), Math.cos(angle - u)];
     const g = kappas.map((kappa) => vmf.resultant(kappa, p) / tau);
     const mean = (g[0] + g[1]) / 2;
@@ -79,13 +79,13 @@ Object.assign(vmf, (() => {
   // Margin of the cosine rule and range of the residual at angle u; the certificate holds where the
   // margin is larger.
   function certificate(kappas, tau, p, angle, u) {
-    const { rho, mean, residual } = beside(kappas, tau, p, angle, u);
+    const { rho, mean, residual } = compared(kappas, tau, p, angle, u);
     return { margin: mean * Math.abs(rho[0] - rho[1]), range: Math.abs(residual[0] - residual[1]) };
   }
 
   // Differences of loss and tangent gradient between the two rules for a query of class 1, with bounds.
   function stability(kappas, tau, p, angle, u) {
-    const { rho, mean, residual, excess } = beside(kappas, tau, p, angle, u);
+    const { rho, mean, residual, excess } = compared(kappas, tau, p, angle, u);
     const soft = (a, b) => [1 / (1 + Math.exp(b - a)), 1 / (1 + Math.exp(a - b))];
     const cosine = soft(mean * rho[0], mean * rho[1]);
     const angular = soft(mean * rho[0] + residual[0], mean * rho[1] + residual[1]);

@@ -56,7 +56,7 @@ PRESET_HELP = {
     "images": "your own images: folders, lists or Parquet",
 }
 
-# Options that the help of a preset leaves out, beside those of the other datasets.
+# Options that the help of a preset leaves out, next to those of the other datasets.
 CIFAR_OPTIONS = (*CIFAR_ALONE, "fuse", "dataset")
 OTHER_OPTIONS = (*OTHERS_ALONE, "architecture", "size")
 

@@ -277,7 +277,7 @@ def row_tables(result: FeatureResult, file: str) -> list[Table]:
             copy = (str(table.copy_split[i]), int(score)) if kind == "duplicate" else (score,)
             where = int(table.row[i]), str(table.split[i]), str(table.identity[i])
             rows.append([*where, *named, *copy])
-        total = f"{counted(table.total, 'row', 'rows')} found. "
+        total = f"{counted(table.total, 'row', 'rows')}. "
         tables.append(Table(f"rows-{kind}", title, total + sentence, columns, rows, file=file))
     return tables
 
