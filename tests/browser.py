@@ -19,15 +19,9 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PATIENCE = 30.0
 
 FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--hide-scrollbars",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-    "--remote-debugging-port=0",
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
+    *("--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars"),
+    *("--host-resolver-rules=MAP * ~NOTFOUND", "--remote-debugging-port=0"),
 )
 
 
@@ -72,13 +66,8 @@ class Browser:
         """Open a file in a window of this size, and wait for its figures."""
         self.errors.clear()
         self.requests.clear()
-        self.send(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=width < 500,
-        )
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.send("Emulation.setDeviceMetricsOverride", **screen)
         theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[theme])
         self.send("Page.navigate", url=path.as_uri())
@@ -87,11 +76,10 @@ class Browser:
 
     def js(self, expression: str) -> Any:
         """Evaluate JavaScript in the page; promises are awaited."""
-        found = self.send(
-            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
-        )
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
-        return found["result"].get("value")
+        options = {"returnByValue": True, "awaitPromise": True}
+        answer = self.send("Runtime.evaluate", expression=expression, **options)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
 
     def wait(self, expression: str) -> None:
         """Wait until JavaScript is true."""
@@ -104,32 +92,21 @@ class Browser:
         """Wait until two frames are drawn."""
         self.js("new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f)))")
 
-    def mouse(self, x: float, y: float, *, click: bool = False) -> None:
-        """Move the mouse to a point of the window, and click there."""
-        for kind in ("mouseMoved", *(("mousePressed", "mouseReleased") if click else ())):
-            button = {"button": "left", "clickCount": 1} if kind != "mouseMoved" else {}
-            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **button)
+    def mouse(self, x: float, y: float) -> None:
+        """Move the mouse to a point of the window."""
+        self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         self.settle()
 
-    def key(self, name: str, code: int, text: str = "") -> None:
+    def key(self, name: str, code: int) -> None:
         """Press a key."""
         for kind in ("keyDown", "keyUp"):
-            extra = {"text": text} if text and kind == "keyDown" else {}
-            self.send(
-                "Input.dispatchKeyEvent",
-                **{"type": kind, "key": name, "windowsVirtualKeyCode": code, **extra},
-            )
+            self.send("Input.dispatchKeyEvent", type=kind, key=name, windowsVirtualKeyCode=code)
         self.settle()
 
-    def type(self, text: str) -> None:
-        """Insert text where the focus is."""
-        self.send("Input.insertText", text=text)
-        self.settle()
-
-    def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        """Write a picture of the window, or of the whole page."""
-        found = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(found["data"]))
+    def screenshot(self, path: Path) -> None:
+        """Write a picture of the whole page."""
+        picture = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(picture["data"]))
 
     def _run(self, call: Callable[[], Any]) -> Any:
         async def wait() -> Any:

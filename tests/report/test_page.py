@@ -24,16 +24,6 @@ from resultant.report.table import SHOWN, Column, Table
 from resultant.report.words import points
 
 
-def test_files(result: AnalysisResult, tmp_path: Path) -> None:
-    assert write_page(result, tmp_path) == tmp_path / "index.html"
-    assert {p.name for p in tmp_path.rglob("*") if p.is_file()} == {
-        *("index.html", "methods.csv", "confused.csv", "classes.csv")
-    }
-    with (tmp_path / "tables" / "methods.csv").open() as file:
-        first, *_ = csv.DictReader(file)
-    assert float(first["accuracy"]) == result.first.methods[0].accuracy.value
-
-
 def test_sections_in_order(result: AnalysisResult) -> None:
     text = render(result)
     anchors = ("use", "which", "look", "the-map", "try", "theory", "glossary")
@@ -78,27 +68,18 @@ def test_without_recommendation_and_optional_parts(result: AnalysisResult) -> No
     sentence = "These features do not carry these labels."
     bare = dataclasses.replace(
         result.first,
+        **dict.fromkeys(("map", "explorer", "theory")),
         recommendation=Recommendation(None, "native", (sentence,), ""),
         rows={},
-        map=None,
-        explorer=None,
-        theory=None,
+        data=dataclasses.replace(result.first.data, group_names=()),
+        methods=tuple(dataclasses.replace(m, groups={}) for m in result.first.methods),
     )
     text = render(dataclasses.replace(result, features=(bare,)))
+    shown = re.sub(r"<(style|script|dl)\b.*?</\1>", "", text, flags=re.DOTALL)
+    assert not re.findall(r"\b(?:medium|tail)\b", shown)
     assert sentence in text
     assert "VMFClassifier.load" not in text and 'class="explorer"' not in text
     assert "No likely label errors" in text
-
-
-def test_classes_of_one_size_have_no_groups(result: AnalysisResult, tmp_path: Path) -> None:
-    data = dataclasses.replace(result.first.data, group_names=())
-    methods = tuple(dataclasses.replace(m, groups={}) for m in result.first.methods)
-    one = dataclasses.replace(result.first, data=data, methods=methods)
-    text = write_page(dataclasses.replace(result, features=(one,)), tmp_path).read_text()
-    shown = re.sub(r"<(style|script|dl)\b.*?</\1>", "", text, flags=re.DOTALL)
-    assert not re.findall(r"\b(?:medium|tail)\b", shown)
-    with (tmp_path / "tables" / "classes.csv").open() as file:
-        assert {row["group"] for row in csv.DictReader(file)} == {""}
 
 
 @pytest.mark.slow
@@ -148,7 +129,7 @@ def test_table() -> None:
     assert table.shown()[0][1] == ("0.1235", "0.1234567890123", True)
 
 
-def test_all_numbers_of_methods(result: AnalysisResult) -> None:
+def test_numbers_of_methods(result: AnalysisResult) -> None:
     table, methods = methods_table(result.first), result.first.methods
     first = [m.key for m in methods].index("angular")
     other = next(i for i, m in enumerate(methods) if i != first and m.difference is not None)
@@ -186,8 +167,12 @@ def test_chart_as_json() -> None:
 
 
 @pytest.mark.slow
-def test_figures_as_files(result: AnalysisResult, tmp_path: Path) -> None:
+def test_tables_and_figures_as_files(result: AnalysisResult, tmp_path: Path) -> None:
     text = write_page(result, tmp_path, figures=True).read_text()
+    assert {p.stem for p in (tmp_path / "tables").iterdir()} == {"methods", "confused", "classes"}
+    with (tmp_path / "tables" / "methods.csv").open() as file:
+        first, *_ = csv.DictReader(file)
+    assert float(first["accuracy"]) == result.first.methods[0].accuracy.value
     drawn = re.findall(r'data-chart="([^"]+)"', text)
     assert len(drawn) == 11
     assert {p.name for p in (tmp_path / "figures").iterdir()} == {
@@ -215,8 +200,3 @@ def test_marks_of_matplotlib() -> None:
     (ax,) = draw(Chart("c", "C", "", marks=(Bars([0.0, 1.0], [2.0, 3.0], 0.5),))).axes
     bars: Any = ax.patches
     assert [bar.get_height() for bar in bars] == [2.0, 3.0]
-
-
-def test_glossary_has_twenty_terms(result: AnalysisResult) -> None:
-    terms = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", render(result))
-    assert len(terms) == 20 and all(name and text.endswith(".") for name, text in terms)
