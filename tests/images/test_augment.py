@@ -9,7 +9,6 @@ import pytest
 import torch
 from PIL import Image, ImageEnhance, ImageOps
 from torch import Tensor
-from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
 
 from images.pictures import GREY, SIZE, Picture, affine, levels, pictures, sample, seeded, tv
 from resultant.images.augment import (
@@ -22,7 +21,6 @@ from resultant.images.augment import (
 )
 
 BICUBIC = Image.Resampling.BICUBIC
-VIEWS = (ContrastiveView(), ClassificationView())
 
 
 def contrastive(picture: Picture, row: dict[str, float], view: ContrastiveView) -> Picture:
@@ -94,26 +92,6 @@ def test_policy_step_equals_the_recipe(name: str, level: int, sign: int) -> None
     assert difference.abs().max() <= most
 
 
-def test_magnitudes_equal_torchvision_except_solarize_and_rotate() -> None:
-    space = AutoAugment(AutoAugmentPolicy.CIFAR10)._augmentation_space(10, (SIZE, SIZE))
-    signed = {name.lower(): bool(s) for name, (_, s) in space.items()}
-    theirs = {name.lower(): m for name, (m, _) in space.items()}
-    for name, level in STEPS:
-        key = name.replace("_", "")
-        up, down = (magnitude(name, level, s, SIZE) for s in (1, -1))
-        if key in ("autocontrast", "equalize", "invert"):
-            assert up == down == 0
-            continue
-        expected = float(theirs[key][level])
-        if key == "solarize":
-            # 256 instead of 255 at level 0.
-            expected *= 256 / 255
-        one = 1 if key in ("brightness", "color", "contrast", "sharpness") else 0
-        assert up == pytest.approx(one + expected, rel=1e-6)
-        turns = signed[key] and key != "rotate"
-        assert down == pytest.approx(one - expected if turns else up, rel=1e-6)
-
-
 def rows_of(view: View, parameters: Tensor) -> list[dict[str, float]]:
     return [dict(zip(view.columns, row, strict=True)) for row in parameters.tolist()]
 
@@ -159,38 +137,3 @@ def test_classification_view() -> None:
         expected.append(Image.fromarray(a))
     out = view(images, parameters)
     assert torch.equal(out, levels(expected))
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_views_do_not_change_their_arguments(view: View) -> None:
-    images = sample(40)
-    parameters = view.draw(40, seeded())
-    before = images.clone(), parameters.clone()
-    first = view(images, parameters)
-    assert torch.equal(images, before[0])
-    assert torch.equal(parameters, before[1])
-    assert torch.equal(view(images, parameters), first)
-    # Single images give the same views as a batch, and a batch may be empty.
-    alone = [view(images[i : i + 1], parameters[i : i + 1]) for i in range(40)]
-    assert torch.equal(torch.cat(alone), first)
-    assert view(images[:0], parameters[:0]).shape == (0, 3, SIZE, SIZE)
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_draws_follow_the_generator(view: View) -> None:
-    first, again = view.draw(50, seeded(1)), view.draw(50, seeded(1))
-    assert first.shape == (50, len(view.columns))
-    assert first.dtype == torch.float32
-    assert torch.equal(first, again)
-    assert not torch.equal(first, view.draw(50, seeded(2)))
-    g = seeded(1)
-    view.draw(50, g)
-    assert not torch.equal(first, view.draw(50, g))
-
-
-@pytest.mark.parametrize("length", [0, 1, 15, 16])
-def test_square_has_its_side(length: int) -> None:
-    parameters = torch.full((1, 9), 16.0)
-    white = torch.ones(1, 3, SIZE, SIZE, dtype=torch.uint8)
-    black = ClassificationView(cutout=length).erase(white, parameters) == 0
-    assert black[0, 0].any(0).sum() == black[0, 0].any(1).sum() == length

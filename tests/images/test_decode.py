@@ -129,10 +129,3 @@ def test_random_damage_gives_an_image_or_one_line() -> None:
             except ImageError as error:
                 text = str(error)
             assert text == "RGB" or "\n" not in text
-
-
-def test_large_images_of_one_colour_are_read() -> None:
-    """Eighty-four kilobytes may be a blank page of 5000 x 5000 pixels."""
-    data = encoded(Image.new("RGB", (5000, 5000), "white"), "PNG")
-    assert len(data) < 100_000
-    assert decode(data, "a").getextrema() == ((255, 255),) * 3

@@ -16,7 +16,6 @@ from torchvision import transforms
 from images.photographs import FILL, photographs, picture, references
 from images.pictures import seeded, tv
 from resultant.images import pillow_views
-from resultant.images.photo_plan import most_taps
 from resultant.images.photo_views import (
     COLUMNS,
     OPERATIONS,
@@ -154,14 +153,3 @@ def test_random_augmentation_has_the_distribution_of_timm() -> None:
         scale = SIZE if name.startswith("translate") else 1
         result: Any = stats.ks_2samp(np.array(values) / scale, expected)
         assert result.pvalue > LEAST_P, name
-
-
-def test_draws_follow_the_generator_and_the_sizes() -> None:
-    view = classification_view(SIZE)
-    _, _, sizes = photographs(50)
-    first = view.draw(sizes, seeded(1))
-    assert first.shape == (50, len(COLUMNS)) and first.dtype == torch.float64
-    assert torch.equal(first, view.draw(sizes, seeded(1)))
-    assert not torch.equal(first, view.draw(sizes, seeded(2)))
-    assert (first[:, :2] + first[:, 2:4] <= sizes).all() and (first[:, :2] >= 0).all()
-    assert most_taps(first) == 5 and most_taps(first[:0]) == 2

@@ -18,7 +18,6 @@ from listed import image_files
 from resultant._core import memory, tensor_files
 from resultant.images import residency
 from resultant.images import store as stores
-from resultant.images.decode import ImageError
 from resultant.images.files import FileImages, file_status
 from resultant.images.residency import Placement
 from resultant.images.source import ImageSource
@@ -137,25 +136,6 @@ def test_spoiled_store_is_decoded_again(tmp_path: Path, spoil: str) -> None:
             sizes = torch.ones(7, 2, dtype=torch.int32)
             tensor_files.save(folder / stores.INDEX, {"sizes": sizes}, {})
     check(open_store(images, tmp_path / "s", SHORT, workers=0))
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_broken_image_is_named_and_the_others_are_kept(
-    tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    images = source(tmp_path / "files")
-    path = Path(images.name(33))
-    data = path.read_bytes()
-    path.write_bytes(data[: len(data) // 2])
-    with pytest.raises(ImageError, match=rf"^expected {path} to be a whole image, got"):
-        open_store(images, tmp_path / "s", SHORT, workers=workers)
-    path.write_bytes(data)
-    read, of = [], ImageSource.read
-    with monkeypatch.context() as patch:
-        patch.setattr(ImageSource, "read", lambda self, i: read.append(i) or of(self, i))
-        store = open_store(images, tmp_path / "s", SHORT, workers=0)
-    assert read == list(range(33, 40))
-    check(store)
 
 
 def test_disk_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

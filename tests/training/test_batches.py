@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,10 +12,6 @@ from torch import Tensor
 from resultant.images.augment import ClassificationView, ContrastiveView
 from resultant.images.drawing import MEAN, STD
 from resultant.training.batches import CifarBatches
-from resultant.training.cifar import train_cifar
-from resultant.training.config import Run
-from resultant.training.job import Job
-from tiny_cifar import tiny_cifar, tiny_config
 
 N, SIZE, EACH = 29, 32, 8
 
@@ -121,29 +116,6 @@ def test_runs_of_one_seed_see_the_same_images(
             assert torch.equal(slots[:, run * slots.shape[1] // len(seeds)], one)
             assert labels.shape == (len(seeds), EACH)
             assert torch.equal(labels[run], label[0])
-
-
-@pytest.mark.slow
-def test_training_takes_the_views_of_its_configuration(tmp_path: Path) -> None:
-    data, runs = tiny_cifar(each=6, size=8), (Run("native"), Run("angular"))
-    for contrastive, strong in (("simclr", 2), ("autoaugment", 0)):
-        config = tiny_config(batch_size=6, epochs=1, contrastive_view=contrastive)
-        (stack,) = train_cifar(Job(config, runs, tmp_path / contrastive), data).stacks
-        assert isinstance(stack.batches, CifarBatches)
-        assert (stack.batches.strong, stack.batches.strong + stack.batches.more) == (strong, 2)
-        # One set of images for both runs.
-        stack.batches.load(stack.batches.draw(1))
-        assert stack.batches.batch()[0].shape[:2] == (12, 32)
-
-
-def test_last_images_are_dropped(images: Tensor) -> None:
-    loaded, left = batches(images, [0]), set()
-    assert loaded.steps == 3
-    for epoch in range(4):
-        seen = torch.cat([labels[0] for _, labels in epoch_of(loaded, epoch)]).tolist()
-        assert len(set(seen)) == len(seen) == 24
-        left |= set(range(N)) - set(seen)
-    assert len(left) > N - 24
 
 
 def test_refused(images: Tensor) -> None:

@@ -113,14 +113,6 @@ def test_a_run_that_diverged_is_named(
         evaluate(trained, DATA, PROBES)
 
 
-def test_chunks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = StackedResNet32([0, 1], 8, 4)
-    whole = outputs(network, DATA.test_images, torch.float32)
-    monkeypatch.setattr("resultant.training.inference.CHUNK_IMAGES", 7)
-    for a, b in zip(outputs(network, DATA.test_images, torch.float32), whole, strict=True):
-        torch.testing.assert_close(a, b)
-
-
 @pytest.mark.slow
 def test_another_subset(tmp_path: Path) -> None:
     """Training, evaluation and extraction use the subset of the seed."""

@@ -113,6 +113,8 @@ def test_one_held_out_split_chooses_nothing(data: ImageSplits, tmp_path: Path) -
     assert record["held_out"] == "val" and "chosen" not in record
     assert record["probes"]["long_tail"]["encoder"]["learning_rate"] == PROBES.learning_rate
     assert record["frozen"]["encoder"]["proco"].keys() == set(REALIZATIONS)
+    with pytest.raises(ValueError, match="to evaluate on, got only training images"):
+        evaluate(untrained(data, tmp_path), ImageSplits(data.train), PROBES)
 
 
 @pytest.mark.slow
@@ -129,11 +131,6 @@ def test_a_long_tailed_subset_has_two_pools(data: ImageSplits, tmp_path: Path) -
         torch.testing.assert_close(x, alone.spaces[space][0], rtol=1e-3, atol=1e-3)
     (record,) = evaluate(trained, subset, PROBES, features=features)
     assert record["probes"].keys() == {"long_tail", "balanced"} and record["train_images"] == 6
-
-
-def test_nothing_to_judge_on(data: ImageSplits, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="to evaluate on, got only training images"):
-        evaluate(untrained(data, tmp_path), ImageSplits(data.train), PROBES)
 
 
 @pytest.mark.slow

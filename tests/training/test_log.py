@@ -188,11 +188,6 @@ def test_damaged_metrics_are_an_error(content: bytes, line: int, tmp_path: Path)
         read_metrics(tmp_path / "metrics.jsonl")
 
 
-def test_a_part_of_the_last_line_is_dropped(tmp_path: Path) -> None:
-    (tmp_path / "metrics.jsonl").write_bytes(LINE + LINE[:20])
-    assert len(read_metrics(tmp_path / "metrics.jsonl")) == 1
-
-
 @pytest.mark.parametrize("lines", [None, 1])
 def test_a_finished_job_without_its_metrics(lines: int | None, one_epoch_again: Job) -> None:
     """Nothing else says how the job ended."""

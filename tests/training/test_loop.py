@@ -115,14 +115,6 @@ def test_killed_and_resumed(whole: Path, tmp_path: Path) -> None:
     same_files(whole, out)
 
 
-def test_finished_job_is_not_trained_again(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {path.name: path.read_bytes() for path in whole.iterdir()}
-    monkeypatch.setattr(Stack, "step", lambda *_: pytest.fail("a step was taken"))
-    trained = train_cifar(joint_job(whole), DATA)
-    assert {path.name: path.read_bytes() for path in whole.iterdir()} == before
-    assert trained.metrics["native-seed1"]["epoch"] == 4
-
-
 def test_run_file_is_the_network(whole: Path) -> None:
     """A plain network with the stored weights has the logged accuracy."""
     for run in TWO:
@@ -239,24 +231,6 @@ def test_divergence_in_the_last_step_is_not_saved(
     assert not list(tmp_path.glob("native*"))
 
 
-def test_target_without_temperature_comes_before_a_lost_loss(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("resultant._core.validation.should_validate", lambda *_: False)
-    job = Job(config(epochs=2), (Run("temperature", 30.0),), tmp_path)
-    with pytest.raises(ValueError, match="expected target gains > 0"):
-        train_cifar(job, DATA)
-
-
-@pytest.mark.slow
-def test_images_of_another_dataset_are_refused(tmp_path: Path) -> None:
-    job = Job(config(dataset="cifar100", epochs=1), TWO, tmp_path)
-    with pytest.raises(ValueError, match="expected images of cifar100, got those of cifar10"):
-        train_cifar(job, DATA)
-    # Images without the name of a dataset are accepted.
-    assert train_cifar(job, replace(DATA, dataset=None)).metrics
-
-
 @pytest.mark.slow
 def test_gradients_of_past_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values of past epochs are read from the log; others cannot be computed any more."""
@@ -272,6 +246,11 @@ def test_gradients_of_past_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "gradient_error" in train_cifar(job, DATA).metrics["native-seed1"]
     with pytest.raises(ValueError, match="of all runs after epoch 1 in"):
         train_cifar(replace(job, gradient_epochs=(1,)), DATA)
+
+
+def test_images_of_another_dataset_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected images of cifar100, got those of cifar10"):
+        train_cifar(Job(config(dataset="cifar100"), TWO, tmp_path), DATA)
 
 
 def test_a_folder_in_use_is_refused(finished: Path, tmp_path: Path) -> None:

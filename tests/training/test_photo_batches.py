@@ -80,21 +80,6 @@ def test_processes_share_a_batch(store: ImageStore, monkeypatch: pytest.MonkeyPa
         assert torch.equal(torch.cat([share[1] for share in shares], 1), labels)
 
 
-def test_views_do_not_depend_on_the_size_of_a_plan(store: ImageStore) -> None:
-    whole, parts = batches(store), batches(store)
-    parts.planned = 1
-    assert whole.planned >= whole.steps > 1
-    assert equal(epoch_of(whole, 2), epoch_of(parts, 2))
-
-
-def test_notes_tell_the_memory(store: ImageStore) -> None:
-    notes: list[str] = []
-    made = batches(store, note=notes.append)
-    epoch_of(made, 0)
-    epoch_of(made, 1)
-    assert notes == [f"decoded images: {store.bytes / 1e3:.3g} kB on the disk"]
-
-
 def test_evaluation_views_of_some_rows(store: ImageStore) -> None:
     """Those of Pillow, straight from the source; images that were not reduced are the same."""
     rows, view = torch.arange(0, 26, 5), EvaluationView(SIZE)

@@ -48,12 +48,6 @@ def test_identity_ignores_settings_without_effect() -> None:
     assert of(replace(steps, milestones=(0.5,))) != of(steps)
 
 
-def test_a_chosen_learning_rate_is_no_accuracy(tmp_path: Path) -> None:
-    chosen = {"long_tail": {"encoder": {"accuracy": 0.5, "learning_rate": 10.0}}}
-    append(tmp_path / "main.jsonl", [record(1, probes=chosen)])
-    assert read_lines(tmp_path / "main.jsonl")[0]["probes"] == chosen
-
-
 def test_append_replaces_records_of_the_same_run(tmp_path: Path) -> None:
     path = tmp_path / "main.jsonl"
     append(path, [record(seed, loss=1.0) for seed in (0, 1)])

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from loss_batches import COUNTS, TAU, C, P, batch, cancelling, wrong_length
+from loss_batches import COUNTS, TAU, C, P, batch, cancelling
 from loss_batches import seeded as seeded
 from resultant._core import validation
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
@@ -126,14 +126,6 @@ def test_check_names_runs_and_classes_without_a_gain(leave_out: bool, as_on_a_gp
     loss.check()
 
 
-def test_negative_targets_name_run_and_class() -> None:
-    """On the CPU a step raises; runs without class temperatures are not named."""
-    z, y = batch(1, 2)
-    loss = stacked(("angular", "temperature"), beta=60.0)
-    with pytest.raises(ValueError, match=r"expected target gains > 0 .*: run 1 class \d \(-"):
-        loss(z, y)
-
-
 def step_of(loss: StackedProCoLoss, z: Tensor, y: Tensor) -> Callable[[], tuple[Tensor, Tensor]]:
     def step() -> tuple[Tensor, Tensor]:
         total = loss(z, y)
@@ -191,10 +183,3 @@ def test_graph_and_no_synchronisation(estimator: str, leave_out: bool) -> None:
         eager.start_epoch()
         captured.start_epoch()
     torch.testing.assert_close(captured.bank.old, eager.bank.old)
-
-
-def test_lengths_name_their_run() -> None:
-    loss = stacked(("native", "angular"))
-    wrong_length(loss.bank, C + 2)
-    with pytest.raises(ValueError, match="another length in run 1 class 2 "):
-        loss.check()

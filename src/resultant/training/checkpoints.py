@@ -19,7 +19,6 @@ from resultant._core.validation import DivergedError
 from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.config import Run, TrainConfig
 from resultant.training.job import Job
-from resultant.training.log import MetricsLog
 from resultant.training.stack import LOWER, Stack
 
 START_AGAIN = "choose another folder to start again"
@@ -64,10 +63,8 @@ class JobCheckpoint:
             self.concurrent_jobs = max(self.concurrent_jobs, self.job.concurrent_jobs)
         return Done(int(epoch), self.saved_at, self.concurrent_jobs)
 
-    def save_if_due(
-        self, epoch: int, seconds: float, log: MetricsLog, required: bool = False
-    ) -> bool:
-        """Write the metrics, then the checkpoint; return True if this process has written it.
+    def save_if_due(self, epoch: int, seconds: float, required: bool = False) -> bool:
+        """Write the checkpoint if it is due; return True if this process has written it.
 
         An epoch is saved if ``required``, and if the last checkpoint is old by epochs or by
         ``seconds`` of all epochs so far.
@@ -77,7 +74,6 @@ class JobCheckpoint:
         due = required or last or late or epoch % self.job.checkpoint_every == 0
         if not due or distributed.rank() > 0:
             return False
-        log.flush()
         self._save(Done(epoch, seconds, self.concurrent_jobs))
         self.saved_at = seconds
         return True

@@ -68,9 +68,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 class MetricsLog:
     """The file metrics.jsonl, written by the first process only, and the values for TensorBoard.
 
-    On resuming, lines after the ``first`` epochs, those of the checkpoint, are removed. `add` keeps
-    the rows of an epoch until `flush`, so that the gains are computed while the device works on the
-    next epoch.
+    On resuming, lines after the ``first`` epochs, those of the checkpoint, are removed.
     """
 
     def __init__(
@@ -78,7 +76,6 @@ class MetricsLog:
     ) -> None:
         self.config, self.path, self.first = config, out / "metrics.jsonl", first
         self.last: dict[str, dict[str, Any]] = {}
-        self.pending: tuple[int, list[dict[str, Any]]] | None = None
         self.writes = distributed.rank() == 0
         self.board: Any = None
         if not self.writes:
@@ -110,18 +107,10 @@ class MetricsLog:
             got = "a job that has passed it without"
             raise ValueError(f"{rule}, got {got}; {remedy}, or start again in another folder")
 
-    def add(self, epoch: int, rows: list[dict[str, Any]]) -> None:
-        """Keep the rows of an epoch for the next `flush`."""
-        if self.writes:
-            self.pending = epoch, rows
-
-    def flush(self) -> None:
-        """Write the rows that are kept, if any."""
-        if self.pending is not None:
-            self.write(*self.pending)
-            self.pending = None
-
     def write(self, epoch: int, rows: list[dict[str, Any]]) -> None:
+        """Write the rows of an epoch, one per run, with the gains of its classes."""
+        if not self.writes:
+            return
         lines = []
         for values in rows:
             values = dict(values)
@@ -129,10 +118,8 @@ class MetricsLog:
             values |= gain_metrics(self.config, run, state)
             rate = self.config.rate(epoch)
             values = {"run": run.name, "epoch": epoch + 1, "rate": rate, **values}
-            best = max(
-                values.get("accuracy", 0.0), self.last.get(run.name, {}).get("best_accuracy", 0.0)
-            )
-            if best:
+            before = self.last.get(run.name, {}).get("best_accuracy", 0.0)
+            if best := max(values.get("accuracy", 0.0), before):
                 values["best_accuracy"] = best
             lines.append(json.dumps(values) + "\n")
             self.last[run.name] = values

@@ -82,19 +82,18 @@ def _train_epochs(
                 streams.step(stacks)
                 report.after_step(step)
 
-        # The device is still working: draw the next epoch, and write the metrics of the last.
+        # The device is still working: draw the next epoch.
         if epoch + 1 < epochs:
             drawn = [stack.batches.draw(epoch + 1) for stack in stacks]
-        log.flush()
 
         rows = measure(stacks, epoch + 1)
         for hook in hooks:
             hook(epoch + 1, stacks, rows)
-        log.add(epoch, rows)
+        log.write(epoch, rows)
 
         seconds = earlier + report.seconds()
         ends = any(distributed.all_gather_int(int(termination.requested())))
-        saved = checkpoint.save_if_due(epoch + 1, seconds, log, ends)
+        saved = checkpoint.save_if_due(epoch + 1, seconds, ends)
         report.after_epoch(epoch + 1, rows, saved)
         if ends and epoch + 1 < epochs:
             raise termination.TerminatedError(f"saved after epoch {epoch + 1}/{epochs}")

@@ -7,11 +7,11 @@ batches.
 
 from __future__ import annotations
 
-import queue
-import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -32,8 +32,6 @@ DRAWN_STEPS = 8
 LEAST_AHEAD, MOST_AHEAD = 3, 16
 
 T = TypeVar("T")
-
-
 # Slot, views, labels, and an event when they are on the device.
 Prepared = tuple[int, Tensor, Tensor, torch.cuda.Event | None]
 
@@ -224,38 +222,16 @@ def require_batches(images: int, batch_size: int) -> None:
 
 
 def ahead(items: Generator[T]) -> Generator[T]:
-    """Make items in a thread, one ahead; errors of the thread are raised here."""
-    ready: queue.Queue[T | BaseException | None] = queue.Queue(1)
-    stopped = threading.Event()
-
-    def put(item: T | BaseException | None) -> None:
-        while not stopped.is_set():
-            try:
-                return ready.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-        return None
-
-    def run() -> None:
+    """Make items in a thread, two ahead; errors of the thread are raised here."""
+    end: Any = object()
+    with ThreadPoolExecutor(1) as thread:
+        made = deque(thread.submit(next, items, end) for _ in range(2))
         try:
-            for item in items:
-                put(item)
-                if stopped.is_set():
-                    break
-            put(None)
-        except BaseException as error:
-            put(error)
+            while (item := made.popleft().result()) is not end:
+                made.append(thread.submit(next, items, end))
+                yield item
         finally:
+            for future in made:
+                future.cancel()
             # Ends threads that items are made in.
-            items.close()
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        while (item := ready.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-    finally:
-        stopped.set()
-        thread.join()
+            thread.submit(items.close).result()
