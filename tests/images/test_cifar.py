@@ -114,33 +114,18 @@ def same(data: cifar.Cifar, parts: Parts) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("writer", WRITERS)
-def test_python_batches(name: str, writer: str, tmp_path: Path) -> None:
-    parts = tiny(name)
-    files = python_files(name, parts, WRITERS[writer])
-    put(tmp_path / KINDS[name].folders[""], files)
-    same(load_cifar(name, tmp_path), parts)
-    same(load_cifar(name, tmp_path / KINDS[name].folders[""]), parts)
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_binary_batches(name: str, tmp_path: Path) -> None:
-    parts = tiny(name)
-    put(tmp_path / KINDS[name].folders[".bin"], binary_files(name, parts))
-    same(load_cifar(name, tmp_path), parts)
-
-
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("binary", [False, True])
-def test_archives_are_read_in_memory(name: str, binary: bool, tmp_path: Path) -> None:
-    parts = tiny(name)
-    files = binary_files(name, parts) if binary else python_files(name, parts, python2)
-    folder = tmp_path / "in"
-    folder.mkdir()
+@pytest.mark.parametrize("form", [*WRITERS, "binary"])
+def test_batches_in_folders_and_archives(name: str, form: str, tmp_path: Path) -> None:
+    """Archives are read in memory: nothing is written."""
+    parts, binary = tiny(name), form == "binary"
+    files = binary_files(name, parts) if binary else python_files(name, parts, WRITERS[form])
+    folder = put(tmp_path / "a" / KINDS[name].folders[".bin" if binary else ""], files)
+    for root in (folder, folder.parent):
+        same(load_cifar(name, root), parts)
+    (tmp_path / "in").mkdir()
     hostile = {f"../../{n}": data for n, data in files.items()} | {"../evil": b"x", "/abs": b"y"}
-    path = tar(folder / "mine.tar.gz", hostile)
-    same(load_cifar(name, path), parts)
-    assert sorted(p.name for p in tmp_path.rglob("*")) == ["in", "mine.tar.gz"]
+    same(load_cifar(name, tar(tmp_path / "in" / "mine.tar.gz", hostile)), parts)
+    assert sorted(os.listdir(tmp_path)) == ["a", "in"]
 
 
 def test_official_archive_has_the_official_checksum(
@@ -194,10 +179,6 @@ def test_image_folder(by_number: bool, tmp_path: Path) -> None:
     Image.new("RGB", (31, 32)).save(odd)
     with pytest.raises(ValueError, match=r"32 x 32 pixels, got \(32, 31\)"):
         load_cifar("cifar100", tmp_path)
-    for image in (tmp_path / "test").rglob("*.png"):
-        image.unlink()
-    with pytest.raises(ValueError, match=r"images in the class folders of .*test, got none"):
-        load_cifar("cifar100", tmp_path)
     (tmp_path / "test").rename(tmp_path / "other")
     with pytest.raises(ValueError, match=r"expected the folder .*test with one folder per class"):
         load_cifar("cifar100", tmp_path)
@@ -237,7 +218,7 @@ def forms(data: bytes) -> dict[str, bytes]:
     return {"test_batch": data} | {f"data_batch_{i}": data for i in range(1, 6)}
 
 
-@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("protocol", [0, 2, 5])
 @pytest.mark.parametrize("call", [os.mkdir, eval, np.load], ids=lambda call: call.__name__)
 def test_a_hostile_batch_runs_nothing(protocol: int, call: Any, tmp_path: Path) -> None:
     proof = tmp_path / "proof"
@@ -274,43 +255,35 @@ def test_broken_batches(data: bytes, message: str, tmp_path: Path) -> None:
 
 
 def test_cifar_errors_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="one of cifar10, cifar100, got 'mnist'"):
-        load_cifar("mnist", tmp_path)
-    with pytest.raises(ValueError, match=r"as one of cifar-10-batches-py.*got none of them"):
-        load_cifar("cifar10", tmp_path)
-    with pytest.raises(ValueError, match="got no such folder"):
-        load_cifar("cifar10", tmp_path / "nowhere")
+    def refused(message: str, path: Path, name: str = "cifar10") -> None:
+        with pytest.raises(ValueError, match=message):
+            load_cifar(name, path)
+
+    refused("one of cifar10, cifar100, got 'mnist'", tmp_path, "mnist")
+    refused(r"as one of cifar-10-batches-py.*got none of them", tmp_path)
+    refused("got no such folder", tmp_path / "nowhere")
     (tmp_path / "text").write_text("")
-    with pytest.raises(ValueError, match=r"text to be a folder, a \.tar\.gz or an \.npz"):
-        load_cifar("cifar10", tmp_path / "text")
+    refused(r"text to be a folder, a \.tar\.gz or an \.npz", tmp_path / "text")
     files = python_files("cifar10", tiny("cifar10"), python2)
     folder = put(tmp_path / "a", files)
     (folder / "data_batch_4").unlink()
-    with pytest.raises(ValueError, match=f"expected {folder} to hold data_batch_4, got none"):
-        load_cifar("cifar10", folder)
+    refused(f"expected {folder} to hold data_batch_4, got none", folder)
     pixels = np.zeros((2, 3072), np.uint8)
     put(folder, {"data_batch_4": python2({"data": pixels, "labels": [1]})})
-    with pytest.raises(ValueError, match=r"data_batch_4 to be .* got: 2 images and 1 labels"):
-        load_cifar("cifar10", folder)
+    refused(r"data_batch_4 to be .* got: 2 images and 1 labels", folder)
     put(folder, {"data_batch_4": python2({"data": pixels, "labels": [1, 10]})})
-    with pytest.raises(ValueError, match=r"labels of the train images .* in \[0, 10\), got 10 at"):
-        load_cifar("cifar10", folder)
+    refused(r"labels of the train images .* in \[0, 10\), got 10 at", folder)
     folder = put(tmp_path / "b", binary_files("cifar10", tiny("cifar10")))
     put(folder, {"test_batch.bin": b"123"})
-    with pytest.raises(ValueError, match=r"test_batch.bin to hold records of 3073 bytes, got 3 b"):
-        load_cifar("cifar10", folder)
+    refused(r"test_batch.bin to hold records of 3073 bytes, got 3 b", folder)
     part = {n: data for n, data in files.items() if n != "test_batch"}
-    with pytest.raises(ValueError, match=r"c\.tar\.gz to hold test_batch, got none"):
-        load_cifar("cifar10", tar(tmp_path / "c.tar.gz", part))
-    with monkeypatch.context() as patch:
-        patch.setattr(cifar, "MAX_MEMBER", 100)
-        with pytest.raises(ValueError, match="at most 100 bytes, got"):
-            load_cifar("cifar10", tmp_path / "c.tar.gz")
+    refused(r"c\.tar\.gz to hold test_batch, got none", tar(tmp_path / "c.tar.gz", part))
     whole = (tmp_path / "c.tar.gz").read_bytes()
     for cut in (b"", b"123", whole[: len(whole) // 2], gzip.compress(b"x" * 2000)):
         (tmp_path / "d.tar.gz").write_bytes(cut)
-        with pytest.raises(ValueError, match=r"expected .*d\.tar\.gz to (be a whole|hold)"):
-            load_cifar("cifar10", tmp_path / "d.tar.gz")
+        refused(r"expected .*d\.tar\.gz to (be a whole|hold)", tmp_path / "d.tar.gz")
+    monkeypatch.setattr(cifar, "MAX_MEMBER", 100)
+    refused("at most 100 bytes, got", tmp_path / "c.tar.gz")
 
 
 @pytest.mark.parametrize(

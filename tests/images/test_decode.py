@@ -55,23 +55,17 @@ def test_other_modes_become_rgb(mode: str) -> None:
     assert result.mode == "RGB" and np.array_equal(pixels(result), pixels(image.convert("RGB")))
 
 
-def test_cmyk_jpeg() -> None:
-    data = encoded(Image.new("CMYK", (16, 16), (0, 255, 255, 0)), "JPEG")
-    # Full magenta and yellow are red.
-    assert np.abs(pixels(decode(data, "a")).astype(int) - (255, 0, 0)).max() <= 2
-
-
-def test_sixteen_bits_are_scaled() -> None:
+def test_levels_of_other_kinds() -> None:
+    """Full magenta and yellow are red, 16 bits are scaled, the first of several pictures counts."""
+    red = encoded(Image.new("CMYK", (16, 16), (0, 255, 255, 0)), "JPEG")
+    assert np.abs(pixels(decode(red, "a")).astype(int) - (255, 0, 0)).max() <= 2
     levels = np.array([[0, 257 * 100, 65535]], dtype=np.uint16)
     for kind in ("PNG", "TIFF"):
         grey = pixels(decode(encoded(Image.fromarray(levels), kind), "a"))
         assert grey[0, :, 0].tolist() == [0, 100, 255]
-
-
-def test_first_picture_of_several_in_a_jpeg() -> None:
     black, white = Image.new("RGB", (8, 8)), Image.new("RGB", (8, 8), "white")
-    data = encoded(black, "MPO", save_all=True, append_images=[white])
-    assert pixels(decode(data, "a")).max() == 0
+    several = encoded(black, "MPO", save_all=True, append_images=[white])
+    assert pixels(decode(several, "a")).max() == 0
 
 
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "TIFF"])

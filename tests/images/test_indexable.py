@@ -28,23 +28,6 @@ class Pairs(Sequence):
         return self.items[index]
 
 
-def test_pairs() -> None:
-    dataset = Pairs([(photo(i), i % 2) for i in range(4)])
-    source = open_indexable(dataset)
-    assert source.labels.tolist() == [0, 1, 0, 1] and source.class_names == ("0", "1")
-    assert np.array_equal(array(source.read(3)), array(photo(3)))
-    assert source.name(2) == "Pairs[2]"
-
-
-def test_targets_and_classes_of_torchvision() -> None:
-    dataset: Any = Pairs([(photo(0), 1), (photo(1), 0)])
-    dataset.targets, dataset.classes = [1, 0], ["cat", "dog"]
-    source = open_indexable(dataset)
-    assert source.labels.tolist() == [1, 0] and source.class_names == ("cat", "dog")
-    # Labels are not read from the items.
-    assert dataset.read == 0
-
-
 class Table(Pairs):
     """A dataset in the manner of Hugging Face: rows by number, columns by name."""
 
@@ -58,7 +41,18 @@ class Table(Pairs):
         return [row[index] for row in self.items] if isinstance(index, str) else self.items[index]
 
 
-def test_rows_of_hugging_face() -> None:
+def test_pairs_and_tables() -> None:
+    """Labels and names of pairs, of torchvision's attributes, and of Hugging Face's columns."""
+    source = open_indexable(Pairs([(photo(i), i % 2) for i in range(4)]))
+    assert source.labels.tolist() == [0, 1, 0, 1] and source.class_names == ("0", "1")
+    assert np.array_equal(array(source.read(3)), array(photo(3)))
+    assert source.name(2) == "Pairs[2]"
+    dataset: Any = Pairs([(photo(0), 1), (photo(1), 0)])
+    dataset.targets, dataset.classes = [1, 0], ["cat", "dog"]
+    source = open_indexable(dataset)
+    assert source.labels.tolist() == [1, 0] and source.class_names == ("cat", "dog")
+    # Labels are not read from the items.
+    assert dataset.read == 0
     rows = [{"image": photo(i), "label": i % 2} for i in range(3)]
     source = open_indexable(Table(rows, ["cat", "dog"]))
     assert source.labels.tolist() == [0, 1, 0] and source.class_names == ("cat", "dog")

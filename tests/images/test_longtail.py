@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,33 +52,21 @@ def test_subsets_are_nested_and_seeded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("function", "arguments", "message"),
     [
-        ((0, 10, 10), "n_max to be an integer >= 1, got 0"),
-        ((10, 2.5, 10), "num_classes to be an integer >= 1, got 2.5"),
-        ((10, 10, "10"), "imbalance to be a number >= 1, got '10'"),
-        ((10, 10, 0.5), "imbalance >= 1 and finite, got 0.5"),
-        ((10, 10, float("nan")), "imbalance >= 1 and finite, got nan"),
-        ((10, 10, 11), "imbalance of at most 10"),
+        (long_tail_counts, (0, 10, 10), "n_max to be an integer >= 1, got 0"),
+        (long_tail_counts, (10, 2.5, 10), "num_classes to be an integer >= 1, got 2.5"),
+        (long_tail_counts, (10, 10, "10"), "imbalance to be a number >= 1, got '10'"),
+        (long_tail_counts, (10, 10, float("nan")), "imbalance >= 1 and finite, got nan"),
+        (long_tail_counts, (10, 10, 11), "imbalance of at most 10"),
+        (long_tail_indices, ([0, 1, 2], 2, 2), r"labels in \[0, 2\), got 2 at index 2"),
+        (long_tail_indices, ([0, 0], 2, 2), "images of every class, got none of 1"),
+        (long_tail_indices, ([0.0, 1.0], 2, 2), "of integers"),
     ],
 )
-def test_bad_counts(arguments: Any, message: str) -> None:
+def test_refused(function: Callable[..., Any], arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        long_tail_counts(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ([0, 1, 2], r"labels in \[0, 2\), got 2 at index 2"),
-        ([0, 0], "images of every class, got none of 1"),
-        ([0.0, 1.0], "of integers"),
-        ([], "of integers"),
-    ],
-)
-def test_bad_labels(labels: list[Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        long_tail_indices(labels, 2, 2)
+        function(*arguments)
 
 
 def test_unequal_classes_are_cut_to_the_smallest() -> None:

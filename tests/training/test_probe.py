@@ -106,6 +106,11 @@ def test_accuracies_counted_one_by_one() -> None:
     listed = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert listed["per_class"][0][2] is None
     assert listed["groups"]["tail"] == result.groups["tail"].tolist()
+    # A group without classes has no accuracy; equal counts and none have no groups.
+    head = linear_probes([x], y, [x], y, C, CONFIG, counts=[200, 300, 400, 500]).to_dict()
+    assert isinstance(head["groups"], dict) and head["groups"]["tail"] == [None]
+    for same in (None, [7] * C):
+        assert linear_probes([x], y, [x], y, C, CONFIG, counts=same).groups is None
 
 
 def test_does_not_touch_its_input_or_settings() -> None:
@@ -122,64 +127,40 @@ def test_does_not_touch_its_input_or_settings() -> None:
     assert torch.backends.cuda.matmul.allow_tf32 == precision
 
 
-def with_value(a: Tensor, index: Any, value: float) -> Tensor:
+def with_nan(a: Tensor) -> Tensor:
     a = a.clone()
-    a[index] = value
+    a[4, 2] = math.nan
     return a
 
 
 X, Y = sample(N)
-BAD = {
-    "nan": (
-        {"train": [X, with_value(X, (4, 2), math.nan)]},
-        r"train\[1\] finite, got nan at row 4, column 2",
-    ),
-    "inf": (
-        {"test": [X, with_value(X, (0, 1), math.inf)]},
-        r"test\[1\] finite, got inf at row 0, column 1",
-    ),
-    "label": ({"train_labels": with_value(Y, 5, C)}, r"train_labels in \[0, 4\), got 4 at index 5"),
-    "negative": (
-        {"test_labels": with_value(Y, 6, -1)},
-        r"test_labels in \[0, 4\), got -1 at index 6",
-    ),
-    "labels short": ({"train_labels": Y[:-1]}, r"train_labels \[75\].*got shape \(74,\)"),
-    "labels float": (
-        {"train_labels": Y.double()},
-        "train_labels of dtype torch.int64, got torch.float64",
-    ),
-    "device": ({"train": [X, X.to("meta")]}, r"train\[1\] on cpu, got it on meta"),
-    "rows": ({"train": [X, X[:-2]]}, r"train\[1\] of 75 rows, got 73"),
-    "widths": ({"test": [X, X[:, :2]]}, r"widths \[6, 6\], got \[6, 2\]"),
-    "number": ({"test": [X]}, r"widths \[6, 6\], got \[6\]"),
-    "matrix": ({"train": X}, r"\[M, n, d\] or a list"),
-    "none": ({"train": []}, "one probe or more"),
-    "empty": ({"train": [X[:0], X[:0]]}, "one row or more"),
-    "integers": ({"train": [X, X.long()]}, r"train\[1\] of a floating dtype"),
-    "both dtypes": ({"train": [X, X.float()]}, "all of float64 or none"),
-    "classes": ({"num_classes": 1}, "num_classes to be an integer >= 2, got 1"),
-    "counts": ({"counts": [1, 2]}, r"counts \[4\], got \[2\]"),
-    "negative counts": ({"counts": [1, 2, -3, 4]}, "counts >= 0 and finite, got -3 at index 2"),
-    "float counts": ({"counts": [1.0, 2.0, 3.0, 4.0]}, "counts .* of integers"),
-}
+# Arguments that are refused, and the fact in the message.
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"train": [X, with_nan(X)]}, r"train\[1\] finite, got nan at row 4, column 2"),
+    ({"train_labels": Y + 1}, r"train_labels in \[0, 4\), got 4 at index \d"),
+    ({"test_labels": Y - 1}, r"test_labels in \[0, 4\), got -1 at index \d"),
+    ({"train_labels": Y[:-1]}, r"train_labels \[75\].*got shape \(74,\)"),
+    ({"train_labels": Y.double()}, "train_labels of dtype torch.int64, got torch.float64"),
+    ({"train": [X, X.to("meta")]}, r"train\[1\] on cpu, got it on meta"),
+    ({"train": [X, X[:-2]]}, r"train\[1\] of 75 rows, got 73"),
+    ({"test": [X, X[:, :2]]}, r"widths \[6, 6\], got \[6, 2\]"),
+    ({"train": X}, r"\[M, n, d\] or a list"),
+    ({"train": []}, "one probe or more"),
+    ({"train": [X[:0], X[:0]]}, "one row or more"),
+    ({"train": [X, X.long()]}, r"train\[1\] of a floating dtype"),
+    ({"train": [X, X.float()]}, "all of float64 or none"),
+    ({"num_classes": 1}, "num_classes to be an integer >= 2, got 1"),
+    ({"counts": [1, 2]}, r"counts \[4\], got \[2\]"),
+    ({"counts": [1, 2, -3, 4]}, "counts >= 0 and finite, got -3 at index 2"),
+]
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_refused(case: str) -> None:
-    change, message = BAD[case]
-    arguments: dict[str, Any] = {
-        "train": [X, X],
-        "train_labels": Y,
-        "test": [X, X],
-        "test_labels": Y,
-        "num_classes": C,
-    }
-
-    def fail(*_: int) -> None:
-        raise AssertionError("expected no epoch to begin")
-
+@pytest.mark.parametrize(("change", "message"), REFUSED)
+def test_refused(change: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {"train": [X, X], "train_labels": Y, "test": [X, X]}
+    arguments |= {"test_labels": Y, "num_classes": C, "progress": pytest.fail}
     with pytest.raises(ValueError, match=message):
-        linear_probes(**(arguments | change), config=CONFIG, progress=fail)
+        linear_probes(**(arguments | change), config=CONFIG)
 
 
 def test_divergence_is_an_error() -> None:
@@ -202,14 +183,8 @@ def test_graph_equals_cpu(dtype: torch.dtype, tolerance: float) -> None:
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = True
     try:
-        gpu = linear_probes(
-            [a.cuda() for a in features],
-            y.cuda(),
-            [a.cuda() for a in tests],
-            y_test.cuda(),
-            C,
-            config,
-        )
+        features, tests = [a.cuda() for a in features], [a.cuda() for a in tests]
+        gpu = linear_probes(features, y.cuda(), tests, y_test.cuda(), C, config)
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
     torch.testing.assert_close(gpu.weight.cpu(), cpu.weight, rtol=0, atol=tolerance)
