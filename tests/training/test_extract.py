@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 
 from listed import SIZES, SMALL, open_listed, scaled, write_images
+from plain_resnet import PlainResNet32
+from proco_alike import C, converted, full_size
 from resultant._core import tensor_files
-from resultant._core.network_files import Location
+from resultant._core.network_files import CHECKPOINT
 from resultant.classes.groups import GROUPS, shot_groups
 from resultant.features.store import FeatureStore
 from resultant.images.cifar import Cifar
@@ -25,14 +27,7 @@ from resultant.networks.stacked_resnet import StackedResNet32, patches
 from resultant.training.batches import CifarBatches
 from resultant.training.checkpoints import save_run
 from resultant.training.config import Run, preset
-from resultant.training.extract import (
-    extract,
-    keep_split,
-    load_data,
-    open_networks,
-    timm_network,
-    with_classes,
-)
+from resultant.training.extract import extract, keep_split, load_data, timm_network, with_classes
 from resultant.training.inference import network_outputs, outputs
 from resultant.training.loading import LoadedNetwork, load_network
 from resultant.training.stack import Stack
@@ -68,29 +63,6 @@ def paths(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for index, (path, run) in enumerate(zip(files, RUNS, strict=True)):
         save_run(path, stack.config, run, stack, index)
     return files
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("index", [0, 1])
-def test_a_run_loaded_from_its_file(
-    stack: Stack, paths: list[Path], data: Cifar, index: int
-) -> None:
-    """A run loaded alone has the outputs that it had in the stack."""
-    loaded = load_network(paths[index])
-    assert (loaded.config, loaded.run) == (stack.config, RUNS[index])
-    assert loaded.num_classes == 4 and not loaded.network.training
-    for name in ("old", "new"):
-        assert torch.equal(loaded.banks[name], stack.proco.bank.sums(bank=name)[index])
-    assert isinstance(stack.network, StackedResNet32)
-    assert isinstance(loaded.network, StackedResNet32)
-    both = outputs(stack.network, data.test_images, torch.float32)
-    one = outputs(loaded.network, data.test_images, torch.float32)
-    assert both.logits is not None and one.logits is not None
-    # Convolutions add in another order.
-    torch.testing.assert_close(one.logits[0], both.logits[index], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(one.projection[0], both.projection[index], rtol=1e-4, atol=1e-5)
-    # The other run is another network.
-    assert (one.projection[0] - both.projection[1 - index]).abs().max() > 0.1
 
 
 def direct(loaded: LoadedNetwork, images: Tensor) -> Tensor:
@@ -141,31 +113,6 @@ def test_cifar_features(
         means = [float(right[data.test_labels == c].mean()) for c in classes]
         expected |= {name: sum(means) / len(means)} if means else {}
     assert about["classifier"] == pytest.approx(expected) and len(expected) > 1
-
-
-@pytest.mark.slow
-def test_networks_with_their_images(
-    paths: list[Path], data: Cifar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Networks of one dataset share its images, and write the same features as `extract`."""
-    folders: list[Location] = []
-
-    def load(dataset: str, folder: Location) -> Cifar:
-        folders.append(folder)
-        return replace(data, dataset=dataset)
-
-    monkeypatch.setattr("resultant.training.extract.load_cifar", load)
-    networks = open_networks({1: paths[1], 0: paths[0]}, lambda _: "lists")
-    assert folders == ["lists"] and networks[0].images is networks[1].images
-    assert (networks[1].dataset, networks[1].num_classes) == ("cifar10", 4)
-    store = networks[1].write(tmp_path / "a.safetensors")
-    extract(load_network(paths[1]), data, tmp_path / "b.safetensors")
-    other = FeatureStore.open(tmp_path / "b.safetensors")
-    assert set(store) == set(other) and store.metadata == other.metadata
-    assert all(torch.equal(store[name], other[name]) for name in store)
-    monkeypatch.setattr("resultant.training.extract.load_cifar", lambda *_: tiny_cifar(3))
-    with pytest.raises(ValueError, match="expected images of 4 classes, as the network has, got 3"):
-        open_networks({0: paths[0]}, lambda _: "lists")
 
 
 @pytest.mark.slow
@@ -329,3 +276,80 @@ def test_refused(paths: list[Path], data: Cifar, tmp_path: Path) -> None:
     refused("the tensors of resnet32 .*projector.0.weight", missing, about)
     short = tensors | {"projector.0.bias": tensors["projector.0.bias"][:3]}
     refused("the tensors of resnet32 .*projector.0.bias", short, about)
+
+
+@pytest.mark.slow
+def test_a_run_of_a_checkpoint(whole: Path, finished: Path) -> None:
+    """A run is named after a colon, and equals the run's own file."""
+    name = "native-seed1"
+    run, same = (
+        load_network(path)
+        for path in (whole / f"{name}.safetensors", f"{whole / CHECKPOINT}:{name}")
+    )
+    assert (run.config, run.run, run.num_classes) == (same.config, same.run, same.num_classes)
+    assert same.about["epoch"] == 4
+    for a, b in ((run.banks, same.banks), (run.network.state_dict(), same.network.state_dict())):
+        assert a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+    names = "angular-beta0.5-seed0, native-seed1"
+    for path in (whole / CHECKPOINT, f"{whole / CHECKPOINT}:cosine-seed1"):
+        with pytest.raises(ValueError, match=f"expected one of {names} behind {CHECKPOINT}"):
+            load_network(path)
+    with pytest.raises(ValueError, match="expected the checkpoint of a job before :x, got"):
+        load_network(f"{finished / name}.safetensors:x")
+
+
+@pytest.mark.usefixtures("all_blocks")
+@pytest.mark.slow
+@pytest.mark.parametrize("cosine", [False, True])
+def test_a_small_network_of_the_authors(tmp_path: Path, cosine: bool) -> None:
+    """Loaded as ours, the network equals a plain ResNet-32 of the authors' layout."""
+    torch.manual_seed(3)
+    plain = PlainResNet32(16, 100, cosine=cosine)
+    x = normalize(tiny_cifar().train_images.float())
+    plain(x)
+    plain.eval()
+    loaded = load_network(converted(tmp_path, plain))
+    assert (loaded.run, loaded.banks, loaded.num_classes) == (None, {}, 100)
+    config = loaded.config
+    assert (config.dataset, config.dim, config.objective) == ("cifar100", 16, "joint")
+    with torch.no_grad():
+        expected = plain(x)
+        result = loaded.network(patches(x[None]))
+    for a, b in zip(result, expected, strict=True):
+        torch.testing.assert_close(a[0], b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("all_blocks")
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "cosine"), [("resnet50", False), ("resnext50_32x4d", True)])
+def test_a_large_network_of_the_authors(tmp_path: Path, name: str, cosine: bool) -> None:
+    plain = full_size(name, 365, cosine=cosine)
+    loaded = load_network(converted(tmp_path, plain))
+    config = loaded.config
+    assert (config.dataset, config.architecture, config.dim) == ("places-lt", name, 8)
+    assert loaded.imbalance is None
+    x = torch.randn(2, 3, 64, 64)
+    with torch.no_grad():
+        expected, result = plain(x), loaded.network(x)
+    for a, b in zip(result, expected, strict=True):
+        torch.testing.assert_close(a[0], b, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.usefixtures("all_blocks")
+def test_files_of_other_facts_are_refused(tmp_path: Path) -> None:
+    """Files of an earlier import, or of other programs."""
+    tensors, about = tensor_files.load(converted(tmp_path, PlainResNet32(8, C)))
+    path = tmp_path / "a.safetensors"
+    for facts, message in (
+        ({"num_classes": 7}, "a number of classes among .*, got 7 in "),
+        ({"proco": about["proco"] | {"arch": "resnet50"}}, "expected resnet32 for the 10 classes"),
+        ({"proco": {"arch": "resnet32"}}, "expected the facts of a run in "),
+        ({"proco": about["proco"] | {"classifier": "cosine"}}, "the tensors of resnet32 in "),
+        ({"class_names": ["a"]}, "expected 10 class names in "),
+    ):
+        tensor_files.save(path, tensors, about | facts)
+        with pytest.raises(ValueError, match=message) as caught:
+            load_network(path)
+        assert str(path) in str(caught.value)
+    with pytest.raises(ValueError, match="the imbalance of the training images of cifar10"):
+        extract(load_network(tmp_path / "proco.safetensors"), tiny_cifar(C), path)

@@ -142,25 +142,6 @@ def test_run_file_is_the_network(whole: Path) -> None:
 
 
 @pytest.mark.slow
-def test_progress(tmp_path: Path) -> None:
-    """Speed and losses after every epoch, and the finished share after every step."""
-    seen: list[Progress] = []
-    shares: list[float] = []
-    job = Job(config(epochs=2), TWO, tmp_path)
-    trained = train_cifar(job, DATA, on_progress=seen.append, on_step=shares.append)
-    assert shares == [0.5, 1.0] * 2
-    assert [progress.epoch for progress in seen] == [1, 2]
-    for progress in seen:
-        assert progress.epochs == 2 and progress.seconds > 0
-        # Two runs, two steps, two views of six images.
-        views = progress.epoch * 48
-        assert progress.views_per_second == pytest.approx(views / progress.seconds)
-        left = progress.seconds / progress.epoch * (2 - progress.epoch)
-        assert progress.seconds_left == pytest.approx(left)
-    assert seen[-1].loss == {name: row["loss"] for name, row in trained.metrics.items()}
-
-
-@pytest.mark.slow
 def test_only_the_first_process_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distributed, "rank", lambda: 1)
     seen: list[Progress] = []

@@ -45,27 +45,6 @@ def epoch_of(made: PhotoBatches, epoch: int) -> list[tuple[Tensor, Tensor]]:
     return result
 
 
-def equal(a: list[tuple[Tensor, Tensor]], b: list[tuple[Tensor, Tensor]]) -> bool:
-    pairs = zip(a, b, strict=True)
-    return all(torch.equal(x, y) for one, two in pairs for x, y in zip(one, two, strict=True))
-
-
-@pytest.mark.slow
-def test_epochs_follow_from_the_seed(store: ImageStore) -> None:
-    made = batches(store)
-    first = [epoch_of(made, epoch) for epoch in (0, 1)]
-    assert made.steps == 2 and first[0][0][0].shape == (36, 3, SIZE, SIZE)
-    assert first[0][0][0].is_contiguous(memory_format=torch.channels_last)
-    assert first[0][0][1].shape == (1, 12)
-    # Another object may begin with any epoch.
-    assert equal(epoch_of(batches(store), 1), first[1])
-    assert not equal(first[0], first[1])
-    assert not equal(epoch_of(batches(store, seed=4), 0), first[0])
-    # The three views of an image differ.
-    views = first[0][0][0].unflatten(0, (3, 12))
-    assert not torch.equal(views[0], views[1]) and not torch.equal(views[0], views[2])
-
-
 def test_processes_share_a_batch(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = epoch_of(batches(store), 5)
     monkeypatch.setattr(distributed, "world_size", lambda: 3)

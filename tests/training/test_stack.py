@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,20 +14,16 @@ from plain_resnet import PlainResNet32
 from resultant._core.validation import DivergedError
 from resultant.images.longtail import long_tail_indices
 from resultant.losses.proco import ProCoLoss
-from resultant.losses.supervised import BalancedContrastiveLoss, SupConLoss
 from resultant.training.batches import CifarBatches
+from resultant.training.cifar import train_cifar
 from resultant.training.config import Run, TrainConfig, preset
+from resultant.training.job import Job, Trained
 from resultant.training.stack import Stack, build
-from tiny_cifar import tiny_cifar
-from tiny_cifar import tiny_config as larger_config
+from tiny_job import DATA, metrics, stop_after
+from tiny_job import config as tiny_config
 
-# Two steps of six images per epoch.
-DATA, COUNTS, N = tiny_cifar(each=6, size=8), [6, 4, 2, 2], 6
+COUNTS, N = [6, 4, 2, 2], 6
 CPU = torch.device("cpu")
-
-
-def tiny_config(**changes: Any) -> TrainConfig:
-    return larger_config(batch_size=N, **changes)
 
 
 def stacked(
@@ -160,51 +157,6 @@ def test_runs_do_not_touch_one_another(contrastive: Any) -> None:
                 near(tensors[name][index], a[0])
 
 
-@pytest.mark.parametrize("contrastive", ["supcon", "balanced"])
-def test_supervised_loss_of_a_step(contrastive: Any) -> None:
-    """A step adds the loss of its projections, and the batch enters the statistics of ProCo."""
-    stack = stacked(tiny_config(contrastive=contrastive), [Run()], torch.float64)
-    stack.start_epoch(0)
-    stack.batches.load(stack.batches.draw(0))
-    views, labels = stack.batches.batch()
-    with torch.no_grad():
-        z = stack.network(views).projection[0].unflatten(0, (2, N))
-        loss = SupConLoss(0.1)
-        if contrastive == "balanced":
-            loss = BalancedContrastiveLoss(4, stack.config.dim, 0.1).double()
-        expected = loss(z, labels[0])
-    stack.batches.load(stack.batches.draw(0))
-    stack.step()
-    near(stack.total[0], expected, 1e-6)
-    before = stack.proco.bank.new.clone()
-    stack.step()
-    assert not torch.equal(stack.proco.bank.new, before)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("contrastive", ["proco", "balanced"])
-def test_state_is_all_there_is(contrastive: Any) -> None:
-    """Copied in the middle of training, the state continues bit for bit."""
-    first = Run("angular", 0.5, 0) if contrastive == "proco" else Run(seed=0)
-    config, runs = tiny_config(epochs=3, contrastive=contrastive), [first, Run("native", seed=1)]
-    one, other = trained(stacked(config, runs), 2), stacked(config, runs)
-    kept = {name: a.clone() for name, a in one.tensors().items()}
-    assert any(name.startswith("momentum.") for name in kept)
-    other.load(kept)
-    results = []
-    for stack in (one, other):
-        stack.start_epoch(2)
-        stack.batches.load(stack.batches.draw(2))
-        stack.replay()
-        stack.replay()
-        results.append(stack.tensors())
-    for name, a in results[0].items():
-        assert torch.equal(a, results[1][name]), name
-    assert not torch.equal(
-        results[0]["network.encoder.conv1.weight"], kept["network.encoder.conv1.weight"]
-    )
-
-
 def test_state_of_another_stack_is_refused() -> None:
     small = stacked(tiny_config(), [Run()])
     with pytest.raises(ValueError, match=r"a difference in \['momentum\.classifier\.bias'"):
@@ -259,3 +211,62 @@ def test_a_zero_projection_in_a_graph_ends_the_epoch() -> None:
     torch.cuda.synchronize()
     with pytest.raises(DivergedError, match="got another length in run "):
         stack.replay()
+
+
+RUNS = (Run("native", seed=0), Run("angular", 0.5, 1), Run("temperature", 0.5, 2))
+
+
+@pytest.fixture(autouse=True)
+def _repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the order in which the samples of a class are added may differ, in float64."""
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+
+
+def losses(out: Path) -> dict[tuple[str, int], float]:
+    return {(row["run"], row["epoch"]): row["loss"] for row in metrics(out)}
+
+
+def learned(trained: Trained) -> dict[str, torch.Tensor]:
+    """Change of the first layer's weights in training, for each run."""
+    changes = {}
+    for run, stack, index in trained.networks():
+        start = build(stack.config, [run], None).state_dict()["encoder.conv1.weight"][0]
+        changes[run.name] = stack.network.state_dict()["encoder.conv1.weight"][index].cpu() - start
+    return changes
+
+
+@pytest.mark.gpu
+def test_stacks_at_once_equal_single_stacks(tmp_path: Path) -> None:
+    """Graphs that shared memory by mistake would change each other's results."""
+    setting = tiny_config(objective="joint", epochs=4)
+    together = train_cifar(Job(setting, RUNS, tmp_path / "all", stack=1), DATA, "cuda")
+    assert len({stack.stream for stack in together.stacks}) == len(RUNS)
+    at_once, weights = losses(tmp_path / "all"), learned(together)
+    assert len(at_once) == 4 * len(RUNS)
+    for run in RUNS:
+        out = tmp_path / run.name
+        alone = learned(train_cifar(Job(setting, (run,), out), DATA, "cuda"))[run.name]
+        for key, loss in losses(out).items():
+            assert at_once[key] == pytest.approx(loss, rel=1e-4), key
+        assert (weights[run.name] - alone).norm() <= 1e-2 * alone.norm() > 0
+
+
+@pytest.mark.gpu
+def test_resumes(tmp_path: Path) -> None:
+    """Stopped after its second epoch, a job ends as an undisturbed one."""
+
+    def job(name: str) -> Job:
+        return Job(tiny_config(epochs=4), RUNS, tmp_path / name, checkpoint_every=2, stack=2)
+
+    whole = train_cifar(job("whole"), DATA, "cuda")
+    with pytest.raises(KeyboardInterrupt):
+        train_cifar(job("stopped"), DATA, "cuda", on_progress=stop_after(2))
+    seen: list[Any] = []
+    trained = train_cifar(job("stopped"), DATA, "cuda", on_progress=seen.append)
+    assert [(progress.before, progress.epoch) for progress in seen] == [(2, 0), (2, 1), (2, 2)]
+    expected = losses(tmp_path / "whole")
+    assert expected.keys() == losses(tmp_path / "stopped").keys() and len(expected) == 4 * len(RUNS)
+    assert losses(tmp_path / "stopped") == pytest.approx(expected, rel=1e-4)
+    for name, a in learned(trained).items():
+        b = learned(whole)[name]
+        assert (a - b).norm() <= 1e-2 * b.norm() > 0
