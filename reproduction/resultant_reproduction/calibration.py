@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,14 +33,12 @@ from resultant_reproduction.figures import intervals
 from resultant_reproduction.plan import STAND_IN
 from resultant_reproduction.records import Records
 from resultant_reproduction.spec import Cell, Outcome
-from resultant_reproduction.stats import Interval, over_queries, over_seeds
+from resultant_reproduction.stats import over_queries, over_seeds
 from resultant_reproduction.studies import LOSSES as OTHER_LOSSES
 from resultant_reproduction.studies import PROCO, stored
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.templating import markdown_table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from resultant_reproduction.verdicts import Estimate
 
 # Fits of the classes, in the order of the protocol.
 FITS = {
@@ -149,8 +147,8 @@ def calibrate(space: FrozenSpace) -> dict[str, dict[str, Any]]:
                 }
                 for rule, j in judged.items()
             },
-            "points": _listed(over_queries(after.right, before.right, 100.0)),
-            "nats": _listed(over_queries(after.scaled, before.scaled)),
+            "points": [*over_queries(after.right, before.right, 100.0)[:3]],
+            "nats": [*over_queries(after.scaled, before.scaled)[:3]],
             "spread": float(own.std() / own.mean()),
             "correlation": rank_correlation(own, usual),
             "queries": len(split[1]),
@@ -158,41 +156,14 @@ def calibrate(space: FrozenSpace) -> dict[str, dict[str, Any]]:
     return results
 
 
-def _listed(i: Interval) -> list[float | None]:
-    return [i.mean, i.low, i.high]
-
-
-def combined(values: Sequence[Sequence[float | None]]) -> tuple[float, float | None, float | None]:
-    """Mean with its interval: over queries for one network, over networks for several."""
-    if len(values) == 1:
-        mean, low, high = values[0]
-        assert mean is not None
-        return mean, low, high
-    i = over_seeds([v[0] for v in values if v[0] is not None])
-    assert i is not None
-    return i.mean, i.low, i.high
-
-
-def verdict(low: float | None, high: float | None, helps: int = 1) -> str:
-    """Judge a change by its interval; ``helps`` is the sign of an improvement."""
-    if low is None or high is None or low <= 0 <= high:
-        return "open"
-    return "still helps" if (low > 0) == (helps > 0) else "harms"
-
-
-def survives(spread: float, usual: float, correlation: float | None) -> bool:
-    """Test whether a fit keeps the differences between gains."""
-    return spread >= LEAST_SPREAD * usual and (correlation or 0.0) >= LEAST_CORRELATION
-
-
 Networks = Sequence[Mapping[str, Any]]
 
 
 def places(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
     """Numbers of `calibrate` by place: of the packaged network, and of records that have any."""
+    packaged = stored("calibration.json")
     found: dict[str, list[Mapping[str, Any]]] = {
-        f"CIFAR-100-LT, packaged, {space}": [own]
-        for space, own in stored("calibration.json").items()
+        f"CIFAR-100-LT, packaged, {space}": [own] for space, own in packaged.items()
     }
     own = [r for r in records if "calibration" in r]
     for record in sorted(own, key=lambda r: (r["config"]["dataset"], r["config"]["dim"])):
@@ -215,21 +186,15 @@ def title(record: Mapping[str, Any]) -> str:
     return f"{', '.join(words)}, p = {config['dim']}"
 
 
-COLUMNS = (
-    *("accuracy", "cross-entropy", "edit, accuracy", "edit, cross-entropy", "spread of gains"),
-    "evidence",
-)
-RULE_COLUMNS = ("", *REALIZATIONS)
-
-
 class Row(NamedTuple):
-    """One fit of the classes at one place: the two changes as mean and ends, the spread of the
-    gains with its rank correlation, and whether it survives."""
+    """One fit of the classes at one place: the changes of accuracy (points) and of cross-entropy
+    (nats), over queries for one network and over networks for several, and the spread of the gains
+    with its rank correlation, and whether both survive."""
 
     place: str
     fit: str
     networks: int
-    changes: dict[str, tuple[float, float | None, float | None]]
+    changes: dict[str, Estimate]
     spread: float
     correlation: float
     survives: bool
@@ -240,33 +205,48 @@ class Row(NamedTuple):
 
     @property
     def verdicts(self) -> tuple[str, str]:
-        """Verdicts of accuracy and of cross-entropy."""
-        accuracy, nll = (self.changes[key] for key in ("points", "nats"))
-        return verdict(*accuracy[1:]), verdict(*nll[1:], helps=-1)
+        """Verdicts of accuracy and of cross-entropy, which improves where it falls."""
+        words = {0: "open", 1: "still helps", -1: "harms"}
+        accuracy, nll = (self.changes[key].sign or 0 for key in ("points", "nats"))
+        return words[accuracy], words[-nll]
 
     def text(self, key: str) -> str:
         """Format a change with its interval."""
-        return Interval(*self.changes[key], n=self.networks).text(2 if key == "points" else 4)
+        return self.changes[key].text(2 if key == "points" else 4)
 
     def cells(self) -> list[Cell]:
-        """Cells of the table, under `COLUMNS`."""
-        texts = [self.text("points"), self.text("nats")]
         kept = "survives" if self.survives else "does not survive"
-        spread = f"{self.spread:.3f}, rank {self.correlation:+.2f}: {kept}"
-        evidence = f"n = {self.networks}"
-        both = zip(COLUMNS, (*texts, *self.verdicts, spread, evidence), strict=True)
-        return [Cell(self.title, column, None, text=text) for column, text in both]
+        accuracy, nll = self.verdicts
+        texts = {
+            "accuracy": self.text("points"),
+            "cross-entropy": self.text("nats"),
+            "edit, accuracy": accuracy,
+            "edit, cross-entropy": nll,
+            "spread of gains": f"{self.spread:.3f}, rank {self.correlation:+.2f}: {kept}",
+            "evidence": f"n = {self.networks}",
+        }
+        return [Cell(self.title, column, None, text=text) for column, text in texts.items()]
+
+
+def _combined(changes: Sequence[Sequence[float]]) -> Estimate:
+    """Mean with its interval: over queries for one network, over networks for several."""
+    if len(changes) == 1:
+        mean, low, high = changes[0]
+        return Estimate(mean, low, high)
+    estimate = over_seeds([mean for mean, *_ in changes])
+    assert estimate is not None
+    return estimate
 
 
 def rows_of(place: str, networks: Networks) -> list[Row]:
     """One row per fit, from the numbers of `calibrate` of some networks."""
-    rows = []
+    usual, rows = fmean(own["proco"]["spread"] for own in networks), []
     for name in FITS:
         fits = [own[name] for own in networks]
-        spread, usual = (fmean(own[fit]["spread"] for own in networks) for fit in (name, "proco"))
+        spread = fmean(own["spread"] for own in fits)
         correlation = fmean(own["correlation"] or 0.0 for own in fits)
-        changes = {key: combined([own[key] for own in fits]) for key in ("points", "nats")}
-        alive = survives(spread, usual, correlation)
+        changes = {key: _combined([own[key] for own in fits]) for key in ("points", "nats")}
+        alive = spread >= LEAST_SPREAD * usual and correlation >= LEAST_CORRELATION
         rows.append(Row(place, name, len(fits), changes, spread, correlation, alive))
     return rows
 
@@ -277,7 +257,7 @@ def packaged_rows() -> list[Row]:
 
 
 def _rules(row: Row, fits: Networks) -> tuple[str, ...]:
-    """Numbers of every rule, under `RULE_COLUMNS`."""
+    """Title and numbers of every rule."""
     texts = []
     for rule in REALIZATIONS:
         own = [fit["rules"][rule] for fit in fits if rule in fit["rules"]]
@@ -301,35 +281,26 @@ def calibration(evidence: Evidence) -> Outcome:
         f"With a fitted scale per rule the edit still helps accuracy in {helped[0]} of {len(rows)} "
         f"rows and cross-entropy in {helped[1]}; the spread of gains survives in {kept}."
     )
-    notes = [
-        "Pure Angular at beta 0 less native, each with its own fitted scale: accuracy in points, "
-        "and cross-entropy, with 95 % intervals over the judging queries for one network and over "
-        "networks for several (their number in brackets). Spread is the standard deviation of the "
-        "gains over their mean; rank is the rank correlation with the gains of ProCo's kappa. One "
-        "network says nothing of others."
-    ]
     every = (
         "*Accuracy (%) / cross-entropy with the fitted scale (without) / calibration error (%) / "
         "scale.* A scale changes no decision.\n\n"
     )
-    sections = {"Every rule": every + markdown_table(rules, RULE_COLUMNS)}
-    cells = [cell for row in rows for cell in row.cells()]
-    return Outcome(
-        cells, notes=notes, headline=headline, sections=sections, draw=lambda: _draw(rows)
-    )
-
-
-def _draw(rows: Sequence[Row]) -> Figure:
-    """Change of accuracy: one panel per fit, one row per place."""
-    names = [f"{row.place} [{row.networks}]" for row in rows]
-    panels = {
+    # Change of accuracy: one panel per fit, one row per place.
+    drawn = {
         f"{fit}\npoints": {
-            n: row.changes["points"] for n, row in zip(names, rows, strict=True) if row.fit == key
+            f"{row.place} [{row.networks}]": row.changes["points"][:3]
+            for row in rows
+            if row.fit == key
         }
         for key, fit in FITS.items()
     }
-    single = [name for name, row in zip(names, rows, strict=True) if row.networks == 1]
-    return intervals(panels, single)
+    single = [f"{row.place} [1]" for row in rows if row.networks == 1]
+    return Outcome(
+        [cell for row in rows for cell in row.cells()],
+        headline=headline,
+        sections={"Every rule": every + markdown_table(rules, ("", *REALIZATIONS))},
+        draw=lambda: intervals(drawn, single),
+    )
 
 
 def main(path: Path) -> None:

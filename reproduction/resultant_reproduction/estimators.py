@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from resultant.analysis import Policy
-from resultant_reproduction.contrasts import complete
+from resultant_reproduction.contrasts import compare_probes, complete
 from resultant_reproduction.evidence import (
     KAPPAS,
     Evidence,
@@ -17,7 +17,6 @@ from resultant_reproduction.evidence import (
     kappa_changes,
 )
 from resultant_reproduction.plan import BOTH, RULES, controlled
-from resultant_reproduction.records import probe_path
 from resultant_reproduction.refits import (
     CLIP,
     CrossFitted,
@@ -27,12 +26,13 @@ from resultant_reproduction.refits import (
     percent_right,
 )
 from resultant_reproduction.spec import Cell, Change, Outcome
-from resultant_reproduction.stats import Interval, change_effects, corrected_text, over_queries
+from resultant_reproduction.stats import change_effects, corrected_text, over_queries
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.value import Value
+from resultant_reproduction.verdicts import Estimate
 
 
-def _change_text(change: Interval) -> str:
+def _change_text(change: Estimate) -> str:
     """Format a change of accuracy; without an interval where no decision changes."""
     if change.low == change.high == 0:
         return f"0 of {change.n:,} queries"
@@ -102,8 +102,6 @@ def _crossed_note(crossed: CrossFitted, title: str, num_classes: int) -> str:
 # The edit that is fitted again, and its queries.
 LEFT_OUT = "Pure Angular on training rows, the query left out"
 CROSSED = "temperature on held-out queries, cross-fitted"
-
-
 TRAINED = {"MLE of kappa": {"estimator": "mle"}, "query left out": {"leave_out": True}}
 
 
@@ -112,18 +110,18 @@ def trained(evidence: Evidence) -> list[Change]:
     of Pure Angular under each."""
     changes, own = [], controlled("cifar100", 100)
     for space, (name, settings) in product(SPACES, TRAINED.items()):
-        config, path = controlled("cifar100", 100, **settings), probe_path(space)
+        config = controlled("cifar100", 100, **settings)
         for rule in BOTH:
-            kinds = (config, rule, 0.0), (own, rule, 0.0)
-            differences = evidence.records.differences(*kinds, path)
-            changes.append(Change(f"{rule}, {space}", f"{name} - ProCo's", None, differences))
-        kinds = (config, "angular", 0.0), (config, "native", 0.0)
-        differences = evidence.records.differences(*kinds, path)
-        changes.append(Change(f"{name}, {space}", "Pure Angular - ProCo", None, differences))
+            places = (f"{rule}, {space}", f"{name} - ProCo's", space)
+            pair = (config, rule, 0.0), (own, rule, 0.0)
+            changes.append(compare_probes(evidence, *places, *pair))
+        places = (f"{name}, {space}", "Pure Angular - ProCo", space)
+        pair = (config, "angular", 0.0), (config, "native", 0.0)
+        changes.append(compare_probes(evidence, *places, *pair))
     return changes
 
 
-def _headline(evidence: Evidence, refits: dict[str, Interval], changes: list[Change]) -> str:
+def _headline(evidence: Evidence, refits: dict[str, Estimate], changes: list[Change]) -> str:
     own = change_effects(c for c in changes if c.what.endswith("ProCo's"))
     return (
         "On frozen features another kappa than ProCo's changes the accuracy of a rule by "
@@ -136,7 +134,7 @@ def _headline(evidence: Evidence, refits: dict[str, Interval], changes: list[Cha
 def estimators(evidence: Evidence) -> Outcome:
     """Frozen features under each kappa and with the query left out; then training."""
     cells = [cell for place in evidence.places for cell in _frozen(evidence, *place)]
-    refits, notes = dict[str, Interval](), []
+    refits, notes = dict[str, Estimate](), []
     for (title, *at), name in zip(evidence.places, evidence.store_places, strict=True):
         space = evidence.space(*at)
         out = leave_out(space)
@@ -157,11 +155,6 @@ def estimators(evidence: Evidence) -> Outcome:
             some = any(c.differences for c in changes if c.what.startswith(name))
             state = "not all seeds yet" if some else "not run yet"
             notes.append(f"Trained, {name}: {state} (resultant reproduce run beyond).")
-    note = (
-        "Encoder and Projection are of the packaged network: held-out queries, temperature 0.1, "
-        "no prior, beta 0. Brackets are 95 % intervals, over queries for paired differences and "
-        "over classes for spreads; they say nothing of other seeds."
-    )
     headline = _headline(evidence, refits, changes)
     tested = [c for c in changes if c.differences]
-    return Outcome(cells, tested, parts=parts, notes=[note, *notes], headline=headline)
+    return Outcome(cells, tested, parts=parts, notes=notes, headline=headline)

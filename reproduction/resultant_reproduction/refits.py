@@ -3,7 +3,7 @@ temperatures by cross-fitting (eq:cross-fit-temperature)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,8 +17,9 @@ from resultant.classifiers.inputs import Sample
 from resultant.classifiers.leave_one_out import left_out_fold
 from resultant.theory.cross_fit import CrossFit, cross_fit_temperature
 from resultant_reproduction.plan import BOTH
-from resultant_reproduction.stats import Interval, over_queries, resampled
+from resultant_reproduction.stats import over_queries, resampled
 from resultant_reproduction.value import Value
+from resultant_reproduction.verdicts import Estimate
 
 # Cross-fitting. The paper gives no numbers; a clip at a factor of two leaves most classes alone.
 FOLDS = 5
@@ -30,29 +31,20 @@ MOST_ROWS = 20_000
 CHUNK = 2048
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """Effect of removing training rows from the statistics of their own class.
-
-    Attributes:
-        rows: Number of training rows.
-        increment: Own score with the row less that without it, over rows.
-        included: Right decisions with the row, by rule (%).
-        left_out: Right decisions without the row, by rule (%).
-        change: Their difference, by rule (points).
-        added_included: Pure Angular less native with the row (points).
-        added_left_out: Pure Angular less native without the row (points).
-        added_change: Difference of the last two.
-    """
+class LeftOut(NamedTuple):
+    """Effect of removing training rows from the statistics of their own class."""
 
     rows: int
+    # Own score with the row less that without it, over rows.
     increment: Value
+    # Right decisions with and without the row (%), and their difference (points), by rule.
     included: dict[str, float]
     left_out: dict[str, float]
-    change: dict[str, Interval]
-    added_included: Interval
-    added_left_out: Interval
-    added_change: Interval
+    change: dict[str, Estimate]
+    # Pure Angular less native with and without the row (points), and the difference of both.
+    added_included: Estimate
+    added_left_out: Estimate
+    added_change: Estimate
 
 
 @torch.no_grad()
@@ -67,6 +59,7 @@ def leave_out(space: FrozenSpace, most: int = MOST_ROWS, seed: int = 0) -> LeftO
     before = decide(_of_training(space, rows), [Policy(rule) for rule in BOTH])
     included = {rule: before.right(Policy(rule)) for rule in BOTH}
     left = _right_left_out(space, Sample(x, y, torch.ones_like(moved), space.num_classes))
+    more, usual = (hit["angular"].double() - hit["native"].double() for hit in (left, included))
     return LeftOut(
         rows=len(rows),
         increment=Value(float(moved.mean()), float(moved.std()), len(rows)),
@@ -75,7 +68,7 @@ def leave_out(space: FrozenSpace, most: int = MOST_ROWS, seed: int = 0) -> LeftO
         change={rule: over_queries(left[rule], included[rule], 100.0) for rule in BOTH},
         added_included=over_queries(included["angular"], included["native"], 100.0),
         added_left_out=over_queries(left["angular"], left["native"], 100.0),
-        added_change=over_queries(_more(left), _more(included), 100.0),
+        added_change=over_queries(more, usual, 100.0),
     )
 
 
@@ -89,39 +82,24 @@ def _right_left_out(space: FrozenSpace, sample: Sample) -> dict[str, Tensor]:
     return {rule: torch.cat(hits) for rule, hits in right.items()}
 
 
-def _more(hits: dict[str, Tensor]) -> Tensor:
-    """Hits of Pure Angular less hits of native, per query [N]."""
-    return hits["angular"].double() - hits["native"].double()
-
-
-@dataclass(frozen=True)
-class CrossFitted:
-    """Equalization by class temperatures, less native in points of accuracy.
-
-    Attributes:
-        rows: Number of training rows.
-        folds: Number of folds.
-        clipped: Number of clipped temperatures, of ``folds`` times the number of classes.
-        in_sample: On training rows, fitted on the same rows.
-        plain: On training rows, fitted out of fold.
-        crossed: The same by eq:cross-fit-temperature.
-        held_out: On held-out queries.
-        corrected: The same by eq:cross-fit-temperature.
-        correction: Corrected less held-out.
-        spread: Standard deviation over mean of the gains of held-out queries, at the temperatures
-            of native, held-out and corrected.
-    """
+class CrossFitted(NamedTuple):
+    """Equalization by class temperatures, less native in points of accuracy."""
 
     rows: int
     folds: int
+    # Number of clipped temperatures, of ``folds`` times the number of classes.
     clipped: int
-    in_sample: Interval
-    plain: Interval
-    crossed: Interval
-    held_out: Interval
-    corrected: Interval
-    correction: Interval
-    spread: dict[str, Interval]
+    # On training rows: fitted on the same rows, out of fold, and so by eq:cross-fit-temperature.
+    in_sample: Estimate
+    plain: Estimate
+    crossed: Estimate
+    # On held-out queries: plain, by eq:cross-fit-temperature, and the difference of both.
+    held_out: Estimate
+    corrected: Estimate
+    correction: Estimate
+    # Standard deviation over mean of the gains of held-out queries, at the temperatures of native,
+    # plain and corrected.
+    spread: dict[str, Estimate]
 
 
 @torch.no_grad()
@@ -176,7 +154,7 @@ def cross_fitted(space: FrozenSpace, folds: int = FOLDS, seed: int = 0) -> Cross
     )
 
 
-def gain_spread(space: FrozenSpace, tau: Tensor) -> Interval:
+def gain_spread(space: FrozenSpace, tau: Tensor) -> Estimate:
     r"""Spread over classes of :math:`\hat A_c/\tau_c`, with the unbiased lengths of the held-out
     queries; the interval resamples classes."""
     held = ClassStatistics(space.num_classes, space.dim, device=space.device)

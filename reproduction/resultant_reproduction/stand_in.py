@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from resultant.training.config import TrainConfig
 from resultant_reproduction.evidence import Evidence, Reader, read_edit, read_path
@@ -18,11 +18,12 @@ from resultant_reproduction.headline import TITLES
 from resultant_reproduction.plan import PHOTO_ARMS, PHOTO_BOTH, plan, stand_in
 from resultant_reproduction.records import Records, dig, probe_path
 from resultant_reproduction.spec import Cell, Outcome, Printed, load, parse_cell, printed_rows
+from resultant_reproduction.studies import adjusted, values
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.tables import EQUALIZED, FROZEN
 from resultant_reproduction.templating import markdown_table
 from resultant_reproduction.value import Value
-from resultant_reproduction.verdicts import Arm, Estimate, Judgement, contrast, holm
+from resultant_reproduction.verdicts import Arm, Estimate, Judgement, contrast
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,49 +32,17 @@ IMAGENET = "ImageNet-LT"
 PRINTED, OURS = "ImageNet-LT, printed", "Tiny-ImageNet-LT (stand-in), ours"
 # Kinds of networks of the plan: settings, arms, and readouts by name with their paths.
 PROBES = {space: probe_path(space) for space in SPACES}
+JOINT = {"classifier": "classifier.accuracy"}
 KINDS: dict[str, tuple[TrainConfig, Sequence[tuple[str, float]], dict[str, str]]] = {
     "ResNet-50": (stand_in(), PHOTO_ARMS, PROBES),
-    "ResNet-50, joint": (
-        stand_in(objective="joint"),
-        PHOTO_BOTH,
-        {"classifier": "classifier.accuracy"},
-    ),
+    "ResNet-50, joint": (stand_in(objective="joint"), PHOTO_BOTH, JOINT),
     "ResNeXt-50": (stand_in("resnext50_32x4d"), PHOTO_BOTH, PROBES),
 }
+IN_TEXT = load("printed/in_text")
 # Printed accuracies of single runs at beta 1.5 (sec:imagenet-strength-extension).
-AT_BETA = {e["column"].lower(): e["printed"] for e in load("printed/in_text")["angular-training"]}
-# Columns of the frozen tables in words; None for a column that repeats another.
-COLUMNS = {
-    "Original vMF": "accuracy, native (%)",
-    "Cosine": "accuracy, cosine (%)",
-    "Pure Angular": "accuracy, Pure Angular (%)",
-    "Agreement": "agreement of cosine and Pure Angular (%)",
-    "Original": None,
-    "temp": "accuracy, temperature (%)",
-    "preserve": "accuracy, preserve (%)",
-    "angular": None,
-    "Δ": "Pure Angular - native (points)",
-    "Disagree": "queries that disagree",
-    "Low-margin": "of these, with a low margin",
-    "Certified": "certified queries",
-    "Mean |ΔL|": "mean change of the loss",
-    "Grad. error (%)": "gradient error (%)",
-    "Median grad. cosine": "median cosine of gradients",
-}
-# More numbers of frozen features that the paper prints in its text.
-IN_TEXT: dict[str, tuple[str, Reader]] = {
-    "boundary error (degrees)": ("0.00272", read_path("boundaries.joint_leading.mae")),
-    "directions of boundaries (%)": (
-        "100",
-        read_path("boundaries.joint_leading.same_direction", 100),
-    ),
-    "pairs of 60 that acquire a boundary": ("8", read_path("boundaries.tally.created")),
-    "margin changes certified (%)": ("99.83", read_path("margins.coverage", 100)),
-    "certified margin changes that are wrong": ("0", read_path("margins.certified_wrong")),
-    "directions of margins (%)": ("99.92", read_path("margins.agreement", 100)),
-}
+AT_BETA = {e["column"].lower(): e["printed"] for e in IN_TEXT["angular-training"]}
 # Printed changes of encoders at beta 0 and gamma 0 by backbone (app:cross-backbone).
-ENCODERS = [e["printed"] for e in load("printed/in_text")["cross-backbone"] if "frozen" in e]
+ENCODERS = [e["printed"] for e in IN_TEXT["cross-backbone"] if "frozen" in e]
 
 
 class Effect(NamedTuple):
@@ -87,18 +56,19 @@ class Effect(NamedTuple):
     @property
     def direction(self) -> str:
         """Compare the direction with the printed one; a dash where nothing is printed."""
-        low, high = self.ours.low, self.ours.high
         if self.printed is None:
             return "–"
-        if not self.printed or low is None or high is None or low <= 0 <= high:
+        if not self.printed or not self.ours.sign:
             return "open"
-        return "same direction" if (low > 0) == (self.printed > 0) else "other direction"
+        return "same direction" if self.ours.sign * self.printed > 0 else "other direction"
 
     def row(self, digits: int) -> tuple[str, ...]:
         """Cells of title, printed, ours and direction."""
         printed = "–" if self.printed is None else f"{self.printed:+.{digits}f}"
-        ours = f"{self.ours.text(digits)} [{self.networks[0]}]"
-        return self.title, printed, ours, self.direction
+        return (
+            *(self.title, printed, f"{self.ours.text(digits)} [{self.networks[0]}]"),
+            self.direction,
+        )
 
 
 def arm_title(arm: str, beta: float) -> str:
@@ -138,43 +108,39 @@ def contrasts(records: Records, kinds: Sequence[str] = tuple(KINDS)) -> Iterator
                 yield Effect(title, printed, ours, (len(after), len(before)))
 
 
-def _read(summaries: Sequence[Mapping[str, Any]], read: Reader) -> list[float]:
-    return [v for s in summaries if (v := read(s)) is not None]
-
-
-def _number(title: str, printed: str, values: Sequence[float], more: str = "") -> tuple[str, ...]:
-    """Row of a number without a sign, with the digits of the printed one."""
-    value, digits = Value.of(values), len(printed.partition(".")[2])
-    return title, printed, f"{value.text(digits)}{more} [{value.n}]" if value else "no run"
-
-
-def _effect(title: str, printed: str, values: Sequence[float]) -> list[Effect]:
+def _effect(title: str, printed: str, numbers: Sequence[float]) -> list[Effect]:
     """Effect over networks; none without networks."""
-    if not values:
+    if not numbers:
         return []
     size = None if printed == "–" else float(printed)
-    return [Effect(title, size, contrast([(1.0, Arm.of(values))]), (len(values),))]
-
-
-def frozen_numbers(records: Records) -> Iterator[tuple[str, ...]]:
-    """Numbers of frozen native ResNet-50 networks: title, printed, ours."""
-    summaries = records.frozen(stand_in())
-    for space, read, name, text in _printed_cells():
-        if read is not EQUALIZED:
-            own = summaries[space]
-            of = f" of {own[0]['cosine']['queries']:,}" if own and "queries" in name else ""
-            yield _number(f"{space}: {name}", text, _read(own, read), of)
-    for column, (text, read) in IN_TEXT.items():
-        yield _number(f"projection: {column}", text, _read(summaries["projection"], read))
+    return [Effect(title, size, contrast([(1.0, Arm.of(numbers))]), (len(numbers),))]
 
 
 def _printed_cells() -> Iterator[tuple[str, Reader, str, str]]:
     """Printed cells of ImageNet-LT: space, reader of ours, name and text."""
+    named = load("beyond")["stand-in"]["columns"]
     for table, readers in FROZEN.items():
         for condition, space, *texts in printed_rows(table):
             for (column, read), text in zip(readers.items(), texts, strict=True):
-                if condition == IMAGENET and (name := COLUMNS[column]) is not None:
-                    yield space.lower(), read, name, text
+                if condition == IMAGENET and column in named:
+                    yield space.lower(), read, named[column], text
+
+
+def frozen_numbers(records: Records) -> Iterator[tuple[str, ...]]:
+    """Numbers of frozen native ResNet-50 networks: title, printed, and ours with the digits of the
+    printed one."""
+    summaries = records.frozen(stand_in())
+    in_text = (
+        ("projection", read_path(e["path"], e.get("scale", 1.0)), e["title"], e["printed"])
+        for e in load("beyond")["stand-in"]["in_text"]
+    )
+    for space, read, name, text in (*_printed_cells(), *in_text):
+        if read is not EQUALIZED:
+            own = summaries[space]
+            value, digits = Value.of(values(own, read)), len(text.partition(".")[2])
+            of = f" of {own[0]['cosine']['queries']:,}" if own and "queries" in name else ""
+            ours = f"{value.text(digits)}{of} [{value.n}]" if value else "no run"
+            yield f"{space}: {name}", text, ours
 
 
 def frozen_effects(records: Records) -> list[Effect]:
@@ -184,7 +150,7 @@ def frozen_effects(records: Records) -> list[Effect]:
         effect
         for space, read, name, text in _printed_cells()
         if read is EQUALIZED
-        for effect in _effect(f"{space}: {name}", text, _read(summaries[space], read))
+        for effect in _effect(f"{space}: {name}", text, values(summaries[space], read))
     ]
 
 
@@ -204,20 +170,15 @@ def scaled_effects(records: Records) -> list[Effect]:
 def edits(records: Records) -> list[Effect]:
     """Changes of frozen features by direct temperature, by backbone, strength and prior
     (tab:cross-backbone), in points."""
-    backbones = {"ResNet-50": stand_in(), "ResNeXt-50": stand_in("resnext50_32x4d")}
     printed = [("projection", *row) for row in printed_rows("cross-backbone") if row[0] != "1"]
-    return [
-        effect
-        for i, (name, config) in enumerate(backbones.items())
-        for space, beta, gamma, *texts in [*printed, ("encoder", "0", "0", *ENCODERS)]
-        for effect in _effect(
-            f"{name}, {space}: temperature - native, beta {beta}, gamma {gamma}",
-            texts[i],
-            _read(
-                records.frozen(config)[space], read_edit(float(beta), float(gamma), "temperature")
-            ),
-        )
-    ]
+    effects = []
+    for i, name in enumerate(("ResNet-50", "ResNeXt-50")):
+        summaries = records.frozen(KINDS[name][0])
+        for space, beta, gamma, *texts in [*printed, ("encoder", "0", "0", *ENCODERS)]:
+            read = read_edit(float(beta), float(gamma), "temperature")
+            title = f"{name}, {space}: temperature - native, beta {beta}, gamma {gamma}"
+            effects += _effect(title, texts[i], values(summaries[space], read))
+    return effects
 
 
 def accuracy_rows(records: Records) -> Iterator[tuple[str, ...]]:
@@ -227,10 +188,8 @@ def accuracy_rows(records: Records) -> Iterator[tuple[str, ...]]:
         for arm in arms:
             texts: dict[str, str] = dict.fromkeys((*SPACES, "classifier"), "")
             for readout, path in readouts.items():
-                ours, printed = (
-                    records.value(config, *arm, path),
-                    printed_accuracy(kind, *arm, readout),
-                )
+                ours = records.value(config, *arm, path)
+                printed = printed_accuracy(kind, *arm, readout)
                 own = f"{ours.text(2)} [{ours.n} of {planned}]" if ours else "no run"
                 texts[readout] = f"{printed.text if printed else '–'} / {own}"
             yield f"{kind}: {arm_title(*arm)}", *texts.values()
@@ -263,65 +222,52 @@ def headline(records: Records) -> str:
     return f"On Tiny-ImageNet-LT, a stand-in, {'; '.join(texts)} [networks]." if texts else ""
 
 
-def repeats(records: Records) -> dict[str, dict[str, list[float]]]:
-    """Probes (%) of ResNet-50 networks that were trained again with the same seed, by arm and
-    readout: of the network that counts, and of its repetition."""
-    config, arms, readouts = KINDS["ResNet-50"]
-    return {
-        arm_title(*arm): {
-            readout: [100 * (dig(r, path) or 0.0) for r in (counted[again["seed"]], again)]
-            for readout, path in readouts.items()
-        }
-        for arm in arms
-        for counted in (records.seeds(config, *arm),)
-        for again in records.trainings(config, *arm)[len(counted) :]
-    }
-
-
 def repeated_note(records: Records) -> str:
-    """Say how far repeated trainings moved; empty without."""
-    again = repeats(records)
-    if not again:
+    """Say how far probes (%) of ResNet-50 networks moved that were trained again with the same
+    seed; empty without such networks."""
+    config, arms, readouts = KINDS["ResNet-50"]
+    moved = []
+    for arm in arms:
+        counted = records.seeds(config, *arm)
+        for again in records.trainings(config, *arm)[len(counted) :]:
+            steps = [
+                100 * ((dig(again, path) or 0.0) - (dig(counted[again["seed"]], path) or 0.0))
+                for path in readouts.values()
+            ]
+            moved.append(f"{arm_title(*arm)} {' / '.join(f'{step:+z.2f}' for step in steps)}")
+    if not moved:
         return ""
-    moved = ", ".join(
-        f"{arm} {' / '.join(f'{new - old:+z.2f}' for old, new in own.values())}"
-        for arm, own in again.items()
-    )
     return (
         "Two networks know little of their spread, and an interval of theirs may be narrow by "
-        f"chance. {len(again)} networks were trained again with the same seed. The repetitions "
-        f"count in no contrast; their probes (encoder / projection) moved by {moved} points."
+        f"chance. {len(moved)} networks were trained again with the same seed. The repetitions "
+        "count in no contrast; their probes (encoder / projection) moved by "
+        f"{', '.join(moved)} points."
     )
 
 
 def photographs(evidence: Evidence) -> Outcome:
     """The rows of ImageNet-LT on the stand-in."""
-    records, cells = evidence.every, []
+    records, cells, sections = evidence.every, [], {}
     found = [*contrasts(records)]
     # One family: the contrastive contrasts of ResNet-50.
-    family = {c.title: c.ours.p for c in contrasts(records, ("ResNet-50",))}
-    tested = {title: p for title, p in family.items() if p is not None}
-    adjusted = dict(zip(tested, holm([*tested.values()]), strict=True))
+    corrected = adjusted({c.title: c.ours for c in contrasts(records, ("ResNet-50",))})
     for c in found:
         texts = {
             PRINTED: "–" if c.printed is None else f"{c.printed:+.2f}",
             OURS: c.ours.text(2),
             "networks": " and ".join(map(str, c.networks)),
             "p": p_text(c.ours.p),
-            "p, Holm": p_text(adjusted.get(c.title)),
+            "p, Holm": p_text(corrected.get(c.title)),
             "direction": c.direction,
         }
         cells += [Cell(c.title, column, None, text=text) for column, text in texts.items()]
-    notes = [
-        "Tiny-ImageNet-LT is not ImageNet-LT: printed numbers are for reading. Contrasts are "
-        "unpaired, in percentage points, with Welch's interval over networks; Holm's family are "
-        "the contrastive contrasts of ResNet-50. Frozen effects have Student's interval over "
-        "networks. One network has no interval and leaves the direction open. In brackets: "
-        "networks."
-    ]
     frozen, by_prior = frozen_effects(records), edits(records)
-    sections = {}
-    if any(len(records.seeds(config, *arm)) for config, arms, _ in KINDS.values() for arm in arms):
+    parts = {
+        f"{kind}: {arm} {beta:g}, {seed}": seed in records.seeds(config, arm, beta)
+        for kind, (config, arms, _) in KINDS.items()
+        for (arm, beta), seed in product(arms, plan("tiny").seeds)
+    }
+    if any(parts.values()):
         headings = ("", "encoder probe (%)", "projection probe (%)", "classifier (%)")
         about = f"A cell is *{PRINTED} / {OURS}*, with [networks of those planned].\n\n"
         sections["Accuracy after training (Tables 1 and 15)"] = about + markdown_table(
@@ -337,11 +283,6 @@ def photographs(evidence: Evidence) -> Outcome:
         sections["Frozen features of native ResNet-50 (Tables 2 to 5, boundaries, margins)"] = (
             markdown_table([*frozen_numbers(records)], headings)
         )
-    parts = {
-        f"{kind}: {arm} {beta:g}, {seed}": seed in records.seeds(config, arm, beta)
-        for kind, (config, arms, _) in KINDS.items()
-        for (arm, beta), seed in product(arms, plan("tiny").seeds)
-    }
     # Of the edits the two that the protocol names.
     named = [e for e in by_prior if e.title.endswith(("beta 0, gamma 0", "beta 0, gamma -1"))]
     panels = {"Training": found, "Frozen features": [*frozen, *named]}
@@ -349,7 +290,7 @@ def photographs(evidence: Evidence) -> Outcome:
         cells,
         parts=parts,
         headline=headline(records),
-        notes=[note for note in (*notes, repeated_note(records)) if note],
+        notes=[note for note in (repeated_note(records),) if note],
         sections=sections,
         draw=(lambda: _draw(panels)) if found else None,
     )

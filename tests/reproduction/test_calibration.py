@@ -14,15 +14,13 @@ from resultant.features.packaged import PACKAGED
 from resultant_reproduction import Evidence, Records
 from resultant_reproduction.calibration import (
     FITS,
+    Row,
     calibrate,
     calibration,
-    combined,
     halves,
     judge,
     places,
     rows_of,
-    survives,
-    verdict,
 )
 from resultant_reproduction.studies import stored
 
@@ -125,26 +123,29 @@ def test_every_fit(space: FrozenSpace, numbers: dict[str, dict[str, Any]]) -> No
     assert numbers["proco"]["correlation"] == pytest.approx(1)
 
 
-def test_verdicts() -> None:
-    assert [verdict(a, b) for a, b in ((0.1, 0.2), (-0.2, -0.1), (-0.1, 0.1))] == [
-        *("still helps", "harms", "open")
-    ]
-    assert verdict(-0.2, -0.1, helps=-1) == "still helps" and verdict(None, None) == "open"
-    assert survives(0.05, 0.1, 0.5) and not survives(0.049, 0.1, 0.9)
-    assert not survives(0.1, 0.1, 0.49) and not survives(0.1, 0.1, None)
-    # One network: over its queries; several: Student's interval of their means.
-    assert combined([[1.0, 0.5, 1.5]]) == (1.0, 0.5, 1.5)
-    mean, low, high = combined([[1.0, 0.0, 2.0], [2.0, 0.0, 2.0], [3.0, 0.0, 2.0]])
+def test_rows_of_one_and_of_several_networks() -> None:
+    """One network: over its queries; several: Student's interval of their means."""
+
+    def row(points: list[list[float]], nats: list[float], spread: float, rank: float | None) -> Row:
+        own = {"spread": 0.1, "correlation": 1.0, "nats": nats}
+        networks = [
+            {fit: {**own, "points": p} for fit in FITS}
+            | {"mle": {**own, "points": p, "spread": spread, "correlation": rank}}
+            for p in points
+        ]
+        return rows_of("place", networks)[1]
+
+    one = row([[1.0, 0.5, 1.5]], [-0.15, -0.2, -0.1], 0.05, 0.5)
+    assert one.changes["points"][:3] == (1.0, 0.5, 1.5) and one.survives
+    assert one.verdicts == ("still helps", "still helps")
+    assert one.title == "place: maximum likelihood [1]"
+    many = row([[1.0, 0.0, 2.0], [2.0, 0.0, 2.0], [3.0, 0.0, 2.0]], [0.1, -0.1, 0.3], 0.049, 0.9)
+    mean, low, high = many.changes["points"][:3]
     assert mean == 2 and low is not None and high is not None
     assert high - 2 == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6) == 2 - low
-
-
-def test_networks_of_records(numbers: dict[str, dict[str, Any]]) -> None:
-    rows = rows_of("place", [numbers, numbers, numbers])
-    assert [row.networks for row in rows] == [3] * len(FITS)
-    assert rows[0].title == "place: ProCo's kappa [3]"
-    # Equal networks have no spread.
-    assert rows[0].changes["points"][0] == pytest.approx(numbers["proco"]["points"][0])
+    assert many.networks == 3 and many.verdicts == ("open", "open") and not many.survives
+    assert row([[-1.0, -2.0, -0.5]], [0.1, 0.05, 0.2], 0.1, None).verdicts == ("harms", "harms")
+    assert not row([[1.0, 0.5, 1.5]], [0.0, 0.0, 0.0], 0.1, None).survives
 
 
 def test_names_of_networks(numbers: dict[str, dict[str, Any]]) -> None:
