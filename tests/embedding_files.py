@@ -1,4 +1,4 @@
-"""Small embedding files, and how they are written."""
+"""Small embedding files of every kind."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from resultant.features.store import FeatureStore
 
@@ -34,3 +36,40 @@ def write_parquet(path: Path, columns: Any, **options: Any) -> None:
 
     table = columns if isinstance(columns, pa.Table) else pa.table(columns)
     pq.write_table(table, path, **options)
+
+
+def write(path: Path, columns: Any) -> Path:
+    """Write arrays or columns by name, or a table, in the kind of the path and in several parts."""
+    kind = path.suffix
+    if kind == ".npz":
+        np.savez(path, **columns)
+    elif kind in (".safetensors", ".pt"):
+        tensors = {name: torch.from_numpy(array) for name, array in columns.items()}
+        (save_file if kind == ".safetensors" else torch.save)(tensors, path)
+    elif kind == ".npy":
+        for name, array in columns.items():
+            np.save(path.with_name(f"{name}.npy"), array)
+    else:
+        _write_table(path, columns)
+    return path
+
+
+def _write_table(path: Path, columns: Any) -> None:
+    import pyarrow as pa
+    from pyarrow import feather
+
+    if not isinstance(columns, pa.Table):
+        lists = {n: list(a) if np.ndim(a) == 2 else a for n, a in columns.items()}
+        columns = pa.table(lists)
+    if path.suffix == ".parquet":
+        write_parquet(path, columns, row_group_size=7)
+    elif path.suffix == ".feather":
+        feather.write_feather(columns, str(path), compression="zstd", chunksize=9)
+    elif path.suffix == ".arrow":
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, columns.schema) as writer:
+            writer.write_table(columns, max_chunksize=9)
+    else:
+        comma = "\t" if path.suffix == ".tsv" else ","
+        rows = ([row[n] for n in columns.column_names] for row in columns.to_pylist())
+        lines = [comma.join("" if v is None else str(v) for v in row) for row in rows]
+        path.write_text("\n".join([comma.join(columns.column_names), *lines]) + "\n")

@@ -67,23 +67,6 @@ def test_folders_of_shards(kind: str, nested: bool, tmp_path: Path) -> None:
         assert torch.equal(torch.cat(pieces), x[:20])
 
 
-@pytest.mark.parametrize("kind", ["npz", "npy", "parquet"])
-def test_splits_at_the_end_of_file_names(kind: str, tmp_path: Path) -> None:
-    for split, a, b in (("train", X, Y), ("test", Z, T)):
-        if kind == "npz":
-            np.savez(tmp_path / f"clip_{split}.npz", X=a, y=NAMES[b])
-        elif kind == "npy":
-            np.save(tmp_path / f"X_{split}.npy", a)
-            np.save(tmp_path / f"y_{split}.npy", NAMES[b])
-        else:
-            write_parquet(tmp_path / f"clip_{split}.parquet", {"X": list(a), "y": NAMES[b]})
-    for path in (tmp_path, tmp_path / f"*_t*.{kind}"):
-        result = FeatureStore.open(path)
-        assert (result["train/X"].numpy() == X).all() and (result["test/X"].numpy() == Z).all()
-        assert (result["train/labels"].numpy() == ORDER[Y]).all()
-        assert (result["test/labels"].numpy() == ORDER[T]).all()
-
-
 def test_patterns_and_urls(tmp_path: Path) -> None:
     """Splits are in names below the fixed part of the pattern."""
     for split, a, b in (("train", X, Y), ("test", Z, T)):
@@ -91,6 +74,10 @@ def test_patterns_and_urls(tmp_path: Path) -> None:
         write_parquet(tmp_path / split / "0.parquet", {"X": list(a), "y": b}, row_group_size=7)
         (tmp_path / split / ".hidden.parquet").touch()
     url = tmp_path.as_uri()
+    np.savez(tmp_path / "my_test.npz", X=X, y=Y, X_test=Z, y_test=T)
+    # Splits in names of arrays precede the name of the file.
+    assert len(FeatureStore.open(tmp_path / "my_t*.npz")["train/labels"]) == len(Y)
+    (tmp_path / "my_test.npz").unlink()
     names = [url, f"{url}/*/*.parquet", f"{url}/t*/0.parquet", f"{tmp_path}/*/*.parquet"]
     for name in names:
         store = FeatureStore.open(name)

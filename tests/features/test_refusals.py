@@ -9,18 +9,14 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from safetensors.torch import save_file
 
-from embedding_files import NAMES, X, Y, write_parquet
-from resultant.features import FeatureStore, write_store
+from embedding_files import X, Y, write
+from resultant.features import FeatureStore
 from resultant.features.naming import KINDS
-from small_store import arrays
 
 
 def npy(shape: str, data: bytes, descr: str = "'<f4'") -> bytes:
@@ -127,36 +123,13 @@ def test_pipes_and_missing_files(kind: str, tmp_path: Path) -> None:
     refused(tmp_path / f"a{kind}", "got a pipe or a device")
 
 
-@pytest.mark.parametrize("labels", [np.zeros(10**7, np.int8), np.zeros(10**6, "<U3")])
-def test_row_counts_are_compared_first(labels: Any, tmp_path: Path) -> None:
-    """Before the labels are inflated: reading them would fail the test."""
-    np.savez_compressed(tmp_path / "a.npz", X=X, y=labels)
-    refused(tmp_path / "a.npz", f"expected .* rows in train/.*got {len(labels)}|got 40")
-
-
-def write(path: Path) -> None:
-    """Write the features of a small store in the kind of the path."""
-    table = pa.table({"X": list(X), "label": NAMES[Y]})
-    if path.suffix == ".arrow":
-        with pa.ipc.new_file(str(path), table.schema) as writer:
-            writer.write_table(table)
-        return
-    {
-        ".safetensors": lambda: write_store(path, arrays()),
-        ".npz": lambda: np.savez(path, X=X, y=NAMES[Y]),
-        ".npy": lambda: np.save(path, X),
-        ".pt": lambda: torch.save({"X": torch.from_numpy(X), "y": torch.from_numpy(Y)}, path),
-        ".parquet": lambda: write_parquet(path, table),
-    }[path.suffix]()
-
-
 BINARY = (".safetensors", ".npz", ".npy", ".pt", ".parquet", ".arrow")
 
 
 @pytest.mark.parametrize("kind", BINARY)
 def test_every_truncation_is_noticed(kind: str, tmp_path: Path) -> None:
-    path = tmp_path / f"a{kind}"
-    write(path)
+    path = tmp_path / f"X{kind}"
+    write(path, {"X": X, "labels": Y})
     whole = path.read_bytes()
     given: Any = {"features": path} if kind == ".npy" else path
     for cut in [*range(0, len(whole), 97), len(whole) - 1]:
@@ -172,8 +145,8 @@ def test_every_truncation_is_noticed(kind: str, tmp_path: Path) -> None:
 def test_a_changed_byte_is_an_error_or_other_values(
     place: int, value: int, kind: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / f"a{kind}"
-    write(path)
+    path = tmp_path / f"X{kind}"
+    write(path, {"X": X, "labels": Y})
     data = bytearray(path.read_bytes())
     data[place % len(data)] = value
     path.unlink()
@@ -184,12 +157,3 @@ def test_a_changed_byte_is_an_error_or_other_values(
     except ValueError as error:
         message = str(error)
     assert str(path) in message and "\n" not in message
-
-
-def test_the_number_of_arrays_costs_linearly(tmp_path: Path) -> None:
-    """Thousands of empty arrays beside the features are left out."""
-    many = {f"a{i}": torch.zeros(0) for i in range(3000)}
-    save_file(
-        {**many, "z": torch.ones(4, 3), "labels": torch.arange(4)}, tmp_path / "a.safetensors"
-    )
-    assert len(FeatureStore.open(tmp_path / "a.safetensors").left_out) == 3000

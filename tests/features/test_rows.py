@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from embedding_files import write_parquet
+from embedding_files import write
 from resultant._core import chunks
 from resultant.features import FeatureStore, store
 from resultant.features.prepare import check_features, prepare
@@ -22,6 +21,7 @@ from resultant.features.rows import ConcatRows, Rows, TensorRows
 from small_store import ROWS, WIDTH, rows_and_labels
 
 X, Y = rows_and_labels()
+COLUMNS = {"z": X.numpy(), "labels": Y.numpy()}
 
 
 @pytest.fixture(autouse=True)
@@ -31,58 +31,32 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "MATRIX_BYTES", 4 * WIDTH * 5)
 
 
-def opened(path: Path) -> Any:
-    return FeatureStore.open(path).vectors("train/z")
-
-
-def npy(folder: Path) -> Any:
-    np.save(folder / "z.npy", X.numpy())
-    np.save(folder / "labels.npy", Y.numpy())
-    return opened(folder)
-
-
-def fortran(folder: Path) -> Any:
-    np.savez(folder / "a.npz", z=np.asfortranarray(X.numpy().astype(">f4")), labels=Y.numpy())
-    return opened(folder / "a.npz")
-
-
-def packed(folder: Path) -> Any:
-    np.savez_compressed(folder / "a.npz", z=X.numpy(), labels=Y.numpy())
-    return opened(folder / "a.npz")
-
-
-def shards(folder: Path) -> Any:
-    for i, rows in enumerate((slice(0, 20), slice(20, 23), slice(23, 60))):
-        part = {"z": X[rows].clone(), "labels": Y[rows].clone()}
-        save_file(part, folder / f"train-{i}.safetensors")
-    return opened(folder)
-
-
-def parquet(folder: Path) -> Any:
-    columns = {"z": list(X.numpy()), "label": Y.numpy()}
-    write_parquet(folder / "a.parquet", columns, row_group_size=13)
-    return opened(folder / "a.parquet")
-
-
-def csv(folder: Path) -> Any:
-    lines = [",".join(f"z{i}" for i in range(WIDTH)) + ",label"]
-    lines += [",".join(map(repr, [*x, y])) for x, y in zip(X.tolist(), Y.tolist(), strict=True)]
-    (folder / "a.csv").write_text("\n".join(lines))
-    return opened(folder / "a.csv")
-
-
-def h5ad(folder: Path) -> Any:
-    with h5py.File(folder / "a.h5ad", "w") as file:
-        file["X"], file["obs/label"] = X.numpy(), Y.numpy()
-    return FeatureStore.open(folder / "a.h5ad").vectors("train/X")
-
-
-def chosen(folder: Path) -> Any:
-    """Rows of rows of several arrays."""
-    parts = [TensorRows(part) for part in torch.cat([X[40:], X[:40]]).split(7)]
-    joined = ConcatRows(parts, [str(i) for i in range(len(parts))])
-    index = torch.cat([torch.arange(20, 60), torch.arange(20)])
-    return joined.select(index)
+def rows_of(kind: str, folder: Path) -> Any:
+    """Write the rows in a kind and open them."""
+    path = folder / f"a{kind}"
+    if kind == "selected":
+        parts = [TensorRows(part) for part in torch.cat([X[40:], X[:40]]).split(7)]
+        joined = ConcatRows(parts, [str(i) for i in range(len(parts))])
+        return joined.select(torch.cat([torch.arange(20, 60), torch.arange(20)]))
+    if kind == "fortran":
+        path = write(folder / "a.npz", COLUMNS | {"z": np.asfortranarray(X.numpy().astype(">f4"))})
+    elif kind == "packed":
+        path = folder / "a.npz"
+        np.savez_compressed(path, z=X.numpy(), labels=Y.numpy())
+    elif kind == "shards":
+        path = folder
+        for i, part in enumerate((slice(0, 20), slice(20, 23), slice(23, 60))):
+            write(folder / f"train-{i}.safetensors", {n: a[part] for n, a in COLUMNS.items()})
+    elif kind == ".h5ad":
+        with h5py.File(path, "w") as file:
+            file["obsm/z"], file["obs/label"] = X.numpy(), Y.numpy()
+    elif kind == ".csv":
+        write(
+            path, {f"z{i}": X.numpy()[:, i].astype(float) for i in range(WIDTH)} | {"y": Y.numpy()}
+        )
+    else:
+        write(path, COLUMNS)
+    return FeatureStore.open(folder if kind == ".npy" else path).vectors("train/z")
 
 
 KEYS = [
@@ -90,22 +64,16 @@ KEYS = [
     *(slice(None), slice(0, 7), slice(5, 5), slice(30, 1000), slice(-9, None), slice(9, 3)),
     *(slice(None, None, 2), slice(50, 3, -7), slice(None, None, -1), slice(1, -1, 13)),
     *([3, 59, 0, 3], [-1, -60, 30], [], np.array([4, 2], np.uint8), torch.arange(ROWS)),
-    *(
-        [[1, 2]],
-        None,
-        True,
-        np.arange(ROWS) % 3 == 0,
-        torch.zeros(ROWS, dtype=torch.bool),
-        (np.arange(60) > 50).tolist(),
-    ),
+    *([[1, 2]], None, True, (np.arange(60) > 50).tolist()),
+    *(np.arange(ROWS) % 3 == 0, torch.zeros(ROWS, dtype=torch.bool)),
 ]
 REFUSED = [60, -61, [0, 99], 1.5, [0.5], np.ones(59, bool), np.ones((60, 2), bool), "z"]
-KINDS = [npy, fortran, packed, shards, parquet, csv, h5ad, chosen]
+KINDS = [".npy", "fortran", "packed", "shards", ".parquet", ".csv", ".h5ad", "selected"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_are_indexed_as_arrays(kind: Callable[[Path], Any], tmp_path: Path) -> None:
-    rows = kind(tmp_path)
+def test_rows_are_indexed_as_arrays(kind: str, tmp_path: Path) -> None:
+    rows = rows_of(kind, tmp_path)
     assert isinstance(rows, Rows) and rows.shape == X.shape
     for key in KEYS:
         expected = X.numpy()[key.numpy() if isinstance(key, torch.Tensor) else key]
@@ -120,8 +88,7 @@ def test_rows_are_indexed_as_arrays(kind: Callable[[Path], Any], tmp_path: Path)
 
 
 def test_mapped_rows_are_tensors(tmp_path: Path) -> None:
-    save_file({"z": X, "labels": Y}, tmp_path / "a.safetensors")
-    rows = opened(tmp_path / "a.safetensors")
+    rows = rows_of(".safetensors", tmp_path)
     assert isinstance(rows, torch.Tensor) and torch.equal(rows, X)
     before = (tmp_path / "a.safetensors").read_bytes()
     rows.zero_()
@@ -129,8 +96,7 @@ def test_mapped_rows_are_tensors(tmp_path: Path) -> None:
 
 
 def test_rows_that_fit_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parquet(tmp_path)
-    prepared = prepare(FeatureStore.open(tmp_path / "a.parquet"))
+    prepared = prepare(FeatureStore.open(write(tmp_path / "a.parquet", COLUMNS)))
     monkeypatch.setattr(store, "held_limit", lambda: X.nbytes)
     check_features(prepared, lambda *_: None)
     (tmp_path / "a.parquet").unlink()
@@ -140,19 +106,23 @@ def test_rows_that_fit_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
-    rows = npy(tmp_path)
+    rows = rows_of(".npy", tmp_path)
     np.save(tmp_path / "z.npy", X.numpy()[:50])
     with pytest.raises(ValueError, match=r"z\.npy to be a file of arrays as it was when"):
         rows[3:7]
+    table = FeatureStore.open(write(tmp_path / "a.arrow", COLUMNS))
+    (tmp_path / "a.arrow").unlink()
+    write(tmp_path / "a.arrow", {n: a[:30] for n, a in COLUMNS.items()})
+    with pytest.raises(ValueError, match="fewer rows than before; the file has changed"):
+        table["train/z"]
 
 
 def test_a_bad_row_is_named_with_its_file(tmp_path: Path) -> None:
     """By file and row, for rows that are joined and held out."""
     for i in range(3):
-        x = np.ones((40, 4), np.float32)
-        x[17, 2] = np.nan if i == 1 else 1
-        y = torch.arange(40) % 2
-        save_file({"z": torch.from_numpy(x), "labels": y}, tmp_path / f"{i}.safetensors")
+        x = torch.ones(40, 4)
+        x[17, 2] = torch.nan if i == 1 else 1
+        save_file({"z": x, "labels": torch.arange(40) % 2}, tmp_path / f"{i}.safetensors")
     rule = rf"z of {tmp_path} finite, got nan in row 17 of {tmp_path / '1.safetensors'}$"
     whole = FeatureStore.open(tmp_path)
     for result in (whole, prepare(whole).store):
@@ -162,7 +132,7 @@ def test_a_bad_row_is_named_with_its_file(tmp_path: Path) -> None:
 
 def test_thousands_of_shards_need_no_open_files(tmp_path: Path) -> None:
     for i in range(60):
-        np.savez(tmp_path / f"train-{i:03}.npz", z=X[i : i + 1].numpy(), labels=Y[i : i + 1])
+        write(tmp_path / f"train-{i:03}.npz", {n: a[i : i + 1] for n, a in COLUMNS.items()})
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     open_now = len(os.listdir("/proc/self/fd"))
     resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 30, hard))

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 
-from embedding_files import NAMES, ORDER, N, Save, T, X, Y, Z, opened
+from embedding_files import NAMES, ORDER, N, T, X, Y, Z, opened
 from resultant.features import FeatureStore, match_rows, naming
 from resultant.features.prepare import prepare
 
@@ -18,7 +17,6 @@ HELD = np.arange(N) % 3 == 0
 SPLIT = np.where(HELD, "test", "train")
 
 
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 @pytest.mark.parametrize(
     "make",
     [
@@ -27,19 +25,18 @@ SPLIT = np.where(HELD, "test", "train")
         *(lambda y: y[:, None].astype(">f8"), lambda y: np.asfortranarray(y[:, None])),
     ],
 )
-def test_labels_of_every_kind(make: Any, save: Save, tmp_path: Path) -> None:
-    result = opened(tmp_path, save, X_train=X, y_train=make(Y), X_test=Z, y_test=make(T))
+def test_labels_of_every_kind(make: Any, tmp_path: Path) -> None:
+    result = opened(tmp_path, X_train=X, y_train=make(Y), X_test=Z, y_test=make(T))
     assert (result["train/labels"].numpy() == Y).all() and result.num_classes == 5
     assert (result["test/labels"].numpy() == T).all()
 
 
 @pytest.mark.parametrize("dtype", ["U", "S"])
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_strings_are_numbered_over_all_splits(dtype: str, save: Save, tmp_path: Path) -> None:
+def test_strings_are_numbered_over_all_splits(dtype: str, tmp_path: Path) -> None:
     """One number per name in all splits, though the test lacks the first of them."""
     some = T != 1
     y, t = NAMES.astype(dtype)[Y], NAMES.astype(dtype)[T[some]]
-    result = opened(tmp_path, save, X_train=X, y_train=y, X_test=Z[some], y_test=t)
+    result = opened(tmp_path, X_train=X, y_train=y, X_test=Z[some], y_test=t)
     assert result.metadata["class_names"] == sorted(NAMES.tolist())
     assert (result["train/labels"].numpy() == ORDER[Y]).all()
     assert (result["test/labels"].numpy() == ORDER[T[some]]).all()
@@ -53,35 +50,11 @@ def test_numerals_are_sorted_as_numbers(end: str, tmp_path: Path) -> None:
     assert result.metadata["class_names"] == [f"{number}{end}" for number in (0, 1, 2, 9, 10)]
 
 
-def test_shards_of_labels_of_several_dtypes(tmp_path: Path) -> None:
-    for i, dtype in enumerate((np.int64, np.int8, np.float32, bool)):
-        np.savez(tmp_path / f"{i}.npz", X=X, y=(Y > 2).astype(dtype))
-    result = FeatureStore.open(tmp_path)
-    assert (result["train/labels"].numpy() == np.tile(Y > 2, 4)).all()
-
-
-@pytest.mark.parametrize("name", ["label", "targets", "y"])
-def test_labels_of_usual_names(name: str, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"X": X, "test_X": X, name: Y, f"test_{name}": Y}
-    result = opened(tmp_path, **given)
-    assert sorted(result) == ["test/X", "test/labels", "train/X", "train/labels"]
-    # The array with the name labels precedes the others.
-    given = {"labels": Y, name: X}
-    assert set(opened(tmp_path, **given)) == {"train/labels", f"train/{name}"}
-
-
-@pytest.mark.parametrize("kind", ["npz", "npy"])
-def test_an_array_with_the_split_of_each_row(kind: str, tmp_path: Path) -> None:
+def test_an_array_with_the_split_of_each_row(tmp_path: Path) -> None:
     paths = np.array([str(i) for i in range(N)])
     arrays = {"X": X, "y": NAMES[Y][:, None], "split": SPLIT, "paths": paths}
     arrays |= {"class_names": NAMES, "scale": np.float32(3), "when": np.zeros(N, "M8[s]")}
-    path = tmp_path / ("a.npz" if kind == "npz" else "")
-    if kind == "npz":
-        np.savez(path, **arrays)
-    else:
-        for name, array in arrays.items():
-            np.save(path / f"{name}.npy", array)
-    result = FeatureStore.open(path)
+    path, result = tmp_path / "a.npz", opened(tmp_path, **arrays)
     assert result.splits == ("test", "train")
     assert sorted(result.left_out) == ["paths", "scale", "when"]
     for split, rows in (("train", ~HELD), ("test", HELD)):
@@ -94,7 +67,8 @@ def test_an_array_with_the_split_of_each_row(kind: str, tmp_path: Path) -> None:
 
 def test_arrays_called_split_that_do_not_divide(tmp_path: Path) -> None:
     """Integers are no names, and splits that are named already stay."""
-    assert opened(tmp_path, X=X, y=Y, split=Y).splits == ("train",)
+    result = opened(tmp_path, X=X, y=Y, split=Y)
+    assert result.splits == ("train",) and result.left_out == ("split",)
     both = {"X_train": X, "y_train": Y, "X_test": Z, "y_test": T, "split": SPLIT}
     assert (opened(tmp_path, **both)["train/X"].numpy() == X).all()
 
@@ -113,9 +87,8 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_other_arrays_are_left_out(save: Save, tmp_path: Path) -> None:
-    result = opened(tmp_path, save, features=X, labels=Y, **OTHERS)
+def test_other_arrays_are_left_out(tmp_path: Path) -> None:
+    result = opened(tmp_path, features=X, labels=Y, **OTHERS)
     assert set(result) == {"train/features", "train/labels"}
     assert sorted(result.left_out) == sorted(OTHERS)
     assert any("Not read: boxes, index, maps" in note for note in prepare(result).notes)
@@ -171,53 +144,33 @@ def test_arrays_that_do_not_fit(case: int, tmp_path: Path) -> None:
     assert "a.npz" in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["npz", "safetensors"])
 @pytest.mark.parametrize("name", ["{1}/{0}", "{1}_{0}", "{1}.{0}", "{0}_{1}", "{0}/{1}", "{0}-{2}"])
 @pytest.mark.parametrize(("x", "y"), [("X", "y"), ("emb", "Target")])
-def test_splits_in_names(name: str, x: str, y: str, kind: str, tmp_path: Path) -> None:
+def test_splits_in_names(name: str, x: str, y: str, tmp_path: Path) -> None:
     given = {
         name.format(what, split, split.upper()): array
         for split, (a, b) in {"train": (X, Y), "test": (Z, T)}.items()
         for what, array in ((x, a), (y, b))
     }
-    path = tmp_path / f"a.{kind}"
-    if kind == "npz":
-        np.savez(path, **given)
-    else:
-        save_file({n: torch.from_numpy(a.copy()) for n, a in given.items()}, path)
-    result = FeatureStore.open(path)
+    result = opened(tmp_path, **given)
     assert sorted(result) == sorted([f"test/{x}", "test/labels", f"train/{x}", "train/labels"])
     for split, (a, b) in {"train": (X, Y), "test": (Z, T)}.items():
         assert (result[f"{split}/{x}"].numpy() == a).all()
         assert (result[f"{split}/labels"].numpy() == b).all()
     # The name in the file stands for the arrays of all splits.
-    asked = FeatureStore.open(path, features=name.format(x, "train", "TRAIN"))
+    asked = FeatureStore.open(tmp_path / "a.npz", features=name.format(x, "train", "TRAIN"))
     assert asked.features == (f"test/{x}", f"train/{x}")
 
 
-def test_full_names() -> None:
-    for given, name in {
-        "x": "val/x",
-        "validation_x": "val/x",
-        "x_valid": "val/x",
-        "train/x_test": "train/x_test",
-        "testimony": "val/testimony",
-        "latest": "val/latest",
-        "encoder.layer4": "val/encoder.layer4",
-        "train_": "val/train_",
-        "other/x": "other/x",
-    }.items():
-        assert naming.full_name(given, "val") == name
-        assert naming.full_name(name) == name
-    for given, split in {"emb_test-00001-of-2": "test", "Train": "train", "latest": None}.items():
-        assert naming.split_of(given) == split
-
-
-def test_splits_in_array_names_precede_the_file_name(tmp_path: Path) -> None:
-    np.savez(tmp_path / "my_test.npz", X=X, y=Y, X_test=Z, y_test=T)
-    assert len(FeatureStore.open(tmp_path / "my_test.npz")["train/labels"]) == N
-    np.savez(tmp_path / "my_test.npz", X=X, y=Y)
-    assert FeatureStore.open(tmp_path / "my_test.npz").splits == ("test",)
+def test_names() -> None:
+    names = ("x", "validation_x", "x_valid", "train/x_test", "testimony", "latest", "a.b", "train_")
+    full = ("x", "x", "x", "train/x_test", "testimony", "latest", "a.b", "train_")
+    for given, name in zip(names, full, strict=True):
+        assert naming.full_name(given, "val") == (name if "/" in name else f"val/{name}")
+    digits = "7" * 60_000
+    for name in ("emb_test-00001-of-2", "Test", f"{digits}b_test", f"a_test{digits}"):
+        assert naming.split_of(name) == "test"
+    assert naming.split_of("latest") is None
 
 
 @pytest.mark.parametrize(

@@ -35,13 +35,9 @@ def test_written_stores_are_read_back(tmp_path: Path) -> None:
         result["train/nothing"]
 
 
-def test_writing_to_mapped_features_leaves_the_file(tmp_path: Path) -> None:
+def test_a_mapped_store_can_be_written_over(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     write_store(path, arrays())
-    before = path.read_bytes()
-    FeatureStore.open(path)["train/encoder"].zero_()
-    assert path.read_bytes() == before
-    # A store can be written over while it is mapped.
     old = FeatureStore.open(path)
     write_store(path, {n: 2 * a if "labels" not in n else a for n, a in arrays().items()})
     assert torch.equal(old["train/encoder"], arrays()["train/encoder"])
