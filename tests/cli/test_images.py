@@ -78,25 +78,6 @@ def test_class_names_travel(photos: Path, trained: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_features_of_a_timm_network_with_trained_weights(
-    photos: Path, trained: Path, tmp_path: Path
-) -> None:
-    weights = trained / "native-seed0" / "native-seed0.safetensors"
-    store = tmp_path / "x.safetensors"
-    words = ["--model", "test_resnet", "--weights", str(weights), "--device", "cpu"]
-    words += ["--data", str(photos), "--out", str(store), "--workers", "0", "--size", "32"]
-    assert cli.main(["extract", *words, "--dtype", "float32"]) == 0
-    opened = FeatureStore.open(store)
-    assert opened.metadata["class_names"] == NAMES
-    assert opened["test/encoder"].shape == (9, 96) and "test/projection" not in opened
-    other = tmp_path / "y.safetensors"
-    words[words.index(str(store))] = str(other)
-    assert cli.main(["extract", *words, "--dtype", "float32", "--long-tail", "1"]) == 0
-    # The smallest class has a single image, and so has every class of the subset.
-    assert FeatureStore.open(other).label_counts().tolist() == [1, 1, 1]
-
-
-@pytest.mark.slow
 def test_long_tailed_subset_of_parquet(
     tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:

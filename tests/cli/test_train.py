@@ -26,7 +26,6 @@ from resultant.cli.train import accuracy_table, grid, training
 from resultant.features.store import FeatureStore
 from resultant.images.opening import PUBLISHED
 from resultant.training.config import PRESETS, Run, TrainConfig, preset
-from resultant.training.evaluation import frozen_accuracy, frozen_predictions
 from resultant.training.job import Job, Trained
 
 Shown = pytest.CaptureFixture[str]
@@ -247,29 +246,3 @@ def test_interrupt_names_the_checkpoint(saved: bool, tmp_path: Path) -> None:
     kept = f"rerun the same command to resume from {path}" if saved else "no checkpoint"
     with pytest.raises(KeyboardInterrupt, match=kept), training(job, Console(), "work"):
         raise KeyboardInterrupt
-
-
-@pytest.mark.slow
-def test_extracted_features_are_those_of_the_evaluation(
-    cifar: Path, trained: Path, tmp_path: Path, capsys: Shown
-) -> None:
-    out = tmp_path / "x.safetensors"
-    network = trained / "angular-beta0-seed0.safetensors"
-    words = ["--data", str(cifar), "--out", str(out), "--device", "cpu", "--dtype", "float32"]
-    assert cli.main(["extract", str(network), *words]) == 0
-    shown = capsys.readouterr().out
-    assert "train/encoder" in shown and "33 x 64" in shown
-    record = json.loads((trained / "records.jsonl").read_text().splitlines()[1])
-    accuracy = f"{100 * record['last']['accuracy']:.3f} %"
-    assert f"classifier of the network on test: accuracy {accuracy}" in shown
-    store = FeatureStore.open(out)
-    assert store["train/encoder"].shape == (33, 64) and store["test/projection"].shape == (30, 8)
-    assert store.metadata["run"]["realization"] == "angular"
-    # Equal to the evaluation at the end of training, but for a query between two classes.
-    for name in ("encoder", "projection"):
-        x, y = store[f"train/{name}"], store["train/labels"]
-        again = frozen_accuracy(
-            frozen_predictions(x, y, store[f"test/{name}"], 10), store["test/labels"]
-        )
-        for estimator, accuracies in record["frozen"][name].items():
-            assert again[estimator] == pytest.approx(accuracies, abs=0.034)
