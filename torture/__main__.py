@@ -21,7 +21,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m torture", description=__doc__)
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"{', '.join(KINDS)}; default all")
     parser.add_argument("--minutes", type=float, default=5, help="for all kinds together")
-    parser.add_argument("--trials", type=int, help="of every kind, instead of a time")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all choices")
     options = parser.parse_args()
     if unknown := set(options.kinds) - set(KINDS):
@@ -37,7 +36,7 @@ def main() -> int:
                 if failure:
                     wrong += 1
                     print(f"FAILED {name}, {text}: {failure}", flush=True)
-                if trials == options.trials or (not options.trials and time.monotonic() > end):
+                if time.monotonic() > end:
                     break
         print(f"{name}: {trials:,} trials, {wrong or 'no'} failures", flush=True)
         failures += wrong

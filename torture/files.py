@@ -128,14 +128,12 @@ def timed_out(number: int, frame: object) -> None:
 
 
 def keep(name: str, path: Path) -> str:
-    """Keep an input with the regressions; return its place."""
-    source = path.parent
+    """Keep an input with the regressions, if it is of plain and small files; return its place."""
+    files = [p for p in path.parent.rglob("*") if not p.is_dir()]
+    if any(p.is_symlink() or not p.is_file() or p.stat().st_size > 1 << 20 for p in files):
+        return "nothing: no plain or small file"
     folder = KEPT / name.replace(" ", "-") / f"{random.randrange(16**8):08x}"
-    if any(p.is_symlink() or p.is_fifo() for p in source.rglob("*")):
-        return "nothing: it is no plain file"
-    if sum(p.stat().st_size for p in source.rglob("*")) > 1 << 20:
-        return "nothing: too large"
-    shutil.copytree(source, folder)
+    shutil.copytree(path.parent, folder)
     return str(folder.relative_to(ROOT))
 
 

@@ -43,18 +43,11 @@ class Executed:
         return os.mkdir, (str(EXECUTED),)
 
 
-def _tuples(depth: int) -> tuple[Any, ...]:
-    value: tuple[Any, ...] = ()
-    for _ in range(depth):
-        value = (value, value)
-    return value
-
-
 PICKLE = pickle.dumps(Executed())
 # Code, hashing without an end, an object of any size, many instructions, deep nesting.
 PICKLES = (
     PICKLE,
-    b"\x80\x02}" + pickle.dumps(_tuples(40), 2)[2:-1] + b"K\x01s.",
+    b"\x80\x02})" + b"q\x00h\x00\x86" * 40 + b"K\x01s.",
     b"\x80\x02cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85R.",
     b"\x80\x02](" + b"K\x01" * (1 << 22) + b"e.",
     b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b".",
@@ -218,22 +211,16 @@ STRUCTURES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes, random.Random]
 )
 
 
-def replace_file(path: Path, rng: random.Random) -> str:
-    """Put something else in the place of a file: a link, a pipe, a folder, an endless file."""
-    how = rng.choice(("pickle", "empty", "fifo", "loop", "dangling", "folder", "sparse", "device"))
+def replace_file(path: Path, rng: random.Random) -> None:
+    """Put a pickle, a folder, a pipe, a link or a huge file in the place of a file."""
     path.unlink()
-    if how == "pickle":
-        path.write_bytes(PICKLE)
-    elif how == "empty":
-        path.touch()
-    elif how == "fifo":
-        os.mkfifo(path)
-    elif how in ("loop", "dangling", "device"):
-        target = {"loop": path.name, "dangling": "nothing", "device": "/dev/zero"}[how]
-        path.symlink_to(target)
-    elif how == "folder":
-        path.mkdir()
-    else:
-        with path.open("wb") as file:
-            file.truncate(1 << 40)
-    return how
+    rng.choice(
+        (
+            lambda: path.write_bytes(PICKLE),
+            path.touch,
+            path.mkdir,
+            lambda: os.mkfifo(path),
+            lambda: path.symlink_to(rng.choice((path.name, "nothing", "/dev/zero"))),
+            lambda: (path.touch(), os.truncate(path, 1 << 40)),
+        )
+    )()
