@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant.classes.rule import EDITED
 from resultant.training.config import TrainConfig
-from resultant.training.records import Record
 from resultant_reproduction.evidence import CONDITIONS, Evidence
 from resultant_reproduction.formats import seed_list
 from resultant_reproduction.plan import controlled
-from resultant_reproduction.records import dig, paired, probe_path
+from resultant_reproduction.records import dig
 from resultant_reproduction.spec import Cell, Outcome, parse_cell
 from resultant_reproduction.special_figures import draw_intercepts
-from resultant_reproduction.stats import Interval, over_seeds
-from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
@@ -31,13 +27,11 @@ FEW = 10
 
 class Training(NamedTuple):
     """The least kappa of a class when a training ended, the rules at its last state
-    (`summary.summarize_state`) where they were kept, its seed, and accuracies of
-    long-tail probes by space."""
+    (`summarize.summarize_state`) where they were kept, and its seed."""
 
     kappa: float
     state: dict[str, Any] | None
     seed: int
-    probes: Mapping[str, float]
 
 
 class Trainings(NamedTuple):
@@ -52,7 +46,7 @@ class Trainings(NamedTuple):
         """Return None until there are both kinds; records without a least kappa are left out."""
         edited, native = (
             [
-                Training(kappa, record.get("ended"), record["seed"], _probes(record))
+                Training(kappa, record.get("ended"), record["seed"])
                 for record in evidence.records.trainings(_config(), name)
                 if (kappa := dig(record, "last.kappa_min")) is not None
             ]
@@ -77,34 +71,10 @@ class Trainings(NamedTuple):
         lost = [end for end in kept if self.lost(end[0])]
         return sorted(lost or kept, key=lambda end: end[0].kappa)
 
-    def changes(self) -> dict[str, Interval]:
-        """Return the changes of long-tail probes from native to direct temperature, by space
-        (points), over the seeds that have both. A seed that was trained twice counts once, by its
-        mean."""
-        changes = {}
-        for space in SPACES:
-            after, before = (_by_seed(trainings, space) for trainings in self)
-            changes[space] = over_seeds([*paired(after, before).values()])
-        return {space: i for space, i in changes.items() if i is not None}
-
     @property
     def seeds(self) -> list[int]:
         """Seeds of the edited trainings, each once."""
         return sorted({training.seed for training in self.edited})
-
-
-def _probes(record: Record) -> dict[str, float]:
-    values = {space: dig(record, probe_path(space)) for space in SPACES}
-    return {space: v for space, v in values.items() if v is not None}
-
-
-def _by_seed(trainings: Sequence[Training], space: str) -> dict[int, float]:
-    """Return mean accuracies of a space (%) by seed."""
-    values: dict[int, list[float]] = {}
-    for training in trainings:
-        if space in training.probes:
-            values.setdefault(training.seed, []).append(100 * training.probes[space])
-    return {seed: fmean(own) for seed, own in values.items()}
 
 
 def _config() -> TrainConfig:

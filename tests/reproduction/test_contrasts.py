@@ -20,7 +20,7 @@ from resultant_reproduction.contrasts import sweep
 from resultant_reproduction.plan import controlled, official
 from resultant_reproduction.recipes import recipe
 from resultant_reproduction.spec import parse_cell
-from resultant_reproduction.summarize import BETAS, SPACES
+from resultant_reproduction.summarize import SPACES
 from training_records import record
 
 CONFIG = controlled("cifar100", 100)
@@ -84,24 +84,6 @@ def test_which_beta_in_training() -> None:
     done = {name for name, there in outcome.parts.items() if there}
     assert done == {f"{space} {beta}" for space in SPACES for beta in (0, 1)}
     assert ARTEFACTS["beta-sweep"].status(outcome) == "partly rerun (4 of 12)"
-
-
-@pytest.mark.slow
-def test_both_sweeps_are_drawn() -> None:
-    """The frozen sweep and the sweep of training, with the available values of each."""
-    pytest.importorskip("matplotlib")
-    noise = (0.0, 0.1)
-    built = [network(s, none=3 + e, half=2 - e, more=-2 + e) for s, e in enumerate(noise)]
-    for records, lines in (([], 2), (built, 4)):
-        draw = sweep(of(records)).draw
-        assert draw is not None
-        frozen, trained = draw().axes
-        assert len(frozen.containers) == lines and len(trained.containers) == 2
-        packaged = frozen.containers[0][0]
-        assert list(packaged.get_xdata()) == list(BETAS)
-        lead = 100 * float(right(OWN, 0.0).double().mean() - right(OWN, 1.0).double().mean())
-        assert packaged.get_ydata()[1] == pytest.approx(lead)
-    assert list(frozen.containers[1][0].get_ydata()) == pytest.approx([3.05, 1.95, 0, -1.95])
 
 
 def test_public_recipe() -> None:

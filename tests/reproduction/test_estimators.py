@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,19 +9,15 @@ import pytest
 import torch
 from scipy.optimize import brentq
 from scipy.stats import norm
-from torch import Tensor
 
 from frozen_data import TAU, C, fitted, ratio, rows, score, small_space
 from paper_evidence import OfSpaces, seeds
 from resultant.analysis import FrozenSpace, Policy, decide
-from resultant.features.store import write_store
-from resultant_reproduction import ARTEFACTS, Evidence, Records, estimators, refits
+from resultant_reproduction import ARTEFACTS, Evidence, Records, refits
 from resultant_reproduction.contrasts import complete
-from resultant_reproduction.evidence import kappa_change, kappa_changes, mle_changes, over_datasets
+from resultant_reproduction.evidence import mle_changes, over_datasets
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.refits import CLIP, cross_fitted, gain_spread, leave_out, stratified
-from resultant_reproduction.stats import corrected_text
-from small_features import small_features
 from training_records import record
 
 
@@ -194,39 +188,6 @@ def of_kappas(
     return record(config, "native", 0.0, seed, analysis=spaces, probes=probes)
 
 
-@pytest.mark.slow
-def test_another_kappa_by_its_decisions() -> None:
-    """The packaged network over its queries."""
-    evidence = OfSpaces(lambda estimator: small_space(estimator=estimator), [of_kappas({})])
-    for kappa in ("mle", "banerjee"):
-        own, other = (
-            decide(small_space(estimator=e), [Policy("temperature")]) for e in ("proco", kappa)
-        )
-        change = kappa_change(evidence, "", "", kappa, "temperature")
-        expected = [float(d.right(Policy("temperature")).double().mean()) for d in (other, own)]
-        assert change.mean == pytest.approx(100 * (expected[0] - expected[1]))
-    actual = kappa_changes(evidence)
-    assert "Holm's correction leaves 0 of " in corrected_text(actual)
-    # One network is not tested.
-    assert actual["MLE native of CIFAR-100 encoder"].p is None
-    assert actual["Banerjee preserve of packaged projection"].p is not None
-
-
-@pytest.mark.slow
-def test_a_kappa_that_matters() -> None:
-    """Labels that are those of native scores under one kappa only."""
-
-    def built(estimator: str) -> FrozenSpace:
-        space = small_space(estimator="mle")
-        return space if estimator == "proco" else replace(space, test_labels=guessed(space))
-
-    def guessed(space: FrozenSpace) -> Tensor:
-        return decide(space, [Policy("native")]).prediction[Policy("native").canonical]
-
-    evidence = OfSpaces(built, [of_kappas({})])
-    assert "MLE native of packaged encoder" in corrected_text(kappa_changes(evidence))
-
-
 def test_the_mle_network_by_network() -> None:
     """The mean over imbalances, whatever networks they have."""
     steps = {100: (-0.1, -0.12, -0.14), 10: (0.3, 0.4)}
@@ -277,23 +238,3 @@ def test_section() -> None:
     assert trained.startswith("Training with the MLE of kappa or the query left out changes probes")
     whole = Evidence(Records([*records, *seeds(mle, (0.4, 0.6, 0.5), 0.52)]))
     assert complete(whole, mle) and not complete(evidence, mle)
-
-
-@pytest.mark.slow
-def test_added_stores(tmp_path: Path) -> None:
-    """A store of one space and the packaged store, with rows kept for calibration."""
-    path = tmp_path / "inaturalist18.safetensors"
-    write_store(path, small_features())
-    evidence = Evidence(Records([of_kappas({})]), {"inaturalist18": path})
-    title = "Projection of iNaturalist 2018, the authors' network"
-    assert [place[0] for place in evidence.places] == ["Encoder", "Projection", title]
-    space = evidence.space(*evidence.places[-1][1:])
-    assert space.calibration is not None
-    assert (
-        leave_out(space).rows
-        == cross_fitted(space).rows
-        == len(space.train) - len(space.calibration)
-    )
-    outcome = estimators.estimators(evidence)
-    assert f"{title}: angular" in {cell.row for cell in outcome.cells}
-    assert sum(note.startswith(f"{title}, ") for note in outcome.notes) == 2

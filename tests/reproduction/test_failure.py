@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from scipy.stats import t as student
 
 from resultant import vmf_score
 from resultant.special.bessel import bessel_ratio
@@ -19,7 +18,7 @@ from resultant.training.job import Job
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.failure import Trainings
 from resultant_reproduction.jobs import last_states
-from resultant_reproduction.plan import PLANS, PlannedJob, controlled, missing
+from resultant_reproduction.plan import PlannedJob, controlled
 from tiny_cifar import tiny_cifar, tiny_config
 from training_records import record
 
@@ -103,32 +102,6 @@ def test_a_record_that_does_not_say_how_it_ended() -> None:
     assert Trainings.of(Evidence(Records([records[0], broken]))) is None
 
 
-def test_changes_are_paired_by_seed() -> None:
-    """A seed that was trained twice counts once, by its mean; one without native does not."""
-
-    def probed(realization: str, seed: int, encoder: float, **more: Any) -> dict[str, Any]:
-        probes = {"long_tail": {"encoder": {"accuracy": encoder}}}
-        return network(realization, 50.0, seed, probes=probes, **more)
-
-    records = [probed("native", seed, 0.50 + 0.05 * seed) for seed in range(3)]
-    records += [
-        probed("temperature", 0, 0.46),
-        probed("temperature", 0, 0.44, ended=ended(2, 90, 1)),
-    ]
-    records += [probed("temperature", 1, 0.51), probed("temperature", 3, 0.1)]
-    result = Trainings.of(Evidence(Records(records)))
-    assert result and len(result.edited) == 4 and result.changes().keys() == {"encoder"}
-    own = result.changes()["encoder"]
-    # -5 and -4: 0.5 is the standard error of their mean.
-    reach = 0.5 * float(student.ppf(0.975, 1))
-    assert own.n == 2
-    assert own[:3] == (
-        pytest.approx(-4.5),
-        pytest.approx(-4.5 - reach),
-        pytest.approx(-4.5 + reach),
-    )
-
-
 def drawn_as(records: list[dict[str, Any]]) -> tuple[str, str, list[str]]:
     """The status of fig:realization, its note, and the legend of panel (b)."""
     artefact = ARTEFACTS["realization"]
@@ -205,15 +178,3 @@ def test_cells_of_the_states_that_failed() -> None:
     }
     (column,) = sentence().values()
     assert [text.partition(" / ")[2] for text in column] == ["no record"] * 6
-
-
-def test_a_record_without_the_last_state_is_missing() -> None:
-    jobs, result = PLANS["failure"].jobs((0,)), networks()
-    for records in result:
-        records |= {"analysis": {}, "probes": {"long_tail": {}, "balanced": {}}}
-    assert [len(job.runs) for job in missing(jobs, Records(result))] == [2]
-    result[0]["ended"] = ended(2.3, 90, 0.5)
-    (left,) = missing(jobs, Records(result))
-    assert [run.realization for run in left.runs] == ["temperature"]
-    result[1]["ended"] = ended(72.3, 1, 79.1)
-    assert missing(jobs, Records(result)) == []

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pytest
-
 from resultant.training.config import TrainConfig, preset
 from resultant.training.records import read_lines
 from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.evidence import ADDED_STORES, PACKAGED
+from resultant_reproduction.evidence import PACKAGED
 from resultant_reproduction.plan import official
 from resultant_reproduction.spec import load, printed_rows
 from training_records import record
@@ -128,37 +124,3 @@ def test_changes_of_the_packaged_records() -> None:
         ]
         mean, sd = statistics.fmean(changes), statistics.stdev(changes)
         assert text == f"{number} / {mean:+.2f} ± {sd:.2f} [{len(grids)}]"
-
-
-def test_drawing() -> None:
-    """Bars over seeds on lines, the packaged network dashed, and a legend that is not cut."""
-    pytest.importorskip("matplotlib")
-    draw = FIGURE.compute(Made(Records(PUBLIC))).draw
-    assert draw is not None
-    figure = draw()
-    figure.draw_without_rendering()
-    ax, *others = figure.axes
-    # The printed numbers, of the three datasets.
-    diamonds = [[line for line in a.lines if line.get_marker() == "D"] for a in (ax, *others)]
-    printed = [[float(y) for line in own for y in np.asarray(line.get_ydata())] for own in diamonds]
-    assert printed == [[2.57, -5.35], [0.195, -1.665], [2.297]]
-    bars: Any = ax.containers
-    drawn = {
-        kind: [bar for bar in bars if bar.lines[0].get_linestyle() == kind] for kind in ("-", "--")
-    }
-    assert [len(own) for own in drawn.values()] == [3, 3]
-    assert list(drawn["-"][0].lines[0].get_ydata()) == pytest.approx([-4, -2, 0])
-    first = drawn["-"][0].lines[2][0].get_segments()[0]
-    assert first[:, 1] == pytest.approx([-5, -3])
-    (legend,) = figure.legends
-    box, page = legend.get_window_extent(), figure.bbox
-    assert page.x0 <= box.x0 and box.x1 <= page.x1
-
-
-def test_commands_bring_the_stores_that_are_read() -> None:
-    *built, last = FIGURE.entry.commands
-    stores = dict(re.findall(r"(\S+)=(\S+)", last))
-    assert stores.keys() == {"imagenet-lt-resnet50", "inaturalist18"} <= ADDED_STORES.keys()
-    written = [path for command in built for path in re.findall(r"--out (\S+)", command)]
-    assert written == list(stores.values())
-    assert "--split val" in next(c for c in built if stores["imagenet-lt-resnet50"] in c)

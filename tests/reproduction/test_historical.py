@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from resultant.training.config import TrainConfig
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.historical import POLICIES, increment_errors, increment_plane
 from resultant_reproduction.plan import official
@@ -31,7 +30,6 @@ def trained(
     epochs: bool = True,
     more: float = 0.0,
     mean: float | None = None,
-    config: TrainConfig = CONFIG,
     **others: Any,
 ) -> dict[str, Any]:
     """A record with or without increments over epochs, ``more`` than those of others, and where
@@ -48,7 +46,7 @@ def trained(
         trajectory["mean_increment_error"] = [None, *[{"reduced": mean, "increased": mean}] * 2]
         ends["mean_gradient_error"] = mean
     records = {"last": ends, "trajectory": trajectory} | others
-    return record(config, *POLICIES[policy], seed, **records)
+    return record(CONFIG, *POLICIES[policy], seed, **records)
 
 
 def every(*seeds: int, **others: Any) -> list[dict[str, Any]]:
@@ -104,31 +102,6 @@ def test_training_gain_is_drawn() -> None:
     assert plane.startswith("(c) One network, ProCo of seed 0 at epoch 200: 98.00 % of")
 
 
-@pytest.mark.slow
-def test_legend_and_leading_on_top() -> None:
-    draw = ARTEFACTS["training-gain"].compute(Evidence(Records(every(0)))).draw
-    assert draw is not None
-    figure = draw()
-    _, errors, plane = figure.axes
-    legends: list[Any] = [ax.get_legend() for ax in (errors, plane)]
-    names = [[text.get_text() for text in legend.texts] for legend in legends]
-    assert names == [
-        ["state: ProCo", "state: Reduced", "state: Increased", "paper, last epoch"],
-        ["exact", "leading"],
-    ]
-    assert [line.get_linestyle() for line in legends[0].get_lines()[:3]] == ["-", "--", ":"]
-    for exact, leading in (legends[1].get_lines(), plane.lines[:2], plane.lines[2:]):
-        assert [line.get_linestyle() for line in (exact, leading)] == ["-", "--"]
-        assert leading.get_markerfacecolor() == "none" != exact.get_markerfacecolor()
-        assert leading.get_markersize() > exact.get_markersize()
-    assert min(line.get_zorder() for line in plane.lines[1::2]) > plane.lines[0].get_zorder()
-    # The arms go up by a tenth of their width, and fill the panel.
-    assert plane.get_aspect() == "auto" and "other scale" in plane.get_ylabel()
-    figure.draw_without_rendering()
-    low, high = plane.get_ylim()
-    assert high - low < 0.3
-
-
 def test_both_measures_in_cells() -> None:
     """Records with the second measure; both measures are compared with the printed number."""
     records = [*every(0), *every(1, mean=5.0), *every(2, mean=5.5)]
@@ -144,49 +117,6 @@ def test_both_measures_in_cells() -> None:
         "For gradients the paper does not say which; for increments it says mean"
         in outcome.notes[0]
     )
-
-
-def test_other_settings_in_cells() -> None:
-    """Each setting with its own numbers, and without a printed number."""
-    records = [
-        trained("ProCo", seed, config=official(dataset, imbalance, family="power"), last=last)
-        for dataset, imbalance, value in (("cifar10", 50, 2.0), ("cifar100", 50, 3.0))
-        for seed, last in enumerate([{"gradient_error": value, "gain_sd": value / 8}] * 2)
-    ]
-    outcome = ARTEFACTS["training-gain"].compute(Evidence(Records(records)))
-    cells = {(c.row, c.column): c.content() for c in outcome.cells}
-    for place, error, gain in (
-        ("CIFAR-10 / 50", "2.00 ± 0.00", "0.250 ± 0.000"),
-        ("CIFAR-100 / 50", "3.00 ± 0.00", "0.375 ± 0.000"),
-    ):
-        row = f"{place}, ProCo"
-        assert cells[row, "leading gradient error (%)"] == f"{error} [2 of 3]"
-        assert cells[row, "sd of native gain"] == f"{gain} [2 of 3]"
-        assert cells[row, "error of the increased increment (%)"] == "9.00 ± 0.00 [2 of 3]"
-    assert cells[PROCO, "leading gradient error (%)"] == "4.87 / no record"
-    assert cells["CIFAR-10 / 100, ProCo", "leading gradient error (%)"] == "no record"
-    assert outcome.draw is None and "names this setting for its gains only" in outcome.notes[0]
-
-
-def test_training_gain_of_some_seeds() -> None:
-    """Lines are means over seeds, not those of the first one; fewer than planned are not all."""
-    status, lines, text = drawn([*every(1), trained("ProCo", 2, more=0.5)])
-    assert status == "partly rerun (16 of 19, 15 with fewer seeds than planned)"
-    assert lines[0][0].get_ydata().tolist() == pytest.approx([0.45, 0.55, 0.65])
-    assert lines[1][0].get_ydata().tolist() == pytest.approx([7.25, 8.25])
-    assert text[-3] == "first axis; ProCo, seed 1, epoch 200"
-    message = (
-        "Lines: ProCo seeds 1, 2; Reduced gain disparity seed 1; Increased gain disparity seed 1"
-    )
-    assert message in text[-2]
-    outcome = ARTEFACTS["training-gain"].compute(
-        Evidence(Records([trained("ProCo"), trained("ProCo", 2, more=0.5)]))
-    )
-    cells = {(c.row, c.column): c.content() for c in outcome.cells}
-    assert cells[PROCO, "sd of applied gain"] == "0.630 / 0.400 ± 0.000 [2 of 3]"
-    assert cells[PROCO, "error of the reduced increment (%)"] == "8.25 ± 0.35 [2 of 3]"
-    assert cells[REDUCED, "leading gradient error (%)"] == "5.34 / no record"
-    assert cells[REDUCED, "error of the increased increment (%)"] == "no record"
 
 
 def test_training_gain_without_increments() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from resultant_reproduction import ARTEFACTS, Evidence, Records
+from resultant_reproduction import Evidence, Records
 from resultant_reproduction.plan import joint_trials
 from resultant_reproduction.recipes import TRIALS as TITLES
 from resultant_reproduction.recipes import trials
@@ -23,18 +23,6 @@ def a_record(dataset: str, trial: str, seed: int, accuracy: float) -> dict[str, 
     probes = {"balanced": {name: {"accuracy": accuracy} for name in ("encoder", "projection")}}
     config = joint_trials(dataset)[trial]
     return record(config, "native", 0.0, seed, probes=probes, last={"accuracy": accuracy})
-
-
-def test_numbers_stand_under_their_columns() -> None:
-    """Also where the records of a data set are lacking."""
-    records = [a_record("cifar100", "one-view", seed, 0.45) for seed in (0, 1)]
-    outcome = trials(Evidence(Records(records)))
-    assert outcome.headline.endswith("CIFAR-100 FC: one view, weight 1 – / – / – / +0.33.")
-    assert not outcome.changes
-    assert ARTEFACTS["joint-protocol"].status(outcome) == (
-        "partly rerun (1 of 12, 1 with fewer seeds than planned)"
-    )
-    assert trials(Evidence(Records())).headline == ""
 
 
 def test_trials_are_paired_with_what_is_kept() -> None:

@@ -14,7 +14,7 @@ import pytest
 from images.photos import write_folder
 from paper_evidence import probed
 from resultant.images.opening import open_images
-from resultant.training.config import Run, TrainConfig, preset
+from resultant.training.config import TrainConfig
 from resultant.training.records import read_lines
 from resultant_reproduction import Evidence, Records, run, summarize
 from resultant_reproduction.plan import (
@@ -302,8 +302,3 @@ def test_pages_without_runs() -> None:
     for make in makers:
         outcome = make(Evidence(Records()))
         assert outcome.done[0] == 0 and outcome.draw is None
-
-
-def test_a_run_is_named_once() -> None:
-    assert preset("tiny-imagenet-lt").objective == "joint"
-    assert Run("angular", 1.5, 2).name in {job.name[9:] for job in PLANS["tiny"].jobs()}
