@@ -7,13 +7,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant._core.arrays import (
-    directions,
-    normalized,
-    require_features,
-    require_labels,
-    unit_vector,
-)
+from resultant._core.arrays import directions, require_features, require_labels
 
 CPU = torch.device("cpu")
 Z = torch.nn.functional.normalize(torch.randn(5, 3, generator=torch.Generator().manual_seed(0)))
@@ -52,18 +46,6 @@ def test_bad_labels(y: Tensor, message: str) -> None:
     require_labels(Y, 5, 3, CPU, None)
     with pytest.raises(ValueError, match=message):
         require_labels(y, 5, 3, CPU, None)
-
-
-def test_values_are_not_checked_on_request() -> None:
-    require_features(2 * Z, 3, CPU, False)
-    require_labels(Y - 1, 5, 3, CPU, False)
-
-
-def test_unit_vectors_of_every_dtype() -> None:
-    assert unit_vector.check(normalized(3 * Z)).all()
-    for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        assert unit_vector.check(Z.to(dtype)).all()
-    assert not unit_vector.check(Z.bfloat16().float()).all()
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])

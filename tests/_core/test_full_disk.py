@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from plain_resnet import PlainResNet32
 from resultant._core import tensor_files
 from resultant.classes.statistics import ClassStatistics
-from resultant.cli import main as cli
 from resultant.features.store import write_store
 from resultant.report import style
 from small_features import small_features
@@ -70,16 +68,3 @@ def test_figures(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=message), no_room(size):
             style.save(figure, tmp_path / "a")
         assert path.read_text() == "old" and os.listdir(tmp_path) == [path.name]
-
-
-@pytest.mark.usefixtures("all_blocks")
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line and status 1: the failure is not the fault of the user."""
-    pytest.importorskip("tyro")
-    given, out = tmp_path / "a.pth", tmp_path / "a.safetensors"
-    torch.save({"state_dict": PlainResNet32(8, 10).state_dict()}, given)
-    with no_room(1000):
-        assert cli.main(["import-proco", str(given), str(out)]) == 1
-    (message,) = capsys.readouterr().err.splitlines()
-    assert message.startswith(f"resultant: expected to write all of {out}, got: ")
-    assert os.listdir(tmp_path) == [given.name]

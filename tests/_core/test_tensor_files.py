@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from resultant._core import tensor_files
-from resultant._core.tensor_files import CHECKSUMS, KEY, load_tensors, metadata_of
+from resultant._core.tensor_files import CHECKSUMS, load_tensors
 
 ABOUT: dict[str, Any] = {"epoch": 3, "runs": [{"seed": 0, "beta": 0.5}], "name": "é"}
 
@@ -93,8 +93,3 @@ def test_checksums_of_tensors(tmp_path: Path, sums: str, match: str) -> None:
     save_file({"a": torch.zeros(2)}, tmp_path / "a.safetensors", {CHECKSUMS: sums})
     with pytest.raises(ValueError, match=f"expected a whole safetensors file, got .*{match}"):
         load_tensors(tmp_path / "a.safetensors")
-
-
-def test_metadata_of_other_files() -> None:
-    assert metadata_of({}) is None and metadata_of({KEY: "{"}) is None
-    assert metadata_of({KEY: "[1]"}) is None and metadata_of({KEY: '{"a": 1}'}) == {"a": 1}

@@ -13,7 +13,6 @@ import torch
 import resultant
 from resultant import bessel_ratio
 from resultant._core import validation
-from resultant._core.versions import versions
 
 
 def test_tensors_share_dtype_and_device() -> None:
@@ -80,13 +79,6 @@ def test_ranges() -> None:
             validation.require_in_range("a", values, 0.0, rule=">= 0", **options)
 
 
-def test_values_are_checked_on_the_cpu_or_on_request() -> None:
-    cpu, other = torch.ones(1), torch.ones(1, device="meta")
-    assert validation.should_validate(None, cpu, 1.0)
-    assert not validation.should_validate(None, cpu, other)
-    assert validation.should_validate(True, other) and not validation.should_validate(False, cpu)
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -111,7 +103,3 @@ def test_values_are_checked_inside_transforms() -> None:
         torch.func.vmap(lambda v: bessel_ratio(3.0, v))(x)
     with pytest.raises(ValueError, match="expected x >= 0 and finite, got -2"):
         torch.func.grad(lambda v: bessel_ratio(3.0, v))(x[1])
-
-
-def test_versions() -> None:
-    assert versions(torch.device("cpu")).keys() == {"resultant", "code", "torch", "python"}

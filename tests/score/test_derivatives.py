@@ -25,7 +25,6 @@ from resultant import (
     vmf_score_and_slope,
     vmf_score_slope,
 )
-from resultant.special.ratio import ratio
 
 GRID = [
     torch.tensor([-0.99, -0.4, 0.0, 0.3, 0.95], dtype=torch.float64),
@@ -79,46 +78,6 @@ class TestIdentities:
 
         value, error = integrate.quad_vec(integrand, 0, 1, 1e-11, 1e-13, norm="max")
         assert error < 1e-9 and np.abs(value - q.numpy()).max() <= 1e-9 + 2 * error
-
-    @pytest.mark.slow
-    def test_bregman(self, p: int) -> None:
-        """prop:bregman-view: q = t rho R(kappa) + D with D >= 0; eq:bregman-variance for D."""
-        t = 1 / self.tau
-        q = vmf_score(self.rho, self.kappa, self.tau, p)
-        divergence = q - t * self.rho * bessel_ratio(p / 2 - 1, self.kappa)
-        assert (divergence >= 0).all()
-
-        def variance(u: float) -> Tensor:
-            """Return the variance of z'X under the natural parameter kappa mu + u z."""
-            x = (self.kappa**2 + 2 * self.kappa * u * self.rho + u * u).sqrt()
-            along = (self.kappa * self.rho + u) / x
-            across = bessel_ratio(p / 2 - 1, x) / x
-            return ratio(p / 2 - 1, x, 1) * along**2 + across * (1 - along**2)
-
-        value, error = integrate.quad_vec(
-            lambda u: ((t - u) * variance(u)).numpy(), 0, t, 1e-11, 1e-13, norm="max"
-        )
-        assert error < 1e-9 and np.abs(value - divergence.numpy()).max() <= 1e-9 + 2 * error
-
-    def test_temperature_derivatives(self, p: int) -> None:
-        """dq/dt is the tilted mean of z'X, d2q/dt2 its variance."""
-        t = torch.full((3, 5), 1 / self.tau, dtype=torch.float64, requires_grad=True)
-        q = vmf_score(self.rho, self.kappa, 1 / t, p)
-        (first,) = torch.autograd.grad(q.sum(), t, create_graph=True)
-        (second,) = torch.autograd.grad(first.sum(), t)
-        x = self.tilted()
-        along = (self.kappa * self.rho + 1 / self.tau) / x
-        mean = bessel_ratio(p / 2 - 1, x)
-        torch.testing.assert_close(first.detach(), mean * along, rtol=1e-10, atol=1e-12)
-        variance = ratio(p / 2 - 1, x, 1) * along**2 + mean / x * (1 - along**2)
-        torch.testing.assert_close(second, variance, rtol=1e-8, atol=1e-10)
-
-    def test_slope(self, p: int) -> None:
-        """eq:exact-rho-derivative."""
-        x = self.tilted()
-        expected = self.kappa / self.tau / x * bessel_ratio(p / 2 - 1, x)
-        slope = vmf_score_slope(self.rho, self.kappa, self.tau, p)
-        torch.testing.assert_close(slope, expected, rtol=1e-12, atol=0)
 
     @pytest.mark.slow
     def test_score_is_a_log_moment(self, p: int) -> None:

@@ -227,13 +227,6 @@ def test_compile(p: int) -> None:
         torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.slow
-def test_compile_to_native_code() -> None:
-    rho, kappa = torch.rand(8, 5) * 2 - 1, torch.rand(5) * 100
-    compiled = torch.compile(lambda r, k: vmf_score_and_slope(r, k, 0.1, 1024), fullgraph=True)
-    torch.testing.assert_close(compiled(rho, kappa), vmf_score_and_slope(rho, kappa, 0.1, 1024))
-
-
 @pytest.mark.parametrize("p", [2, 3, 17, 128, 2048])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_up_to_the_limits(p: int, dtype: torch.dtype) -> None:

@@ -28,7 +28,7 @@ from resultant._core import validation
 from resultant.analysis import Policy, decide
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.classifiers.vmf import CosinePrototypeClassifier
-from resultant.score.limits import require_temperature, temperature_range
+from resultant.score.limits import temperature_range
 
 F32, F64 = torch.float32, torch.float64
 SHORT = r"expected {} >= 7.62939e-06 in torch.float32, got {}"
@@ -112,12 +112,6 @@ def test_low_temperatures_are_rejected(name: str, entry: Callable[[float], Any])
     entry(2.0**-17)
 
 
-def test_temperatures_that_are_not_checked() -> None:
-    tau = torch.tensor([1e-9, 0.1])
-    same = require_temperature(tau, 2, tau.device, False, dtype=torch.float32)
-    assert torch.equal(same, tau.double())
-
-
 def test_float64_reaches_further() -> None:
     fitted = VMFClassifier(1e-9, "native").fit(X, Y)
     assert fitted.score(X, Y) == 1
@@ -177,27 +171,6 @@ def test_the_loss_names_classes_below_the_limit(
     assert unlooked(z.float(), y).isnan()
     with pytest.raises(ValueError, match=named):
         unlooked.check()
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, F32])
-def test_class_temperatures_of_narrow_states(dtype: torch.dtype) -> None:
-    """The limits of a wide dtype exceed the range of a narrow one."""
-    state = small_space(F64).state
-    narrow = state.to(dtype=dtype)
-    for of in (None, F64):
-        tau = target_temperature(narrow, 0.1, dtype=of)
-        assert tau.dtype == dtype
-        wide = target_temperature(state, 0.1)
-        torch.testing.assert_close(tau.double(), wide, rtol=0.05, atol=0)
-
-
-@pytest.mark.parametrize(
-    "temperature", [[0.1, 0.2], np.array([0.1, 0.2]), torch.tensor([0.1, 0.2])]
-)
-def test_cosine_takes_one_temperature(temperature: Any) -> None:
-    x, y = np.eye(4)[[0, 1, 2, 3]], np.arange(4)
-    with pytest.raises(ValueError, match="expected temperature to be a finite number, got"):
-        CosinePrototypeClassifier(temperature).fit(x, y).predict(x)
 
 
 @pytest.mark.parametrize(

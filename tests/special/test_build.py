@@ -8,7 +8,6 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -36,21 +35,6 @@ def results() -> list[float]:
         law.entropy(),
     ]
     return torch.cat([a.reshape(-1) for a in values]).tolist()
-
-
-@pytest.mark.parametrize("compiler", ["/bin/false", "/no/such/compiler"])
-def test_a_compiler_that_fails_or_is_missing(
-    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    """No library, also not that of an earlier build, and a message."""
-    pytest.importorskip("hatchling")
-    from hatch_build import build
-
-    monkeypatch.setenv("CC", compiler)
-    (tmp_path / "_kernel.shared").touch()
-    assert not build(tmp_path / "_kernel.shared")
-    assert "resultant is built without its compiled kernel: " in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

@@ -64,11 +64,3 @@ def test_the_ratio_does_not_exceed_one(nu: float) -> None:
     x = torch.logspace(10, 300, 20_000, dtype=torch.float64)
     for order in (nu, torch.tensor(nu, dtype=torch.float64)):
         assert (bessel_ratio(order, x) <= 1).all()
-
-
-def test_complements_of_orders_of_a_tensor() -> None:
-    x = torch.logspace(-2, 6, 9, dtype=torch.float64)
-    for nu in (0.5, 3.5, 511.0):
-        expected = complement(nu, x)
-        got = complement(torch.full_like(x, nu), x)
-        torch.testing.assert_close(got, expected, rtol=1e-13, atol=0)

@@ -89,18 +89,6 @@ def test_vmap_with_the_same_randomness() -> None:
     assert ((same[2] @ loc) > (same[0] @ loc)).all()
 
 
-def test_gradients_per_sample() -> None:
-    """vmap over grad, as in per-sample gradients of a variational model."""
-    loc, kappa = direction(3, 5), torch.linspace(1, 9, 5, dtype=torch.float64)
-
-    def loss(kappa: Tensor, loc: Tensor) -> Tensor:
-        return VonMisesFisher(loc, kappa, validate_args=False).rsample()[0]
-
-    torch.manual_seed(0)
-    grads = func.vmap(func.grad(loss), randomness="different")(kappa, loc)
-    assert grads.shape == (5,) and grads.isfinite().all() and (grads != 0).all()
-
-
 def test_covariance_matrix() -> None:
     law = VonMisesFisher(direction(4, 2), double(3.0, 40.0))
     covariance = law.covariance_matrix
