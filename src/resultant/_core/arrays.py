@@ -22,7 +22,7 @@ class _UnitVector(constraints.Constraint):
 
     def require(self, name: str, x: Tensor) -> None:
         """Raise unless the vectors ``x`` [..., p] are of unit length."""
-        x, tolerance = x.detach(), self._tolerance(x)
+        tolerance = self._tolerance(x)
         if x.dim() == 2 and 8 * x.numel() > chunks.FEATURE_BYTES:
             square = torch.cat([self._squares(x[rows]) for rows in chunks.feature_slices(x)])
         else:
@@ -37,11 +37,10 @@ class _UnitVector(constraints.Constraint):
 
     def _squares(self, x: Tensor) -> Tensor:
         # The rounding of a sum grows less with p than that of torch.linalg.vector_norm.
-        return x.to(COMPUTE_DTYPE[x.dtype]).square().sum(-1)
+        return validation.as_dtype(x, COMPUTE_DTYPE[x.dtype]).square().sum(-1)
 
     def _tolerance(self, x: Tensor) -> float:
-        rounding = (8 + math.sqrt(x.shape[-1])) * torch.finfo(torch.float32).eps
-        return rounding + 2 * torch.finfo(x.dtype).eps
+        return (8 + math.sqrt(x.shape[-1])) * 2.0**-23 + 2 * torch.finfo(x.dtype).eps
 
 
 unit_vector = _UnitVector()

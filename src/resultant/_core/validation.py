@@ -100,25 +100,24 @@ def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
 
     Numbers take the dtype and device of the tensors among the arguments; without one, float64.
     """
-    given: dict[str, Tensor] = {}
     for name, a in arguments.items():
         if isinstance(a, Tensor):
             _floating(name, a)
-            given[name] = a
         elif isinstance(a, bool) or not isinstance(a, Real):
             raise ValueError(f"expected {name} to be a tensor or number, got {type(a).__name__}")
+    given = {name: a for name, a in arguments.items() if isinstance(a, Tensor)}
+    ranked = [a for a in given.values() if a.dim()] or given.values()
     try:
-        broadcast(*(a.shape for a in given.values()))
+        broadcast(*[a.shape for a in ranked])
     except RuntimeError:
         shapes = ", ".join(f"{name} {tuple(a.shape)}" for name, a in given.items())
         raise ValueError(f"expected shapes that broadcast, got {shapes}") from None
-    ranked = {name: a for name, a in given.items() if a.dim()} or given
-    dtype = reduce(torch.promote_types, {a.dtype for a in ranked.values()} or {torch.float64})
-    devices = {a.device: name for name, a in ranked.items()} or {CPU: ""}
+    dtype = reduce(torch.promote_types, {a.dtype for a in ranked} or {torch.float64})
+    devices = {a.device for a in ranked} or {CPU}
     if len(devices) > 1:
-        got = ", ".join(f"{name} on {device}" for device, name in devices.items())
+        got = ", ".join(f"{name} on {a.device}" for name, a in given.items() if a.dim())
         raise ValueError(f"expected all tensors on one device, got {got}")
-    device, compute = next(iter(devices)), COMPUTE_DTYPE[dtype]
+    compute, (device,) = COMPUTE_DTYPE[dtype], devices
     return [_converted(name, a, compute, device) for name, a in arguments.items()], dtype
 
 
@@ -130,15 +129,18 @@ def _converted(name: str, a: Number, dtype: torch.dtype, device: torch.device) -
     return a if a.dtype == dtype and a.device == device else a.to(device=device, dtype=dtype)
 
 
+def as_dtype(a: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return ``a`` in the dtype; Tensor.to takes microseconds also if it has nothing to do."""
+    return a if a.dtype == dtype else a.to(dtype)
+
+
 def broadcast(*shapes: torch.Size) -> torch.Size:
     """Broadcast shapes, faster than torch where one shape ends with the other."""
     whole = torch.Size()
     for shape in shapes:
-        short, long = sorted((whole, shape), key=len)
-        if long[len(long) - len(short) :] == short or short.numel() == 1:
-            whole = long
-        else:
-            whole = torch.broadcast_shapes(whole, shape)
+        short, long = (shape, whole) if len(shape) < len(whole) else (whole, shape)
+        fits = short.numel() == 1 or long[len(long) - len(short) :] == short
+        whole = long if fits else torch.broadcast_shapes(short, long)
     return whole
 
 
@@ -158,13 +160,13 @@ def should_validate(validate_args: bool | None, *arguments: object) -> bool:
 
 def is_inside(a: Number, low: float, high: float, *, open_low: bool = False) -> bool:
     """Return True if values are finite and ``low <= a <= high``, ``low < a`` if ``open_low``."""
-    if not isinstance(a, Tensor):
-        least = most = float(a)
-    elif a.numel() == 0:
-        return True
+    if isinstance(a, Tensor):
+        a = values_of(a)
+        if a.numel() == 0:
+            return True
+        least, most = (b.item() for b in torch.aminmax(a)) if a.numel() > 1 else [a.item()] * 2
     else:
-        smallest, largest = torch.aminmax(values_of(a))
-        least, most = smallest.item(), largest.item()
+        least = most = float(a)
     return (low < least if open_low else low <= least) and most <= high and most < math.inf
 
 

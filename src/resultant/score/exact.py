@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
+from resultant._core.validation import as_dtype
 from resultant.score._backends import Tilt
 from resultant.score._derivatives import remainder, score, score_and_slope, slope
 from resultant.score.limits import validated_arguments
@@ -80,7 +81,7 @@ def vmf_score(
         tensor(0.7721, dtype=torch.float64)
     """
     arguments, p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
-    return score(*arguments, p).to(dtype)
+    return as_dtype(score(*arguments, p), dtype)
 
 
 def vmf_score_slope(
@@ -105,7 +106,7 @@ def vmf_score_slope(
         tensor(0.7676, dtype=torch.float64)
     """
     arguments, p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
-    return slope(*arguments, p).to(dtype)
+    return as_dtype(slope(*arguments, p), dtype)
 
 
 def vmf_score_and_slope(
@@ -129,7 +130,7 @@ def vmf_score_and_slope(
     """
     arguments, p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
     q, slopes = score_and_slope(*arguments, p)
-    return q.to(dtype), slopes.to(dtype)
+    return as_dtype(q, dtype), as_dtype(slopes, dtype)
 
 
 def decompose(

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.validation import Number
+from resultant._core.validation import Number, as_dtype
 from resultant.special.log_i import log_i, log_ie
 from resultant.special.ratio import complement_inverse, ratio, ratio_integral, ratio_inverse
 
@@ -45,7 +45,7 @@ def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) ->
         0.716002
     """
     nu, (x,), dtype = _arguments(nu, validate_args, x=x)
-    return log_i(nu, x).to(dtype)
+    return as_dtype(log_i(nu, x), dtype)
 
 
 def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -67,7 +67,7 @@ def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -
         -11.280571
     """
     nu, (x,), dtype = _arguments(nu, validate_args, x=x)
-    return log_ie(nu, x).to(dtype)
+    return as_dtype(log_ie(nu, x), dtype)
 
 
 def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -88,7 +88,7 @@ def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) ->
         0.537315
     """
     nu, (x,), dtype = _arguments(nu, validate_args, x=x)
-    return ratio(nu, x, 0).to(dtype)
+    return as_dtype(ratio(nu, x, 0), dtype)
 
 
 def bessel_ratio_inverse(
@@ -127,10 +127,10 @@ def bessel_ratio_inverse(
         raise ValueError(f"expected one of r and complement, got {got}")
     if r is not None:
         nu, (r,), dtype = _arguments(nu, validate_args, 1.0, r=r)
-        return ratio_inverse(nu, r).to(dtype)
+        return as_dtype(ratio_inverse(nu, r), dtype)
     assert complement is not None
     nu, (gap,), dtype = _arguments(nu, validate_args, 1.0, complement=complement)
-    return complement_inverse(nu, gap).to(dtype)
+    return as_dtype(complement_inverse(nu, gap), dtype)
 
 
 def bessel_ratio_integral(
@@ -156,7 +156,7 @@ def bessel_ratio_integral(
         0.433781
     """
     nu, (lower, upper), dtype = _arguments(nu, validate_args, lower=lower, upper=upper)
-    return ratio_integral(nu, lower, upper).to(dtype)
+    return as_dtype(ratio_integral(nu, lower, upper), dtype)
 
 
 def _arguments(

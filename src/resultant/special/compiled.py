@@ -169,11 +169,12 @@ def bessel(kind: str, nu: float, *x: Tensor) -> Tensor:
     inputs = [a.contiguous() for a in (torch.broadcast_tensors(*x) if len(x) > 1 else x)]
     out = torch.empty_like(inputs[-1])
     tables = _addresses(nu, out.dtype, "absolute" if kind.startswith("log") else "")
-    at = [a.data_ptr() for a in (inputs[0], inputs[-1], out)]
+    lower, upper, to = inputs[0].data_ptr(), inputs[-1].data_ptr(), out.data_ptr()
     call, number, size = _BESSEL[out.dtype], KINDS.index(kind), out.element_size()
 
     def part(first: int, last: int) -> None:
-        call(*tables, *(a + first * size for a in at), last - first, number)
+        move = first * size
+        call(*tables, lower + move, upper + move, to + move, last - first, number)
 
     in_parts(part, out.numel(), out.numel())
     return out

@@ -19,7 +19,7 @@ from torch.distributions import Distribution, constraints, register_kl
 
 from resultant._core import validation
 from resultant._core.arrays import unit_vector
-from resultant._core.validation import COMPUTE_DTYPE, Number
+from resultant._core.validation import COMPUTE_DTYPE, Number, as_dtype
 from resultant.special.ratio import (
     complement_integral,
     complement_inverse,
@@ -103,11 +103,12 @@ class VonMisesFisher(Distribution):
             validation.require_in_range(
                 "concentration", given, 0.0, LARGEST_CONCENTRATION, rule=rule
             )
-        self._set(mu.to(dtype), kappa.to(dtype), batch, validate)
+        self._set(as_dtype(mu, dtype), as_dtype(kappa, dtype), batch, validate)
 
     def _set(self, loc: Tensor, kappa: Tensor, batch: torch.Size, validate: bool) -> None:
-        self.loc = loc.expand(batch + loc.shape[-1:])
-        self.concentration = kappa.expand(batch)
+        shape = batch + loc.shape[-1:]
+        self.loc = loc if loc.shape == shape else loc.expand(shape)
+        self.concentration = kappa if kappa.shape == batch else kappa.expand(batch)
         Distribution.__init__(self, batch, loc.shape[-1:], validate_args=False)
         self._validate_args = validate
 
@@ -181,7 +182,7 @@ class VonMisesFisher(Distribution):
 
     @property
     def _kappa(self) -> Tensor:
-        return self.concentration.to(COMPUTE_DTYPE[self.concentration.dtype])
+        return as_dtype(self.concentration, COMPUTE_DTYPE[self.concentration.dtype])
 
     @property
     def mode(self) -> Tensor:
@@ -236,9 +237,10 @@ class VonMisesFisher(Distribution):
             raise ValueError(f"expected value [..., {p}], got shape {tuple(x.shape)}")
         if self._validate_args:
             unit_vector.require("value", value)
-        peak = complement_integral(self._nu, self.concentration.double()) - log_area(p)
+        kappa = self.concentration.double()
+        peak = complement_integral(p / 2 - 1, kappa) - log_area(p)
         chord = (x - loc).square().sum(-1)
-        return torch.addcmul(peak.to(x.dtype), self._kappa, chord, value=-0.5).to(dtype)
+        return as_dtype(torch.addcmul(peak, kappa, chord, value=-0.5), dtype)
 
     def rsample(
         self, sample_shape: Any = (), *, generator: torch.Generator | None = None
