@@ -26,7 +26,7 @@ def split_log_probability(xi: float, beta: float, kappa: float, p: int) -> float
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("p", [3, 4, 9, 16, 128, 700])
+@pytest.mark.parametrize("p", [9, 16, 128, 700])
 @pytest.mark.parametrize("beta", [-0.5, 0.2, 0.9])
 @pytest.mark.parametrize("xi", [-0.55, 0.0, 0.4])
 def test_tail_against_incomplete_beta(p: int, beta: float, xi: float) -> None:
@@ -57,6 +57,15 @@ def test_tails_are_complements(p: int, kappa: float) -> None:
     tolerance = 1e-14 * (p + kappa)
     assert float((both[0].exp() + both[1].exp() - 1).abs().max()) < tolerance
     assert (both[0].diff(dim=0) > -tolerance).all()
+
+
+def test_tail_in_three_dimensions() -> None:
+    """Along the mean direction the distribution function is explicit."""
+    xi, kappa = torch.linspace(-0.95, 0.95, 9, dtype=torch.float64), 7.0
+    expected = ((kappa * (xi + 1)).expm1() / math.expm1(2 * kappa)).log()
+    for beta, upper in ((1.0, False), (-1.0, True)):
+        tail = log_projection_tail(beta * xi, beta, kappa, 3, upper=upper)
+        torch.testing.assert_close(tail, expected, rtol=1e-12, atol=1e-13)
 
 
 def test_tail_beyond_the_sphere() -> None:
