@@ -18,8 +18,7 @@ from torch import Tensor
 
 from resultant._core import files
 from resultant.analysis import FrozenSpace
-from resultant.analysis.metrics import rank_correlation
-from resultant.analysis.sampling import rank_in_class
+from resultant.analysis.metrics import rank_correlation, rank_in_class
 from resultant.classes.finite_sample import held_out_state
 from resultant.classes.gain import angular_gain
 from resultant.classes.realization import realize

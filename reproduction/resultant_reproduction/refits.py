@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from resultant.analysis import FrozenSpace, Policy, decide
-from resultant.analysis.sampling import identity_ranks, sample_rows
+from resultant.analysis.metrics import identity_ranks, sample_rows
 from resultant.classes.finite_sample import leave_one_out_scores, unbiased_square_resultant
 from resultant.classes.realization import class_scores, target_temperature
 from resultant.classes.statistics import ClassState, ClassStatistics

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from resultant.analysis.sampling import rank_in_class
+from resultant.analysis.metrics import rank_in_class
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassStatistics
 from resultant.features import FeatureStore, packaged_file

@@ -27,9 +27,8 @@ from resultant.analysis.data import (
     plan,
     row_weights,
 )
-from resultant.analysis.evaluate import choose, confusion, share
+from resultant.analysis.evaluate import choose, confusion
 from resultant.analysis.export import write_files
-from resultant.analysis.metrics import paired_gain
 from resultant.analysis.plain import UnansweredError
 from resultant.analysis.result import AnalysisResult
 from resultant.analysis.rules import search, search_rows
@@ -269,17 +268,6 @@ def test_confusion() -> None:
     assert found.matrix is not None and found.matrix.tolist() == [[1, 2, 0], [1, 1, 0], [1, 0, 0]]
     assert found.order is not None and sorted(found.order) == [0, 1, 2]
     assert confusion(predicted, y, 201).matrix is None
-
-
-def test_estimates() -> None:
-    hits = torch.tensor([1.0, 0, 1, 1]).double()
-    equal = torch.full((4,), 0.25).double()
-    found = share(hits, equal)
-    assert found.value == 0.75 and found.error == pytest.approx(math.sqrt(0.75 * 0.25 / 4))
-    a, b = hits.bool(), torch.tensor([True, True, False, True])
-    weighted, plain = paired_gain(a, b, equal), paired_gain(a, b)
-    assert weighted == pytest.approx(plain)
-    assert paired_gain(a, b, equal, 10).high > plain.high
 
 
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from frozen_data import COUNTS, features, noisy_space, small_space
+from frozen_data import COUNTS, features, small_space
 from resultant._core import chunks
 from resultant.analysis import (
     QUESTIONS,
@@ -84,16 +84,6 @@ def test_splits_and_identities() -> None:
     )
     assert results["inclusion"]["history"] is not None
     close(expected, results, "results")
-
-
-@pytest.mark.gpu
-def test_undefined_temperatures(noisy: FrozenSpace) -> None:
-    """One class of pure noise has no temperature at beta = 1.5."""
-    space = noisy_space(device="cuda")
-    assert space.untempered(1.5) == (3,)
-    for question in (same_state, boundary_displacement, margin_directions):
-        expected, result = (question(s, beta=1.5).to_dict() for s in (noisy, space))
-        close(expected, result, question.__name__)
 
 
 @pytest.mark.gpu

@@ -57,29 +57,6 @@ def unbiased_length(x: np.ndarray) -> tuple[float, np.ndarray]:
     return math.sqrt(max(cosines.mean(), 0)), mean / np.linalg.norm(mean)
 
 
-def test_support_bias_equals_the_prediction() -> None:
-    counts = torch.full((12,), 400)
-    space = FrozenSpace.fit(*features(counts), *features(torch.full((12,), 2), seed=1))
-    result = support_curve(space, (100, 5, 20), draws=40)
-    assert result.sizes == (5, 20, 100) and len(result.classes) == 12
-    assert result.reference_rows.tolist() == [300] * 12
-    torch.testing.assert_close(result.bias[0], result.predicted_bias[0], rtol=0.1, atol=0)
-    assert (result.error.diff() < 0).all() and (result.direction_degrees.diff() < 0).all()
-    assert result.error[0] > 2 * result.error[2]
-    assert (result.error_sd > 0).all()
-
-
-def test_support_of_equal_rows_has_no_error() -> None:
-    x = torch.eye(3).repeat_interleave(30, 0)
-    y = torch.arange(3).repeat_interleave(30)
-    result = support_curve(FrozenSpace.fit(x, y, x, y), (5, 10, 20), draws=2)
-    assert result.sizes == (5, 10), "three classes of 30 rows allow for 15 at most"
-    for values in (result.error, result.bias, result.corrected_error, result.direction_degrees):
-        torch.testing.assert_close(values, torch.zeros_like(values), atol=1e-6, rtol=0)
-    with pytest.raises(ValueError, match="expected two classes of 4 training rows or more"):
-        support_curve(FrozenSpace.fit(x[::15], y[::15], x, y), (5, 2))
-
-
 def test_self_inclusion_against_refits() -> None:
     counts = torch.tensor([20, 12, 6, 1])
     x, y = features(counts)
@@ -131,6 +108,8 @@ def test_questions_without_rows() -> None:
     for options in refused:
         with pytest.raises(ValueError, match="expected sizes >= 2 and draws >= 1, got"):
             support_curve(space, **options)
+    with pytest.raises(UnansweredError, match="expected two classes of 6 training rows or more"):
+        support_curve(space, (5, 3))
     # Every identity has one row: no history.
     identities = torch.arange(len(y))
     assert self_inclusion(FrozenSpace.fit(x, y, x, y, identities=identities)).history is None

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from resultant.analysis import FrozenSpace
-from resultant.analysis.fits import FITS, REALIZATIONS, compare_fits
+from resultant.analysis.fits import REALIZATIONS, compare_fits
 from resultant.analysis.plain import UnansweredError
 from resultant.classes.finite_sample import held_out_state
 from resultant.classes.realization import class_scores
@@ -54,12 +54,6 @@ def test_rows_are_the_estimators(small: FrozenSpace) -> None:
             assert decision.changed == pytest.approx(changed, abs=1 / len(rows))
 
 
-def test_first_row_changes_nothing(small: FrozenSpace) -> None:
-    first = compare_fits(small, ["loo"]).rows[0]
-    assert first.rank_correlation == pytest.approx(1.0)
-    assert all(d.gain == d.changed == 0.0 for d in first.decisions)
-
-
 def test_rows_of_a_trained_network_are_too_close() -> None:
     """Training rows of kappa 120 and new rows of kappa 30: only held-out rows show it."""
     torch.manual_seed(0)
@@ -89,13 +83,6 @@ def test_components_change_decisions_where_a_class_has_two() -> None:
     assert row.components == pytest.approx(5 / 3)
     native = row.decisions[0]
     assert native.realization == "native" and native.gain > 0.2 and native.accuracy > 0.95
-
-
-def test_plain_result_and_words(small: FrozenSpace) -> None:
-    plain = compare_fits(small, ["corrected"]).to_dict()
-    assert plain["rows"][1]["name"] == "corrected"
-    with pytest.raises(ValueError, match=f"expected fits among {', '.join(FITS)}, got"):
-        compare_fits(small, ["bayes"])
 
 
 def test_too_few_held_out_rows(small: FrozenSpace) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from functools import cache
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,9 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from resultant.analysis import Analysis, FrozenSpace, analyze_space
-from resultant.classes.groups import GROUPS, group_masks
-from resultant.cli import main as cli
-from resultant.features.store import write_store
+from resultant.classes.groups import group_masks
 from resultant.images.longtail import long_tail_counts
 
 
@@ -63,18 +58,3 @@ def test_ranks_of_about_one_size_are_no_groups() -> None:
     assert group_masks(near[:9])["head"].all()
     cifar = group_masks(long_tail_counts(5000, 10, 10))
     assert [int(mask.sum()) for mask in cifar.values()] == [3, 4, 3]
-
-
-@pytest.mark.slow
-def test_no_groups_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("tyro")
-    store, out = tmp_path / "z.safetensors", tmp_path / "probes.json"
-    write_store(store, ten_classes())
-    call = ["probe", str(store), "--epochs", "1", "--device", "cpu", "--out", str(out)]
-    assert cli.main(call) == 0
-    shown = capsys.readouterr().out
-    assert "accuracy" in shown and not any(group in shown for group in GROUPS)
-    assert json.loads(out.read_text())["groups"] is None
-    assert cli.main(["analyze", str(store), "--out", str(tmp_path / "out")]) == 0
-    with (tmp_path / "out" / "tables" / "classes.csv").open() as file:
-        assert [row["group"] for row in csv.DictReader(file)] == [""] * 10

@@ -28,7 +28,7 @@ def test_other_errors_are_not_notes(small: FrozenSpace, monkeypatch: pytest.Monk
     def wrong(space: FrozenSpace) -> None:
         raise ValueError("a mistake")
 
-    monkeypatch.setattr("resultant.analysis.run.gain_distribution", wrong)
+    monkeypatch.setattr("resultant.analysis.gains.gain_distribution", wrong)
     with pytest.raises(ValueError, match="a mistake"):
         analyze_space(small, ["gains"])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,12 +132,3 @@ def test_search_finds_the_number_of_components() -> None:
     assert chosen.best_params_["components"] > 1 and chosen.score(Q, t) > 0.99
     plain = VMFClassifierCV(components=1, **settings).fit(X, y)
     assert plain.best_params_["components"] == 1 and plain.score(Q, t) < 0.8
-
-
-@pytest.mark.slow
-def test_components_are_saved(tmp_path: Path) -> None:
-    X, y = opposite()
-    fitted = VMFClassifier(TAU, "native", components="auto").fit(X, y)
-    fitted.save(tmp_path / "classifier.safetensors")
-    loaded = VMFClassifier.load(tmp_path / "classifier.safetensors")
-    np.testing.assert_array_equal(loaded.predict_proba(X), fitted.predict_proba(X))

@@ -27,7 +27,6 @@ from resultant._core import chunks
 from resultant.classifiers import validation
 from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.vmf import VMFClassifier
-from resultant.vmf.distribution import VonMisesFisher
 
 SMALL: dict[str, Any] = {
     "realization": ("native", "angular"),
@@ -230,19 +229,6 @@ def test_comparisons(scoring: str) -> None:
 
 
 @pytest.mark.slow
-def test_finds_the_prior_of_a_mixture() -> None:
-    """For a vMF mixture of unequal shares the gain of the prior exceeds its standard error."""
-    torch.manual_seed(3)
-    y = torch.where(torch.arange(900) < 450, torch.arange(900) % 3, 0)
-    kappa = torch.tensor([5.0, 10.0, 20.0], dtype=torch.float64)
-    X = VonMisesFisher(torch.eye(6, dtype=torch.float64)[y], kappa[y]).sample()
-    chosen = VMFClassifierCV(cv="loo", scale=1.0, whiten=None).fit(X, y)
-    prior = chosen.comparisons_["prior"]
-    assert chosen.best_params_["prior"] == 1.0
-    assert prior["gain"] > 3 * prior["standard_error"] and prior["interval"][0] > 0
-
-
-@pytest.mark.slow
 def test_points_that_cannot_be_realized_are_left_out() -> None:
     """Opposite rows have A = 0, and no class temperature."""
     X, y = sample()
@@ -255,28 +241,6 @@ def test_points_that_cannot_be_realized_are_left_out() -> None:
     assert set(chosen.cv_results_["param_realization"]) == {"native", "cosine", "angular"}
     with pytest.raises(ValueError, match="a point that can be realized, got none"):
         VMFClassifierCV("temperature", **settings).fit(X, y)
-
-
-@pytest.mark.slow
-def test_rows_without_a_training_class() -> None:
-    """Such rows are errors in accuracy and left out of the likelihood."""
-    X, y = sample()
-    X, y = np.vstack([X, np.ones(P)]), np.append(y, 9)
-    fold = np.arange(len(y)) % 2
-    splits = [(fold != k, fold == k) for k in range(2)]
-    chosen = VMFClassifierCV(**SMALL, cv=splits, scale=1.0).fit(X, y)
-    assert chosen.unscored_ == 1
-    for g, point in enumerate(chosen.cv_results_["params"]):
-        logp, hit = [], []
-        for train, test in splits:
-            refit = VMFClassifier(**point, scale=1.0).fit(X[train], y[train])
-            known = np.isin(y[test], refit.classes_)
-            log_p = np.asarray(refit.predict_log_proba(X[test]))
-            at = np.searchsorted(refit.classes_, y[test][known])
-            logp += log_p[np.flatnonzero(known), at].tolist()
-            hit += (refit.classes_[log_p.argmax(1)] == y[test]).tolist()
-        assert chosen.cv_results_["mean_test_neg_log_loss"][g] == pytest.approx(np.mean(logp))
-        assert chosen.cv_results_["mean_test_accuracy"][g] == pytest.approx(np.mean(hit))
 
 
 @pytest.mark.parametrize(

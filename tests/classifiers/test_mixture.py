@@ -67,31 +67,12 @@ def test_recovers_components(options: dict[str, Any]) -> None:
     np.testing.assert_array_equal(proba.argmax(1), mixture.predict(X))
 
 
-def test_steps_of_partial_fit_recover_components() -> None:
-    X, y, mu = sample()
-    mixture = VMFMixture(3, random_state=3)
-    for batch in np.split(X, 10):
-        mixture.partial_fit(batch)
-    at = by_direction(mixture, mu)
-    assert sorted(at) == [0, 1, 2]
-    np.testing.assert_allclose(mixture.weights_[at] * len(X), SIZES, rtol=0.15)
-    assert (np.asarray(mixture.predict(X)) == at[y]).mean() > 0.97
-
-
 def test_one_batch_of_all_rows_is_one_step_of_em() -> None:
     X, _, _ = sample()
     online = VMFMixture(3, random_state=0).partial_fit(X)
     whole = fitted(X, 3, max_iter=1)
     np.testing.assert_allclose(online.concentrations_, whole.concentrations_, rtol=1e-10)
     np.testing.assert_allclose(online.directions_, whole.directions_, rtol=0, atol=1e-12)
-
-
-@pytest.mark.slow
-def test_likelihood_never_decreases() -> None:
-    X, _, _ = sample()
-    values = [fitted(X, 4, max_iter=n, tol=0.0).lower_bound_ for n in (1, 2, 3, 5, 8)]
-    assert (np.diff(values) > -1e-12).all()
-    assert values[-1] > values[0]
 
 
 def test_stable_at_dimension_65536() -> None:
@@ -166,12 +147,6 @@ def test_component_that_loses_its_rows_has_weight_zero() -> None:
     assert sorted(mixture.weights_)[0] == 0.0
     assert (mixture.predict_proba(X)[:, mixture.weights_.argmin()] == 0).all()
     assert mixture.sample(50)[0].shape == (50, X.shape[1])
-
-
-def test_opposite_rows_are_uniform() -> None:
-    mixture = fitted(np.array([[1.0, 0.0], [-1.0, 0.0]]), 1)
-    assert mixture.concentrations_.tolist() == [0.0]
-    assert mixture.score([[0.3, 0.4]]) == pytest.approx(-math.log(2 * math.pi))
 
 
 # Criteria, samples, errors

@@ -257,19 +257,6 @@ def test_the_search_moves_by_what_matters(
     assert (min(tried) < 0.005) == (size == 1.0)
 
 
-@pytest.mark.slow
-def test_the_classifier_and_the_search_agree() -> None:
-    """`VMFClassifierCV` is the search on its stratified folds."""
-    X, y = sample(80)
-    chosen = VMFClassifierCV(balanced=True).fit(X, y)
-    data = labelled(X, y)
-    result = search_rules(Validation(data, stratified_splits(data.y), balanced=True))
-    assert result.chosen.parameters() == chosen.best_params_
-    assert result.chosen.scale == chosen.scale_
-    assert result.scores(result.chosen.point).shape == (80, 4)
-    assert set(result.rules) == set(REALIZATIONS)
-
-
 # The classifier's own choices
 
 

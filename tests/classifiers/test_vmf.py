@@ -295,16 +295,6 @@ def test_a_refused_partial_fit_changes_nothing(bad: dict[str, Any]) -> None:
     np.testing.assert_array_equal(fitted.predict_proba(Q), before[0])
 
 
-def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    (X, y), (Q, _) = sample(), sample(20, seed=1)
-    whole = VMFClassifier().fit(X, y)
-    expected = whole.predict_proba(Q), whole.log_marginal(Q)
-    monkeypatch.setattr(chunks, "MATRIX_BYTES", 3 * 8 * P)
-    chunked = VMFClassifier().fit(X, y)
-    np.testing.assert_allclose(chunked.predict_proba(Q), expected[0], rtol=1e-11)
-    np.testing.assert_allclose(chunked.log_marginal(Q), expected[1], rtol=1e-11)
-
-
 @pytest.mark.parametrize("realization", ["native", "cosine"])
 def test_log_marginal_against_scipy(realization: str) -> None:
     (X, y), (Q, _) = sample(), sample(20, seed=1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from resultant.analysis.grid import RealizationGrid
+from resultant.analysis.decisions import RealizationGrid
 from resultant.features.store import write_store
 from resultant.networks.timm_encoder import ImageNetwork
 from resultant.training.config import PRESETS, ProbeConfig, Run

@@ -7,10 +7,9 @@
 `comparison` is the verdict on two sets, and `export` writes files. `result` holds all of it.
 
 `FrozenSpace.fit` and `load_space` in `space` fit the classes of a feature space. Each question of
-the paper is a function of a space and has a module: `gains`, `intercepts`, `grid` of `decisions`,
-`fits`, `goodness`, `finite_sample`, `pairs`, `typical` and `cosine`. `analyze_space` in `run` asks
-all of them. Answers are `plain` dataclasses; `metrics` and `sampling` serve all, and `ray` reads
-rows on a cluster.
+the paper is a function of a space: `gains`, `decisions`, `fits`, `goodness`, `finite_sample`,
+`pairs` and `cosine`. `analyze_space` in `run` asks all of them. Answers are `plain` dataclasses;
+`metrics` serves all, and `ray` reads rows on a cluster.
 """
 
 from resultant.analysis.cosine import (
@@ -19,7 +18,14 @@ from resultant.analysis.cosine import (
     compare_gradients,
     cosine_agreement,
 )
-from resultant.analysis.decisions import Decisions, Policy, decide
+from resultant.analysis.decisions import (
+    Decisions,
+    GridPoint,
+    Policy,
+    RealizationGrid,
+    decide,
+    realization_grid,
+)
 from resultant.analysis.finite_sample import (
     SelfInclusion,
     SupportCurve,
@@ -27,28 +33,29 @@ from resultant.analysis.finite_sample import (
     support_curve,
 )
 from resultant.analysis.fits import FitComparison, compare_fits
-from resultant.analysis.gains import GainDistribution, gain_distribution
-from resultant.analysis.goodness import GoodnessOfFit, goodness_of_fit
-from resultant.analysis.grid import GridPoint, RealizationGrid, realization_grid
-from resultant.analysis.intercepts import (
+from resultant.analysis.gains import (
     FocusClass,
+    GainDistribution,
     InterceptDrift,
     SameState,
     SameStateRow,
+    gain_distribution,
     intercept_drift,
     same_state,
 )
+from resultant.analysis.goodness import GoodnessOfFit, goodness_of_fit
 from resultant.analysis.pairs import (
     BoundaryDisplacement,
     MarginDirections,
     PredictedDisplacement,
+    TypicalMargins,
     boundary_displacement,
     margin_directions,
+    typical_margins,
 )
 from resultant.analysis.plain import Result
 from resultant.analysis.run import QUESTIONS, Analysis, analyze_space
 from resultant.analysis.space import FrozenSpace, SpaceSummary, load_space
-from resultant.analysis.typical import TypicalMargins, typical_margins
 
 __all__ = [
     "QUESTIONS",

@@ -18,11 +18,11 @@ from resultant.analysis.cautions import cautions
 from resultant.analysis.data import EVALUATED, FeatureSet, Plan, Settings, plan
 from resultant.analysis.evaluate import choose, confusion, evaluate, recommend
 from resultant.analysis.explore import explorer, feature_map, fit_directions
+from resultant.analysis.metrics import sample_rows
 from resultant.analysis.plain import UnansweredError
 from resultant.analysis.result import FeatureData, FeatureResult
 from resultant.analysis.rules import VMFSearch, fit_points, search, vmf_candidates
 from resultant.analysis.run import Analysis, analyze_space
-from resultant.analysis.sampling import sample_rows
 from resultant.analysis.space import FrozenSpace
 from resultant.analysis.suspects import duplicates, suspicious_rows, unit_rows
 
@@ -143,7 +143,7 @@ def evaluate_methods(
     model = next(c.model for c in candidates if c.key == choice.used)
     described = _described(fitted, (*data.notes, left_out(data, level, slow)))
     result = FeatureResult(
-        data=replace(described, warnings=cautions(data, rows, copies, method)),
+        data=replace(described, warnings=tuple(cautions(data, rows, copies, method))),
         methods=methods,
         recommendation=recommend(methods, choice, data, rows),
         confusion=confusion(tested[choice.used].predicted, labels, data.num_classes),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from resultant.analysis.metrics import sample_rows
 from resultant.analysis.plain import Result, UnansweredError
-from resultant.analysis.sampling import sample_rows
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
@@ -79,12 +79,6 @@ class GradientComparison(Result):
 def cosine_agreement(space: FrozenSpace) -> CosineAgreement:
     """Compare the predictions of Pure Angular at beta = 0 and of cosine, at zero prior.
 
-    Args:
-        space: The classes and the queries.
-
-    Returns:
-        Disagreements, and the queries for which the certificate excludes a disagreement.
-
     Example:
         >>> import torch
         >>> from resultant.analysis import FrozenSpace, cosine_agreement
@@ -129,13 +123,9 @@ def compare_gradients(
     """Compare losses and gradients of Pure Angular and cosine on random queries, in float64.
 
     Args:
-        space: The classes and the queries.
         queries: The number of queries, of the calibration rows if any, or else held-out.
         gamma: Multiple of the log prior that both rules add.
         seed: Seed of the draw.
-
-    Returns:
-        Differences and their bounds.
 
     Raises:
         UnansweredError: All gradients vanish.

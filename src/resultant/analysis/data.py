@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
+from resultant.analysis.metrics import sample_rows, split, stratified
 from resultant.analysis.plain import UnansweredError
-from resultant.analysis.sampling import sample_rows, split, stratified
 from resultant.analysis.space import Vectors, named_groups
 from resultant.classes.groups import shot_groups
 from resultant.classifiers.validation import FOLDS, stratified_splits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -76,19 +76,13 @@ def evaluate(
         if choice.key not in (None, c.key):
             gain = paired_gain(right[choice.key], right[c.key], weights, len(candidates) - 1)
             difference = Difference.of(*gain)
-        methods.append(_method(c, tested[c.key], difference, labels, data, plan))
+        methods.append(replace(_method(c, tested[c.key], data, plan), difference=difference))
     methods.sort(key=lambda m: -m.validation.value)
     return tuple(methods), tested, labels
 
 
-def _method(
-    c: Candidate,
-    tested: Predictions,
-    difference: Difference | None,
-    labels: Tensor,
-    data: FeatureSet,
-    plan: Plan,
-) -> Method:
+def _method(c: Candidate, tested: Predictions, data: FeatureSet, plan: Plan) -> Method:
+    labels = data.test.y[plan.test]
     right = (tested.predicted == labels).double()
     per_class = class_means(right, labels, data.num_classes)
     equal = torch.full_like(right, 1 / len(labels))
@@ -97,11 +91,7 @@ def _method(
         bins = confidence_bins(tested.confidence.numpy(), right.numpy())
         reliability = Reliability(*bins, calibration_error(*bins))
     return Method(
-        key=c.key,
-        name=c.name,
-        family=c.family,
-        settings=c.settings,
-        code=c.code,
+        *(c.key, c.name, c.family, c.settings, c.code),
         validation=share((c.validated.predicted == plan.labels).double(), plan.weights),
         validation_loss=_mean(c.validated.loss, plan.weights),
         accuracy=share(right, equal),
@@ -113,7 +103,7 @@ def _method(
             for g, name in enumerate(data.group_names)
         },
         class_accuracy=per_class.numpy(),
-        difference=difference,
+        difference=None,
         fit_seconds=c.fit_seconds,
         predict_seconds=tested.seconds,
         rows=c.rows,

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from resultant._core.arrays import directions
 from resultant.analysis.data import FeatureSet, Plan, row_weights
+from resultant.analysis.metrics import stratified
 from resultant.analysis.result import Explorer, FeatureMap
-from resultant.analysis.sampling import stratified
 from resultant.analysis.suspects import identity_text
 from resultant.classes.cosines import cosines
 from resultant.classes.metric import Metric

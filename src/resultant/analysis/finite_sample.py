@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant.analysis.metrics import class_means
+from resultant.analysis.metrics import class_means, owners
 from resultant.analysis.plain import Result, UnansweredError
-from resultant.analysis.sampling import owners
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.finite_sample import (
     expected_square_resultant,
@@ -95,13 +94,9 @@ def support_curve(
     The classes have at least twice the largest size and are the same for all sizes.
 
     Args:
-        space: The training rows.
         sizes: Numbers of rows; sizes that are too large for two classes are left out.
         draws: Random supports per class.
         seed: Seed of the draws.
-
-    Returns:
-        Errors per size.
 
     Raises:
         UnansweredError: Fewer than two classes have four rows.
@@ -167,12 +162,8 @@ def self_inclusion(space: FrozenSpace, most: int = 20_000, *, seed: int = 0) -> 
     """Measure the effect of a fitted row on its own score.
 
     Args:
-        space: The training rows.
         most: About the number of sampled rows, evenly over the classes of two rows or more.
         seed: Seed of the sample.
-
-    Returns:
-        Increments per class.
 
     Raises:
         UnansweredError: No class has two fitted rows.

@@ -9,9 +9,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resultant.analysis.metrics import class_means, paired_gain, rank_correlation
+from resultant.analysis.metrics import (
+    class_means,
+    paired_gain,
+    rank_correlation,
+    rank_in_class,
+    sample_rows,
+)
 from resultant.analysis.plain import Result, UnansweredError
-from resultant.analysis.sampling import rank_in_class, sample_rows
 from resultant.analysis.space import FrozenSpace, unit
 from resultant.classes.cosines import cosines
 from resultant.classes.finite_sample import held_out_state
@@ -85,12 +90,8 @@ def compare_fits(
     times classes are many; kappa of ``held-out`` is fitted to the others.
 
     Args:
-        space: The classes and the queries.
         fits: Names of `FITS`. ``components`` chooses the number of components of each class by BIC
             and reads all training rows several times.
-
-    Returns:
-        Gains and decisions of each fit.
 
     Raises:
         UnansweredError: No class has two held-out rows.

@@ -1,4 +1,5 @@
-r"""The distribution of the gains of the classes at a shared temperature (fig:gain-discovery)."""
+r"""Gains of the classes at a shared temperature (fig:gain-discovery), and the effect of direct
+temperature on the score at cosine zero (fig:realization, sec:same-state-diagnostic)."""
 
 from __future__ import annotations
 
@@ -7,11 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resultant.analysis.metrics import rank_correlation
+from resultant.analysis.decisions import Decisions, Policy, decide
+from resultant.analysis.metrics import rank_correlation, rank_in_class
 from resultant.analysis.plain import Result
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.finite_sample import unbiased_square_resultant
-from resultant.classes.gain import gain_at
+from resultant.classes.gain import gain_at, target_gain
+from resultant.classes.realization import Realization, realize
+from resultant.classes.rule import EDITED, Rule
 from resultant.classes.statistics import MAX_KAPPA, capped_concentration
 from resultant.vmf.estimators import OF_LENGTH
 
@@ -108,3 +112,178 @@ def _spread(g: Tensor) -> float | None:
     """The standard deviation over the mean; None for no gains or zero gains."""
     mean = float(g.mean()) if len(g) else 0.0
     return float(g.std(correction=0)) / mean if mean > 0 else None
+
+
+NAMES = ("native", *EDITED)
+
+
+@dataclass(frozen=True, eq=False)
+class InterceptDrift(Result):
+    r"""The intercepts :math:`h_c^0=q_c(0;\tau_0)` ``native`` [C] and
+    :math:`h_c^\star=q_c(0;\tau_c^\star)` ``temperature`` [C], and the ``temperatures``
+    :math:`\tau_c^\star` [C].
+
+    Attributes:
+        largest: Maximum of :math:`|h_c-h_c^0|` by realization.
+        mean: Mean of :math:`|h_c-h_c^0|` by realization.
+        worst_class: The class with the largest drift under temperature.
+        undefined: Classes without a temperature; entries of temperature are missing or NaN then.
+    """
+
+    beta: float
+    native: Tensor
+    temperature: Tensor
+    temperatures: Tensor
+    largest: dict[str, float]
+    mean: dict[str, float]
+    worst_class: int | None
+    undefined: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class SameStateRow(Result):
+    """One realization on the fixed queries: mean cross-entropy, accuracy, the number of distinct
+    predicted classes, and the class predicted most with its share."""
+
+    realization: str
+    cross_entropy: float
+    accuracy: float
+    distinct: int
+    top_class: int
+    top_share: float
+
+
+@dataclass(frozen=True, eq=False)
+class FocusClass(Result):
+    r"""One class under all realizations: ``intercepts`` and ``slopes`` at cosine zero by
+    realization, with :math:`\kappa_c`, :math:`A_c`, :math:`\tau_c^\star`, :math:`g_c` and
+    :math:`g_c^\star`."""
+
+    index: int
+    count: int
+    kappa: float
+    resultant: float
+    target_temperature: float
+    gain: float
+    target_gain: float
+    intercepts: dict[str, float]
+    slopes: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class SameState(Result):
+    """The realizations on the same classes and the first queries of each class.
+
+    ``focus`` is the class with the largest drift of the intercept, None if temperatures are
+    undefined.
+    """
+
+    beta: float
+    gamma: float
+    queries: int
+    rows: tuple[SameStateRow, ...]
+    focus: FocusClass | None
+    undefined: tuple[int, ...] = ()
+
+
+def _rules(space: FrozenSpace, beta: float) -> dict[str, Realization]:
+    """The realizations that are defined at beta."""
+    names = NAMES if not space.untempered(beta) else ("native", "angular")
+    return {name: realize(space.state, Rule(space.tau, name, beta)) for name in names}
+
+
+@torch.no_grad()
+def intercept_drift(space: FrozenSpace, beta: float = 0.0) -> InterceptDrift:
+    """Measure the change of the scores at cosine zero from the native scores.
+
+    Args:
+        beta: Strength of the target gain.
+
+    Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, intercept_drift
+        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
+        >>> intercept_drift(FrozenSpace.fit(z, y, z, y)).largest["angular"]
+        0.0
+    """
+    rules = _rules(space, beta)
+    zero = torch.zeros_like(space.state.kappa)
+    intercepts = {name: rule.at(zero) for name, rule in rules.items()}
+    native = intercepts["native"]
+    moved = {name: (h - native).abs() for name, h in intercepts.items()}
+    missing = torch.full_like(native, torch.nan)
+    rule = rules.get("temperature")
+    return InterceptDrift(
+        beta=float(beta),
+        native=native,
+        temperature=intercepts.get("temperature", missing),
+        temperatures=missing if rule is None or rule.tau is None else rule.tau.expand_as(native),
+        largest={name: float(m.max()) for name, m in moved.items()},
+        mean={name: float(m.mean()) for name, m in moved.items()},
+        worst_class=int(moved["temperature"].argmax()) if "temperature" in moved else None,
+        undefined=space.untempered(beta),
+    )
+
+
+@torch.no_grad()
+def same_state(
+    space: FrozenSpace, beta: float = 0.0, *, gamma: float = 0.0, per_class: int = 5
+) -> SameState:
+    """Compare the realizations on the first held-out queries of each class.
+
+    Args:
+        beta: Strength of the target gain.
+        gamma: Multiple of the log prior.
+        per_class: Queries per class.
+
+    Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, same_state
+        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
+        >>> [row.distinct for row in same_state(FrozenSpace.fit(z, y, z, y)).rows]
+        [4, 4, 4, 4]
+    """
+    rows = (rank_in_class(space.test_labels) < per_class).nonzero().squeeze(1)
+    policies = [Policy(name, beta, gamma).canonical for name in NAMES]
+    decisions = decide(space, policies, rows)
+    undefined = space.untempered(beta)
+    return SameState(
+        beta=float(beta),
+        gamma=float(gamma),
+        queries=len(rows),
+        rows=tuple(_row(decisions, p) for p in policies if p not in decisions.undefined),
+        focus=None if undefined else _focus(space, beta),
+        undefined=undefined,
+    )
+
+
+def _row(decisions: Decisions, policy: Policy) -> SameStateRow:
+    guesses = decisions.prediction[policy]
+    counts = torch.bincount(guesses)
+    return SameStateRow(
+        realization=policy.realization,
+        cross_entropy=float(decisions.nll[policy].double().mean()),
+        accuracy=float(decisions.right(policy).double().mean()),
+        distinct=int((counts > 0).sum()),
+        top_class=int(counts.argmax()),
+        top_share=float(counts.max() / len(guesses)),
+    )
+
+
+def _focus(space: FrozenSpace, beta: float) -> FocusClass:
+    c = intercept_drift(space, beta).worst_class
+    assert c is not None
+    rules, state, g = _rules(space, beta), space.state, space.gain
+    target = target_gain(g, beta)
+    index, zero = torch.tensor([c]), torch.zeros(1, dtype=torch.float64)
+    return FocusClass(
+        index=c,
+        count=int(space.counts[c]),
+        kappa=float(state.kappa[c]),
+        resultant=float(state.resultant[c]),
+        target_temperature=float(state.resultant[c] / target[c]),
+        gain=float(g[c]),
+        target_gain=float(target[c]),
+        intercepts={name: float(rule.at(zero, index)) for name, rule in rules.items()},
+        slopes={name: float(rule.slope_at(zero, index)) for name, rule in rules.items()},
+    )

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resultant.analysis.metrics import SIGNIFICANCE
+from resultant.analysis.metrics import SIGNIFICANCE, rank_in_class
 from resultant.analysis.plain import Result, UnansweredError
-from resultant.analysis.sampling import rank_in_class
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.statistics import capped_concentration, fit_direction
 from resultant.vmf.angle import sample_angle
@@ -80,11 +79,7 @@ def goodness_of_fit(space: FrozenSpace, *, seed: int = 0) -> GoodnessOfFit:
     """Compare the first 500 held-out queries of each class with the fitted vMF of the class.
 
     Args:
-        space: The classes and the queries.
         seed: Seed of the simulated classes.
-
-    Returns:
-        Tests per class, and the expectation for true vMF classes.
 
     Raises:
         UnansweredError: p < 3.

@@ -27,7 +27,7 @@ from resultant._core import chunks
 from resultant._core.text import counted
 from resultant.analysis.candidates import Candidate, Predictions, joined, predict
 from resultant.analysis.data import BALANCED, FeatureSet, Plan
-from resultant.analysis.sampling import stratified
+from resultant.analysis.metrics import stratified
 from resultant.classifiers.calibration import fit_scale
 
 LEVELS = ("none", "fast", "all")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from resultant.analysis.candidates import Candidate, joined, predict
 from resultant.analysis.data import BALANCED, DEFAULT, FeatureSet, Plan, Settings
-from resultant.analysis.sampling import stratified
+from resultant.analysis.metrics import stratified
 from resultant.analysis.suspects import unit_rows
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics

@@ -7,34 +7,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 
-from resultant.analysis.cosine import (
-    CosineAgreement,
-    GradientComparison,
-    compare_gradients,
-    cosine_agreement,
-)
+from resultant.analysis import cosine, decisions, finite_sample, gains, goodness, pairs
 from resultant.analysis.decisions import BETAS, GAMMAS
-from resultant.analysis.finite_sample import (
-    SelfInclusion,
-    SupportCurve,
-    self_inclusion,
-    support_curve,
-)
 from resultant.analysis.fits import FitComparison, compare_fits
-from resultant.analysis.gains import GainDistribution, gain_distribution
-from resultant.analysis.goodness import GoodnessOfFit, goodness_of_fit
-from resultant.analysis.grid import RealizationGrid, realization_grid
-from resultant.analysis.intercepts import InterceptDrift, SameState, intercept_drift, same_state
-from resultant.analysis.pairs import (
-    BoundaryDisplacement,
-    MarginDirections,
-    boundary_displacement,
-    choose_pairs,
-    margin_directions,
-)
 from resultant.analysis.plain import Result, UnansweredError
 from resultant.analysis.space import FrozenSpace, SpaceSummary
-from resultant.analysis.typical import TypicalMargins, typical_margins
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,18 +23,18 @@ class Analysis(Result):
     """
 
     space: SpaceSummary
-    gains: GainDistribution | None = None
-    grid: RealizationGrid | None = None
-    cosine: CosineAgreement | None = None
-    gradients: GradientComparison | None = None
-    boundaries: BoundaryDisplacement | None = None
-    margins: MarginDirections | None = None
-    typical: TypicalMargins | None = None
-    intercepts: InterceptDrift | None = None
-    same_state: SameState | None = None
-    support: SupportCurve | None = None
-    self_inclusion: SelfInclusion | None = None
-    fit: GoodnessOfFit | None = None
+    gains: gains.GainDistribution | None = None
+    grid: decisions.RealizationGrid | None = None
+    cosine: cosine.CosineAgreement | None = None
+    gradients: cosine.GradientComparison | None = None
+    boundaries: pairs.BoundaryDisplacement | None = None
+    margins: pairs.MarginDirections | None = None
+    typical: pairs.TypicalMargins | None = None
+    intercepts: gains.InterceptDrift | None = None
+    same_state: gains.SameState | None = None
+    support: finite_sample.SupportCurve | None = None
+    self_inclusion: finite_sample.SelfInclusion | None = None
+    fit: goodness.GoodnessOfFit | None = None
     fits: FitComparison | None = None
     seconds: dict[str, float] | None = None
     notes: dict[str, str] | None = None
@@ -82,15 +59,11 @@ def analyze_space(
     note.
 
     Args:
-        space: The classes and the queries.
         questions: Names among `QUESTIONS`.
         betas: Strengths of the target gain.
         gammas: Multiples of the log prior.
         seed: Seed of all draws.
         progress: Called with the name of a question before it is answered.
-
-    Returns:
-        The answers.
 
     Raises:
         ValueError: A question is not in `QUESTIONS`.
@@ -106,20 +79,20 @@ def analyze_space(
     unknown = [name for name in questions if name not in QUESTIONS]
     if unknown:
         raise ValueError(f"expected questions among {', '.join(QUESTIONS)}, got {unknown}")
-    pairs = cache(lambda: choose_pairs(space, seed=seed))
+    chosen = cache(lambda: pairs.choose_pairs(space, seed=seed))
     functions: dict[str, Callable[[], Result]] = {
-        "gains": lambda: gain_distribution(space),
-        "grid": lambda: realization_grid(space, betas, gammas),
-        "cosine": lambda: cosine_agreement(space),
-        "gradients": lambda: compare_gradients(space, seed=seed),
-        "boundaries": lambda: boundary_displacement(space, pairs()),
-        "margins": lambda: margin_directions(space, pairs()),
-        "typical": lambda: typical_margins(space, pairs()),
-        "intercepts": lambda: intercept_drift(space),
-        "same_state": lambda: same_state(space),
-        "support": lambda: support_curve(space, seed=seed),
-        "self_inclusion": lambda: self_inclusion(space, seed=seed),
-        "fit": lambda: goodness_of_fit(space, seed=seed),
+        "gains": lambda: gains.gain_distribution(space),
+        "grid": lambda: decisions.realization_grid(space, betas, gammas),
+        "cosine": lambda: cosine.cosine_agreement(space),
+        "gradients": lambda: cosine.compare_gradients(space, seed=seed),
+        "boundaries": lambda: pairs.boundary_displacement(space, chosen()),
+        "margins": lambda: pairs.margin_directions(space, chosen()),
+        "typical": lambda: pairs.typical_margins(space, chosen()),
+        "intercepts": lambda: gains.intercept_drift(space),
+        "same_state": lambda: gains.same_state(space),
+        "support": lambda: finite_sample.support_curve(space, seed=seed),
+        "self_inclusion": lambda: finite_sample.self_inclusion(space, seed=seed),
+        "fit": lambda: goodness.goodness_of_fit(space, seed=seed),
         "fits": lambda: compare_fits(space),
     }
     answers, seconds, notes = {}, {}, {}

@@ -20,8 +20,8 @@ from resultant._core import chunks
 from resultant._core.arrays import directions, require_labels, shape_of
 from resultant._core.device import require_device
 from resultant._core.validation import COMPUTE_DTYPE
+from resultant.analysis.metrics import split
 from resultant.analysis.plain import Result
-from resultant.analysis.sampling import split
 from resultant.classes.gain import angular_gain, class_gains, class_temperature
 from resultant.classes.groups import GROUPS, one_size, shot_groups
 from resultant.classes.statistics import ClassState, ClassStatistics

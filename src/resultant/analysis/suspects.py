@@ -11,8 +11,8 @@ from torch import Tensor
 from resultant._core.arrays import directions
 from resultant.analysis.candidates import SMALLEST
 from resultant.analysis.data import FeatureSet, Split
+from resultant.analysis.metrics import sample_rows
 from resultant.analysis.result import RowTable
-from resultant.analysis.sampling import sample_rows
 from resultant.classes.cosines import cosines
 
 # Rows that a table keeps.
