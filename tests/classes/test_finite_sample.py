@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 
 import resultant as rs
 from class_samples import F64, C, P, axis, close, fitted, naive_kappa, sample, unit
@@ -70,27 +66,6 @@ def test_finite_sample_formulas() -> None:
     # The estimate of the expectation is the square itself.
     expected = rs.expected_square_resultant(lengths, counts)
     close(rs.unbiased_square_resultant(expected.sqrt(), counts), lengths**2, atol=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("p", "kappa", "n"), [(3, 2.0, 2), (16, 8.0, 5), (128, 40.0, 12)])
-def test_finite_sample_identities_hold_for_draws(p: int, kappa: float, n: int) -> None:
-    repeats, tau = 4000, 0.1
-    draws = rs.VonMisesFisher(axis(p), kappa).sample((repeats * n,))
-    y = torch.arange(repeats).repeat_interleave(n)
-    statistics = fitted(draws, y, repeats)
-    R, A = statistics.mean_length, float(rs.mean_resultant(p, kappa))
-
-    def agrees(values: Tensor, expected: Any) -> None:
-        error = float(values.std()) / math.sqrt(repeats)
-        assert abs(float(values.mean()) - float(expected)) < 5 * error
-
-    agrees(R**2, rs.expected_square_resultant(A, n))
-    agrees(rs.unbiased_square_resultant(R, n), A**2)
-    mean = statistics.total / n
-    rest = (statistics.total.repeat_interleave(n, 0) - draws) / (n - 1)
-    leading = ((draws * (mean.repeat_interleave(n, 0) - rest)).sum(-1)) / tau
-    agrees(leading.view(repeats, n).mean(1), rs.self_inclusion(A, tau, n))
 
 
 @pytest.mark.slow

@@ -33,17 +33,6 @@ def test_angular_gain() -> None:
     assert gradcheck(lambda tau: rs.target_temperature(state, tau, 0.4), tau)
 
 
-def test_paper_example() -> None:
-    """The class whose temperature the paper prints: kappa = 5.4415, gbar = 7.4057, p = 128."""
-    state = classes(torch.tensor([5.4415], dtype=F64), 128)
-    A = state.resultant
-    assert float(A) == pytest.approx(0.042436, abs=1e-6)
-    star = A / 7.4057
-    assert float(star) == pytest.approx(0.0057302, abs=1e-7)
-    assert float(rs.vmf_score(0.0, 5.4415, 0.1, 128)) == pytest.approx(0.38878, abs=1e-5)
-    assert float(rs.vmf_score(0.0, state.kappa, star, 128)) == pytest.approx(79.146, abs=1e-3)
-
-
 @pytest.mark.slow
 @given(
     st.lists(st.floats(0.01, 20.0), min_size=1, max_size=12),
@@ -94,25 +83,6 @@ def test_scores_are_the_naive_ones(realization: str, beta: float, family: str) -
     # An error of the float32 product passes on with the slope, at most about 1/tau.
     tempered = realization in ("temperature", "preserve")
     close(low, naive, 4e-7, 1e-6 / (float(star.min()) if tempered else TAU))
-
-
-@pytest.mark.parametrize("beta", [0.0, 0.3, 1.05])
-def test_realizations_differ_by_intercept_and_remainder(beta: float) -> None:
-    """eq:realization-differences and eq:three-realizations."""
-    # In a lower dimension the flattest class keeps a positive target beyond beta = 1.
-    p = 16
-    state = classes(p=p)
-    z = queries(state)
-    rho = (z @ state.mu.T).clamp(-1, 1)
-    star = rs.target_temperature(state, TAU, beta)
-    old, new = (rs.decompose(rho, state.kappa, t, p) for t in (torch.tensor(TAU, dtype=F64), star))
-    temperature, preserve, angular = (
-        rs.class_scores(z, state, TAU, r, beta) for r in ("temperature", "preserve", "angular")
-    )
-    close(temperature - preserve, (new.intercept - old.intercept).expand(N, C), atol=1e-11)
-    close(preserve - angular, new.remainder - old.remainder, atol=1e-11)
-    close(preserve, old.intercept + new.gain * rho + new.remainder)
-    close(angular, old.intercept + new.gain * rho + old.remainder)
 
 
 def test_preserved_intercept_survives_float32() -> None:

@@ -19,12 +19,5 @@ def classes(kappa: Tensor | None = None, p: int = P) -> ClassState:
     return small_classes.classes(kappa, p, shared=0.5)
 
 
-def tilted(p: int) -> ClassState:
-    """The same directions in any dimension >= 64, with kappa in proportion to the order."""
-    base = classes(p=64)
-    kappa = torch.linspace(0.3, 3.0, C, dtype=F64) * (p / 2 - 1)
-    return ClassState(torch.nn.functional.pad(base.mu, (0, p - 64)), kappa, base.count)
-
-
 def queries(state: ClassState, n: int = N) -> tuple[Tensor, Tensor]:
     return small_classes.queries(state, n, spread=1.0), torch.arange(n) % state.num_classes

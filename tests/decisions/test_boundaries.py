@@ -139,25 +139,6 @@ def test_a_bracket_lost_to_rounding_gives_its_nearest_end() -> None:
     assert root.tolist() == [0.1, 0.2]
 
 
-def test_exact_boundaries_move_as_the_leading_ones_do() -> None:
-    """In high dimension, where equal gains displace every boundary."""
-    p = 1024
-    state = classes(torch.linspace(0.6, 1.4, C, dtype=F64) * p / 2, p)
-    exact, linear, joint = (
-        rs.displacement(rs.short_arc_roots(make("native")), rs.short_arc_roots(make("temperature")))
-        for make in (
-            lambda r: rs.realize(state, rs.Rule(TAU, r)),
-            lambda r: rs.realize(state, rs.Rule(TAU, r)).linear(),
-            lambda r: rs.joint_leading(state, rs.Rule(TAU, r)),
-        )
-    )
-    assert exact.displaced.all()
-    for predicted in (linear, joint):
-        error = displacement_error(exact, predicted)
-        assert error.comparable == error.total == 15 and error.same_direction == 1
-        assert error.mean_absolute < 0.02 * float(exact.shift.abs().max().rad2deg())
-
-
 def test_changes_by_the_numbers_of_roots() -> None:
     none, one, several = (
         rs.short_arc_roots(arc, PAIR)

@@ -83,61 +83,6 @@ def test_margin_and_range_are_the_naive_ones(prior: list[float], tau: float | Te
     assert c.certified.all() and (c.prediction == 4).all() and (c.margin == math.inf).all()
 
 
-def test_three_dimensions_by_hand() -> None:
-    """p = 3, where q = log(sinh(x')/x') - log(sinh(x)/x) and A = coth(x) - 1/x."""
-
-    def phi(x: float) -> float:
-        return math.log(math.sinh(x) / x)
-
-    kappas, tau, angles = (2.0, 5.0), 0.5, (0.2, 0.75, 1.3)
-    gains = [(1 / math.tanh(k) - 1 / k) / tau for k in kappas]
-    gbar = sum(gains) / 2
-    state = rs.ClassState(
-        torch.eye(2, 3, dtype=F64), torch.tensor(kappas, dtype=F64), torch.ones(2)
-    )
-    z = torch.tensor([[math.cos(u), math.sin(u), 0.0] for u in angles], dtype=F64)
-    c = rs.certificate(z, state, tau)
-    losses = rs.loss_bound(z, torch.tensor([0, 0, 0]), state, tau)
-    for i, u in enumerate(angles):
-        rho = (math.cos(u), math.sin(u))
-        delta = [
-            phi(math.sqrt(k * k + 2 * k * r / tau + 1 / tau**2)) - phi(k) - g * r
-            for k, r, g in zip(kappas, rho, gains, strict=True)
-        ]
-        assert float(c.margin[i]) == pytest.approx(gbar * abs(rho[0] - rho[1]), rel=1e-13)
-        assert float(c.residual_range[i]) == pytest.approx(abs(delta[0] - delta[1]), rel=1e-12)
-        gap = gbar * (rho[1] - rho[0])
-        change = math.log1p(math.exp(gap + delta[1] - delta[0])) - math.log1p(math.exp(gap))
-        assert float(losses.difference[i]) == pytest.approx(abs(change), rel=1e-12)
-        assert float(losses.bound[i]) == pytest.approx(2 * max(map(abs, delta)), rel=1e-13)
-    assert c.certified.tolist() == [True, False, True]
-    assert c.prediction.tolist() == [0, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("device", "dtype"),
-    [
-        ("cpu", F64),
-        ("cpu", F32),
-        *(pytest.param("cuda", d, marks=pytest.mark.gpu) for d in (F64, F32)),
-    ],
-)
-@pytest.mark.parametrize(("C", "least"), [(10, 0.8), (100, 0.5)])
-def test_coverage_of_overlapping_classes(
-    C: int, least: float, device: str, dtype: torch.dtype
-) -> None:
-    z, _, state = overlapping(C)
-    z, state = z.to(device, dtype), state.to(device)
-    c = rs.certificate(z, state, 0.1)
-    d = rs.disagreement_bound(c)
-    assert c.coverage > least
-    assert float(d.bound) == pytest.approx(1 - c.coverage)
-    assert 0 < d.difference < d.bound / 2
-    for realization in ("angular", "cosine"):
-        scores = rs.class_scores(z, state, 0.1, realization)
-        assert torch.equal(scores.argmax(1)[c.certified], c.prediction[c.certified])
-
-
 @pytest.mark.usefixtures("with_and_without_kernel")
 def test_scores_that_are_not_finite_are_not_certified() -> None:
     z, _, state = overlapping(3, n=9)
@@ -248,13 +193,3 @@ def test_bounds_hold(case: Case, centered: bool) -> None:
     assert (gradient.difference <= (1 + unit) * gradient.bound + 1e-13 * (1 + gbar)).all()
     plain = rs.loss_bound(*arguments, offset=case.offset)
     assert (loss.bound <= plain.bound * (1 + 1e-15)).all()
-
-
-def test_bounds_are_sharp() -> None:
-    """Two classes that differ in kappa only, where the sharp loss bound is nearly reached."""
-    mu = torch.eye(2, 16, dtype=F64)
-    state = rs.ClassState(mu, torch.tensor([1.0, 40.0], dtype=F64), torch.ones(2))
-    offset = torch.tensor([-40.0, 0.0], dtype=F64)
-    z = normalize(torch.ones(1, 16, dtype=F64), dim=1)
-    loss = rs.loss_bound(z, torch.tensor([0]), state, 0.1, offset=offset, centered=True)
-    assert float(loss.difference / loss.bound) == pytest.approx(1, abs=1e-9)

@@ -12,10 +12,8 @@ from torch import Tensor, nn
 
 from loss_batches import COUNTS, TAU, C, N, P, batch
 from loss_batches import seeded as seeded
-from resultant.classes.finite_sample import leave_one_out_scores
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
-from resultant.classes.statistics import ClassStatistics
 from resultant.losses import ProCoBank, ProCoLoss
 from resultant.score.exact import vmf_score
 
@@ -134,20 +132,6 @@ def test_indices_of_a_miner_are_weights() -> None:
     a, b, c, d = (ProCoLoss(C, P, class_counts=COUNTS) for _ in range(4))
     torch.testing.assert_close(a(z, y, triplets), b(z, y, weights=weights))
     assert torch.equal(c(z, y, tuple(index[:0] for index in triplets)), d(z, y, None))
-
-
-def test_leave_out_of_the_native_score() -> None:
-    loss = ProCoLoss(C, P, TAU, class_counts=COUNTS, leave_out=True, estimator="mle")
-    statistics = ClassStatistics(C, P)
-    first, (z, y) = batch(), batch()
-    statistics.update(*first).update(z, y)
-    loss(*first)
-    got = loss(z, y)
-    scores = class_scores(z, loss.state(), TAU)
-    left_out = leave_one_out_scores(z, y, statistics, TAU).left_out
-    logits = scores.scatter(-1, y.unsqueeze(-1), left_out.unsqueeze(-1))
-    expected = nn.functional.cross_entropy(logits + loss.log_prior, y)
-    torch.testing.assert_close(got, expected, rtol=1e-8, atol=0)
 
 
 @pytest.mark.slow

@@ -95,43 +95,6 @@ def test_joint_terms_are_taylor_coefficients(rho: float) -> None:
     assert [float(a) for a in got] == pytest.approx([float(b) for b in want], rel=1e-12, abs=1e-13)
 
 
-def test_joint_residual_slopes() -> None:
-    """sec:numerical-expansion-validation: the paper prints medians -0.999, -2.000, -2.999."""
-    p = [66, 130, 258, 514, 1026, 2050]
-    grid = f64([-0.9, -0.5, 0.0, 0.3, 0.6, 0.95], [0.3, 0.7, 1.0, 2.0, 4.0], [1.0, 2.0, 5.0])
-    rho, lam, t = torch.meshgrid(*grid, indexing="ij")
-    for order, target in enumerate((-1, -2, -3)):
-        errors = torch.stack(
-            [
-                (
-                    rs.joint_expansion(rho, n * lam, 1 / t, k, order)
-                    - rs.vmf_score(rho, n * lam, 1 / t, k)
-                )
-                for k, n in zip(p, orders(p).tolist(), strict=True)
-            ]
-        )
-        found = slopes(orders(p), errors.abs(), 1e-13)
-        assert len(found) >= 85
-        assert found.median() == pytest.approx(target, abs=0.02)
-        assert found.quantile(0.9) < target + 0.2
-
-
-def test_joint_gradient_is_of_the_same_order() -> None:
-    """The C^1 claim of thm:joint-score-expansion: the slopes in rho differ by O(nu^-3); and at
-    kappa = 0, outside the theorem, the expansion is still that of log 0F1."""
-    p = [34, 66, 130, 258, 514]
-    slope_errors, isotropic = [], []
-    for k in p:
-        rho = torch.linspace(-1, 1, 21, dtype=torch.float64, requires_grad=True)
-        kappa, tau, zero = f64(1.5 * (k / 2 - 1), 0.5, 0.0)
-        gap = rs.joint_expansion(rho, kappa, tau, k) - rs.vmf_score(rho, kappa, tau, k)
-        slope_errors.append(torch.autograd.grad(gap.sum(), rho)[0].abs().max())
-        isotropic.append(rs.joint_expansion(0.3, zero, tau, k) - rs.vmf_score(0.3, zero, tau, k))
-    for errors in (slope_errors, isotropic):
-        found = slopes(orders(p), torch.stack(errors).abs(), 0.0)
-        assert float(found) == pytest.approx(-3, abs=0.1)
-
-
 @pytest.mark.parametrize("p", [2, 3, 4, 10])
 def test_fixed_residual_slopes(p: int) -> None:
     kappa = 2.0 ** torch.arange(6, 13, dtype=torch.float64)
@@ -179,17 +142,6 @@ def test_free_energy_is_psi(rho: float, lam: float, s: float) -> None:
     assert float(got) == pytest.approx(float(want), rel=1e-14)
 
 
-def test_free_energy_is_uniform_in_t() -> None:
-    """From bounded t to t far beyond nu, the error of q is a small part of 1/nu^2."""
-    tau = torch.logspace(1, -6, 29, dtype=torch.float64)
-    rho = torch.linspace(-1, 1, 9, dtype=torch.float64)[:, None]
-    for p in (64, 1024):
-        nu = p / 2 - 1
-        q = rs.vmf_score(rho, 1.3 * nu, tau, p)
-        error = (rs.free_energy_expansion(rho, 1.3 * nu, tau, p) - q).abs()
-        assert (error < 0.025 / nu**2 + 1e-13 * q.abs()).all()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("p", [2, 3, 16, 128, 1024])
 def test_cumulants_are_derivatives_of_the_score(p: int) -> None:
@@ -220,13 +172,6 @@ def test_cumulants_are_the_forms_of_the_paper() -> None:
     ]
     got = rs.directional_cumulants(rho, kappa, 64)
     assert [float(a) for a in got] == pytest.approx(want, rel=1e-12)
-    # Three cumulants leave O(nu^-3) of the score.
-    p, errors = [64, 128, 256, 512], []
-    for k, n in zip(p, orders(p).tolist(), strict=True):
-        k1, k2, k3 = rs.directional_cumulants(*f64(rho, 1.5 * n), k)
-        q = rs.vmf_score(*f64(rho, 1.5 * n, 0.5), k)
-        errors.append((q - (2 * k1 + 2 * k2 + 8 / 6 * k3)).abs())
-    assert float(slopes(orders(p), torch.stack(errors), 0.0)) == pytest.approx(-3, abs=0.1)
 
 
 def test_range() -> None:
