@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -126,17 +125,6 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"b\.pt to be a whole \.pt file of tensors"):
         FeatureStore.open(tmp_path / "b.pt")
     assert not target.exists()
-
-
-def test_other_members_and_longer_headers(tmp_path: Path) -> None:
-    """An .npz that another program wrote."""
-    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
-        archive.writestr("README.txt", "features")
-        for name, array in (("x", X), ("y", Y)):
-            with archive.open(f"{name}.npy", "w") as file:
-                np.lib.format.write_array(file, array, version=(2, 0))
-    store = FeatureStore.open(tmp_path / "a.npz")
-    assert torch.equal(store["train/x"], Z) and store["train/labels"].tolist() == Y.tolist()
 
 
 WORDS = [("ant", "bee", "cat", "dog", "emu")[c] for c in Y.tolist()]

@@ -98,19 +98,18 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("case", range(len(READ + REFUSED)))
-def test_layout_is_checked(case: int, tmp_path: Path) -> None:
-    change, message = (READ + REFUSED)[case]
-    path, given = tmp_path / "b.safetensors", arrays() | change
-    with pytest.raises(ValueError, match=message):
-        write_store(tmp_path / "a.safetensors", given)
-    save_file(given, path)
-    if case < len(READ):
-        FeatureStore.open(path).check()
-        return
-    with pytest.raises(ValueError, match=message) as caught:
-        FeatureStore.open(path)
-    assert str(path) in str(caught.value)
+def test_layout_is_checked(tmp_path: Path) -> None:
+    path = tmp_path / "b.safetensors"
+    for change, message in READ + REFUSED:
+        given = arrays() | change
+        with pytest.raises(ValueError, match=message):
+            write_store(tmp_path / "a.safetensors", given)
+        save_file(given, path)
+        if message in [text for _, text in READ]:
+            FeatureStore.open(path).check()
+        else:
+            with pytest.raises(ValueError, match=message):
+                FeatureStore.open(path)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Features in AnnData files (.h5ad), read by h5py: X and obsm are features, obs has the labels.
 
-Nothing outside of the file is read. The declared sizes are compared with the memory before anything
-is decoded.
+Nothing outside of the file is read. Declared sizes are compared with the memory first.
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ KIND = "a whole AnnData file"
 
 
 def read_anndata(path: Path) -> dict[str, AnyArray]:
-    """Open X, the arrays of obsm and the columns of obs by name.
-
-    The names of the observations are ``identities``. Columns are read when they are needed.
-    """
+    """Open X, the arrays of obsm and the columns of obs by name; ``identities`` are the index."""
     arrays: dict[str, AnyArray | None] = {}
     with reading(path, KIND), h5py.File(path, "r") as file:
         obs = _member(file, "obs")
@@ -64,7 +60,7 @@ def _text(value: Any) -> str:
 
 @contextmanager
 def _opened(path: Path, name: str, shape: tuple[int, ...] | None = None) -> Iterator[Any]:
-    """Open a dataset, or with a shape a sparse matrix."""
+    """Open a dataset or a group, or with a shape a sparse matrix."""
     with reading(path, KIND), h5py.File(path, "r") as file:
         yield file[name] if shape is None else _SparseRows(file[name], shape)
 
@@ -72,8 +68,7 @@ def _opened(path: Path, name: str, shape: tuple[int, ...] | None = None) -> Iter
 def _vectors(path: Path, member: Any) -> AnyArray | None:
     """The rows of a dataset [N, d] of numbers or of a sparse matrix; None for anything else."""
     if isinstance(member, h5py.Dataset):
-        vectors = len(member.shape) == 2 and member.dtype.kind in "fiu"
-        return _numbers(path, member) if vectors else None
+        return _numbers(path, member) if len(member.shape) == 2 else None
     kind = _text(member.attrs.get("encoding-type", member.attrs.get("h5sparse_format", "")))
     if not kind.startswith("csr"):
         return None
@@ -83,14 +78,12 @@ def _vectors(path: Path, member: Any) -> AnyArray | None:
         raise ValueError(f"a sparse matrix {shape} with {ends.shape} rows")
     require_content(shape[1] * data.dtype.itemsize, f"a row of {member.name!r}")
     dtype = torch_dtype(data.dtype)
-    opened = partial(_opened, path, member.name, shape)
-    return None if dtype is None else FileRows(opened, shape, dtype)
+    return dtype and FileRows(partial(_opened, path, member.name, shape), shape, dtype)
 
 
 def _numbers(path: Path, dataset: Any) -> AnyArray | None:
-    dtype = torch_dtype(dataset.dtype)
-    opened = partial(_opened, path, str(dataset.name))
-    return None if dtype is None else FileRows(opened, dataset.shape, dtype)
+    dtype = torch_dtype(dataset.dtype) if dataset.dtype.kind in "fiub" else None
+    return dtype and FileRows(partial(_opened, path, str(dataset.name)), dataset.shape, dtype)
 
 
 class _SparseRows:
@@ -101,48 +94,37 @@ class _SparseRows:
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         ends = self.group["indptr"][rows.start : rows.stop + 1].astype(np.int64)
-        values = self.group["data"][ends[0] : ends[-1]]
-        columns = self.group["indices"][ends[0] : ends[-1]]
-        parts = values, columns, ends - ends[0]
-        matrix = scipy.sparse.csr_array(parts, (rows.stop - rows.start, self.shape[1]))
+        values, columns = (self.group[name][ends[0] : ends[-1]] for name in ("data", "indices"))
+        shape = rows.stop - rows.start, self.shape[1]
+        matrix = scipy.sparse.csr_array((values, columns, ends - ends[0]), shape)
         matrix.check_format(full_check=True)
         return matrix.toarray()
 
 
 def _column(path: Path, member: Any) -> AnyArray | None:
     """A column of obs: numbers, strings or categories; None for anything else."""
+    kind, of_rows = "strings", member
     if isinstance(member, h5py.Group):
         if "codes" not in member or "categories" not in member:
             return None
-        codes, words = _member(member, "codes"), _member(member, "categories")
-        if codes.dtype.kind not in "iu" or len(codes.shape) != 1 or len(words.shape) != 1:
+        kind, of_rows = "categories", _member(member, "codes")
+        flat = len(_member(member, "categories").shape) == 1
+        if not flat or of_rows.dtype.kind not in "iu":
             return None
-        return NonNumericArray(
-            codes.shape, "categories", partial(_categories, path, str(member.name))
-        )
-    if len(member.shape) != 1:
+    if len(of_rows.shape) != 1:
         return None
-    if h5py.check_string_dtype(member.dtype) is not None:
-        return NonNumericArray(member.shape, "strings", partial(_strings, path, member.name))
-    return _numbers(path, member) if member.dtype.kind in "fiub" else None
+    if kind == "strings" and h5py.check_string_dtype(of_rows.dtype) is None:
+        return _numbers(path, member)
+    return NonNumericArray(of_rows.shape, kind, partial(_words, path, str(member.name), kind))
 
 
-def _words(dataset: Any) -> np.ndarray:
-    text = h5py.check_string_dtype(dataset.dtype) is not None
-    return dataset.asstr(errors="replace")[:] if text else dataset[:].astype(str)
-
-
-def _strings(path: Path, name: str) -> tuple[list[str], Tensor]:
-    """The distinct strings of a dataset, and the index of each row [N] among them."""
-    with _opened(path, name) as dataset:
-        words, codes = np.unique(_words(dataset), return_inverse=True)
-    return [str(word) for word in words], torch.from_numpy(codes)
-
-
-def _categories(path: Path, name: str) -> tuple[list[str], Tensor]:
-    """The categories of a column, and the index of each row [N] among them."""
-    with _opened(path, name) as group:
-        words, codes = _words(group["categories"]), group["codes"][:].astype(np.int64)
+def _words(path: Path, name: str, kind: str) -> tuple[list[str], Tensor]:
+    """The distinct strings or the categories of a column, and the index of each row [N]."""
+    with _opened(path, name) as member:
+        if kind == "categories":
+            words, codes = _texts(member["categories"]), member["codes"][:].astype(np.int64)
+        else:
+            words, codes = np.unique(_texts(member), return_inverse=True)
     missing = ((codes < 0) | (codes >= len(words))).nonzero()[0]
     if len(missing):
         raise ValueError(
@@ -151,3 +133,8 @@ def _categories(path: Path, name: str) -> tuple[list[str], Tensor]:
             "rows out, or name another column with --labels"
         )
     return [str(word) for word in words], torch.from_numpy(codes)
+
+
+def _texts(dataset: Any) -> np.ndarray:
+    text = h5py.check_string_dtype(dataset.dtype) is not None
+    return dataset.asstr(errors="replace")[:] if text else dataset[:].astype(str)

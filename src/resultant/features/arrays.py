@@ -13,6 +13,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,8 @@ Arrays = dict[str, AnyArray]
 def read_npy(path: Path) -> AnyArray:
     """Open the array of an .npy file."""
     with reading(path, NPY), open(path, "rb") as file:
-        layout = _header(file)
-        start = file.tell()
-        _require_size(*layout, path.stat().st_size - start, path.name)
-        return _array(path, partial(_mapped, path, start, *layout), *layout[:2])
+        layout = _layout(file, path.stat().st_size, path.name)
+        return _array(path, partial(_mapped, path, file.tell(), *layout), *layout[:2])
 
 
 def read_npz(path: Path) -> Arrays:
@@ -59,10 +58,9 @@ def read_npz(path: Path) -> Arrays:
             name = member.filename
             if name.endswith(".npy"):
                 with archive.open(member) as file:
-                    layout = _header(file)
+                    layout = _layout(file, member.file_size, name)
                     start = file.tell()
-                _require_size(*layout, member.file_size - start, name)
-                load = partial(getattr, _Member(path, name), "array")
+                load = _Member(path, name)
                 if member.compress_type == zipfile.ZIP_STORED and math.prod(layout[0]):
                     raw.seek(member.header_offset + NAME_LENGTH)
                     start += member.header_offset + LOCAL_HEADER
@@ -80,28 +78,30 @@ def load_npz(path: Path) -> dict[str, np.ndarray]:
             return {name: arrays[name] for name in arrays.files}
 
 
-def _header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
-    """Read the shape and dtype of an array, and True for the order of Fortran."""
+def _layout(file: Any, size: int, name: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
+    """Read shape, dtype, and True for the order of Fortran, of an array of a file of ``size``."""
     version = npy.read_magic(file)
     readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     if version not in readers:
         raise ValueError(f"an array of format {version}")
     shape, fortran, dtype = readers[version](file)
-    return shape, dtype, fortran
-
-
-def _require_size(shape: Any, dtype: np.dtype[Any], fortran: bool, size: int, name: str) -> None:
+    size -= file.tell()
     if min(shape, default=0) < 0:
         raise ValueError(f"an array of shape {shape} in {name}")
     if not dtype.hasobject and math.prod(shape) * dtype.itemsize > size:
         raise ValueError(f"{size:,} bytes for {dtype} {shape} in {name}")
+    return shape, dtype, fortran
 
 
+@dataclass
 class _Member:
     """A compressed member of an .npz, decoded at the first reading."""
 
-    def __init__(self, path: Path, name: str) -> None:
-        self.path, self.name = path, name
+    path: Path
+    name: str
+
+    def __call__(self) -> np.ndarray:
+        return self.array
 
     @cached_property
     def array(self) -> np.ndarray:
@@ -139,9 +139,8 @@ def _distinct(array: np.ndarray, path: Path) -> tuple[list[str], Tensor]:
         # Python makes strings of such numbers and fails later.
         raise ValueError(f"expected strings of Unicode characters in {path}, got other numbers")
     words, codes = np.unique(array, return_inverse=True)
-    if array.dtype.kind == "S":
-        return [word.decode("utf-8", "replace") for word in words.tolist()], torch.tensor(codes)
-    return words.tolist(), torch.from_numpy(codes)
+    texts = (w.decode("utf-8", "replace") if isinstance(w, bytes) else w for w in words.tolist())
+    return list(texts), torch.from_numpy(codes)
 
 
 def read_safetensors(path: Path) -> tuple[Arrays, dict[str, Any]]:
@@ -157,11 +156,7 @@ def read_safetensors(path: Path) -> tuple[Arrays, dict[str, Any]]:
 
 
 def read_torch(path: Path) -> Arrays:
-    """Map the tensors of a file of `torch.save` by name.
-
-    The file holds a dictionary of tensors, also nested, or a pair of features and labels. Lists of
-    strings are names.
-    """
+    """Map the tensors of a dictionary, also nested, or of a pair of features and labels."""
     hint = "save a dictionary of tensors by torch.save"
     with reading(path, "a whole .pt file of tensors"):
         # Files from before torch 1.6 are no archives and cannot be mapped.

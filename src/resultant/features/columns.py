@@ -61,11 +61,8 @@ def vector_columns(schema: pa.Schema, names: Names) -> dict[str, tuple[str, ...]
 
 
 def _numbered(name: str) -> tuple[str, list[int]]:
-    """Split a name into its stem and the numbers at its end; without numbers no stem.
-
-    A regular expression of repeated numbers would try every way to cut a number in two.
-    """
-    # Texts and numbers in turn.
+    """Split a name into its stem and the numbers at its end; without numbers no stem."""
+    # Texts and numbers in turn: an expression of repeated numbers would try every cut.
     parts = re.split(r"(\d+)", name)
     if len(parts) == 1 or parts[-1]:
         return "", []
@@ -88,12 +85,10 @@ def _by_stem(names: list[str]) -> dict[str, tuple[str, ...]]:
 
 
 def is_number(kind: Any) -> bool:
-    """Return True for floats and integers."""
     return t.is_floating(kind) or t.is_integer(kind)
 
 
 def is_vector(kind: Any) -> bool:
-    """Return True for lists of floats or integers."""
     is_list = t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind)
     return is_list and is_number(kind.value_type)
 

@@ -16,14 +16,10 @@ class FileError(ValueError):
 
 @contextmanager
 def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
-    """Turn every error of a library over a file into a `FileError` of one line.
+    """Turn every error of a library over a file or a URL into a `FileError` of one line.
 
     Libraries raise almost any exception over broken bytes. A pipe or a device is refused before it
-    is opened.
-
-    Args:
-        path: The file, or a URL.
-        kind: The expected content, such as "a whole Parquet file of features".
+    is opened. ``kind`` is the expected content, such as "a whole Parquet file of features".
     """
     rule = f"expected {os.fspath(path)} to be {kind}"
     try:

@@ -1,13 +1,4 @@
-"""Features and labels in files, mapped or read in pieces.
-
-Arrays are named SPLIT/WHAT: ``train/encoder`` [N, d] and other features, each of one floating
-dtype; ``train/labels`` [N] and ``train/identities`` [N] integers. All arrays of a split have the
-same N. A name without a split belongs to ``train``; ``test_labels``, ``test.labels`` and
-``labels_test`` are read as ``test/labels``.
-
-In files of other programs, labels may also be whole floats, booleans or strings, [N] or [N, 1],
-identities may be strings, and features may be integers. Other arrays are left out.
-"""
+"""Features and labels in files, mapped or read in pieces."""
 
 from __future__ import annotations
 
@@ -46,8 +37,10 @@ def held_limit() -> int:
 class FeatureStore:
     """Named features with labels, from files. Open with `FeatureStore.open`.
 
-    Opening checks the layout and the labels. The values of features are checked in `chunks` and
-    `check`; ``store[name]`` reads the values without a check.
+    Arrays are named SPLIT/WHAT: ``train/encoder`` and other features are [N, d] floats,
+    ``train/labels`` and ``train/identities`` [N] integers. Opening checks the layout and the
+    labels. The values of features are checked in `chunks` and `check`; ``store[name]`` reads the
+    values without a check.
 
     Attributes:
         where: The path or another name of the source.
