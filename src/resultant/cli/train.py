@@ -81,16 +81,13 @@ def _quick(kind: Any) -> Any:
 
 if TYPE_CHECKING:
     Preset = TrainConfig
-else:
-    Preset = tyro.extras.subcommand_type_from_defaults(
-        {name: _preset(config) for name, config in PRESETS.items()}, PRESET_HELP
-    )
-
-if TYPE_CHECKING:
     Names = tuple[str, ...]
     Floats = tuple[float, ...]
     Integers = tuple[int, ...]
 else:
+    Preset = tyro.extras.subcommand_type_from_defaults(
+        {name: _preset(config) for name, config in PRESETS.items()}, PRESET_HELP
+    )
     Names, Floats, Integers = map(several, (REALIZATIONS, float, int))
 
 
