@@ -4,16 +4,16 @@ settings that could be the reason."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant.training.config import TrainConfig
+from resultant_reproduction import historical
 from resultant_reproduction.controls import TABLES, control_table
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.figures import HOLLOW, OURS, Chart, Curve, draw_charts, name_rows
 from resultant_reproduction.formats import SIGNIFICANCE, p_equation, p_text
-from resultant_reproduction.historical import heads
 from resultant_reproduction.plan import controlled, joint_trials, official, stronger_views
 from resultant_reproduction.recipes import recipe
 from resultant_reproduction.records import probe_path
@@ -34,18 +34,10 @@ LOGS = "public logs"
 NEAR = 1.0
 
 
-@dataclass(frozen=True)
-class Gap:
-    """A native number of ours less the printed one.
-
-    Attributes:
-        source: Label of the table, or `LOGS`.
-        cell: The cell with both numbers.
-        difference: Ours less the printed number.
-        times: The size of the difference over the printed spread, None without one.
-        p_value: Welch's t test where the paper prints a spread, else the test of the printed
-            number as one more draw of ours; None for one seed, or equal ones.
-    """
+class Gap(NamedTuple):
+    """A native number of ours less the printed one, of a table or of `LOGS`; its size over the
+    printed spread, if any; and the p value of Welch's t test where the paper prints a spread, else
+    of the printed number as one more draw of ours, None for one seed or equal ones."""
 
     source: str
     cell: Cell
@@ -124,7 +116,7 @@ def native_cells(evidence: Evidence) -> Iterator[tuple[str, Cell]]:
         yield from ((label, c) for c in own if not c.row.startswith(repeated))
     for label, outcome in (
         *((f"tab:{name}", control_table(name, evidence)) for name in TABLES),
-        ("tab:historical-power-temperature", heads(evidence)),
+        ("tab:historical-power-temperature", historical.heads(evidence)),
     ):
         yield from ((label, c) for c in outcome.cells if c.row == "ProCo")
     yield from ((LOGS, cell) for cell in recipe(evidence).cells)
@@ -248,23 +240,21 @@ def _recipe_numbers(evidence: Evidence, cells: Sequence[tuple[str, Cell]]) -> di
         return texts(config, *(probe_path(space, pool) for space in SPACES))
 
     means = {(label, c.row, c.column): c.paper.value.mean for label, c in cells if c.paper}
-    printed_heads = {
-        table: means[table, "ProCo", column]
-        for table, column in (
-            ("tab:historical-power-temperature", "CIFAR-10 / 100"),
-            ("tab:c10-if100-f", "joint FC"),
-        )
-    }
+    training, matrix = "tab:angular-training", "tab:c10-if100-f"
     pairs = {
         "long_tail": [
-            means["tab:angular-training", f"CIFAR-10 / 100, {s.capitalize()}", "ProCo"]
-            for s in SPACES
+            means[training, f"CIFAR-10 / 100, {s}", "ProCo"] for s in ("Encoder", "Projection")
         ],
-        "balanced": [means["tab:c10-if100-f", "ProCo", f"contrastive {c}"] for c in "EP"],
+        "balanced": [means[matrix, "ProCo", f"contrastive {c}"] for c in "EP"],
+    }
+    power = "tab:historical-power-temperature"
+    heads = {
+        power: means[power, "ProCo", "CIFAR-10 / 100"],
+        matrix: means[matrix, "ProCo", "joint FC"],
     }
     printed = {
         **{pool: " / ".join(f"{v:.2f}" for v in pair) for pool, pair in pairs.items()},
-        "heads": printed_heads,
+        "heads": heads,
         "uniform": means["tab:c10-if100-u", "ProCo", "joint FC"],
     }
     own, three_views = controlled("cifar10", 100), official("cifar10", 100)
@@ -281,7 +271,7 @@ def _recipe_numbers(evidence: Evidence, cells: Sequence[tuple[str, Cell]]) -> di
         "official_head": texts(three_views, "last.accuracy"),
         "nearest_head": ""
         if head is None
-        else min(printed_heads, key=lambda table: abs(printed_heads[table] - head.mean)),
+        else min(heads, key=lambda table: abs(heads[table] - head.mean)),
         "stronger": probes(stronger_views()),
         "last": texts(three_views, "last.accuracy"),
         "best": texts(three_views, "last.best_accuracy"),

@@ -169,10 +169,7 @@ def trajectory(evidence: Evidence) -> Outcome:
             ours = courses[key].at(config.epochs) if key in courses else None
             planned = planned_seeds(config, *policy)
             cells.append(unprinted(name, f"{objective}, {title}", ours, 3, planned))
-    notes = [
-        "The paper does not say of which training objective its trajectories are: ours are of "
-        "both. Numbers in the table are of the last epoch."
-    ]
+    notes = []
     for objective, own in lines.items():
         drifts = {name: own.get(name, {}).get("intercept_drift") for name in POLICIES}
         notes.append(f"{objective.capitalize()}: {seeds_of(drifts)}.")

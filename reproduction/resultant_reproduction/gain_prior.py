@@ -25,18 +25,6 @@ OURS, PUBLIC, PLAIN = "CIFAR-100-LT", "ProCo's public recipe", "contrastive-only
 # What direct temperature changes from ProCo at the same prior (points), by beta and gamma.
 Changes = dict[tuple[float, float], Value]
 
-NOTE = (
-    "The paper does not state the realization of this figure; ours is direct temperature. "
-    "sec:prior-dependent-frozen does not name the networks. Its numbers of ImageNet-LT are those "
-    "of ResNet-50 in tab:cross-backbone: the authors' checkpoint on the validation images, which "
-    "we read too. We take the number of iNaturalist 2018 to be of the authors' network, for which "
-    "sec:inat-realization-protocol prints 65.422 - 63.072 = +2.350. For CIFAR-100-LT neither "
-    "recipe nor imbalance is stated. Because the other networks are the authors', we compare with "
-    "ProCo's public recipe at IF 100: lines and bars are means and standard deviations over "
-    "seeds. The packaged network (dashed) is contrastive-only, as those of "
-    "tab:frozen-vmf-realizations, which prints 40.89 - 39.80 = +1.09 at beta = 0 without a prior."
-)
-
 
 def gain_prior(evidence: Evidence) -> Outcome:
     """Return accuracy changes over beta for three priors, and the printed ones."""
@@ -73,7 +61,7 @@ def gain_prior(evidence: Evidence) -> Outcome:
         for title, networks in shown.items()
         for network, changes in networks.items()
     ]
-    return Outcome(cells, draw=lambda: _draw(by_data), notes=[NOTE, *notes])
+    return Outcome(cells, draw=lambda: _draw(by_data), notes=notes)
 
 
 def _known(networks: Mapping[str, Changes]) -> dict[str, Changes]:

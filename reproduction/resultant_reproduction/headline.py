@@ -7,7 +7,7 @@ and the effect is the mean over settings. Numbers are in percentage points.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from statistics import fmean, stdev
 from typing import NamedTuple
@@ -20,7 +20,6 @@ from resultant_reproduction.verdicts import (
     PRINTED_SEEDS,
     Arm,
     Judgement,
-    Terms,
     holm,
     judge_effect,
     pooled_variance,
@@ -87,27 +86,13 @@ def effect(
     seeds: Sequence[int] | None = None,
 ) -> Judgement:
     """Judge a contrast of two arms, mean over settings; every setting needs runs of both."""
-    return judge_effect(*terms(records, after, before, settings, spaces, seeds))
-
-
-def terms(
-    records: Records,
-    after: str,
-    before: str,
-    settings: Sequence[str] = tuple(SETTINGS),
-    spaces: Sequence[str] = SPACES,
-    seeds: Sequence[int] | None = None,
-) -> tuple[Terms, Terms]:
-    """Our arms and the printed arms of a contrast, each with its weight."""
     ours, printed = [], []
     for setting, (arm, sign) in product(settings, ((after, 1.0), (before, -1.0))):
         weight = sign / len(settings)
         values = [*networks(records, setting, arm, spaces, seeds).values()]
-        ours.append((weight, Arm.of(values) if values else None))
+        ours += [(weight, Arm.of(values))] if values else []
         printed.append((weight, printed_arm(setting, arm, spaces)))
-    if any(arm is None for _, arm in ours):
-        return [], printed
-    return ours, printed
+    return judge_effect(ours if len(ours) == len(printed) else [], printed)
 
 
 class Row(NamedTuple):
@@ -118,14 +103,11 @@ class Row(NamedTuple):
     adjusted: float | None = None
 
 
-def family(rows: Sequence[tuple[str, Judgement]]) -> list[Row]:
+def family(rows: Mapping[str, Judgement]) -> list[Row]:
     """Correct the p values of one family by Holm's method."""
-    tested = [(j.ours.p if j.ours else None) for _, j in rows]
-    adjusted = iter(holm([p for p in tested if p is not None]))
-    return [
-        Row(title, j, None if p is None else next(adjusted))
-        for (title, j), p in zip(rows, tested, strict=True)
-    ]
+    tested = {title: j.ours.p for title, j in rows.items() if j.ours and j.ours.p is not None}
+    adjusted = dict(zip(tested, holm([*tested.values()]), strict=True))
+    return [Row(title, j, adjusted.get(title)) for title, j in rows.items()]
 
 
 def contrasts(records: Records) -> list[Row]:
@@ -140,20 +122,19 @@ def contrasts(records: Records) -> list[Row]:
 
 def parts(records: Records) -> list[Row]:
     """Angular less native on encoders, projections, CIFAR-10 and CIFAR-100: a family of four."""
-    rows = [(f"{space}s", effect(records, spaces=(space,))) for space in SPACES]
+    rows = {f"{space}s": effect(records, spaces=(space,)) for space in SPACES}
     for dataset in ("CIFAR-10 ", "CIFAR-100 "):
-        rows.append((dataset.strip(), effect(records, settings=matching(dataset))))
+        rows[dataset.strip()] = effect(records, settings=matching(dataset))
     return family(rows)
 
 
 def readouts(records: Records) -> list[Row]:
     """The twelve readouts of angular less native: a family of twelve."""
-    return family(
-        [
-            (f"{name}, {space}", effect(records, settings=(name,), spaces=(space,)))
-            for name, space in product(SETTINGS, SPACES)
-        ]
-    )
+    rows = {
+        f"{setting}, {space}": effect(records, settings=(setting,), spaces=(space,))
+        for setting, space in product(SETTINGS, SPACES)
+    }
+    return family(rows)
 
 
 def answer(records: Records) -> str:

@@ -110,12 +110,7 @@ def heads(evidence: Evidence) -> Outcome:
         top = evidence.records.value(*entry.kind, "last.best_accuracy")
         if top is not None:
             best.append(f"{entry.row}, {entry.column}: {top.text(2)} [{top.n}]")
-    notes = [
-        "Final epoch, as sec:historical-classification says of the printed numbers, which have no "
-        "spread and are taken to be single runs."
-    ]
-    if best:
-        notes.append(f"Best epoch on the test set: {'; '.join(best)}.")
+    notes = [f"Best epoch on the test set: {'; '.join(best)}."] if best else []
     return Outcome(cells, changes, notes=notes)
 
 
@@ -170,16 +165,7 @@ def training_gain(evidence: Evidence) -> Outcome:
         for name in POLICIES
     }
     parts["projected increments"] = bool(planes)
-    notes = [
-        f"The table has the numbers of epoch {config.epochs}; the figure shows CIFAR-100 / 100. "
-        "The paper names this setting for its gains only; we take its errors and its figure to be "
-        "of the same setting. Errors are computed from the stacked gradients of all queries (as "
-        "drawn), or as means over queries. For gradients the paper does not say which; for "
-        "increments it says mean. Older records have only the first. (b) Colours are "
-        "interventions, line styles are training states. (c) The tangent gradients of all queries "
-        "are stacked to one vector. The paper does not say which plane it uses; ours is the plane "
-        "through zero nearest to the exact and leading increments of both interventions."
-    ]
+    notes = []
     if applied:
         seeds = seeds_of({name: applied.get(name) for name in POLICIES})
         notes.append(
@@ -242,19 +228,9 @@ def common_readouts(evidence: Evidence) -> Outcome:
             differences = paired(values[name], values["ProCo"])
             changes.append(Change(readout, f"{name} - ProCo", None, differences))
     tested = [change for change in changes if change.differences]
-    notes = [
-        "The paper does not say which images the probes are fitted on; ours are fitted on both "
-        "pools, at the last epoch, in percent. The figure and the tested changes are of CIFAR-100 "
-        "/ 100, as in the paper; the table has the other settings too."
-    ]
-    if tested:
-        notes.append(
-            "Bars are means over the seeds that both kinds have, lines their standard deviation, "
-            "points the seeds."
-        )
     parts = {f"{change.what}, {change.row}": bool(change.differences) for change in changes}
     draw = (lambda: _draw_readouts(changes)) if tested else None
-    return Outcome(cells, tested, draw, parts, notes)
+    return Outcome(cells, tested, draw, parts)
 
 
 def _draw_readouts(changes: Sequence[Change]) -> Figure:

@@ -32,11 +32,7 @@ def recipe(evidence: Evidence) -> Outcome:
             ("last epoch", "best epoch"), ("accuracy", "best_accuracy"), texts, strict=True
         )
     ]
-    note = (
-        "The printed values are of the authors' public logs, not of the paper. Their logs of IF 10 "
-        "(last epoch 91.70 on CIFAR-10, 65.37 on CIFAR-100) are in no plan."
-    )
-    return Outcome(compare(evidence, entries)[0], notes=[note])
+    return Outcome(compare(evidence, entries)[0])
 
 
 TRIALS = {
@@ -70,11 +66,7 @@ def trials(evidence: Evidence) -> Outcome:
     changes = [
         replace(c, row=c.what, what=f"{c.row} - kept", paper=None) for c in changes if c.differences
     ]
-    note = (
-        "E, P: probes fitted to all training images. FC: the classifier, last epoch. The paper "
-        "prints the weight as 1, which is kept."
-    )
-    return Outcome(cells, changes, notes=[note], headline=_trials_headline(cells, changes))
+    return Outcome(cells, changes, headline=_trials_headline(cells, changes))
 
 
 def _trials_headline(cells: Sequence[Cell], changes: Sequence[Change]) -> str:

@@ -24,14 +24,8 @@ Networks = Mapping[str, Mapping[int, Sequence[float]]]
 
 
 class Pairing(NamedTuple):
-    """Variance of paired changes over the sum of both variances.
-
-    Attributes:
-        share: The ratio, 1 where pairing gains nothing.
-        number: Number of changes.
-        low: Lower end of 95 % of the ratios for seeds dealt at random.
-        high: Upper end.
-    """
+    """Variance of paired changes over the sum of both variances, 1 where pairing gains nothing; the
+    number of changes; and the ends of 95 % of the ratios for seeds dealt at random."""
 
     share: float
     number: int

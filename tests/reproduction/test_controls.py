@@ -90,8 +90,8 @@ def test_trajectories_are_drawn_and_described() -> None:
     assert cells["angular 0.5", "contrastive, mean |intercept drift|"] == "0.500 ± 0.354 [2]"
     assert cells["temperature 0", "joint, gradient error (%)"] == "5.000 [1]"
     assert cells["temperature 0", "contrastive, gradient error (%)"] == "no record"
-    assert "native seed 0; temperature 0 none;" in outcome.notes[1]
-    assert outcome.notes[1].endswith("angular 0 none; angular 0.5 seeds 0, 1.")
+    assert "native seed 0; temperature 0 none;" in outcome.notes[0]
+    assert outcome.notes[0].endswith("angular 0 none; angular 0.5 seeds 0, 1.")
     assert outcome.draw is not None
     axes: Any = outcome.draw().axes
     titles = [ax.get_title(loc="left") for ax in axes]
