@@ -39,15 +39,8 @@ MIXED = "mixed"
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim with its verdict.
-
-    Attributes:
-        entry: The entry of ``claims.toml``.
-        judgement: The verdict and its intervals.
-        ours: Our value as text.
-        paper: The printed value as text.
-        evidence: Number of networks and source of the recipe.
-    """
+    """An entry of ``claims.toml`` with its verdict; our value, the printed value and the number of
+    networks with the source of the recipe as text."""
 
     entry: Mapping[str, Any]
     judgement: Judgement

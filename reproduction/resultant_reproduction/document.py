@@ -44,13 +44,8 @@ PAGES = ("judgement", "claims", "headline", "methods", "guide", "runs")
 
 
 def write(text: Path, pages: Path, evidence: Evidence) -> None:
-    """Write the document, its pages, the forest plot and the numbers for the README.
-
-    Args:
-        text: The document, such as ``REPRODUCTION.md``.
-        pages: Folder of the pages.
-        evidence: Records and features.
-    """
+    """Write the document, such as ``REPRODUCTION.md``, its pages, the forest plot and the numbers
+    for the README."""
     judged = claims(evidence)
     for path, content in contents(text, pages, evidence, judged).items():
         files.write_text(path, content)

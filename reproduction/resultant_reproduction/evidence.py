@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from resultant.analysis import (
     Analysis,
@@ -29,6 +29,8 @@ from resultant_reproduction.records import Records, dig, paired
 from resultant_reproduction.stats import Interval, over_queries, over_settings
 from resultant_reproduction.summarize import SPACES, summarize
 from resultant_reproduction.theory import CHECKS, Check
+
+T = TypeVar("T")
 
 # Dataset, imbalance and seed of the packaged network, native and of the controlled recipe.
 PACKAGED_KIND = ("cifar100", 100, 0)
@@ -101,6 +103,13 @@ def _require_store(name: str, store: FeatureStore) -> None:
         raise ValueError(f"expected features of {dataset} in {store.where}, got those of {named}")
 
 
+def _cached(compute: Callable[[str, str, str], T]) -> Callable[..., T]:
+    """Cache a function of a store, a space and an estimator, which is ProCo's by default."""
+    # A default of the cached function would split its entries.
+    known = cache(compute)
+    return lambda store, space, estimator=FROZEN_FITS[0]: known(store, space, estimator)
+
+
 class Evidence:
     """Records, the packaged features, stores by the names of `ADDED_STORES`, and records of the
     second round (``protocol.md``). Results computed from features are cached."""
@@ -124,11 +133,12 @@ class Evidence:
         for name, path in self.stores.items():
             _require_store(name, FeatureStore.open(path))
         self.check = cache(self._check)
-        self.summary = cache(self._summary)
-        # Caches of functions without defaults, which would split the entries.
-        self._spaces = cache(self._space)
-        self._analyses = cache(self._analysis)
-        self._decided = cache(self._decisions)
+        # Fitted classes of one space of a store with its held-out queries, their analysis, the
+        # decisions of every query by the rules of `DECIDED`, and the summary of the analysis.
+        self.space = _cached(self._space)
+        self.analysis = _cached(self._analysis)
+        self.decisions = _cached(self._decisions)
+        self.summary = _cached(self._summary)
         self._arrays = cache(lambda store: frozenset(FeatureStore.open(self.stores[store])))
 
     def _check(self, name: str) -> Check:
@@ -139,18 +149,6 @@ class Evidence:
         if store == PACKAGED or store not in self.stores:
             return store == PACKAGED
         return space is None or f"train/{space}" in self._arrays(store)
-
-    def space(self, store: str, space: str, estimator: str = FROZEN_FITS[0]) -> FrozenSpace:
-        """Fit the classes of one space of a store; held-out queries are part of the result."""
-        return self._spaces(store, space, estimator)
-
-    def analysis(self, store: str, space: str, estimator: str = FROZEN_FITS[0]) -> Analysis:
-        """Analyze one space of a store."""
-        return self._analyses(store, space, estimator)
-
-    def decisions(self, store: str, space: str, estimator: str = FROZEN_FITS[0]) -> Decisions:
-        """Decide every held-out query by the rules of `DECIDED`."""
-        return self._decided(store, space, estimator)
 
     def _space(self, store: str, space: str, estimator: str) -> FrozenSpace:
         if store != PACKAGED:
@@ -247,36 +245,29 @@ def read_path(path: str, scale: float = 1.0) -> Reader:
     return read
 
 
-def read_change(after: str, before: str, scale: float = 100.0) -> Reader:
-    """Read the difference of two numbers, by default in points."""
-
+def _difference(after: Reader, before: Reader, scale: float) -> Reader:
     def read(summary: Mapping[str, Any]) -> float | None:
-        a, b = (dig(summary, path) for path in (after, before))
+        a, b = after(summary), before(summary)
         return None if a is None or b is None else scale * (a - b)
 
     return read
 
 
+def read_change(after: str, before: str, scale: float = 100.0) -> Reader:
+    """Read the difference of two numbers, by default in points."""
+    return _difference(read_path(after), read_path(before), scale)
+
+
 def read_edit(beta: float, gamma: float = 0.0, rule: str = "angular") -> Reader:
     """Read the change of accuracy by a rule at beta, from native at the same prior, in points."""
-    after, before = f"{rule} {beta:g} {gamma:g}", f"native 1 {gamma:g}"
-
-    def read(summary: Mapping[str, Any]) -> float | None:
-        grid = summary.get("grid", {})
-        a, b = grid.get(after), grid.get(before)
-        return None if a is None or b is None else 100 * (a - b)
-
-    return read
+    names = f"{rule} {beta:g} {gamma:g}", f"native 1 {gamma:g}"
+    after, before = (lambda s, name=name: s.get("grid", {}).get(name) for name in names)
+    return _difference(after, before, 100.0)
 
 
 def subtract(after: Reader, before: Reader) -> Reader:
     """Read the difference of two readers."""
-
-    def read(summary: Mapping[str, Any]) -> float | None:
-        a, b = after(summary), before(summary)
-        return None if a is None or b is None else a - b
-
-    return read
+    return _difference(after, before, 1.0)
 
 
 # Numbers per network, by condition and space.

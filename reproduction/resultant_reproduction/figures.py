@@ -40,24 +40,16 @@ HOLLOW: dict[str, Any] = {"mfc": "none"}
 
 
 class Curve(NamedTuple):
-    """One series of a chart: a line or marks, with error bars or a shaded band.
-
-    Args:
-        x: Abscissas [N].
-        y: Ordinates [N]; both empty for an entry of the legend alone.
-        look: Line and marker in the notation of matplotlib, such as ``"o--"``.
-        label: Entry of the legend; none if None.
-        color: Colour; the next one of the style if None.
-        error: Half lengths [N] of error bars.
-        band: Lower and upper ends [N] of a shaded band.
-        more: Other properties of the line.
-    """
+    """One series of a chart: a line or marks, with error bars or a shaded band. Without points it
+    is an entry of the legend alone."""
 
     x: Any = ()
     y: Any = ()
+    # Line and marker in the notation of matplotlib, such as "o--".
     look: str = "-"
     label: str | None = None
     color: Any = None
+    # Half lengths [N] of error bars, and lower and upper ends [N] of a band.
     error: Any = None
     band: tuple[Any, Any] | None = None
     more: Mapping[str, Any] = {}
@@ -110,19 +102,9 @@ def draw_charts(
     legend: int = 3,
     under: bool = False,
 ) -> Figure:
-    """Draw charts side by side, lettered if there are several.
-
-    Args:
-        charts: The panels, row by row.
-        columns: Panels per row; all in one row if None.
-        width: Width of a panel in inches.
-        height: Height of a panel in inches.
-        legend: Columns of the legend.
-        under: One legend under each panel, instead of the fullest one below all.
-
-    Returns:
-        The figure.
-    """
+    """Draw charts side by side, lettered if there are several, in rows of ``columns`` panels of
+    this size in inches; with a legend of ``legend`` columns ``under`` each panel, or the fullest
+    one below all."""
     # Not pyplot, which would keep the figure and choose a display.
     from matplotlib.figure import Figure
 
@@ -189,13 +171,8 @@ def forest(changes: Sequence[Change], xlabel: str) -> Figure:
 
 
 def intervals(panels: Mapping[str, Mapping[str, Ends]], single: Iterable[str] = ()) -> Figure:
-    """Draw means with intervals, one panel per title and one row per name.
-
-    Args:
-        panels: Mean, lower and upper end by title and name; all panels have the same names. Ends
-            may be None.
-        single: Names of one network, which are hollow.
-    """
+    """Draw means with intervals, one panel per title and one row per name, from mean and ends,
+    which may be None. All panels have the same names; names of a ``single`` network are hollow."""
     charts, alone = [], set(single)
     for title, rows in panels.items():
         curves = []

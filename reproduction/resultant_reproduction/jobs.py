@@ -79,10 +79,11 @@ def _reporter(planned: PlannedJob, say: Say, end: float) -> Callable[[Progress],
 
 def run_job(
     planned: PlannedJob,
-    data: Cifar,
+    data: Cifar | ImageSplits,
     out: Path,
     device: torch.device | str,
     *,
+    store: Path | None = None,
     stack: int = STACK,
     checkpoint_every: int = 10,
     concurrent_jobs: int = 0,
@@ -93,32 +94,40 @@ def run_job(
 
     ``job_seconds`` of a record is the time of the training loop and ``whole_seconds`` the total
     time, including the epochs of earlier calls that this call continues. After ``end`` of the
-    monotonic clock the training stops at the next checkpoint.
+    monotonic clock the training stops at the next checkpoint. ``store`` keeps decoded photographs.
     """
-    start = time.monotonic()
-    job = Job(
-        planned.config,
-        planned.runs,
-        out,
-        checkpoint_every=checkpoint_every,
-        gradient_epochs=planned.diagnosed,
-        stack=stack,
-        concurrent_jobs=concurrent_jobs,
-    )
-    diagnostic = power_diagnostic if planned.config.family == "power" else None
-    trained = train_cifar(job, data, device, _reporter(planned, say, end), diagnostic)
+    start, report = time.monotonic(), _reporter(planned, say, end)
+    options: dict[str, Any] = {
+        "checkpoint_every": checkpoint_every,
+        "concurrent_jobs": concurrent_jobs,
+    }
+    if isinstance(data, Cifar):
+        options |= {"gradient_epochs": planned.diagnosed, "stack": stack}
+        job = Job(planned.config, planned.runs, out, **options)
+        diagnostic = power_diagnostic if planned.config.family == "power" else None
+        trained = train_cifar(job, data, device, report, diagnostic)
+    else:
+        # The record has the classifier of the last epoch.
+        options["test_every"] = planned.config.epochs
+        job = Job(resolved(planned.config), planned.runs, out, **options)
+        trained = train_images(job, data, device, on_progress=report, store=store, note=say)
     features = network_features(trained, data)
     records: list[Record] = evaluate(trained, data, features=features)
     by_run = {record["run"]: record for record in records}
     for record in records:
         record["us_a_view"] = 1e6 * trained.seconds / _views(record, trained)
+        # The settings of the plan, without the channels that are read from the network.
+        record["config"] |= {name: getattr(planned.config, name) for name in ("mean", "std")}
     frozen = _frozen(features, trained, planned.analyzed)
+    judged = _frozen(features, trained, planned.tuned)
     parts = {
         "analysis": {name: summaries(*rows) for name, rows in frozen.items()},
-        "tuned": {
-            n: _tuned(*rows) for n, rows in _frozen(features, trained, planned.tuned).items()
+        "tuned": {name: _by_space(tuned, *rows) for name, rows in judged.items()},
+        "calibration": {
+            name: _by_space(_calibrated, *rows)
+            for name, rows in frozen.items()
+            if planned.calibrated
         },
-        "calibration": calibrations(frozen, planned),
         "ended": last_states(features, trained, planned),
     }
     if planned.gradient_epochs:
@@ -129,49 +138,6 @@ def run_job(
     for record in records:
         record["whole_seconds"] = trained.earlier + time.monotonic() - start
     return records
-
-
-def run_photographs(
-    planned: PlannedJob,
-    data: ImageSplits,
-    out: Path,
-    device: torch.device | str,
-    *,
-    store: Path,
-    checkpoint_every: int = 10,
-    concurrent_jobs: int = 0,
-    end: float = math.inf,
-    say: Say = print,
-) -> list[Record]:
-    """Train and evaluate the one run of a job on photographs, as `run_job`; decoded images are
-    kept in ``store``."""
-    start = time.monotonic()
-    job = Job(
-        resolved(planned.config),
-        planned.runs,
-        out,
-        checkpoint_every=checkpoint_every,
-        # The record has the classifier of the last epoch.
-        test_every=planned.config.epochs,
-        concurrent_jobs=concurrent_jobs,
-    )
-    trained = train_images(
-        *(job, data, device), on_progress=_reporter(planned, say, end), store=store, note=say
-    )
-    features = network_features(trained, data)
-    (record,) = evaluate(trained, data, features=features)
-    # The settings of the plan, without the channels that are read from the network.
-    record["config"] |= {name: getattr(planned.config, name) for name in ("mean", "std")}
-    record["us_a_view"] = 1e6 * trained.seconds / _views(record, trained)
-    (run,) = planned.runs
-    if frozen := _frozen(features, trained, planned.analyzed):
-        record["analysis"] = summaries(*frozen[run.name])
-        if planned.tuned:
-            record["tuned"] = _tuned(*frozen[run.name])
-        if planned.calibrated:
-            record["calibration"] = calibrations(frozen, planned)[run.name]
-    record["whole_seconds"] = trained.earlier + time.monotonic() - start
-    return [record]
 
 
 def _views(record: Record, trained: Trained) -> float:
@@ -196,25 +162,19 @@ def _frozen(
     }
 
 
-def _tuned(
-    train: Mapping[str, Tensor], labels: Tensor, test: Mapping[str, Tensor], queries: Tensor
+def _by_space(
+    evaluation: Callable[..., dict[str, Any]],
+    train: Mapping[str, Tensor],
+    labels: Tensor,
+    test: Mapping[str, Tensor],
+    queries: Tensor,
 ) -> dict[str, dict[str, Any]]:
-    return {name: tuned(train[name], labels, test[name], queries) for name in train}
+    return {space: evaluation(train[space], labels, test[space], queries) for space in train}
 
 
-def calibrations(
-    frozen: Mapping[str, FrozenRows], planned: PlannedJob
-) -> dict[str, dict[str, dict[str, Any]]]:
-    """Judge frozen rules with a fitted scale each, by name of the run and of the space."""
-    if not planned.calibrated:
-        return {}
-    return {
-        name: {
-            space: calibrate(fit_space(train[space], labels, test[space], queries, space))
-            for space in train
-        }
-        for name, (train, labels, test, queries) in frozen.items()
-    }
+def _calibrated(*rows: Tensor) -> dict[str, Any]:
+    """Judge frozen rules with a fitted scale each."""
+    return calibrate(fit_space(*rows, name=""))
 
 
 def last_states(

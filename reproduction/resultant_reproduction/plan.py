@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
+from typing import Any
 
 from resultant.training.config import CIFAR, REALIZATIONS, Run, TrainConfig, preset
 from resultant.training.records import Record, identity
@@ -30,26 +31,20 @@ DIAGNOSED = (1, 5, 10, 20, 40, 60, 80, 100, 120, 140, 160, 180, 200)
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """Runs of one configuration that are trained together.
-
-    Attributes:
-        name: Name within the plan.
-        config: The training settings.
-        runs: The runs.
-        gradient_epochs: Epochs after which leading and exact gradients are compared.
-        analyzed: Realizations whose frozen analysis is kept.
-        ended: Realizations for which all rules are compared at the last state of training.
-        calibrated: Whether frozen analyses include rules with a fitted scale.
-        tuned: Realizations whose frozen rules are also judged at chosen temperatures.
-    """
+    """Runs of one configuration that are trained together."""
 
     name: str
     config: TrainConfig
     runs: tuple[Run, ...]
+    # Epochs after which leading and exact gradients are compared.
     gradient_epochs: tuple[int, ...] = ()
+    # Realizations whose frozen analysis is kept.
     analyzed: tuple[str, ...] = ("native",)
+    # Realizations for which all rules are compared at the last state of training.
     ended: tuple[str, ...] = ()
+    # Frozen analyses include rules with a fitted scale.
     calibrated: bool = False
+    # Realizations whose frozen rules are also judged at chosen temperatures.
     tuned: tuple[str, ...] = ()
 
     @property
@@ -124,18 +119,15 @@ def _runs(
     return tuple(dict.fromkeys(runs))
 
 
-def _main(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    for dataset, imbalance in product(SETS, IMBALANCES):
-        yield PlannedJob(
-            f"{dataset}-if{imbalance}", controlled(dataset, imbalance), _runs(RULES, seeds)
-        )
+def _settings(objective: str, **keep: Any) -> Callable[[Sequence[int]], Iterator[PlannedJob]]:
+    """Return the jobs of all rules in the settings of CIFAR."""
 
+    def make(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+        for dataset, imbalance in product(SETS, IMBALANCES):
+            config = controlled(dataset, imbalance, objective=objective)
+            yield PlannedJob(f"{dataset}-if{imbalance}", config, _runs(RULES, seeds), **keep)
 
-def _joint(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    for dataset, imbalance in product(SETS, IMBALANCES):
-        config = controlled(dataset, imbalance, objective="joint")
-        runs = _runs(RULES, seeds)
-        yield PlannedJob(f"{dataset}-if{imbalance}", config, runs, analyzed=())
+    return make
 
 
 def _controls(seeds: Sequence[int]) -> Iterator[PlannedJob]:
@@ -275,8 +267,13 @@ def _losses(seeds: Sequence[int]) -> Iterator[PlannedJob]:
 PLANS = {
     plan.name: plan
     for plan in (
-        Plan("main", "tab:angular-training and the frozen tables", (0, 1, 2), _main),
-        Plan("joint", "tab:joint-fc", (0, 1, 2), _joint),
+        Plan(
+            "main",
+            "tab:angular-training and the frozen tables",
+            (0, 1, 2),
+            _settings("contrastive"),
+        ),
+        Plan("joint", "tab:joint-fc", (0, 1, 2), _settings("joint", analyzed=())),
         Plan("controls", "the CIFAR-10 control matrix", (0,), _controls),
         Plan("power", "tab:historical-power-temperature", (0, 1, 2), _power),
         Plan("official", "ProCo's public recipe alone", (0, 1, 2), _official),

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -23,7 +24,7 @@ from resultant.images.source import ImageSplits
 from resultant.training.config import CIFAR, RESULTS, STACK
 from resultant.training.image_sets import open_dataset
 from resultant.training.records import append
-from resultant_reproduction.jobs import OutOfTimeError, Say, run_job, run_photographs
+from resultant_reproduction.jobs import OutOfTimeError, Say, run_job
 from resultant_reproduction.plan import SECOND_ROUND, PlannedJob, missing, plan, workload
 from resultant_reproduction.records import Records, both_rounds, folders
 
@@ -44,36 +45,16 @@ def run_plan(
     checkpoint_every: int = 10,
     say: Say = print,
 ) -> int:
-    """Train the runs of a plan without complete records, and append to ``results/NAME.jsonl``.
+    """Train the runs of a plan without complete records, and append to ``results/NAME.jsonl``;
+    return the number of jobs without complete records.
 
     Records of other plans count, and the packaged records if ``results`` is the default folder. The
-    next call continues a call that was killed or reached its time limit. A failed job is reported,
-    and the other jobs are trained; if a run diverged, the kinds of runs of its job are trained
-    separately, and then the seeds. Calls for different plans can share a device, but two calls at
-    once must not write the same file of records: the file is rewritten as a whole. A job that
-    another call is training is reported as failed.
-
-    Args:
-        name: Name of the plan.
-        data: Folder of CIFAR, or of the photographs in ``tiny-imagenet-lt``.
-        work: Folder for networks and checkpoints, in ``work/NAME/JOB``.
-        results: Folder of records.
-        device: auto, cpu, cuda or cuda:N.
-        seeds: Seeds to train instead of the planned ones.
-        jobs: Jobs to train, by name; all if empty.
-        minutes: Time limit; the call stops at the next checkpoint.
-        concurrent_jobs: Other jobs sharing the device, so that times of these records do not count
-            as times of the device alone.
-        dry_run: Report what is left, without reading images.
-        stack: Runs trained as one network.
-        checkpoint_every: Epochs between checkpoints.
-        say: Function that reports a line of progress.
-
-    Returns:
-        The number of jobs without complete records.
-
-    Raises:
-        ValueError: An unknown plan or job, or an argument out of range.
+    next call continues a call that was killed or reached its time limit of ``minutes``. A failed
+    job is reported, and the other jobs are trained; if a run diverged, the kinds of runs of its job
+    are trained separately, and then the seeds. Calls for different plans can share a device as
+    ``concurrent_jobs``, but two calls at once must not write the same file of records: the file is
+    rewritten as a whole. A job that another call is training is reported as failed. Networks and
+    checkpoints are in ``work/NAME/JOB``. A ``dry_run`` reports what is left.
     """
     if minutes is not None and not 0 < minutes < math.inf:
         raise ValueError(f"expected minutes > 0 and finite, got {minutes:g}")
@@ -105,17 +86,12 @@ def run_plan(
     images = _images(left, data)
     end = math.inf if minutes is None else time.monotonic() + 60 * minutes
     whole = {job.name: job for job in plan(name).jobs()}
-    options = {"checkpoint_every": checkpoint_every, "end": end}
-    options["concurrent_jobs"] = concurrent_jobs
+    options: dict[str, Any] = {"checkpoint_every": checkpoint_every, "end": end, "say": say}
+    options |= {"concurrent_jobs": concurrent_jobs, "stack": stack, "store": Path(work) / "store"}
 
     def train(job: PlannedJob) -> None:
         folder = Path(work) / name / _folder(job, whole[job.name])
-        own_images = images[job.config.dataset]
-        if isinstance(own_images, Cifar):
-            new = run_job(job, own_images, folder, device, stack=stack, say=say, **options)
-        else:
-            store = Path(work) / "store"
-            new = run_photographs(job, own_images, folder, device, store=store, say=say, **options)
+        new = run_job(job, images[job.config.dataset], folder, device, **options)
         new = [{**record, "plan": name} for record in new]
         own = both_rounds([Path(results)])[name in SECOND_ROUND]
         path, seconds = own / f"{name}.jsonl", new[0]["whole_seconds"]

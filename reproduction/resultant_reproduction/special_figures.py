@@ -218,13 +218,8 @@ def draw_intercepts(
     states: Mapping[str, Mapping[str, Any]],
     printed: Mapping[str, float],
 ) -> Figure:
-    """Draw fig:realization: intercept drifts by realization, and cross-entropies of single states.
-
-    Args:
-        drifts: Drifts of native networks, by realization.
-        states: Last states of edited networks (`summarize.summarize_state`), by name.
-        printed: Printed cross-entropies, by realization.
-    """
+    """Draw fig:realization: drifts of native networks and cross-entropies of last states of edited
+    networks (`summarize.summarize_state`), by realization, with the printed cross-entropies."""
     count = len(next(iter(drifts.values())))
     circles, bars = [], [Curve(look="D", label="paper", color=style.ORANGE)]
     for i, (name, values) in enumerate(drifts.items()):
@@ -280,17 +275,12 @@ def draw_training_gain(
     looks: Mapping[str, tuple[str, str]],
     printed: Mapping[str, Sequence[float]],
 ) -> Figure:
-    """Draw fig:training-gain: gain dispersion, errors of leading increments, and their plane.
+    """Draw fig:training-gain: the dispersion of applied and of native gains over epochs by policy,
+    errors of leading increments by policy of the state and of the intervention, and the plane of
+    increments by policy, or None without a record.
 
-    Args:
-        applied: Dispersion of applied gains over epochs, by policy.
-        native: Dispersion of native gains over epochs, by policy.
-        errors: Errors over epochs, by policy of the state and policy of the intervention.
-        plane: End points of the exact and leading increments, by policy; None without a record.
-        plane_of: Network of the plane.
-        looks: Dash and colour by policy.
-        printed: Numbers of the last epoch by name in records, one per policy, and the range of the
-            increment errors.
+    ``looks`` are dash and colour by policy; ``printed`` has numbers of the last epoch by name in
+    records, one per policy, and the range of the increment errors.
     """
     gains = [course(own, "-", looks[name][1], name) for name, own in applied.items()]
     gains += [course(own, ":", looks[name][1]) for name, own in native.items()]

@@ -25,16 +25,8 @@ BETAS = (-0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
 SPACES = ("encoder", "projection")
 
 # Questions that tables and claims read.
-QUESTIONS = (
-    "gains",
-    "grid",
-    "cosine",
-    "gradients",
-    "boundaries",
-    "margins",
-    "intercepts",
-    "same_state",
-)
+QUESTIONS = ("gains", "grid", "cosine", "gradients", "boundaries", "margins", "intercepts")
+QUESTIONS += ("same_state",)
 
 
 def summarize(a: Analysis) -> dict[str, Any]:
@@ -52,10 +44,10 @@ def summarize(a: Analysis) -> dict[str, Any]:
         }
     if a.cosine is not None:
         names = "queries agreement disagreements low_margin certified certified_disagreements"
-        summary["cosine"] = {name: getattr(a.cosine, name) for name in names.split()}
+        summary["cosine"] = _taken(a.cosine, names)
     if a.gradients is not None:
         names = "loss_mean gradient_error median_cosine bounds_held linear_error joint_error"
-        summary["gradients"] = {name: getattr(a.gradients, name) for name in names.split()}
+        summary["gradients"] = _taken(a.gradients, names)
     if a.boundaries is not None:
         summary["boundaries"] = {
             "pairs": len(a.boundaries.pairs),
@@ -72,16 +64,18 @@ def summarize(a: Analysis) -> dict[str, Any]:
             },
         }
     if a.margins is not None:
-        names = "incidences agreement coverage certified_wrong"
-        summary["margins"] = {name: getattr(a.margins, name) for name in names.split()}
+        summary["margins"] = _taken(a.margins, "incidences agreement coverage certified_wrong")
     if a.gains is not None:
-        names = "mean standard_deviation minimum maximum"
-        summary["gains"] = {name: getattr(a.gains, name) for name in names.split()}
+        summary["gains"] = _taken(a.gains, "mean standard_deviation minimum maximum")
     if a.intercepts is not None:
         summary["intercepts"] = a.intercepts.largest
     if a.same_state is not None:
         summary["same_state"] = _rules(a.same_state)
     return plain(summary)
+
+
+def _taken(a: object, names: str) -> dict[str, Any]:
+    return {name: getattr(a, name) for name in names.split()}
 
 
 def _displacements(b: BoundaryDisplacement) -> dict[str, list[float]]:
@@ -93,8 +87,8 @@ def _displacements(b: BoundaryDisplacement) -> dict[str, list[float]]:
 
 
 def _rules(state: SameState) -> dict[str, dict[str, float]]:
-    names = ("cross_entropy", "accuracy", "distinct")
-    return {row.realization: {n: getattr(row, n) for n in names} for row in state.rows}
+    names = "cross_entropy accuracy distinct"
+    return {row.realization: _taken(row, names) for row in state.rows}
 
 
 def summarize_state(space: FrozenSpace, gamma: float) -> dict[str, Any]:

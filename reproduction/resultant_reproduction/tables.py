@@ -22,7 +22,7 @@ from resultant_reproduction.evidence import (
 )
 from resultant_reproduction.figures import forest
 from resultant_reproduction.formats import span
-from resultant_reproduction.plan import RULES, plan, planned_seeds
+from resultant_reproduction.plan import RULES, planned_seeds
 from resultant_reproduction.records import paired, probe_path
 from resultant_reproduction.spec import (
     Cell,
@@ -119,33 +119,8 @@ def of_cifar(outcome: Outcome) -> list[Change]:
 
 
 def angular_training(evidence: Evidence) -> Outcome:
-    """tab:angular-training: long-tail probes after contrastive training, frequency prior."""
-    outcome = _realizations(evidence, "angular-training", probe_path)
-    note = (
-        "Probes of the last epoch. Δ and the changes are paired: over the seeds that both kinds "
-        f"have, so that Δ need not be the difference of the two means. {LATER}"
-    )
-    return replace(outcome, notes=[note], headline=_probes_headline(of_cifar(outcome)))
-
-
-def _probes_headline(changes: list[Change]) -> str:
-    seeds = plan("main").seeds
-    planned = [
-        replace(c, by_seed={s: d for s, d in c.by_seed.items() if s in seeds}) for c in changes
-    ]
-    ours = [c.ours.mean for c in changes if c.ours]
-    if not ours:
-        return ""
-    paper = [c.paper for c in changes if c.paper is not None]
-    alone = (
-        "" if planned == changes else f" By the planned seeds alone it is {pooled_text(planned)}."
-    )
-    return (
-        "Training with Pure Angular in place of ProCo changes long-tail probes by "
-        f"{pooled_text(changes)}, in points, mean over the settings of CIFAR; "
-        f"{sum(v > 0 for v in ours)} of {len(ours)} readouts rise. Printed are "
-        f"{span(paper, 2, sign='+')}, and {sum(v > 0 for v in paper)} of {len(paper)} rise.{alone}"
-    )
+    """tab:angular-training: long-tail probes of the first round, frequency prior."""
+    return _realizations(evidence, "angular-training", probe_path)
 
 
 def joint_fc(evidence: Evidence) -> Outcome:

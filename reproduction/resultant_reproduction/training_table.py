@@ -24,11 +24,8 @@ NAMES = {
 
 
 def training_table(evidence: Evidence) -> Outcome:
-    """tab:angular-training: all networks of the recipe; without a second round, the first."""
-    first = angular_training(evidence)
-    if not len(evidence.second):
-        return first
-    records = evidence.every
+    """tab:angular-training: all networks of the recipe."""
+    first, records = angular_training(evidence), evidence.every
     judged = {
         (row, arm): headline.effect(records, arm, "native", (setting,), (space,))
         for row, arm in product(dict.fromkeys(cell.row for cell in first.cells), EDITED)
@@ -56,7 +53,7 @@ def training_table(evidence: Evidence) -> Outcome:
         cells=cells,
         changes=(),
         draw=lambda: forest.draw({"Pure Angular less ProCo": effects}),
-        sections={"Test": about + markdown_table(tested, HEADINGS)},
+        sections={"Test": about + markdown_table(tested, HEADINGS)} if tested else {},
         headline=_headline(evidence, effects),
         notes=[
             "Probes of the last epoch. Δ is the difference of the two means, with the networks of "

@@ -13,23 +13,12 @@ from resultant.training.config import TrainConfig
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.contrasts import views
 from resultant_reproduction.controls import control_config
-from resultant_reproduction.plan import controlled, stronger_views
+from resultant_reproduction.plan import stronger_views
 from resultant_reproduction.spec import printed_rows
-from resultant_reproduction.tables import angular_training, frozen_table
+from resultant_reproduction.tables import frozen_table
 from training_records import record
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
-
-
-def test_what_pure_angular_adds() -> None:
-    config, noise = controlled("cifar10", 100), (0.0, 0.1, 0.2)
-    native = [probed(config, "native", seed, 0.60) for seed in range(3)]
-    angular = [probed(config, "angular", seed, 0.61 + noise[seed] / 100) for seed in range(3)]
-    text = angular_training(Evidence(Records(native + angular))).headline
-    # Mean 1.1, sd 0.1: Student's reach is 4.3027 x 0.1 / sqrt(3).
-    assert "long-tail probes by +1.10 [+0.85, +1.35], p = 0.003, in points" in text
-    assert "2 of 2 readouts rise. Printed are +0.19 to +1.17, and 12 of 12 rise." in text
-    assert angular_training(Evidence(Records(native))).headline == ""
 
 
 @pytest.mark.parametrize(

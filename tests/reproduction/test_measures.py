@@ -245,7 +245,7 @@ def test_measures_of_the_packaged_features(evidence: Evidence) -> None:
     assert SPECIAL["self-inclusion"](evidence) == pytest.approx(expected)
 
 
-def test_every_kind_is_recomputed() -> None:
+def test_every_kind_is_recomputed(evidence: Evidence) -> None:
     """Every key that a measure reads is in a claim above, and every special measure is tested."""
     special = {CLAIMS[name].get("special") for name in NAIVE} | {"support", "self-inclusion"}
     # Those of the released classifier are tested with the stores that a user adds.
@@ -264,8 +264,6 @@ def test_every_kind_is_recomputed() -> None:
 
     used = keys(iter(CLAIMS.values()))
     assert used - keys(CLAIMS[name] for name in NAIVE) <= {"objective"}
-
-
-def test_an_absent_arm_leaves_no_measure(evidence: Evidence) -> None:
-    assert arms(evidence, CLAIMS["imagenet-training"]) == []
-    assert arms(evidence, CLAIMS["imagenet-backbones"]) == []
+    # An absent arm leaves no measure.
+    for name in ("imagenet-training", "imagenet-backbones"):
+        assert arms(evidence, CLAIMS[name]) == []

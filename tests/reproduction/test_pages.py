@@ -13,7 +13,7 @@ import pytest
 from resultant.training.config import Run
 from resultant_reproduction import ARTEFACTS, Artefact, Evidence, Outcome, Records
 from resultant_reproduction.catalog import catalog
-from resultant_reproduction.figures import Chart, comparison, draw_charts, svg
+from resultant_reproduction.figures import comparison, svg
 from resultant_reproduction.pages import contents, describe_plan, link_labels, make_page, page_name
 from resultant_reproduction.plan import Plan, PlannedJob, controlled
 from resultant_reproduction.spec import Cell, parse_cell
@@ -90,13 +90,6 @@ def test_names_and_links() -> None:
             assert page_name(f"{kind[:3]}:{name}") == f"{kind}-{about['number']:02}"
 
 
-def test_cells_of_one_network_say_so() -> None:
-    paper = parse_cell("86.28")
-    assert Cell("r", "c", paper, Value(86.0), planned=1).content() == "86.28 / 86.00 [1]"
-    assert Cell("r", "c", paper, Value(86.0), planned=3).content() == "86.28 / 86.00 [1 of 3]"
-    assert Cell("r", "c", paper, Value(86.0)).content() == "86.28 / 86.00"
-
-
 def test_numbers_of_labels_keep_their_digits() -> None:
     """The file has coordinates of two decimals; titles are text."""
     cells = [Cell("r", "0.12345", parse_cell("1.5"), Value(1.625, 0.1, 3), planned=3)]
@@ -129,7 +122,3 @@ def test_recipe_of_a_plan() -> None:
         "cifar10, imbalance 100; resnet32, projection 128, 200 epochs, batch 256"
     )
     assert text.endswith("native, angular; seeds 0: 2 runs")
-
-
-def test_no_charts_no_legend() -> None:
-    assert draw_charts([Chart(())]).legends == []

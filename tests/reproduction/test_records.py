@@ -38,9 +38,6 @@ def test_the_fuller_record_counts() -> None:
     for both in ([full, bare], [bare, full]):
         records = Records(both)
         assert records.seeds(config)[0]["plan"] == "main" and records.set_aside == [bare]
-    followed = {**full, "trajectory": {}, "plan": "power"}
-    for both in ([full, followed], [followed, full]):
-        assert Records(both).seeds(config)[0]["plan"] == "power"
     # The rules at the last state count more than the analysis, and that than a trajectory.
     parts: list[dict[str, Any]] = [{"ended": {}}, {"analysis": {}}, {"trajectory": {}}, {}]
     for more, less in pairwise(parts):
@@ -50,15 +47,11 @@ def test_the_fuller_record_counts() -> None:
     twice = Records([bare, {**bare, "plan": "again"}])
     assert twice.seeds(config)[0]["plan"] == "again" and twice.set_aside == [bare]
 
-
-def test_a_training_is_not_set_aside_by_itself() -> None:
-    """A copy of a record, or a fuller record of the same training, is no second training."""
-    config = controlled("cifar10", 100)
+    # A copy of a record, or a fuller record of the same training, is no second training.
     first = record(config, "native", 0.0, 0, job_seconds=7.5)
     again = record(config, "native", 0.0, 0, job_seconds=8.5, analysis={})
     fuller = {**first, "analysis": {}, "trajectory": {}}
-    both = Records([first, again, first, again])
-    assert both.trainings(config) == [again, first]
+    assert Records([first, again, first, again]).trainings(config) == [again, first]
     assert Records([first, again, fuller]).trainings(config) == [fuller, again]
     assert Records([first, fuller]).trainings(config) == [fuller]
 

@@ -13,7 +13,7 @@ import pytest
 from resultant.cli import main as cli
 from resultant.features.store import write_store
 from resultant.training import records
-from resultant_reproduction import ARTEFACTS, Records, artefacts, claims
+from resultant_reproduction import ARTEFACTS, Records, artefacts
 from resultant_reproduction import records as paper_records
 from resultant_reproduction.catalog import catalog, describe
 from resultant_reproduction.document import PAGES
@@ -58,25 +58,6 @@ def test_all_writes_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-def test_claims_show_intervals_as_they_are(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Brackets are no markup of the console."""
-    monkeypatch.setenv("COLUMNS", "400")
-    monkeypatch.setattr(claims, "claims", lambda evidence: {"one": Row()})
-    assert cli.main(["reproduce", "claims"]) == 0
-    shown = capsys.readouterr().out
-    assert "[+0.10, +0.35]" in shown and "\\[" not in shown
-
-
-class Row:
-    """A claim with an interval."""
-
-    def row(self) -> tuple[str, ...]:
-        return ("training", "+0.64", "+0.23", "[+0.10, +0.35]", "", "confirmed", "")
-
-
-@pytest.mark.slow
 def test_one_and_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--results", str(tmp_path), "--out", str(tmp_path / "out")]
     assert cli.main(["reproduce", "list", *where]) == 0
@@ -115,21 +96,18 @@ def test_records_that_nothing_asks_for(tmp_path: Path, capsys: pytest.CaptureFix
 def test_overview() -> None:
     """Status and missing steps of artefacts from the progress of plans."""
     progress: dict[str, tuple[int, int]] = dict.fromkeys(PLANS, (6, 6))
-    entries = catalog()
-    assert describe(entries["c10-if1-u"], progress) == ("rerun", "")
-    assert describe(entries["real-scope-app"], progress) == ("rerun", "")
-    assert describe(entries["joint-validation"], progress) == ("rerun", "")
-    status, steps = describe(entries["joint-fc"], progress)
-    assert status == "partly rerun (some numbers need data we may not ship)"
-    assert steps == "ImageNet-LT images, see below"
-    status, steps = describe(entries["cross-backbone"], progress)
+    some, see = "some numbers need data we may not ship", "ImageNet-LT images, see below"
+    run_joint = "resultant reproduce run joint, "
+    for name, joint, status, steps in (
+        ("c10-if1-u", 6, "rerun", ""),
+        ("joint-validation", 6, "rerun", ""),
+        ("joint-fc", 6, f"partly rerun ({some})", see),
+        ("joint-fc", 2, f"partly rerun (2 of 6 runs; {some})", run_joint + see),
+        ("joint-fc", 0, "not run yet", run_joint + see),
+    ):
+        assert describe(catalog()[name], progress | {"joint": (joint, 6)}) == (status, steps)
+    status, steps = describe(catalog()["cross-backbone"], progress)
     assert status == "needs data we may not ship" and steps.startswith("ImageNet-LT images")
-    progress["joint"] = (2, 6)
-    status, steps = describe(entries["joint-fc"], progress)
-    assert status.startswith("partly rerun (2 of 6 runs; some numbers need")
-    assert steps == "resultant reproduce run joint, ImageNet-LT images, see below"
-    progress["joint"] = (0, 6)
-    assert describe(entries["joint-fc"], progress)[0] == "not run yet"
 
 
 @pytest.mark.slow
@@ -145,13 +123,13 @@ def test_help_and_list_do_not_load_torch(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("left", [0, 2])
-def test_exit_of_a_plan(left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exit_of_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One if its time was over before it."""
-    monkeypatch.setattr("resultant_reproduction.run.run_plan", lambda *places, **options: left)
     call = ["reproduce", "run", "main", "--device", "cpu", "--data", str(tmp_path)]
-    assert cli.main(call) == int(left > 0)
-    assert cli.main([*call, "--dry-run"]) == 0
+    for left in (0, 2):
+        monkeypatch.setattr("resultant_reproduction.run.run_plan", lambda *a, left=left, **b: left)
+        assert cli.main(call) == int(left > 0)
+        assert cli.main([*call, "--dry-run"]) == 0
 
 
 @pytest.mark.slow
@@ -235,20 +213,6 @@ def test_records_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert paper_records.folders(other) == [other]
     monkeypatch.chdir(root)
     assert paper_records.folders(usual) == [root / "results"]
-
-
-def test_nothing_of_the_package_is_trained_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A plan whose records are all there asks for no images and writes nothing."""
-    ours = tmp_path / "package" / "results"
-    monkeypatch.setattr(paper_records, "__file__", str(tmp_path / "package" / "records.py"))
-    monkeypatch.chdir(tmp_path)
-    for job in PLANS["members"].jobs():
-        records.append(ours / "members.jsonl", left_by(job, "members"))
-    call = ["reproduce", "run", "members", "--device", "cpu", "--data", str(tmp_path)]
-    assert cli.main(call) == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["package"]
 
 
 @pytest.mark.slow

@@ -213,15 +213,10 @@ def test_cells_of_the_paper() -> None:
 
 def test_value() -> None:
     assert Value.of([]) is None
-    assert Value.of([3.0]) == (3.0, None, 1)
     assert Value.of([1.0, 2.0, 4.0]) == (7 / 3, statistics.stdev([1, 2, 4]), 3)
     # What is rounded to zero is not negative.
     assert [Value(-0.004).text(2, sign) for sign in (True, False)] == ["+0.00", "0.00"]
-    assert Value(-0.006, 0.1, 2).text(2, sign=True) == "-0.01 ± 0.10"
-
-
-def test_one_more_draw() -> None:
-    """The t test of a sample of one against the others, which has their spread."""
+    # One more draw: the t test of a sample of one against the others, which has their spread.
     own = [99.0, 99.1, 99.25, 98.9]
     value, known = Value.of(own), ttest_ind(own, [98.5])
     assert value is not None

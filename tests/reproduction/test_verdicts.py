@@ -18,7 +18,6 @@ from resultant_reproduction.verdicts import (
     OTHER_SIZE,
     Arm,
     contrast,
-    holm,
     judge_check,
     judge_effect,
     judge_number,
@@ -120,6 +119,8 @@ def test_without_runs_or_spread() -> None:
     assert judge_effect([(1.0, Arm.of([9.0]))], paper).verdict == INCONCLUSIVE
     assert judge_number([], 1.0).verdict == NEEDS_DATA
     assert judge_number([(1.0, Arm.of([1.0]))], 1.0, 0.5).verdict == INCONCLUSIVE
+    verdicts = [judge_check(passed).verdict for passed in (True, False, None)]
+    assert verdicts == [CONFIRMED, NOT_REPRODUCED, INCONCLUSIVE]
 
 
 @pytest.mark.parametrize(
@@ -146,11 +147,6 @@ def test_numbers(printed: float | None, threshold: float | None, side: str, verd
         assert judged.apart is not None and judged.apart.mean == 2.0 - printed
 
 
-def test_checks() -> None:
-    verdicts = [judge_check(passed).verdict for passed in (True, False, None)]
-    assert verdicts == [CONFIRMED, NOT_REPRODUCED, INCONCLUSIVE]
-
-
 def test_seeds_of_textbooks() -> None:
     """Cohen's table: two arms, two-sided 5 %, power 80 %, effects in deviations."""
     terms = [(1.0, Arm(0.0, 1 / 5, 4, 5)), (-1.0, Arm(0.0, 1 / 5, 4, 5))]
@@ -167,11 +163,6 @@ def test_power_by_simulation() -> None:
         p = contrast([(0.5, arms[0]), (-0.5, arms[1])]).p
         seen += p is not None and p < 0.05
     assert seen / 1000 == pytest.approx(power(terms, 2.0, n), abs=0.03)
-
-
-def test_holm_by_hand() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.6, 0.7]) == [1.0, 1.0] and holm([]) == []
 
 
 def test_ratio_of_variances() -> None:
