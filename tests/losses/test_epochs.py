@@ -167,18 +167,3 @@ def test_warns_once_where_epochs_are_not_known(options: dict, message: str) -> N
         said = ProCoLoss(3, 4, prior=0.0)
         said.start_epoch()
         said(z, y)
-
-
-@pytest.mark.parametrize(
-    ("options", "shown"),
-    [
-        ({}, "realization='native', prior=1.0 (equal shares, no class_counts)\n"),
-        ({"prior": 0.0}, "realization='native', prior=0.0 (none)\n"),
-        (
-            {"class_counts": [1, 2, 3], "realization": "angular", "beta": 0.5, "prior": 0.7},
-            "realization='angular', beta=0.5, family='linear', prior=0.7 (class_counts)\n",
-        ),
-    ],
-)
-def test_the_printed_form_says_what_is_in_force(options: dict, shown: str) -> None:
-    assert shown in repr(ProCoLoss(3, 4, **options))

@@ -26,11 +26,9 @@ def test_numbers_of_any_kind() -> None:
     """A tensor or an array without dimensions is a number, and a parameter is not learned."""
     z, y = batch()
     plain = ProCoLoss(C, P, 0.25, "angular", 0.5, prior=0.5, seed=3)(z, y)
-    for number in (torch.tensor, np.float32, np.array):
-        settings = (number(0.25), "angular", number(0.5))
-        assert torch.equal(ProCoLoss(C, P, *settings, prior=number(0.5), seed=3)(z, y), plain)
-    for integer in (np.int64, np.uint8, torch.tensor):
-        loss = ProCoLoss(integer(C), integer(P), 0.25, "angular", 0.5, prior=0.5, seed=integer(3))
+    for number, integer in ((torch.tensor, torch.tensor), (np.float32, np.int64)):
+        settings = (integer(C), integer(P), number(0.25), "angular", number(0.5))
+        loss = ProCoLoss(*settings, prior=number(0.5), seed=integer(3))
         assert torch.equal(loss(z, y), plain)
     learned = ProCoLoss(C, P, nn.Parameter(torch.tensor(0.25)))
     assert learned.temperature == 0.25 and not list(learned.parameters())
@@ -83,7 +81,8 @@ def test_settings_between_steps() -> None:
         with pytest.raises(AttributeError, match=name):
             setattr(loss, name, value)
     assert loss.temperature == 2 * TAU and loss.realization == "native"
-    assert "temperature=0.2, realization='native'" in repr(loss)
+    shown = "temperature=0.2, realization='native', prior=1.0 (equal shares, no class_counts)"
+    assert shown in repr(loss) and "beta=0.5, family='linear'" in repr(edited)
 
 
 def test_negative_targets_name_their_classes(monkeypatch: pytest.MonkeyPatch) -> None:
