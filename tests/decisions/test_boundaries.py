@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import resultant as rs
-from class_samples import F64, unit
+from class_samples import F64
 from decisions.arcs import PAIR, check, classes, close, two
 from resultant.classes.rule import REALIZATIONS
 from resultant.decisions.boundaries import Change, Displacement, displacement_error, refine
@@ -84,16 +84,6 @@ def test_quick_roots_equal_exhaustive_roots(
         # One root exactly where both prototypes keep their own class.
         M = rs.centre_margins(rule)
         assert torch.equal(quick.unique, (M.a >= 0) & (M.b >= 0))
-
-
-def test_slope_is_smallest_at_one() -> None:
-    """The assumption behind arcs that need only their ends: R(x)/x falls."""
-    rho = torch.linspace(-1, 1, 401, dtype=F64).unsqueeze(1)
-    for p in (2, 3, 16, 1024):
-        kappa = torch.logspace(-2, 4, 13, dtype=F64)
-        rule = rs.realize(rs.ClassState(unit(13, p), kappa, torch.ones(13)), rs.Rule(0.05))
-        slopes = rule.slope_at(rho)
-        assert (slopes.diff(dim=0) <= 1e-13 * slopes[0]).all() and (slopes > 0).all()
 
 
 # -g (cos u + cos(theta - u)) + b has an extremum in the middle of the arc.

@@ -109,7 +109,7 @@ def test_classes_are_those_of_class_statistics(estimator: str) -> None:
             torch.testing.assert_close(state.mu[seen], expected.mu[seen])
             torch.testing.assert_close(state.kappa[seen], expected.kappa[seen])
             assert torch.equal(state.count, expected.count)
-        copied.update(z, y)
+        copied.update(*batch())
         assert torch.equal(bank.state(bank=name).count, state.count)
 
 
