@@ -83,13 +83,8 @@ class FeatureOptions:
         """Return the options of the analysis."""
         from resultant.analysis.analyze import Settings
 
-        return Settings(
-            estimator=self.estimator,
-            temperature=self.temperature,
-            references=self.references,
-            calibration=self.calibration,
-            device=find_device(self.device),
-        )
+        chosen = self.estimator, self.temperature, self.references, self.calibration
+        return Settings(*chosen, device=find_device(self.device))
 
     def given(self) -> dict[str, Any]:
         """Return the options as JSON types."""

@@ -6,14 +6,3 @@
 `words` formats numbers. The folder ``shared`` holds JavaScript that the site uses too.
 `folder` writes a whole report, and `api` has `resultant.analyze`.
 """
-
-from typing import TYPE_CHECKING
-
-from resultant._core.lazy import lazy
-
-if TYPE_CHECKING:
-    from resultant.report.page import write_page
-
-__all__ = ["write_page"]
-
-__getattr__ = lazy(__name__, {"write_page": "page"})

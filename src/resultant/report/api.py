@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from resultant.analysis.analyze import Settings, analyze_sets
-from resultant.analysis.data import FeatureSet, feature_sets
+from resultant.analysis.data import feature_sets
 from resultant.analysis.result import AnalysisResult
 from resultant.features.prepare import check_features, prepare
 from resultant.features.selection import WORDS
@@ -64,7 +64,15 @@ def analyze(
         >>> result.first.recommendation.key in {m.key for m in result.first.methods}
         True
     """
-    sets = _sets(X, y, test, val)
+    if isinstance(X, (str, os.PathLike)):
+        if y is not None or test is not None or val is not None:
+            raise ValueError("expected a path alone, or features with labels, got a path and more")
+        store, name = FeatureStore.open(X), Path(X).name
+    else:
+        store, name = _memory(X, y, test, val), "features"
+    prepared = prepare(store)
+    check_features(prepared, lambda *_: None)
+    sets = feature_sets(prepared, name)
     settings = Settings(estimator, temperature, references, calibration, device, out is not None)
     evaluated, first = analyze_sets(sets, settings, lambda _: None)
     result = AnalysisResult(
@@ -74,19 +82,6 @@ def analyze(
         return result
     require_report_folder(Path(out))
     return write_report(Path(out), result, evaluated)
-
-
-def _sets(X: Any, y: Any, test: Any, val: Any) -> list[FeatureSet]:
-    """Return the feature sets of a file or of arrays."""
-    if isinstance(X, (str, os.PathLike)):
-        if y is not None or test is not None or val is not None:
-            raise ValueError("expected a path alone, or features with labels, got a path and more")
-        store, name = FeatureStore.open(X), Path(X).name
-    else:
-        store, name = _memory(X, y, test, val), "features"
-    prepared = prepare(store)
-    check_features(prepared, lambda *_: None)
-    return feature_sets(prepared, name)
 
 
 def _memory(X: Any, y: Any, test: Any, val: Any) -> FeatureStore:

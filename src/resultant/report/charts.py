@@ -133,15 +133,10 @@ def by_group(group: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
     """Return colours, shapes and legend of points by their shot groups [n]; {} without names."""
     if not names:
         return {}
-    return {
-        "colour": [GROUP_COLOURS[g] for g in group],
-        "shape": [GROUP_SHAPES[g] for g in group],
-        "legend": [
-            (name, GROUP_COLOURS[g], GROUP_SHAPES[g])
-            for g, name in enumerate(names)
-            if (group == g).any()
-        ],
-    }
+    colour, shape = ([kinds[g] for g in group] for kinds in (GROUP_COLOURS, GROUP_SHAPES))
+    entries = zip(names, GROUP_COLOURS, GROUP_SHAPES, strict=False)
+    legend = [entry for g, entry in enumerate(entries) if (group == g).any()]
+    return {"colour": colour, "shape": shape, "legend": legend}
 
 
 def numbers(values: Any) -> Any:

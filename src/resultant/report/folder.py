@@ -14,11 +14,10 @@ from resultant.analysis.result import AnalysisResult
 from resultant.report.page import write_page
 
 PAGE, RESULTS = "index.html", "results.json"
-FOLDERS = ("tables", "figures")
 # All files and folders of a report.
 PARTS = (
     *(PAGE, RESULTS, "rows.csv", "predictions.parquet", "predictions.csv"),
-    *("classifier.safetensors", *FOLDERS),
+    *("classifier.safetensors", "tables", "figures"),
 )
 
 
@@ -35,11 +34,8 @@ def require_report_folder(out: Path) -> None:
 def write_report(
     out: Path, result: AnalysisResult, evaluated: Sequence[Evaluated], *, figures: bool = False
 ) -> AnalysisResult:
-    """Write the page and its files into a folder, each complete or absent, the page last.
-
-    Returns:
-        The result with the names of its files.
-    """
+    """Write the page and its files into a folder, each complete or absent, the page last; return
+    the result with the names of its files."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         result = write_files(folder, result, evaluated, out)

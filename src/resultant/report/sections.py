@@ -290,7 +290,6 @@ def map_chart(result: FeatureResult, most: int) -> Chart | None:
     chosen = np.linspace(0, len(m.x) - 1, min(most, len(m.x))).round().astype(int)
     label, predicted = m.label[chosen], m.predicted[chosen]
     wrong = label != predicted
-    palette = class_colours(len(names))
     text = [
         f"row {row}{f', {identity}' if identity else ''}\n{names[y]}"
         + (f"\npredicted: {names[p]}" if y != p else "")
@@ -304,7 +303,7 @@ def map_chart(result: FeatureResult, most: int) -> Chart | None:
             f"{a} component, {percent(e, 0)} of the variance"
             for a, e in zip(axes, m.explained, strict=True)
         )
-    by_class = [palette[y] for y in label.tolist()]
+    by_class = [class_colour(y) for y in label.tolist()]
     by_error = [style.RED if w else style.GREY for w in wrong]
     of = f"{len(chosen):,} of {len(m.x):,}" if len(chosen) < len(m.x) else f"{len(chosen):,}"
     return Chart(
@@ -327,11 +326,7 @@ def map_chart(result: FeatureResult, most: int) -> Chart | None:
     )
 
 
-def class_colours(number: int) -> list[str]:
-    """Return a colour per class; neighbours are far apart in hue."""
-    colours = []
-    for c in range(number):
-        # Steps of the golden ratio spread any number of hues.
-        rgb = colorsys.hls_to_rgb((0.58 + 0.618034 * c) % 1, 0.5, 0.65)
-        colours.append("#" + "".join(f"{round(255 * v):02x}" for v in rgb))
-    return colours
+def class_colour(c: int) -> str:
+    """Return the colour of a class; steps of the golden ratio spread any number of hues."""
+    rgb = colorsys.hls_to_rgb((0.58 + 0.618034 * c) % 1, 0.5, 0.65)
+    return "#" + "".join(f"{round(255 * v):02x}" for v in rgb)
