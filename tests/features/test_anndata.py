@@ -57,18 +57,6 @@ def test_features_labels_and_identities(tmp_path: Path, sparse: bool) -> None:
     assert store["train/labels"].tolist() == (Y == 0)[:20].astype(int).tolist()
 
 
-@pytest.mark.parametrize("words", [np.array(["a", "b", "c"], dtype=TEXT), np.arange(3)])
-def test_missing_categories_matter_to_their_column_alone(tmp_path: Path, words: Any) -> None:
-    path = write(tmp_path / "a.h5ad")
-    with h5py.File(path, "a") as file:
-        file["obs/batch/codes"] = np.where(np.arange(30) > 27, -1, Y).astype(np.int8)
-        file["obs/batch/categories"] = words
-    assert FeatureStore.open(path)["train/labels"].tolist() == Y.tolist()
-    rule = r"a category in every row of batch of .* got 2 rows without one, .* row 28; leave"
-    with pytest.raises(ValueError, match=rule):
-        FeatureStore.open(path, labels="batch")
-
-
 def test_other_members_are_left_out(tmp_path: Path) -> None:
     """Cubes, matrices by columns and tables without codes; categories may be numbers."""
     path = write(tmp_path / "a.h5ad", pairs=np.ones((30, 2)), complex=np.ones(30, complex))

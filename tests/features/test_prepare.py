@@ -6,10 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from embedding_files import NAMES, ORDER, M, N, T, X, Y, Z, opened
-from resultant._core.hold_out import held_out_rows
 from resultant.features.prepare import check_features, prepare
 from resultant.features.store import FeatureStore
 
@@ -106,17 +104,6 @@ def test_stores_that_cannot_be_analysed(case: int, tmp_path: Path) -> None:
     arrays, skip_unknown, message = REFUSALS[case]
     with pytest.raises(ValueError, match=message):
         prepare(opened(tmp_path, **arrays), skip_unknown=skip_unknown)
-
-
-def test_one_split_is_divided() -> None:
-    x, y = torch.arange(55.0)[:, None] + 1, torch.arange(55) % 4
-    store = FeatureStore("memory", {"val/z": x.expand(-1, 3).clone(), "val/labels": y})
-    result = prepare(store).store
-    assert result.splits == ("test", "train") and result.called["test/z"] == "val/z"
-    held = held_out_rows(y, 0.2)
-    for split, rows in (("train", ~held), ("test", held)):
-        assert torch.equal(result[f"{split}/z"][:, 0], x[rows, 0])
-        assert torch.equal(result[f"{split}/labels"], y[rows])
 
 
 def test_zero_rows_are_left_out(tmp_path: Path) -> None:

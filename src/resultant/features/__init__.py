@@ -7,8 +7,8 @@ store ready for analysis, and `packaged` is the feature file that the package sh
 
 `readers` finds the reader of a file by its `naming`: `arrays` (NumPy, safetensors, torch), `tables`
 (pyarrow) and `anndata` (h5py) give arrays as `rows`, and `reading` turns errors of these libraries
-into one line. `columns`, `selection` and `labels` choose features and labels among the arrays, and
-`schema` checks them.
+into one line. `columns` and `selection` choose features and labels among the arrays, and `schema`
+checks them.
 """
 
 from resultant.features.identities import RowMatch, match_rows

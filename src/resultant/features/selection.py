@@ -1,27 +1,29 @@
-"""The features and labels among the arrays of one or several files."""
+"""The features and labels among the arrays of one or several files, joined and as numbers."""
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from resultant.features.labels import class_labels, identity_numbers
 from resultant.features.naming import (
     IDENTITIES,
     LABELS,
     SPLIT,
     Names,
     full_name,
+    is_numeral,
     require_name,
     split_of,
     split_part,
     usual_name,
     what_of,
 )
-from resultant.features.rows import AnyArray, ConcatRows, NonNumericArray, Rows
+from resultant.features.rows import AnyArray, ConcatRows, NonNumericArray, Rows, TensorRows
 from resultant.features.schema import INTEGER_DTYPES
 
 CLASS_NAMES = "class_names"
@@ -67,12 +69,12 @@ def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> 
     called = {new: called[old] for new, old in chosen.items()}
     parts = {new: parts[old] for new, old in chosen.items()}
     labels = {n: pieces for n, pieces in parts.items() if what_of(n) == "labels"}
-    arrays, words = class_labels(where, labels, called)
+    arrays, words = _class_labels(where, labels, called)
     if words:
         metadata |= {CLASS_NAMES: words, "num_classes": len(words), "labels": WORDS}
     other_files: set[str] = set()
     for name in [n for n in parts if n not in labels]:
-        convert = identity_numbers if what_of(name) == "identities" else _floats
+        convert = _identity_numbers if what_of(name) == "identities" else _floats
         numbers = [(file, convert(file, called[name], array)) for file, array in parts[name]]
         arrays[name] = _join(where, called[name], numbers)
         other_files |= {file for file, _ in numbers}
@@ -211,3 +213,62 @@ def _candidates(parts: Parts) -> set[str]:
             floats = wide if array.shape[1] > 1 else thin
             (floats if array.dtype.is_floating_point else integers).add(what_of(name))
     return wide or integers or thin
+
+
+def _class_labels(
+    where: str, parts: Parts, called: dict[str, str]
+) -> tuple[dict[str, Rows], list[str]]:
+    """Convert the labels of each split to class numbers [N], and return the names of the classes.
+
+    Strings are numbered in sorted order over all splits, so that a class has one number in all
+    splits. Numerals are sorted as numbers. Labels that are numbers have no names.
+    """
+    pieces = [(called[name], *part) for name, of_name in parts.items() for part in of_name]
+    words = [(name, file) for name, file, a in pieces if isinstance(a, NonNumericArray)]
+    for name, file, array in pieces:
+        if words and isinstance(array, Rows):
+            rule = f"expected {name} of {where} as strings, as are {words[0][0]} of {words[0][1]}"
+            raise ValueError(f"{rule}, got {array.dtype} in {file}")
+    values = {n: [_values(called[n], *part) for part in of_name] for n, of_name in parts.items()}
+    names = sorted({word for of_name in values.values() for found, _ in of_name for word in found})
+    if all(map(is_numeral, names)):
+        names.sort(key=float)
+    numbers = {word: c for c, word in enumerate(names)}
+    labels: dict[str, Rows] = {}
+    for name, of_name in values.items():
+        pairs = ((torch.tensor([numbers[word] for word in found]), y) for found, y in of_name)
+        labels[name] = TensorRows(torch.cat([c[y] if len(c) else y for c, y in pairs]))
+    return labels, names
+
+
+def _identity_numbers(file: str, name: str, array: AnyArray) -> Rows:
+    """Return identities [N] as int64: integers as they are, strings by 64 bits of their hash.
+
+    A string has the same number in every file, so that files can be compared.
+    """
+    words, values = _values(name, file, array)
+    digests = (hashlib.blake2b(word.encode(), digest_size=8).digest() for word in words)
+    numbers = torch.tensor([int.from_bytes(d, "little", signed=True) for d in digests])
+    return TensorRows(numbers[values] if words else values)
+
+
+def _values(name: str, file: str, array: AnyArray) -> tuple[list[str], Tensor]:
+    """The whole numbers of an array [N] or [N, 1]; or its distinct strings, and those of rows."""
+    one, hint = bool(array.shape) and math.prod(array.shape[1:]) == 1, ""
+    if isinstance(array, NonNumericArray):
+        if array.read is not None and one:
+            return array.read()
+        rule, got = "[N] integers or strings", str(array)
+        hint = "; save it by .astype(str)" * array.kind.startswith("object")
+    elif not one or array.dtype.is_complex:
+        rule, got = "[N] integers", str(array)
+        hint = "; take the argmax of one-hot rows" * (len(array.shape) == 2)
+    else:
+        values = array.read(0, len(array)).reshape(-1)
+        # Beyond 2^53 every float is whole; NaN differs from itself.
+        real = values if values.is_floating_point() else values[:0].float()
+        bad = ((real != real.round()) | (real.abs() > 2.0**53)).nonzero()[:, 0].tolist()
+        if not bad:
+            return [], values.to(torch.int64)
+        rule, got = "whole numbers", f"{float(values[bad[0]])} in {array.where(bad[0])}"
+    raise ValueError(f"expected {name} of {file} to be {rule}, got {got}{hint}")
