@@ -188,30 +188,6 @@ def test_derivatives(nu: float | torch.Tensor) -> None:
         check(lambda nu, v: bessel_ratio_integral(nu, POINTS[1:-1], v), POINTS[2:], 1e-7)
 
 
-def test_derivatives_of_the_logarithm_at_zero() -> None:
-    """log I_0 is finite and flat at zero."""
-    for order in as_orders(0.0, torch.float64):
-        check_derivatives(lambda v: log_bessel_i(order, v), POINTS)  # noqa: B023
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_no_seam(dtype: torch.dtype) -> None:
-    """Along x and along nu, the value and the derivative have jumps of rounding size only."""
-    eps = torch.finfo(dtype).eps
-    for nu in (0.0, 3.5, 11.5, 12.0, 29.5, 30.0):
-        for centre in (8.0, 12.0, 30.0, 45.0):
-            x = centre * (1 + torch.arange(-200, 201, dtype=dtype) * 4 * eps)
-            for n, allowed in ((0, 30), (1, 2000)):
-                v = ratio(nu, x, n)
-                smooth = v[200] + (x - x[200]) * ratio(nu, x, n + 1)[200]
-                assert (v / smooth - 1).abs().max() <= allowed * eps
-    for edge in (12.0, 30.0, 511.0):
-        nu = torch.tensor([edge * (1 - 1e-9), edge, edge * (1 + 1e-9)], dtype=torch.float64)
-        a, b, c = (float(bessel_ratio(float(n), torch.tensor(25.0, dtype=dtype))) for n in nu)
-        assert abs((a + c) / (2 * b) - 1) <= 30 * eps
-
-
 def test_extremes() -> None:
     for dtype in DTYPES:
         huge = torch.tensor([1e20, 1e30, torch.finfo(dtype).max], dtype=dtype)
@@ -250,20 +226,6 @@ def test_large_orders_in_float32(nu: float) -> None:
         assert error.max() <= 5e-6
         error = (bessel_ratio(order, x) - ratios).abs()
         assert (error <= 2e-6 * ratios + torch.finfo(torch.float32).tiny).all()
-
-
-def test_transforms() -> None:
-    x = torch.linspace(0.1, 50, 12, dtype=torch.float64)
-    nu = torch.linspace(0, 40, 12, dtype=torch.float64)
-    f = torch.func
-    for order, dims in ((3.5, (None, 0)), (nu, (0, 0))):
-        for function in (bessel_ratio, log_bessel_i):
-            mapped = f.vmap(function, in_dims=dims)(order, x)
-            assert torch.equal(mapped, function(order, x))
-    slope = f.vmap(f.grad(lambda v: log_bessel_i(3.5, v)))(x)
-    torch.testing.assert_close(slope, bessel_ratio(3.5, x) + 3.5 / x)
-    second = f.vmap(f.grad(f.grad(lambda v: bessel_ratio(3.5, v))))(x)
-    torch.testing.assert_close(second, ratio(3.5, x, 2))
 
 
 X = torch.tensor([1.0, 2.0])

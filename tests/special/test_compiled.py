@@ -57,21 +57,6 @@ def test_derivatives_in_kappa_and_tau_against_arb(p: int, dtype: torch.dtype) ->
         assert (abs(value.double().numpy() - true) <= allowed).all()
 
 
-@pytest.mark.usefixtures("with_and_without_kernel")
-def test_gradients_under_vmap() -> None:
-    rho, kappa = torch.rand(6, 4).double() * 2 - 1, torch.rand(4).double() * 50
-    tau = torch.tensor(0.2).double()
-
-    def total(r: torch.Tensor, k: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-        return vmf_score(r, k, t, 17).sum()
-
-    mapped = torch.func.vmap(torch.func.grad(total, (1, 2)), (0, None, None))(rho, kappa, tau)
-    for i, row in enumerate(rho):
-        inputs = [a.clone().requires_grad_() for a in (kappa, tau)]
-        expected = torch.autograd.grad(total(row, *inputs), inputs)
-        torch.testing.assert_close(tuple(a[i] for a in mapped), expected)
-
-
 @built
 @pytest.mark.slow
 def test_exported_program() -> None:

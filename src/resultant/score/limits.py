@@ -54,11 +54,8 @@ def require_temperature(
     dtype: torch.dtype = torch.float64,
     name: str = "tau",
 ) -> Tensor:
-    """Return ``tau``, a number or [C], as a float64 tensor [] or [C] on the device.
-
-    Raises:
-        ValueError: if ``tau`` has another shape, or scores in ``dtype`` cannot be compared there.
-    """
+    """Return ``tau``, a number or [C], as a float64 tensor on the device; raise if ``tau`` has
+    another shape, or scores in ``dtype`` cannot be compared there."""
     if not isinstance(tau, Tensor):
         validation.tensors(**{name: tau})
         require_comparable(name, float(tau), dtype)

@@ -8,8 +8,7 @@ formula is exchanged for another along x, so the functions have no seam. Only de
 integrals at x far above a small order avoid the recurrence, which would lose their digits.
 
 All functions carry first and second derivatives in every argument except the order, which is at
-most 1e30, in float32 1e11. The functions here validate their arguments; those of `ratio` and
-`log_i` do not.
+most 1e30, in float32 1e11. The functions here validate their arguments; those of `ratio` do not.
 """
 
 from __future__ import annotations
@@ -21,8 +20,14 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.validation import Number, as_dtype
-from resultant.special.log_i import log_i, log_ie
-from resultant.special.ratio import complement_inverse, ratio, ratio_integral, ratio_inverse
+from resultant.special.ratio import (
+    complement_inverse,
+    log_i,
+    log_ie,
+    ratio,
+    ratio_integral,
+    ratio_inverse,
+)
 
 
 def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:

@@ -23,7 +23,14 @@ import torch
 from torch import Tensor
 
 from resultant._core.autograd import is_plain
-from resultant.special.debye import Number, expansion, log_i_zero, unshifted, unshifted_from
+from resultant.special.debye import (
+    LogDebye,
+    Number,
+    expansion,
+    log_i_zero,
+    unshifted,
+    unshifted_from,
+)
 
 # Below this size a second thread costs more than it saves.
 GRAIN = 16384
@@ -89,47 +96,39 @@ def available(*tensors: Tensor) -> bool:
     return all(type(a) in _PLAIN and a.is_cpu and not a.is_neg() for a in tensors)
 
 
-@lru_cache(maxsize=1024)
-def _table(nu: float, dtype: torch.dtype, kind: str = "") -> np.ndarray:
-    """Return an expansion as the kernel reads it; ``kind`` is "", "unshifted" or "absolute"."""
-    e = expansion(nu, dtype, absolute=kind == "absolute")
-    e = unshifted(e, dtype) if kind == "unshifted" else e
+def _table(e: LogDebye, dtype: torch.dtype, zero: tuple[float, ...] = ()) -> np.ndarray:
+    """Return an expansion as the kernel reads it, with the coefficients of `log_i_zero`."""
     weighted = [e.weighted(n) for n in (1, 2, 3)]
     weighted[0][0] = 0.5
-    zero = log_i_zero() if kind == "absolute" else ()
     large = unshifted_from(dtype) ** 2
-    header = [nu, e.order, e.scale, large, len(e.coefficients), e.shift, len(zero)]
+    header = [e.nu, e.order, e.scale, large, len(e.coefficients), e.shift, len(zero)]
     tables = [float(c) for values in (e.coefficients, *weighted, zero) for c in values]
-    numbers = [*header, *e.steps(), *np.repeat(tables, BLOCK[dtype])]
-    return np.array(numbers, dtype=_NUMPY[dtype])
-
-
-# Tables by their address, which the kernel reads.
-_KEPT: dict[int, np.ndarray] = {}
+    return np.array([*header, *e.steps(), *np.repeat(tables, BLOCK[dtype])], dtype=_NUMPY[dtype])
 
 
 @lru_cache(maxsize=1024)
-def _addresses(nu: float, dtype: torch.dtype, kind: str = "") -> tuple[int, int]:
-    """Return where the expansion at ``nu`` is, and the unshifted one."""
-    near = _table(nu, dtype, kind)
-    direct = _table(nu, dtype, "unshifted") if expansion(nu, dtype).shift else near
-    _KEPT.update({near.ctypes.data: near, direct.ctypes.data: direct})
-    return near.ctypes.data, direct.ctypes.data
+def _tables(nu: float, dtype: torch.dtype, absolute: bool = False) -> tuple[Any, ...]:
+    """Return the addresses of the expansion at ``nu`` and of the unshifted one, and both arrays,
+    which the caller keeps while the kernel reads them."""
+    e = expansion(nu, dtype, absolute=absolute)
+    near = _table(e, dtype, log_i_zero() if absolute else ())
+    direct = _table(unshifted(e, dtype), dtype) if e.shift else near
+    return near.ctypes.data, direct.ctypes.data, near, direct
 
 
 def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:
     """Compute q and, if ``slope``, its slope of rho [rows, classes] for kappa and tau, each
     [classes] or [1]; or of rho of any shape, for kappa and tau of that shape or of one element."""
-    table = _addresses(p / 2 - 1, rho.dtype)[:1]
-    return _grid(_SCORE[rho.dtype], table, rho, kappa, tau, True, slope)
+    tables = _tables(p / 2 - 1, rho.dtype)
+    return _grid(_SCORE[rho.dtype], tables[:1], rho, kappa, tau, True, slope)
 
 
 def partials(
     rho: Tensor, kappa: Tensor, tau: Tensor, p: int, by_kappa: bool, by_tau: bool
 ) -> tuple[Tensor, ...]:
     """Compute dq/dkappa and dq/dtau, each if requested, of arguments as those of `score`."""
-    tables = _addresses(p / 2 - 1, rho.dtype)
-    return _grid(_PARTIALS[rho.dtype], tables, rho, kappa, tau, by_kappa, by_tau)
+    tables = _tables(p / 2 - 1, rho.dtype)
+    return _grid(_PARTIALS[rho.dtype], tables[:2], rho, kappa, tau, by_kappa, by_tau)
 
 
 def _grid(
@@ -168,13 +167,13 @@ def bessel(kind: str, nu: float, *x: Tensor) -> Tensor:
     """Compute one of `KINDS` of x or, for the integral of R, of its two ends, which broadcast."""
     inputs = [a.contiguous() for a in (torch.broadcast_tensors(*x) if len(x) > 1 else x)]
     out = torch.empty_like(inputs[-1])
-    tables = _addresses(nu, out.dtype, "absolute" if kind.startswith("log") else "")
+    near, direct, *_arrays = _tables(nu, out.dtype, kind.startswith("log"))
     lower, upper, to = inputs[0].data_ptr(), inputs[-1].data_ptr(), out.data_ptr()
     call, number, size = _BESSEL[out.dtype], KINDS.index(kind), out.element_size()
 
     def part(first: int, last: int) -> None:
         move = first * size
-        call(*tables, lower + move, upper + move, to + move, last - first, number)
+        call(near, direct, lower + move, upper + move, to + move, last - first, number)
 
     in_parts(part, out.numel(), out.numel())
     return out

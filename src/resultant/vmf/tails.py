@@ -38,22 +38,9 @@ def log_projection_tail(xi: Number, beta: Number, kappa: Number, p: int, *, uppe
         \phi^*_{\nu-1/2}(\kappa\alpha\sin\psi), \qquad
         \log\phi^*_m(x) = \int_0^x R_m(s)\,ds.
 
-    The absolute error of the logarithm is about :math:`10^{-15}(p+\kappa)`. No gradients.
-
-    Args:
-        xi: Threshold, a number or a tensor.
-        beta: Cosine :math:`\mu^\top n` in [-1, 1], a number or a tensor.
-        kappa: Concentration >= 0, a number or a tensor.
-        p: Dimension >= 3.
-        upper: The tail :math:`\Pr(n^\top X\ge\xi)`, else :math:`\Pr(n^\top X\le\xi)`.
-
-    Returns:
-        A tensor of the broadcast shape.
-
-    Example:
-        >>> from resultant.vmf.tails import log_projection_tail
-        >>> round(float(log_projection_tail(0.5, 1.0, 0.0, 3, upper=True).exp()), 6)
-        0.25
+    The tail is :math:`\Pr(n^\top X\ge\xi)` if ``upper``, else :math:`\Pr(n^\top X\le\xi)`, for the
+    cosine :math:`\beta=\mu^\top n` and p >= 3. The absolute error of the logarithm is about
+    :math:`10^{-15}(p+\kappa)`. No gradients.
     """
     p = tail_dimension(p)
     (xi, beta, kappa), dtype = validation.tensors(xi=xi, beta=beta, kappa=kappa)
