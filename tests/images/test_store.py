@@ -16,12 +16,10 @@ from PIL import Image
 
 from listed import image_files
 from resultant._core import memory, tensor_files
-from resultant.images import residency
 from resultant.images import store as stores
 from resultant.images.files import FileImages, file_status
-from resultant.images.residency import Placement
 from resultant.images.source import ImageSource
-from resultant.images.store import ImageStore, delete_stores, open_store
+from resultant.images.store import ImageStore, Placement, delete_stores, open_store
 
 SHORT = 20
 
@@ -196,4 +194,4 @@ def test_processes_and_containers_share_the_memory(
     files = [tmp_path / "none", tmp_path / "memory.max"]
     files[1].write_text("max\n" if limit is None else f"{limit}\n")
     monkeypatch.setattr(memory, "LIMITS", files)
-    assert residency.fitting(2000, torch.device("cuda")) == kind
+    assert stores.fitting(2000, torch.device("cuda")) == kind

@@ -4,8 +4,8 @@
   lists, `parquet` and the published datasets, `indexable` any Python dataset; `labelling` defines
   the classes, `longtail` subsets. `cifar` reads every form of CIFAR.
 - `decode` is the only decoder, by Pillow. Photographs are decoded first, into a `store`, and kept
-  on the device or near it (`residency`); `evaluation_view` has images without augmentation.
+  on the device or near it; `evaluation_view` has images without augmentation.
 - Views draw their parameters on the CPU (`augment` for CIFAR, `photo_views`, both on `drawing`).
-  On a CPU `pillow_views` computes them; on a GPU the Triton kernels `view_kernel` and
-  `photo_kernel`, which `photo_plan` prepares; `rendering` chooses.
+  `rendering` computes them by Pillow on a CPU, and on a GPU by the Triton kernels `view_kernel`
+  and `photo_kernel`, which `photo_plan` prepares.
 """

@@ -17,11 +17,11 @@ from resultant.images import photo_views as views
 from resultant.images.photo_views import CODE
 from resultant.images.view_kernel import _blend, _grey, _turned
 
-BRIGHTNESS, CONTRAST = tl.constexpr(CODE["brightness"]), tl.constexpr(CODE["contrast"])
+CONTRAST = tl.constexpr(CODE["contrast"])
 SATURATION, HUE = tl.constexpr(CODE["saturation"]), tl.constexpr(CODE["hue"])
 GREY, SHARPNESS = tl.constexpr(CODE["grey"]), tl.constexpr(CODE["sharpness"])
 INVERT, ROTATE = tl.constexpr(CODE["invert"]), tl.constexpr(CODE["rotate"])
-AUTOCONTRAST, EQUALIZE = tl.constexpr(CODE["autocontrast"]), tl.constexpr(CODE["equalize"])
+EQUALIZE = tl.constexpr(CODE["equalize"])
 POSTERIZE, SOLARIZE = tl.constexpr(CODE["posterize"]), tl.constexpr(CODE["solarize"])
 SOLARIZE_ADD = tl.constexpr(CODE["solarize_add"])
 BILINEAR, NEAREST = tl.constexpr(views.BILINEAR), tl.constexpr(views.NEAREST)

@@ -140,7 +140,7 @@ def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, La
     folders = {p.name.lower(): p for p in sorted(data.iterdir()) if p.is_dir()}
     folders = {SPLITS[name]: path for name, path in folders.items() if name in SPLITS}
     files = sorted(p for p in data.rglob("*.parquet") if not _is_hidden(p.relative_to(data)))
-    # Tables may lie beside image files, such as their metadata.
+    # Folders of images may hold other tables, such as metadata.
     if files and (not _has_images(data) or any(has_column(p, image_column) for p in files)):
         return {name: parquet(paths) for name, paths in _by_split(files, data).items()}
     if "train" in folders:

@@ -2,7 +2,7 @@
 
 A view draws its parameters on the CPU, one row per image, so that every device has the same views:
 a box that is resized, a window of the resized box, a flip, and up to seven steps, each one of the
-operations below with a value. `pillow_views` computes the views by Pillow on a CPU, `photo_kernel`
+operations below with a value. `rendering` computes the views by Pillow on a CPU, `photo_kernel`
 by one Triton kernel on a GPU; both are within one level of torchvision and timm on pictures of
 Pillow with the same parameters.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -32,6 +32,8 @@ from resultant.training.loading import LoadedNetwork, load_network
 FEATURES = ("encoder", "projection")
 
 Images = Cifar | ImageSplits
+# Labels [N] and positions [N] of the images of a split, and the input of the network.
+Split = tuple[Tensor, Tensor, Views]
 # Called with the finished images and their number.
 OnImages = Callable[[int, int], object]
 
@@ -168,24 +170,35 @@ def extract(
         raise ValueError(f"expected dtype to be float16 or float32, got {dtype!r}")
     require_images(loaded, data, balanced, imbalance)
     trained_imbalance = imbalance if loaded.imbalance is None else loaded.imbalance
+    splits: dict[str, Split] = {}
+    subset_imbalance: float | None = None
     if isinstance(data, ImageSplits):
         if balanced or imbalance is not None:
-            raise ValueError(
-                f"expected balanced and imbalance only for CIFAR, got {config.dataset}"
-            )
-        splits, counts = _image_splits(loaded, data, device, workers), data.counts
-        subset_imbalance = None
+            rule = "expected balanced and imbalance only for CIFAR"
+            raise ValueError(f"{rule}, got {config.dataset}")
+        view, counts = EvaluationView(config.size), data.counts
+        if isinstance(loaded.network, EncoderNetwork):
+            view = model_settings(config.architecture).view(config.size)
+        for name, source in {"train": data.train, **data.held_out_splits}.items():
+            views = partial(source_views, source, view, config.channels, device, workers)
+            splits[name] = torch.from_numpy(source.labels), torch.arange(len(source)), views
     else:
         subset_imbalance = loaded.imbalance if imbalance is None else imbalance
         subset_imbalance = 1.0 if balanced else subset_imbalance
-        members = None if balanced else subset_imbalance
-        splits = _cifar_splits(data, members, config.subset, device)
+        train, rows = data.train_labels, torch.arange(len(data.train_labels))
+        if not balanced and subset_imbalance is not None:
+            rows = data.members(subset_imbalance, config.subset)
+        for name, images, labels, positions in (
+            ("train", data.train_images[rows], train[rows], rows),
+            ("test", data.test_images, data.test_labels, torch.arange(len(data.test_labels))),
+        ):
+            views = partial(cifar_views, images.to(device), torch.float32)
+            splits[name] = labels, positions, views
         # Shot groups follow the images of the training, even if others are extracted.
-        counts = data.train_labels
         if trained_imbalance is not None:
-            counts = counts[data.members(trained_imbalance, config.subset)]
-        counts = torch.bincount(counts, minlength=data.num_classes)
-    total, done, arrays = sum(len(split.labels) for split in splits.values()), 0, {}
+            train = train[data.members(trained_imbalance, config.subset)]
+        counts = torch.bincount(train, minlength=data.num_classes)
+    total, done, arrays = sum(len(labels) for labels, _, _ in splits.values()), 0, {}
     predictions: list[Tensor] = []
     for name, (labels, identities, views) in splits.items():
         arrays |= {f"{name}/labels": labels, f"{name}/identities": identities}
@@ -212,49 +225,9 @@ def extract(
     if isinstance(data, Cifar):
         about["config"]["imbalance"] = trained_imbalance
     if predictions:
-        labels = splits[data.held_out].labels
+        labels, _, _ = splits[data.held_out]
         about["classifier"] = accuracies(torch.cat(predictions), labels, counts)
     write_store(out, arrays, about)
-
-
-class _Split(NamedTuple):
-    """Labels [N] and positions [N] of the images of a split, and the input of the network."""
-
-    labels: Tensor
-    identities: Tensor
-    views: Views
-
-
-def _image_splits(
-    loaded: LoadedNetwork, data: ImageSplits, device: torch.device, workers: int | None
-) -> dict[str, _Split]:
-    config, view = loaded.config, EvaluationView(loaded.config.size)
-    if isinstance(loaded.network, EncoderNetwork):
-        view = model_settings(config.architecture).view(config.size)
-    return {
-        name: _Split(
-            torch.from_numpy(source.labels),
-            torch.arange(len(source)),
-            partial(source_views, source, view, config.channels, device, workers),
-        )
-        for name, source in {"train": data.train, **data.held_out_splits}.items()
-    }
-
-
-def _cifar_splits(
-    data: Cifar, imbalance: float | None, subset: int, device: torch.device
-) -> dict[str, _Split]:
-    """Return the splits with the subset of an imbalance, or with all training images for None."""
-    members = torch.arange(len(data.train_labels))
-    members = members if imbalance is None else data.members(imbalance, subset)
-    parts = {
-        "train": (data.train_images[members], data.train_labels[members], members),
-        "test": (data.test_images, data.test_labels, torch.arange(len(data.test_labels))),
-    }
-    return {
-        name: _Split(labels, rows, partial(cifar_views, images.to(device), torch.float32))
-        for name, (images, labels, rows) in parts.items()
-    }
 
 
 def _fill(

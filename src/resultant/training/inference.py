@@ -18,9 +18,8 @@ from resultant.images.drawing import normalize
 from resultant.images.evaluation_view import EvaluationView
 from resultant.images.photo_views import evaluation_parameters
 from resultant.images.rendering import Rendering, placed_on
-from resultant.images.residency import Placement
 from resultant.images.source import ImageSource, in_threads
-from resultant.images.store import ImageStore
+from resultant.images.store import ImageStore, Placement
 from resultant.networks.outputs import Outputs
 from resultant.networks.stacked_resnet import StackedResNet32, patches
 from resultant.training.config import Channels

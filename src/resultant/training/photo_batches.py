@@ -20,9 +20,8 @@ from resultant._core import chunks, distributed
 from resultant._core.text import data_size
 from resultant.images.photo_views import PhotoView
 from resultant.images.rendering import Rendering, placed_on
-from resultant.images.residency import Placement
 from resultant.images.source import ImageSource
-from resultant.images.store import ImageStore
+from resultant.images.store import ImageStore, Placement
 from resultant.training.batches import mixed
 from resultant.training.config import Channels
 
