@@ -55,15 +55,6 @@ def test_numbers_with_gaps_keep_their_names(tmp_path: Path) -> None:
     assert splits.test is not None and splits.test.labels.tolist() == [2, 0]
 
 
-def test_select_composes(tmp_path: Path) -> None:
-    write_folder(tmp_path, {"a": 5, "b": 5})
-    source = open_images(tmp_path, held_out=0.5).train
-    twice = source.select([3, 1, 2]).select(np.array([2, 0]))
-    assert [twice.name(i) for i in (0, 1)] == [source.name(i) for i in (2, 3)]
-    assert twice.labels.tolist() == source.labels[[2, 3]].tolist()
-    assert twice.positions_in(source).tolist() == [2, 3]
-
-
 def test_digest_follows_the_files_and_not_their_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,17 +72,6 @@ def test_images_are_decoded_and_reduced_once(
     assert torch.equal(opened().pixels, store.pixels) and len(notes) == 1
 
 
-def test_other_images_and_sizes_have_other_stores(tmp_path: Path) -> None:
-    images = source(tmp_path / "files", 6)
-    kinds = [(images, 20), (images, 21), (images.select([0, 1]), 20)]
-    folders = {open_store(a, tmp_path / "s", size, workers=0).folder for a, size in kinds}
-    assert len(folders) == 3
-    paths = images.images.paths  # type: ignore[attr-defined]
-    os.utime(paths[0])
-    changed = ImageSource(FileImages(paths, file_status(paths)), images.labels, images.class_names)
-    assert open_store(changed, tmp_path / "s", 20, workers=0).folder not in folders
-
-
 def test_interrupted_decoding_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recorded images are not decoded again; pixels beyond the record are."""
     images, read, of = source(tmp_path / "files").select(range(39, -1, -1)), [], ImageSource.read
@@ -107,16 +96,6 @@ def test_interrupted_decoding_continues(tmp_path: Path, monkeypatch: pytest.Monk
         store = open_store(images, tmp_path / "s", SHORT, workers=0)
     assert read == list(range(39, -1, -1))
     check(store)
-
-
-def test_pixels_are_on_the_disk_before_they_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    images, events, fsync, save = source(tmp_path / "files", 4), [], os.fsync, tensor_files.save
-    monkeypatch.setattr(os, "fsync", lambda a: events.append("pixels") or fsync(a))
-    monkeypatch.setattr(tensor_files, "save", lambda *a: events.append("index") or save(*a))
-    open_store(images, tmp_path / "s", SHORT, workers=0)
-    assert events[events.index("index") - 1] == "pixels"
 
 
 @pytest.mark.parametrize("spoil", ["lost pixels", "cut pixels", "broken index", "other index"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +19,6 @@ from listed import NUM_CLASSES, SIZES, SMALL, options, scaled
 from programs import run_program
 from resultant._core import distributed
 from resultant._core.tensor_files import load
-from resultant._core.termination import TerminatedError, terminable
 from resultant.cli.main import main
 from resultant.images.decode import ImageError
 from resultant.images.evaluation_view import EvaluationView
@@ -299,20 +296,6 @@ def test_finished_job_decodes_and_draws_nothing(
     again = train_images(job, data, workers=0, on_progress=seen.append)
     assert [p.resumed for p in seen] == ["already trained to epoch 1/1"]
     assert again.metrics == first.metrics
-
-
-def test_sigterm_ends_the_decoding_at_once(data: ImageSplits, tmp_path: Path) -> None:
-    """The images decoded so far are kept."""
-    job = Job(config(), (RUN,), tmp_path)
-
-    def terminate(done: int, total: int) -> None:
-        if done == 5:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    with terminable(), pytest.raises(TerminatedError, match=r"^$"):
-        train_images(job, data, workers=0, on_images=terminate)
-    (index,) = tmp_path.rglob("index.safetensors")
-    assert len(load(index)[0]["sizes"]) == 5
 
 
 def test_sizes_and_channels_of_the_model() -> None:

@@ -74,11 +74,6 @@ class JobCheckpoint:
         due = required or last or late or epoch % self.job.checkpoint_every == 0
         if not due or distributed.rank() > 0:
             return False
-        self._save(Done(epoch, seconds, self.concurrent_jobs))
-        self.saved_at = seconds
-        return True
-
-    def _save(self, done: Done) -> None:
         tensors = {
             f"{i}.{name}": a
             for i, stack in enumerate(self.stacks)
@@ -88,10 +83,13 @@ class JobCheckpoint:
             # The last step may have diverged after a finite loss.
             if not a.isfinite().all():
                 rule = f"expected finite values ({LOWER})"
-                raise DivergedError(f"{rule}, got others in {name} after epoch {done.epoch}")
+                raise DivergedError(f"{rule}, got others in {name} after epoch {epoch}")
+        done = Done(epoch, seconds, self.concurrent_jobs)
         facts = {**self.identity, **dict(zip(STORED, done, strict=True))}
         facts["class_names"] = list(self.job.class_names)
         tensor_files.save(self.job.out / CHECKPOINT, tensors, facts)
+        self.saved_at = seconds
+        return True
 
 
 def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:

@@ -46,19 +46,18 @@ class HeldOutTest:
     def __call__(self, epoch: int, stacks: Sequence[Stack], rows: Rows) -> None:
         if epoch != self.last and epoch % self.every:
             return
+
+        def classes(outputs: Outputs) -> list[Tensor]:
+            assert outputs.logits is not None
+            return [outputs.logits.argmax(-1).T]
+
         remaining = iter(rows)
         for stack in stacks:
             autocast = None if stack.small else stack.autocast
-            (predicted,) = shared_outputs(
-                *(stack.network, len(self.labels), self.views, stack.device, _classes, autocast)
-            )
-            for classes in predicted.cpu().T:
-                next(remaining).update(accuracies(classes, self.labels, self.counts))
-
-
-def _classes(outputs: Outputs) -> list[Tensor]:
-    assert outputs.logits is not None
-    return [outputs.logits.argmax(-1).T]
+            options = len(self.labels), self.views, stack.device, classes, autocast
+            (predicted,) = shared_outputs(stack.network, *options)
+            for guesses in predicted.cpu().T:
+                next(remaining).update(accuracies(guesses, self.labels, self.counts))
 
 
 @dataclass(frozen=True, eq=False)

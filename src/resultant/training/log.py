@@ -93,19 +93,18 @@ class MetricsLog:
     def require_past(self, runs: Sequence[Run], gradient_epochs: Sequence[int]) -> None:
         """Raise unless the file holds the values that are requested of epochs already trained."""
         past = [epoch for epoch in gradient_epochs if epoch <= self.first]
-        self._require("gradient_error", runs, past, "request later epochs")
         ended = [self.first] if self.first == self.config.epochs else []
-        self._require("loss", runs, ended, "restore the file")
-
-    def _require(self, name: str, runs: Sequence[Run], epochs: Sequence[int], remedy: str) -> None:
-        if not self.writes:
-            return
-        logged = {(row["run"], row["epoch"]) for row in read_metrics(self.path) if name in row}
-        lacking = [str(e) for e in epochs if any((run.name, e) not in logged for run in runs)]
-        if lacking:
-            rule = f"expected {name} of all runs after epoch {', '.join(lacking)} in {self.path}"
-            got = "a job that has passed it without"
-            raise ValueError(f"{rule}, got {got}; {remedy}, or start again in another folder")
+        rows = read_metrics(self.path) if self.writes else []
+        for name, epochs, remedy in (
+            ("gradient_error", past, "request later epochs"),
+            ("loss", ended, "restore the file"),
+        ):
+            logged = {(row["run"], row["epoch"]) for row in rows if name in row}
+            lacking = [str(e) for e in epochs if any((run.name, e) not in logged for run in runs)]
+            if lacking and self.writes:
+                rule = f"expected {name} of all runs after epoch {', '.join(lacking)}"
+                rule += f" in {self.path}, got a job that has passed it without"
+                raise ValueError(f"{rule}; {remedy}, or start again in another folder")
 
     def write(self, epoch: int, rows: list[dict[str, Any]]) -> None:
         """Write the rows of an epoch, one per run, with the gains of its classes."""

@@ -105,7 +105,12 @@ def measure(stacks: Sequence[Stack], epoch: int) -> Rows:
 
     A loss must be finite: inside a CUDA graph no step checks its values.
     """
-    rows = [row for stack in stacks for row in _measure(stack)]
+    rows: Rows = []
+    for stack in stacks:
+        mean = stack.total / (stack.batches.steps * distributed.world_size())
+        losses = distributed.all_reduce_sum(mean).tolist()
+        for index, (run, loss) in enumerate(zip(stack.runs, losses, strict=True)):
+            rows.append({"run": run, "loss": loss, "state": stack.proco.state(index).to("cpu")})
     # A target gain without a temperature explains a lost loss, and is reported first.
     for stack in stacks:
         stack.proco.check()
@@ -114,13 +119,3 @@ def measure(stacks: Sequence[Stack], epoch: int) -> Rows:
         rule = f"expected a finite loss ({LOWER})"
         raise DivergedError(f"{rule}, got {', '.join(lost)} in epoch {epoch}")
     return rows
-
-
-def _measure(stack: Stack) -> Rows:
-    mean = stack.total / (stack.batches.steps * distributed.world_size())
-    losses = distributed.all_reduce_sum(mean).tolist()
-    states = [stack.proco.state(index).to("cpu") for index in range(len(stack.runs))]
-    return [
-        {"run": run, "loss": loss, "state": state}
-        for run, loss, state in zip(stack.runs, losses, states, strict=True)
-    ]

@@ -119,7 +119,10 @@ class Stack:
         views, labels = self.batches.batch()
         with self.autocast():
             outputs = self.model(views)
-            self._require_finite(outputs.projection)
+            # Where the check costs nothing; see also `loop.measure`.
+            if validation.should_validate(None, outputs.projection):
+                for run, features in zip(self.runs, outputs.projection, strict=True):
+                    require_finite(features, run, f"in epoch {self.epoch}")
             loss = self.objective(outputs, labels)
         self.optimizer.zero_grad()
         loss.sum().backward()
@@ -127,12 +130,6 @@ class Stack:
             nn.utils.clip_grad_norm_(self.network.parameters(), self.config.clip)
         self.optimizer.step()
         self.total += loss.detach()
-
-    def _require_finite(self, z: Tensor) -> None:
-        """Raise if a run has diverged, where the check costs nothing; see also `loop.measure`."""
-        if validation.should_validate(None, z):
-            for run, features in zip(self.runs, z, strict=True):
-                require_finite(features, run, f"in epoch {self.epoch}")
 
     def autocast(self) -> AbstractContextManager:
         """Return the autocast of the network; the stacked one gets its inputs in its precision."""
