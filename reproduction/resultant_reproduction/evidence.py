@@ -26,9 +26,10 @@ from resultant.training.config import TrainConfig, preset
 from resultant.training.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
 from resultant_reproduction.plan import BOTH, RULES, controlled
 from resultant_reproduction.records import Records, dig, paired
-from resultant_reproduction.stats import Interval, over_queries, over_settings
+from resultant_reproduction.stats import over_queries, over_settings
 from resultant_reproduction.summarize import SPACES, summarize
 from resultant_reproduction.theory import CHECKS, Check
+from resultant_reproduction.verdicts import Estimate
 
 T = TypeVar("T")
 
@@ -308,7 +309,7 @@ def mle_changes(evidence: Evidence, rule: str) -> ByCondition:
     return changes
 
 
-def over_datasets(numbers: ByCondition) -> dict[str, Interval]:
+def over_datasets(numbers: ByCondition) -> dict[str, Estimate]:
     """Means over the settings of a dataset, by dataset and space, with intervals over networks."""
     settings: dict[str, list[list[float]]] = {}
     for (condition, space), values in numbers.items():
@@ -317,18 +318,18 @@ def over_datasets(numbers: ByCondition) -> dict[str, Interval]:
     return {place: i for place, i in means.items() if i is not None}
 
 
-def pooled(evidence: Evidence, read: Reader) -> dict[str, Interval]:
+def pooled(evidence: Evidence, read: Reader) -> dict[str, Estimate]:
     """Read a number of every native network, and average as `over_datasets`."""
     return over_datasets(by_condition(evidence, read))
 
 
-def kappa_change(evidence: Evidence, store: str, space: str, kappa: str, rule: str) -> Interval:
+def kappa_change(evidence: Evidence, store: str, space: str, kappa: str, rule: str) -> Estimate:
     """Change of held-out accuracy of a rule by another kappa than ProCo's, in points."""
     after, own = (evidence.decisions(store, space, e).right(Policy(rule)) for e in (kappa, "proco"))
     return over_queries(after, own, 100.0)
 
 
-def kappa_changes(evidence: Evidence) -> dict[str, Interval]:
+def kappa_changes(evidence: Evidence) -> dict[str, Estimate]:
     """The same by name, such as ``MLE native of CIFAR-10 encoder``: the MLE over networks of the
     records, every kappa over queries of stores."""
     changes = {
@@ -342,7 +343,7 @@ def kappa_changes(evidence: Evidence) -> dict[str, Interval]:
     return changes
 
 
-def equalization(decisions: Decisions) -> Interval:
+def equalization(decisions: Decisions) -> Estimate:
     """Change of accuracy by Pure Angular at beta = 0, from native, in points."""
     angular, native = (decisions.right(Policy(rule)) for rule in ("angular", "native"))
     return over_queries(angular, native, 100.0)

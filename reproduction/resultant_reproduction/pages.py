@@ -208,18 +208,13 @@ def _is_printed_alone(outcome: Outcome) -> bool:
     return any(c.paper for c in outcome.cells) and not any(c.ours for c in outcome.cells)
 
 
-def _caption(entry: Entry, outcome: Outcome) -> str:
-    usual = FORESTED
-    if any(cell.paper for cell in outcome.cells):
-        usual = PRINTED if _is_printed_alone(outcome) else COMPARED
-    return " ".join(filter(None, (entry.caption or usual, outcome.caption)))
-
-
 def make_page(artefact: Artefact, evidence: Evidence, *, draw: bool = True) -> Page:
     """Compute and write out one table or figure; without ``draw`` the page has no SVG."""
     entry, outcome = artefact.entry, artefact.compute(evidence)
     name, drawing = page_name(entry.label), default_drawing(outcome)
     tested = [change for change in outcome.changes if change.differences]
+    printed = any(cell.paper for cell in outcome.cells)
+    usual = FORESTED if not printed else PRINTED if _is_printed_alone(outcome) else COMPARED
     headings, rows = cell_rows(outcome.cells)
     in_text, told = cell_rows(outcome.in_text)
     text = render(
@@ -230,11 +225,11 @@ def make_page(artefact: Artefact, evidence: Evidence, *, draw: bool = True) -> P
         status=artefact.status(outcome),
         outcome=outcome,
         picture=drawing is not None,
-        caption=_caption(entry, outcome),
+        caption=" ".join(filter(None, (entry.caption or usual, outcome.caption))),
         whose="printed" if _is_printed_alone(outcome) else "ours",
         cells=markdown_table(rows, headings) if rows else "",
         in_text=markdown_table(told, in_text) if told else "",
-        printed=any(cell.paper for cell in outcome.cells),
+        printed=printed,
         changes=change_table(tested) if tested else "",
         checks=markdown_table(check_rows(entry.checks, evidence), CHECK_HEADINGS)
         if entry.checks

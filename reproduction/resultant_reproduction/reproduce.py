@@ -39,7 +39,10 @@ def reproduce(options: Reproduce) -> int:
     if misplaced:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in misplaced)
         raise ValueError(f"expected {names} after run and a plan, got {' '.join(options.what)}")
-    require_results(options)
+    if options.results != RESULTS and not options.results.is_dir():
+        got = "a file" if options.results.exists() else "nothing"
+        rule = "expected a folder of records at --results"
+        raise ValueError(f"{rule}, got {got} at {options.results}")
     if tuple(options.what) == ("list",):
         list_artefacts(open_console(), Records.read(*both_rounds(folders(options.results))))
     else:
@@ -130,14 +133,6 @@ def _run(options: Reproduce) -> int:
     data = Path("data") if options.dry_run else arguments.data_root(options.data)
     where = data, options.work, options.results, arguments.find_device(options.device)
     return run_plan(plans[0], *where, **{name: getattr(options, name) for name in OF_RUN})
-
-
-def require_results(options: Reproduce) -> None:
-    """Raise unless --results is a folder or the default."""
-    if options.results != RESULTS and not options.results.is_dir():
-        got = "a file" if options.results.exists() else "nothing"
-        rule = "expected a folder of records at --results"
-        raise ValueError(f"{rule}, got {got} at {options.results}")
 
 
 def list_artefacts(console: Console, records: Records) -> None:

@@ -10,9 +10,8 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -74,8 +73,7 @@ ROUNDING = 1e-3
 Ours = float | str | None
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """A printed setting and ours, None where it is not compared; ``store`` names an external store
     that it needs."""
 

@@ -19,7 +19,6 @@ from resultant_reproduction.spec import Change
 from resultant_reproduction.value import all_equal
 from resultant_reproduction.verdicts import Arm, Estimate, contrast, holm
 
-Interval = Estimate
 K = TypeVar("K")
 # Differences by place, such as "CIFAR-10 encoder".
 Effects = Mapping[str, Estimate]
