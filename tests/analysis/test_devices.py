@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from frozen_data import COUNTS, features, small_space
+from frozen_data import COUNTS, small_space
 from resultant._core import chunks
 from resultant.analysis import (
     QUESTIONS,
@@ -95,10 +95,3 @@ def test_float32() -> None:
     for policy in policies:
         torch.testing.assert_close(away.nll[policy], here.nll[policy], rtol=1e-4, atol=2e-4)
         assert (away.prediction[policy] == here.prediction[policy]).double().mean() > 0.98
-
-
-def test_unknown_devices() -> None:
-    x, y = features(torch.tensor([4, 4, 4]))
-    for name in ("gpu", "cuda:77"):
-        with pytest.raises(ValueError, match=f"expected a device to compute on, got '{name}'"):
-            FrozenSpace.fit(x, y, x, y, device=name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,32 +102,37 @@ def test_class_of_one_row_has_the_largest_kappa() -> None:
     assert analysis.self_inclusion.classes.tolist() == [0, 1]
 
 
-def test_arguments_are_checked(small: FrozenSpace) -> None:
-    x, y = features(torch.tensor([4, 4, 4]))
-    q, w = features(torch.tensor([2, 2, 2]), seed=1)
-    fit = FrozenSpace.fit
-    with pytest.raises(ValueError, match=r"classes seen in training, got classes 3, 9 of 3"):
-        fit(x, y, q, torch.tensor([0, 1, 9, 3, 3, 2]))
-    with pytest.raises(ValueError, match=r"got none of 2: 1, 3 \(queries ask for 1\)"):
-        fit(x, 2 * y, q, torch.tensor([0, 0, 1, 2, 2, 4]))
-    with pytest.raises(ValueError, match=r"train and test of one dimension, got 12 and 3"):
-        fit(x, y, q[:, :3], w)
-    with pytest.raises(ValueError, match=r"expected labels \[12\]"):
-        fit(x, y[:5], q, w)
-    with pytest.raises(ValueError, match="a row or more in test, got none"):
-        fit(x, y, q[:0], w[:0])
-    with pytest.raises(ValueError, match=r"expected test \[N, p\] of a floating dtype, got shape"):
-        fit(x, y, q[0], w)
-    with pytest.raises(ValueError, match=r"expected test_labels \[N\], one per row, got shape"):
-        fit(x, y, q, w[:, None])
-    with pytest.raises(ValueError, match=r"torch.float32 or torch.float64, got torch.float16"):
-        fit(x, y, q, w, dtype=torch.float16)
-    with pytest.raises(ValueError, match=r"expected identities \[12\], got shape \(3,\)"):
-        fit(x, y, q, w, fitting_share=0.5, identities=torch.arange(3))
-    with pytest.raises(ValueError, match=r"fitting_share in \(0, 1\), got 1.5"):
-        fit(x, y, q, w, fitting_share=1.5)
-    with pytest.raises(ValueError, match="tau > 0"):
-        fit(x, y, q, w, tau=0.0)
+X, Y = features(torch.tensor([4, 4, 4]))
+Q, W = features(torch.tensor([2, 2, 2]), seed=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((X, Y, Q, torch.tensor([0, 1, 9, 3, 3, 2])), {}, "classes seen .*, got classes 3, 9 of 3"),
+        ((X, 2 * Y, Q, W + (W > 1)), {}, r"got none of 2: 1, 3 \(queries ask for 1, 3\)"),
+        ((X, Y, Q[:, :3], W), {}, "train and test of one dimension, got 12 and 3"),
+        ((X, Y[:5], Q, W), {}, r"expected labels \[12\]"),
+        ((X, Y, Q[:0], W[:0]), {}, "a row or more in test, got none"),
+        ((X, Y, Q[0], W), {}, r"expected test \[N, p\] of a floating dtype, got shape"),
+        ((X, Y, Q, W[:, None]), {}, r"expected test_labels \[N\], one per row, got shape"),
+        ((X, Y, Q, W), {"dtype": torch.float16}, "torch.float64, got torch.float16"),
+        (
+            (X, Y, Q, W),
+            {"fitting_share": 0.5, "identities": torch.arange(3)},
+            r"expected identities \[12\], got shape \(3,\)",
+        ),
+        ((X, Y, Q, W), {"fitting_share": 1.5}, r"fitting_share in \(0, 1\), got 1.5"),
+        ((X, Y, Q, W), {"tau": 0.0}, "tau > 0"),
+        ((X, Y, Q, W), {"device": "gpu"}, "expected a device to compute on, got 'gpu'"),
+    ],
+)
+def test_arguments_are_checked(arguments: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        FrozenSpace.fit(*arguments, **options)
+
+
+def test_questions_are_checked(small: FrozenSpace) -> None:
     with pytest.raises(ValueError, match="expected questions among gains"):
         analyze_space(small, ["gain"])
     with pytest.raises(KeyError, match="got 'angular' at beta = 2"):

@@ -77,34 +77,20 @@ class FrozenSpace:
     r"""Training rows, the classes fitted to them, and held-out queries; made by `FrozenSpace.fit`.
 
     Everything is on the CPU but the queries of `queries` and `units`, which are on ``device``.
-
-    Attributes:
-        name: The name of the features.
-        train: Training rows [N, p] of any length and dtype.
-        labels: Their classes [N].
-        test: Held-out queries [M, p].
-        test_labels: Their classes [M].
-        fitting: The fitted rows [N] bool; the others are for calibration. None if all are fitted.
-        identities: Identities [N] of the training rows, or None.
-        statistics: Sums of the fitted rows.
-        tau: Temperature :math:`\tau_0`.
-        estimator: Estimator of kappa.
-        dtype: Dtype of the scores; the classes are in float64.
-        device: Device that scores queries.
     """
 
     name: str
-    train: Vectors
-    labels: Tensor
-    test: Vectors
+    train: Vectors  # training rows [N, p] of any length and dtype
+    labels: Tensor  # their classes [N]
+    test: Vectors  # held-out queries [M, p]
     test_labels: Tensor
-    fitting: Tensor | None
-    identities: Tensor | None
-    statistics: ClassStatistics
+    fitting: Tensor | None  # fitted rows [N] bool, the others calibrate; None if all are fitted
+    identities: Tensor | None  # identities [N] of the training rows
+    statistics: ClassStatistics  # sums of the fitted rows
     tau: float
     estimator: str
-    dtype: torch.dtype
-    device: torch.device = CPU
+    dtype: torch.dtype  # dtype of the scores; the classes are in float64
+    device: torch.device = CPU  # device that scores queries
 
     @staticmethod
     def fit(

@@ -1,20 +1,7 @@
 r"""The search: settings of the rules, chosen on validation rows.
 
 `VMFClassifierCV`, ``temperature="auto"`` of `VMFClassifier` and `resultant analyze` call
-`search_rules`, so that they agree on the same rows and splits::
-
-    sample = Sample(rows, y, w, num_classes)  # rows [N, p]: a tensor, or SparseRows
-    validation = Validation(sample, splits)  # splits: indices of training and validation rows
-    result = search_rules(validation)  # all axes; or search_rules(validation, {"prior": (0.0,)})
-    result.chosen.point  # Point(realization, temperature, beta, prior, shrinkage, components)
-    result.chosen.scale  # factor of the scores for probabilities
-    VMFClassifier(**result.chosen.parameters()).fit(X, y)
-
-Splits are made by `stratified_splits`, or from folds [N] by `fold_split`; rows of a separate
-validation set follow the training rows in the sample, with fold 0, and the training rows have
-fold -1. References such as logistic regression are no part of the search: fit them by
-scikit-learn, on the same splits, and compare with ``result.chosen.hits`` and ``losses`` on the
-rows ``validation.index`` with the weights ``validation.weights``.
+`search_rules` on a `Validation`, so that they agree on the same rows and splits.
 
 The loss of a point is the mean cross-entropy after the scale of the scores is fitted
 (`resultant.classifiers.calibration.fit_scale`): without a scale of its own, an edit of the gains
@@ -180,10 +167,6 @@ class SearchResult:
     # Weights [M] of the rows in the loss: those of the validation, zero for rows whose class has no
     # training rows.
     weights: Tensor
-
-    def scores(self, point: Point) -> Tensor:
-        """Compute the scores [M, C] of the validation rows at a point, without a scale."""
-        return point_scores(self.validation, point)
 
 
 def point_scores(validation: Validation, point: Point) -> Tensor:
