@@ -30,7 +30,8 @@ def over_queries(after: Tensor, before: Tensor, scale: float = 1.0) -> Estimate:
     Hits, [N] bool, are tested exactly (McNemar), as by `resultant.analysis.metrics.paired_gain`.
     """
     if after.dtype == before.dtype == torch.bool:
-        gain, low, high, p = paired_gain(before, after)[:4]
+        d = paired_gain(before, after)
+        gain, low, high, p = d.gain, d.low, d.high, d.p_value
         return Estimate(scale * gain, scale * low, scale * high, len(after), p=p)
     d = scale * (after.double() - before.double())
     mean, error = float(d.mean()), float(d.std(correction=0)) / math.sqrt(len(d))

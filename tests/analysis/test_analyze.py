@@ -15,9 +15,8 @@ from torch.nn import functional
 import resultant
 from feature_sets import rows_of, small_set
 from resultant import VMFClassifierCV
-from resultant.analysis.analyze import Settings, analyze_sets, fit_rules, foremost
+from resultant.analysis.analyze import Settings, analyze_sets, compare_sets, fit_rules, foremost
 from resultant.analysis.candidates import Candidate, Predictions
-from resultant.analysis.comparison import compare_sets
 from resultant.analysis.data import (
     ACCURACY,
     BALANCED,

@@ -2,9 +2,9 @@
 
 `analyze` tells the analysis of feature sets as a sequence: `data` is the rows and their roles,
 `rules` searches and fits the vMF classifiers and `references` those of scikit-learn, all of them
-`candidates`; `evaluate` chooses one on the validation rows and measures all on the test rows;
-`suspects` are rows to look at, `cautions` warnings, `explore` the map and the sliders;
-`comparison` is the verdict on two sets, and `export` writes files. `result` holds all of it.
+`candidates`; `evaluate` chooses one on the validation rows, measures all on the test rows;
+`suspects` are rows to look at, `cautions` warnings, `explore` the map and the
+sliders, and `export` writes files. `result` holds all of it.
 
 `FrozenSpace.fit` and `load_space` in `space` fit the classes of a feature space. Each question of
 the paper is a function of a space: `gains`, `decisions`, `fits`, `goodness`, `finite_sample`,

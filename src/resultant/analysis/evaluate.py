@@ -1,4 +1,4 @@
-"""Choose a method on the validation rows, and evaluate all of them on the test rows."""
+"""Choose a method on the validation rows, and evaluate all on the test rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from resultant._core.text import class_name, signed
 from resultant.analysis.candidates import Candidate, Predictions, predict
 from resultant.analysis.data import BALANCED, FeatureSet, Plan, row_weights
 from resultant.analysis.metrics import NORMAL, class_means, mean_and_error, paired_gain, wilson
-from resultant.analysis.plain import Difference, Estimate
+from resultant.analysis.plain import Estimate
 from resultant.analysis.result import Confusion, Method, Recommendation, Reliability
 from resultant.classifiers.calibration import calibration_error, confidence_bins
 
@@ -74,8 +74,8 @@ def evaluate(
     for c in candidates:
         difference = None
         if choice.key not in (None, c.key):
-            gain = paired_gain(right[choice.key], right[c.key], weights, len(candidates) - 1)
-            difference = Difference.of(*gain)
+            both = right[choice.key], right[c.key]
+            difference = paired_gain(*both, weights, len(candidates) - 1)
         methods.append(replace(_method(c, tested[c.key], data, plan), difference=difference))
     methods.sort(key=lambda m: -m.validation.value)
     return tuple(methods), tested, labels

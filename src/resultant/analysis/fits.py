@@ -179,7 +179,8 @@ def _row(
     gains, (decided, cosine, density) = components.gain(space.tau), result
     decisions = []
     for realization, before, after in zip(REALIZATIONS, base, decided, strict=True):
-        gain = paired_gain(before == labels, after == labels)[:4]
+        d = paired_gain(before == labels, after == labels)
+        gain = d.gain, d.low, d.high, d.p_value
         accuracy, changed = ((after == labels).double().mean(), (before != after).double().mean())
         decisions.append(FitDecision(realization, float(accuracy), *gain, float(changed)))
     return FitRow(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from resultant._core.arrays import shape_of
+from resultant.analysis.plain import Difference
 from resultant.classifiers.validation import shuffled_ranks
 
 # Values of a rank correlation at least: the orders of four values are too few for a p below 0.05.
@@ -27,20 +27,9 @@ def class_means(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     return total / torch.bincount(labels, minlength=num_classes)
 
 
-class PairedGain(NamedTuple):
-    """A difference of two accuracies on the same queries, its 95 % interval, McNemar's p and the
-    standard error."""
-
-    gain: float
-    low: float
-    high: float
-    p_value: float
-    error: float
-
-
 def paired_gain(
     before: Tensor, after: Tensor, weights: Tensor | None = None, comparisons: int = 1
-) -> PairedGain:
+) -> Difference:
     """Compare correct predictions ``after`` [N] bool with those ``before`` [N] bool.
 
     The interval is normal, from the variance of the paired differences, cut to [-1, 1]. The p-value
@@ -53,7 +42,7 @@ def paired_gain(
     gain, error = mean_and_error(after.double() - before.double(), weights)
     reach = error * float(norm.isf(SIGNIFICANCE / 2 / comparisons))
     p = binomtest(better, better + worse).pvalue if better + worse else 1.0
-    return PairedGain(gain, max(-1.0, gain - reach), min(1.0, gain + reach), float(p), error)
+    return Difference.of(gain, max(-1.0, gain - reach), min(1.0, gain + reach), float(p), error)
 
 
 def mean_and_error(values: Tensor, weights: Tensor | None = None) -> tuple[float, float]:

@@ -47,8 +47,7 @@ def compare(options: Compare) -> None:
     """Compare both sides, write the report and print its summary."""
     from resultant._core.text import printable
     from resultant._core.versions import versions
-    from resultant.analysis.analyze import analyze_sets, explain
-    from resultant.analysis.comparison import compare_sets
+    from resultant.analysis.analyze import analyze_sets, compare_sets, explain
     from resultant.analysis.data import feature_sets
     from resultant.analysis.result import AnalysisResult
     from resultant.cli.output import finish, print_lines, read_line, remarks
