@@ -17,17 +17,11 @@ from resultant_reproduction.evidence import (
     kappa_changes,
 )
 from resultant_reproduction.plan import BOTH, RULES, controlled
-from resultant_reproduction.refits import (
-    CLIP,
-    CrossFitted,
-    LeftOut,
-    cross_fitted,
-    leave_out,
-    percent_right,
-)
+from resultant_reproduction.refits import CLIP, cross_fitted, leave_out, percent_right
 from resultant_reproduction.spec import Cell, Change, Outcome
 from resultant_reproduction.stats import change_effects, corrected_text, over_queries
 from resultant_reproduction.summarize import SPACES
+from resultant_reproduction.templating import fill
 from resultant_reproduction.value import Value
 from resultant_reproduction.verdicts import Estimate
 
@@ -71,34 +65,6 @@ def _frozen(evidence: Evidence, title: str, store: str, space: str) -> Iterator[
         yield Cell(row, name, None, Value(change.mean), text=change.text())
 
 
-def _left_out_note(result: LeftOut, title: str) -> str:
-    shares = "; ".join(
-        f"{rule} {result.included[rule]:.2f} % right with it, "
-        f"{result.left_out[rule]:.2f} % without, {result.change[rule].text()} points"
-        for rule in BOTH
-    )
-    return (
-        f"{title}, query left out: over {result.rows:,} training rows the score of the own class "
-        f"is {result.increment.text(3)} (sd over rows) higher for having the row in it; {shares}; "
-        f"Pure Angular adds {result.added_included.text()} to native with it and "
-        f"{result.added_left_out.text()} without, {result.added_change.text()} by that."
-    )
-
-
-def _crossed_note(crossed: CrossFitted, title: str, num_classes: int) -> str:
-    spread = ", ".join(f"{name} {i.text(3, sign=False)}" for name, i in crossed.spread.items())
-    return (
-        f"{title}, cross-fitted: equalization by temperature less native (points) is "
-        f"{crossed.in_sample.text()} on {crossed.rows:,} training rows in the sample, "
-        f"{crossed.plain.text()} out of {crossed.folds} folds and {crossed.crossed.text()} there "
-        f"with unbiased lengths, clipped to a factor of {CLIP[1]:g} ({crossed.clipped} of "
-        f"{crossed.folds * num_classes} times); on held-out queries "
-        f"{crossed.held_out.text()} and {crossed.corrected.text()}, {crossed.correction.text()} by "
-        f"that. Spread of the gains of "
-        f"held-out queries at these temperatures: {spread}."
-    )
-
-
 # The edit that is fitted again, and its queries.
 LEFT_OUT = "Pure Angular on training rows, the query left out"
 CROSSED = "temperature on held-out queries, cross-fitted"
@@ -138,15 +104,14 @@ def estimators(evidence: Evidence) -> Outcome:
     for (title, *at), name in zip(evidence.places, evidence.store_places, strict=True):
         space = evidence.space(*at)
         out = leave_out(space)
-        notes.append(_left_out_note(out, title))
         refits[f"{LEFT_OUT}, {name}"] = out.added_change
         try:
-            fit = cross_fitted(space)
+            crossed = cross_fitted(space)
+            refits[f"{CROSSED}, {name}"] = crossed.correction
         except ValueError as error:
-            notes.append(f"{title}, cross-fitted: {error}.")
-            continue
-        notes.append(_crossed_note(fit, title, space.num_classes))
-        refits[f"{CROSSED}, {name}"] = fit.correction
+            crossed = str(error)
+        about = {"num_classes": space.num_classes, "clip": f"{CLIP[1]:g}"}
+        notes += fill("refits.md", title=title, out=out, crossed=crossed, **about).split("\n\n")
     changes = trained(evidence)
     parts = {"frozen": bool(cells)}
     for name, settings in TRAINED.items():

@@ -34,28 +34,16 @@ def gradient_increments(
     z: Tensor, y: Tensor, state: ClassState, tau: float, offset: Tensor
 ) -> dict[str, Any]:
     r"""Measure the change of gradients from the native policy to each strength of `POWERS`
-    (fig:training-gain).
+    (fig:training-gain), for queries ``z`` [n, p] with labels ``y`` [n] and offsets [C]; empty if a
+    class has gain zero, which has no powers, or if all gains are equal.
 
-    An increment stacks the tangent gradients of all queries into one vector of n p numbers. The
-    paper does not define the plane on which it projects increments; here it is the plane through
-    zero with the least squared distance to the four increments.
-
-    Args:
-        z: Queries [n, p] of unit length.
-        y: Labels [n].
-        state: The classes.
-        tau: Temperature.
-        offset: Offsets [C].
-
-    Returns:
-        ``increment_error``: :math:`100\|\Delta G-\Delta G^0\|/\|\Delta G\|` by strength.
-        ``mean_increment_error``: the mean over queries of the same ratio for one query, our reading
-        of the paper's "mean relative error". Both again ``_without_intercept``: by linear scores
-        without :math:`q_c(0)`.
-        ``increment_plane``: the ``share`` of squared lengths within the plane, and by strength the
-        points ``exact`` and ``leading`` in its principal axes, with x >= 0 for the exact increased
-        increment and y >= 0 for the exact reduced one.
-        Empty if a class has gain zero, which has no powers, or if all gains are equal.
+    An increment stacks the tangent gradients of all queries. ``increment_error`` is
+    :math:`100\|\Delta G-\Delta G^0\|/\|\Delta G\|` by strength, ``mean_increment_error`` its mean
+    over queries, our reading of the paper's "mean relative error"; both again
+    ``_without_intercept``: by linear scores without :math:`q_c(0)`. ``increment_plane`` has the
+    ``share`` of squared lengths within the plane through zero nearest to the four increments (the
+    paper does not define its plane), and the points in its principal axes, with x >= 0 for the
+    exact increased increment and y >= 0 for the exact reduced one.
     """
     if not 0 < float(state.kappa.min()) < float(state.kappa.max()):
         return {}

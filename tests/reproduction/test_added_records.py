@@ -221,37 +221,6 @@ def test_backbones_are_asked_about_validation_images(
         compute(backbone, result["test"])
 
 
-@pytest.mark.slow
-def test_numbers_of_the_text_from_stores(tmp_path: Path) -> None:
-    """The cells of printed/in_text.toml that stores fill, against their analyses."""
-    path, names = tmp_path / "s.safetensors", ("inaturalist18", "imagenet-lt-resnet50")
-    write_store(path, features(5, 40, 12), {"num_classes": 5})
-    evidence = Evidence(Records(), dict.fromkeys(names, path))
-    cells = {(c.row, c.column): c.ours for c in in_text("frozen-vmf-realizations", evidence)}
-    own = evidence.analysis("inaturalist18", "projection").grid
-    encoder = evidence.analysis("inaturalist18", "encoder").grid
-    backbone = evidence.analysis("imagenet-lt-resnet50", "encoder").grid
-    assert own is not None and encoder is not None and backbone is not None
-    row = "iNaturalist 2018, Projection, frequency offset (%)"
-    for column, point in {
-        "Original": own.point("native", 1.0, 1.0),
-        "angular": own.point("angular", 0.0, 1.0),
-    }.items():
-        value = cells[row, column]
-        assert point.accuracy is not None and value is not None
-        assert value.mean == pytest.approx(100 * point.accuracy)
-    for space, grid in (("Encoder", encoder), ("Projection", own)):
-        after, before = (grid.point(rule).nll for rule in ("angular", "native"))
-        value = cells[f"iNaturalist 2018, {space}, change of NLL (nats)", "Δ"]
-        assert value is not None and after is not None and before is not None
-        assert value.mean == pytest.approx(after - before)
-    cells = {(c.row, c.column): c.ours for c in in_text("cross-backbone", evidence)}
-    change = backbone.point("temperature", 0.0, 0.0).change
-    value = cells["β = 0, γ = 0, encoder (points)", "ResNet-50"]
-    assert change is not None and value is not None and value.mean == pytest.approx(100 * change)
-    assert [value for value in cells.values() if value is not None] == [value]
-
-
 def test_numbers_of_the_text_from_records() -> None:
     config, run = trained_as("ImageNet-LT"), Run("angular", 1.5)
     probes = {"encoder": {"accuracy": 0.24}, "projection": {"accuracy": 0.38}}

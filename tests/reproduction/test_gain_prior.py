@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from resultant.training.config import TrainConfig, preset
+from resultant.training.config import TrainConfig
 from resultant.training.records import read_lines
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.evidence import PACKAGED
 from resultant_reproduction.plan import official
-from resultant_reproduction.spec import load, printed_rows
 from training_records import record
 
 FIGURE = ARTEFACTS["gain-prior"]
@@ -85,25 +84,6 @@ def test_without_all_records() -> None:
     cells, status = cells_and_status([])
     assert cells[PUBLIC_ROW] == ["+2.57 / no record", "-5.35 / no record"]
     assert cells[PACKAGED_ROW] == ["+0.40", "-0.90"] and status == "not run yet"
-
-
-def test_imagenet_is_that_of_the_backbones() -> None:
-    """The numbers that are printed there for ResNet-50, and not those of a contrastive network."""
-    resnet = {(beta, gamma): text for beta, gamma, text, _ in printed_rows("cross-backbone")}
-    (printed,) = (
-        texts
-        for title, *texts in load("printed/figures")["gain-prior"]["rows"]
-        if title == "ImageNet-LT"
-    )
-    assert printed == [resnet["0", "0"], resnet["0", "-1"]]
-    row = "ImageNet-LT, authors' ResNet-50"
-    plain = preset("imagenet-lt", objective="contrastive")
-    cells, _ = cells_and_status(analyzed(plain, [grid(-7, 7, 7)]))
-    assert cells[row] == ["+0.195 / not shipped", "-1.665 / not shipped"]
-    cells, _ = cells_and_status(
-        analyzed(preset("imagenet-lt", architecture="resnet50"), [grid(-2, 0.25, 0)])
-    )
-    assert cells[row] == ["+0.195 / +0.250", "-1.665 / -2.000"]
 
 
 def test_changes_of_the_packaged_records() -> None:

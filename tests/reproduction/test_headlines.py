@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 
 from paper_evidence import probed
-from resultant.training.config import TrainConfig
-from resultant_reproduction import ARTEFACTS, Evidence, Records
+from resultant_reproduction import Evidence, Records
 from resultant_reproduction.contrasts import views
-from resultant_reproduction.controls import control_config
 from resultant_reproduction.plan import stronger_views
 from resultant_reproduction.spec import printed_rows
 from resultant_reproduction.tables import frozen_table
-from training_records import record
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
 
@@ -57,23 +54,3 @@ def test_of_frozen_features(evidence: Evidence) -> None:
     whole = statistics.fmean(map(float, printed))
     assert f"(printed {whole:+.2f}); CIFAR-100 projection" in text
     assert frozen_table("cosine-gradients", Evidence(Records())).headline == ""
-
-
-def test_of_the_control_matrix() -> None:
-    native = control_config("c10-if50-u", "contrastive")
-    result = [probed_on_all(native, "native", 0.0, 0.80)]
-    result += [probed_on_all(native, r, 0.0, v) for r, v in (("angular", 0.70), ("preserve", 0.83))]
-    text = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(result))).headline
-    # Printed for these: -5.06, -10.91, -4.52, -9.18.
-    assert text == (
-        "CIFAR-10, contrastive training, changes by any edit (points): under a uniform prior 2 of "
-        "4 below ProCo, mean -3.50 (printed 4 of 4 below ProCo, mean -7.42); n = 1 a change; "
-        "counts and means are not tested, for changes share their ProCo networks."
-    )
-    assert ARTEFACTS["c10-pure-complete"].compute(Evidence(Records())).headline == ""
-
-
-def probed_on_all(config: TrainConfig, realization: str, beta: float, value: float) -> dict:
-    """A training with probes on all images, the same in both spaces."""
-    spaces = {name: {"accuracy": value} for name in ("encoder", "projection")}
-    return record(config, realization, beta, 0, probes={"balanced": spaces})
