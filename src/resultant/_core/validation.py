@@ -108,7 +108,8 @@ def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
     given = {name: a for name, a in arguments.items() if isinstance(a, Tensor)}
     ranked = [a for a in given.values() if a.dim()] or given.values()
     try:
-        broadcast(*[a.shape for a in ranked])
+        if len(ranked) > 1:
+            broadcast(*[a.shape for a in ranked])
     except RuntimeError:
         shapes = ", ".join(f"{name} {tuple(a.shape)}" for name, a in given.items())
         raise ValueError(f"expected shapes that broadcast, got {shapes}") from None
@@ -160,13 +161,16 @@ def should_validate(validate_args: bool | None, *arguments: object) -> bool:
 
 def is_inside(a: Number, low: float, high: float, *, open_low: bool = False) -> bool:
     """Return True if values are finite and ``low <= a <= high``, ``low < a`` if ``open_low``."""
-    if isinstance(a, Tensor):
-        a = values_of(a)
-        if a.numel() == 0:
-            return True
-        least, most = (b.item() for b in torch.aminmax(a)) if a.numel() > 1 else [a.item()] * 2
-    else:
+    values = values_of(a) if isinstance(a, Tensor) else None
+    if values is None:
         least = most = float(a)
+    elif values.numel() > 1:
+        smallest, largest = torch.aminmax(values)
+        least, most = smallest.item(), largest.item()
+    elif values.numel():
+        least = most = values.item()
+    else:
+        return True
     return (low < least if open_low else low <= least) and most <= high and most < math.inf
 
 
