@@ -132,6 +132,13 @@ class ConcatRows(Rows):
         self.ends = torch.tensor([len(part) for part in parts]).cumsum(0)
         self.shape, self.dtype = (int(self.ends[-1]), *parts[0].shape[1:]), parts[0].dtype
 
+    def read(self, start: int, stop: int) -> Tensor:
+        pieces = [torch.empty((0, *self.shape[1:]), dtype=self.dtype)]
+        for part, end in zip(self.parts, self.ends.tolist(), strict=True):
+            low, high = max(start - end + len(part), 0), min(stop - end, 0) + len(part)
+            pieces += [part.read(low, high)] if low < high else []
+        return pieces[1] if len(pieces) == 2 else torch.cat(pieces)
+
     def take(self, index: Tensor) -> Tensor:
         out = torch.empty((len(index), *self.shape[1:]), dtype=self.dtype)
         part = torch.searchsorted(self.ends, index.contiguous(), right=True)
