@@ -298,6 +298,14 @@ def test_finished_job_decodes_and_draws_nothing(
     assert again.metrics == first.metrics
 
 
+def test_long_tailed_subset(root: Path) -> None:
+    data = open_dataset(preset("imagenet-lt", long_tail=2.0), root)
+    assert data.counts.tolist() == [2, 1, 1, 1]
+    assert data.balanced is not None and len(data.balanced) == sum(SIZES["train"])
+    other = open_dataset(preset("imagenet-lt", long_tail=2.0, subset_seed=1), root)
+    assert data.train.digest != other.train.digest
+
+
 def test_sizes_and_channels_of_the_model() -> None:
     """The settings of timm where the recipe and the user give none."""
     model = resolved(preset("images", architecture="test_vit"))
