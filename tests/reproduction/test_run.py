@@ -28,7 +28,8 @@ DATA = tiny_cifar(size=4)
 def make(seeds: Any) -> Any:
     """Two jobs on tiny images."""
     runs = tuple(Run("native", 0.0, seed) for seed in seeds)
-    yield PlannedJob("plain", tiny_config(), runs, (1, 2, 50))
+    parts: Any = {"calibrated": True, "tuned": ("native",)}
+    yield PlannedJob("plain", tiny_config(), runs, (1, 2, 50), **parts)
     both = (*runs, *(Run("temperature", 0.5, seed) for seed in seeds))
     yield PlannedJob("power", tiny_config(objective="joint", family="power"), both, (1, 2))
 
@@ -87,6 +88,8 @@ def test_records(whole: Path) -> None:
         for estimator in ("proco", "mle"):
             result = plain["analysis"][space][estimator]["accuracy"]
             assert result == pytest.approx(plain["frozen"][space][estimator], abs=1e-12)
+    for part in ("calibration", "tuned"):
+        assert plain[part].keys() == {"encoder", "projection"} and part not in native
     assert plain["trajectory"]["epoch"] == [1, 2]
     assert all(v > 0 for v in plain["trajectory"]["gradient_error"])
     assert plain["trajectory"]["gain_sd"][-1] == plain["last"]["gain_sd"]
