@@ -72,3 +72,13 @@ def test_gpu() -> None:
     a = fit(z, y).transform(z)
     b = fit(z.cuda(), y.cuda()).transform(z.cuda()).cpu()
     torch.testing.assert_close(b @ b.T, a @ a.T, atol=1e-10, rtol=0)
+
+
+def test_within_class_covariance_becomes_the_identity() -> None:
+    torch.manual_seed(0)
+    z, y = sample(200)
+    metric = fit(z, y, 0.0)
+    x = metric.rotate(z) * metric.scale
+    residual = torch.cat([x[y == c] - x[y == c].mean(0) for c in y.unique()])
+    covariance = residual.T @ residual / len(z)
+    torch.testing.assert_close(covariance / covariance[0, 0], torch.eye(6, dtype=F64))

@@ -255,3 +255,11 @@ def test_seeds_of_a_large_group_are_among_its_rows(monkeypatch: pytest.MonkeyPat
     seeds = em.seed_directions(rows, 2, np.random.RandomState(0))
     distances = torch.cdist(seeds, X).amin(1)
     assert seeds.shape == (2, 3) and distances.max() < 1e-7 and not torch.equal(*seeds)
+
+
+@pytest.mark.slow
+def test_likelihood_never_decreases() -> None:
+    X, _, _ = sample()
+    values = [fitted(X, 4, max_iter=n, tol=0.0).lower_bound_ for n in (1, 2, 3, 5, 8)]
+    assert (np.diff(values) > -1e-12).all()
+    assert values[-1] > values[0]

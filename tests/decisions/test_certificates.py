@@ -193,3 +193,13 @@ def test_bounds_hold(case: Case, centered: bool) -> None:
     assert (gradient.difference <= (1 + unit) * gradient.bound + 1e-13 * (1 + gbar)).all()
     plain = rs.loss_bound(*arguments, offset=case.offset)
     assert (loss.bound <= plain.bound * (1 + 1e-15)).all()
+
+
+def test_bounds_are_sharp() -> None:
+    """Two classes that differ in kappa only, where the sharp loss bound is nearly reached."""
+    mu = torch.eye(2, 16, dtype=F64)
+    state = rs.ClassState(mu, torch.tensor([1.0, 40.0], dtype=F64), torch.ones(2))
+    offset = torch.tensor([-40.0, 0.0], dtype=F64)
+    z = normalize(torch.ones(1, 16, dtype=F64), dim=1)
+    loss = rs.loss_bound(z, torch.tensor([0]), state, 0.1, offset=offset, centered=True)
+    assert float(loss.difference / loss.bound) == pytest.approx(1, abs=1e-9)

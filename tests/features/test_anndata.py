@@ -116,3 +116,15 @@ def test_damaged_files_are_refused(
     with pytest.raises(ValueError, match=rf"a\.h5ad.*, got.*{message}") as caught:
         FeatureStore.open(path).rows("train/X").read(0, 30)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("words", [np.array(["a", "b", "c"], dtype=TEXT), np.arange(3)])
+def test_missing_categories_matter_to_their_column_alone(tmp_path: Path, words: Any) -> None:
+    path = write(tmp_path / "a.h5ad")
+    with h5py.File(path, "a") as file:
+        file["obs/batch/codes"] = np.where(np.arange(30) > 27, -1, Y).astype(np.int8)
+        file["obs/batch/categories"] = words
+    assert FeatureStore.open(path)["train/labels"].tolist() == Y.tolist()
+    rule = r"a category in every row of batch of .* got 2 rows without one, .* row 28; leave"
+    with pytest.raises(ValueError, match=rule):
+        FeatureStore.open(path, labels="batch")

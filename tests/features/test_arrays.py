@@ -150,3 +150,12 @@ def test_files_of_torch(tmp_path: Path, case: str, archive: bool) -> None:
     if case == "strings":
         assert store.metadata["class_names"] == sorted(set(WORDS))
         assert len(store["train/identities"].unique()) == 5
+
+
+def test_one_hot_rows_are_no_bomb(tmp_path: Path) -> None:
+    """240 MB in less than 1 MB."""
+    labels = np.arange(20_000) % 1500
+    np.savez_compressed(tmp_path / "a.npz", X=np.eye(1500)[labels], y=labels)
+    assert (tmp_path / "a.npz").stat().st_size < 1 << 20
+    store = FeatureStore.open(tmp_path / "a.npz")
+    assert torch.equal(store["train/X"].argmax(1), store["train/labels"])

@@ -267,3 +267,12 @@ def test_texts_that_do_not_fit(kind: str, tmp_path: Path) -> None:
     for columns, message in ((wide(f9=TEXT), "column 'f9' of string"), (wide(f3=HOLE), "row 17")):
         with pytest.raises(ValueError, match=rf"{kind} .*{message}"):
             FeatureStore.open(write(path, columns)).check()
+
+
+def test_one_hot_rows_are_no_bomb(tmp_path: Path) -> None:
+    labels = np.arange(20_000) % 1500
+    write_parquet(tmp_path / "a.parquet", {"x": vectors(np.eye(1500)[labels]), "y": labels})
+    assert (tmp_path / "a.parquet").stat().st_size < 1 << 20
+    store = FeatureStore.open(tmp_path / "a.parquet")
+    for rows, piece in store.chunks("train/x"):
+        assert torch.equal(piece.argmax(1), store["train/labels"][rows])

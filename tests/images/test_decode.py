@@ -107,3 +107,10 @@ def test_decompression_bombs_are_refused_unread(width: int, height: int) -> None
 def test_other_files_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(ImageError, match=f"^expected d {message}$"):
         decode(data, "d")
+
+
+def test_large_images_of_one_colour_are_read() -> None:
+    """Eighty-four kilobytes may be a blank page of 5000 x 5000 pixels."""
+    data = encoded(Image.new("RGB", (5000, 5000), "white"), "PNG")
+    assert len(data) < 100_000
+    assert decode(data, "a").getextrema() == ((255, 255),) * 3

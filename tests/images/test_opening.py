@@ -15,7 +15,7 @@ import pytest
 from images.photos import array, counts, photo, photo_bytes, write_folder, write_parquet
 from listed import image_files
 from resultant.images.decode import ImageError
-from resultant.images.files import read_list
+from resultant.images.files import FileImages, read_list
 from resultant.images.labelling import read_class_names
 from resultant.images.opening import open_images
 from resultant.images.source import ImageSplits
@@ -336,3 +336,13 @@ def test_images_outside_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "secret.png").touch()
     path = write_lines(tmp_path / "list.txt", ["../secret.png 0", f"{tmp_path / 'secret.png'} 0"])
     assert len(read_list(path, tmp_path / "images", outside=True)[0].labels) == 2
+
+
+def test_digest_of_relative_and_absolute_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_folder(tmp_path / "a", {"x": 3, "y": 3})
+    monkeypatch.chdir(folder)
+    mixed = FileImages(["x/0.png", str(folder / "y/0.png")], np.zeros((2, 2)))
+    plain = FileImages([str(folder / "x/0.png"), str(folder / "y/0.png")], np.zeros((2, 2)))
+    assert list(mixed.facts()) == list(plain.facts())

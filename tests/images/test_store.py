@@ -17,6 +17,7 @@ from PIL import Image
 from listed import image_files
 from resultant._core import memory, tensor_files
 from resultant.images import store as stores
+from resultant.images.decode import ImageError
 from resultant.images.files import FileImages, file_status
 from resultant.images.source import ImageSource
 from resultant.images.store import ImageStore, Placement, delete_stores, open_store
@@ -174,3 +175,33 @@ def test_processes_and_containers_share_the_memory(
     files[1].write_text("max\n" if limit is None else f"{limit}\n")
     monkeypatch.setattr(memory, "LIMITS", files)
     assert stores.fitting(2000, torch.device("cuda")) == kind
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_broken_image_is_named_and_the_others_are_kept(
+    tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = source(tmp_path / "files")
+    path = Path(images.name(33))
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(ImageError, match=rf"^expected {path} to be a whole image, got"):
+        open_store(images, tmp_path / "s", SHORT, workers=workers)
+    path.write_bytes(data)
+    read, of = [], ImageSource.read
+    with monkeypatch.context() as patch:
+        patch.setattr(ImageSource, "read", lambda self, i: read.append(i) or of(self, i))
+        store = open_store(images, tmp_path / "s", SHORT, workers=0)
+    assert read == list(range(33, 40))
+    check(store)
+
+
+def test_other_images_and_sizes_have_other_stores(tmp_path: Path) -> None:
+    images = source(tmp_path / "files", 6)
+    kinds = [(images, 20), (images, 21), (images.select([0, 1]), 20)]
+    folders = {open_store(a, tmp_path / "s", size, workers=0).folder for a, size in kinds}
+    assert len(folders) == 3
+    paths = images.images.paths  # type: ignore[attr-defined]
+    os.utime(paths[0])
+    changed = ImageSource(FileImages(paths, file_status(paths)), images.labels, images.class_names)
+    assert open_store(changed, tmp_path / "s", 20, workers=0).folder not in folders

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from resultant._core.validation import DivergedError
 from resultant.training.config import Run
@@ -142,3 +143,26 @@ def test_a_job_that_was_trained_without_gradients(
         assert left == 1 == len(missing([job((1, 2))], Records.read(tmp_path)))
         assert any("one, native-seed0: failed: expected" in line for line in text)
         assert text[-1] == "power: incomplete records: one"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("out of memory"), OSError("disk full")])
+def test_a_machine_that_fails_one_job(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job is reported as failed and not trained in parts, and the next job is trained."""
+    jobs = [planned(f"{dim}", (Run(), Run("angular")), dim=dim) for dim in (9, 10)]
+    put(monkeypatch, *jobs)
+    begun = []
+
+    def failing(job: PlannedJob, *args: Any, **options: Any) -> list[dict[str, Any]]:
+        begun.append(job.name)
+        if job.name == "9":
+            raise error
+        return quickly_trained(job)
+
+    monkeypatch.setattr(run, "run_job", failing)
+    left, text = call(tmp_path)
+    assert left == 1 and begun == ["9", "10"]
+    assert any(line.endswith(f": failed: {error}") for line in text)
+    assert text[-1] == "power: incomplete records: 9"

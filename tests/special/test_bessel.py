@@ -277,3 +277,21 @@ def test_third_derivative_of_the_ratio(nu: float) -> None:
 
 def exact_ratio(nu: float, x: Any) -> Any:
     return mpmath.besseli(nu + 1, x) / mpmath.besseli(nu, x)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_no_seam(dtype: torch.dtype) -> None:
+    """Along x and along nu, the value and the derivative have jumps of rounding size only."""
+    eps = torch.finfo(dtype).eps
+    for nu in (0.0, 3.5, 11.5, 12.0, 29.5, 30.0):
+        for centre in (8.0, 12.0, 30.0, 45.0):
+            x = centre * (1 + torch.arange(-200, 201, dtype=dtype) * 4 * eps)
+            for n, allowed in ((0, 30), (1, 2000)):
+                v = ratio(nu, x, n)
+                smooth = v[200] + (x - x[200]) * ratio(nu, x, n + 1)[200]
+                assert (v / smooth - 1).abs().max() <= allowed * eps
+    for edge in (12.0, 30.0, 511.0):
+        nu = torch.tensor([edge * (1 - 1e-9), edge, edge * (1 + 1e-9)], dtype=torch.float64)
+        a, b, c = (float(bessel_ratio(float(n), torch.tensor(25.0, dtype=dtype))) for n in nu)
+        assert abs((a + c) / (2 * b) - 1) <= 30 * eps

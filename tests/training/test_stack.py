@@ -270,3 +270,27 @@ def test_resumes(tmp_path: Path) -> None:
     for name, a in learned(trained).items():
         b = learned(whole)[name]
         assert (a - b).norm() <= 1e-2 * b.norm() > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("contrastive", ["proco", "balanced"])
+def test_state_is_all_there_is(contrastive: Any) -> None:
+    """Copied in the middle of training, the state continues bit for bit."""
+    first = Run("angular", 0.5, 0) if contrastive == "proco" else Run(seed=0)
+    config, runs = tiny_config(epochs=3, contrastive=contrastive), [first, Run("native", seed=1)]
+    one, other = trained(stacked(config, runs), 2), stacked(config, runs)
+    kept = {name: a.clone() for name, a in one.tensors().items()}
+    assert any(name.startswith("momentum.") for name in kept)
+    other.load(kept)
+    results = []
+    for stack in (one, other):
+        stack.start_epoch(2)
+        stack.batches.load(stack.batches.draw(2))
+        stack.replay()
+        stack.replay()
+        results.append(stack.tensors())
+    for name, a in results[0].items():
+        assert torch.equal(a, results[1][name]), name
+    assert not torch.equal(
+        results[0]["network.encoder.conv1.weight"], kept["network.encoder.conv1.weight"]
+    )
