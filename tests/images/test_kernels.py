@@ -8,7 +8,7 @@ from torch import Tensor
 
 from images.photographs import FILL, photographs
 from programs import run_interpreted
-from resultant.images import rendering
+from resultant.images import pillow_views
 from resultant.images.augment import NAMES, POLICY, ClassificationView, ContrastiveView, magnitude
 from resultant.images.drawing import normalize
 from resultant.images.photo_plan import most_taps, plan
@@ -60,7 +60,7 @@ def rendered(device: str, size: int, parameters: Tensor) -> tuple[Tensor, Tensor
     out = torch.full((n, size, size, 3), torch.nan, device=device).permute(0, 3, 1, 2)
     there, at, shapes = (a.to(device) for a in (pixels, offsets, sizes.int()))
     kernel(there, at, shapes, plan(parameters.to(device), size, most_taps(parameters)), out)
-    expected = rendering.levels(pixels, offsets, sizes, parameters, size, FILL)
+    expected = pillow_views.levels(pixels, offsets, sizes, parameters, size, FILL)
     return out.cpu(), normalize(expected, MEAN, STD)
 
 

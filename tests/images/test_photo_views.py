@@ -15,7 +15,7 @@ from torchvision import transforms
 
 from images.photographs import FILL, photographs, picture, references
 from images.pictures import seeded, tv
-from resultant.images import rendering
+from resultant.images import pillow_views
 from resultant.images.photo_views import (
     COLUMNS,
     OPERATIONS,
@@ -39,7 +39,7 @@ def test_views_equal_torchvision_and_timm(view: PhotoView) -> None:
     pixels, offsets, sizes = photographs(160)
     parameters = view.draw(sizes, seeded(7))
     expected = references(pixels, offsets, sizes, parameters, SIZE)
-    out = rendering.levels(pixels, offsets, sizes, parameters, SIZE, FILL)
+    out = pillow_views.levels(pixels, offsets, sizes, parameters, SIZE, FILL)
     assert torch.equal(out, expected)
 
 
@@ -48,7 +48,7 @@ def test_evaluation_is_resize_and_centre_crop(short_side: int) -> None:
     pixels, offsets, sizes = photographs(60)
     size = 20
     parameters = evaluation_parameters(sizes, size, short_side)
-    out = rendering.levels(pixels, offsets, sizes, parameters, size, FILL)
+    out = pillow_views.levels(pixels, offsets, sizes, parameters, size, FILL)
     for i, (offset, shape) in enumerate(zip(offsets.tolist(), sizes.tolist(), strict=True)):
         p = tv.center_crop(tv.resize(picture(pixels, offset, shape), [short_side]), [size])
         assert torch.equal(out[i], torch.from_numpy(np.array(p)).permute(2, 0, 1))

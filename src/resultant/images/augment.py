@@ -18,7 +18,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from resultant.images import rendering
+from resultant.images import pillow_views
 from resultant.images.drawing import Range, draw_boxes, draw_factors, uniforms
 from resultant.images.photo_views import BILINEAR, CODE, COLUMNS, CUBIC, JITTER, NEAREST
 
@@ -248,4 +248,4 @@ def _views(view: View, images: Tensor, parameters: Tensor) -> Tensor:
     n, size = len(images), view.size
     pixels = images.permute(0, 2, 3, 1).contiguous().view(-1)
     offsets, sizes = torch.arange(n) * 3 * size**2, torch.full((n, 2), size)
-    return rendering.levels(pixels, offsets, sizes, view.rows(parameters), size, FILL)
+    return pillow_views.levels(pixels, offsets, sizes, view.rows(parameters), size, FILL)
