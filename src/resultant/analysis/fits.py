@@ -32,7 +32,7 @@ REALIZATIONS = ("native", "angular")
 # Estimators of kappa, kappa of held-out rows, and mixtures of vMF per class.
 FITS = ("mle", "corrected", "loo", "held-out", "components")
 
-# The most scores of the judging rows under one fit.
+# The most scores of the test rows under one fit.
 CELLS = 8_000_000
 
 
@@ -41,7 +41,7 @@ class FitDecision(Result):
     """Decisions of one fit under one rule, against those of the fit of the space."""
 
     realization: str  # name of the rule, at the temperature of the space and beta 0
-    accuracy: float  # accuracy on the judging rows
+    accuracy: float  # accuracy on the test rows
     # Accuracy less that of the fit of the space, with its paired interval low to high and the
     # p_value of McNemar's test.
     gain: float
@@ -61,8 +61,8 @@ class FitRow(Result):
     # Spearman's correlation with the gains of the space; None if constant.
     rank_correlation: float | None
     fitted: float  # mean over the classes of the mean cosine that the fit expects of new rows
-    seen: float  # mean over the classes of the mean cosine of the judging rows with their direction
-    log_density: float  # mean log density of the judging rows under their own class
+    seen: float  # mean over the classes of the mean cosine of the test rows with their direction
+    log_density: float  # mean log density of the test rows under their own class
     decisions: tuple[FitDecision, ...]  # one per rule
     components: float  # mean number of components per class
 
@@ -73,7 +73,7 @@ class FitComparison(Result):
 
     Attributes:
         rows: The fits.
-        judged: Number of judging rows; the other held-out rows fit kappa of ``held-out``.
+        judged: Number of test rows; the other held-out rows fit kappa of ``held-out``.
     """
 
     rows: tuple[FitRow, ...]
@@ -86,8 +86,8 @@ def compare_fits(
 ) -> FitComparison:
     """Compare other fits of the classes with that of the space.
 
-    Half of the held-out rows of each class, every second one, judge, or a sample of them where rows
-    times classes are many; kappa of ``held-out`` is fitted to the others.
+    Half of the held-out rows of each class, every second one, are the test rows, or a sample of
+    them where rows times classes are many; kappa of ``held-out`` is fitted to the others.
 
     Args:
         fits: Names of `FITS`. ``components`` chooses the number of components of each class by BIC
