@@ -7,14 +7,12 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from torture import files, kills, numbers
 
 # A kind yields, trial after trial, a description and the failure, or an empty text.
-Kind = Callable[[Path, random.Random], Iterator[tuple[str, str]]]
-KINDS: dict[str, Kind] = {"files": files.trials, "kills": kills.trials, "numbers": numbers.trials}
+KINDS = {"files": files.trials, "kills": kills.trials, "numbers": numbers.trials}
 
 
 def main() -> int:

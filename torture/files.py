@@ -36,9 +36,7 @@ REPORTED = (ValueError, OSError, MemoryError)
 
 def trials(folder: Path, rng: random.Random) -> Iterator[tuple[str, str]]:
     """Read what once broke a reader, then valid files, then mutations of each format in turn."""
-    inputs = folder / "inputs"
-    inputs.mkdir()
-    write_inputs(inputs)
+    inputs = write_inputs(folder / "inputs")
     for name, path in kept():
         for failure in read(name, [path]):
             yield f"kept {path}", failure

@@ -43,9 +43,7 @@ FAULTS = ("SIGKILL", "SIGTERM", "full disk")
 
 def trials(folder: Path, rng: random.Random) -> Iterator[tuple[str, str]]:
     """Run each command undisturbed, then disturb commands at random and repeat them."""
-    inputs, out = folder / "inputs", folder / "out"
-    inputs.mkdir()
-    write_inputs(inputs)
+    inputs, out = write_inputs(folder / "inputs"), folder / "out"
     expected, seconds = {}, {}
     for name in COMMANDS:
         out.mkdir()

@@ -54,10 +54,8 @@ def falls(values: Tensor, slack: Tensor | float) -> str:
 
 def outside(values: Tensor, low: float = -math.inf, high: float = math.inf) -> str:
     wrong = ~(values.isfinite() & (values >= low) & (values <= high))
-    if not wrong.any():
-        return ""
-    i = int(wrong.nonzero()[0])
-    return f"expected finite values in [{low:g}, {high:g}], got {values[i]} at index {i}"
+    rule = f"expected finite values in [{low:g}, {high:g}]"
+    return f"{rule}, got {values[wrong][0]}" if wrong.any() else ""
 
 
 def ratio(seed: int) -> str:

@@ -82,12 +82,14 @@ READERS = {
 }
 
 
-def write_inputs(folder: Path) -> None:
-    """Write a valid input for every reader and every command."""
+def write_inputs(folder: Path) -> Path:
+    """Write a valid input for every reader and every command into a new folder; return it."""
+    folder.mkdir()
     write_features(folder)
     write_images(folder)
     write_network(folder)
     (folder / "names.txt").write_text("label\tname\n0\tcat\n1\tdog\n2\tbird, small\n")
+    return folder
 
 
 def write_features(folder: Path) -> None:

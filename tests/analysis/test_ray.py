@@ -101,8 +101,6 @@ def test_the_command_gives_the_result_of_one_machine(
     folder: Path, workers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     """With sums per class on the cluster, and workers that are killed in both passes."""
-    pytest.importorskip("tyro")
-    pytest.importorskip("bokeh")
     # Several tasks per pass; training rows do not fit in the memory of a search.
     monkeypatch.setattr(chunks, "DEVICE_BYTES", 600 * 4 * P)
     monkeypatch.setattr(rules, "SEARCH_BYTES", 4 * P * int(COUNTS.sum()) // 2)
