@@ -21,6 +21,8 @@ NEEDED = {
     "streaming": [],
     "out_of_distribution": [],
 }
+# As in conftest: a torchvision whose compiled operators do not load beside torch.
+START = "from resultant._core.vision import declare_operators as declare\ndeclare()\n"
 
 
 @pytest.mark.slow
@@ -32,4 +34,4 @@ def test_cells_run(page: str) -> None:
     # Cells with options make tables from the files of the benchmarks.
     cells = re.findall(r"^```\{code-cell\}\n((?!:).*?)^```", text, re.M | re.S)
     assert cells, f"expected code cells in {page}.md"
-    run_program("\n".join(cells))
+    run_program(START + "\n".join(cells))
