@@ -244,3 +244,11 @@ def test_positions_of_crop_and_square_are_uniform() -> None:
         counts = np.bincount(values, minlength=count)
         assert len(counts) == count
         assert stats.chisquare(counts).pvalue > LEAST_P, name
+
+
+@pytest.mark.parametrize("length", [0, 1, 15, 16])
+def test_square_has_its_side(length: int) -> None:
+    parameters = torch.full((1, 9), 16.0)
+    white = torch.ones(1, 3, SIZE, SIZE, dtype=torch.uint8)
+    black = ClassificationView(cutout=length).erase(white, parameters) == 0
+    assert black[0, 0].any(0).sum() == black[0, 0].any(1).sum() == length

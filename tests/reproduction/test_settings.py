@@ -125,7 +125,7 @@ def test_stores_add_their_numbers(tmp_path: Path) -> None:
 
 
 def test_strengths_and_prior_are_those_that_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the main plan, and of the accuracies in the main table."""
+    """The strengths are those of the main plan and of the accuracies in the main table."""
     job = PlannedJob("", controlled("cifar10", 10), (Run("angular", 0.5, 0),))
     monkeypatch.setitem(PLANS, "main", Plan("main", "", (0,), lambda seeds: iter([job])))
     row = rows_of(TRAINING.compute(USUAL))["Main intervention strength"]
