@@ -117,7 +117,7 @@ def measure(name: str, source: ImageSource, size: int, folder: Path) -> Row:
     streams.capture([stack], 0)
     torch.cuda.empty_cache()
     batches: Any = stack.batches
-    network = torch.cuda.memory_reserved() - batches.bytes
+    network = torch.cuda.memory_reserved() - batches.buffers.nbytes
     steps = min(batches.steps, 30)
     still = resident(stack, steps)
     later = epoch_seconds(stack, 1 + EPOCHS)[1:]

@@ -14,10 +14,10 @@ from resultant._core.device import full_precision
 def launch_all(device: str) -> list[torch.Tensor]:
     """Return the results of every launcher on a few numbers."""
     from resultant.images.augment import ContrastiveView
-    from resultant.images.view_kernel import PatchedViews
     from resultant.losses import _bank_kernel
     from resultant.networks.kernels import inference, norm
     from resultant.networks.norm import channels_last
+    from resultant.networks.stacked_resnet import normalized_patches
     from resultant.score import _triton
 
     generator = torch.Generator().manual_seed(0)
@@ -38,9 +38,9 @@ def launch_all(device: str) -> list[torch.Tensor]:
     lines = normal(1, 16), normal(1, 16)
     results.append(inference.convolve(x, normal(1, 16, 16, 3, 3), *lines, residual, 1))
     view, images = ContrastiveView(), (50 * normal(2, 3, 32, 32) + 128).clamp(0, 255)
-    drawn = view.draw(2, generator).view(1, 2, -1).to(device)
-    make = PatchedViews(view, images.to(torch.uint8), torch.float32)
-    return [*results, make(torch.tensor([[1, 0]], device=device), drawn, None)]
+    drawn = view.draw(torch.full((2, 2), 32), generator)
+    views = view(images.to(torch.uint8), drawn)
+    return [*results, views, normalized_patches(views[None], torch.float32)]
 
 
 def test_full_precision_of_older_versions_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:

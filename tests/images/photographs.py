@@ -15,12 +15,26 @@ from resultant.images.photo_views import COLUMNS, CUBIC, OPERATIONS, STEPS
 BILINEAR, BICUBIC = Image.Resampling.BILINEAR, Image.Resampling.BICUBIC
 Picture = Image.Image
 FILL = (120, 111, 102)
+# Smallest probability of a statistical test.
+LEAST_P = 1e-3
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def column(parameters: Tensor, name: str) -> np.ndarray:
+    return parameters[:, COLUMNS.index(name)].numpy()
+
+
+def levels(pictures: list[Picture]) -> Tensor:
+    return torch.stack([torch.from_numpy(np.array(p)).permute(2, 0, 1) for p in pictures])
 
 
 def photographs(n: int, low: int = 20, high: int = 70) -> tuple[Tensor, Tensor, Tensor]:
     """Return flat pixels, offsets [n] and sizes [n, 2] of smooth images with noise, and three of
     one level or two."""
-    g = torch.Generator().manual_seed(3)
+    g = seeded(3)
     sizes = torch.randint(low, high, (n, 2), generator=g)
     parts = []
     for i, (h, w) in enumerate(sizes.tolist()):
@@ -87,5 +101,4 @@ def references(
 ) -> Tensor:
     """Return the views of all pictures, uint8 [n, 3, size, size]."""
     rows = zip(offsets.tolist(), sizes.tolist(), parameters.tolist(), strict=True)
-    views = [reference(picture(pixels, o, s), row, size) for o, s, row in rows]
-    return torch.stack([torch.from_numpy(np.array(p)).permute(2, 0, 1) for p in views])
+    return levels([reference(picture(pixels, o, s), row, size) for o, s, row in rows])

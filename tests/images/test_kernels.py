@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
-from images.photographs import FILL, photographs
+from images.photographs import FILL, photographs, seeded
 from programs import run_interpreted
-from resultant.images import pillow_views
-from resultant.images.augment import NAMES, POLICY, ClassificationView, ContrastiveView, magnitude
+from resultant.images import pillow_views, rendering
+from resultant.images.augment import FILTERS, POLICY, ClassificationView, ContrastiveView, magnitude
 from resultant.images.drawing import normalize
-from resultant.images.photo_plan import most_taps, plan
 from resultant.images.photo_views import (
+    BILINEAR,
     CODE,
     OPERATIONS,
     PhotoView,
@@ -20,7 +23,7 @@ from resultant.images.photo_views import (
     contrastive_view,
     evaluation_parameters,
 )
-from resultant.networks.stacked_resnet import patches
+from resultant.networks.stacked_resnet import normalized_patches
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
 VALUES = {
@@ -42,24 +45,27 @@ VALUES = {
     "translate_x": -4.6,
     "translate_y": 3.3,
 }
+# Operations of the policy, at the last of their levels.
+STEPS = {name: level for pair in POLICY for name, _, level in pair}
 # A level of the normalized channel with the smallest deviation, and the last digits of normalizing.
 LEVEL, ROUNDING = 1.001 / (255 * 0.2), 2e-6
 
 
-def seeded(seed: int = 5) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+def by_kernel(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function that computes views by the kernel, also on CPU tensors."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rendering, "uses_kernel", lambda device: True)
+        return function(*arguments)
 
 
 def rendered(device: str, size: int, parameters: Tensor) -> tuple[Tensor, Tensor]:
     """Return the views of photographs by the kernel and by Pillow, normalized."""
-    from resultant.images.photo_kernel import Renderer
-
-    n = len(parameters)
+    n, there = len(parameters), torch.device(device)
     pixels, offsets, sizes = photographs(n)
-    kernel = Renderer(n, size, MEAN, STD, FILL, torch.device(device))
+    views = by_kernel(rendering.Rendering, n, size, MEAN, STD, there, FILL)
     out = torch.full((n, size, size, 3), torch.nan, device=device).permute(0, 3, 1, 2)
-    there, at, shapes = (a.to(device) for a in (pixels, offsets, sizes.int()))
-    kernel(there, at, shapes, plan(parameters.to(device), size, most_taps(parameters)), out)
+    arguments = (a.to(device) for a in (pixels, offsets, sizes.int()))
+    views(*arguments, views.plan(parameters), out)
     expected = pillow_views.levels(pixels, offsets, sizes, parameters, size, FILL)
     return out.cpu(), normalize(expected, MEAN, STD)
 
@@ -86,51 +92,35 @@ def small_images(n: int, size: int = 32) -> Tensor:
     return x.clamp(0, 255).to(torch.uint8)
 
 
-def check_classification(device: str) -> None:
-    """Check padded crops, flips, squares, and every operation of the policy, one per view."""
-    from resultant.images.photo_kernel import classification_views
+def check_small_images(device: str, n: int, size: int = 32) -> None:
+    """Check crops, flips, jitter, squares, and every operation of the policy, one per view."""
+    for view in (ContrastiveView(size=size, p_jitter=0.9), ClassificationView(size=size)):
+        images, parameters = small_images(n, size), view.draw(torch.full((n, 2), size), seeded())
+        if isinstance(view, ClassificationView):
+            parameters[: len(STEPS), 9:15] = torch.zeros(6).double()
+            for k, (name, level) in enumerate(STEPS.items()):
+                value = magnitude(name, level, 1 - 2 * (k % 2), size)
+                step = [CODE[name], value, FILTERS.get(name, BILINEAR)]
+                parameters[k, 9:12] = torch.tensor(step)
+        got = by_kernel(view, images.to(device), parameters).cpu()
+        expected = view(images, parameters)
+        assert got.shape == expected.shape and got.dtype == torch.uint8
+        assert (got.int() - expected.int()).abs().max() <= 1
+        assert (got != expected).double().mean() < 0.02
 
-    view, n = ClassificationView(), len(NAMES) + 1
-    images, parameters = small_images(n), ClassificationView().draw(n, seeded())
-    levels = {name: level for pair in POLICY for name, _, level in pair}
-    for k, name in enumerate(NAMES):
-        parameters[k, 3], parameters[k, 4] = k, magnitude(name, levels[name], 1 - 2 * (k % 2), 32)
-    parameters[:, 5], parameters[-1, 3] = -1, -1
-    got = classification_views(view, images.to(device), parameters).cpu()
-    expected = view(images, parameters)
-    assert got.shape == expected.shape and got.dtype == torch.uint8
-    assert (got.int() - expected.int()).abs().max() <= 1
-    assert (got != expected).double().mean() < 0.02
 
+def check_patches(device: str, dtype: torch.dtype = torch.float32) -> None:
+    from resultant.networks.kernels.patches import normalized_patches as kernel
 
-def check_contrastive(device: str, n: int, groups: int, size: int = 32) -> None:
-    from resultant.images.view_kernel import PatchedViews
-
-    view, x = ContrastiveView(size=size), small_images(6, size)
-    generator = seeded(2)
-    rows = torch.randint(len(x), (groups, 2 * n), generator=generator)
-    drawn = view.draw(groups * 2 * n, generator).view(groups, 2 * n, -1)
-    # At least one view is jittered and one is grey.
-    drawn[:, 0, 5:7], drawn[:, 1, 5], drawn[:, 1, 6] = 1, 1, 0
-    extra = torch.randint(256, (groups, n, 3, size, size), generator=generator).to(torch.uint8)
-    views = view(x[rows.flatten()], drawn.flatten(0, 1)).unflatten(0, (groups, -1))
-    # Augmented views, then with finished views, and finished views alone.
-    for live, more in ((2 * n, None), (2 * n, extra), (0, extra)):
-        every = views[:, :live] if more is None else torch.cat([views[:, :live], more], 1)
-        expected = patches(normalize(every.flatten(0, 1)).unflatten(0, (groups, -1)))
-        make = PatchedViews(view, x.to(device), torch.float32)
-        chosen, parameters = (a[:, :live].to(device) for a in (rows, drawn))
-        got = make(chosen, parameters, None if more is None else more.to(device))
+    for groups, n, size in ((1, 3, 32), (3, 2, 8)):
+        levels = torch.randint(256, (groups, n, 3, size, size), generator=seeded())
+        expected = normalized_patches(levels.to(torch.uint8), dtype)
+        got = kernel(levels.to(torch.uint8).to(device), dtype)
         assert got.shape == expected.shape and got.stride() == expected.stride()
-        # Levels are at least 0.019 apart. Pillow on ARM rounds a product and a sum once.
-        assert ((got.cpu() - expected).abs() > 1e-6).double().mean() < 0.01
+        torch.testing.assert_close(got.cpu(), expected, rtol=0, atol=1e-6)
 
 
-CHECKS = (
-    "check_photographs('cpu', 24)",
-    "check_classification('cpu')",
-    "check_contrastive('cpu', 2, 1)",
-)
+CHECKS = ("check_photographs('cpu', 24)", "check_small_images('cpu', 14)", "check_patches('cpu')")
 
 
 @pytest.mark.slow
@@ -152,22 +142,15 @@ def test_photographs(n: int, size: int) -> None:
 
 @pytest.mark.gpu
 def test_small_images() -> None:
-    check_classification("cuda")
-    check_contrastive("cuda", 256, 3, 8)
-    check_contrastive("cuda", 256, 3)
+    check_small_images("cuda", 600)
+    check_small_images("cuda", 600, 8)
+    check_patches("cuda")
 
 
 @pytest.mark.gpu
 def test_more_patches_than_32_bits_number() -> None:
-    """The last of three views of 2048 images of 12 seeds are the same as alone."""
-    from resultant.images.view_kernel import PatchedViews
-
-    view, x, groups, n = ContrastiveView(), small_images(6).cuda(), 12, 3 * 2048
-    generator = seeded(3)
-    rows = torch.randint(len(x), (groups, n), generator=generator).cuda()
-    drawn = view.draw(groups * n, generator).view(groups, n, -1).cuda()
-    make = PatchedViews(view, x, torch.bfloat16)
-    every = make(rows, drawn, None)
+    """The patches of the last of 6144 images of 12 seeds are the same as alone."""
+    levels = torch.randint(256, (12, 3 * 2048, 3, 32, 32), dtype=torch.uint8, device="cuda")
+    every = normalized_patches(levels, torch.bfloat16)
     assert every.numel() > 2**31
-    for part in (slice(0, 2), slice(n - 2, n)):
-        assert torch.equal(every[part], make(rows[:, part], drawn[:, part], None))
+    assert torch.equal(every[-2:], normalized_patches(levels[:, -2:], torch.bfloat16))

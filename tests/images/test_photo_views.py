@@ -13,9 +13,10 @@ import torch
 from scipy import stats
 from torchvision import transforms
 
-from images.photographs import FILL, photographs, picture, references
-from images.pictures import seeded, tv
+from images.photographs import FILL, LEAST_P, column, photographs, picture, references, seeded
+from images.pictures import tv
 from resultant.images import pillow_views
+from resultant.images.augment import ContrastiveView
 from resultant.images.photo_views import (
     COLUMNS,
     OPERATIONS,
@@ -26,21 +27,33 @@ from resultant.images.photo_views import (
     evaluation_parameters,
 )
 
-LEAST_P = 1e-3
 SIZE = 24
+CONTRASTIVE: dict[str, Any] = {"p_jitter": 1.0, "p_grey": 0.0, "jitter": (1.5, 0.9, 0.4, 0.5)}
 
 
-def column(parameters: torch.Tensor, name: str) -> np.ndarray:
-    return parameters[:, COLUMNS.index(name)].numpy()
-
-
-@pytest.mark.parametrize("view", [contrastive_view(SIZE), classification_view(SIZE)])
+@pytest.mark.parametrize(
+    "view",
+    [
+        *(contrastive_view(SIZE), classification_view(SIZE), ContrastiveView(size=SIZE)),
+        ContrastiveView(size=SIZE, **CONTRASTIVE),
+        ContrastiveView(size=SIZE, p_jitter=1.0, jitter=(0.4, 0.4, 0.4, 0.0), scale=(0.5, 0.9)),
+    ],
+)
 def test_views_equal_torchvision_and_timm(view: PhotoView) -> None:
     pixels, offsets, sizes = photographs(160)
     parameters = view.draw(sizes, seeded(7))
     expected = references(pixels, offsets, sizes, parameters, SIZE)
     out = pillow_views.levels(pixels, offsets, sizes, parameters, SIZE, FILL)
     assert torch.equal(out, expected)
+
+
+@pytest.mark.parametrize("ratio", [(3.0, 4.0), (0.2, 0.3), (1.0, 1.0)])
+def test_crop_that_never_fits(ratio: tuple[float, float]) -> None:
+    view = ContrastiveView(size=SIZE, scale=(1.0, 1.0), ratio=ratio)
+    drawn = view.draw(torch.full((5, 2), SIZE), seeded())[:, :4]
+    image = torch.empty(3, SIZE, SIZE)
+    expected = transforms.RandomResizedCrop.get_params(image, [1.0, 1.0], list(ratio))
+    assert drawn.tolist() == [list(expected)] * 5
 
 
 @pytest.mark.parametrize("short_side", [20, 30, 90])
@@ -82,9 +95,10 @@ def test_crops_have_the_distribution_of_torchvision(
         assert float(stats.ks_2samp(a, b).pvalue) > LEAST_P  # type: ignore[attr-defined]
 
 
-def test_jitter_grey_and_flip_have_their_probabilities() -> None:
+@pytest.mark.parametrize("kind", [PhotoView, ContrastiveView])
+def test_jitter_grey_and_flip_have_their_probabilities(kind: type[PhotoView]) -> None:
     n = 20_000
-    view = PhotoView(size=SIZE, jitter=(0.4, 0.3, 1.5, 0.1))
+    view = kind(size=SIZE, jitter=(0.4, 0.3, 1.5, 0.1))
     drawn = view.draw(torch.tensor([[30, 30]]).expand(n, -1), seeded(11))
     codes = drawn[:, [COLUMNS.index(f"code{k}") for k in range(7)]]
     jittered = codes[:, 0] != 0

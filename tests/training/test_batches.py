@@ -53,20 +53,20 @@ def test_views_are_those_made_by_hand(
     # No multiple of a batch, or of its views.
     monkeypatch.setattr("resultant.training.batches.CHUNK_IMAGES", 13)
     loaded = batches(images, [4, 5], third, contrastive=contrastive)
-    drawn = loaded.draw(2)
-    order, parameters, *ahead = drawn
+    order, *parameters = drawn = loaded.draw(2)
     loaded.load(drawn)
     strong, weak = ContrastiveView(), ClassificationView()
+    kinds = [weak] if contrastive == "autoaugment" else [strong, weak][: 1 + third]
     for step in range(loaded.steps):
         x, labels = loaded.batch()
         assert x.shape == ((3 if third else 2) * EACH, 2 * 32, SIZE, SIZE)
         for group in range(2):
             rows = order[step, group]
             assert torch.equal(labels[group], LABELS[rows])
-            views = [strong(images[rows], p) for p in parameters[step, group].split(EACH) if len(p)]
-            if ahead:
-                parameters_ahead = ahead[group].unflatten(0, (loaded.steps, -1, EACH))[step]
-                views += [weak(images[rows], p) for p in parameters_ahead]
+            views = []
+            for view, drawn in zip(kinds, parameters[group * len(kinds) :], strict=False):
+                chosen = drawn.unflatten(0, (loaded.steps, -1, EACH))[step]
+                views += [view(images[rows], p) for p in chosen]
             assert len(views) == 2 + third
             assert not torch.equal(views[0], views[1])
             grey = torch.cat(views).double() / 255

@@ -5,7 +5,7 @@
   the classes, `longtail` subsets. `cifar` reads every form of CIFAR.
 - `decode` is the only decoder, by Pillow. Photographs are decoded first, into a `store`, and kept
   on the device or near it; `evaluation_view` has images without augmentation.
-- Views draw their parameters on the CPU (`augment` for CIFAR, `photo_views`, both on `drawing`).
-  `rendering` computes them by `pillow_views` on a CPU, on a GPU by the kernels `view_kernel`
-  and `photo_kernel`, which `photo_plan` prepares.
+- Views draw their parameters on the CPU (`photo_views`, `augment` for CIFAR, both on `drawing`).
+  `rendering` computes them by `pillow_views` on a CPU, on a GPU by the kernel `photo_kernel`, which
+  `photo_plan` prepares.
 """

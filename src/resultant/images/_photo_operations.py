@@ -15,7 +15,6 @@ import triton.language as tl
 
 from resultant.images import photo_views as views
 from resultant.images.photo_views import CODE
-from resultant.images.view_kernel import _blend, _grey, _turned
 
 CONTRAST = tl.constexpr(CODE["contrast"])
 SATURATION, HUE = tl.constexpr(CODE["saturation"]), tl.constexpr(CODE["hue"])
@@ -25,6 +24,56 @@ EQUALIZE = tl.constexpr(CODE["equalize"])
 POSTERIZE, SOLARIZE = tl.constexpr(CODE["posterize"]), tl.constexpr(CODE["solarize"])
 SOLARIZE_ADD = tl.constexpr(CODE["solarize_add"])
 BILINEAR, NEAREST = tl.constexpr(views.BILINEAR), tl.constexpr(views.NEAREST)
+# Luminance weights of Pillow: multiples of 1/65536, whose float32 sums are exact.
+R, G, B = (tl.constexpr(weight / 65536) for weight in (19595, 38470, 7471))
+# A hue is a byte; a sixth of the circle is 42.5 of its steps, or 85 half steps.
+TURN = tl.constexpr(85)
+
+
+@triton.jit
+def _grey(r, g, b):
+    return tl.floor(r * R + g * G + b * B + 0.5)
+
+
+@triton.jit
+def _blend(target, x, factor):
+    return tl.floor(tl.minimum(tl.maximum((x - target) * factor + target, 0.0), 255.0))
+
+
+@triton.jit
+def _shade(along, value, saturation):
+    fall = tl.minimum(tl.maximum(tl.minimum(along, 4 * TURN - along), 0), TURN)
+    full = value * (255 * TURN - saturation * fall)
+    return ((2 * full + 255 * TURN) // (2 * 255 * TURN)).to(tl.float32)
+
+
+@triton.jit
+def _turned(r, g, b, turn):
+    """Turn the hues by ``turn``, in turns within [-1/2, 1/2].
+
+    Pillow stores hue, saturation and value as bytes. A step of the hue is up to six levels, so the
+    hue follows the roundings of Pillow (float32, and float64 for the quotient by 6).
+    """
+    value = tl.maximum(tl.maximum(r, g), b)
+    least = tl.minimum(tl.minimum(r, g), b)
+    chroma = value - least
+    middle = r + g + b - value - least
+    far = ((value - middle).to(tl.float64) / tl.maximum(chroma, 1.0).to(tl.float64)).to(tl.float32)
+    g_least, r_least = g == least, r == least
+    red, green = r == value, g == value
+    up = (red & g_least) | (~red & green & ~r_least) | (~red & ~green & r_least)
+    start = tl.where(red, 0.0, tl.where(green, 2.0, 4.0))
+    sixth = tl.where(up, start - 1 + far, start + 1 - far)
+    part = sixth.to(tl.float64) / 6 + 1
+    part = (part - tl.floor(part)).to(tl.float32)
+    hue = ((part * 255).to(tl.int32) + (turn * 255).to(tl.int32)) & 255
+    value, chroma = value.to(tl.int32), chroma.to(tl.int32)
+    saturation = 255 * chroma // tl.maximum(value, 1)
+    return (
+        _shade((hue * 2 + 5 * TURN) % (6 * TURN), value, saturation),
+        _shade((hue * 2 + 3 * TURN) % (6 * TURN), value, saturation),
+        _shade((hue * 2 + 1 * TURN) % (6 * TURN), value, saturation),
+    )
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""Draws and checks that views of small images and of photographs share."""
+"""Draws and channels that views of small images and of photographs share."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ def uniforms(n: int, generator: Generator) -> Callable[[int], Tensor]:
 def draw_boxes(
     sizes: Tensor, scale: Range, ratio: Range, uniform: Callable[[int], Tensor]
 ) -> Tensor:
-    """Draw top, left, height and width [N, 4] of crops, as RandomResizedCrop of torchvision does.
+    """Draw top, left, height and width [N, 4] of crops of images of ``sizes`` [N, 2], in float64.
 
-    ``sizes`` [N, 2] are the images in float64, ``scale`` the range of areas as shares of an image,
-    ``ratio`` that of aspect ratios. The first attempt that fits is taken, or the largest box in the
-    middle.
+    As in RandomResizedCrop of torchvision, the first attempt that fits is taken, or the largest
+    box in the middle.
     """
     area, aspect, corner = uniform(ATTEMPTS), uniform(ATTEMPTS), uniform(2)
     low, high = scale
@@ -55,16 +54,6 @@ def draw_boxes(
     middle = ((sizes - largest) / 2).floor()
     fitted = fits.any(1, keepdim=True)
     return torch.cat((torch.where(fitted, start, middle), torch.where(fitted, chosen, largest)), 1)
-
-
-def draw_factors(spreads: Sequence[float], hue: float, share: Tensor) -> Tensor:
-    """Return the factors of brightness, contrast and saturation, and the hue in turns, [N, 4].
-
-    ``share`` [N, 4] are uniform numbers.
-    """
-    low = share.new_tensor([*(max(0.0, 1 - s) for s in spreads), -hue])
-    high = share.new_tensor([*(1 + s for s in spreads), hue])
-    return low + (high - low) * share
 
 
 def normalize(images: Tensor, mean: Sequence[float] = MEAN, std: Sequence[float] = STD) -> Tensor:

@@ -11,7 +11,6 @@ pixels writes to the second half of the scratch, and the halves change places.
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -27,10 +26,8 @@ from resultant.images._photo_operations import (
     _store,
     _warp,
 )
-from resultant.images.augment import FILL, ClassificationView
-from resultant.images.drawing import channel_lines
-from resultant.images.photo_plan import BITS, Plan, plan
-from resultant.images.photo_views import STEPS, Colour
+from resultant.images.photo_plan import BITS, Plan
+from resultant.images.photo_views import STEPS
 
 SHIFT, HALF = tl.constexpr(BITS), tl.constexpr(1 << (BITS - 1))
 # Numbers of a step: code, value, filter, and the six entries of the affine map.
@@ -74,11 +71,13 @@ def _crop(
 
 @triton.jit
 def _render(
-    pixels, offsets, sizes, rows, columns, weights, counts, taps, steps, fill, scratch, tables,
-    scales, shifts, out, SIZE: tl.constexpr, STEPS: tl.constexpr, NUMBERS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    pixels, offsets, sizes, rows, columns, weights, counts, taps, steps, lines, scratch, tables,
+    out, SIZE: tl.constexpr, STEPS: tl.constexpr, NUMBERS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Write view i, normalized, with the channels of a pixel side by side."""
+    """Write view i, normalized, with the channels of a pixel side by side.
+
+    ``lines`` [3, 3] are the scales and the shifts of the channels, and the colour outside an image.
+    """
     i = tl.program_id(0).to(tl.int64)
     PIXELS: tl.constexpr = SIZE * SIZE
     view = scratch + i * (6 * PIXELS)
@@ -101,7 +100,7 @@ def _render(
                 _sharpen(now, other, value, SIZE, BLOCK)
                 here = 1 - here
             elif code >= ROTATE:
-                _warp(now, other, step, fill, tl.load(step + 2), SIZE, BLOCK)
+                _warp(now, other, step, lines + 6, tl.load(step + 2), SIZE, BLOCK)
                 here = 1 - here
             else:
                 _relevel(now, table, code, value, PIXELS, BLOCK)
@@ -113,65 +112,28 @@ def _render(
         inside = index < 3 * PIXELS
         pixel, channel = index // 3, index % 3
         level = tl.load(view + channel * PIXELS + pixel, mask=inside, other=0.0).to(tl.float32)
-        scale = tl.load(scales + channel, mask=inside, other=0.0)
-        shift = tl.load(shifts + channel, mask=inside, other=0.0)
+        scale = tl.load(lines + channel, mask=inside, other=0.0)
+        shift = tl.load(lines + 3 + channel, mask=inside, other=0.0)
         tl.store(out + index, level * scale + shift, mask=inside)
 
 
-class Renderer:
-    """Views of chosen images as input of a network.
-
-    Arguments as in `resultant.images.rendering.Rendering`; ``fill`` is the colour of pixels from
-    outside an image, in levels.
-    """
-
-    def __init__(
-        self, number: int, size: int, mean: Colour, std: Colour, fill: Colour, device: torch.device
-    ) -> None:
-        self.size = size
-        self.scratch = torch.empty(number, 6 * size * size, dtype=torch.float16, device=device)
-        self.tables = torch.empty(number, 256, dtype=torch.int32, device=device)
-        scales, shifts = channel_lines(mean, std)
-        self.scales = torch.tensor(scales, device=device)
-        self.shifts = torch.tensor(shifts, device=device)
-        self.fill = torch.tensor(fill, dtype=torch.float32, device=device)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the buffers."""
-        return sum(a.numel() * a.element_size() for a in (self.scratch, self.tables))
-
-    def __call__(
-        self, pixels: Tensor, offsets: Tensor, sizes: Tensor, plan: Plan, out: Tensor
-    ) -> None:
-        """Write views; arguments as in `rendering.Rendering`, all on the device."""
-        with device_of(pixels):
-            _render[(len(offsets),)](
-                pixels, offsets, sizes, plan.rows, plan.columns, plan.weights, plan.counts,
-                plan.weights.shape[-1], plan.steps, self.fill, self.scratch, self.tables,
-                self.scales, self.shifts, out, self.size, STEPS, NUMBERS, BLOCK, num_warps=WARPS,
-                # A fused operation is rounded once, and sometimes truncated to a level below.
-                enable_fp_fusion=False,
-            )  # fmt: skip
-
-
-def classification_views(view: ClassificationView, images: Tensor, parameters: Tensor) -> Tensor:
-    """Return the views uint8 [N, 3, S, S] of images uint8 [N, 3, S, S], on their device.
-
-    ``parameters`` [N, 9] are those of ``view``, on the CPU.
-    """
-    n, size, device = len(images), view.size, images.device
-    rows, parameters = view.rows(parameters), parameters
-    if device.type == "cuda":
-        # From page-locked memory, so that the host does not wait.
-        rows, parameters = rows.pin_memory(), parameters.pin_memory()
-    rows, parameters = (a.to(device, non_blocking=True) for a in (rows, parameters))
-    pixels = images.permute(0, 2, 3, 1).contiguous().view(-1)
-    offsets = torch.arange(n, device=device) * 3 * size**2
-    sizes = torch.full((n, 2), size, dtype=torch.int32, device=device)
-    # Levels are exact in half precision.
-    out = torch.empty(n, size, size, 3, dtype=torch.float16, device=device).permute(0, 3, 1, 2)
-    unit = 1 / 255
-    renderer = Renderer(n, size, (0.0, 0.0, 0.0), (unit, unit, unit), FILL, device)
-    renderer(pixels, offsets, sizes, plan(rows, size, 2, sizes), out)
-    return view.erase(out.to(torch.uint8), parameters)
+def render(
+    pixels: Tensor,
+    offsets: Tensor,
+    sizes: Tensor,
+    plan: Plan,
+    lines: Tensor,
+    scratch: Tensor,
+    tables: Tensor,
+    out: Tensor,
+    size: int,
+) -> None:
+    """Write views; arguments as in `rendering.Rendering`, all on the device."""
+    with device_of(pixels):
+        _render[(len(offsets),)](
+            pixels, offsets, sizes, plan.rows, plan.columns, plan.weights, plan.counts,
+            plan.weights.shape[-1], plan.steps, lines, scratch, tables, out, size, STEPS, NUMBERS,
+            BLOCK, num_warps=WARPS,
+            # A fused operation is rounded once, and sometimes truncated to a level below.
+            enable_fp_fusion=False,
+        )  # fmt: skip

@@ -2,21 +2,19 @@
 
 A view draws its parameters on the CPU, one row per image, so that every device has the same views:
 a box that is resized, a window of the resized box, a flip, and up to seven steps, each one of the
-operations below with a value. `rendering` computes the views by Pillow on a CPU, `photo_kernel`
-by one Triton kernel on a GPU; both are within one level of torchvision and timm on pictures of
-Pillow with the same parameters.
-
-Pixels are one flat uint8 tensor; image i is [height, width, 3] from ``offsets[i]`` on.
+operations below with a value. `rendering` computes the views, within one level of torchvision and
+timm on pictures of Pillow with the same parameters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
 
-from resultant.images.drawing import Range, draw_boxes, draw_factors, uniforms
+from resultant.images.drawing import Range, draw_boxes, uniforms
 
 # The operations of a step, by code; 0 for no operation.
 OPERATIONS = (
@@ -70,30 +68,30 @@ class PhotoView:
         """Draw parameters [N, 30] of images of ``sizes`` [N, 2], float64, in columns `COLUMNS`."""
         n, sizes = len(sizes), sizes.double()
         uniform = uniforms(n, generator)
-        box = draw_boxes(sizes, self.scale, self.ratio, uniform)
-        window = sizes.new_tensor([self.size, self.size, 0, 0]).expand(n, -1)
-        flip = uniform(1) < 0.5
+        box, flip = draw_boxes(sizes, self.scale, self.ratio, uniform), uniform(1) < 0.5
         steps = self._jitter(uniform(1), uniform(4), uniform(4))
-        grey = CODE["grey"] * (uniform(1) < self.p_grey).double()
-        steps.append(torch.cat((grey, 0 * grey, 0 * grey), 1))
+        steps.append(self._grey(uniform(1)))
         # Not used: without these two numbers, a seed would draw other views than before.
         uniform(2)
         for layer in range(2):
             gauss = torch.randn(n, generator=generator, dtype=torch.float64)
             steps.append(self._random(layer < self.layers, gauss, uniform(4)))
-        return torch.cat((box, window, flip, *steps), 1)
+        return parameters(box, self.size, flip, steps)
 
     def _jitter(self, chance: Tensor, share: Tensor, order: Tensor) -> list[Tensor]:
         """Return four steps [n, 3]: the adjustments in the order of ``order`` [n, 4]."""
         *spreads, hue = self.jitter
-        factors = draw_factors(spreads, hue, share)
-        used = torch.tensor(
-            [CODE[name] * bool(s) for name, s in zip(JITTER, self.jitter, strict=True)]
-        )
-        code = used * (chance < self.p_jitter)
+        low = share.new_tensor([*(max(0.0, 1 - s) for s in spreads), -hue])
+        high = share.new_tensor([*(1 + s for s in spreads), hue])
+        used = [CODE[name] * bool(s) for name, s in zip(JITTER, self.jitter, strict=True)]
+        code = torch.tensor(used) * (chance < self.p_jitter)
         order = order.argsort(1)
-        values = code.gather(1, order).double(), factors.gather(1, order)
-        return list(torch.stack((*values, torch.zeros_like(factors)), 2).unbind(1))
+        values = (low + (high - low) * share).gather(1, order)
+        steps = code.gather(1, order).double(), values, torch.zeros_like(values)
+        return list(torch.stack(steps, 2).unbind(1))
+
+    def _grey(self, chance: Tensor) -> Tensor:
+        return torch.tensor([CODE["grey"], 0.0, 0.0]).double() * (chance < self.p_grey)
 
     def _random(self, used: bool, gauss: Tensor, uniform: Tensor) -> Tensor:
         """Return a step [n, 3] of RandAugment."""
@@ -105,6 +103,13 @@ class PhotoView:
         code = torch.tensor([CODE[name] for name in RANDOM])[index] * (chance < 0.5) * used
         value = values.gather(1, index[:, None])[:, 0]
         return torch.stack((code.double(), value, (kind < 0.5).double()), 1)
+
+
+def parameters(box: Tensor, size: int, flip: Tensor, steps: Sequence[Tensor]) -> Tensor:
+    """Return rows of `COLUMNS` of boxes [n, 4] resized to ``size``, flips [n, 1], steps [n, 3]."""
+    window = box.new_tensor([size, size, 0, 0]).expand(len(box), -1)
+    rows = torch.cat((box, window, flip, *steps), 1)
+    return torch.nn.functional.pad(rows, (0, len(COLUMNS) - rows.shape[1]))
 
 
 def contrastive_view(size: int = 224) -> PhotoView:
@@ -151,17 +156,15 @@ def matrices(code: Tensor, value: Tensor, size: int) -> Tensor:
     """Return affine maps [..., 2, 3] of the operations `WARPS`, and the identity of others."""
     code, value = code.long(), value.double()
 
-    def of(name: str, entry: Tensor | float, other: float) -> Tensor:
-        return torch.where(code == CODE[name], entry, other)  # type: ignore[arg-type]
+    def of(name: str) -> Tensor:
+        return torch.where(code == CODE[name], value, 0.0)
 
-    turn = torch.where(code == CODE["rotate"], -torch.deg2rad(value.remainder(360)), 0.0)
+    turn = -torch.deg2rad(of("rotate").remainder(360))
     cos, sin = (a.round(decimals=15) for a in (turn.cos(), turn.sin()))
     half = size / 2
-    turned = torch.stack((cos, sin, -sin, cos), 0)
-    a, b, d, e = turned
-    x0, y0 = a * -half + b * -half + half, d * -half + e * -half + half
+    x0, y0 = cos * -half + sin * -half + half, -sin * -half + cos * -half + half
     entries = (
-        *(a, of("shear_x", value, 0.0) + b, of("translate_x", value, 0.0) + x0),
-        *(of("shear_y", value, 0.0) + d, e, of("translate_y", value, 0.0) + y0),
+        *(cos, of("shear_x") + sin, of("translate_x") + x0),
+        *(of("shear_y") - sin, cos, of("translate_y") + y0),
     )
     return torch.stack(entries, -1).unflatten(-1, (2, 3))

@@ -26,7 +26,7 @@ def levels(
     sizes: Tensor,
     parameters: Tensor,
     size: int,
-    fill: tuple[int, int, int],
+    fill: tuple[int, ...],
 ) -> Tensor:
     """Compute views uint8 [N, 3, size, size] with parameters [N, 30] from flat uint8 pixels.
 
@@ -68,7 +68,7 @@ def crop(image: Image, row: list[int], size: int) -> Image:
     return ImageOps.mirror(image) if flip else image
 
 
-def _warp(image: Image, entries: list[float], kind: float, fill: tuple[int, int, int]) -> Image:
+def _warp(image: Image, entries: list[float], kind: float, fill: tuple[int, ...]) -> Image:
     from PIL import Image
 
     filters = {CUBIC: Image.Resampling.BICUBIC, NEAREST: Image.Resampling.NEAREST}

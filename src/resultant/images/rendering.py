@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from resultant._core.device import has_triton
-from resultant.images.drawing import normalize
+from resultant.images.drawing import channel_lines, normalize
 from resultant.images.photo_plan import Plan, most_taps, plan
-from resultant.images.photo_views import Colour, evaluation_parameters
+from resultant.images.photo_views import Colour
 from resultant.images.pillow_views import levels
 
 
@@ -22,50 +22,40 @@ def placed_on(device: torch.device) -> torch.device:
     return device if uses_kernel(device) else torch.device("cpu")
 
 
+def moved(a: Tensor, device: torch.device) -> Tensor:
+    """Copy a tensor of the CPU to a device, from page-locked memory: the host does not wait."""
+    return a.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else a
+
+
 class Rendering:
     """Normalized views of decoded images, [n, 3, size, size] channels last, ``number`` per call.
 
-    Pixels from outside an image have the colour ``mean``.
+    Pixels from outside an image have the colour ``fill``, in levels, by default ``mean``.
     """
 
     def __init__(
-        self, number: int, size: int, mean: Colour, std: Colour, device: torch.device
+        self,
+        number: int,
+        size: int,
+        mean: Colour,
+        std: Colour,
+        device: torch.device,
+        fill: tuple[int, ...] | None = None,
     ) -> None:
         self.size, self.mean, self.std, self.device = size, mean, std, device
-        red, green, blue = (min(255, round(255 * m)) for m in mean)
-        self.fill = (red, green, blue)
-        self.kernel = None
-        if uses_kernel(device):
-            from resultant.images.photo_kernel import Renderer
+        self.fill = fill or tuple(min(255, round(255 * m)) for m in mean)
+        self.kernel = uses_kernel(device)
+        if self.kernel:
+            lines = *channel_lines(mean, std), self.fill
+            self.lines = torch.tensor(lines, dtype=torch.float32, device=device)
+            self.scratch = torch.empty(number, 6 * size * size, dtype=torch.float16, device=device)
+            self.tables = torch.empty(number, 256, dtype=torch.int32, device=device)
 
-            self.kernel = Renderer(number, size, mean, std, self.fill, device)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the buffers on the device."""
-        return 0 if self.kernel is None else self.kernel.bytes
-
-    @property
-    def plan_bytes(self) -> int:
-        """Bytes of the plan of a view of a few taps, with its temporaries."""
-        return 320 * self.size
-
-    def plan(self, parameters: Tensor) -> tuple[Tensor, ...]:
-        """Prepare parameters [n, 30] of views, on the CPU, for calls; each tensor is [n, ...]."""
-        if self.kernel is None:
+    def plan(self, parameters: Tensor, sides: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Prepare parameters [n, 30] of views, on the CPU, for a call; ``sides`` as in `plan`."""
+        if not self.kernel:
             return (parameters,)
-        on_device = parameters.pin_memory().to(self.device, non_blocking=True)
-        return plan(on_device, self.size, most_taps(parameters))
-
-    def rehearse(self, out: Tensor) -> None:
-        """Compile the kernel, if there is one, with a view of a black image in ``out``."""
-        if self.kernel is None:
-            return
-        sizes = torch.full((1, 2), self.size, dtype=torch.int32)
-        planned = self.plan(evaluation_parameters(sizes, self.size, self.size))
-        pixels = torch.zeros(3 * self.size**2, dtype=torch.uint8, device=self.device)
-        offsets = torch.zeros(1, dtype=torch.int64, device=self.device)
-        self(pixels, offsets, sizes.to(self.device), planned, out[:1])
+        return plan(moved(parameters, self.device), self.size, most_taps(parameters), sides)
 
     def __call__(
         self, pixels: Tensor, offsets: Tensor, sizes: Tensor, plan: tuple[Tensor, ...], out: Tensor
@@ -75,8 +65,11 @@ class Rendering:
         ``pixels`` are flat uint8 decoded images, on the CPU for Pillow, with their first bytes
         ``offsets`` [n] int64 and their heights and widths ``sizes`` [n, 2] int32.
         """
-        if self.kernel is not None:
-            self.kernel(pixels, offsets, sizes, Plan(*plan), out)
-            return
-        views = levels(pixels, offsets, sizes, plan[0], self.size, self.fill)
-        out.copy_(normalize(views, self.mean, self.std))
+        if self.kernel:
+            from resultant.images.photo_kernel import render
+
+            buffers = self.lines, self.scratch, self.tables
+            render(pixels, offsets, sizes, Plan(*plan), *buffers, out, self.size)
+        else:
+            views = levels(pixels, offsets, sizes, plan[0], self.size, self.fill)
+            out.copy_(normalize(views, self.mean, self.std))

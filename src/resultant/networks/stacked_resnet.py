@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from resultant._core.device import has_triton
-from resultant.images.drawing import PATCH
+from resultant.images.drawing import PATCH, normalize
 from resultant.networks.norm import NormRelu, channels_last, next_shortcut
 from resultant.networks.outputs import Outputs
 
@@ -114,6 +114,15 @@ def patches(images: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     out = torch.zeros(n, h, w, groups, PATCH, dtype=dtype or images.dtype, device=images.device)
     out[..., :27].unflatten(-1, (3, 3, 3)).copy_(windows.permute(1, 3, 4, 0, 2, 5, 6))
     return out.flatten(3).permute(0, 3, 1, 2)
+
+
+def normalized_patches(levels: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the `patches` of images uint8 [G, N, 3, H, W], normalized; on a GPU by a kernel."""
+    if levels.is_cuda and has_triton():
+        from resultant.networks.kernels import patches as kernel
+
+        return kernel.normalized_patches(levels, dtype)
+    return patches(normalize(levels.flatten(0, 1)).unflatten(0, levels.shape[:2]), dtype)
 
 
 class Block(nn.Module):

@@ -9,16 +9,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from resultant.images.augment import ClassificationView, ContrastiveView, View
-from resultant.images.drawing import normalize
-from resultant.images.rendering import uses_kernel
-from resultant.networks.stacked_resnet import patches
+from resultant.networks.stacked_resnet import normalized_patches
 
 # Images that are augmented at a time when an epoch begins.
 CHUNK_IMAGES = 16384
@@ -60,15 +58,12 @@ class Batches(Protocol):
 
 
 class CifarBatches:
-    """Two or three views of a long-tailed subset on the device.
+    """Two or three views of a long-tailed subset on the device, made when an epoch begins.
 
-    On a GPU a `ContrastiveView` is made in the step, by a kernel. A `ClassificationView`, and every
-    view on other devices, is made when an epoch begins. A batch can be taken inside a CUDA graph: a
-    counter on the device selects the batch.
-
-    Images are uint8 [n, 3, 32, 32], and equal ``seeds`` of runs are side by side. A
-    ``classification_view`` is a third view, for the classifier; ``autoaugment`` as ``contrastive``
-    makes all views `ClassificationView`.
+    A batch can be taken inside a CUDA graph: a counter on the device selects the batch. Images are
+    uint8 [n, 3, 32, 32], and equal ``seeds`` of runs are side by side. A ``classification_view`` is
+    a third view, for the classifier; ``autoaugment`` as ``contrastive`` makes all views
+    `ClassificationView`.
     """
 
     def __init__(
@@ -88,34 +83,22 @@ class CifarBatches:
         self.steps = len(images) // batch_size
         if not self.steps:
             raise ValueError(f"expected at least a batch of {batch_size}, got {len(images)} images")
-        self.view = ContrastiveView(size=images.shape[-1])
-        self.weak = ClassificationView(size=images.shape[-1])
-        # Contrastive and classification views per image.
-        self.strong = 2 if contrastive == "simclr" else 0
-        self.more = 2 + classification_view - self.strong
-        self.make: Callable[[Tensor, Tensor, Tensor | None], Tensor] = self._make
-        self.kernel = uses_kernel(images.device)
-        if self.kernel:
-            from resultant.images.view_kernel import PatchedViews
-
-            self.make = PatchedViews(self.view, images, dtype)
-        # Views per image that are made in the step, and ahead of the epoch.
-        self.live = self.strong if self.kernel else 0
-        self.ahead = self.strong + self.more - self.live
-        device, groups = images.device, len(self.seeds)
+        size, device, groups = images.shape[-1], images.device, len(self.seeds)
+        # Kinds of views, and the number of views of each kind.
+        strong = 2 if contrastive == "simclr" else 0
+        kinds = (
+            (ContrastiveView(size=size), strong),
+            (ClassificationView(size=size), 2 + classification_view - strong),
+        )
+        self.kinds = [(view, number) for view, number in kinds if number]
         # Run r reads the images of seed group[r].
         self.group = torch.tensor([self.seeds.index(seed) for seed in seeds], device=device)
         # The network reads each set of images with equally many runs.
         self.slot = self.group[:: math.gcd(*Counter(seeds).values())]
         self.step = torch.zeros(1, dtype=torch.int64, device=device)
         self.order = torch.zeros(self.steps, groups, batch_size, dtype=torch.int64, device=device)
-        self.parameters = torch.zeros(
-            self.steps, groups, self.strong * batch_size, len(self.view.columns), device=device
-        )
-        self.prepared: Tensor | None = None
-        if self.ahead:
-            shape = (self.steps, groups, self.ahead * batch_size, *images.shape[1:])
-            self.prepared = torch.zeros(shape, dtype=torch.uint8, device=device)
+        views = (2 + classification_view) * batch_size
+        self.views = images.new_zeros(self.steps, groups, views, *images.shape[1:])
 
     @property
     def digest(self) -> str:
@@ -128,48 +111,38 @@ class CifarBatches:
         """Do nothing: the images are decoded."""
 
     def draw(self, epoch: int) -> list[Tensor]:
-        orders, parameters, ahead = [], [], []
-        number = self.steps * self.batch_size
+        """Draw the orders [steps, groups, batch], and the views of each seed and kind."""
+        orders, drawn, number = [], [], self.steps * self.batch_size
         for seed in self.seeds:
             generator = torch.Generator().manual_seed(mixed(seed, epoch))
             order = torch.randperm(len(self.images), generator=generator)
             orders.append(order[:number].view(self.steps, -1))
-            drawn = self.view.draw(self.strong * number, generator)
-            parameters.append(drawn.view(self.parameters[:, 0].shape))
-            if self.more:
-                ahead.append(self.weak.draw(self.more * number, generator))
-        drawn = [torch.stack(orders, 1), torch.stack(parameters, 1), *ahead]
-        return [a.pin_memory() if self.images.is_cuda and a.numel() else a for a in drawn]
+            for view, views in self.kinds:
+                sizes = torch.full((views * number, 2), view.size)
+                drawn.append(view.draw(sizes, generator))
+        return [torch.stack(orders, 1), *drawn]
 
     def load(self, drawn: list[Tensor]) -> None:
-        order, parameters, *ahead = drawn
-        self.order.copy_(order, non_blocking=True)
-        self.parameters.copy_(parameters, non_blocking=True)
+        order, *parameters = drawn
+        remaining = iter(parameters)
+        self.order.copy_(order)
         self.step.zero_()
         for g in range(len(self.seeds)):
-            if self.strong and not self.kernel:
-                self._prepare(g, self.view, 0, self.strong, parameters[:, g].flatten(0, 1))
-            if self.more:
-                self._prepare(g, self.weak, self.strong - self.live, self.more, ahead[g])
+            top = 0
+            for view, views in self.kinds:
+                width = views * self.batch_size
+                self._make(view, g, next(remaining), self.views[:, g, top : top + width])
+                top += width
 
-    def _prepare(self, g: int, view: View, first: int, number: int, parameters: Tensor) -> None:
-        """Make views ``first`` to ``first + number`` of all images of an epoch of seed g."""
-        assert self.prepared is not None
-        rows = self.order[:, g].repeat(1, number).flatten()
-        width = number * self.batch_size
-        out = self.prepared[:, g, first * self.batch_size :][:, :width]
-        for top in range(0, len(rows), CHUNK_IMAGES):
+    def _make(self, view: View, g: int, parameters: Tensor, out: Tensor) -> None:
+        """Make views of all images of an epoch of seed g in ``out`` [steps, views, 3, S, S]."""
+        width = out.shape[1]
+        images = self.order[:, g].repeat(1, width // self.batch_size).flatten()
+        for top in range(0, len(images), CHUNK_IMAGES):
             chunk = slice(top, top + CHUNK_IMAGES)
-            views = self._views(view, self.images[rows[chunk]], parameters[chunk])
+            views = view(self.images[images[chunk]], parameters[chunk])
             at = torch.arange(top, top + len(views), device=views.device)
             out[at // width, at % width] = views
-
-    def _views(self, view: View, images: Tensor, parameters: Tensor) -> Tensor:
-        if self.kernel and isinstance(view, ClassificationView):
-            from resultant.images.photo_kernel import classification_views
-
-            return classification_views(view, images, parameters)
-        return view(images.cpu(), parameters).to(images.device)
 
     def rehearse(self, epoch: int) -> None:
         self.load(self.draw(epoch))
@@ -178,22 +151,10 @@ class CifarBatches:
         """Do nothing: a counter on the device selects the next batch."""
 
     def batch(self) -> tuple[Tensor, Tensor]:
-        order = self.order.index_select(0, self.step)[0]
-        parameters = self.parameters.index_select(0, self.step)[0]
-        prepared = None if self.prepared is None else self.prepared.index_select(0, self.step)[0]
+        order, views = (a.index_select(0, self.step)[0] for a in (self.order, self.views))
         self.step += 1
         labels = self.labels[order][self.group]
-        rows = order.repeat(1, self.live)
-        if len(self.slot) != len(order):
-            rows, parameters = rows[self.slot], parameters[self.slot]
-            prepared = None if prepared is None else prepared[self.slot]
-        return self.make(rows, parameters, prepared), labels
-
-    def _make(self, rows: Tensor, parameters: Tensor, prepared: Tensor | None) -> Tensor:
-        """Make patches of the ``prepared`` views [G, n, 3, S, S], without views of the step."""
-        assert prepared is not None
-        x = normalize(prepared.flatten(0, 1)).unflatten(0, (len(rows), -1))
-        return patches(x, self.dtype)
+        return normalized_patches(views[self.slot], self.dtype), labels
 
 
 def mixed(seed: int, epoch: int) -> int:

@@ -21,7 +21,7 @@ from resultant.images.rendering import Rendering, placed_on
 from resultant.images.source import ImageSource, in_threads
 from resultant.images.store import ImageStore, Placement
 from resultant.networks.outputs import Outputs
-from resultant.networks.stacked_resnet import StackedResNet32, patches
+from resultant.networks.stacked_resnet import StackedResNet32, normalized_patches
 from resultant.training.config import Channels
 
 # Images per forward pass of a stacked network, and of an encoder of timm while images are decoded.
@@ -99,7 +99,7 @@ def shared_outputs(
 def cifar_views(images: Tensor, dtype: torch.dtype, rows: Tensor) -> Iterator[Tensor]:
     """Yield the input of a stacked network: patches of images uint8 [n, 3, H, W]."""
     for chunk in rows.split(CHUNK_IMAGES):
-        yield patches(normalize(images[chunk].to(torch.float32))[None], dtype)
+        yield normalized_patches(images[chunk][None], dtype)
 
 
 def source_views(

@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks, distributed
-from resultant._core.text import data_size
 from resultant.images.photo_views import PhotoView
-from resultant.images.rendering import Rendering, placed_on
+from resultant.images.rendering import Rendering, moved, placed_on
 from resultant.images.source import ImageSource
 from resultant.images.store import ImageStore, Placement
 from resultant.training.batches import mixed
@@ -67,8 +66,6 @@ class PhotoBatches:
         self.steps = len(source) // batch_size
         number, size = len(views) * self.images, views[0].size
         self.rendering = Rendering(number, size, *channels, device)
-        step_bytes = number * self.rendering.plan_bytes
-        self.planned = min(DRAWN_STEPS, chunks.rows_per_chunk(step_bytes, chunks.DEVICE_BYTES))
         # One stream for all epochs: every stream has its own share of the allocator's memory.
         # Small copies and kernels go before the large kernels of the step.
         self.stream = torch.cuda.Stream(device, priority=-1) if cuda else None
@@ -93,20 +90,13 @@ class PhotoBatches:
         """The decoded images."""
         return self.decoded()
 
-    @property
-    def bytes(self) -> int:
-        """Memory of the drawn views and of their buffers."""
-        drawn = self.planned * self.buffers.shape[1] * self.rendering.plan_bytes
-        return drawn + self.rendering.bytes + self.buffers.numel() * self.buffers.element_size()
-
     @cached_property
     def placement(self) -> Placement:
         """The decoded images where the views are made."""
         where = placed_on(self.device)
         placement = Placement(self.store, where, self.images, self.slots, self.residency)
         if self.note is not None:
-            views = f", {data_size(self.bytes)} of views" if self.device.type == "cuda" else ""
-            self.note(placement.text + views)
+            self.note(placement.text)
         return placement
 
     def open(self) -> None:
@@ -133,8 +123,7 @@ class PhotoBatches:
         self.prepared = self._ahead(self._prepare(order, first, torch.Generator().set_state(state)))
 
     def rehearse(self, epoch: int) -> None:
-        """Fill the buffers with noise, for steps that warm up; compile the kernel of the views."""
-        self.rendering.rehearse(self.buffers[0])
+        """Fill the buffers with noise, for steps that warm up."""
         self.buffers[0].normal_()
         self.labels.zero_()
 
@@ -163,29 +152,21 @@ class PhotoBatches:
         drawn = [view.draw(sizes, generator).unflatten(0, order.shape) for view in self.kinds]
         return torch.cat([a[:, self.share] for a in drawn], 1)
 
-    def _planned(
+    def _drawn(
         self, order: Tensor, first: Tensor, generator: torch.Generator
-    ) -> Iterator[tuple[Tensor, Tensor, Tensor, tuple[Tensor, ...]]]:
-        """Yield the images of each step, and on the device their sizes, labels and views."""
+    ) -> Generator[tuple[Tensor, Tensor]]:
+        """Yield the images and the views of each step."""
         groups = order.split(DRAWN_STEPS)
         drawn = (self._views(some, generator) if k else first for k, some in enumerate(groups))
         # A step does not wait while the views of the next steps are drawn.
         for some, parameters in zip(groups, self._ahead(drawn), strict=True):
-            parts = parameters.split(self.planned), some[:, self.share].split(self.planned)
-            for part, rows in zip(*parts, strict=True):
-                with torch.cuda.stream(self.stream):
-                    plan = self.rendering.plan(part.flatten(0, 1))
-                    sizes = self.store.sizes[rows].repeat(1, len(self.kinds), 1)
-                    sizes, labels = self._moved(sizes, self.all_labels[rows])
-                plan = [a.unflatten(0, part.shape[:2]) for a in plan]
-                for k in range(len(rows)):
-                    yield rows[k], sizes[k], labels[k], tuple(a[k] for a in plan)
+            yield from zip(some[:, self.share], parameters, strict=True)
 
     def _prepare(
         self, order: Tensor, first: Tensor, generator: torch.Generator
     ) -> Generator[Prepared]:
         """Make the batches of an epoch, on a stream of its own on a GPU."""
-        for step, (rows, sizes, labels, plan) in enumerate(self._planned(order, first, generator)):
+        for step, (rows, parameters) in enumerate(self._drawn(order, first, generator)):
             slot = step % self.slots
             if (event := self.taken[slot]) is not None:
                 # The host is at most ``slots`` batches ahead of the device.
@@ -193,8 +174,10 @@ class PhotoBatches:
             views = self.buffers[0 if self.stream is None else 1 + slot]
             with torch.cuda.stream(self.stream):
                 pixels, offsets = self.placement.place(rows, slot)
-                (offsets,) = self._moved(offsets.repeat(len(self.kinds)))
-                self.rendering(pixels, offsets, sizes, plan, views)
+                offsets, sizes = offsets.repeat(len(self.kinds)), self.store.sizes[rows]
+                tensors = offsets, sizes.repeat(len(self.kinds), 1), self.all_labels[rows]
+                offsets, sizes, labels = (moved(a, self.device) for a in tensors)
+                self.rendering(pixels, offsets, sizes, self.rendering.plan(parameters), views)
                 ready = None if self.stream is None else torch.cuda.Event()
                 if ready is not None:
                     ready.record()
@@ -203,11 +186,6 @@ class PhotoBatches:
     def _ahead(self, items: Generator[T]) -> Generator[T]:
         """Prepare for a device ahead; on the CPU a thread only takes a core from the network."""
         return items if self.stream is None else ahead(items)
-
-    def _moved(self, *tensors: Tensor) -> list[Tensor]:
-        if self.device.type != "cuda":
-            return list(tensors)
-        return [a.pin_memory().to(self.device, non_blocking=True) for a in tensors]
 
 
 def require_batches(images: int, batch_size: int) -> None:

@@ -3,7 +3,7 @@ r"""Linear evaluation of frozen features, many probes at once.
 A probe is an affine classifier trained on features by cross-entropy, without prior offset and
 without vMF score (Algorithm 2A, sec:linear-evaluation-algorithm), with the settings of
 tab:frozen-hyperparameters. Probes on the same samples see the same batches, so M probes are one
-batched matrix product. On CUDA an epoch is one graph.
+batched matrix product.
 """
 
 from __future__ import annotations
@@ -118,7 +118,6 @@ class _Probes:
         self.bias = x.new_zeros(len(x), num_classes)
         self.weight_velocity = torch.zeros_like(self.weight)
         self.bias_velocity = torch.zeros_like(self.bias)
-        self.order = torch.arange(len(y), device=y.device)
         self.rate, self.minus_one = x.new_zeros(()), x.new_full((1, 1, 1), -1.0)
 
     def logits(self, x: Tensor) -> Tensor:
@@ -140,37 +139,15 @@ class _Probes:
                 velocity.add_(value, alpha=decay)
             value.addcmul_(velocity, self.rate, value=-1)
 
-    def epoch(self) -> None:
-        """Train on all batches of the current order."""
-        for rows in self.order.split(self.config.batch_size):
-            self.step(rows)
-
     def train(self, progress: Callable[[int, int], object] | None) -> None:
-        run = self.captured_epoch() if self.x.is_cuda else self.epoch
         generator = torch.Generator().manual_seed(self.config.seed)
         for epoch in range(self.config.epochs):
-            self.order.copy_(torch.randperm(len(self.order), generator=generator))
+            order = torch.randperm(len(self.y), generator=generator).to(self.y.device)
             self.rate.fill_(self.config.rate(epoch))
-            run()
+            for rows in order.split(self.config.batch_size):
+                self.step(rows)
             if progress is not None:
                 progress(epoch + 1, self.config.epochs)
-
-    def captured_epoch(self) -> Callable[[], None]:
-        """Record the epoch as one CUDA graph; every tensor that outlives a step is an attribute."""
-        # One step of each batch size first, at rate zero: libraries initialize outside the graph.
-        stream = torch.cuda.Stream(self.x.device)
-        stream.wait_stream(torch.cuda.current_stream(self.x.device))
-        with torch.cuda.stream(stream):
-            batches = self.order.split(self.config.batch_size)
-            self.step(batches[0])
-            self.step(batches[-1])
-            for a in (self.weight, self.bias, self.weight_velocity, self.bias_velocity):
-                a.zero_()
-        torch.cuda.current_stream(self.x.device).wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(self.x.device), torch.cuda.graph(graph, stream=stream):
-            self.epoch()
-        return graph.replay
 
     def predict(self, x: Tensor, names: Sequence[str] | None) -> Tensor:
         """Return the classes [M, N] of largest logit of features [M, N, d].
