@@ -11,17 +11,7 @@ from collections.abc import Sequence
 from resultant_reproduction.spec import load
 
 # Modules register their checks when they are imported.
-from resultant_reproduction.theory import (  # noqa: F401
-    decisions,
-    expansions,
-    limits,
-    linear,
-    ratio,
-    realizations,
-    samples,
-    softmax,
-    transition,
-)
+from resultant_reproduction.theory import decisions, expansions, identities, orders, transition  # noqa: F401
 from resultant_reproduction.theory.check import FUNCTIONS, Check
 
 # In the order of the paper.

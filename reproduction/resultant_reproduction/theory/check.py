@@ -1,34 +1,36 @@
-"""The result of a check, and the fits that several checks share."""
+"""The frame of a check, and the draws and fits that several checks share.
+
+A check is a function of its grid in ``checks.toml``, which has its texts, expected values and
+tolerance too. Keyword arguments replace a quantity by a wrong one, or an entry of the grid.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from resultant.classes.statistics import ClassState
 from resultant_reproduction.figures import Chart, draw_charts
 from resultant_reproduction.spec import load
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Numbers = tuple[float, ...]
-P = ParamSpec("P")
-
 # Seed of `random_states`.
 SEED = 7
-WIDE = {"width": 4.4, "height": 3.2, "legend": 4}
 # Functions by name of the check.
-FUNCTIONS: dict[str, Callable[[], Check]] = {}
+FUNCTIONS: dict[str, Callable[..., Check]] = {}
 
 
 @dataclass(frozen=True)
 class Check:
-    """Computed values of a claim as text and, from ``checks.toml``, the claim and the printed ones.
+    """A claim with its printed and our values as text.
 
     The verdict ``holds`` is None if the values do not decide. ``details`` has every number and grid
     in JSON types. ``panels`` makes the panels of the figure, for `draw_charts` with ``layout``.
@@ -56,38 +58,59 @@ class Check:
         return "not settled" if self.holds is None else "holds" if self.holds else "does not hold"
 
 
-def check(function: Callable[P, Check]) -> Callable[P, Check]:
-    """Register a check under the name of its function, and add the texts of ``checks.toml``."""
+class Finding(NamedTuple):
+    """Values for the texts of a check, every number, and a verdict, to which the comparison of the
+    first values with the expected ones is added."""
+
+    values: Sequence[Any]
+    details: dict[str, Any]
+    holds: bool | None = True
+    panels: Callable[[], list[Chart]] | None = None
+
+
+def check(function: Callable[..., Finding]) -> Callable[..., Check]:
+    """Register a check under the name of its function, and add what ``checks.toml`` says."""
     name = function.__name__.replace("_", "-")
 
     @wraps(function)
-    def run(*args: P.args, **options: P.kwargs) -> Check:
-        texts, own = dict(load("theory/checks")[name]), function(*args, **options)
-        if "rule" in texts:
-            own.details["rule"] = texts.pop("rule")
-        return replace(own, name=name, **texts)
+    def run(**options: Any) -> Check:
+        about = load("theory/checks")[name]
+        grid = {key: options.pop(key, value) for key, value in about.get("grid", {}).items()}
+        values, details, holds, panels = function(SimpleNamespace(**grid), **options)
+        expected = about.get("expected", ())
+        if not near(values[: len(expected)], expected, about.get("within", 0.0)):
+            holds = False
+        texts = {
+            key: about[key].format(*values) for key in ("paper", "note", "rule") if key in about
+        }
+        details = {"grid": grid, **details, "rule": texts.pop("rule", "")}
+        texts |= {key: about[key] for key in ("label", "claim", "layout") if key in about}
+        ours = about["ours"].format(*values)
+        return Check(ours, holds, details, panels, name=name, **texts)
 
     FUNCTIONS[name] = run
     return run
 
 
-def grid(*axes: Numbers) -> tuple[Tensor, ...]:
+def axis(numbers: Sequence[float] | Mapping[str, float]) -> Tensor:
+    """Return the points [M] of an axis of a grid: a list, or ``number`` equally spaced ones."""
+    if isinstance(numbers, Mapping):
+        ends = numbers["from"], numbers["to"]
+        return torch.linspace(*ends, int(numbers["number"]), dtype=torch.float64)
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
+def grid(*axes: Any) -> tuple[Tensor, ...]:
     """Return the points of a product of axes, each [M] float64."""
-    mesh = torch.meshgrid(*(torch.tensor(a, dtype=torch.float64) for a in axes), indexing="ij")
-    return tuple(a.flatten() for a in mesh)
+    return tuple(a.flatten() for a in torch.meshgrid(*map(axis, axes), indexing="ij"))
 
 
-def uniform(seed: int, number: int, ranges: Mapping[str, tuple[float, float]]) -> list[list[float]]:
+def uniform(seed: int, number: int, ranges: Mapping[str, Sequence[float]]) -> list[list[float]]:
     """Draw points uniformly within ranges by name."""
     generator = torch.Generator().manual_seed(seed)
     draws = torch.rand(number, len(ranges), generator=generator, dtype=torch.float64)
     low, high = torch.tensor([*ranges.values()], dtype=torch.float64).T
     return (low + (high - low) * draws).tolist()
-
-
-def described(ranges: Mapping[str, tuple[float, float]]) -> dict[str, str]:
-    """Describe the ranges of `uniform`."""
-    return {name: f"uniform in [{low:g}, {high:g}]" for name, (low, high) in ranges.items()}
 
 
 def random_states(states: int, classes: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -101,14 +124,24 @@ def random_states(states: int, classes: int) -> tuple[Tensor, Tensor, Tensor]:
     return draw(-0.9, 0.9), draw(0.3, 4.0), draw(-1.0, 1.0)
 
 
-def powers_of_two(start: int, stop: int, step: int = 1) -> tuple[int, ...]:
-    """Return the dimensions p = 2^k + 2, for which nu is a power of two."""
-    return tuple(2**k + 2 for k in range(start, stop, step))
+def random_state(seed: int, classes: int, p: int, lam: Sequence[float]) -> ClassState:
+    """Draw random directions with kappa/nu uniform between the ends of ``lam``."""
+    generator = torch.Generator().manual_seed(seed)
+    mu = torch.randn(classes, p, generator=generator, dtype=torch.float64)
+    share = torch.rand(classes, generator=generator, dtype=torch.float64)
+    kappa = (p / 2 - 1) * (lam[0] + (lam[1] - lam[0]) * share)
+    count = torch.ones(classes, dtype=torch.int64)
+    return ClassState(mu / mu.norm(dim=-1, keepdim=True), kappa, count)
 
 
-def half_orders(p: tuple[int, ...]) -> Tensor:
-    """Return nu = p/2 - 1 [P] of dimensions."""
-    return torch.tensor(p, dtype=torch.float64) / 2 - 1
+def random_queries(seed: int, number: int, state: ClassState) -> tuple[Tensor, Tensor]:
+    """Draw unit vectors [N, p] at all distances from a class, and the class [N] of each."""
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.randint(state.num_classes, (number,), generator=generator)
+    noise = torch.randn(number, state.dim, generator=generator, dtype=torch.float64)
+    pull = 3 * torch.rand(number, 1, generator=generator, dtype=torch.float64)
+    z = noise / noise.norm(dim=-1, keepdim=True) + pull * state.mu[y]
+    return z / z.norm(dim=-1, keepdim=True), y
 
 
 def rounding(error: float) -> str:
@@ -116,9 +149,10 @@ def rounding(error: float) -> str:
     return "< 1e-14" if abs(error) < 1e-14 else f"{error:.0e}"
 
 
-def listed(values: Iterable[float], separator: str = ", ") -> str:
-    """Return numbers with three digits as text."""
-    return separator.join(f"{value:.3f}" for value in values)
+def largest(gaps: Iterable[Mapping[str, Tensor]]) -> dict[str, float]:
+    """Return the largest absolute value over all parts, by name."""
+    parts = [{name: float(gap.abs().max()) for name, gap in part.items()} for part in gaps]
+    return {name: max(part[name] for part in parts) for name in parts[0]}
 
 
 def near(values: Iterable[float], targets: Iterable[float], within: float) -> bool:
@@ -145,16 +179,49 @@ def power_fits(x: Tensor, errors: Tensor) -> Tensor:
     return torch.stack(slopes) if slopes else x.new_full((1,), torch.nan)
 
 
-def slopes_of(nu: Tensor, errors: Mapping[str, list[Tensor]]) -> dict[str, float]:
-    """Fit the order of one error [P] each, by name."""
-    return {name: float(power_fits(nu, torch.stack(e)[:, None])[0]) for name, e in errors.items()}
+class Orders(NamedTuple):
+    """Errors [P, M] over P abscissas and fitted orders of their columns, by name."""
+
+    x: Tensor
+    errors: dict[str, Tensor]
+    fits: dict[str, Tensor]
+
+    @property
+    def medians(self) -> list[float]:
+        return [float(fit.median()) for fit in self.fits.values()]
+
+    @property
+    def largest(self) -> Orders:
+        """The orders of the largest errors over columns."""
+        sizes = {name: e.abs().amax(1, keepdim=True) for name, e in self.errors.items()}
+        return Orders(self.x, sizes, {name: power_fits(self.x, e) for name, e in sizes.items()})
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Quartiles and number of the fits; the errors themselves where there is one of each."""
+        if all(e.shape[1] == 1 for e in self.errors.values()):
+            return {"largest": {name: e[:, 0].tolist() for name, e in self.errors.items()}}
+        quartiles = {name: quantiles(fit) for name, fit in self.fits.items()}
+        return {"quartiles": quartiles, "fits": {n: len(fit) for n, fit in self.fits.items()}}
 
 
-def lists(errors: Mapping[str, list[Tensor]]) -> dict[str, list[float]]:
-    """Return tensors of one number as numbers, by name."""
-    return {name: torch.stack(e).tolist() for name, e in errors.items()}
+def orders(x: Tensor, errors: Callable[[float], Mapping[str, Tensor]]) -> Orders:
+    """Fit the orders in x of errors by name, each a number or [M]."""
+    rows = [errors(a) for a in x.tolist()]
+    stacked = {name: torch.stack([row[name].flatten() for row in rows]) for name in rows[0]}
+    return Orders(x, stacked, {name: power_fits(x, e) for name, e in stacked.items()})
 
 
-def quantiles(a: Tensor, levels: Numbers = (0.25, 0.5, 0.75)) -> list[float]:
+def half_orders(p: Sequence[int]) -> Tensor:
+    """Return nu = p/2 - 1 [P] of dimensions."""
+    return torch.tensor(p, dtype=torch.float64) / 2 - 1
+
+
+def dimension(nu: float) -> int:
+    """Return p of nu."""
+    return round(2 * nu + 2)
+
+
+def quantiles(a: Tensor, levels: Sequence[float] = (0.25, 0.5, 0.75)) -> list[float]:
     """Return quantiles of a tensor as numbers."""
     return torch.quantile(a.flatten(), torch.tensor(levels, dtype=a.dtype)).tolist()

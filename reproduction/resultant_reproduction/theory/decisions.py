@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from resultant.classes.cosines import cosines
 from resultant.classes.gain import angular_gain
@@ -26,78 +30,64 @@ from resultant.theory.leading import joint_leading
 from resultant.theory.score_expansion import joint_expansion
 from resultant.theory.thresholds import posterior_thresholds
 from resultant_reproduction.figures import Chart, Curve
-from resultant_reproduction.theory.check import Check, Numbers, check, rounding
-from resultant_reproduction.theory.realizations import (
+from resultant_reproduction.theory.check import (
+    Finding,
+    check,
+    largest,
     random_queries,
     random_state,
-    tangent_loss_gradient,
+    rounding,
 )
-
-TAU = 0.1
-
-# kappa/nu of b and of the competitors in `Setting`.
-OTHERS = 1.0
+from resultant_reproduction.theory.identities import tangent_loss_gradient
 
 
 @check
-def margin_certificate(
-    certify: Callable[..., Certificate] = certificate, queries: int = 2000
-) -> Check:
+def margin_certificate(at: Any, certify: Callable[..., Certificate] = certificate) -> Finding:
     """Check that angular scores and cosines agree on every certified query
     (prop:cosine-prediction-stability)."""
     rows = []
-    for seed, (p, classes) in enumerate(((16, 5), (64, 100), (128, 20), (512, 50))):
-        state = random_state(seed, classes, p, 0.1, 3.0)
-        z, _ = random_queries(100 + seed, queries, state)
-        result = certify(z, state, TAU)
-        angular = class_scores(z, state, TAU, "angular", 0.0).argmax(-1)
+    for seed, (p, classes) in enumerate(at.states):
+        state = random_state(seed, classes, p, at.lam)
+        z, _ = random_queries(100 + seed, at.queries, state)
+        certified = certify(z, state, at.tau).certified
+        angular = class_scores(z, state, at.tau, "angular", 0.0).argmax(-1)
         differ = angular != cosines(z, state.mu).argmax(-1)
-        certified = result.certified
-        rows.append({"p": p, "classes": classes, "certified": float(certified.double().mean())})
-        wrong = int((differ & certified).sum())
-        rows[-1] |= {"differ": int(differ.sum()), "certified_and_differ": wrong}
-    wrong = sum(row["certified_and_differ"] for row in rows)
-    differ = sum(row["differ"] for row in rows)
-    share = sum(row["certified"] for row in rows) / len(rows)
-    return Check(
-        ours=f"{wrong} ({share:.0%} certified; {differ} of {len(rows) * queries} differ)",
-        # Without any disagreement the certificate would not be tested.
-        holds=wrong == 0 and differ > 0 and share > 0.1,
-        details={"states": rows, "lambda": "uniform in [0.1, 3]", "tau": TAU, "queries": queries},
+        counts = {"differ": int(differ.sum()), "wrong": int((differ & certified).sum())}
+        rows.append({"p": p, "certified": float(certified.double().mean()), **counts})
+    wrong, differ, certified = (
+        sum(r[key] for r in rows) for key in ("wrong", "differ", "certified")
     )
+    share = certified / len(rows)
+    # Without any disagreement the certificate would not be tested.
+    holds = wrong == 0 and differ > 0 and share > 0.1
+    return Finding((wrong, share, differ, len(rows) * at.queries), {"by_state": rows}, holds)
 
 
 @check
-def stability_bounds(factor: float = 1.0, queries: int = 500) -> Check:
+def stability_bounds(at: Any, factor: float = 1.0) -> Finding:
     """Check that losses and gradients of the two rules differ by at most 2 eps and
     2 gbar eps + 2 eta (prop:cosine-gradient-stability); ``factor`` scales the bounds."""
-    largest = {"loss": 0.0, "gradient": 0.0}
-    for seed, (p, classes) in enumerate(((16, 5), (128, 20), (512, 50))):
-        state = random_state(seed, classes, p, 0.1, 3.0)
-        z, y = random_queries(200 + seed, queries, state)
-        scores = [
-            lambda x, state=state, name=name: class_scores(x, state, TAU, name)
-            for name in ("angular", "cosine")
-        ]
-        losses = [-f(z).log_softmax(-1).gather(1, y[:, None]).squeeze(1) for f in scores]
-        gradients = [tangent_loss_gradient(z, y, f) for f in scores]
-        ratios = {
-            "loss": (losses[0] - losses[1]).abs() / loss_bound(z, y, state, TAU).bound,
-            "gradient": (gradients[0] - gradients[1]).norm(dim=-1)
-            / gradient_bound(z, y, state, TAU).bound,
-        }
-        for name, ratio in ratios.items():
-            largest[name] = max(largest[name], float(ratio.max()) / factor)
-    return Check(
-        ours=f"{largest['loss']:.3f}, {largest['gradient']:.3f}",
-        holds=max(largest.values()) <= 1,
-        details={
-            "states": "(p, C) = (16, 5), (128, 20), (512, 50); lambda uniform in [0.1, 3]",
-            "tau": TAU,
-            "queries": queries,
-            "largest_over_bound": largest,
-        },
-    )
+
+    def ratios() -> Iterator[dict[str, Tensor]]:
+        for seed, (p, classes) in enumerate(at.states):
+            state = random_state(seed, classes, p, at.lam)
+            z, y = random_queries(200 + seed, at.queries, state)
+            scores = [
+                lambda x, state=state, name=name: class_scores(x, state, at.tau, name)
+                for name in ("angular", "cosine")
+            ]
+            losses = [cross_entropy(f(z), y, reduction="none") for f in scores]
+            gradients = [tangent_loss_gradient(z, y, f) for f in scores]
+            change = (gradients[0] - gradients[1]).norm(dim=-1)
+            bounds = loss_bound(z, y, state, at.tau), gradient_bound(z, y, state, at.tau)
+            yield {
+                "loss": (losses[0] - losses[1]) / bounds[0].bound / factor,
+                "gradient": change / bounds[1].bound / factor,
+            }
+
+    worst = largest(ratios())
+    holds = max(worst.values()) <= 1
+    return Finding([*worst.values()], {"largest_over_bound": worst}, holds)
 
 
 @dataclass(frozen=True)
@@ -116,44 +106,24 @@ class Truncated(Realization):
         return joint_expansion(rho, kappa, tau, p, self.order, validate_args=False) + shift
 
 
-@dataclass(frozen=True)
-class Setting:
-    """Classes a and b at an angle in degrees, and competitors orthogonal to both."""
-
-    tau: float = 0.1
-    bias: float = 0.3  # b_a - b_b
-    concentration: float = 1.2  # of a, over nu
-    angle: float = 70.0
-    classes: int = 10
-    p: int = 130
-
-    def rules(self) -> dict[str, Realization]:
-        """Return the exact rule and its truncations."""
-        mu = torch.eye(self.p, dtype=torch.float64)[: self.classes].clone()
-        theta = math.radians(self.angle)
-        mu[1, :2] = torch.tensor([math.cos(theta), math.sin(theta)])
-        lam = torch.full((self.classes,), OTHERS, dtype=torch.float64)
-        lam[0] = self.concentration
-        offset = torch.zeros_like(lam)
-        offset[0] = self.bias
-        count = torch.ones(self.classes, dtype=torch.int64)
-        state = ClassState(mu, (self.p / 2 - 1) * lam, count)
-        exact = realize(state, Rule(self.tau, offset=offset))
-        parts = (exact.mu, exact.kappa, exact.tau, None, offset)
-        return {
-            "exact": exact,
-            "joint B0": joint_leading(state, Rule(self.tau, offset=offset)),
-            "joint B2": Truncated(*parts),
-        }
+def _rules(factors: Mapping[str, float]) -> dict[str, Realization]:
+    """Return the exact rule and its truncations, of classes a and b at an angle in degrees and of
+    competitors orthogonal to both, whose concentration is that of b."""
+    p, classes, tau = int(factors["p"]), int(factors["classes"]), factors["tau"]
+    mu = torch.eye(p, dtype=torch.float64)[:classes].clone()
+    theta = math.radians(factors["angle"])
+    mu[1, :2] = torch.tensor([math.cos(theta), math.sin(theta)])
+    lam = torch.ones(classes, dtype=torch.float64)
+    lam[0] = factors["concentration"]
+    offset = torch.zeros_like(lam)
+    offset[0] = factors["bias"]
+    state = ClassState(mu, (p / 2 - 1) * lam, torch.ones(classes, dtype=torch.int64))
+    rule = Rule(tau, offset=offset)
+    exact = realize(state, rule)
+    expanded = Truncated(exact.mu, exact.kappa, exact.tau, None, offset)
+    return {"exact": exact, "joint B0": joint_leading(state, rule), "joint B2": expanded}
 
 
-SWEEPS: dict[str, Numbers] = {
-    "tau": tuple(0.05 * 1.19**k for k in range(9)),
-    "bias": tuple(-1.5 + 0.375 * k for k in range(9)),
-    "concentration": tuple(0.7 + 0.15 * k for k in range(9)),
-    "angle": tuple(50.0 + 7.5 * k for k in range(9)),
-    "classes": (2, 4, 8, 16, 24, 32, 48, 64),
-}
 AXES = {
     "tau": r"temperature $\tau$",
     "bias": "bias $b_a-b_b$",
@@ -164,37 +134,29 @@ AXES = {
 ROOTS = {"pairwise": style.BLUE, "one-vs-rest": style.ORANGE}
 
 Roots = Callable[[Realization, Tensor], ArcRoots]
-
-
-def _pairwise(rule: Realization, pairs: Tensor) -> ArcRoots:
-    return short_arc_roots(rule, pairs, exhaustive=True)
+all_roots = partial(short_arc_roots, exhaustive=True)
 
 
 @check
 def boundary_factors(
-    pairwise: Roots = _pairwise,
-    one_vs_rest: Roots = posterior_thresholds,
-    sweeps: Mapping[str, Numbers] = SWEEPS,
-) -> Check:
+    at: Any, pairwise: Roots = all_roots, one_vs_rest: Roots = posterior_thresholds
+) -> Finding:
     """Check that temperature, bias, concentration and angle move both boundaries on the short arc,
     and the class count only the one-vs-rest boundary (fig:factor-app).
 
     Positions are fractions u/theta of the arc. The move by a factor is the range of positions over
     its sweep.
     """
-    pair = torch.tensor([[0, 1]])
-    solvers = {"pairwise": pairwise, "one-vs-rest": one_vs_rest}
+    solvers = dict(zip(ROOTS, (pairwise, one_vs_rest), strict=True))
     positions: dict[str, dict[str, dict[str, list[float]]]] = {}
-    for factor, values in sweeps.items():
-        curves: dict[str, dict[str, list[float]]] = {name: {} for name in solvers}
-        for value in values:
-            for kind, rule in replace(Setting(), **{factor: value}).rules().items():
-                for name, solve in solvers.items():
-                    roots = solve(rule, pair)
-                    curves[name].setdefault(kind, []).append(float(roots.root / roots.theta))
-        positions[factor] = curves
+    for factor, values in at.sweeps.items():
+        curves = positions[factor] = {name: {} for name in solvers}
+        for value, (name, solve) in product(values, solvers.items()):
+            for kind, rule in _rules(at.base | {factor: value}).items():
+                roots = solve(rule, torch.tensor([[0, 1]]))
+                curves[name].setdefault(kind, []).append(float(roots.root / roots.theta))
     moves = {
-        factor: {name: _range(curves[name]["exact"]) for name in solvers}
+        factor: {name: _range(own["exact"]) for name, own in curves.items()}
         for factor, curves in positions.items()
     }
     errors = {
@@ -207,9 +169,9 @@ def boundary_factors(
         )
         for kind in ("joint B0", "joint B2")
     }
-    four = [moves[factor][name] for factor in sweeps if factor != "classes" for name in solvers]
-    still, moved = (moves["classes"][name] for name in solvers)
-    holds = min(four) > 0.02 and still < 1e-12 and moved > 0.02
+    least = min(v for factor, own in moves.items() if factor != "classes" for v in own.values())
+    still, moved = moves["classes"].values()
+    holds = least > 0.02 and still < 1e-12 and moved > 0.02
     holds = holds and errors["joint B2"] < errors["joint B0"] / 5
 
     def panels() -> list[Chart]:
@@ -218,7 +180,7 @@ def boundary_factors(
         for factor, curves in positions.items():
             lines = [
                 Curve(
-                    *(sweeps[factor], curves[name][kind], dash, f"{name}, {kind}", colour),
+                    *(at.sweeps[factor], curves[name][kind], dash, f"{name}, {kind}", colour),
                     more={"lw": wide},
                 )
                 for name, colour in ROOTS.items()
@@ -228,20 +190,8 @@ def boundary_factors(
             charts.append(Chart(lines, AXES[factor], ylabel, more={"ylim": (0, 1)}))
         return charts
 
-    return Check(
-        ours=f"{min(four):.3f}; {rounding(still)}, {moved:.3f}",
-        holds=holds,
-        details={
-            "base": vars(Setting()),
-            "sweeps": dict(sweeps),
-            "others": f"lambda {OTHERS:g}, directions orthogonal to a and b",
-            "moves": moves,
-            "largest_error": errors,
-            "positions": positions,
-        },
-        panels=panels,
-        layout={"columns": 3, "width": 2.9, "height": 2.5},
-    )
+    details = {"moves": moves, "largest_error": errors, "positions": positions}
+    return Finding((least, rounding(still), moved), details, holds, panels)
 
 
 def _range(values: list[float]) -> float:
@@ -250,23 +200,22 @@ def _range(values: list[float]) -> float:
 
 
 @check
-def boundary_motion(leading: Callable[..., Realization] = joint_leading) -> Check:
+def boundary_motion(at: Any, leading: Callable[..., Realization] = joint_leading) -> Finding:
     """Check that equal gains put the boundary at theta/2, that equalizing moves it toward the
     prototype of the larger gain (sec:softmax-geometry), and that leading scores predict the
     displacement (fig:main-boundaries)."""
-    p, tau, classes = 128, 0.5, 24
-    state = random_state(21, classes, p, 0.6, 3.0)
-    rules = [
-        [make(state, Rule(tau, name)) for name in ("native", "temperature")]
+    state = random_state(at.seed, at.classes, at.p, at.lam)
+    moved, predicted = (
+        displacement(
+            *(short_arc_roots(make(state, Rule(at.tau, n))) for n in ("native", "temperature"))
+        )
         for make in (realize, leading)
-    ]
-    exact, guess = ([short_arc_roots(rule) for rule in pair] for pair in rules)
+    )
     # Equal gains and no intercepts.
-    middle = short_arc_roots(realize(state, Rule(tau, "cosine")))
-    moved, predicted = (displacement(*roots) for roots in (exact, guess))
+    middle = short_arc_roots(realize(state, Rule(at.tau, "cosine")))
     error = displacement_error(moved, predicted)
-    g = angular_gain(state, tau)
-    a, b = torch.triu_indices(classes, classes, 1)
+    g = angular_gain(state, at.tau)
+    a, b = torch.triu_indices(at.classes, at.classes, 1)
     # Toward a, the prototype at u = 0, if a has the larger gain.
     right = (moved.shift < 0) == (g[a] > g[b])
     toward = float(right[moved.displaced].double().mean())
@@ -283,16 +232,7 @@ def boundary_motion(leading: Callable[..., Realization] = joint_leading) -> Chec
         labels = "exact displacement (degrees)", "leading displacement (degrees)"
         return [Chart(curves, *labels, "Equalizing the gains moves boundaries")]
 
-    return Check(
-        ours=f"{error.same_direction:.0%}; {toward:.0%}; {error.mean_absolute:.3f} degrees",
-        holds=error.same_direction == 1 and toward == 1 and centred < 1e-9,
-        details={
-            "state": {"classes": classes, "p": p, "lambda": "uniform in [0.6, 3]", "seed": 21},
-            "tau": tau,
-            "error": error._asdict(),
-            "changes": moved.tally(),
-            "equal_gains_from_the_middle": centred,
-        },
-        panels=panels,
-        layout={"width": 3.8, "height": 3.4},
-    )
+    details = {"error": error._asdict(), "changes": moved.tally()}
+    details["equal_gains_from_the_middle"] = centred
+    values = error.same_direction, toward, error.mean_absolute
+    return Finding(values, details, values[:2] == (1, 1) and centred < 1e-9, panels)

@@ -1,0 +1,276 @@
+"""Exact identities: Bregman forms, differences of realizations, the failure state, finite
+samples."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resultant.classes.cosines import cosines
+from resultant.classes.finite_sample import (
+    expected_square_resultant,
+    self_inclusion,
+    unbiased_square_resultant,
+)
+from resultant.classes.realization import class_scores, target_temperature
+from resultant.classes.rule import EDITED, Rule
+from resultant.decisions.gradients import GradientDifference, intercept_gradient_difference
+from resultant.report import style
+from resultant.score.exact import decompose, vmf_score, vmf_score_slope
+from resultant.special.bessel import bessel_ratio, bessel_ratio_integral
+from resultant.theory.cross_fit import cross_fit_temperature, fold_statistics
+from resultant.theory.score_expansion import directional_cumulants
+from resultant.vmf.distribution import VonMisesFisher
+from resultant_reproduction.figures import BLACK, LOG, Chart, Curve
+from resultant_reproduction.spec import load
+from resultant_reproduction.theory.check import (
+    Finding,
+    check,
+    grid,
+    largest,
+    random_queries,
+    random_state,
+    rounding,
+)
+
+# Relative error that rounding leaves in identities of float64 numbers.
+ROUNDING = 1e-11
+
+
+@check
+def bregman_identities(at: Any, score: Callable[..., Tensor] = vmf_score) -> Finding:
+    r"""Check three forms of the score (prop:bregman-view, eq:bregman-variance, eq:score-integral).
+
+    :math:`q=t\rho R_\nu(\kappa)+\int_0^t(t-u)\mathrm{Var}_{\eta+uz}(z^\top X)\,du
+    =\int_\kappa^{\tilde\kappa}R_\nu`; Gauss-Legendre quadrature computes the first integral.
+    """
+    nodes, weights = (torch.tensor(a) for a in np.polynomial.legendre.leggauss(200))
+    rho, lam, t = grid(at.rho, at.lam, at.t)
+    least = []
+
+    def gaps() -> Iterator[dict[str, Tensor]]:
+        for p in at.p:
+            nu = p / 2 - 1
+            kappa = nu * lam
+            q = score(rho, kappa, 1 / t, p)
+            linear = t * rho * bessel_ratio(nu, kappa)
+            # The tilt u runs along the last axis.
+            u = (t[:, None] / 2) * (nodes + 1)
+            tilted = (kappa[:, None] ** 2 + 2 * (kappa * rho)[:, None] * u + u**2).sqrt()
+            cosine = ((kappa * rho)[:, None] + u) / tilted
+            variance = directional_cumulants(cosine.clamp(-1, 1), tilted, p, 2)[1]
+            divergence = (weights * (t[:, None] - u) * variance).sum(-1) * t / 2
+            end = (kappa**2 + 2 * kappa * t * rho + t**2).sqrt()
+            least.append(float((q - linear).min()))
+            integral = bessel_ratio_integral(nu, kappa, end)
+            yield {"variance": (q - linear - divergence) / t, "integral": (q - integral) / t}
+
+    worst = largest(gaps())
+    details = {"largest_difference_over_t": worst, "least_divergence": min(least)}
+    holds = max(worst.values()) < ROUNDING and min(least) >= 0
+    return Finding((*map(rounding, worst.values()), min(least)), details, holds)
+
+
+@check
+def realization_differences(at: Any, scores: Callable[..., Tensor] = class_scores) -> Finding:
+    r"""Check that temp - preserve is :math:`h^\star-h^0` and preserve - angular is
+    :math:`r^\star-r^0` for every beta (eq:realization-differences)."""
+    state = random_state(at.seeds[0], at.classes, at.p, at.lam)
+    z, _ = random_queries(at.seeds[1], at.queries, state)
+    rho = cosines(z, state.mu).clamp(-1, 1)
+    h0, _, r0 = decompose(rho, state.kappa, at.tau, state.dim)
+
+    def gaps() -> Iterator[dict[str, Tensor]]:
+        for beta in at.beta:
+            cooled = target_temperature(state, at.tau, beta)
+            h1, _, r1 = decompose(rho, state.kappa, cooled, state.dim)
+            hot, kept, angular = (scores(z, state, at.tau, name, beta) for name in EDITED)
+            both = {"intercept": hot - kept - (h1 - h0), "remainder": kept - angular - (r1 - r0)}
+            yield {name: gap * cooled for name, gap in both.items()}
+
+    worst = largest(gaps())
+    details = {"largest_difference_times_tau": worst}
+    return Finding([*map(rounding, worst.values())], details, max(worst.values()) < ROUNDING)
+
+
+def tangent_loss_gradient(z: Tensor, y: Tensor, scores: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return the gradient on the sphere [N, p] of the cross-entropy of scores, by autograd."""
+    leaf = z.detach().clone().requires_grad_()
+    loss = torch.nn.functional.cross_entropy(scores(leaf), y, reduction="sum")
+    (G,) = torch.autograd.grad(loss, leaf)
+    return G - (G * z).sum(-1, keepdim=True) * z
+
+
+@check
+def intercept_gradients(
+    at: Any, formula: Callable[..., GradientDifference] = intercept_gradient_difference
+) -> Finding:
+    """Check that gradients differ by the probabilities only
+    (eq:intercept-gradient-difference)."""
+    state = random_state(at.seeds[0], at.classes, at.p, at.lam)
+    z, y = random_queries(at.seeds[1], at.queries, state)
+    hot, kept = (
+        tangent_loss_gradient(z, y, lambda x, name=name: class_scores(x, state, at.tau, name))
+        for name in ("temperature", "preserve")
+    )
+    predicted = formula(z, y, state, Rule(at.tau)).predicted
+    size = float((hot - kept).norm(dim=-1).max())
+    gap = float((hot - kept - predicted).norm(dim=-1).max()) / size
+    details = {"largest_gradient_difference": size}
+    return Finding([rounding(gap)], details, size > 1e-3 and gap < ROUNDING)
+
+
+def failure_values(
+    at: Any, kappa: float, gbar: float, score: Callable[..., Tensor]
+) -> dict[str, float]:
+    """Return the six numbers of the collapsed class."""
+    A = float(bessel_ratio(at.p / 2 - 1, kappa))
+    cooled = A / gbar
+    return {
+        "A": A,
+        "tau*": cooled,
+        "q(0; tau_0)": float(score(0.0, kappa, at.tau_0, at.p)),
+        "q(0; tau*)": float(score(0.0, kappa, cooled, at.p)),
+        "slope, temperature": float(vmf_score_slope(0.0, kappa, cooled, at.p)),
+        "slope, angular": float(vmf_score_slope(0.0, kappa, at.tau_0, at.p)) + gbar - A / at.tau_0,
+    }
+
+
+@check
+def failure_state(at: Any, score: Callable[..., Tensor] = vmf_score) -> Finding:
+    """Check the printed numbers of the collapsed class (sec:same-state-diagnostic).
+
+    kappa and the mean gain are printed to five digits, so each number is known up to a range. The
+    printed number must lie in this range, extended by half of its own last digit.
+    """
+    printed = load("theory/checks")["failure-state"]["paper"].split(", ")
+    ours = failure_values(at, at.kappa, at.gbar, score)
+    corners = [
+        failure_values(at, at.kappa + at.half_digit * a, at.gbar + at.half_digit * b, score)
+        for a, b in itertools.product((-1, 1), repeat=2)
+    ]
+    rows = {}
+    for (name, own), text in zip(ours.items(), printed, strict=True):
+        values = [corner[name] for corner in corners]
+        digit = 0.5 * 10.0 ** -len(text.partition(".")[2])
+        low, high = min(values) - digit, max(values) + digit
+        holds = low <= float(text) <= high
+        rows[name] = {"paper": float(text), "ours": own, "range": [low, high], "holds": holds}
+
+    def panels() -> list[Chart]:
+        rho = torch.linspace(-1, 1, 201, dtype=torch.float64)
+        native, cooled = (score(rho, at.kappa, t, at.p) for t in (at.tau_0, ours["tau*"]))
+        preserve = cooled - ours["q(0; tau*)"] + ours["q(0; tau_0)"]
+        angular = native + (at.gbar - ours["A"] / at.tau_0) * rho
+        curves = [
+            Curve(rho, native, "-", "native", BLACK),
+            Curve(rho, cooled, "-", "temperature", style.RED),
+            Curve(rho, preserve, "-", "preserve", style.ORANGE),
+            Curve(rho, angular, "--", "angular", style.BLUE),
+        ]
+        xlabel = r"cosine $\rho$"
+        return [
+            Chart(curves, xlabel, "score", "intercept of the collapsed class"),
+            Chart(curves, xlabel, "", "near zero", {"ylim": (-9, 9)}),
+        ]
+
+    holds = all(row["holds"] for row in rows.values())
+    return Finding([*ours.values()], {"values": rows}, holds, panels)
+
+
+@check
+def finite_sample(
+    at: Any,
+    square: Callable[..., Tensor] = expected_square_resultant,
+    inclusion: Callable[..., Tensor] = self_inclusion,
+) -> Finding:
+    """Check the identities of finite samples (eq:finite-resultant-identity,
+    eq:unbiased-resultant-square, eq:self-inclusion).
+
+    The identities need no vMF distribution. All samples of a population of four vectors with
+    unequal weights are enumerated, so that expectations are sums and not estimates.
+    """
+    generator = torch.Generator().manual_seed(at.seed)
+    x = torch.randn(4, 3, generator=generator, dtype=torch.float64)
+    x = x / x.norm(dim=-1, keepdim=True)
+    weight = torch.tensor(at.weights, dtype=torch.float64)
+    A = float((weight @ x).norm())
+
+    def gaps() -> Iterator[dict[str, Tensor]]:
+        for n in at.n:
+            indices = torch.tensor(list(itertools.product(range(4), repeat=n)))
+            chance, sample = weight[indices].prod(-1), x[indices]
+            mean = sample.mean(1)
+            R, rest = mean.norm(dim=-1), sample[:, 1:].mean(1)
+            gain = (sample[:, 0] * (mean - rest)).sum(-1) / at.tau
+            yield {
+                "square": (chance @ R**2) - square(A, n),
+                "unbiased": (chance @ unbiased_square_resultant(R.clamp(max=1), n)) - A**2,
+                "self-inclusion": (chance @ gain) - inclusion(A, at.tau, n),
+            }
+
+    worst = largest(gaps())
+
+    def panels() -> list[Chart]:
+        torch.manual_seed(6)
+        p, repeats, counts = 64, 400, (2, 5, 10, 20, 50, 100)
+        many = torch.logspace(0.2, 2.1, 60, dtype=torch.float64)
+        lengths, gains = [], []
+        for lam, colour in ((0.5, style.BLUE), (1.0, style.ORANGE), (3.0, style.GREEN)):
+            law = VonMisesFisher(torch.eye(p, dtype=torch.float64)[0], lam * (p / 2 - 1))
+            A = float(law.mean.norm())
+            squares, gained = [], []
+            for n in counts:
+                sample = law.sample((repeats, n))
+                mean = sample.mean(1, keepdim=True)
+                squares.append(float(mean.square().sum(-1).mean()))
+                rest = (n * mean - sample) / (n - 1)
+                gained.append(float((sample * (mean - rest)).sum(-1).mean() / at.tau))
+            name = f"$A={A:.2f}$"
+            lengths += [
+                Curve(many, square(A, many), "-", f"{name}, identity", colour),
+                Curve(counts, squares, "o", f"{name}, vMF draws", colour),
+                Curve(many[[0, -1]], (A * A, A * A), ":", color=colour, more={"lw": 1}),
+            ]
+            gains += [
+                Curve(many, inclusion(A, at.tau, many), color=colour),
+                Curve(counts, gained, "o", color=colour),
+            ]
+        xlabel = "sample size $n$"
+        length = xlabel, r"$E\,R_n^2$ (dotted: $A^2$)", "mean length"
+        gain = xlabel, "score gained", rf"self-inclusion at $\tau={at.tau:g}$"
+        return [Chart(lengths, *length, {"xscale": "log"}), Chart(gains, *gain, LOG)]
+
+    details = {"vectors": x.tolist(), "A": A, "largest_difference": worst}
+    return Finding([*map(rounding, worst.values())], details, max(worst.values()) < 1e-13, panels)
+
+
+@check
+def cross_fitting(at: Any, r_max: float = 10.0) -> Finding:
+    """Check that held-out gains are equal, and that the gap between the score and the shared linear
+    score falls with the dimension (prop:cross-fit-equalization)."""
+    gains, gaps = [], []
+    for p in at.p:
+        torch.manual_seed(at.seeds[0])
+        state = random_state(at.seeds[1], at.classes, p, at.lam)
+        z = VonMisesFisher(state.mu, state.kappa).sample((at.samples,)).flatten(0, 1)
+        y = torch.arange(at.classes).repeat(at.samples)
+        fold = torch.randint(2, (len(z),))
+        parts = fold_statistics(z, y, fold, at.classes, 2)
+        fit = cross_fit_temperature(parts, at.tau, at.A_ref, r_min=0.1, r_max=r_max)
+        gain = torch.stack([s.resultant for s in fit.states]) / fit.temperature
+        gains.append(float((gain * at.tau / at.A_ref - 1).abs().max()))
+        gap = 0.0
+        for k, held in enumerate(fit.states):
+            rows = z[fold == k]
+            q = class_scores(rows, held, fit.temperature[k])
+            gap = max(gap, float((q - at.A_ref / at.tau * cosines(rows, state.mu)).abs().max()))
+        gaps.append(gap)
+    falls = all(b < a / 2 for a, b in itertools.pairwise(gaps))
+    details = {"gain_difference": gains, "score_gap": gaps}
+    return Finding((rounding(max(gains)), *gaps), details, max(gains) < 1e-9 and falls)

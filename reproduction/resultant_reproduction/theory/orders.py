@@ -1,0 +1,335 @@
+"""Orders of errors in 1/nu: the ratio, the score and its slope, linear means, softmax, gradients,
+projections."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from resultant.classes.realization import realize
+from resultant.classes.rule import Rule
+from resultant.classes.statistics import ClassState
+from resultant.decisions.gradients import loss_gradient
+from resultant.report import style
+from resultant.score.exact import decompose, vmf_score, vmf_score_slope
+from resultant.special.bessel import bessel_ratio
+from resultant.theory.rates import projection_variance
+from resultant.theory.ratio_expansion import ratio_terms
+from resultant.theory.score_expansion import (
+    fixed_expansion,
+    free_energy_expansion,
+    joint_expansion,
+    joint_terms,
+)
+from resultant.theory.softmax import propagate_loss, propagate_probabilities
+from resultant.vmf.tails import log_projection_tail
+from resultant_reproduction.figures import BLACK, LOG, Chart, Curve
+from resultant_reproduction.theory.check import (
+    Finding,
+    Orders,
+    axis,
+    check,
+    dimension,
+    grid,
+    half_orders,
+    near,
+    orders,
+    power_fits,
+    random_queries,
+    random_state,
+    random_states,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Expansion = Callable[..., Tensor]
+
+TERMS = {"$B_0$": -1.0, "$B_0+B_1/\\nu$": -2.0, "$B_0+B_1/\\nu+B_2/\\nu^2$": -3.0}
+
+
+@check
+def leading_gain(at: Any, ratio: Callable[..., Tensor] = bessel_ratio) -> Finding:
+    """Check that A tends to r0(lambda), not to one, with an error of order 1/nu (eq:main-ratio)."""
+    lam = axis(at.lam)
+    r0 = ratio_terms(lam).r0
+    fitted = orders(half_orders(at.p), lambda nu: {"A - r0": ratio(nu, nu * lam) - r0})
+    slopes = fitted.fits["A - r0"].tolist()
+    holds = len(slopes) == len(lam) and near(slopes, [-1] * len(lam), 0.05)
+    return Finding(fitted.medians, {"r0": r0.tolist(), "slopes": slopes}, holds)
+
+
+def joint_errors(expansion: Expansion, p: Any, rho: Any, lam: Any, t: Any) -> Orders:
+    """Fit the orders of errors of the joint expansion up to each term, over a grid."""
+    points, lams, ts = grid(rho, lam, t)
+
+    def errors(nu: float) -> dict[str, Tensor]:
+        point = (points, nu * lams, 1 / ts, dimension(nu))
+        q = vmf_score(*point)
+        # Unchecked: the grid is valid, and warnings of the range are noise here.
+        return {n: expansion(*point, k, validate_args=False) - q for k, n in enumerate(TERMS)}
+
+    return orders(half_orders(p), errors)
+
+
+@check
+def residual_orders(at: Any, approximation: Expansion = joint_expansion) -> Finding:
+    """Check that each term of the joint expansion gains one order of 1/nu
+    (thm:joint-score-expansion): medians as printed, and the largest errors at the paper's
+    temperatures, since the theorem is uniform in the cosine."""
+    fitted = joint_errors(approximation, at.p, at.rho, at.lam, at.t)
+    worst = {
+        f"{t:.1f}": joint_errors(approximation, at.large_p, at.all_rho, at.lam, [t]).largest.medians
+        for t in at.paper_t
+    }
+    values = [*fitted.medians, *(v for own in worst.values() for v in own)]
+
+    def panels() -> list[Chart]:
+        def paint(ax: Axes) -> None:
+            boxes = ax.boxplot(
+                [(a - order).numpy() for a, order in zip(fits, TERMS.values(), strict=True)],
+                whis=1.5,
+                widths=0.5,
+                showfliers=False,
+                patch_artist=True,
+                medianprops={"color": BLACK},
+            )
+            for box, colour in zip(boxes["boxes"], style.CYCLE, strict=False):
+                box.set(facecolor=colour, alpha=0.6)
+            names = zip(TERMS, fitted.medians, strict=True)
+            ax.set_xticklabels([f"{name}\nmedian {median:.3f}" for name, median in names])
+
+        fits = fitted.fits.values()
+        theory = Curve((1, 2, 3), (0, 0, 0), "D", "theory", style.RED, more={"zorder": 5})
+        title = "Residual orders"
+        return [Chart([theory], "", "observed less theoretical order", title, paint=paint)]
+
+    return Finding(values, {"largest": worst, **fitted.details}, panels=panels)
+
+
+@check
+def fixed_orders(at: Any, approximation: Expansion = fixed_expansion) -> Finding:
+    """Check the orders in 1/kappa at fixed p (prop:fixed-dimensional-score)."""
+    rho, t = grid(at.rho, at.t)
+
+    def errors(kappa: float) -> dict[str, Tensor]:
+        points = [(rho, kappa, 1 / t, p) for p in at.p]
+        return {
+            name: torch.cat([approximation(*point, k) - vmf_score(*point) for point in points])
+            for k, name in enumerate(TERMS)
+        }
+
+    fitted = orders(axis(at.kappa), errors)
+    return Finding(fitted.medians, fitted.details)
+
+
+@check
+def slope_orders(at: Any, approximation: Expansion = joint_expansion) -> Finding:
+    """Check the same orders of the derivative in the cosine, the C1 form of
+    thm:joint-score-expansion."""
+    rho, lam, t = grid(at.rho, at.lam, at.t)
+    rho.requires_grad_()
+
+    def errors(nu: float) -> dict[str, Tensor]:
+        point = (rho, nu * lam, 1 / t, dimension(nu))
+        exact, gaps = vmf_score_slope(*point).detach(), {}
+        for k, name in enumerate(TERMS):
+            expanded = approximation(*point, k, validate_args=False)
+            gaps[name] = torch.autograd.grad(expanded.sum(), rho)[0] - exact
+        return gaps
+
+    fitted = orders(half_orders(at.p), errors)
+    return Finding(fitted.medians, fitted.details)
+
+
+@check
+def centered_remainder(at: Any, parts: Callable[..., Any] = decompose) -> Finding:
+    """Check that the remainder with its slope, and the intercept, are of order 1/nu
+    (thm:centered-gain)."""
+    rho, lam, t = grid(at.rho, at.lam, at.t)
+
+    def errors(nu: float) -> dict[str, Tensor]:
+        point = (rho, nu * lam, 1 / t, dimension(nu))
+        h, g, r = parts(*point)
+        remainder = r.abs() + (vmf_score_slope(*point) - g).abs()
+        return {"remainder": remainder.max(), "intercept": h.abs().max()}
+
+    nu = half_orders(at.p)
+    fitted = orders(nu, errors)
+    sizes = fitted.details["largest"]
+    slopes = [float(power_fits(nu[-5:], e[-5:])[0]) for e in fitted.errors.values()]
+
+    def panels() -> list[Chart]:
+        remainder = sizes["remainder"]
+        curves = [
+            Curve(nu, remainder, "o-", r"$\sup(|r|+|\partial_\rho r|)$"),
+            Curve(nu, sizes["intercept"], "s-", r"$\sup|q(0)|$"),
+            Curve(nu, 2 * remainder[-1] * nu[-1] / nu, "--", r"slope $-1$", style.GREY),
+        ]
+        labels = r"$\nu=p/2-1$", r"largest over $\rho,\lambda,t$", "Centred decomposition"
+        return [Chart(curves, *labels, LOG)]
+
+    return Finding(slopes, {**sizes, "slopes": slopes}, panels=panels)
+
+
+def mean_scores(rho: Tensor, kappa: Tensor, tau: Tensor | float, p: int) -> Tensor:
+    """Return intercept and gain times cosine of exact scores."""
+    parts = decompose(rho, kappa, tau, p)
+    return parts.intercept + parts.gain * rho
+
+
+@check
+def linear_softmax(at: Any, linear: Callable[..., Tensor] = mean_scores) -> Finding:
+    """Check that probabilities and losses of the linear-mean scores have errors of order nu^-1
+    (sec:softmax-geometry)."""
+    rho, lam, offset = random_states(at.states, at.classes)
+
+    def errors(nu: float) -> dict[str, Tensor]:
+        point = (rho, nu * lam, at.tau, dimension(nu))
+        exact, mean = ((offset + f(*point)).log_softmax(-1) for f in (vmf_score, linear))
+        gaps = (mean.exp() - exact.exp()).abs().amax(-1)
+        return {"probabilities": gaps, "loss": mean[:, 0] - exact[:, 0]}
+
+    fitted = orders(half_orders(at.p), errors)
+    return Finding(fitted.medians, fitted.details)
+
+
+@check
+def growing_temperature(at: Any, linear: Callable[..., Tensor] = mean_scores) -> Finding:
+    """Check that the linear-mean score has a vanishing error for 1/tau = o(sqrt(nu)), with the
+    order 2a - 1 for 1/tau = nu^a (sec:expansion-range)."""
+    rho, lam, _ = random_states(at.states, 1)
+
+    def errors(nu: float) -> dict[str, Tensor]:
+        points = {f"{a:g}": (rho, nu * lam, nu**-a, dimension(nu)) for a in at.powers}
+        return {name: linear(*point) - vmf_score(*point) for name, point in points.items()}
+
+    fitted = orders(half_orders(at.p), errors)
+    return Finding(fitted.medians, fitted.details)
+
+
+@check
+def leading_gradient(at: Any, gradient: Callable[..., Tensor] = loss_gradient) -> Finding:
+    """Check that the gradient of the linear-mean loss has an error of order nu^-1
+    (eq:leading-sphere-gradient), with the intercepts of the text and without them.
+
+    Directions and queries lie in a subspace that does not change with p.
+    """
+    small = random_state(at.seeds[0], at.classes, at.subspace, at.lam)
+    lam = small.kappa / (at.subspace / 2 - 1)
+    z, y = random_queries(at.seeds[1], at.queries, small)
+
+    def errors(nu: float) -> dict[str, Tensor]:
+        more = dimension(nu) - at.subspace
+        mu, x = (torch.nn.functional.pad(a, (0, more)) for a in (small.mu, z))
+        rule = realize(ClassState(mu, nu * lam, small.count), Rule(at.tau))
+        exact = loss_gradient(x, y, rule)
+        linear = {"with": rule.linear(), "without": rule.linear(intercept=False)}
+        return {n: (gradient(x, y, r) - exact).norm(dim=-1).max() for n, r in linear.items()}
+
+    fitted = orders(half_orders(at.p), errors)
+    return Finding(fitted.medians, fitted.details)
+
+
+@check
+def free_energy(at: Any, expansion: Callable[..., Tensor] = free_energy_expansion) -> Finding:
+    """Check that q/nu tends to the resummed free energy for 1/tau = nu s, where the bounded-t
+    expansion does not (sec:expansion-range)."""
+    rho, lam, s = grid(at.rho, at.lam, at.s)
+    kinds = {"free energy": (expansion, 0), "bounded t": (joint_expansion, 2)}
+
+    def errors(nu: float) -> dict[str, Tensor]:
+        point = (rho, nu * lam, 1 / (nu * s), dimension(nu))
+        q = vmf_score(*point)
+        return {
+            name: (f(*point, order, validate_args=False) - q).abs().max() / nu
+            for name, (f, order) in kinds.items()
+        }
+
+    fitted = orders(half_orders(at.p), errors)
+    bounded = fitted.errors["bounded t"][:, 0]
+    change = float(bounded[-1] / bounded[0])
+    values = fitted.medians[0], change, float(bounded[-1])
+    return Finding(values, fitted.details, abs(change - 1) < 0.1)
+
+
+def _coupled(at: Any, residual: Callable[..., Tensor]) -> Orders:
+    """Fit the orders of residuals with and without the variance term."""
+    rho, lam, offset = random_states(at.states, at.classes)
+
+    def errors(nu: float) -> dict[str, Tensor]:
+        point = (rho, nu * lam, at.tau, dimension(nu))
+        B, exact = joint_terms(*point), offset + vmf_score(*point)
+        terms = (offset + B[0], B[1], B[2], dimension(nu))
+        return {name: residual(exact, terms, name == "with").abs() for name in ("with", "without")}
+
+    return orders(half_orders(at.p), errors)
+
+
+@check
+def softmax_coupling(at: Any, loss: Callable[..., Tensor] = propagate_loss) -> Finding:
+    """Check that the error of the loss is of order nu^-3 with the variance term V1/2 and nu^-2
+    without it (thm:multiclass-propagation)."""
+
+    def residual(exact: Tensor, terms: Sequence[Any], variance: bool) -> Tensor:
+        return loss(*terms, 0, variance=variance) + exact.log_softmax(-1)[:, 0]
+
+    fitted = _coupled(at, residual)
+
+    def panels() -> list[Chart]:
+        curves, nu = [], fitted.x
+        for word, power, colour in (("without", 2, style.ORANGE), ("with", 3, style.BLUE)):
+            levels = torch.tensor([0.25, 0.5, 0.75]).double()
+            low, median, high = fitted.errors[word].quantile(levels, dim=1)
+            name = f"{word} $V_1/2$"
+            curves.append(Curve(nu, median, "o-", name, colour, band=(low, high)))
+            guide = 3 * median[0] * (nu / nu[0]) ** -power
+            curves.append(Curve(nu, guide, ":", rf"slope $-{power}$", colour))
+        labels = r"$\nu=p/2-1$", "|loss residual|, median and quartiles"
+        return [Chart(curves, *labels, "Variance coupling in the loss", LOG)]
+
+    return Finding(fitted.medians, fitted.details, panels=panels)
+
+
+@check
+def softmax_probabilities(
+    at: Any, probabilities: Callable[..., Tensor] = propagate_probabilities
+) -> Finding:
+    """Check that the error of the probabilities is of order nu^-3 with the second-order term and
+    nu^-2 without its variance (eq:multiclass-prob-expansion)."""
+
+    def residual(exact: Tensor, terms: Sequence[Any], variance: bool) -> Tensor:
+        return (probabilities(*terms, variance=variance) - exact.softmax(-1)).abs().amax(-1)
+
+    fitted = _coupled(at, residual)
+    return Finding(fitted.medians, fitted.details)
+
+
+@check
+def projection_limit(at: Any, variance: Callable[..., Tensor] = projection_variance) -> Finding:
+    """Check that a projection is normal on the scale nu^-1/2 (eq:projection-clt).
+
+    The largest difference of the distribution functions, over concentrations, directions and
+    thresholds, must fall as nu^-1/2.
+    """
+    x = axis(at.x)
+    below = 0.5 * torch.erfc(-x / math.sqrt(2))
+
+    def errors(nu: float) -> dict[str, Tensor]:
+        gaps = []
+        for lam, beta in zip(*(a.tolist() for a in grid(at.lam, at.cosine)), strict=True):
+            r0 = ratio_terms(torch.tensor(lam, dtype=torch.float64)).r0
+            scale = (variance(lam, beta, math.sqrt(1 - beta**2)) / nu).sqrt()
+            # Thresholds outside the sphere have probability zero or one.
+            xi = (r0 * beta + scale * x).clamp(-1, 1)
+            exact = log_projection_tail(xi, beta, nu * lam, dimension(nu), upper=False).exp()
+            gaps.append((exact - below).abs().max())
+        return {"gap": torch.stack(gaps).max()}
+
+    fitted = orders(half_orders(at.p), errors)
+    last = float(fitted.errors["gap"][-1])
+    return Finding((*fitted.medians, last, at.p[-1]), fitted.details, last < 0.01)
