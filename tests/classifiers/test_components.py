@@ -28,13 +28,7 @@ def opposite(n: int = 40, p: int = 6, seed: int = 0) -> tuple[np.ndarray, np.nda
 
 
 @pytest.mark.slow
-@parametrize_with_checks(
-    [VMFClassifier(components=2)],
-    expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": "the seeds are other rows",
-        "check_sample_weight_equivalence_on_sparse_data": "the seeds are other rows",
-    },
-)
+@parametrize_with_checks([VMFClassifier(components=2)])
 def test_scikit_learn_estimator(estimator: Any, check: Any) -> None:
     check(estimator)
 

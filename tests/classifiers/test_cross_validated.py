@@ -35,17 +35,10 @@ SMALL: dict[str, Any] = {
     "whiten": None,
     "components": 1,
 }
-FOLDS = "rows of weight two are in one fold, repeated rows in two"
 
 
 @pytest.mark.slow
-@parametrize_with_checks(
-    [VMFClassifierCV(cv=3, **SMALL)],
-    expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": FOLDS,
-        "check_sample_weight_equivalence_on_sparse_data": FOLDS,
-    },
-)
+@parametrize_with_checks([VMFClassifierCV(cv=3, **SMALL)])
 def test_scikit_learn_estimator(estimator: Any, check: Any) -> None:
     check(estimator)
 

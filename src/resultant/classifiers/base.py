@@ -242,8 +242,8 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
             metric = SHRINKAGES if is_auto(self.shrinkage) else (self.shrinkage_,)
         elif self._centers:
             metric = (1.0,)
-        splits = [(train, rows) for train, rows in stratified_splits(sample.y) if len(rows)]
-        validation = self._validation_of(sample, splits)
+        sample = sample.merged
+        validation = self._validation_of(sample, stratified_splits(sample.y))
         chosen = search_rules(validation, {**axes, "shrinkage": metric}).chosen
         self.temperature_ = chosen.point.temperature
         if self._whitens:

@@ -250,9 +250,10 @@ class VMFClassifierCV(VMFClassifier):
             if groups is not None:
                 raise ValueError('expected folds for groups, got cv="loo"; use a number of folds')
             return LeaveOneOut(sample, **settings)
-        splits = self._splits(sample.y, groups)
         # Folds of a user keep what belongs together.
-        return Validation(sample, splits, **settings, merge=self._has_own_folds and groups is None)
+        merge = self._has_own_folds and groups is None
+        sample = sample.merged if merge else sample
+        return Validation(sample, self._splits(sample.y, groups), **settings, merge=merge)
 
     def _splits(self, y: Tensor, groups: Any) -> list[Split]:
         names = None if groups is None else np.asarray(as_numpy(groups))

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,10 @@ class SparseRows:
         at = index.cpu().numpy() if isinstance(index, Tensor) else index
         return torch.from_numpy(self.matrix[at].toarray()).to(self.device)
 
+    def at(self, index: Tensor) -> SparseRows:
+        """Return some of the rows [n], sparse."""
+        return SparseRows(self.matrix[index.cpu().numpy()], self.device)
+
     def to(self, device: torch.device | str) -> SparseRows:
         """Return the rows, dense on another device when they are chosen."""
         return SparseRows(self.matrix, device)
@@ -69,6 +74,41 @@ class Sample:
     def scattered(self) -> ClassStatistics:
         """Sums of all rows, with their scatter."""
         return self.sums(scatter=True)
+
+    @cached_property
+    def _digests(self) -> np.ndarray:
+        """Hashes [N] of the values of the rows."""
+        digests = [
+            blake2b(row.tobytes(), digest_size=8).digest()
+            for at in self.chunks()
+            for row in (self.rows[at] + 0.0).cpu().numpy()  # a negative zero is zero
+        ]
+        return np.frombuffer(b"".join(digests), np.int64)
+
+    def distinct(self, index: Tensor, *keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Choose one of the rows of equal values, class and ``keys`` [n] among those of an
+        ``index`` [n]; return their places in the index and their total weights.
+
+        They are sorted by keys, class and values, so that k equal rows are one row of weight k in
+        all that is drawn from them. Rows that are distinct and of weight one stay as they are.
+        """
+        at, w = index.cpu().numpy(), self.w[index]
+        columns = [*(k.cpu().numpy() for k in (*keys, self.y[index])), self._digests[at]]
+        _, first, group = np.unique(columns, axis=1, return_index=True, return_inverse=True)
+        if len(first) == len(at) and bool((w == 1).all()):
+            return torch.arange(len(at), device=w.device), w
+        first, group = (torch.from_numpy(a).to(w.device) for a in (first, group))
+        total = w.new_zeros(len(first)).index_add_(0, group, w)
+        return first[total > 0], total[total > 0]
+
+    @property
+    def merged(self) -> Sample:
+        """The `distinct` rows."""
+        index, w = self.distinct(torch.arange(len(self.y), device=self.y.device))
+        if len(w) == len(self.y) and bool((self.w == 1).all()):
+            return self
+        rows = self.rows[index] if isinstance(self.rows, Tensor) else self.rows.at(index)
+        return Sample(rows, self.y[index], w, self.num_classes)
 
     def at(self, index: Tensor) -> Sample:
         """Return some of the rows [n], dense."""

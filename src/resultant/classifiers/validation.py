@@ -134,11 +134,12 @@ class Validation:
         number = torch.cat([torch.full_like(rows, k) for k, (_, rows) in enumerate(splits)])
         if not float(sample.w[pool].sum()) > 0:
             raise ValueError("expected validation rows of positive weight, got none")
-        C, y = sample.num_classes, sample.y[pool]
+        rows, w = sample.distinct(pool, number)
+        C, y = sample.num_classes, sample.y[pool[rows]]
         chosen, kept = draw_rows(y, C)
-        self.index, self.split = pool[chosen], number[chosen]
+        self.index, self.split = pool[rows][chosen], number[rows][chosen]
         self.y = sample.y[self.index]
-        w = sample.w[self.index] * (torch.bincount(y, minlength=C) / kept)[self.y]
+        w = w[chosen] * (torch.bincount(y, minlength=C) / kept)[self.y]
         if balanced:
             mass = w.new_zeros(C).index_add_(0, self.y, w)
             w = torch.where(w > 0, w / mass[self.y], 0.0)

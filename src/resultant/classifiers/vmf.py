@@ -171,6 +171,7 @@ class VMFClassifier(DirectionClassifier):
         if self.components_ is None:
             return super()._left_out_scale(sample, means)
         # Components have no sums: a fifth of the rows is scored by a fit to the others.
+        sample = sample.merged
         train, rows = stratified_splits(sample.y)[0]
         if not (sample.w[train].any() and sample.w[rows].any()):
             return 1.0
@@ -250,7 +251,7 @@ class VMFClassifier(DirectionClassifier):
         if number == 1:
             return
         require_estimator(self.estimator)
-        present = self._present
+        present, sample = self._present, sample.merged
         # Numbers of the classes among those that have weight.
         own, rows = (present.cumsum(0) - 1)[sample.y], sample.rows
         if self.metric_ is not None or not isinstance(rows, Tensor):
