@@ -1,29 +1,14 @@
-"""Evidence that is made up: small features in place of stores, and records of trainings."""
+"""Made-up records of trainings, and a tail probability by its integral."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import mpmath
 
-from resultant.analysis import FrozenSpace
 from resultant.training.config import TrainConfig
-from resultant_reproduction import Evidence, Records
 from training_records import record
-
-
-class OfSpaces(Evidence):
-    """Records and, for every place, the space that ``make`` fits by an estimator."""
-
-    def __init__(
-        self, make: Callable[[str], FrozenSpace], records: Sequence[dict[str, Any]] = ()
-    ) -> None:
-        super().__init__(Records(records))
-        self.make = make
-
-    def _space(self, store: str, space: str, estimator: str = "proco") -> FrozenSpace:
-        return self.make(estimator)
 
 
 def probed(
@@ -32,18 +17,6 @@ def probed(
     """A record of a training with long-tail probes, the same in both spaces."""
     spaces = {name: {"accuracy": accuracy} for name in ("encoder", "projection")}
     return record(config, realization, beta, seed, probes={"long_tail": spaces})
-
-
-def seeds(
-    config: TrainConfig, steps: Sequence[float], level: float = 0.5, beta: float = 0.0
-) -> list[dict[str, Any]]:
-    """Pairs of native and Pure Angular runs, one seed per step, that differ by the step."""
-    result = []
-    for seed, step in enumerate(steps):
-        own = level + 0.01 * seed
-        result.append(probed(config, "native", seed, own))
-        result.append(probed(config, "angular", seed, own + step / 100, beta))
-    return result
 
 
 def numbered(differences: Sequence[float]) -> dict[int, float]:

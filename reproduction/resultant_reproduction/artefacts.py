@@ -8,21 +8,17 @@ from functools import partial
 from typing import Any
 
 from resultant_reproduction import (
-    baseline,
-    calibration,
-    contrasts,
+    beyond,
     controls,
-    estimators,
     failure,
     feature_figures,
     gain_prior,
     historical,
-    recipes,
     settings,
     stand_in,
-    studies,
     tables,
     training_table,
+    tuned,
 )
 from resultant_reproduction.catalog import Entry, catalog
 from resultant_reproduction.evidence import Evidence
@@ -74,18 +70,9 @@ _COMPUTE: dict[str, Callable[[Evidence], Outcome]] = {
     "gain-prior": gain_prior.gain_prior,
     "realization": failure.realization,
     **{name: partial(_theory, name) for name in _LAYOUTS},
-    "baseline": baseline.baseline,
-    "joint-protocol": recipes.trials,
-    "official-recipe": recipes.recipe,
-    "beta-sweep": contrasts.sweep,
-    "stronger-views": contrasts.views,
-    "estimator": estimators.estimators,
-    "frozen-rules": studies.frozen_rules,
-    "tuned-rules": studies.tuned_rules,
-    "calibration": calibration.calibration,
+    "tuned-rules": tuned.tuned_rules,
     "stand-in": stand_in.photographs,
-    "dimension": studies.dimension,
-    "losses": studies.losses,
+    **{name: partial(beyond.answer, name) for name, entry in catalog().items() if entry.final},
 }
 
 
@@ -105,6 +92,8 @@ class Artefact:
 
     def status(self, outcome: Outcome) -> str:
         """Describe how far the artefact is rerun."""
+        if self.entry.final:
+            return "final"
         (done, of), (_, external) = outcome.done, self.lacking(outcome)
         if done == of and not outcome.partial:
             return "rerun"

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple
 
 import torch
@@ -28,35 +26,14 @@ from resultant.classifiers.calibration import expected_calibration_error, fit_sc
 from resultant.classifiers.em import AUTO, Components, fit_components
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction.evidence import Evidence
-from resultant_reproduction.figures import intervals
-from resultant_reproduction.plan import STAND_IN
 from resultant_reproduction.records import Records
-from resultant_reproduction.spec import Cell, Outcome
-from resultant_reproduction.stats import over_queries, over_seeds
-from resultant_reproduction.studies import LOSSES as OTHER_LOSSES
-from resultant_reproduction.studies import PROCO, stored
+from resultant_reproduction.stats import over_queries
 from resultant_reproduction.summarize import SPACES
-from resultant_reproduction.templating import markdown_table
-from resultant_reproduction.verdicts import Estimate
 
 # Fits of the classes, in the order of the protocol.
-FITS = {
-    "proco": "ProCo's kappa",
-    "mle": "maximum likelihood",
-    "held-out": "held-out kappa",
-    "components": "mixture per class",
-}
-DATASETS = {
-    "cifar10": "CIFAR-10-LT",
-    "cifar100": "CIFAR-100-LT",
-    STAND_IN: "Tiny-ImageNet-LT (stand-in)",
-}
-BACKBONES = {"resnet50": "ResNet-50", "resnext50_32x4d": "ResNeXt-50"}
-LOSSES = {"proco": PROCO, **OTHER_LOSSES}
+FITS = ("proco", "mle", "held-out", "components")
 EDIT, BEFORE = "angular", "native"
 BINS = 15
-# The gain story survives a fit with at least these shares of its spread and rank correlation.
-LEAST_SPREAD, LEAST_CORRELATION = 0.5, 0.5
 
 
 class Judged(NamedTuple):
@@ -153,153 +130,6 @@ def calibrate(space: FrozenSpace) -> dict[str, dict[str, Any]]:
             "queries": len(split[1]),
         }
     return results
-
-
-Networks = Sequence[Mapping[str, Any]]
-
-
-def places(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Numbers of `calibrate` by place: of the packaged network, and of records that have any."""
-    packaged = stored("calibration.json")
-    found: dict[str, list[Mapping[str, Any]]] = {
-        f"CIFAR-100-LT, packaged, {space}": [own] for space, own in packaged.items()
-    }
-    own = [r for r in records if "calibration" in r]
-    for record in sorted(own, key=lambda r: (r["config"]["dataset"], r["config"]["dim"])):
-        # Without a contrastive part the projection is not trained.
-        spaces = SPACES if record["config"].get("contrastive_weight", 1.0) else SPACES[:1]
-        for space in spaces:
-            found.setdefault(f"{title(record)}, {space}", []).append(record["calibration"][space])
-    return found
-
-
-def title(record: Mapping[str, Any]) -> str:
-    """Name the kind of a network: data set, network unless a ResNet-32, loss, and dimension."""
-    config = record["config"]
-    alone = not config.get("contrastive_weight", 1.0)
-    loss = LOSSES["cross-entropy" if alone else config.get("contrastive", "proco")]
-    joint = config["objective"] == "joint" and not alone
-    words = [DATASETS.get(config["dataset"], config["dataset"]), loss + ", joint" * joint]
-    if config["architecture"] in BACKBONES:
-        words.insert(1, BACKBONES[config["architecture"]])
-    return f"{', '.join(words)}, p = {config['dim']}"
-
-
-class Row(NamedTuple):
-    """One fit of the classes at one place: the changes of accuracy (points) and of cross-entropy
-    (nats), over queries for one network and over networks for several, and the spread of the gains
-    with its rank correlation, and whether both survive."""
-
-    place: str
-    fit: str
-    networks: int
-    changes: dict[str, Estimate]
-    spread: float
-    correlation: float
-    survives: bool
-
-    @property
-    def title(self) -> str:
-        return f"{self.place}: {FITS[self.fit]} [{self.networks}]"
-
-    @property
-    def verdicts(self) -> tuple[str, str]:
-        """Verdicts of accuracy and of cross-entropy, which improves where it falls."""
-        words = {0: "open", 1: "still helps", -1: "harms"}
-        accuracy, nll = (self.changes[key].sign or 0 for key in ("points", "nats"))
-        return words[accuracy], words[-nll]
-
-    def text(self, key: str) -> str:
-        """Format a change with its interval."""
-        return self.changes[key].text(2 if key == "points" else 4)
-
-    def cells(self) -> list[Cell]:
-        kept = "survives" if self.survives else "does not survive"
-        accuracy, nll = self.verdicts
-        texts = {
-            "accuracy": self.text("points"),
-            "cross-entropy": self.text("nats"),
-            "edit, accuracy": accuracy,
-            "edit, cross-entropy": nll,
-            "spread of gains": f"{self.spread:.3f}, rank {self.correlation:+.2f}: {kept}",
-            "evidence": f"n = {self.networks}",
-        }
-        return [Cell(self.title, column, None, text=text) for column, text in texts.items()]
-
-
-def _combined(changes: Sequence[Sequence[float]]) -> Estimate:
-    """Mean with its interval: over queries for one network, over networks for several."""
-    if len(changes) == 1:
-        mean, low, high = changes[0]
-        return Estimate(mean, low, high)
-    estimate = over_seeds([mean for mean, *_ in changes])
-    assert estimate is not None
-    return estimate
-
-
-def rows_of(place: str, networks: Networks) -> list[Row]:
-    """One row per fit, from the numbers of `calibrate` of some networks."""
-    usual, rows = fmean(own["proco"]["spread"] for own in networks), []
-    for name in FITS:
-        fits = [own[name] for own in networks]
-        spread = fmean(own["spread"] for own in fits)
-        correlation = fmean(own["correlation"] or 0.0 for own in fits)
-        changes = {key: _combined([own[key] for own in fits]) for key in ("points", "nats")}
-        alive = spread >= LEAST_SPREAD * usual and correlation >= LEAST_CORRELATION
-        rows.append(Row(place, name, len(fits), changes, spread, correlation, alive))
-    return rows
-
-
-def packaged_rows() -> list[Row]:
-    """Rows of the packaged network."""
-    return [row for place, own in places(()).items() for row in rows_of(place, own)]
-
-
-def _rules(row: Row, fits: Networks) -> tuple[str, ...]:
-    """Title and numbers of every rule."""
-    texts = []
-    for rule in REALIZATIONS:
-        own = [fit["rules"][rule] for fit in fits if rule in fit["rules"]]
-        keys = ("accuracy", "nll", "raw_nll", "error", "scale")
-        a, n, raw, e, s = (fmean(v[key] for v in own) if own else 0.0 for key in keys)
-        text = f"{100 * a:.2f} / {n:.3f} ({raw:.3f}) / {100 * e:.1f} / {s:.2f}"
-        texts.append(text if own else "–")
-    return (row.title, *texts)
-
-
-def calibration(evidence: Evidence) -> Outcome:
-    """Frozen rules with a fitted scale, under every fit of the classes."""
-    rows, rules = [], []
-    for place, networks in places(evidence.every).items():
-        own = rows_of(place, networks)
-        rows += own
-        rules += [_rules(row, [fits[row.fit] for fits in networks]) for row in own]
-    kept = sum(row.survives for row in rows)
-    helped = [sum(row.verdicts[i] == "still helps" for row in rows) for i in (0, 1)]
-    headline = (
-        f"With a fitted scale per rule the edit still helps accuracy in {helped[0]} of {len(rows)} "
-        f"rows and cross-entropy in {helped[1]}; the spread of gains survives in {kept}."
-    )
-    every = (
-        "*Accuracy (%) / cross-entropy with the fitted scale (without) / calibration error (%) / "
-        "scale.* A scale changes no decision.\n\n"
-    )
-    # Change of accuracy: one panel per fit, one row per place.
-    drawn = {
-        f"{fit}\npoints": {
-            f"{row.place} [{row.networks}]": row.changes["points"][:3]
-            for row in rows
-            if row.fit == key
-        }
-        for key, fit in FITS.items()
-    }
-    single = [f"{row.place} [1]" for row in rows if row.networks == 1]
-    return Outcome(
-        [cell for row in rows for cell in row.cells()],
-        headline=headline,
-        sections={"Every rule": every + markdown_table(rules, ("", *REALIZATIONS))},
-        draw=lambda: intervals(drawn, single),
-    )
 
 
 def main(path: Path) -> None:

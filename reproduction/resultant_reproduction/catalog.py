@@ -49,6 +49,8 @@ class Entry(NamedTuple):
     data: str = ""
     commands: tuple[str, ...] = ()
     needs: str = ""
+    # The page is kept, see `beyond`.
+    final: bool = False
 
 
 @cache
@@ -82,6 +84,8 @@ def describe(entry: Entry, progress: Mapping[str, tuple[int, int]]) -> tuple[str
     steps = [f"resultant reproduce run {plan}" for plan in left]
     if entry.needs in ("some", "all"):
         steps.append(f"{entry.data}, see below")
+    if entry.final:
+        return "final", ""
     if entry.needs == "all":
         return "needs data we may not ship", ", ".join(steps)
     if entry.plans and not done:

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from resultant._core import files
-from resultant_reproduction import calibration, catalog, forest, headline, stand_in, studies
+from resultant_reproduction import catalog, forest, headline, stand_in, tuned
 from resultant_reproduction.artefacts import ARTEFACTS
 from resultant_reproduction.claims import HEADINGS, Claim, claims, facts, tally, together
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.headline import Row
 from resultant_reproduction.pages import page_name
-from resultant_reproduction.records import Records
+from resultant_reproduction.records import Records, packaged_json
 from resultant_reproduction.spec import load
 from resultant_reproduction.templating import render
 from resultant_reproduction.verdicts import (
@@ -68,7 +68,7 @@ def contents(
         "tally": tally(judged.values()),
         "fact": facts(evidence),
         "beyond": beyond(evidence),
-        "scaled": {row.title: row for row in calibration.packaged_rows()},
+        "scaled": scaled(),
         "pages": folder.as_posix(),
         "scoreboard": (scoreboard(judged, folder, photographs["trained"]), SCOREBOARD),
         "photographs": photographs,
@@ -93,7 +93,7 @@ def contents(
         "cell_headings": ("", *headline.TITLES.values()),
         "answer": headline.answer(every),
         "summary": headline.summary(every),
-        "tuned": studies.tuned_answer(evidence),
+        "tuned": tuned.answer(evidence),
         "spread": headline.spread(every),
         "runs": sum(r["seed"] not in headline.FIRST_ROUND for r in every),
         "records": len(every),
@@ -109,6 +109,16 @@ def contents(
     texts |= {pages / f"{name}.md": render(f"{name}.md", **values) for name in PAGES}
     texts[pages / "headline.json"] = json.dumps(numbers(judged, evidence), indent=2) + "\n"
     return {path: own.rstrip("\n") + "\n" for path, own in texts.items()}
+
+
+def scaled() -> dict[str, str]:
+    """Changes by Pure Angular on the packaged encoder where each rule has a fitted scale: of the
+    cross-entropy, and of the accuracy of mixtures."""
+    stored = packaged_json("calibration.json").get("encoder")
+    if stored is None:
+        return dict.fromkeys(("nats", "mixtures"), "(no record)")
+    nats, points = stored["proco"]["nats"], stored["components"]["points"]
+    return {"nats": Estimate(*nats).text(4), "mixtures": Estimate(*points).text(2)}
 
 
 def beyond(evidence: Evidence) -> dict[str, tuple[str, str]]:
@@ -195,13 +205,13 @@ def panels(records: Records, judged: Mapping[str, Claim]) -> forest.Panels:
 
 def numbers(judged: Mapping[str, Claim], evidence: Evidence) -> dict[str, Any]:
     """The few numbers that other documents quote."""
-    tuned = studies.tuned_effects(evidence, ("encoder",), "CIFAR-100")["halves"]
+    chosen = tuned.effects(evidence, ("encoder",), "CIFAR-100")["halves"]
     count = Counter(claim.judgement.verdict for claim in judged.values() if claim.counted)
     coverage = judged["margin-coverage"]
     share, training = coverage.judgement.ours, judged["training"]
     return {
         "frozen": _effect(judged["frozen-cifar100-encoder"], "+4.28"),
-        "tuned": tuned and {k: _rounded(getattr(tuned, n)) for k, n in INTERVAL.items()},
+        "tuned": chosen and {k: _rounded(getattr(chosen, n)) for k, n in INTERVAL.items()},
         "training": _effect(training, "+0.64"),
         "certificates": {
             "what": coverage.entry["text"],

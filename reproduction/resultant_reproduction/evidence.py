@@ -10,23 +10,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-from resultant.analysis import (
-    Analysis,
-    Decisions,
-    FrozenSpace,
-    Policy,
-    analyze_space,
-    decide,
-    load_space,
-)
-from resultant.classes.rule import REALIZATIONS
+from resultant.analysis import Analysis, FrozenSpace, analyze_space, load_space
 from resultant.features.packaged import PACKAGED, packaged_file
 from resultant.features.store import FeatureStore
 from resultant.training.config import TrainConfig, preset
 from resultant.training.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
-from resultant_reproduction.plan import BOTH, RULES, controlled
-from resultant_reproduction.records import Records, dig, paired
-from resultant_reproduction.stats import over_queries, over_settings
+from resultant_reproduction.plan import controlled
+from resultant_reproduction.records import Records, dig
+from resultant_reproduction.stats import over_settings
 from resultant_reproduction.summarize import SPACES, summarize
 from resultant_reproduction.theory import CHECKS, Check
 from resultant_reproduction.verdicts import Estimate
@@ -36,26 +27,13 @@ T = TypeVar("T")
 # Dataset, imbalance and seed of the packaged network, native and of the controlled recipe.
 PACKAGED_KIND = ("cifar100", 100, 0)
 
-# Stores that a user may add, and their titles.
-ADDED_STORES = {
-    "imagenet-lt": "ImageNet-LT, contrastive-only",
-    "inaturalist18": "iNaturalist 2018, the authors' network",
-    "imagenet-lt-resnet50": "ImageNet-LT, the authors' ResNet-50",
-    "imagenet-lt-resnext50": "ImageNet-LT, the authors' ResNeXt-50",
-}
+# Stores that a user may add: contrastive-only networks, and the authors' of each backbone.
+ADDED_STORES = ("imagenet-lt", "inaturalist18", "imagenet-lt-resnet50", "imagenet-lt-resnext50")
 # Store of the released classifier on the test images, of which only its accuracies are read.
 HEAD_STORE = "imagenet-lt-resnext50-test"
 EXTERNAL_DATASETS = ("imagenet-lt", "inaturalist18")
 # sec:inat-realization-protocol.
 FIT_FRACTION = {"inaturalist18": 0.8}
-
-# Rules whose decisions are compared query by query: Pure Angular over beta, the others at complete
-# equalization, and with a prior.
-DECIDED = (
-    *(Policy(rule).canonical for rule in REALIZATIONS),
-    *(Policy("angular", beta) for beta in (-0.5, 0.5, 1.5, 2.0)),
-    *(Policy(rule, 0.0, gamma).canonical for gamma in (-1.0, 1.0) for rule in BOTH),
-)
 
 # Conditions of the frozen tables: dataset and imbalance, or a store.
 CONDITIONS: dict[str, tuple[str, int] | str] = {
@@ -67,8 +45,6 @@ CONDITIONS: dict[str, tuple[str, int] | str] = {
     "ImageNet-LT": "imagenet-lt",
     "iNaturalist 2018": "inaturalist18",
 }
-
-KAPPAS = {"proco": "ProCo's", "mle": "MLE", "banerjee": "Banerjee"}
 
 
 def trained_as(condition: str, **changes: object) -> TrainConfig:
@@ -134,11 +110,10 @@ class Evidence:
         for name, path in self.stores.items():
             _require_store(name, FeatureStore.open(path))
         self.check = cache(self._check)
-        # Fitted classes of one space of a store with its held-out queries, their analysis, the
-        # decisions of every query by the rules of `DECIDED`, and the summary of the analysis.
+        # Fitted classes of one space of a store with its held-out queries, their analysis, and the
+        # summary of the analysis.
         self.space = _cached(self._space)
         self.analysis = _cached(self._analysis)
-        self.decisions = _cached(self._decisions)
         self.summary = _cached(self._summary)
         self._arrays = cache(lambda store: frozenset(FeatureStore.open(self.stores[store])))
 
@@ -160,9 +135,6 @@ class Evidence:
     def _analysis(self, store: str, space: str, estimator: str) -> Analysis:
         return analyze_space(self.space(store, space, estimator))
 
-    def _decisions(self, store: str, space: str, estimator: str) -> Decisions:
-        return decide(self.space(store, space, estimator), DECIDED)
-
     def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:
         return summarize(self.analysis(store, space, estimator))
 
@@ -179,25 +151,6 @@ class Evidence:
             got = f"the split {split}" if split != "test" else "none"
             raise ValueError(f"{rule}, got {got} in {store.where}")
         return accuracies
-
-    @property
-    def places(self) -> list[tuple[str, str, str]]:
-        """Available frozen spaces: title, store and space. Titles of the packaged network are the
-        names of its spaces."""
-        return [(space.capitalize(), PACKAGED, space) for space in SPACES] + [
-            (f"{space.capitalize()} of {title}", name, space)
-            for name, title in ADDED_STORES.items()
-            for space in SPACES
-            if self.has(name, space)
-        ]
-
-    @property
-    def store_places(self) -> dict[str, tuple[str, str]]:
-        """Available frozen spaces, store and space by name."""
-        return {
-            f"{ADDED_STORES.get(store, 'packaged')} {space}": (store, space)
-            for _, store, space in self.places
-        }
 
     def frozen(
         self, condition: str, space: str, estimator: str = FROZEN_FITS[0]
@@ -291,24 +244,6 @@ def by_condition(
     return numbers
 
 
-def mle_changes(evidence: Evidence, rule: str) -> ByCondition:
-    """Change of the accuracy of a rule by the MLE of kappa instead of ProCo's, in points."""
-    changes = {}
-    for condition, space in product(CONDITIONS, SPACES):
-        mle, proco = (
-            {
-                seed: 100 * accuracy
-                for seed, summary in evidence.frozen(condition, space, kappa).items()
-                if (accuracy := dig(summary, f"accuracy.{rule}")) is not None
-            }
-            for kappa in ("mle", "proco")
-        )
-        differences = paired(mle, proco)
-        if differences:
-            changes[condition, space] = [*differences.values()]
-    return changes
-
-
 def over_datasets(numbers: ByCondition) -> dict[str, Estimate]:
     """Means over the settings of a dataset, by dataset and space, with intervals over networks."""
     settings: dict[str, list[list[float]]] = {}
@@ -321,29 +256,3 @@ def over_datasets(numbers: ByCondition) -> dict[str, Estimate]:
 def pooled(evidence: Evidence, read: Reader) -> dict[str, Estimate]:
     """Read a number of every native network, and average as `over_datasets`."""
     return over_datasets(by_condition(evidence, read))
-
-
-def kappa_change(evidence: Evidence, store: str, space: str, kappa: str, rule: str) -> Estimate:
-    """Change of held-out accuracy of a rule by another kappa than ProCo's, in points."""
-    after, own = (evidence.decisions(store, space, e).right(Policy(rule)) for e in (kappa, "proco"))
-    return over_queries(after, own, 100.0)
-
-
-def kappa_changes(evidence: Evidence) -> dict[str, Estimate]:
-    """The same by name, such as ``MLE native of CIFAR-10 encoder``: the MLE over networks of the
-    records, every kappa over queries of stores."""
-    changes = {
-        f"{KAPPAS['mle']} {rule} of {place}": i
-        for rule in RULES
-        for place, i in over_datasets(mle_changes(evidence, rule)).items()
-    }
-    others = [kappa for kappa in KAPPAS if kappa != "proco"]
-    for (place, at), kappa, rule in product(evidence.store_places.items(), others, RULES):
-        changes[f"{KAPPAS[kappa]} {rule} of {place}"] = kappa_change(evidence, *at, kappa, rule)
-    return changes
-
-
-def equalization(decisions: Decisions) -> Estimate:
-    """Change of accuracy by Pure Angular at beta = 0, from native, in points."""
-    angular, native = (decisions.right(Policy(rule)) for rule in ("angular", "native"))
-    return over_queries(angular, native, 100.0)

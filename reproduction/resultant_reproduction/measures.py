@@ -82,7 +82,7 @@ def frozen(evidence: Evidence, keys: Keys) -> Found:
     for condition in conditions:
         by_space = []
         for space in spaces:
-            summaries = _summaries(evidence, condition, space, keys.get("recipe", ""))
+            summaries = _summaries(evidence, condition, space, keys)
             values = {seed: read(summary) for seed, summary in summaries.items()}
             by_space.append({seed: v for seed, v in values.items() if v is not None})
         shared = [seed for seed in by_space[0] if all(seed in own for own in by_space)]
@@ -92,15 +92,21 @@ def frozen(evidence: Evidence, keys: Keys) -> Found:
 
 
 def _summaries(
-    evidence: Evidence, condition: str, space: str, recipe: str
+    evidence: Evidence, condition: str, space: str, keys: Keys
 ) -> dict[int, Mapping[str, Any]]:
-    """Frozen summaries by seed: of a condition, of a store, or of ProCo's public recipe."""
-    if recipe == "store":
+    """Frozen summaries by seed: of a condition, of a store, or of networks trained otherwise."""
+    if keys.get("recipe") == "store":
         known = evidence.has(condition, space)
         return {0: evidence.summary(condition, space, "proco")} if known else {}
-    if recipe != "public":
+    if "recipe" not in keys and "config" not in keys:
         return dict(evidence.frozen(condition, space))
-    records = evidence.records.seeds(official(*CONDITIONS[condition]))  # type: ignore[misc]
+    records = evidence.every.seeds(_config(condition, keys))
+    if "fit" in keys:
+        # Changes by Pure Angular where each rule has a fitted scale, without their intervals.
+        own = {s: r["calibration"][space] for s, r in records.items() if "calibration" in r}
+        return {
+            s: {k: fits[keys["fit"]][k][0] for k in ("points", "nats")} for s, fits in own.items()
+        }
     return {
         seed: record["analysis"][space]["proco"]
         if "analysis" in record
@@ -111,17 +117,19 @@ def _summaries(
 
 
 def _config(condition: str, keys: Keys) -> TrainConfig:
-    recipe = keys.get("recipe", "controlled")
-    if recipe == "power":
-        return official(*CONDITIONS[condition], family="power")  # type: ignore[misc]
+    """Training configuration of a condition: controlled, with some settings changed, or public."""
+    if (recipe := keys.get("recipe")) in ("public", "power"):
+        family = {"family": "power"} if recipe == "power" else {}
+        return official(*CONDITIONS[condition], **family)  # type: ignore[misc]
     own = {name: keys[name] for name in ("objective", "prior") if name in keys}
-    return trained_as(condition, **own)
+    return trained_as(condition, **own, **keys.get("config", {}))
 
 
 def trained(evidence: Evidence, keys: Keys) -> Found:
     """Contrasts of trained networks: terms with a weight, a rule and beta; the mean over paths per
-    network. A term may have an objective, a prior or settings of its own."""
-    found = []
+    network. A term may have an objective, a prior or settings of its own. Paired terms are added
+    by seed."""
+    found, by_seed = [], []
     for term in keys.get("terms", ({"rule": "angular"}, {"weight": -1.0, "rule": "native"})):
         own = {**keys, **term}
         for setting in own["settings"]:
@@ -129,8 +137,13 @@ def trained(evidence: Evidence, keys: Keys) -> Found:
             scale = float(own.get("scale", 100.0))
             by_path = [evidence.records.values(*kind, path, scale) for path in own["paths"]]
             shared = [seed for seed in by_path[0] if all(seed in v for v in by_path)]
-            values = [fmean(v[seed] for v in by_path) for seed in shared]
-            found.append((float(own.get("weight", 1.0)) / len(own["settings"]), values))
+            values = {seed: fmean(v[seed] for v in by_path) for seed in shared}
+            weight = float(own.get("weight", 1.0)) / len(own["settings"])
+            found.append((weight, [*values.values()]))
+            by_seed.append({seed: weight * value for seed, value in values.items()})
+    if keys.get("paired"):
+        shared = set.intersection(*map(set, by_seed))
+        return [(1.0, [sum(own[seed] for own in by_seed) for seed in sorted(shared)])]
     return found
 
 

@@ -17,7 +17,7 @@ from resultant.training.config import CIFAR
 from resultant_reproduction.catalog import PLACEHOLDERS, Entry, catalog
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.plan import PLANS, SECOND_ROUND, Plan, workload
-from resultant_reproduction.records import packaged_results
+from resultant_reproduction.records import packaged_folder
 from resultant_reproduction.spec import Cell, Change, Outcome, load
 from resultant_reproduction.templating import markdown_table, render
 
@@ -155,7 +155,7 @@ def describe_plan(plan: Plan) -> str:
 def _records(plan: str) -> str:
     """Link the records of a plan, where there are any."""
     path = f"second-round/{plan}.jsonl" if plan in SECOND_ROUND else f"{plan}.jsonl"
-    folder = packaged_results()
+    folder = packaged_folder("results")
     known = folder is None or (folder / path).is_file()
     return f"[{plan}.jsonl](../results/{path})" if known else "none yet"
 
@@ -210,8 +210,13 @@ def _is_printed_alone(outcome: Outcome) -> bool:
 
 def make_page(artefact: Artefact, evidence: Evidence, *, draw: bool = True) -> Page:
     """Compute and write out one table or figure; without ``draw`` the page has no SVG."""
-    entry, outcome = artefact.entry, artefact.compute(evidence)
-    name, drawing = page_name(entry.label), default_drawing(outcome)
+    entry, name = artefact.entry, page_name(artefact.entry.label)
+    if entry.final:
+        from resultant_reproduction.beyond import kept
+
+        return Page(name, *(kept(entry.name, suffix) for suffix in (".md", ".svg")))
+    outcome = artefact.compute(evidence)
+    drawing = default_drawing(outcome)
     tested = [change for change in outcome.changes if change.differences]
     printed = any(cell.paper for cell in outcome.cells)
     usual = FORESTED if not printed else PRINTED if _is_printed_alone(outcome) else COMPARED

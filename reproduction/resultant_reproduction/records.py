@@ -125,17 +125,24 @@ def _fullness(record: Record) -> tuple[bool | int, ...]:
     return *(part in record for part in parts), len(record.get("probes", {}))
 
 
-def packaged_results() -> Path | None:
-    """Folder of the packaged records; None if they are not there."""
+def packaged_folder(name: str) -> Path | None:
+    """Folder of the packaged results or pages; None if it is not there."""
     here = Path(__file__).parent
-    candidates = here / "results", here.parent / "results"
+    candidates = here / name, here.parent / name
     return next((folder for folder in candidates if folder.is_dir()), None)
+
+
+def packaged_json(name: str) -> dict[str, Any]:
+    """Read numbers of the packaged network by space; none without the packaged results."""
+    folder = packaged_folder("results")
+    path = None if folder is None else folder / name
+    return parse_json(read_bytes(path)) if path is not None and path.is_file() else {}
 
 
 def folders(results: Path) -> list[Path]:
     """Folders of records: the named one and, if that is the default, first the packaged
     one, which is inside an installed package and next to it in a checkout."""
-    ours = packaged_results()
+    ours = packaged_folder("results")
     if results != RESULTS or ours is None:
         return [results]
     return [ours] if results.is_dir() and results.samefile(ours) else [ours, results]

@@ -53,7 +53,7 @@ def reproduce(options: Reproduce) -> int:
 def _show(options: Reproduce) -> None:
     """Write all pages, or print some and write them to --out."""
     from resultant._core.files import require_writable_folder
-    from resultant_reproduction import claims, document
+    from resultant_reproduction import beyond, claims, document
     from resultant_reproduction.artefacts import ARTEFACTS
     from resultant_reproduction.pages import make_page, write_page, write_pages
 
@@ -74,6 +74,9 @@ def _show(options: Reproduce) -> None:
             console.print(page.text, markup=False, highlight=False, soft_wrap=True)
             for path in write_page(page, options.out):
                 console.print(str(path), highlight=False)
+            if ARTEFACTS[name].entry.final:
+                rows = beyond.rows(name, evidence)
+                console.print(rich_table("of these records", ("row of the page", "ours"), rows))
     if "claims" in options.what:
         rows = [claim.row() for claim in claims.claims(evidence).values()]
         console.print(rich_table("claims", claims.HEADINGS, rows))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant.training.config import TrainConfig
 from resultant_reproduction.evidence import Evidence, Reader, read_edit, read_path
@@ -18,12 +18,11 @@ from resultant_reproduction.headline import TITLES
 from resultant_reproduction.plan import PHOTO_ARMS, PHOTO_BOTH, plan, stand_in
 from resultant_reproduction.records import Records, dig, probe_path
 from resultant_reproduction.spec import Cell, Outcome, Printed, load, parse_cell, printed_rows
-from resultant_reproduction.studies import adjusted, values
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.tables import EQUALIZED, FROZEN
 from resultant_reproduction.templating import markdown_table
 from resultant_reproduction.value import Value
-from resultant_reproduction.verdicts import Arm, Estimate, Judgement, contrast
+from resultant_reproduction.verdicts import Arm, Estimate, Judgement, contrast, holm
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,6 +42,11 @@ IN_TEXT = load("printed/in_text")
 AT_BETA = {e["column"].lower(): e["printed"] for e in IN_TEXT["angular-training"]}
 # Printed changes of encoders at beta 0 and gamma 0 by backbone (app:cross-backbone).
 ENCODERS = [e["printed"] for e in IN_TEXT["cross-backbone"] if "frozen" in e]
+
+
+def values(networks: Sequence[Mapping[str, Any]], read: Reader) -> list[float]:
+    """Read a number of every network that has it."""
+    return [v for summary in networks if (v := read(summary)) is not None]
 
 
 class Effect(NamedTuple):
@@ -250,7 +254,8 @@ def photographs(evidence: Evidence) -> Outcome:
     records, cells, sections = evidence.every, [], {}
     found = [*contrasts(records)]
     # One family: the contrastive contrasts of ResNet-50.
-    corrected = adjusted({c.title: c.ours for c in contrasts(records, ("ResNet-50",))})
+    tested = {c.title: c.ours.p for c in contrasts(records, ("ResNet-50",)) if c.ours.p is not None}
+    corrected = dict(zip(tested, holm([*tested.values()]), strict=True))
     for c in found:
         texts = {
             PRINTED: "–" if c.printed is None else f"{c.printed:+.2f}",

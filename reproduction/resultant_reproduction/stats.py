@@ -1,27 +1,19 @@
-"""Statistics of differences: intervals over queries, seeds and settings, and tests of signs.
-
-Several tests that answer one question are corrected by Holm's method.
-"""
+"""Statistics of differences: intervals over queries, seeds and settings."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from resultant.analysis.metrics import NORMAL, paired_gain
-from resultant_reproduction.formats import SIGNIFICANCE, p_equation, span
+from resultant_reproduction.formats import p_equation
 from resultant_reproduction.spec import Change
 from resultant_reproduction.value import all_equal
-from resultant_reproduction.verdicts import Arm, Estimate, contrast, holm
-
-K = TypeVar("K")
-# Differences by place, such as "CIFAR-10 encoder".
-Effects = Mapping[str, Estimate]
+from resultant_reproduction.verdicts import Arm, Estimate, contrast
 
 
 def over_queries(after: Tensor, before: Tensor, scale: float = 1.0) -> Estimate:
@@ -59,28 +51,6 @@ def over_settings(differences: Sequence[Sequence[float]]) -> Estimate | None:
     return estimate
 
 
-def resampled(n: int, statistic: Callable[[Tensor], float], draws: int = 400) -> Estimate:
-    """Statistic of n items, a function of their indices [n], with its bootstrap interval."""
-    generator = torch.Generator().manual_seed(0)
-    values = [statistic(torch.randint(n, (n,), generator=generator)) for _ in range(draws)]
-    low, high = torch.tensor(values, dtype=torch.float64).quantile(
-        torch.tensor([0.025, 0.975], dtype=torch.float64)
-    )
-    return Estimate(statistic(torch.arange(n)), float(low), float(high), n)
-
-
-def _corrected(tests: Mapping[K, float | None]) -> list[K]:
-    """Select the keys of p values that pass Holm's correction."""
-    tested = {name: p for name, p in tests.items() if p is not None}
-    adjusted = zip(tested, holm([*tested.values()]), strict=True)
-    return [name for name, p in adjusted if p < SIGNIFICANCE]
-
-
-def significant(changes: Sequence[Change]) -> list[Change]:
-    """Select the changes that pass Holm's correction."""
-    return [changes[i] for i in _corrected({i: c.p_value for i, c in enumerate(changes)})]
-
-
 def setting_of(change: Change) -> str:
     """Setting of a change, whose row may name a readout too."""
     return change.row.rpartition(", ")[0] or change.row
@@ -116,22 +86,3 @@ def several_seeds(changes: Sequence[Change]) -> tuple[list[Change], str]:
         return list(changes), "settings"
     where = f"the settings with several seeds ({len(kept)} of {len(settings)})"
     return [c for c in changes if setting_of(c) in kept], where
-
-
-def corrected_text(effects: Effects) -> str:
-    """Give the smallest and the largest mean in points, and the effects that pass Holm's
-    correction."""
-    if not effects:
-        return "nothing measured"
-    kept = _corrected({name: i.p for name, i in effects.items()})
-    names = f" ({'; '.join(kept)})" if kept else ""
-    return (
-        f"{span([i.mean for i in effects.values()], 2, sign='+')} points; Holm's correction leaves "
-        f"{len(kept)} of {len(effects)} differences{names}"
-    )
-
-
-def change_effects(changes: Iterable[Change]) -> dict[str, Estimate]:
-    """Intervals over seeds of changes that have any, by name."""
-    effects = {f"{c.what.partition(' - ')[0]}, {c.row}": over_seeds(c.differences) for c in changes}
-    return {name: i for name, i in effects.items() if i is not None}

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
 import torch
@@ -20,8 +22,17 @@ from resultant.analysis.metrics import rank_in_class
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassStatistics
 from resultant.features import FeatureStore, packaged_file
-from resultant_reproduction.plan import BOTH
+from resultant_reproduction.evidence import CONDITIONS, Evidence, is_external, trained_as
+from resultant_reproduction.figures import intervals
+from resultant_reproduction.plan import BOTH, stand_in
+from resultant_reproduction.records import packaged_json
+from resultant_reproduction.spec import Cell, Outcome
+from resultant_reproduction.stats import over_settings
 from resultant_reproduction.summarize import SPACES
+from resultant_reproduction.value import Value
+from resultant_reproduction.verdicts import Estimate
+
+Numbers = Mapping[str, Any]
 
 # In descending order: of equal accuracies the first is chosen.
 TEMPERATURES = (
@@ -30,6 +41,12 @@ TEMPERATURES = (
 )
 SHARED = 0.1
 FOLDS = 5
+# Choices of the temperatures, with their titles.
+CHOICES = {
+    "shared": "both at 0.1",
+    "halves": "by half of the test images",
+    "folds": "by folds of the training images",
+}
 
 
 def tuned(x: Tensor, y: Tensor, queries: Tensor, labels: Tensor) -> dict[str, dict[str, Any]]:
@@ -88,6 +105,88 @@ def _balanced(predicted: Tensor, labels: Tensor) -> float:
     counts = torch.bincount(labels)
     per_class = torch.zeros(len(counts), dtype=torch.float64).index_add_(0, labels, right)
     return float((per_class / counts)[counts > 0].mean())
+
+
+def networks(evidence: Evidence) -> dict[str, list[Numbers]]:
+    """Numbers of `tuned` by space, of the native networks of each setting."""
+    configs = {name: trained_as(name) for name in CONDITIONS if not is_external(name)}
+    configs["Tiny-ImageNet-LT"] = stand_in()
+    found = {
+        name: [r["tuned"] for r in evidence.every.seeds(config).values() if "tuned" in r]
+        for name, config in configs.items()
+    }
+    return {name: own for name, own in found.items() if own}
+
+
+def change(network: Numbers, choice: str, spaces: Sequence[str] = SPACES) -> float:
+    """Angular less native, points, the mean over spaces."""
+    native, angular = (fmean(network[space][rule][choice] for space in spaces) for rule in BOTH)
+    return 100 * (angular - native)
+
+
+def effects(
+    evidence: Evidence, spaces: Sequence[str] = SPACES, dataset: str = "CIFAR"
+) -> dict[str, Estimate | None]:
+    """Mean change over the settings whose names begin with a dataset, by choice of temperatures."""
+    settings = [own for name, own in networks(evidence).items() if name.startswith(dataset)]
+    return {
+        choice: over_settings([[change(n, choice, spaces) for n in own] for own in settings])
+        for choice in CHOICES
+    }
+
+
+def verdict(shared: Estimate, chosen: Estimate) -> str:
+    """Apply the rule of the protocol."""
+    if chosen.low is None or chosen.high is None:
+        return "not tested"
+    if chosen.low <= 0:
+        return "all of it goes"
+    if chosen.high < shared.mean / 2:
+        return "most of it goes"
+    return "it remains" if chosen.low > shared.mean / 2 else "open"
+
+
+def tuned_rules(evidence: Evidence) -> Outcome:
+    """Both rules at 0.1 and at chosen temperatures, by setting."""
+    rows = networks(evidence)
+    if packaged := packaged_json("tuned.json"):
+        rows["packaged network"] = [packaged]
+    cells, drawn = [], {title: {} for title in CHOICES.values()}
+    for (name, own), (choice, title) in product(rows.items(), CHOICES.items()):
+        row = f"{name} [{len(own)}]"
+        for rule in BOTH:
+            value = 100 * fmean(n[space][rule][choice] for n in own for space in SPACES)
+            cells.append(Cell(row, f"{rule}, {title}", None, Value(value), text=f"{value:.2f}"))
+        i = over_settings([[change(n, choice) for n in own]])
+        assert i is not None
+        cells.append(Cell(row, f"change, {title}", None, Value(i.mean), text=i.text()))
+        drawn[title][row] = i[:3]
+    single = [f"{name} [1]" for name, own in rows.items() if len(own) == 1]
+    chosen = []
+    for space, rule in product(SPACES, BOTH):
+        used = [t for own in rows.values() for n in own for t in n[space][rule]["temperatures"]]
+        chosen.append(f"{rule} on {space}s {median(used):g} ({min(used):g} to {max(used):g})")
+    note = f"Chosen temperatures, median and range: {'; '.join(chosen)}."
+    return Outcome(
+        cells, draw=lambda: intervals(drawn, single), notes=[note], headline=answer(evidence)
+    )
+
+
+def answer(evidence: Evidence) -> str:
+    """State the effect at 0.1 and at chosen temperatures, with the verdict of the protocol."""
+    shared, halves, folds = effects(evidence).values()
+    if shared is None or halves is None or folds is None:
+        return ""
+    before, after, _ = effects(evidence, ("encoder",)).values()
+    assert before is not None and after is not None
+    return (
+        f"With both rules at temperature 0.1, Pure Angular changes the accuracy of frozen features "
+        f"by {shared.text()} points over {shared.n} networks of CIFAR; with a temperature chosen "
+        f"for each rule on other test images by {halves.text()} ({verdict(shared, halves)}), "
+        f"and with one chosen on the training images by {folds.text()} "
+        f"({verdict(shared, folds)}). On encoders alone: {before.text()} before, "
+        f"{after.text()} after."
+    )
 
 
 def main(path: Path) -> None:

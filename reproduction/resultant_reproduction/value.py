@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -33,13 +32,3 @@ class Value(NamedTuple):
         # z: a mean that rounds to zero has no minus sign.
         mean = f"{self.mean:{'+' if sign else ''}z,.{digits}f}"
         return mean if self.sd is None else f"{mean} ± {self.sd:.{digits}f}"
-
-    def p_of_draw(self, number: float) -> float | None:
-        """Two-sided p value of a number as one more draw of these runs, whose mean varies too; None
-        where the spread is unknown."""
-        from scipy.stats import t
-
-        if self.sd is None or self.sd <= 1e-9 * abs(self.mean):
-            return None
-        error = self.sd * math.sqrt(1 + 1 / self.n)
-        return float(2 * t.sf(abs(number - self.mean) / error, self.n - 1))

@@ -101,18 +101,6 @@ class Estimate(NamedTuple):
         mean = f"{self.mean:{'+' if sign else ''}z,.{digits}f}"
         return mean if self.low is None else f"{mean} {self.interval(digits, sign)}"
 
-    def effect(self, name: str, digits: int = 2) -> str:
-        """Describe whether a quantity rises or falls, with the numbers."""
-        text = self.text(digits)
-        if self.sign is None:
-            seeds = "one seed" if self.n == 1 else f"{self.n} equal differences"
-            return f"{name} {text}, {seeds}: not tested"
-        if self.seeds:
-            text += f" over {self.n} seeds"
-        if self.sign:
-            return f"{name} {'rises' if self.sign > 0 else 'falls'} by {text}"
-        return f"no effect on {name} seen, {text}"
-
 
 def contrast(terms: Terms) -> Estimate:
     """Estimate a weighted sum of independent means."""

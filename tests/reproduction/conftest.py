@@ -35,7 +35,7 @@ def _packaged_once() -> Iterator[None]:
         return cached
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_check", "_space", "_analysis", "_decisions", "_summary"):
+        for name in ("_check", "_space", "_analysis", "_summary"):
             patch.setattr(Evidence, name, shared(name))
         yield
 

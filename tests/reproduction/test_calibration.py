@@ -11,18 +11,9 @@ import torch
 from frozen_data import features, scores
 from resultant.analysis import FrozenSpace
 from resultant.features.packaged import PACKAGED
-from resultant_reproduction import Evidence, Records
-from resultant_reproduction.calibration import (
-    FITS,
-    Row,
-    calibrate,
-    calibration,
-    halves,
-    judge,
-    places,
-    rows_of,
-)
-from resultant_reproduction.studies import stored
+from resultant_reproduction import Evidence
+from resultant_reproduction.calibration import FITS, calibrate, halves, judge
+from resultant_reproduction.records import packaged_json
 
 
 def naive(space: FrozenSpace, rule: str) -> dict[str, float]:
@@ -123,48 +114,10 @@ def test_every_fit(space: FrozenSpace, numbers: dict[str, dict[str, Any]]) -> No
     assert numbers["proco"]["correlation"] == pytest.approx(1)
 
 
-def test_rows_of_one_and_of_several_networks() -> None:
-    """One network: over its queries; several: Student's interval of their means."""
-
-    def row(points: list[list[float]], nats: list[float], spread: float, rank: float | None) -> Row:
-        own = {"spread": 0.1, "correlation": 1.0, "nats": nats}
-        networks = [
-            {fit: {**own, "points": p} for fit in FITS}
-            | {"mle": {**own, "points": p, "spread": spread, "correlation": rank}}
-            for p in points
-        ]
-        return rows_of("place", networks)[1]
-
-    one = row([[1.0, 0.5, 1.5]], [-0.15, -0.2, -0.1], 0.05, 0.5)
-    assert one.changes["points"][:3] == (1.0, 0.5, 1.5) and one.survives
-    assert one.verdicts == ("still helps", "still helps")
-    assert one.title == "place: maximum likelihood [1]"
-    many = row([[1.0, 0.0, 2.0], [2.0, 0.0, 2.0], [3.0, 0.0, 2.0]], [0.1, -0.1, 0.3], 0.049, 0.9)
-    mean, low, high = many.changes["points"][:3]
-    assert mean == 2 and low is not None and high is not None
-    assert high - 2 == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6) == 2 - low
-    assert many.networks == 3 and many.verdicts == ("open", "open") and not many.survives
-    assert row([[-1.0, -2.0, -0.5]], [0.1, 0.05, 0.2], 0.1, None).verdicts == ("harms", "harms")
-    assert not row([[1.0, 0.5, 1.5]], [0.0, 0.0, 0.0], 0.1, None).survives
-
-
-def test_names_of_networks(numbers: dict[str, dict[str, Any]]) -> None:
-    """The projection of networks without a contrastive part is not trained, and is left out."""
-    config = {"dataset": "cifar100", "architecture": "resnet32", "objective": "joint", "dim": 128}
-    own = {"calibration": {"encoder": numbers, "projection": numbers}}
-    alone = {"config": {**config, "contrastive_weight": 0.0}, **own}
-    supcon = {"config": {**config, "contrastive": "supcon"}, **own}
-    assert [*places([alone, supcon])][-3:] == [
-        "CIFAR-100-LT, cross-entropy, p = 128, encoder",
-        "CIFAR-100-LT, SupCon, joint, p = 128, encoder",
-        "CIFAR-100-LT, SupCon, joint, p = 128, projection",
-    ]
-
-
 @pytest.mark.slow
 def test_stored_numbers(evidence: Evidence) -> None:
     """A part of the stored numbers, computed again."""
-    own = stored("calibration.json")["projection"]["proco"]
+    own = packaged_json("calibration.json")["projection"]["proco"]
     space = evidence.space(PACKAGED, "projection")
     fitting, judging = halves(space)
     for rule in ("native", "angular"):
@@ -172,9 +125,3 @@ def test_stored_numbers(evidence: Evidence) -> None:
         assert float(result.right.double().mean()) == own["rules"][rule]["accuracy"]
         assert result.scale == pytest.approx(own["rules"][rule]["scale"], rel=1e-6)
     assert len(judging) == own["queries"] == 5000
-
-
-def test_page() -> None:
-    outcome = calibration(Evidence(Records()))
-    assert len(dict.fromkeys(c.row for c in outcome.cells)) == 2 * len(FITS)
-    assert all(c.row.endswith("[1]") for c in outcome.cells)

@@ -63,9 +63,6 @@ def test_a_store_of_one_space(space: str, tmp_path: Path) -> None:
     evidence = Quick(Records(), {"imagenet-lt": path})
     assert evidence.has("imagenet-lt") and not evidence.has("inaturalist18")
     assert evidence.has("imagenet-lt", space) and not evidence.has("imagenet-lt", other)
-    assert evidence.places[2:] == [
-        (f"{space.capitalize()} of ImageNet-LT, contrastive-only", "imagenet-lt", space)
-    ]
     summary = evidence.summary("imagenet-lt", space, FROZEN_FITS[0])
     assert evidence.frozen("ImageNet-LT", space) == {0: summary}
     assert evidence.frozen("ImageNet-LT", other) == {}

@@ -8,30 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from paper_evidence import probed
 from resultant_reproduction import Evidence, Records
-from resultant_reproduction.contrasts import views
-from resultant_reproduction.plan import stronger_views
 from resultant_reproduction.spec import printed_rows
 from resultant_reproduction.tables import frozen_table
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
-
-
-@pytest.mark.parametrize(
-    ("differences", "words"),
-    [
-        ((1.0, 1.1, 1.2), "encoder rises by +1.10 [+0.85, +1.35] over 3 seeds; projection rises"),
-        ((0.4,), "encoder +0.40, one seed: not tested; projection +0.40"),
-    ],
-)
-def test_on_stronger_views(differences: tuple[float, ...], words: str) -> None:
-    config = stronger_views()
-    result = [probed(config, "native", seed, 0.72) for seed in range(len(differences))]
-    result += [probed(config, "angular", s, 0.72 + d / 100) for s, d in enumerate(differences)]
-    text = views(Evidence(Records(result))).headline
-    assert text.startswith(f"Pure Angular less ProCo on stronger views (points): {words}")
-    assert views(Evidence(Records())).headline == ""
 
 
 @pytest.mark.slow

@@ -55,9 +55,8 @@ def test_every_page_has_its_figure_and_every_figure_a_page() -> None:
     pictures = {path.stem: path for path in PAGES.glob("*.svg") if path.stem in names}
     texts = {name: (PAGES / f"{name}.md").read_text() for name in names}
     shown = {name for name, text in texts.items() if f"({name}.svg)" in text}
-    # Settings are texts and have none, nor has a plan without networks.
-    waiting = {"beyond-stand-in", "beyond-dimension", "beyond-losses"}
-    assert shown == set(pictures) >= names - {"table-16", "table-17"} - waiting
+    # Settings are texts and have none.
+    assert shown == set(pictures) >= names - {"table-16", "table-17"}
     for path in pictures.values():
         drawing = path.read_text()
         assert len(drawing) < 60_000, f"{path.name} has {len(drawing)} bytes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,7 @@ from resultant.images.opening import open_images
 from resultant.training.config import TrainConfig
 from resultant.training.records import read_lines
 from resultant_reproduction import Evidence, Records, run, summarize
-from resultant_reproduction.plan import (
-    DIMENSIONS,
-    PHOTO_ARMS,
-    PLANS,
-    Plan,
-    PlannedJob,
-    controlled,
-    other_losses,
-    stand_in,
-)
+from resultant_reproduction.plan import DIMENSIONS, PHOTO_ARMS, PLANS, Plan, PlannedJob, stand_in
 from resultant_reproduction.stand_in import (
     contrasts,
     equal_gain,
@@ -38,7 +29,6 @@ from resultant_reproduction.stand_in import (
     printed_effect,
     repeated_note,
 )
-from resultant_reproduction.studies import THEORY, columns, dimension, fit_slope, losses
 from tiny_cifar import tiny_cifar, tiny_config
 from training_records import record
 
@@ -150,68 +140,6 @@ def analysed(
     return record(config, "native", 0.0, seed, analysis=spaces)
 
 
-@pytest.mark.parametrize(
-    ("power", "verdict"), [(-1.0, "confirmed"), (-2.0, "steeper"), (-0.5, "flatter")]
-)
-def test_slopes_of_the_law(power: float, verdict: str) -> None:
-    """Errors that follow a power of nu, by the formulas of least squares."""
-    noise = (1.01, 0.99, 1.0)
-    records = []
-    for p in DIMENSIONS[:5]:
-        for seed, factor in enumerate(noise):
-            r = analysed(controlled("cifar100", 100, dim=p), seed, {})
-            own = r["analysis"]["projection"]["proco"]
-            own["boundaries"]["joint_leading"]["mae"] = factor * (p / 2 - 1) ** power
-            records.append(r)
-    outcome = dimension(Evidence(Records(), second=Records(records)))
-    name = next(iter(columns("dimension")))
-    (cell,) = (c for c in outcome.cells if c.row.startswith("slope") and c.column == name)
-    x = [math.log10(p / 2 - 1) for p in DIMENSIONS[:5] for _ in noise]
-    y = [power * a + math.log10(f) for a, f in zip(x, noise * 5, strict=True)]
-    a, b = statistics.fmean(x), statistics.fmean(y)
-    slope = sum((u - a) * (v - b) for u, v in zip(x, y, strict=True)) / sum((u - a) ** 2 for u in x)
-    assert cell.text.startswith(f"{slope:.2f} [") and cell.text.endswith(verdict)
-    # Queries without a disagreement count as half a query, in percent.
-    assert all(
-        "0.0500" in c.text for c in outcome.cells if c.column == "disagreement (%)" and c.ours
-    )
-    assert outcome.done == (5, 7) and outcome.draw is not None
-    assert fit_slope([1, 10, 100], [1, 0.1, 0.01]).slope == pytest.approx(THEORY)
-
-
-def test_few_dimensions_leave_the_law_open() -> None:
-    record_ = analysed(controlled("cifar100", 100), 0, {})
-    outcome = dimension(Evidence(Records([record_])))
-    assert not outcome.headline and outcome.draw is None and outcome.done == (1, 7)
-
-
-@pytest.mark.parametrize(
-    ("cv", "effect", "spread", "shared"),
-    [(0.06, 0.02, "everyone's", "everyone's"), (0.01, -0.02, "ProCo's own", "ProCo's own")],
-)
-def test_verdicts_of_other_losses(cv: float, effect: float, spread: str, shared: str) -> None:
-    configs = [controlled("cifar100", 100), *other_losses().values()]
-    records = [
-        analysed(
-            config,
-            seed,
-            dict.fromkeys(("temperature", "preserve"), (0.02 if i == 0 else effect) + 0.001 * seed)
-            | {"angular": (0.02 if i == 0 else effect) + 0.001 * seed},
-            0.1 if i == 0 else cv,
-        )
-        for i, config in enumerate(configs)
-        for seed in range(3)
-    ]
-    outcome = losses(Evidence(Records(records)))
-    assert f"The spread of gains is {spread}. The effect of equal gains is {shared}." in (
-        outcome.headline
-    )
-    rows = dict.fromkeys(c.row for c in outcome.cells)
-    # Cross-entropy trains no projection.
-    assert list(rows)[-1] == "cross-entropy, encoder [3]" and len(rows) == 7
-    assert losses(Evidence(Records(records[:6]))).headline == ""
-
-
 def test_contrasts_of_the_stand_in() -> None:
     """Welch's interval by hand, beside the printed effect of ImageNet-LT."""
     native, angular = (0.30, 0.31, 0.305), (0.33, 0.34, 0.338)
@@ -296,9 +224,6 @@ def test_printed_effects_of_imagenet(arm: str, beta: float, readout: str, effect
     assert printed_effect("ResNeXt-50", arm, beta, readout) is None
 
 
-def test_pages_without_runs() -> None:
-    """Every page of the second round says that it waits, and draws nothing."""
-    makers: list[Callable[[Evidence], Any]] = [photographs, dimension, losses]
-    for make in makers:
-        outcome = make(Evidence(Records()))
-        assert outcome.done[0] == 0 and outcome.draw is None
+def test_the_page_without_runs() -> None:
+    outcome = photographs(Evidence(Records()))
+    assert outcome.done[0] == 0 and outcome.draw is None

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy.stats import ttest_ind
 
 from paper_evidence import numbered
 from resultant.training.records import identity
@@ -216,14 +215,6 @@ def test_value() -> None:
     assert Value.of([1.0, 2.0, 4.0]) == (7 / 3, statistics.stdev([1, 2, 4]), 3)
     # What is rounded to zero is not negative.
     assert [Value(-0.004).text(2, sign) for sign in (True, False)] == ["+0.00", "0.00"]
-    # One more draw: the t test of a sample of one against the others, which has their spread.
-    own = [99.0, 99.1, 99.25, 98.9]
-    value, known = Value.of(own), ttest_ind(own, [98.5])
-    assert value is not None
-    assert value.p_of_draw(98.5) == pytest.approx(known.pvalue)  # type: ignore[attr-defined]
-    assert Value(1.0).p_of_draw(2.0) is Value(1.0, 0.0, 3).p_of_draw(2.0) is None
-    # The sd of equal numbers but for rounding is not known.
-    assert Value(0.3, 1e-17, 3).p_of_draw(0.4) is None
 
 
 def test_change_is_a_paired_t_test() -> None:

@@ -1,20 +1,15 @@
-"""Frozen summaries of records, and what the sweep of beta reads from them."""
+"""Frozen summaries of records."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 import torch
 
-from paper_evidence import OfSpaces
 from resultant.analysis import FrozenSpace, analyze_space
 from resultant.classes.realization import class_scores
-from resultant_reproduction.contrasts import sweep
-from resultant_reproduction.plan import controlled
-from resultant_reproduction.summarize import BETAS, QUESTIONS, SPACES, summaries, summarize
-from training_records import record
+from resultant_reproduction.summarize import BETAS, QUESTIONS, summaries, summarize
 
 
 @pytest.mark.slow
@@ -69,35 +64,3 @@ def test_summaries_have_all_strengths() -> None:
     assert len({grid[f"angular {beta:g} 0"] for beta in BETAS}) > 3
     assert "temperature 1.5 0" in grid and "temperature 2 0" not in grid
     assert None not in grid.values()
-
-
-def small(estimator: str) -> FrozenSpace:
-    generator = torch.Generator().manual_seed(2)
-    centres, labels = torch.randn(3, 6, generator=generator), torch.arange(60) % 3
-    train, test = centres[labels] + 0.5 * torch.randn(2, 60, 6, generator=generator)
-    return FrozenSpace.fit(train, labels, test, labels, estimator=estimator)
-
-
-def native(seed: int, changes: dict[float, float]) -> dict[str, Any]:
-    """Return a network with Pure Angular at some beta, at given differences from native
-    (points)."""
-    grid = {"native 1 0": 0.4} | {f"angular {b:g} 0": 0.4 + c / 100 for b, c in changes.items()}
-    both = {space: {"proco": {"grid": grid, "cosine": {}}} for space in SPACES}
-    return record(controlled("cifar100", 100), "native", 0.0, seed, analysis=both)
-
-
-def test_the_frozen_sweep_shows_what_records_have() -> None:
-    """Old summaries have fewer strengths: others are of the networks that have them."""
-    old = [native(seed, {0.0: 0.1 * seed}) for seed in (0, 1)]
-    new = [native(seed, {0.0: 0.2, -0.5: 1.0 + seed, 2.0: -2.0 - seed}) for seed in (2, 3)]
-
-    def column(records: list[dict[str, Any]]) -> dict[str, str]:
-        cells = sweep(OfSpaces(small, records)).cells
-        return {c.row: c.content() for c in cells if c.column == "frozen, encoder, records"}
-
-    shown = column(old + new)
-    assert list(shown) == [f"beta {b}" for b in ("-0.5", "0", "0.5", "1 (native)", "1.5", "2")]
-    assert shown["beta -0.5"].startswith("+3.50 ") and shown["beta -0.5"].endswith("[2]")
-    assert shown["beta 2"].startswith("-4.50 ") and shown["beta 2"].endswith("[2]")
-    assert shown["beta 0"].endswith("[4]") and shown["beta 0.5"] == shown["beta 1.5"] == "–"
-    assert column(old)["beta 2"] == column(old + new[:1])["beta 2"] == "–"

@@ -1,0 +1,58 @@
+"""Final studies beyond the paper: pages that are kept, and their main numbers from the records.
+
+``beyond.toml`` says what is compared with what. No further runs are planned for these studies.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+from resultant_reproduction.evidence import Evidence
+from resultant_reproduction.measures import arms
+from resultant_reproduction.records import packaged_folder
+from resultant_reproduction.spec import Outcome, load
+from resultant_reproduction.verdicts import Estimate, contrast
+
+
+def kept(study: str, suffix: str) -> str:
+    """Read a file of the page of a study."""
+    folder = packaged_folder("pages")
+    if folder is None:
+        raise FileNotFoundError(f"expected the kept pages beside the package, for {study}")
+    return (folder / f"beyond-{study}{suffix}").read_text()
+
+
+def answer(study: str, evidence: Evidence) -> Outcome:
+    """Return the answer of a kept page, which stands above its label."""
+    found = re.search(r"^\*\*Ours\.\*\* (.*)", kept(study, ".md").partition("\n*beyond")[0], re.M)
+    return Outcome(headline=found[1] if found else "")
+
+
+def contrasts(study: str) -> Iterator[dict[str, Any]]:
+    """Contrasts of a study, one per combination of the words in ``each``."""
+    for entry in load("beyond")["contrast"]:
+        for words in product(*entry.get("each", ())) if entry["study"] == study else ():
+            text = json.dumps(entry)
+            for word, value in (pair for own in words for pair in own.items()):
+                text = text.replace(f'"{{{word}}}"', json.dumps(value))
+                text = text.replace(f"{{{word}}}", str(value))
+            yield json.loads(text)
+
+
+def estimate(evidence: Evidence, entry: dict[str, Any]) -> Estimate | None:
+    """Compute a contrast; None without records."""
+    terms = arms(evidence, entry)
+    return contrast(terms) if terms else None
+
+
+def rows(study: str, evidence: Evidence) -> list[tuple[str, str]]:
+    """Rows of a kept page with the numbers of the given records."""
+    found = [(entry, estimate(evidence, entry)) for entry in contrasts(study)]
+    return [
+        (e["row"], "no record" if i is None else f"{i.text(e.get('digits', 2))} [{i.n}]")
+        for e, i in found
+    ]

@@ -1,0 +1,169 @@
+"""The numbers of the kept pages, computed again from the records and the packaged features."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Mapping
+from itertools import product
+from math import log10, sqrt
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from scipy.stats import linregress, t
+
+from resultant.analysis import Policy, decide
+from resultant.classifiers.inputs import Sample
+from resultant.classifiers.leave_one_out import left_out_fold
+from resultant.features.packaged import PACKAGED
+from resultant_reproduction import Evidence, Records
+from resultant_reproduction.beyond import answer, contrasts, estimate, kept, rows
+from resultant_reproduction.catalog import catalog
+from resultant_reproduction.plan import DIMENSIONS, controlled
+from resultant_reproduction.stats import over_queries
+from resultant_reproduction.tables import angular_training
+
+PAGES = Path(__file__).parents[2] / "reproduction" / "pages"
+FINAL = [name for name, entry in catalog().items() if entry.final]
+OFFICIAL = "beyond-official-recipe"
+SPACES = ("encoder", "projection")
+
+
+@pytest.mark.parametrize("study", [name for name in FINAL if name != "baseline"])
+def test_rows_of_the_page(study: str, evidence: Evidence) -> None:
+    """Mean and interval of every contrast are in its row."""
+    page, entries = kept(study, ".md").splitlines(), [*contrasts(study)]
+    assert len(entries) >= 8 and len(rows(study, evidence)) == len(entries)
+    for entry in entries:
+        ours = estimate(evidence, entry)
+        assert ours is not None and ours.low is not None and ours.high is not None
+        numbers = [ours.mean] if entry.get("level") else [ours.mean, ours.low, ours.high]
+        sign = "" if entry.get("level") else "+"
+        found = [f"{number:{sign}.{entry.get('digits', 2)}f}" for number in numbers]
+        # A mean that rounds to zero has no minus sign.
+        found[0] = re.sub(r"^-(0\.0*)$", r"+\1", found[0])
+        (lines,) = {tuple(line for line in page if line.startswith(f"| {entry['row']}"))}
+        assert any(all(number in line for number in found) for line in lines), (entry, found)
+
+
+def test_without_records() -> None:
+    assert {text for _, text in rows("losses", Evidence(Records()))} == {"no record"}
+    assert rows("baseline", Evidence(Records())) == []
+    assert answer("frozen-rules", Evidence(Records())).headline == ""
+
+
+def test_native_numbers_are_those_of_the_tables(evidence: Evidence) -> None:
+    """Every row of the baseline is a cell of a table; the answer counts them."""
+    page, far = kept("baseline", ".md"), []
+    first_round = [cell.content() for cell in angular_training(evidence).cells]
+    for table, both, apart in re.findall(
+        r"^\| (?:\[.*?\]\((.*?)\.md\)|public logs): .*? \| (.*?) \| (.*?) \|", page, flags=re.M
+    ):
+        texts = first_round
+        if table != "table-01":
+            texts = re.split(r" \|\s", (PAGES / f"{table or OFFICIAL}.md").read_text())
+        assert both in (text.removeprefix("| ") for text in texts)
+        printed, ours = (float(part.split()[0]) for part in both.split(" / "))
+        assert ours - printed == pytest.approx(float(apart), abs=0.011)
+        far += [float(apart)] if table else []
+    near, largest = sum(abs(d) <= 1 for d in far), max(far, key=abs)
+    text = answer("baseline", evidence).headline
+    assert f"in {near} of {len(far)} numbers, at most {largest:+.2f}" in text and len(far) == 66
+
+
+def test_trained_again_with_the_same_seed(evidence: Evidence) -> None:
+    """The deviation of probes by records that were set aside."""
+    moved, records = [], evidence.records
+    for old in records.set_aside:
+        config = old["config"]
+        same = records.seeds(
+            controlled(config["dataset"], config["imbalance"]), old["realization"], old["beta"]
+        )
+        kind = config["objective"], config["prior"], config.get("estimator", "proco"), old["beta"]
+        new = same.get(old["seed"])
+        if kind == ("contrastive", 1.0, "proco", 0.0) and new and "long_tail" in old["probes"]:
+            pairs = [[r["probes"]["long_tail"][s]["accuracy"] for r in (old, new)] for s in SPACES]
+            moved += [100 * (b - a) for a, b in pairs]
+    deviation = sqrt(sum(d * d for d in moved) / (2 * len(moved)))
+    text = f"has a standard deviation of {deviation:.2f} points"
+    assert len(moved) == 20 and text in answer("baseline", evidence).headline
+
+
+def test_slopes_of_the_dimension(evidence: Evidence) -> None:
+    """Least squares of log error against log nu, over three networks per dimension."""
+    read = {
+        "boundary error": lambda s: s["boundaries"]["joint_leading"]["mae"],
+        "gradient error": lambda s: s["gradients"]["gradient_error"],
+        # A share of zero counts as half a query.
+        "disagreement": lambda s: max(s["cosine"]["disagreements"], 0.5),
+        "not certified": lambda s: s["cosine"]["queries"] - s["cosine"]["certified"],
+    }
+    headline = answer("dimension", evidence).headline
+    (line,) = (x for x in kept("dimension", ".md").splitlines() if x.startswith("| slope"))
+    for (title, number), cell in zip(read.items(), line.split(" | ")[1:5], strict=True):
+        x, y = [], []
+        for p, seed in product(DIMENSIONS, range(3)):
+            record = evidence.every.seeds(controlled("cifar100", 100, dim=p))[seed]
+            x.append(log10(p / 2 - 1))
+            y.append(log10(number(record["analysis"]["projection"]["proco"])))
+        fit: Any = linregress(x, y)
+        reach = t.ppf(0.975, len(x) - 2) * fit.stderr
+        low, high = fit.slope - reach, fit.slope + reach
+        verdict = "confirmed" if low <= -1 <= high else "flatter"
+        assert cell == f"{fit.slope:.2f} [{low:.2f}, {high:.2f}]: {verdict}"
+        assert f"{title} {fit.slope:.2f}, {verdict}" in headline
+
+
+def test_counts_of_the_calibration(evidence: Evidence) -> None:
+    """Rows where the edit helps with fitted scales: one per kind of network, space and fit."""
+    networks: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for record in (r for r in evidence.every if "calibration" in r):
+        c = record["config"]
+        names = ("dataset", "architecture", "objective", "dim", "contrastive", "contrastive_weight")
+        for space in SPACES if c.get("contrastive_weight", 1.0) else SPACES[:1]:
+            kind = (*(c.get(name) for name in names), space)
+            networks.setdefault(kind, []).append(record["calibration"][space])
+    helped, number = {"points": 0, "nats": 0}, 0
+    for own, fit in product(networks.values(), ("proco", "mle", "held-out", "components")):
+        number += 1
+        for key, sign in (("points", 1), ("nats", -1)):
+            values = [sign * network[fit][key][0] for network in own]
+            reach = t.ppf(0.975, len(own) - 1) * statistics.stdev(values) / sqrt(len(own))
+            helped[key] += bool(statistics.fmean(values) > reach)
+    text = answer("calibration", evidence).headline
+    # Eight further rows are of the packaged network.
+    (found,) = re.findall(r"accuracy in (\d+) of (\d+) rows and cross-entropy in (\d+);", text)
+    assert int(found[1]) == number + 8
+    assert 0 <= int(found[0]) - helped["points"] <= 8 and 0 <= int(found[2]) - helped["nats"] <= 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("space", SPACES)
+def test_the_packaged_network(space: str, evidence: Evidence) -> None:
+    """Changes over queries: strengths, kappas, and training rows left out of their own class."""
+    own = evidence.space(PACKAGED, space)
+    native, angular = Policy("native"), Policy("angular")
+    betas = {beta: Policy("angular", beta) for beta in (-0.5, 0.5, 1.5, 2.0)}
+    decided = decide(own, [native, angular, *betas.values()])
+    swept, rules, kappas = (kept(s, ".md") for s in ("beta-sweep", "frozen-rules", "estimator"))
+    equal = over_queries(decided.right(angular), decided.right(native), 100.0).text()
+    assert f"| packaged {space} | {equal} |" in rules
+    assert f"| {space.capitalize()}: angular less native (points) | {equal} |" in kappas
+    for beta, policy in betas.items():
+        change = over_queries(decided.right(policy), decided.right(native), 100.0).text()
+        assert re.search(rf"^\| beta {beta:g} \|(.*\|)? {re.escape(change)} \|", swept, flags=re.M)
+    other = decide(evidence.space(PACKAGED, space, "mle"), [native]).right(native)
+    accuracy = 100 * float(other.double().mean())
+    assert re.search(rf"{space.capitalize()}: native \|.*\| {accuracy:.2f} %, NLL", kappas)
+    right: dict[str, list[torch.Tensor]] = {"native": [], "angular": []}
+    for rows_ in torch.arange(len(own.train)).split(2048):
+        x, y = own.units("train", rows_), own.labels[rows_]
+        sample = Sample(x, y, torch.ones(len(y), dtype=x.dtype), own.num_classes)
+        fold = left_out_fold(sample, own.statistics, own.estimator)
+        for rule, hits in right.items():
+            hits.append(fold.scores(rule, own.tau, 0.0, 0.0).argmax(-1) == fold.y)
+    hits, before = (torch.cat(right[rule]) for rule in ("angular", "native"))
+    added = over_queries(hits, before, 100.0).text()
+    assert f"{space.capitalize()}, query left out" in kappas and f"and {added} without" in kappas
