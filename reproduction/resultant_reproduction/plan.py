@@ -1,4 +1,4 @@
-"""The trainings of the paper as data: the jobs of a plan, the jobs without records, their cost.
+"""The jobs of the training plans in ``plans.toml``, the jobs without records, their cost.
 
 Torch is not imported, so that `resultant reproduce list` answers at once.
 """
@@ -6,18 +6,18 @@ Torch is not imported, so that `resultant reproduce list` answers at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, fields, replace
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
 from resultant.training.config import CIFAR, REALIZATIONS, Run, TrainConfig, preset
 from resultant.training.records import Record, identity
 from resultant_reproduction.records import Records
+from resultant_reproduction.spec import load
 
 RULES = tuple(name for name in REALIZATIONS if name != "cosine")
 BOTH = ("native", "angular")
-SETS = ("cifar10", "cifar100")
 IMBALANCES = (10, 50, 100)
 CLASSES = {"cifar10": 10, "cifar100": 100}
 PER_CLASS = {"cifar10": 5000, "cifar100": 500}
@@ -101,196 +101,88 @@ def stronger_views() -> TrainConfig:
     return controlled("cifar10", 100, contrastive_view="autoaugment")
 
 
+# Parts of records that a job keeps, as in `PlannedJob`.
+KEPT = ("analyzed", "ended", "tuned", "calibrated")
+
+
+def _expand(jobs: Sequence[dict[str, Any]], seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    """Expand the jobs of a plan in ``plans.toml`` for some seeds."""
+    known = {field.name for field in fields(TrainConfig)}
+    for job in jobs:
+        over, cases = job.get("over", {}), job.get("cases", ())
+        named = {seed for case in cases for seed in case.get("seeds", ())}
+        for values in product(*over.values()):
+            at = dict(zip(over, values, strict=True))
+            own, changes = dict(job), {key: at[key] for key in at if key in known}
+            changes |= job.get("config", {})
+            for case in cases:
+                if all(case[key] == at[key] for key in case if key in at):
+                    own |= case
+                    changes |= case.get("config", {})
+            if "imbalance" in changes:
+                changes["imbalance"] = float(changes["imbalance"])
+            chosen = [s for s in seeds if (s in own["seeds"] if "seeds" in own else s not in named)]
+            runs = [
+                Run(rule, float(beta), seed)
+                for seed in chosen
+                for rule, *betas in own["arms"]
+                for beta in betas
+            ]
+            kept: dict[str, Any] = {
+                k: tuple(v) if isinstance(v, list) else v for k, v in own.items() if k in KEPT
+            }
+            kept["gradient_epochs"] = DIAGNOSED if own.get("diagnosed") else ()
+            config = preset(own.get("preset", "cifar-controlled"), **changes)
+            name = own["name"].format(**at)
+            if own.get("one_run_per_job"):
+                yield from (
+                    PlannedJob(f"{name}-{run.name}", config, (run,), **kept) for run in runs
+                )
+            elif runs:
+                yield PlannedJob(name, config, tuple(runs), **kept)
+
+
+PLANS = {
+    name: Plan(name, about["title"], tuple(about["seeds"]), partial(_expand, about["jobs"]))
+    for name, about in load("plans").items()
+}
+# Plans of protocol.md.
+SECOND_ROUND = tuple(name for name, about in load("plans").items() if about.get("second_round"))
+
+
 def joint_trials(dataset: str) -> dict[str, TrainConfig]:
     """Return the recipe of joint training at IF 100, and variants with a weaker classifier."""
-    changes = {"kept": {}, "one-view": {"classifier_views": 1}, "half-weight": {"alpha": 0.5}}
-    return {
-        name: controlled(dataset, 100, objective="joint", **own) for name, own in changes.items()
-    }
-
-
-def _runs(
-    realizations: Sequence[str], seeds: Sequence[int], betas: Sequence[float] = (0.0,)
-) -> tuple[Run, ...]:
-    runs = (
-        Run(name, 0.0 if name == "native" else beta, seed)
-        for seed, name, beta in product(seeds, realizations, betas)
-    )
-    return tuple(dict.fromkeys(runs))
-
-
-def _settings(objective: str, **keep: Any) -> Callable[[Sequence[int]], Iterator[PlannedJob]]:
-    """Return the jobs of all rules in the settings of CIFAR."""
-
-    def make(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-        for dataset, imbalance in product(SETS, IMBALANCES):
-            config = controlled(dataset, imbalance, objective=objective)
-            yield PlannedJob(f"{dataset}-if{imbalance}", config, _runs(RULES, seeds), **keep)
-
-    return make
-
-
-def _controls(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    # The plans main and joint have native and beta = 0 under the frequency prior.
-    for imbalance, objective in product((1, *IMBALANCES), ("contrastive", "joint")):
-        config = controlled("cifar10", imbalance, objective=objective, prior=0.0)
-        diagnosed = DIAGNOSED if imbalance == 50 else ()
-        runs = _runs(RULES, seeds, (0.0, 0.5))
-        analyzed = ("native",) if objective == "contrastive" else ()
-        yield PlannedJob(f"if{imbalance}-u-{objective}", config, runs, diagnosed, analyzed)
-    for imbalance, objective in product(IMBALANCES, ("contrastive", "joint")):
-        config = controlled("cifar10", imbalance, objective=objective)
-        yield PlannedJob(f"if{imbalance}-f-{objective}", config, _runs(RULES[1:], seeds, (0.5,)))
-
-
-def _power(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    # Native is temperature at beta = 1 in either family.
-    for dataset, imbalance in product(SETS, (50, 100)):
-        config = official(dataset, imbalance, family="power")
-        runs = _runs(("native", "temperature"), seeds, (0.5, 1.5))
-        yield PlannedJob(f"{dataset}-if{imbalance}", config, runs, DIAGNOSED)
-
-
-def _official(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    # The plan power has the same runs, with their analysis.
-    for dataset in SETS:
-        runs = _runs(("native",), seeds)
-        yield PlannedJob(f"{dataset}-if100", official(dataset, 100), runs, analyzed=())
-
-
-def _failure(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    config = controlled("cifar100", 10, prior=0.0)
-    both = ("native", "temperature")
-    yield PlannedJob("cifar100-if10-u", config, _runs(both, seeds), analyzed=both, ended=both)
-
-
-def _beyond(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    # The plan main has native (beta = 1) and beta = 0.
-    config = controlled("cifar100", 100)
-    yield PlannedJob("beta", config, _runs(("angular",), seeds, (-0.5, 0.5, 1.5, 2.0)))
-    for name, changes in (("mle", {"estimator": "mle"}), ("leave-out", {"leave_out": True})):
-        yield PlannedJob(name, controlled("cifar100", 100, **changes), _runs(BOTH, seeds))
-    yield PlannedJob("views", stronger_views(), _runs(BOTH, seeds))
-
-
-def _members(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    for subset in (1, 2):
-        config = controlled("cifar100", 100, subset=subset)
-        yield PlannedJob(f"subset{subset}", config, _runs(("native",), seeds), analyzed=())
-
-
-def _trials(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    for dataset in SETS:
-        for name, config in joint_trials(dataset).items():
-            yield PlannedJob(f"{dataset}-{name}", config, _runs(("native",), seeds), analyzed=())
-
-
-# Seeds of the headline in the order of protocol.md.
-BLOCKS = ((10, 11, 12, 13), (14, 15, 16), (17, 18, 19))
-
-
-def _headline(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    for i, block in enumerate(BLOCKS):
-        own = [seed for seed in block if seed in seeds]
-        for dataset, imbalance in product(reversed(SETS), reversed(IMBALANCES)):
-            runs = _runs(("native", "temperature", "angular"), own)
-            if runs:
-                name = f"{dataset}-if{imbalance}-{i + 1}"
-                config = controlled(dataset, imbalance)
-                yield PlannedJob(name, config, runs, analyzed=(), tuned=("native",))
-
-
-def stand_in(architecture: str = "resnet50", objective: str = "contrastive") -> TrainConfig:
-    """Return the recipe of photographs that stand in for ImageNet-LT (group 2 of protocol.md)."""
-    return preset(
-        STAND_IN,
-        architecture=architecture,
-        objective=objective,
-        classification_view=objective == "joint",
-        epochs=100,
-    )
-
-
-# Arms of the stand-in: realization and beta.
-PHOTO_ARMS = (
-    *(("native", 0.0), ("temperature", 0.0), ("preserve", 0.0), ("angular", 0.0)),
-    ("angular", 1.5),
-)
-PHOTO_BOTH = (PHOTO_ARMS[0], PHOTO_ARMS[3])
-# Pairs of seeds that are trained one after the other.
-PHOTO_BLOCKS = ((0, 1), (2, 3))
-
-
-def _tiny(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    kinds = (
-        ("resnet50", stand_in(), PHOTO_ARMS),
-        ("resnet50-joint", stand_in(objective="joint"), PHOTO_BOTH),
-        ("resnext50", stand_in("resnext50_32x4d"), PHOTO_BOTH),
-    )
-    rest = tuple(seed for seed in seeds if all(seed not in block for block in PHOTO_BLOCKS))
-    for block, (name, config, arms) in product((*PHOTO_BLOCKS, rest), kinds):
-        # Photographs are trained one run at a time.
-        for seed, arm in product([seed for seed in block if seed in seeds], arms):
-            run = Run(*arm, seed)
-            yield PlannedJob(
-                f"{name}-{run.name}", config, (run,), calibrated=True, tuned=("native",)
-            )
-
-
-# In an order that spans a wide range early.
-DIMENSIONS = (128, 512, 32, 2048, 64, 1024, 256)
-
-
-def _dimension(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    for p in DIMENSIONS:
-        # The plan main has p = 128.
-        config, calibrated = controlled("cifar100", 100, dim=p), p != DIMENSIONS[0]
-        yield PlannedJob(f"p{p}", config, _runs(("native",), seeds), calibrated=calibrated)
+    jobs = [job for job in PLANS["trials"].jobs() if job.config.dataset == dataset]
+    return {job.name.removeprefix(f"{dataset}-"): job.config for job in jobs}
 
 
 def other_losses() -> dict[str, TrainConfig]:
     """Return the recipe with other losses than ProCo's, by name (group 4 of protocol.md)."""
-    plain = {"objective": "joint", "contrastive_weight": 0.0, "classifier_prior": 0.0}
-    changes = {
-        "supcon": {"contrastive": "supcon"},
-        "balanced": {"contrastive": "balanced"},
-        "cross-entropy": plain,
-    }
-    return {name: controlled("cifar100", 100, **own) for name, own in changes.items()}
+    return {job.name: job.config for job in PLANS["losses"].jobs()}
 
 
-def _losses(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    for name, config in other_losses().items():
-        yield PlannedJob(name, config, _runs(("native",), seeds), calibrated=True)
+DIMENSIONS = tuple(job.config.dim for job in PLANS["dimension"].jobs())
 
 
-PLANS = {
-    plan.name: plan
-    for plan in (
-        Plan(
-            "main",
-            "tab:angular-training and the frozen tables",
-            (0, 1, 2),
-            _settings("contrastive"),
-        ),
-        Plan("joint", "tab:joint-fc", (0, 1, 2), _settings("joint", analyzed=())),
-        Plan("controls", "the CIFAR-10 control matrix", (0,), _controls),
-        Plan("power", "tab:historical-power-temperature", (0, 1, 2), _power),
-        Plan("official", "ProCo's public recipe alone", (0, 1, 2), _official),
-        Plan("failure", "the state of fig:realization", (0, 1, 2), _failure),
-        Plan("beyond", "a sweep of beta, other estimators of kappa, views", (0, 1, 2), _beyond),
-        Plan("members", "native ProCo on other subsets of CIFAR-100, IF 100", (0, 1, 2), _members),
-        Plan("trials", "native joint training with less of a classifier", (0, 1, 2), _trials),
-        Plan(
-            "headline", "training with an equal gain, ten more seeds", (*range(10, 20),), _headline
-        ),
-        Plan("tiny", "Tiny-ImageNet-LT in the place of ImageNet-LT", (0, 1, 2, 3), _tiny),
-        Plan("dimension", "native ProCo by dimension, CIFAR-100 IF 100", (0, 1, 2), _dimension),
-        Plan("losses", "other losses than ProCo's, CIFAR-100 IF 100", (0, 1, 2), _losses),
-    )
-}
-# Plans of protocol.md.
-SECOND_ROUND = ("headline", "tiny", "dimension", "losses")
+@cache
+def _photographs() -> dict[tuple[str, str], list[PlannedJob]]:
+    """Return the jobs of one seed of the stand-in, by architecture and objective."""
+    jobs: dict[tuple[str, str], list[PlannedJob]] = {}
+    for job in PLANS["tiny"].jobs((0,)):
+        jobs.setdefault((job.config.architecture, job.config.objective), []).append(job)
+    return jobs
+
+
+def stand_in(architecture: str = "resnet50", objective: str = "contrastive") -> TrainConfig:
+    """Return the recipe of photographs that stand in for ImageNet-LT (group 2 of protocol.md)."""
+    return _photographs()[architecture, objective][0].config
+
+
+# Arms of the stand-in: realization and beta.
+PHOTO_ARMS, PHOTO_BOTH, _ = (
+    tuple((job.runs[0].realization, job.runs[0].beta) for job in jobs)
+    for jobs in _photographs().values()
+)
 
 
 @cache

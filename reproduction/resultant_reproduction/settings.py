@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from resultant.classes.rule import REALIZATIONS
 from resultant.decisions.boundaries import LOCATIONS, short_arc_roots
 from resultant.images.longtail import long_tail_counts
 from resultant.networks.stacked_resnet import HIDDEN
-from resultant.training.config import CIFAR, Run, TrainConfig, preset
+from resultant.training.config import CIFAR, Run, preset
 from resultant.training.evaluation import FROZEN_TEMPERATURE
 from resultant.training.probe import ProbeConfig, main_encoder
 from resultant.training.stack import Stack
@@ -32,39 +32,15 @@ from resultant_reproduction.evidence import (
     trained_as,
 )
 from resultant_reproduction.plan import CLASSES, IMBALANCES, PER_CLASS, PLANS
-from resultant_reproduction.spec import Cell, Outcome, parse_cell, printed_rows
+from resultant_reproduction.spec import Cell, Outcome, load, parse_cell, printed_rows
 from resultant_reproduction.value import Value
 
-IMAGENET, INATURALIST = "imagenet-lt", "inaturalist18"
+IMAGENET = "imagenet-lt"
 # Widths of the encoders of listed images, which are those of their projectors.
 WIDTHS = {"resnet32": HIDDEN, "resnet50": 2048, "resnext50": 2048}
 
 # Condition of the networks of a column, and a store of one of them.
 COLUMNS = {"CIFAR": ("CIFAR-100 / 100", PACKAGED), "ImageNet-LT": ("ImageNet-LT", IMAGENET)}
-
-KINDS = "of what kind they are; what is strong and what is weak is not stated"
-# Reasons for settings that are not compared, by row.
-TRAINING_LEFT = {
-    "Contrastive views": KINDS,
-    "Forward views": KINDS,
-    "Main intervention strength": "that of ImageNet-LT, which no plan trains",
-    "Schedule (stated below the table)": "that of ImageNet-LT, which is not named",
-}
-
-FROZEN_LEFT = {
-    "Linear-classifier epochs": "the epoch of the networks: of training the last one alone is kept",
-    "Linear-classifier optimizer": "SGD, whose steps are written out for many probes at once: the "
-    "tests hold them to those of torch",
-    "Linear-classifier objective": "written out as well, and held to torch's cross-entropy of an "
-    "affine layer, with nothing added",
-}
-
-# Reasons for differences, by row.
-APART = {
-    "Boundary calculation": "the number of roots is the same, for the difference of two scores "
-    "that rise with the cosine falls all along the arc: it has at most one root, which its signs "
-    "at the ends tell; either method refines to rounding"
-}
 
 NUMBERS = {"zero": 0, "one": 1, "two": 2}
 # Tolerance of lengths of rows in float16.
@@ -126,8 +102,9 @@ def _note(settings: Sequence[Setting], left: dict[str, str]) -> str:
     if differing:
         listed = "; ".join(f"{s.row}, {s.what} ({s.paper}, ours {s.ours})" for s in differing)
         result += f", but for {listed}"
-        rows = dict.fromkeys(s.row for s in differing if s.row in APART)
-        result += "".join(f". {row}: {APART[row]}" for row in rows)
+        apart = load("settings")["apart"]
+        rows = dict.fromkeys(s.row for s in differing if s.row in apart)
+        result += "".join(f". {row}: {apart[row]}" for row in rows)
     why = dict(left)
     for row, own in by_row.items():
         lacking = [f"{s.what} {s.paper}" for s in own if s.ours is None and s.store]
@@ -147,42 +124,34 @@ def training(evidence: Evidence) -> Outcome:
         if text != "--"
     ]
     cells = [s.cell(s.row, s.what) for s in settings]
-    return Outcome(cells, notes=[_note(settings, TRAINING_LEFT)])
-
-
-READ: dict[str, Callable[[TrainConfig], Ours]] = {
-    "Encoder": lambda c: c.architecture,
-    "Projection dimension": lambda c: float(c.dim),
-    "Training epochs": lambda c: float(c.epochs),
-    "Global batch size": lambda c: float(c.batch_size),
-    "Optimizer": lambda c: type(_stack(c.objective).optimizer).__name__,
-    "Initial learning rate": lambda c: c.learning_rate,
-    "Momentum": lambda c: c.momentum,
-    "Weight decay": lambda c: c.weight_decay,
-    "Training temperature": lambda c: c.temperature,
-    "Contrastive views": lambda c: float(c.views - c.classification_view),
-    "Forward views": lambda c: float(c.views),
-    "Main training prior": lambda c: c.prior,
-    "Main intervention strength": lambda c: _strength(c),
-    "Contrastive loss weight": lambda c: c.contrastive_weight,
-    "Classification weight (pure / joint)": lambda c: (
-        f"{_classification(c, 'contrastive'):g} / {_classification(c, 'joint'):g}"
-    ),
-    "Schedule (stated below the table)": lambda c: c.schedule if c.dataset in CIFAR else None,
-    "Imbalance factors (stated below the table)": lambda c: ", ".join(map(str, IMBALANCES)),
-}
+    return Outcome(cells, notes=[_note(settings, load("settings")["training"]["left"])])
 
 
 def _trained(evidence: Evidence, row: str, column: str) -> Ours:
     """Our setting of a row."""
     condition, store = COLUMNS[column]
     config = trained_as(condition)
-    if row != "Encoder dimension":
-        return READ[row](config)
-    if evidence.has(store, "encoder"):
-        return float(evidence.space(store, "encoder").train.shape[1])
-    width = WIDTHS.get(config.architecture)
-    return None if width is None else float(width)
+    small = config.dataset in CIFAR
+    match row:
+        case "Encoder dimension":
+            if evidence.has(store, "encoder"):
+                return float(evidence.space(store, "encoder").train.shape[1])
+            return WIDTHS.get(config.architecture)
+        case "Optimizer":
+            return type(_stack(config.objective).optimizer).__name__
+        case "Contrastive views":
+            return config.views - config.classification_view
+        case "Main intervention strength":
+            runs = [run for job in PLANS["main"].jobs() for run in job.runs]
+            return _only(run.beta for run in runs) if small else None
+        case "Classification weight (pure / joint)":
+            stacks = map(_stack, ("contrastive", "joint"))
+            return " / ".join(f"{config.alpha if s.classification else 0:g}" for s in stacks)
+        case "Imbalance factors (stated below the table)":
+            return ", ".join(map(str, IMBALANCES))
+        case "Schedule (stated below the table)" if not small:
+            return None
+    return getattr(config, load("settings")["training"]["fields"][row])
 
 
 @cache
@@ -193,61 +162,38 @@ def _stack(objective: str) -> Stack:
     return Stack(config, [Run()], batches, torch.ones(2), torch.device("cpu"))
 
 
-def _classification(config: TrainConfig, objective: str) -> float:
-    """Weight of the classification loss."""
-    return 0.0 if _stack(objective).classification is None else config.alpha
-
-
-def _strength(config: TrainConfig) -> Ours:
-    """beta of the runs of the main plan, None without a plan."""
-    runs = [run for job in PLANS["main"].jobs() for run in job.runs]
-    return _only(run.beta for run in runs) if config.dataset in CIFAR else None
-
-
 def frozen(evidence: Evidence) -> Outcome:
     """tab:frozen-hyperparameters: probes and frozen evaluation."""
-    ours = _evaluated(evidence)
-    settings = [
-        Setting(row, what, text, ours.get(f"{row}: {what}"), ASKED.get(f"{row}: {what}", ""))
-        for row, what, text in printed_rows("frozen-hyperparameters")
-    ]
+    ours, stores = _evaluated(evidence), load("settings")["frozen"]["stores"]
+    settings = []
+    for row, what, text in printed_rows("frozen-hyperparameters"):
+        store = stores.get(name := f"{row}: {what}", ("",))[0]
+        settings.append(Setting(row, what, text, ours.get(name), store.replace(PACKAGED, "")))
     cells = [s.cell(f"{s.row}: {s.what}", "value") for s in settings]
-    return Outcome(cells, notes=[_note(settings, FROZEN_LEFT)])
-
-
-# Stores whose numbers of images are compared.
-ASKED = {
-    "Main linear fitting pool: ImageNet": IMAGENET,
-    "Frozen vMF fitting pool: iNaturalist": INATURALIST,
-    "Held-out classification images: ImageNet": IMAGENET,
-    "Held-out classification images: iNaturalist": INATURALIST,
-}
+    return Outcome(cells, notes=[_note(settings, load("settings")["frozen"]["left"])])
 
 
 def _evaluated(evidence: Evidence) -> dict[str, Ours]:
     """Our settings, by row and part."""
-    probe = ProbeConfig()
-    space = evidence.space(PACKAGED, "projection")
+    probe, about = ProbeConfig(), load("settings")["frozen"]
     grid = evidence.analysis(PACKAGED, "projection").grid
     assert grid is not None
     # Rules of the main table.
     main = [grid.point(rule) for rule in REALIZATIONS]
-    lengths = space.test[:].float().norm(dim=-1)
+    lengths = evidence.space(PACKAGED, "projection").test[:].float().norm(dim=-1)
     unit = bool(((lengths - 1).abs() < ROUNDING).all())
     exhaustive = inspect.signature(short_arc_roots).parameters["exhaustive"].default
-    ours: dict[str, Ours] = {
-        "Linear-classifier epochs: epochs": float(probe.epochs),
-        "Linear-classifier optimizer: batch size": float(probe.batch_size),
-        "Linear-classifier optimizer: learning rate": probe.learning_rate,
-        "Linear-classifier optimizer: momentum": probe.momentum,
-        "Linear-classifier optimizer: weight decay": probe.weight_decay,
+    ends = f"{LOCATIONS:,}, or the two ends where both scores rise with the cosine"
+    return {
+        **{name: getattr(probe, field) for name, field in about["fields"].items()},
+        **{name: _number_of(evidence, *place) for name, place in about["stores"].items()},
         "Linear-classifier optimizer: schedule": _schedule(ProbeConfig(epochs=6)),
         "Main linear fitting pool: CIFAR": _pool(evidence, "long-tail training subset"),
         "Main Encoder preprocessing: CIFAR": _only(FORMS[main_encoder(name)] for name in CIFAR),
         "Main Encoder preprocessing: ImageNet": FORMS[main_encoder(IMAGENET)],
         "Projection preprocessing: CIFAR": FORMS["unit" if unit else "raw"],
         "Historical CIFAR balanced pool: images": _only(
-            float(PER_CLASS[name] * CLASSES[name]) for name in CIFAR
+            PER_CLASS[name] * CLASSES[name] for name in CIFAR
         ),
         "Frozen vMF base temperature: tau": FROZEN_TEMPERATURE,
         "Main frozen strength: main": _only(p.beta for p in main if p.realization not in FIXED),
@@ -257,18 +203,9 @@ def _evaluated(evidence: Evidence) -> dict[str, Ours]:
         "Frozen vMF fitting pool: ImageNet": (
             "others" if IMAGENET in FIT_FRACTION else "training subset"
         ),
-        "Held-out classification images: CIFAR": _number_of(evidence, PACKAGED, "test"),
-        "Boundary calculation: locations": (
-            float(LOCATIONS)
-            if exhaustive
-            else f"{LOCATIONS:,}, or the two ends where both scores rise with the cosine"
-        ),
+        "Boundary calculation: locations": LOCATIONS if exhaustive else ends,
         "Boundary calculation: refinement": "Chandrupatla",
     }
-    for name, store in ASKED.items():
-        split = "test" if name.startswith("Held-out") else "train"
-        ours[name] = _number_of(evidence, store, split)
-    return ours
 
 
 # Forms of features for probes, in the words of the paper.
@@ -302,5 +239,5 @@ def _number_of(evidence: Evidence, store: str, split: str) -> float | None:
         return None
     space = evidence.space(store, "projection")
     if split == "test":
-        return float(len(space.test_labels))
-    return float(len(space.labels) if space.fitting is None else space.fitting.sum())
+        return len(space.test_labels)
+    return len(space.labels) if space.fitting is None else int(space.fitting.sum())
