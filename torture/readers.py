@@ -39,7 +39,7 @@ def features(path: Path) -> None:
     from resultant.features.prepare import check_features, prepare
     from resultant.features.store import FeatureStore
 
-    check_features(prepare(FeatureStore.open(path)), lambda *_: None)
+    check_features(prepare(FeatureStore.open(path)))
 
 
 def images(path: Path) -> None:

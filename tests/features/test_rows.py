@@ -27,7 +27,7 @@ COLUMNS = {"z": X.numpy(), "labels": Y.numpy()}
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing fits in memory, and pieces are of a few rows."""
-    monkeypatch.setattr(store, "held_limit", lambda: 0)
+    monkeypatch.setattr(store, "total_memory", lambda: 0)
     monkeypatch.setattr(chunks, "MATRIX_BYTES", 4 * WIDTH * 5)
 
 
@@ -97,8 +97,8 @@ def test_mapped_rows_are_tensors(tmp_path: Path) -> None:
 
 def test_rows_that_fit_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = prepare(FeatureStore.open(write(tmp_path / "a.parquet", COLUMNS)))
-    monkeypatch.setattr(store, "held_limit", lambda: X.nbytes)
-    check_features(prepared, lambda *_: None)
+    monkeypatch.setattr(store, "total_memory", lambda: 8 * X.nbytes)
+    check_features(prepared)
     (tmp_path / "a.parquet").unlink()
     parts = [prepared.store.vectors(f"{split}/z") for split in ("train", "test")]
     assert all(isinstance(part, torch.Tensor) for part in parts)

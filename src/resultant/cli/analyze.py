@@ -101,7 +101,8 @@ def read_sets(options: Analyze, stack: ExitStack, screen: Screen) -> list[Featur
 
         stack.enter_context(ray_engine.cluster())
         return ray_engine.cluster_sets(prepared, name)
-    check_features(prepared, lambda *_: screen.step("read and check the rows"))
+    screen.step("read and check the rows")
+    check_features(prepared)
     return feature_sets(prepared, name, options.fit_fraction)
 
 

@@ -142,8 +142,9 @@ def read_sides(
         store.where = printable(paths[i])
         stores[i] = prepare(store)
     chosen = [replace(stores[i], features=tuple(n[i] for n in names.values())) for i in (0, 1)]
+    screen.step("read and check the rows")
     for store in chosen:
-        check_features(store, lambda *_: screen.step("read and check the rows"))
+        check_features(store)
     return chosen, names
 
 

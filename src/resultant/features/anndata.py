@@ -90,7 +90,7 @@ class _SparseRows:
     """Rows of a sparse matrix in compressed rows, made dense."""
 
     def __init__(self, group: Any, shape: tuple[int, ...]) -> None:
-        self.group, self.shape = group, shape
+        self.group, self.shape, self.dtype = group, shape, group["data"].dtype
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         ends = self.group["indptr"][rows.start : rows.stop + 1].astype(np.int64)
@@ -103,28 +103,26 @@ class _SparseRows:
 
 def _column(path: Path, member: Any) -> AnyArray | None:
     """A column of obs: numbers, strings or categories; None for anything else."""
-    kind, of_rows = "strings", member
-    if isinstance(member, h5py.Group):
-        if "codes" not in member or "categories" not in member:
-            return None
-        kind, of_rows = "categories", _member(member, "codes")
-        flat = len(_member(member, "categories").shape) == 1
-        if not flat or of_rows.dtype.kind not in "iu":
-            return None
-    if len(of_rows.shape) != 1:
+    read = partial(_words, path, str(member.name))
+    if isinstance(member, h5py.Dataset):
+        text = h5py.check_string_dtype(member.dtype) is not None
+        array = NonNumericArray(member.shape, "strings", read) if text else _numbers(path, member)
+        return array if len(member.shape) == 1 else None
+    if not {"codes", "categories"} <= set(member):
         return None
-    if kind == "strings" and h5py.check_string_dtype(of_rows.dtype) is None:
-        return _numbers(path, member)
-    return NonNumericArray(of_rows.shape, kind, partial(_words, path, str(member.name), kind))
+    codes, categories = (_member(member, name) for name in ("codes", "categories"))
+    if len(codes.shape) != 1 or len(categories.shape) != 1 or codes.dtype.kind not in "iu":
+        return None
+    return NonNumericArray(codes.shape, "categories", read)
 
 
-def _words(path: Path, name: str, kind: str) -> tuple[list[str], Tensor]:
-    """The distinct strings or the categories of a column, and the index of each row [N]."""
+def _words(path: Path, name: str) -> tuple[list[str], Tensor]:
+    """Return the distinct strings or the categories of a column, and the index of each row [N]."""
     with _opened(path, name) as member:
-        if kind == "categories":
-            words, codes = _texts(member["categories"]), member["codes"][:].astype(np.int64)
-        else:
+        if isinstance(member, h5py.Dataset):
             words, codes = np.unique(_texts(member), return_inverse=True)
+        else:
+            words, codes = _texts(member["categories"]), member["codes"][:].astype(np.int64)
     missing = ((codes < 0) | (codes >= len(words))).nonzero()[0]
     if len(missing):
         raise ValueError(

@@ -13,8 +13,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -54,19 +53,18 @@ def read_npz(path: Path) -> Arrays:
     """Open the arrays of an .npz file by name."""
     arrays: Arrays = {}
     with reading(path, NPZ), zipfile.ZipFile(path) as archive, open(path, "rb") as raw:
-        for member in archive.infolist():
-            name = member.filename
-            if name.endswith(".npy"):
-                with archive.open(member) as file:
-                    layout = _layout(file, member.file_size, name)
-                    start = file.tell()
-                load = _Member(path, name)
-                if member.compress_type == zipfile.ZIP_STORED and math.prod(layout[0]):
-                    raw.seek(member.header_offset + NAME_LENGTH)
-                    start += member.header_offset + LOCAL_HEADER
-                    start += sum(struct.unpack("<HH", raw.read(4)))
-                    load = partial(_mapped, path, start, *layout)
-                arrays[name.removesuffix(".npy")] = _array(path, load, *layout[:2])
+        for member in (m for m in archive.infolist() if m.filename.endswith(".npy")):
+            with archive.open(member) as file:
+                layout = _layout(file, member.file_size, member.filename)
+                start = file.tell() + member.header_offset + LOCAL_HEADER
+            # Decoded once, at the first reading.
+            load = cache(partial(_decoded, path, member.filename))
+            if member.compress_type == zipfile.ZIP_STORED and math.prod(layout[0]):
+                raw.seek(member.header_offset + NAME_LENGTH)
+                start += sum(struct.unpack("<HH", raw.read(4)))
+                load = partial(_mapped, path, start, *layout)
+            name = member.filename.removesuffix(".npy")
+            arrays[name] = _array(path, load, *layout[:2])
     return arrays
 
 
@@ -75,7 +73,7 @@ def load_npz(path: Path) -> dict[str, np.ndarray]:
     with reading(path, NPZ), zipfile.ZipFile(path) as archive:
         require_content(sum(member.file_size for member in archive.infolist()), "arrays")
         with np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
+            return dict(arrays)
 
 
 def _layout(file: Any, size: int, name: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
@@ -93,22 +91,11 @@ def _layout(file: Any, size: int, name: str) -> tuple[tuple[int, ...], np.dtype[
     return shape, dtype, fortran
 
 
-@dataclass
-class _Member:
-    """A compressed member of an .npz, decoded at the first reading."""
-
-    path: Path
-    name: str
-
-    def __call__(self) -> np.ndarray:
-        return self.array
-
-    @cached_property
-    def array(self) -> np.ndarray:
-        with reading(self.path, NPZ), zipfile.ZipFile(self.path) as archive:
-            require_content(archive.getinfo(self.name).file_size, f"{self.name}, decompressed")
-            with archive.open(self.name) as file:
-                return npy.read_array(file, allow_pickle=False)
+def _decoded(path: Path, name: str) -> np.ndarray:
+    with reading(path, NPZ), zipfile.ZipFile(path) as archive:
+        require_content(archive.getinfo(name).file_size, f"{name}, decompressed")
+        with archive.open(name) as file:
+            return npy.read_array(file, allow_pickle=False)
 
 
 def _mapped(path: Path, start: int, shape: Any, dtype: Any, fortran: bool) -> np.ndarray:
@@ -121,19 +108,17 @@ def _mapped(path: Path, start: int, shape: Any, dtype: Any, fortran: bool) -> np
 def _array(
     path: Path, load: Callable[[], np.ndarray], shape: Any, dtype: np.dtype[Any]
 ) -> AnyArray:
-    """The rows of an array; strings are read when they are needed, and objects never."""
+    """Return the rows of an array; strings are read when they are needed, and objects never."""
     number = None if dtype.kind in "OVUS" else torch_dtype(dtype)
-    if number is None:
-        words = (lambda: _distinct(load(), path)) if dtype.kind in "US" else None
-        kind = "object, which is never unpickled" if dtype.kind == "O" else str(dtype)
-        return NonNumericArray(shape, kind, words)
-    if not shape:
-        return TensorRows(torch.from_numpy(np.array(load(), dtype.newbyteorder("="))))
-    return FileRows(lambda: nullcontext(load()), shape, number)
+    if number is not None:
+        return FileRows(lambda: nullcontext(load()), shape, number)
+    words = (lambda: _distinct(load(), path)) if dtype.kind in "US" else None
+    kind = "object, which is never unpickled" if dtype.kind == "O" else str(dtype)
+    return NonNumericArray(shape, kind, words)
 
 
 def _distinct(array: np.ndarray, path: Path) -> tuple[list[str], Tensor]:
-    """The distinct strings of an array, and the index of each element [N] among them."""
+    """Return the distinct strings of an array, and the index of each element [N] among them."""
     array = np.array(array, array.dtype.newbyteorder("=")).reshape(-1)
     if array.dtype.kind == "U" and array.nbytes and array.view(np.uint32).max() > sys.maxunicode:
         # Python makes strings of such numbers and fails later.

@@ -22,11 +22,8 @@ _SEPARATORS = ("-", "_", ".", " ")
 
 
 def vector_columns(schema: pa.Schema, names: Names) -> dict[str, tuple[str, ...]]:
-    """Choose the features by name, each one list column or several columns of numbers.
-
-    Columns of numbers are features if there is no list column, or if ``names`` asks for them.
-    Floats precede integers.
-    """
+    """Choose the features by name: list columns, or columns of numbers, floats before integers, if
+    there is no list column or ``names`` asks for them."""
     label = names.labels or usual_name(schema.names, LABELS)
     fields = [
         f for f in schema if f.name not in {label, names.identities, SPLIT} - {names.features}
@@ -76,12 +73,10 @@ def _numbered(name: str) -> tuple[str, list[int]]:
 
 def _by_stem(names: list[str]) -> dict[str, tuple[str, ...]]:
     """Group names with numbers at their ends by what is before, in the order of the numbers."""
-    stems: dict[str, list[tuple[list[int], str]]] = {}
-    for name in names:
-        stem, numbers = _numbered(name)
-        if stem:
-            stems.setdefault(stem, []).append((numbers, name))
-    return {stem: tuple(n for _, n in sorted(of)) for stem, of in stems.items() if len(of) > 1}
+    stems: dict[str, list[str]] = {}
+    for name in sorted(names, key=lambda name: (_numbered(name)[1], name)):
+        stems.setdefault(_numbered(name)[0], []).append(name)
+    return {stem: tuple(of) for stem, of in stems.items() if stem and len(of) > 1}
 
 
 def is_number(kind: Any) -> bool:

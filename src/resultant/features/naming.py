@@ -57,7 +57,7 @@ class Shard(NamedTuple):
 
     @staticmethod
     def of(path: Path | str, parts: Sequence[str]) -> Shard:
-        """A file by its path and the names of its folders and itself that can hold a split."""
+        """Return a file by its path and the names of folders and itself that can hold a split."""
         stem = Path(parts[-1]).stem
         split = next((s for s in map(split_of, [*parts[:-1], stem]) if s is not None), None)
         return Shard(path, split, _NUMBER.sub("", stem))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -44,12 +43,10 @@ class Prepared:
 def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = False) -> Prepared:
     """Prepare a store of one split, or of train and test (or val), for analysis.
 
-    One split is divided 80 to 20 within each class. Classes without a training row are left out.
-    Classes with a single training row are left out too: the direction of that row is exactly the
-    direction of the class, so the row carries no information about the spread. ``drop_zeros``
-    leaves out rows of zero vectors, ``skip_unknown`` rows whose class has no training row.
+    One split is divided 80 to 20 within each class. Classes with fewer than two training rows are
+    left out: the direction of a single row is that of its class and says nothing about the spread.
+    ``drop_zeros`` leaves out rows of zero vectors, ``skip_unknown`` rows of unknown classes.
     """
-    _require_labelled(store)
     rows, notes = _Rows(store), []
     if store.label_files:
         notes.append(f"The labels are those of {listed(store.label_files)}.")
@@ -71,11 +68,11 @@ def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = 
         for split, number in rows.keep(rows.counts("train") > 0, "of classes that train has"):
             text = counted(number, "row is", "rows are")
             notes.append(f"{text} left out of {split}: the class has no training row.")
-    features, missing = _common_features(rows, test)
+    features, missing = rows.common_features(test)
     notes += [f"{name} has no rows in {test} and is left out." for name in missing]
     val = None
     if "val" in rows.masks and test == "test":
-        val = "val" if set(features) <= set(_common_features(rows, "val")[0]) else None
+        val = "val" if set(features) <= set(rows.common_features("val")[0]) else None
         use = "chooses the settings" if val else f"is not used: it lacks features of {test}"
         notes.append(f"The split val {use}.")
     names = _class_names(store)
@@ -87,46 +84,44 @@ def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = 
     return Prepared(rows.store(classes), test, tuple(features), fitted, tuple(notes), val)
 
 
-def check_features(prepared: Prepared, progress: Callable[[str, float], object]) -> None:
-    """Read every feature once, raise unless all vectors are valid, keep in memory what fits.
-
-    ``progress`` is called with the name of the step and the fraction that is done.
-    """
-    store, done = prepared.store, 0
-    total = sum(store.shape(name)[0] for name in prepared.arrays)
+def check_features(prepared: Prepared) -> None:
+    """Read every feature once, raise unless all vectors are valid, keep in memory what fits."""
     for name in prepared.arrays:
-        store.vectors(name)
-        try:
-            for rows, _ in store.chunks(name):
-                progress("check", (done + rows.stop) / total)
-        except ZeroVectorsError as error:
-            raise ValueError(f"{error}; --drop-zero-rows leaves them out") from None
-        done += store.shape(name)[0]
+        prepared.store.vectors(name)
+    try:
+        prepared.store.check(prepared.arrays)
+    except ZeroVectorsError as error:
+        raise ValueError(f"{error}; --drop-zero-rows leaves them out") from None
 
 
 class _Rows:
     """The rows of each split that are kept, as masks [N]; ``source`` are their splits before."""
 
     def __init__(self, store: FeatureStore) -> None:
+        for split in store.splits:
+            if f"{split}/labels" not in store:
+                got = f"{', '.join([*store, *store.left_out])}; name them with --labels"
+                raise ValueError(f"expected {split}/labels in {store.where}, got {got}")
+            if not any(split_part(name) == split for name in store.features):
+                got = ", ".join(store)
+                raise ValueError(f"expected features of {split} in {store.where}, got {got}")
         self.whole, self.source = store, {split: split for split in store.splits}
         self.labels = {split: store[f"{split}/labels"] for split in store.splits}
         self.masks = {s: torch.ones_like(y, dtype=torch.bool) for s, y in self.labels.items()}
 
     def counts(self, split: str) -> Tensor:
-        """The number of kept rows of each class, [C]."""
+        """Return the number of kept rows of each class, [C]."""
         y = self.labels[split][self.masks[split]]
         return torch.bincount(y, minlength=self.whole.num_classes)
 
     def require_classes(self, split: str) -> None:
         """Raise unless two classes have two rows or more."""
-        rule, counts = f"{split}/labels of {self.whole.where}", self.counts(split)
-        if int((counts > 0).sum()) < 2:
-            got = f"class {int(counts.argmax())} only"
-            raise ValueError(f"expected two classes or more in {rule}, got {got}")
+        counts = self.counts(split)
         if int((counts > 1).sum()) < 2:
-            rule = f"two classes or more of two rows or more in {rule}"
-            got = f"{int((counts == 1).sum())} classes of a single row"
-            raise ValueError(f"expected {rule}, got {got}")
+            number = counted(int((counts > 0).sum()), "class", "classes")
+            got = f"{number}, {int((counts == 1).sum())} of a single row"
+            rule = "expected two classes or more of two rows or more in"
+            raise ValueError(f"{rule} {split}/labels of {self.whole.where}, got {got}")
 
     def keep(self, classes: Tensor, rule: str) -> list[tuple[str, int]]:
         """Keep the rows of classes where ``classes`` [C] is True; return what splits have lost."""
@@ -149,6 +144,24 @@ class _Rows:
         self.source, self.labels = {"train": split, "test": split}, {"train": y, "test": y}
         self.masks = {"train": mask & ~held, "test": mask & held}
 
+    def common_features(self, test: str) -> tuple[list[str], list[str]]:
+        """Split the features of train into those that the test split has and those it lacks."""
+        store, train, held = self.whole, self.source["train"], self.source[test]
+        names = [what_of(n) for n in store.features if split_part(n) == train]
+        common = [name for name in names if f"{held}/{name}" in store]
+        for name in common:
+            width, other = store.shape(f"{train}/{name}")[1], store.shape(f"{held}/{name}")[1]
+            if width != other:
+                rule = f"expected {test}/{name} of {store.where} of dimension {width}"
+                raise ValueError(f"{rule}, as in train/{name}, got {other}")
+            if width < 2:
+                rule = f"expected {name} of {store.where} of dimension 2 or more"
+                raise ValueError(f"{rule}, got {width}")
+        if not common:
+            rule = f"expected features of one name in train and {test} of {store.where}"
+            raise ValueError(f"{rule}, got {', '.join(store.features)}")
+        return common, [name for name in names if name not in common]
+
     def store(self, classes: Tensor) -> FeatureStore:
         """Return the kept rows as a store, with the labels of ``classes`` [C'] as 0 to C' - 1."""
         arrays: dict[str, Tensor | Rows] = {}
@@ -159,16 +172,12 @@ class _Rows:
                 arrays[name] = rows if mask.all() else rows.select(mask.nonzero()[:, 0])
                 called[name] = self.whole.called.get(old, old)
             arrays[f"{split}/labels"] = torch.searchsorted(classes, self.labels[split][mask])
-        return FeatureStore(
-            *(self.whole.where, arrays, self.whole.metadata | {"num_classes": len(classes)}),
-            called=called,
-            left_out=self.whole.left_out,
-            label_files=self.whole.label_files,
-        )
+        metadata = self.whole.metadata | {"num_classes": len(classes)}
+        return FeatureStore(self.whole.where, arrays, metadata, called=called)
 
 
 def _zero_rows(store: FeatureStore) -> dict[str, Tensor]:
-    """The rows of each split that have a zero vector, for splits with such rows."""
+    """Return the rows of each split that have a zero vector, for splits with such rows."""
     zeros = {}
     for split in store.splits:
         empty = torch.zeros(store.shape(f"{split}/labels"), dtype=torch.bool)
@@ -182,35 +191,6 @@ def _zero_rows(store: FeatureStore) -> dict[str, Tensor]:
     return zeros
 
 
-def _require_labelled(store: FeatureStore) -> None:
-    for split in store.splits:
-        if f"{split}/labels" not in store:
-            got = f"{', '.join([*store, *store.left_out])}; name them with --labels"
-            raise ValueError(f"expected {split}/labels in {store.where}, got {got}")
-        if not any(name.startswith(f"{split}/") for name in store.features):
-            got = ", ".join(store)
-            raise ValueError(f"expected features of {split} in {store.where}, got {got}")
-
-
-def _common_features(rows: _Rows, test: str) -> tuple[list[str], list[str]]:
-    """Split the features of train into those that the test split has and those that it lacks."""
-    store, train, held = rows.whole, rows.source["train"], rows.source[test]
-    names = [what_of(n) for n in store.features if split_part(n) == train]
-    common = [name for name in names if f"{held}/{name}" in store]
-    for name in common:
-        width, other = store.shape(f"{train}/{name}")[1], store.shape(f"{held}/{name}")[1]
-        if width != other:
-            rule = f"expected {test}/{name} of {store.where} of dimension {width}"
-            raise ValueError(f"{rule}, as in train/{name}, got {other}")
-        if width < 2:
-            rule = f"expected {name} of {store.where} of dimension 2 or more"
-            raise ValueError(f"{rule}, got {width}")
-    if not common:
-        rule = f"expected features of one name in train and {test} of {store.where}"
-        raise ValueError(f"{rule}, got {', '.join(store.features)}")
-    return common, [name for name in names if name not in common]
-
-
 def _fitted_classes(rows: _Rows, test: str, names: list[str]) -> tuple[Tensor, list[str]]:
     """Return the classes [C'] of two training rows or more, and notes; leave the others out."""
     counts, asked, notes = rows.counts("train"), rows.counts(test), []
@@ -220,30 +200,31 @@ def _fitted_classes(rows: _Rows, test: str, names: list[str]) -> tuple[Tensor, l
         lost = (mask & (counts == 0)[y]).nonzero()[:, 0].tolist()
         if lost:
             c = int(y[lost[0]])
-            where = rows.whole.where
-            rule = f"expected {split}/labels of {where} among the classes of train/labels"
+            rule = (
+                f"expected {split}/labels of {rows.whole.where} among the classes of train/labels"
+            )
             got = f"{c}" if names[c] == str(c) else f"{c} ({names[c]!r})"
             remedy = "--skip-unknown-classes leaves such rows out"
             raise ValueError(f"{rule}, got class {got} at row {lost[0]}; {remedy}")
-    classes, single = (counts > 1).nonzero()[:, 0], (counts == 1).nonzero()[:, 0]
+
+    def note(classes: list[int], text: str) -> None:
+        if classes:
+            have = counted(len(classes), "class has", "classes have")
+            notes.append(f"{have} {text}: {listed(shown(names[c]) for c in classes)}.")
+
     largest = int((counts > 0).nonzero()[-1])
     if gaps := int((counts[:largest] == 0).sum()):
         text = counted(gaps, f"label below {largest} has", f"labels below {largest} have")
         notes.append(f"{text} no rows.")
-    if len(single):
-        have = counted(len(single), "class has", "classes have")
-        lost = counted(int(asked[single].sum()), f"{test} row", f"{test} rows")
-        which = listed(shown(names[c]) for c in single.tolist())
-        notes.append(f"{have} a single training row, left out with {lost}: {which}.")
-    empty = classes[rows.counts(test)[classes] == 0].tolist()
-    if empty:
-        have = counted(len(empty), "class has", "classes have")
-        notes.append(f"{have} no held-out row: {listed(shown(names[c]) for c in empty)}.")
-    return classes, notes
+    lost = counted(int(asked[counts == 1].sum()), f"{test} row", f"{test} rows")
+    single = (counts == 1).nonzero()[:, 0].tolist()
+    note(single, f"a single training row, left out with {lost}")
+    note(((counts > 1) & (rows.counts(test) == 0)).nonzero()[:, 0].tolist(), "no held-out row")
+    return (counts > 1).nonzero()[:, 0], notes
 
 
 def _class_names(store: FeatureStore) -> list[str]:
-    """The names of all classes from the metadata, or else their numbers."""
+    """Return the names of all classes from the metadata, or else their numbers."""
     names = store.metadata.get("class_names")
     if names is None:
         return [str(c) for c in range(store.num_classes)]

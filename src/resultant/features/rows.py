@@ -38,8 +38,7 @@ class Rows:
     def take(self, index: Tensor) -> Tensor:
         """Read the rows at indices [n] in [0, N), in any order."""
         out = torch.empty((len(index), *self.shape[1:]), dtype=self.dtype)
-        order = index.argsort()
-        ranked = index[order]
+        ranked, order = index.sort()
         height = chunks.rows_per_chunk(self.nbytes // max(1, len(self)), chunks.MATRIX_BYTES)
         low = 0
         while low < len(ranked):
@@ -51,17 +50,12 @@ class Rows:
         return out
 
     def where(self, row: int) -> str:
-        """The place of a row in its file."""
+        """Name the place of a row in its file."""
         return f"row {row}"
 
-    def select(self, index: Tensor) -> Rows:
-        """The rows at indices [M], read on demand."""
-        return IndexedRows(self, index, self.dtype)
-
-    def floats(self) -> Rows:
-        """Integers as floats, read on demand; integers of 64 bits are rounded."""
-        dtype = torch.float32 if self.dtype.itemsize <= 2 else torch.float64
-        return IndexedRows(self, torch.arange(len(self)), dtype)
+    def select(self, index: Tensor, dtype: torch.dtype | None = None) -> Rows:
+        """Return the rows at indices [M], read on demand and converted to ``dtype``."""
+        return IndexedRows(self, index, dtype or self.dtype)
 
     def __getitem__(self, key: Any) -> Tensor:
         """Return rows as NumPy does along the first axis."""
@@ -106,22 +100,12 @@ class FileRows(Rows):
 
     def read(self, start: int, stop: int) -> Tensor:
         with self.opened() as array:
-            return self._part(array, slice(start, stop))
-
-    def take(self, index: Tensor) -> Tensor:
-        with self.opened() as array:
-            if isinstance(array, np.ndarray):
-                return self._part(array, index.numpy())
-        return super().take(index)
-
-    def _part(self, array: Any, rows: slice | np.ndarray) -> Tensor:
-        if tuple(array.shape) != self.shape:
-            got = f"{array.shape}; the file has changed"
-            raise ValueError(f"expected an array {self.shape}, got {got}")
-        # A copy in the byte order of this machine: maps may be of another order and unaligned.
-        part = array[rows]
-        part = np.array(part, dtype=part.dtype.newbyteorder("="), order="C")
-        return torch.from_numpy(part).to(self.dtype)
+            if tuple(array.shape) != self.shape:
+                got = f"{array.shape}; the file has changed"
+                raise ValueError(f"expected an array {self.shape}, got {got}")
+            # A copy in the byte order of this machine: maps may be of another, and unaligned.
+            part = np.array(array[start:stop], dtype=array.dtype.newbyteorder("="), order="C")
+            return torch.from_numpy(part).to(self.dtype)
 
 
 class ConcatRows(Rows):
@@ -131,13 +115,6 @@ class ConcatRows(Rows):
         self.parts, self.files = list(parts), list(files)
         self.ends = torch.tensor([len(part) for part in parts]).cumsum(0)
         self.shape, self.dtype = (int(self.ends[-1]), *parts[0].shape[1:]), parts[0].dtype
-
-    def read(self, start: int, stop: int) -> Tensor:
-        pieces = [torch.empty((0, *self.shape[1:]), dtype=self.dtype)]
-        for part, end in zip(self.parts, self.ends.tolist(), strict=True):
-            low, high = max(start - end + len(part), 0), min(stop - end, 0) + len(part)
-            pieces += [part.read(low, high)] if low < high else []
-        return pieces[1] if len(pieces) == 2 else torch.cat(pieces)
 
     def take(self, index: Tensor) -> Tensor:
         out = torch.empty((len(index), *self.shape[1:]), dtype=self.dtype)
@@ -171,8 +148,7 @@ class IndexedRows(Rows):
 class NonNumericArray:
     """An array of strings, objects or records, with its dtype as text.
 
-    Strings are read as the distinct strings and the index of each row [N] among them. Other arrays
-    are never read.
+    ``read`` returns the distinct strings and the index of each row [N]; None for other arrays.
     """
 
     shape: tuple[int, ...]
@@ -183,7 +159,7 @@ class NonNumericArray:
         return f"{self.kind} {self.shape}"
 
     def select(self, index: Tensor) -> NonNumericArray:
-        """The rows at indices [M]."""
+        """Return the rows at indices [M]."""
         shape, read = (len(index), *self.shape[1:]), self.read
         if read is None or math.prod(shape[1:]) != 1:
             return NonNumericArray(shape, self.kind)
@@ -199,7 +175,10 @@ AnyArray = Rows | NonNumericArray
 
 
 def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype | None:
-    """The dtype of torch in the byte order of this machine, None if torch has none."""
+    """Return the dtype of torch in the byte order of this machine, None if torch has none."""
+    if dtype.kind == "u" and dtype.itemsize > 1:
+        # torch has no assignment to rows of these.
+        return torch.int64
     try:
         return torch.from_numpy(np.empty(0, dtype.newbyteorder("="))).dtype
     except TypeError:

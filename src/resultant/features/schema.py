@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,8 +63,11 @@ def check_layout(where: str, arrays: Mapping[str, Tensor | Rows]) -> dict[str, R
     return checked
 
 
-def number_of_classes(where: str, arrays: Mapping[str, Tensor], declared: int | None) -> int:
-    """The declared number of classes, or else one more than the largest label of all splits."""
+def number_of_classes(where: str, arrays: Mapping[str, Tensor], declared: Any) -> int:
+    """Return the declared number of classes, or one more than the largest label of all splits."""
+    if declared is not None and not (type(declared) is int and 1 <= declared <= MAX_CLASSES):
+        rule = f"expected num_classes of {where} to be an integer in [1, {MAX_CLASSES}]"
+        raise ValueError(f"{rule}, got {declared!r}")
     number = declared or MAX_CLASSES
     for name, labels in arrays.items():
         bad = ((labels < 0) | (labels >= number)).nonzero()[:, 0]
@@ -77,13 +81,10 @@ def number_of_classes(where: str, arrays: Mapping[str, Tensor], declared: int | 
 def require_vectors(
     piece: Tensor, name: str, rows: Rows, top: int = 0, *, zero: bool = False
 ) -> None:
-    """Raise unless the vectors of a piece [n, d] of ``rows`` from row ``top`` on are finite.
-
-    Without ``zero``, a zero vector is an error too, which counts those in the rest of the rows.
-    """
+    """Raise unless the vectors of a piece [n, d] of ``rows`` from row ``top`` on are finite and,
+    without ``zero``, not zero."""
     # One pass over valid rows: a finite norm above zero proves a valid vector.
-    wide = torch.float64 if piece.dtype == torch.float64 else torch.float32
-    norm = torch.linalg.vector_norm(piece, dim=1, dtype=wide)
+    norm = torch.linalg.vector_norm(piece, dim=1, dtype=torch.float64)
     if norm.isfinite().all() and (zero or (norm > 0).all()):
         return
     finite = piece.isfinite().all(-1)

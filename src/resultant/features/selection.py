@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,10 +38,8 @@ Parts = dict[str, list[tuple[str, AnyArray]]]
 
 
 class Contents(NamedTuple):
-    """The arrays of a file by full name, their names in the file, and metadata.
-
-    ``describes`` are the labels that the metadata describe, None for those that are chosen.
-    """
+    """Arrays of a file by full name, their names in the file, metadata, and the labels that the
+    metadata describe, None for those that are chosen."""
 
     arrays: dict[str, AnyArray]
     called: dict[str, str]
@@ -92,8 +91,11 @@ def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> 
 def _floats(file: str, name: str, array: AnyArray) -> Rows:
     if isinstance(array, NonNumericArray):
         raise ValueError(f"expected {name} of {file} to be [N, d] floats, got {array}")
-    real = array.dtype.is_floating_point or array.dtype.is_complex
-    return array.floats() if len(array.shape) == 2 and not real else array
+    if len(array.shape) != 2 or array.dtype.is_floating_point or array.dtype.is_complex:
+        return array
+    # Integers of 64 bits are rounded.
+    dtype = torch.float32 if array.dtype.itemsize <= 2 else torch.float64
+    return array.select(torch.arange(len(array)), dtype)
 
 
 def _join(where: str, name: str, parts: list[tuple[str, Rows]]) -> Rows:
@@ -135,14 +137,13 @@ def _divide(where: str, parts: Parts, called: dict[str, str]) -> tuple[Parts, di
 
 
 def _split_indices(where: str, words: list[str], codes: Tensor) -> dict[str, Tensor]:
-    """The indices of the rows of each split; ``codes`` [N] are the indices of the words."""
-    splits = [split_of(word) for word in words]
-    if None in splits:
-        got = f"the split {words[splits.index(None)]!r}, none of train, val and test"
+    """Return the indices of the rows of each split; ``codes`` [N] are indices of the words."""
+    splits = [split_of(word) or "" for word in words]
+    if "" in splits:
+        got = f"the split {words[splits.index('')]!r}, none of train, val and test"
         raise ValueError(f"expected splits in {SPLIT} of {where}, got: {got}")
-    kinds = sorted({split for split in splits if split is not None})
-    of_word = torch.tensor([kinds.index(split) for split in splits if split is not None])
-    return {split: (of_word[codes] == k).nonzero()[:, 0] for k, split in enumerate(kinds)}
+    of_row = np.array(splits)[codes.numpy()]
+    return {split: torch.from_numpy((of_row == split).nonzero()[0]) for split in np.unique(of_row)}
 
 
 def _class_names(parts: Parts) -> dict[str, Any]:
@@ -205,23 +206,21 @@ def _identifies(parts: Parts, what: str) -> bool:
 
 def _candidates(parts: Parts) -> set[str]:
     """The names of arrays of vectors: [N, d] floats in some split, or else [N, d] integers."""
-    wide, thin, integers = set(), set(), set()
-    for name, pieces in parts.items():
-        array = pieces[0][1]
+    kinds: dict[str, set[str]] = {"wide": set(), "integers": set(), "thin": set()}
+    for name, ((_, array), *_) in parts.items():
         if isinstance(array, Rows) and len(array.shape) == 2 and not array.dtype.is_complex:
             # One number per row is a score or a weight if other arrays are vectors.
-            floats = wide if array.shape[1] > 1 else thin
-            (floats if array.dtype.is_floating_point else integers).add(what_of(name))
-    return wide or integers or thin
+            floats = "wide" if array.shape[1] > 1 else "thin"
+            kinds[floats if array.dtype.is_floating_point else "integers"].add(what_of(name))
+    return next(filter(None, kinds.values()), set())
 
 
 def _class_labels(
     where: str, parts: Parts, called: dict[str, str]
 ) -> tuple[dict[str, Rows], list[str]]:
-    """Convert the labels of each split to class numbers [N], and return the names of the classes.
+    """Return the labels of each split as class numbers [N], and names of classes if they are words.
 
-    Strings are numbered in sorted order over all splits, so that a class has one number in all
-    splits. Numerals are sorted as numbers. Labels that are numbers have no names.
+    Words are numbered in sorted order over all splits; numerals are sorted as numbers.
     """
     pieces = [(called[name], *part) for name, of_name in parts.items() for part in of_name]
     words = [(name, file) for name, file, a in pieces if isinstance(a, NonNumericArray)]
@@ -242,10 +241,7 @@ def _class_labels(
 
 
 def _identity_numbers(file: str, name: str, array: AnyArray) -> Rows:
-    """Return identities [N] as int64: integers as they are, strings by 64 bits of their hash.
-
-    A string has the same number in every file, so that files can be compared.
-    """
+    """Return identities [N]: integers, or 64 bits of a hash of strings, the same in all files."""
     words, values = _values(name, file, array)
     digests = (hashlib.blake2b(word.encode(), digest_size=8).digest() for word in words)
     numbers = torch.tensor([int.from_bytes(d, "little", signed=True) for d in digests])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +20,7 @@ from resultant.features.arrays import FORMAT
 from resultant.features.naming import Names, split_part, what_of
 from resultant.features.readers import Location, read_arrays
 from resultant.features.rows import Rows, TensorRows
-from resultant.features.schema import (
-    INTEGERS,
-    MAX_CLASSES,
-    check_layout,
-    number_of_classes,
-    require_vectors,
-)
-
-
-def held_limit() -> int:
-    """The most bytes of an array that is kept in memory: an eighth of the memory."""
-    return total_memory() // 8
+from resultant.features.schema import INTEGERS, check_layout, number_of_classes, require_vectors
 
 
 class FeatureStore:
@@ -39,8 +28,7 @@ class FeatureStore:
 
     Arrays are named SPLIT/WHAT: ``train/encoder`` and other features are [N, d] floats,
     ``train/labels`` and ``train/identities`` [N] integers. Opening checks the layout and the
-    labels. The values of features are checked in `chunks` and `check`; ``store[name]`` reads the
-    values without a check.
+    labels; `chunks` and `check` also the values of features.
 
     Attributes:
         where: The path or another name of the source.
@@ -76,13 +64,9 @@ class FeatureStore:
             json.dumps(self.metadata, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise ValueError(f"expected metadata of {where} as JSON, got: {error}") from None
-        declared = self.metadata.get("num_classes")
-        if declared is not None and not (type(declared) is int and 1 <= declared <= MAX_CLASSES):
-            rule = f"expected num_classes of {where} to be an integer in [1, {MAX_CLASSES}]"
-            raise ValueError(f"{rule}, got {declared!r}")
         self._arrays = check_layout(where, arrays)
         labels = {n: self[n] for n in self._arrays if what_of(n) == "labels"}
-        self.num_classes = number_of_classes(where, labels, declared)
+        self.num_classes = number_of_classes(where, labels, self.metadata.get("num_classes"))
 
     @staticmethod
     def open(
@@ -95,8 +79,8 @@ class FeatureStore:
         """Open a file, a folder of shards, or .npy files by name as a store.
 
         A single .npy of features is read with the .npy of labels in the same folder, such as
-        ``train_features.npy`` with ``train_labels.npy``, or ``other.npy`` with ``labels.npy``.
-        Shards are files of one kind, in sorted order, whose names begin or end with the split.
+        ``train_labels.npy`` or ``labels.npy``. Shards are files of one kind, in sorted order, whose
+        names begin or end with the split.
 
         Args:
             path: A file, a folder, a pattern such as ``features/*.parquet``, a URL of Parquet,
@@ -123,11 +107,10 @@ class FeatureStore:
     def vectors(self, name: str) -> Tensor | Rows:
         """Return features that are indexed as arrays are; large ones stay on disk.
 
-        Arrays of .npy, .safetensors and .pt files are mapped. Others are kept in memory up to an
-        eighth of the memory, and read again at every access beyond.
+        Those that are not mapped are kept in memory up to an eighth of the memory.
         """
         rows = self.rows(name)
-        if not isinstance(rows, TensorRows) and rows.nbytes <= held_limit():
+        if not isinstance(rows, TensorRows) and rows.nbytes <= total_memory() // 8:
             rows = self._arrays[name] = TensorRows(self[name], rows)
         return rows.tensor if isinstance(rows, TensorRows) else rows
 
@@ -173,15 +156,10 @@ class FeatureStore:
     def chunks(
         self, name: str, rows: int | None = None, *, zero: bool = False
     ) -> Iterator[tuple[slice, Tensor]]:
-        """Read an array in pieces; yield the rows of each as a slice, and the piece.
-
-        Args:
-            name: The name of the array.
-            rows: Rows per piece; by default pieces of `chunks.MATRIX_BYTES`.
-            zero: Allow zero vectors, which have no direction.
+        """Read an array in pieces of ``rows`` rows; yield the slice of each, and the piece.
 
         Raises:
-            ValueError: A vector is not finite or zero; the message has the row and the file.
+            ValueError: A vector is not finite, or zero without ``zero``; with row and file.
         """
         array = self.rows(name)
         if rows is None:
@@ -195,9 +173,9 @@ class FeatureStore:
                 require_vectors(piece, source, array, top, zero=zero)
             yield slice(top, top + len(piece)), piece
 
-    def check(self) -> None:
-        """Check all features; a vector that is not finite, or zero, is an error."""
-        for name in self.features:
+    def check(self, names: Iterable[str] | None = None) -> None:
+        """Check features, by default all; a vector that is not finite, or zero, is an error."""
+        for name in self.features if names is None else names:
             for _ in self.chunks(name):
                 pass
 

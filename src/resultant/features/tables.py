@@ -65,8 +65,7 @@ def read_table(path: Path | str, names: Names) -> tuple[dict[str, AnyArray], lis
 class Table:
     """A table in parts: the row groups of a Parquet file, or the whole of another file.
 
-    ``schema`` has names and types of the columns, ``tops`` the first row of each part and the
-    number of rows.
+    ``tops`` are the first row of each part and the number of rows.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -139,7 +138,10 @@ class Table:
         value = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not is_number(value) and not pa.types.is_boolean(value):
             return NonNumericArray(shape, str(kind))
-        numbers = partial(self._numbers, field.name, value)
+
+        def numbers() -> Any:
+            return nullcontext(self.column(field.name).cast(value).to_numpy())
+
         return FileRows(numbers, shape, _torch_dtype(value))
 
     def _words(self, name: str) -> tuple[list[str], Tensor]:
@@ -150,9 +152,6 @@ class Table:
         array = column.unify_dictionaries().combine_chunks()
         codes = torch.from_numpy(array.indices.to_numpy().astype(np.int64))
         return array.dictionary.to_pylist(), codes
-
-    def _numbers(self, name: str, kind: pa.DataType) -> Any:
-        return nullcontext(self.column(name).cast(kind).to_numpy())
 
 
 class TableRows(Rows):
@@ -251,7 +250,12 @@ def _read_csv(path: Path, suffix: str) -> pa.Table:
                 source, options = pa.BufferReader(block), csv.ReadOptions(column_names=names)
                 for field in csv.read_csv(source, options, parse).schema:
                     kinds[field.name].add(field.type)
-    types = {name: _csv_type(found - {pa.null()}) for name, found in kinds.items()}
+    types = {}
+    for name, found in kinds.items():
+        numbers = found - {pa.null()}
+        types[name] = pa.float32() if pa.float64() in numbers else pa.int64()
+        if not numbers or not all(map(is_number, numbers)):
+            types[name] = pa.string()
     convert, batches, size = csv.ConvertOptions(column_types=types), [], 0
     reader = csv.open_csv(path, csv.ReadOptions(block_size=BLOCK), parse, convert)
     for batch in reader:
@@ -259,13 +263,6 @@ def _read_csv(path: Path, suffix: str) -> pa.Table:
         require_content(size, "columns")
         batches.append(batch)
     return pa.Table.from_batches(batches, reader.schema)
-
-
-def _csv_type(kinds: set[pa.DataType]) -> pa.DataType:
-    """The type of a column whose blocks have these types."""
-    if not kinds or not all(map(is_number, kinds)):
-        return pa.string()
-    return pa.float32() if pa.float64() in kinds else pa.int64()
 
 
 def refuse_null(column: Any, name: str, top: int, width: int = 1) -> None:

@@ -71,7 +71,7 @@ def analyze(
     else:
         store, name = _memory(X, y, test, val), "features"
     prepared = prepare(store)
-    check_features(prepared, lambda *_: None)
+    check_features(prepared)
     sets = feature_sets(prepared, name)
     settings = Settings(estimator, temperature, references, calibration, device, out is not None)
     evaluated, first = analyze_sets(sets, settings, lambda _: None)
