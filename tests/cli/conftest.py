@@ -45,14 +45,17 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resultant.analysis.references.references", lambda *_, **__: ())
 
 
-@pytest.fixture(scope="session")
-def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with CIFAR-10 of 60 training and 30 test images, as an .npz."""
-    folder = tmp_path_factory.mktemp("cifar")
-    data = tiny_cifar(10, 6, 3)
+def write_cifar(folder: Path, train: int) -> Path:
+    """Write CIFAR-10 of few training images and of 3 test images per class, as an .npz."""
+    data = tiny_cifar(10, train, 3)
     names = ("train_images", "train_labels", "test_images", "test_labels")
     np.savez(folder / "cifar10.npz", **{name: getattr(data, name).numpy() for name in names})
     return folder
+
+
+@pytest.fixture(scope="session")
+def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_cifar(tmp_path_factory.mktemp("cifar"), 6)
 
 
 Train = Callable[..., int]

@@ -11,29 +11,12 @@ import pytest
 
 from resultant._core.network_files import find_network, is_network
 from resultant.cli import main as cli
-from resultant.cli.progress import EpochProgress
 from resultant.features.store import write_store
 from small_features import small_features, untimed
 
 Shown = pytest.CaptureFixture[str]
 
 NATIVE, ANGULAR = "native-seed0", "angular-beta0-seed0"
-
-
-@pytest.fixture(scope="module")
-def stopped(cifar: Path, train: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a native and an angular run, stopped by Ctrl-C after one of two epochs."""
-    out = tmp_path_factory.mktemp("stopped")
-
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    words = ["--epochs", "2", "--checkpoint-every", "1", "--realization", "native", "angular"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(EpochProgress, "__call__", stop)
-        assert train(*words, "--data", cifar, "--out", out, "--no-evaluate") == 130
-    assert sorted(p.name for p in out.iterdir()) == ["checkpoint.safetensors", "metrics.jsonl"]
-    return out
 
 
 def results_of(out: Path) -> Any:
@@ -74,22 +57,6 @@ def test_two_networks(cifar: Path, trained: Path, tmp_path: Path, capsys: Shown)
     results = results_of(out)
     first, second = (untimed(feature["methods"]) for feature in results["features"])
     assert first == second and results["comparisons"][0]["difference"]["gain"] == 0
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("brief")
-def test_an_unfinished_training(cifar: Path, stopped: Path, tmp_path: Path, capsys: Shown) -> None:
-    """Its runs are named behind a colon; they are networks of their own."""
-    path = stopped / "checkpoint.safetensors"
-    out, words = tmp_path / "out", ["--data", str(cifar), "--features", "encoder"]
-    given = [f"{path}:{NATIVE}", f"{path}:{ANGULAR}"]
-    assert cli.main(["compare", *given, *words, "--out", str(out)]) == 0
-    assert len(results_of(out)["features"]) == 2
-    capsys.readouterr()
-    for wrong in (str(path), str(stopped), f"{path}:cosine-seed0"):
-        assert cli.main(["compare", wrong, given[0], *words, "--out", str(tmp_path / "no")]) == 2
-        shown = capsys.readouterr().err
-        assert f"expected one of {NATIVE}, {ANGULAR} behind checkpoint.safetensors" in shown
 
 
 @pytest.mark.slow
@@ -135,37 +102,31 @@ def test_two_files(tmp_path: Path, capsys: Shown) -> None:
 def test_other_classes_are_not_compared(
     tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many classes, which are not the same; features of one name, or the only ones."""
+    """Features of one name, or the only ones; classes by name, or by number if they have no names.
+    Numbers of words are but their order."""
     monkeypatch.chdir(tmp_path)
-    arrays = small_features(names=("projection",))
-    named = {"class_names": list("abcdef")}
-    for name, factor, about in (("a", 1, {}), ("b", 3, {}), ("c", 1, named)):
-        labels = {n: factor * a for n, a in arrays.items() if n.endswith("labels")}
-        write_store(f"{name}.safetensors", arrays | labels, about)
-    write_store("e.safetensors", small_features(names=("encoder",)))
-    write_store("f.safetensors", small_features(names=("encoder", "head")))
-    both = ["a.safetensors", "b.safetensors"]
-    assert cli.main(["compare", *both]) == 2
-    shown = "class 1 is called '1' in a.safetensors and '3' in b.safetensors"
-    assert f"expected the same classes in both, but {shown}" in capsys.readouterr().err
-    assert cli.main(["compare", "a.safetensors", "f.safetensors"]) == 2
-    got = "got projection in a.safetensors and encoder, head in f.safetensors"
-    assert f"expected features of one name in both, {got}" in capsys.readouterr().err
-    assert cli.main(["compare", "a.safetensors", "e.safetensors"]) == 0
-    # Names and numbers may be of the same.
-    assert cli.main(["compare", "a.safetensors", "c.safetensors"]) == 0
-    # Unless the labels were words, and their numbers are but their order.
-    words = {n: np.array(list("fedcba"))[a] for n, a in arrays.items() if n.endswith("labels")}
-    plain = {n: a.numpy() for n, a in arrays.items()}
-    np.savez("d.npz", allow_pickle=False, **plain | words)
-    capsys.readouterr()
-    for both in (["a.safetensors", "d.npz"], ["d.npz", "a.safetensors"]):
-        assert cli.main(["compare", *both]) == 2
-        called = {"a.safetensors": "'0'", "d.npz": "'a'"}
-        shown = " and ".join(f"{called[name]} in {name}" for name in both)
-        assert f"but class 0 is called {shown}\n" in capsys.readouterr().err
-    # By name, they are those of c.
-    assert cli.main(["compare", "c.safetensors", "d.npz"]) == 0
+    arrays = {n: a.numpy() for n, a in small_features(names=("projection",)).items()}
+
+    def labels(change: Any) -> dict[str, Any]:
+        return arrays | {n: change(a) for n, a in arrays.items() if n.endswith("labels")}
+
+    np.savez("a", allow_pickle=False, **arrays)
+    np.savez("thrice", allow_pickle=False, **labels(lambda y: 3 * y))
+    np.savez("named", allow_pickle=False, class_names=np.array(list("abcdef")), **arrays)
+    np.savez("words", allow_pickle=False, **labels(lambda y: np.array(list("fedcba"))[y]))
+    write_store("encoder.safetensors", small_features(names=("encoder",)))
+    write_store("two.safetensors", small_features(names=("encoder", "head")))
+    classes = "expected the same classes in both, but class"
+    for a, b, fact in (
+        ("a.npz", "thrice.npz", f"{classes} 1 is called '1' in a.npz and '3' in thrice.npz"),
+        ("a.npz", "words.npz", f"{classes} 0 is called '0' in a.npz and 'a' in words.npz"),
+        ("a.npz", "two.safetensors", "got projection in a.npz and encoder, head in two"),
+        ("a.npz", "encoder.safetensors", ""),
+        ("a.npz", "named.npz", ""),
+        ("named.npz", "words.npz", ""),
+    ):
+        assert cli.main(["compare", a, b]) == (2 if fact else 0)
+        assert fact in capsys.readouterr().err
 
 
 @pytest.mark.slow

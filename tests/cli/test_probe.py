@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.functional import normalize
 
 from resultant.cli import main as cli
 from resultant.features.store import write_store
@@ -17,83 +18,59 @@ from small_features import small_features
 
 Shown = pytest.CaptureFixture[str]
 
+CONFIG = ProbeConfig(epochs=2)
 
-@pytest.mark.slow
-def test_encoder_features_raw_or_of_unit_length(tmp_path: Path, capsys: Shown) -> None:
-    """As in the paper (tab:frozen-hyperparameters), against rows normalized here."""
-    generator, arrays = torch.Generator().manual_seed(1), {}
-    for split, n in (("train", 60), ("test", 30)):
-        y = torch.randint(3, (n,), generator=generator)
-        x = torch.randn(n, 4, generator=generator) + torch.eye(3, 4)[y]
-        # Lengths that are independent of the classes.
-        arrays[f"{split}/encoder"] = x * torch.rand(n, 1, generator=generator).mul(4).exp()
-        arrays |= {f"{split}/projection": x, f"{split}/labels": y}
-    arrays["train/labels"][:3] = torch.arange(3)
 
-    def probe(dataset: str | None, *words: str) -> dict[str, Any]:
-        path, out = tmp_path / "a.safetensors", tmp_path / "probes.json"
-        write_store(path, arrays, {"num_classes": 3, "dataset": dataset})
-        call = ["probe", str(path), "--device", "cpu", "--epochs", "5", "--batch-size", "8"]
-        assert cli.main([*call, "--out", str(out), *words]) == 0
-        return json.loads(out.read_text())
+def probe(folder: Path, arrays: Any, metadata: dict[str, Any], *words: str) -> Any:
+    path, out = folder / "a.safetensors", folder / "probes.json"
+    write_store(path, arrays, metadata)
+    call = ["probe", str(path), "--device", "cpu", "--epochs", "2", "--out", str(out), *words]
+    return json.loads(out.read_text()) if cli.main(call) == 0 else None
 
-    def expected(divided: bool) -> list[Any]:
-        both = []
-        for split in ("train", "test"):
-            x = arrays[f"{split}/encoder"]
-            x = torch.stack([row / row.square().sum().sqrt() for row in x]) if divided else x
-            both.append([x, arrays[f"{split}/projection"]])
-        y, y_test = (arrays[f"{split}/labels"] for split in ("train", "test"))
-        config = ProbeConfig(epochs=5, batch_size=8)
-        return linear_probes(both[0], y, both[1], y_test, 3, config).per_class.tolist()
+
+def test_accuracies_are_those_of_linear_probes(
+    tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table on standard output, progress on standard error; encoder features raw or of unit
+    length, as in the paper (tab:frozen-hyperparameters)."""
+    monkeypatch.setattr("resultant.cli.progress.SILENCE", -1.0)
+    arrays = small_features(names=("encoder", "pretrain/x"))
+    # Lengths that are independent of the classes.
+    for name in ("train/encoder", "test/encoder"):
+        arrays[name] = arrays[name] * torch.linspace(0, 4, len(arrays[name])).exp()[:, None]
+
+    def expected(unit: bool) -> Any:
+        x, q = ([arrays[f"{s}/{n}"] for n in ("encoder", "pretrain/x")] for s in ("train", "test"))
+        if unit:
+            x[0], q[0] = normalize(x[0], dim=-1), normalize(q[0], dim=-1)
+        return linear_probes(x, arrays["train/labels"], q, arrays["test/labels"], 6, CONFIG)
 
     raw, unit = expected(False), expected(True)
-    assert raw[0] != unit[0] and raw[1] == unit[1]
+    assert raw.per_class.tolist()[0] != unit.per_class.tolist()[0]
     for dataset, words, form in (
-        ("imagenet-lt", [], "unit"),
-        ("inaturalist18", [], "unit"),
-        ("imagenet-lt", ["--encoder", "raw"], "raw"),
-        ("cifar100", [], "raw"),
-        ("cifar100", ["--encoder", "unit"], "unit"),
         (None, [], "raw"),
+        ("imagenet-lt", [], "unit"),
+        ("imagenet-lt", ["--encoder", "raw"], "raw"),
+        ("cifar100", ["--encoder", "unit"], "unit"),
     ):
-        result = probe(dataset, *words)
-        assert result["encoder"] == form
-        assert result["probe"] == {**asdict(ProbeConfig()), "epochs": 5, "batch_size": 8}
-        assert result["per_class"] == (unit if form == "unit" else raw)
-    for split in ("train", "test"):
-        del arrays[f"{split}/encoder"]
-    assert probe("imagenet-lt")["encoder"] is None
-    assert cli.main(["probe", str(tmp_path / "a.safetensors"), "--encoder", "unit"]) == 2
-    assert (
-        "features called encoder for --encoder unit, got projection in" in capsys.readouterr().err
-    )
+        result = probe(tmp_path, arrays, {"dataset": dataset}, *words)
+        shown = capsys.readouterr()
+        assert shown.err == "probes: 50.0 %\nprobes: 100.0 %\n"
+        assert shown.out.startswith("┏") and "pretrain/x" in shown.out
+        right = unit if form == "unit" else raw
+        assert result["encoder"] == form and result["features"] == ["encoder", "pretrain/x"]
+        assert result["accuracy"] == right.accuracy.tolist()
+        assert result["per_class"] == right.per_class.tolist()
+        assert result["probe"] == asdict(CONFIG) and result["metadata"]["dataset"] == dataset
 
 
-def test_accuracies_are_those_of_linear_probes(tmp_path: Path, capsys: Shown) -> None:
-    """The table on standard output, progress on standard error; as the paper fits by default."""
-    path, out = tmp_path / "z.safetensors", tmp_path / "probes.json"
-    store = small_features(names=("encoder", "pretrain/x"))
-    write_store(path, store, {"run": {"realization": "angular"}})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("resultant.cli.progress.SILENCE", -1.0)
-        call = ["probe", str(path), "--device", "cpu", "--out", str(out)]
-        assert cli.main([*call, "--epochs", "2"]) == 0
-    shown = capsys.readouterr()
-    assert shown.err == "probes: 50.0 %\nprobes: 100.0 %\n"
-    assert shown.out.startswith("┏") and "probes" not in shown.out and "pretrain/x" in shown.out
-    result = json.loads(out.read_text())
-    x, q = ([store[f"{split}/{n}"] for n in result["features"]] for split in ("train", "test"))
-    y, y_test = store["train/labels"], store["test/labels"]
-    expected = linear_probes(x, y, q, y_test, 6, ProbeConfig(epochs=2))
-    assert result["features"] == ["encoder", "pretrain/x"]
-    assert result["accuracy"] == expected.accuracy.tolist()
-    assert result["metadata"]["run"]["realization"] == "angular"
-    assert result["probe"] == {**asdict(ProbeConfig()), "epochs": 2}
-
-
-def test_refuses_incomplete_stores(tmp_path: Path, capsys: Shown) -> None:
-    path = tmp_path / "a.safetensors"
-    write_store(path, {"train/encoder": torch.ones(3, 2), "train/labels": torch.arange(3)})
-    assert cli.main(["probe", str(path)]) == 2
+def test_other_stores(tmp_path: Path, capsys: Shown) -> None:
+    """Without encoder features, or without a test split."""
+    arrays = small_features(names=("projection",))
+    assert probe(tmp_path, arrays, {"dataset": "imagenet-lt"})["encoder"] is None
+    assert probe(tmp_path, arrays, {}, "--encoder", "unit") is None
+    message = "features called encoder for --encoder unit, got projection in"
+    assert message in capsys.readouterr().err
+    train = {name: array for name, array in arrays.items() if name.startswith("train")}
+    assert probe(tmp_path, train, {}) is None
     assert "expected features and labels of train and test" in capsys.readouterr().err

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
 
 from resultant._core import tensor_files
 from resultant._core.network_files import find_network
@@ -95,6 +94,12 @@ NETWORKS = [
 ]
 
 
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+
+
 def refused(call: str, fact: str, capsys: Shown, folder: Path, **places: Path) -> None:
     before = sorted(os.listdir(folder))
     assert cli.main([word.format(folder=folder, **places) for word in call.split()]) == 2
@@ -106,32 +111,18 @@ def refused(call: str, fact: str, capsys: Shown, folder: Path, **places: Path) -
 
 
 @pytest.mark.parametrize(("call", "fact"), CALLS, ids=[call for call, _ in CALLS])
+@pytest.mark.usefixtures("here")
 def test_calls(
-    call: str,
-    fact: str,
-    cifar: Path,
-    photos: Path,
-    tmp_path: Path,
-    capsys: Shown,
-    monkeypatch: pytest.MonkeyPatch,
+    call: str, fact: str, cifar: Path, photos: Path, tmp_path: Path, capsys: Shown
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(DATA_VARIABLE, raising=False)
     refused(call, fact, capsys, tmp_path, cifar=cifar, photos=photos)
 
 
 @pytest.mark.parametrize(("call", "fact"), NETWORKS, ids=[call for call, _ in NETWORKS])
+@pytest.mark.usefixtures("here")
 def test_networks(
-    call: str,
-    fact: str,
-    cifar: Path,
-    trained: Path,
-    tmp_path: Path,
-    capsys: Shown,
-    monkeypatch: pytest.MonkeyPatch,
+    call: str, fact: str, cifar: Path, trained: Path, tmp_path: Path, capsys: Shown
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(DATA_VARIABLE, raising=False)
     native = trained / "native-seed0.safetensors"
     tensors, about = tensor_files.load(native)
     encoder = {name: a for name, a in tensors.items() if not name.startswith("classifier.")}
@@ -148,35 +139,26 @@ def test_networks(
     refused(call, fact, capsys, tmp_path, cifar=cifar, trained=trained, native=native)
 
 
-# Names of a store that no array has, rows without a direction or a number; and the fact.
-ROWS = small_features()["train/projection"]
-STORES: list[tuple[Tensor, str, str]] = [
-    (ROWS, "--features projektion", "'projektion' among .* did you mean 'projection'"),
-    (ROWS, "--labels labelz", "'labelz' among .* did you mean 'labels'"),
-    (
-        ROWS.index_fill(0, torch.tensor([9]), torch.nan),
-        "",
-        "train/projection of .* finite, got nan in row 9",
-    ),
-    (
-        ROWS.index_fill(0, torch.tensor([7, 20, 149]), 0),
-        "",
-        "without zero vectors, got 3 of 151 rows, the first in row 7; --drop-zero-rows leaves",
-    ),
+# Options, rows to fill with a value, and the fact.
+STORES: list[tuple[str, list[int], float, str]] = [
+    ("--features projektion", [], 0, "'projektion' among .* did you mean 'projection'"),
+    ("--labels labelz", [], 0, "'labelz' among .* did you mean 'labels'"),
+    ("", [9], torch.nan, "train/projection of .* finite, got nan in row 9"),
+    ("", [7, 20, 149], 0, "got 3 of 151 rows, the first in row 7; --drop-zero-rows leaves"),
 ]
 
 
-@pytest.mark.parametrize("command", ["analyze {0}", "compare {0} {0}"])
 @pytest.mark.parametrize("case", range(len(STORES)))
-def test_stores(
-    case: int, command: str, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stores(case: int, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """In every chunk of a file, and before any work."""
     monkeypatch.setattr("resultant._core.chunks.MATRIX_BYTES", 32 * 50)
     monkeypatch.chdir(tmp_path)
-    rows, options, fact = STORES[case]
-    save_file({**small_features(), "train/projection": rows}, "z.safetensors")
-    refused(f"{command.format('z.safetensors')} {options}", fact, capsys, tmp_path)
+    options, bad, value, fact = STORES[case]
+    arrays = small_features()
+    arrays["train/projection"][bad] = value
+    save_file(arrays, "z.safetensors")
+    for call in ("analyze z.safetensors", "compare z.safetensors z.safetensors"):
+        refused(f"{call} {options}", fact, capsys, tmp_path)
 
 
 def test_output_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

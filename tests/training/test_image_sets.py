@@ -175,12 +175,10 @@ RANKS = """
 import os, signal, socket, sys
 
 from listed import four_classes
-from resultant.cli import _console, main, progress, train
+from resultant.cli import main, progress, train
 from resultant.training import image_sets
 
 four_classes()
-# The second process loses the first and lets it speak.
-_console.PATIENCE = 0.1
 
 
 def stop(self, progress):

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
-from resultant.cli.arguments import find_device, refuse_network, shown_default
-from resultant.cli.feature_options import STDIN, FeatureOptions, standard_input
+from resultant.cli.arguments import (
+    STDIN,
+    FeatureOptions,
+    find_device,
+    refuse_network,
+    shown_default,
+    standard_input,
+)
 
 if TYPE_CHECKING:
-    from resultant.analysis.analyze import Evaluated
     from resultant.analysis.data import FeatureSet
     from resultant.cli.progress import Screen
 
@@ -53,9 +58,7 @@ class Analyze(FeatureOptions):
 
 def analyze(options: Analyze) -> None:
     """Analyze the features, print the summary as soon as it is known, and write the report."""
-    from resultant._core.versions import versions
     from resultant.analysis.analyze import analyze_sets
-    from resultant.analysis.result import AnalysisResult
     from resultant.cli.output import finish, print_lines, summary_lines
     from resultant.cli.progress import Screen
 
@@ -64,19 +67,11 @@ def analyze(options: Analyze) -> None:
     with ExitStack() as stack:
         screen = stack.enter_context(Screen(options.quiet, options.json))
         sets = read_sets(options, stack, screen)
-
-        def print_summary(evaluated: Evaluated) -> None:
-            print_lines(screen, summary_lines(evaluated.result))
-
-        evaluated, first = analyze_sets(sets, options.settings(), screen.step, print_summary)
-        result = AnalysisResult(
-            title=sets[0].source,
-            features=tuple(one.result for one in evaluated),
-            chosen=first,
-            versions=versions(find_device(options.device)),
-            options=options.given(),
+        evaluated, first = analyze_sets(
+            *(sets, options.settings(), screen.step),
+            summarized=lambda one: print_lines(screen, summary_lines(one.result)),
         )
-        finish(options, screen, result, evaluated)
+        finish(options, screen, sets[0].source, evaluated, first)
 
 
 def read_sets(options: Analyze, stack: ExitStack, screen: Screen) -> list[FeatureSet]:

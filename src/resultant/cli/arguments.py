@@ -1,24 +1,48 @@
-"""Option types that commands share, and checks of the devices and paths that options name.
+"""Options that commands share: of devices and paths, of features, and of images.
 
 Torch is imported when a device is looked up, so that help and usage errors come at once.
 """
 
-# Optional, and `several` values as a plain tuple: tyro imports typeguard, which takes .1 s, to
+# Optional, and `several` values as a plain tuple: tyro imports typeguard, which takes .2 s, to
 # check the default of X | None and of tuple[X, ...].
 
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
+from resultant._core.text import counted
+
 if TYPE_CHECKING:
     import torch
+    from rich.console import Console
+
+    from resultant.analysis.analyze import Settings
+    from resultant.features.store import FeatureStore
+    from resultant.images.source import ImageSplits
+    from resultant.training.config import TrainConfig
 
 # The environment variable that names the folder of the datasets.
 DATA_VARIABLE = "RESULTANT_DATA"
+# The path that stands for the standard input, and its file formats by their first bytes.
+STDIN = "-"
+MAGIC = {
+    b"PAR1": ".parquet",
+    b"ARROW1": ".arrow",
+    b"PK\x03\x04": ".npz",
+    b"\x93NUMPY": ".npy",
+    b"\x89HDF": ".h5ad",
+}
+# Names of broken images that are printed.
+SHOWN = 5
 
 
 def shown_default(metavar: str, text: str) -> object:
@@ -43,11 +67,142 @@ def several(kind: type | tuple[str, ...]) -> Any:
 
 
 Data = Annotated[Optional[Path], shown_default("PATH", f"${DATA_VARIABLE}, else ./data")]
-Features = Annotated[Optional[str], shown_default("NAME", "all")]
 Labels = Annotated[Optional[str], shown_default("NAME", "inferred from the names")]
+OptionalPath = Annotated[Optional[Path], shown_default("PATH", "none")]
 Workers = Annotated[Optional[int], shown_default("INT", "one per core")]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE")]
-Estimator = Literal["mle", "proco", "banerjee", "corrected", "loo"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureOptions:
+    """The features, their classifiers, and the report."""
+
+    out: Path
+    """Folder of the report; an earlier report is replaced, other files are left untouched."""
+    features: Annotated[Optional[str], shown_default("NAME", "all")] = None
+    """Array or column of the features."""
+    labels: Labels = None
+    """Array or column of the labels; for features in a .npy file, another .npy file."""
+    identities: Labels = None
+    """Array or column that identifies each row by an integer or a string."""
+    temperature: Annotated[Optional[float], shown_default("TAU", "chosen")] = None
+    """Temperature tau of the scores; by default chosen on the validation rows."""
+    references: Literal["none", "fast", "all"] = "fast"
+    """Classifiers of scikit-learn to compare with; fast fits some of them to fewer rows."""
+    calibration: Literal["scale", "sigmoid", "isotonic"] = "scale"
+    """Calibration of probabilities: a factor of the scores, or also a function per class."""
+    estimator: Literal["mle", "proco", "banerjee", "corrected", "loo"] = "mle"
+    """Estimator of the concentrations kappa from the lengths of the class means."""
+    drop_zero_rows: bool = False
+    """Leave out rows that are zero vectors, which have no direction."""
+    figures: bool = False
+    """Also write each figure as PDF and PNG."""
+    device: Device = "cpu"
+    """cpu, cuda, cuda:N or auto."""
+    json: OptionalPath = None
+    """File for the summary as JSON; - prints it instead of the text."""
+    quiet: bool = False
+    """Print errors alone."""
+
+    def check(self) -> None:
+        """Raise if the report cannot be written, or the scores are not defined at --temperature:
+        before the features are read, which may take long."""
+        import torch
+
+        from resultant.report.folder import require_report_folder
+        from resultant.score.limits import require_temperature
+
+        require_report_folder(self.out)
+        if self.temperature is not None:
+            where = self.temperature, 1, torch.device("cpu"), True
+            require_temperature(*where, dtype=torch.float32, name="--temperature")
+
+    def open(self, path: Any) -> FeatureStore:
+        """Open the features of a path."""
+        from resultant.features.store import FeatureStore
+
+        return FeatureStore.open(
+            path, features=self.features, labels=self.labels, identities=self.identities
+        )
+
+    def settings(self) -> Settings:
+        """Return the options of the analysis."""
+        from resultant.analysis.analyze import Settings
+
+        chosen = self.estimator, self.temperature, self.references, self.calibration
+        return Settings(*chosen, device=find_device(self.device))
+
+    def given(self) -> dict[str, Any]:
+        """Return the options as JSON types."""
+        kinds = (str, int, float, bool, type(None))
+        return {k: v if isinstance(v, kinds) else str(v) for k, v in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """The images: a folder, Parquet files, or lists."""
+
+    data: Data = None
+    """A folder of train/CLASS/*, val/CLASS/*, test/CLASS/*, or of CLASS/*, or Parquet files."""
+    lists: OptionalPath = None
+    """Folder of the published lists, such as ImageNet_LT_train.txt."""
+    train_list: OptionalPath = None
+    """List of training images: a line is "path label" or "path,class name"."""
+    val_list: OptionalPath = None
+    """List of validation images, for tuning settings."""
+    test_list: OptionalPath = None
+    """List of test images."""
+    images: Annotated[Optional[Path], shown_default("PATH", "the folder of --data")] = None
+    """Folder that the paths in the lists are relative to."""
+    class_names: Annotated[Optional[Path], shown_default("PATH", "classes.tsv of the folder")] = (
+        None
+    )
+    """Names of numbered classes: one per line, or columns label and name separated by tabs."""
+    held_out: float = 0.2
+    """Share of each class to hold out as test, if the dataset has no held-out images."""
+    split_seed: int = 0
+    """Seed that selects these images."""
+    image_column: str = "image"
+    """Parquet column of the images."""
+    label_column: str = "label"
+    """Parquet column of the labels."""
+    skip_broken: bool = False
+    """Leave out and count broken or missing images and empty classes; the default is an error."""
+    allow_outside: bool = False
+    """Let lists name absolute paths, and paths with "..", outside the folder of the images."""
+
+    def root(self, dataset: str) -> Path | None:
+        """Return the path of --data, or the default one for a dataset that needs it."""
+        listed = self.train_list is not None or (self.lists is not None and self.images is not None)
+        if self.data is not None or listed:
+            return self.data
+        if dataset == "images":
+            raise ValueError("expected --data FOLDER, or --train-list and --images, got neither")
+        return data_root(None)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `resultant.training.image_sets.open_dataset`."""
+        return {name: value for name, value in vars(self).items() if name != "data"}
+
+    def open(self, config: TrainConfig, workers: int | None, log: Console) -> ImageSplits:
+        """Open the images of a configuration; print their numbers and the images left out."""
+        from resultant.training.image_sets import open_dataset
+
+        splits = open_dataset(
+            config, self.root(config.dataset), **self.arguments(), workers=workers
+        )
+        if splits.skipped:
+            rest = len(splits.skipped) - SHOWN
+            lines = [*splits.skipped[:SHOWN], *([f"and {rest:,} more"] if rest > 0 else [])]
+            text = "\n  ".join([f"skipped {len(splits.skipped):,}:", *lines])
+            log.print(text, highlight=False, soft_wrap=True)
+        sizes = {"train": splits.train, **splits.held_out_splits}
+        numbers = ", ".join(f"{len(source):,} {name}" for name, source in sizes.items())
+        ends = sorted({int(splits.counts.min()), int(splits.counts.max())})
+        number = counted(splits.num_classes, "class", "classes")
+        classes = f"{number} of {' to '.join(f'{n:,}' for n in ends)}"
+        log.print(f"{config.dataset}: {numbers} images, {classes} training images", highlight=False)
+        return splits
 
 
 def data_root(data: Path | None) -> Path:
@@ -74,6 +229,21 @@ def find_device(name: str) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"expected a CUDA device {name}, got {torch.cuda.device_count()} devices")
     return device
+
+
+@contextmanager
+def standard_input() -> Iterator[Path]:
+    """Copy the standard input to a temporary file, whose suffix names its format."""
+    data = sys.stdin.buffer.read()
+    if not data:
+        raise ValueError("expected a table on the standard input, got nothing")
+    suffix = next((suffix for magic, suffix in MAGIC.items() if data.startswith(magic)), ".csv")
+    if suffix == ".csv" and b"\t" in data.split(b"\n", 1)[0]:
+        suffix = ".tsv"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"stdin{suffix}"
+        path.write_bytes(data)
+        yield path
 
 
 def refuse_network(path: Path | str) -> None:

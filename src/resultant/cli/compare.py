@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from resultant.cli.arguments import find_device
-from resultant.cli.feature_options import FeatureOptions
-from resultant.cli.image_options import ImageOptions
+from resultant.cli.arguments import FeatureOptions, ImageOptions, find_device
 
 if TYPE_CHECKING:
     from resultant.cli.progress import Screen
@@ -46,10 +44,8 @@ class Compare(FeatureOptions):
 def compare(options: Compare) -> None:
     """Compare both sides, write the report and print its summary."""
     from resultant._core.text import printable
-    from resultant._core.versions import versions
     from resultant.analysis.analyze import analyze_sets, compare_sets, explain
     from resultant.analysis.data import feature_sets
-    from resultant.analysis.result import AnalysisResult
     from resultant.cli.output import finish, print_lines, read_line, remarks
     from resultant.cli.progress import Screen
 
@@ -85,15 +81,8 @@ def compare(options: Compare) -> None:
             step = f"{'AB'[i >= pairs]}: "
             explained = explain(one, settings, lambda text, step=step: screen.step(step + text))
             evaluated[i] = replace(one, result=explained)
-        result = AnalysisResult(
-            title=" and ".join(titles),
-            features=tuple(one.result for one in evaluated),
-            chosen=chosen[decided.difference.verdict == "better"],
-            comparisons=comparisons,
-            versions=versions(find_device(options.device)),
-            options=options.given(),
-        )
-        finish(options, screen, result, evaluated)
+        used = chosen[decided.difference.verdict == "better"]
+        finish(options, screen, " and ".join(titles), evaluated, used, comparisons)
 
 
 def read_sides(

@@ -10,13 +10,14 @@ import tyro
 
 from resultant.cli.arguments import (
     Device,
+    ImageOptions,
+    OptionalPath,
     Workers,
     data_root,
     find_device,
     require_output_file,
     shown_default,
 )
-from resultant.cli.image_options import ImageOptions, OptionalPath, open_splits
 from resultant.training.config import CIFAR, TrainConfig
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
         )
         if not options.pretrained and weights is None:
             log.print(f"{options.model} has random weights; --pretrained and --weights load others")
-        data = open_splits(network.config, options.image_set, options.workers, log)
+        data = options.image_set.open(network.config, options.workers, log)
         return extraction.with_classes(network, data), data
     if options.path is None or options.model is not None:
         got = "neither" if options.path is None else "both"
@@ -139,4 +140,4 @@ def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
     if config.dataset in CIFAR:
         return network, load_cifar(config.dataset, data_root(options.image_set.data))
     config = replace(config, **changes)
-    return network, open_splits(config, options.image_set, options.workers, log)
+    return network, options.image_set.open(config, options.workers, log)

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from resultant._core.termination import terminable
 from resultant._version import __version__
-from resultant.cli import _console
-from resultant.cli._console import INTERRUPTED, OK, WRONG_USE, explain, message_of
+from resultant.cli._console import OK, WRONG_USE, complain, explain, message_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -79,10 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if explained is None:
             raise
         status, message = explained
-        if status < INTERRUPTED:
-            _console.wait_for_first()
         if message:
-            _console.complain(message)
+            complain(message)
         return status
 
 
@@ -90,11 +87,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command that the arguments name; return the exit status."""
     name, *rest = arguments or ("",)
     if name in ("-h", "--help", "--version", ""):
-        if not name:
-            _console.wait_for_first()
-        if _console.is_first():
-            text = __version__ if name == "--version" else usage()
-            print(text, file=sys.stdout if name else sys.stderr)
+        text = __version__ if name == "--version" else usage()
+        print(text, file=sys.stdout if name else sys.stderr)
         return OK if name else WRONG_USE
     import tyro
 
@@ -152,7 +146,7 @@ def all_commands() -> dict[str, Command]:
 
 
 def parse(call: Callable[..., Any], prog: str, arguments: Sequence[str]) -> Any:
-    """Parse arguments with a parser of tyro; help and usage errors come from the first process."""
+    """Parse arguments with a parser of tyro."""
     from tyro import conf
 
     # An option is named after its field, also in a nested dataclass.
@@ -160,16 +154,11 @@ def parse(call: Callable[..., Any], prog: str, arguments: Sequence[str]) -> Any:
     errors = io.StringIO()
     try:
         with redirect_stderr(errors):
-            return call(
-                prog=prog, args=arguments, config=config, console_outputs=_console.is_first()
-            )
-    except SystemExit as stop:
-        if stop.code:
-            _console.wait_for_first()
-            # Tyro names the help of a subcommand without the command.
-            own = rf"in resultant (\S+ --help) {{0,{len(prog) - len('resultant')}}}"
-            print(re.sub(own, rf"in {prog} \1", errors.getvalue()), end="", file=sys.stderr)
-        raise
+            return call(prog=prog, args=arguments, config=config)
+    finally:
+        # Tyro names the help of a subcommand without the command.
+        own = rf"in resultant (\S+ --help) {{0,{len(prog) - len('resultant')}}}"
+        print(re.sub(own, rf"in {prog} \1", errors.getvalue()), end="", file=sys.stderr)
 
 
 def usage() -> str:

@@ -12,23 +12,35 @@ from rich.text import Text
 
 from resultant._core.files import write_text
 from resultant._core.text import counted, one_line, printable
+from resultant.cli.arguments import find_device
 
 if TYPE_CHECKING:
     from resultant.analysis.analyze import Evaluated
-    from resultant.analysis.result import AnalysisResult, FeatureResult
-    from resultant.cli.feature_options import FeatureOptions
+    from resultant.analysis.result import AnalysisResult, FeatureResult, SetComparison
+    from resultant.cli.arguments import FeatureOptions
     from resultant.cli.progress import Screen
 
 Lines = Iterable[tuple[str, str]]
 
 
 def finish(
-    options: FeatureOptions, screen: Screen, result: AnalysisResult, evaluated: Sequence[Evaluated]
+    options: FeatureOptions,
+    screen: Screen,
+    title: str,
+    evaluated: Sequence[Evaluated],
+    chosen: int,
+    comparisons: tuple[SetComparison, ...] = (),
 ) -> None:
     """Write the report; print the path of the page, and the JSON summary if asked for."""
+    from resultant._core.versions import versions
+    from resultant.analysis.result import AnalysisResult
     from resultant.report.folder import PAGE, write_report
 
     screen.step("write the report")
+    features, used = tuple(one.result for one in evaluated), versions(find_device(options.device))
+    result = AnalysisResult(
+        title, features, chosen, comparisons, versions=used, options=options.given()
+    )
     result = write_report(options.out, result, evaluated, figures=options.figures)
     page = printable(options.out / PAGE)
     print_lines(screen, [("page", page)])

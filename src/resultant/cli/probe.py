@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from resultant.cli.arguments import (
     Device,
+    OptionalPath,
     find_device,
     refuse_network,
     require_output_file,
-    shown_default,
 )
 from resultant.training.config import ProbeConfig
 
@@ -38,7 +38,7 @@ class Probe:
     """Length of the encoder features; auto follows the paper: raw for CIFAR, else unit."""
     device: Device = "auto"
     """auto, cpu, cuda or cuda:N."""
-    out: Annotated[Optional[Path], shown_default("PATH", "none")] = None
+    out: OptionalPath = None
     """A JSON file for the accuracies."""
 
 

@@ -23,8 +23,15 @@ from typing import (
 
 import tyro
 
-from resultant.cli.arguments import Device, Workers, data_root, find_device, several, shown_default
-from resultant.cli.image_options import ImageOptions, open_splits
+from resultant.cli.arguments import (
+    Device,
+    ImageOptions,
+    Workers,
+    data_root,
+    find_device,
+    several,
+    shown_default,
+)
 from resultant.training.config import (
     CIFAR,
     CIFAR_ALONE,
@@ -164,8 +171,7 @@ def train(options: Train) -> None:
         options.image_set.root(config.dataset)
         config, work = resolved(config), _train_images
     shared = ("checkpoint_every", "test_every", "gradient_epochs", "stack", "tensorboard")
-    settings = {name: getattr(options, name) for name in shared}
-    job = Job(config, runs, options.out, **settings)
+    job = Job(config, runs, options.out, **{name: getattr(options, name) for name in shared})
     with distributed.processes(find_device(options.device)) as device:
         log = open_console(stderr=True)
         log.quiet = distributed.rank() > 0
@@ -213,10 +219,8 @@ def _train_cifar(
     members = len(data.members(config.imbalance, config.subset))
     require_batch(config, members)
     title = f"{config.dataset}, {number} run{'s' * (number > 1)}"
-    log.print(
-        f"{title}: {members:,} images, {config.views} views, {config.epochs} epochs on {device}",
-        highlight=False,
-    )
+    text = f"{members:,} images, {config.views} views, {config.epochs} epochs on {device}"
+    log.print(f"{title}: {text}", highlight=False)
     with training(job, log, title) as progress:
         trained = train_cifar(job, data, device, progress, on_step=progress.tick)
     yield base_records(trained, members)
@@ -230,7 +234,7 @@ def _train_images(
 ) -> Iterator[list[dict]]:
     """Train the runs one after the other; yield the record of each after its training, and again
     with its evaluation. The network is freed before the next run."""
-    data = open_splits(job.config, options.image_set, options.workers, log)
+    data = options.image_set.open(job.config, options.workers, log)
     require_batch(job.config, len(data.train))
     for run in job.runs:
         one = replace(job, runs=(run,), out=job.out / run.name)
@@ -330,8 +334,7 @@ def accuracy_table(records: Sequence[dict]) -> Table:
     table = Table("run", "loss", *columns, title=title, title_justify="left")
     for column in table.columns:
         # A narrow terminal folds the cells and cuts no digit.
-        column.overflow, column.min_width = "fold", len("81.00")
-    table.columns[1].min_width = len("1.2345")
+        column.overflow, column.min_width = "fold", len("1.2345")
     for i, record in enumerate(records):
         loss = record["last"].get("loss")
         values = [" / ".join(percent(v) for v in cells[name][i]) for name in columns]
