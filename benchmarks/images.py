@@ -21,10 +21,9 @@ from resultant.images.parquet import read_parquet
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.source import ImageSource, cores
 from resultant.images.store import ImageStore, open_store
-from resultant.training import streams
 from resultant.training.config import Run, preset
 from resultant.training.photo_batches import PhotoBatches
-from resultant.training.stack import Stack
+from resultant.training.stack import Stack, side_by_side
 
 GPU = True
 CHANNELS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -83,9 +82,9 @@ def epoch_seconds(stack: Stack, number: int) -> list[float]:
     for epoch in range(number):
         stack.start_epoch(epoch)
         stack.batches.load(stack.batches.draw(epoch))
-        with streams.side_by_side([stack]):
+        with side_by_side([stack]):
             for _ in range(stack.batches.steps):
-                streams.step([stack])
+                stack.replay()
         torch.cuda.synchronize()
         times.append(time.perf_counter())
     return np.diff(times).tolist()
@@ -114,7 +113,7 @@ def measure(name: str, source: ImageSource, size: int, folder: Path) -> Row:
     store = open_store(source, folder, size * 256 // 224, note=print)
     decoding = time.perf_counter() - began
     stack = build(source, store, size)
-    streams.capture([stack], 0)
+    stack.capture()
     torch.cuda.empty_cache()
     batches: Any = stack.batches
     network = torch.cuda.memory_reserved() - batches.buffers.nbytes

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +29,11 @@ from resultant._core.text import one_line
 from resultant._core.torch_files import load_torch
 from resultant.cli.arguments import require_output_file
 from resultant.cli.progress import open_console
+from resultant.images.longtail import long_tail_counts
 from resultant.losses.sums import START_WEIGHT
 from resultant.networks.timm_encoder import SCALE
-from resultant.training.config import CIFAR, Run
+from resultant.training.config import CIFAR, CIFAR_IMAGES, Run, TrainConfig, preset
 from resultant.training.loading import build_network
-from resultant.training.proco_recipes import RECIPES, imbalance_of, recipe
 
 if TYPE_CHECKING:
     from resultant_reproduction.options import ImportProco
@@ -49,6 +49,21 @@ ARCHITECTURES: dict[Any, str] = {
     ((64, 3, 7, 7), (64, 64, 1, 1)): "resnet50",
     ((64, 3, 7, 7), (128, 64, 1, 1)): "resnext50",
 }
+
+# Preset and dataset by number of classes.
+RECIPES = {
+    10: ("cifar-official", "cifar10"),
+    100: ("cifar-official", "cifar100"),
+    1000: ("imagenet-lt", "imagenet-lt"),
+    8142: ("inaturalist18", "inaturalist18"),
+    365: ("imagenet-lt", "places-lt"),
+}
+# Names of the architectures in timm.
+TIMM = {"resnet32": "resnet32", "resnet50": "resnet50", "resnext50": "resnext50_32x4d"}
+
+# Usual imbalances of CIFAR, and the authors' batch size.
+IMBALANCES = (1.0, 10.0, 20.0, 50.0, 100.0, 200.0)
+BATCH = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,25 +209,63 @@ def _bank(estimator: object, name: str, num_classes: int, dim: int) -> Tensor:
     return torch.cat([mean * weight, weight], -1)
 
 
+def recipe(
+    arch: str, dim: int, num_classes: int, where: str, imbalance: float | None = None
+) -> TrainConfig:
+    """Return the preset that fits a checkpoint ``where`` of resnet32, resnet50 or resnext50."""
+    if num_classes not in RECIPES:
+        numbers = ", ".join(f"{number} ({name})" for number, (_, name) in RECIPES.items())
+        rule = f"expected a number of classes among {numbers}"
+        raise ValueError(f"{rule}, got {num_classes} in {where}")
+    name, dataset = RECIPES[num_classes]
+    if (arch == "resnet32") != (dataset in CIFAR):
+        fitting = "resnet32" if dataset in CIFAR else "resnet50 or resnext50"
+        rule = f"expected {fitting} for the {num_classes} classes of {dataset}"
+        raise ValueError(f"{rule}, got {arch} in {where}")
+    changes: dict[str, Any] = {} if imbalance is None else {"imbalance": imbalance}
+    return preset(name, dataset=dataset, architecture=TIMM[arch], dim=dim, **changes)
+
+
+def imbalance_of(count: Tensor) -> float | None:
+    """Infer the imbalance of a CIFAR subset from the counts [C] of a bank, None if none fits.
+
+    A bank counts every view of the images of whole batches, or of all images.
+    """
+    num_classes, total = len(count), int(count.sum())
+    if RECIPES.get(num_classes, ("", ""))[1] not in CIFAR:
+        return None
+    for imbalance in IMBALANCES:
+        sizes = long_tail_counts(CIFAR_IMAGES // num_classes, num_classes, imbalance)
+        number = int(sizes.sum())
+        for seen in (number, number // BATCH * BATCH):
+            views, rest = divmod(total, seen)
+            if views and not rest and (count <= views * sizes).all():
+                return imbalance
+    return None
+
+
 def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoCheckpoint:
     """Write a checkpoint of the authors as safetensors, and return it.
 
     The file has the format of `checkpoints.save_run`: weights under the names of resultant, banks
-    as ``bank.old`` and ``bank.new`` [C, p + 1], and the other facts as JSON under ``proco``. An
-    existing file is replaced by a complete one only.
+    as ``bank.old`` and ``bank.new`` [C, p + 1], the settings of the matching preset, and other
+    facts under ``proco``. An existing file is replaced by a complete one only.
 
     Raises:
         ValueError: If the file is no such checkpoint, or `loading.load_network` could not load it.
     """
     read, where = read_proco_checkpoint(path), os.fspath(path)
-    config = recipe(read.arch, read.dim, read.num_classes, where)
+    bank = read.banks.get("new")
+    imbalance = None if bank is None else imbalance_of(_counts(bank))
+    config = recipe(read.arch, read.dim, read.num_classes, where, imbalance)
     build_network(config, Run(), read.num_classes, read.classifier, read.weights, where)
     banks = {f"bank.{name}": bank for name, bank in read.banks.items()}
     names = ("arch", "dim", "classifier", "epoch", "best_accuracy")
     facts = {name: getattr(read, name) for name in names} | {SOURCE: _digest(path)}
+    facts["imbalance"] = imbalance
     if read.classifier == "cosine":
         facts["classifier_scale"] = SCALE
-    about = {"proco": facts, "num_classes": read.num_classes}
+    about = {"proco": facts, "num_classes": read.num_classes, "config": asdict(config)}
     tensor_files.save(out, read.weights | banks, about)
     return read
 
@@ -225,7 +278,8 @@ def _digest(path: str | os.PathLike[str]) -> str:
 def _is_converted(path: Path, out: Path) -> bool:
     """Return True if ``out`` is a whole conversion of the checkpoint ``path``."""
     try:
-        return tensor_files.load(out)[1]["proco"][SOURCE] == _digest(path)
+        about = tensor_files.load(out)[1]
+        return "config" in about and about["proco"][SOURCE] == _digest(path)
     except (ValueError, OSError, KeyError, TypeError):
         return False
 

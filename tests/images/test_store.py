@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 
 from listed import image_files
-from resultant._core import memory, tensor_files
+from resultant._core import tensor_files
 from resultant.images import store as stores
 from resultant.images.decode import ImageError
 from resultant.images.files import FileImages, file_status
@@ -159,22 +159,6 @@ def test_placed_batches_are_those_of_the_file(tmp_path: Path) -> None:
         for row, start, other in zip(rows.tolist(), starts.tolist(), others.tolist(), strict=True):
             length = int(store.lengths[row])
             assert torch.equal(a[start : start + length], b[other : other + length])
-
-
-@pytest.mark.parametrize(
-    ("processes", "limit", "kind"), [(1, None, "pinned"), (8, None, "disk"), (1, 3000, "disk")]
-)
-def test_processes_and_containers_share_the_memory(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, processes: int, limit: int | None, kind: str
-) -> None:
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (0, 0))
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    monkeypatch.setattr(os, "sysconf", lambda name: 100)
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
-    files = [tmp_path / "none", tmp_path / "memory.max"]
-    files[1].write_text("max\n" if limit is None else f"{limit}\n")
-    monkeypatch.setattr(memory, "LIMITS", files)
-    assert stores.fitting(2000, torch.device("cuda")) == kind
 
 
 @pytest.mark.parametrize("workers", [0, 1])

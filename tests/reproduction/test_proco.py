@@ -19,8 +19,13 @@ from proco_alike import C, Model, P, checkpoint, loss_modules, refused, small
 from resultant._core import tensor_files
 from resultant.images.longtail import long_tail_counts
 from resultant.losses.bank import ProCoBank
-from resultant.training.proco_recipes import IMBALANCES, imbalance_of, recipe
-from resultant_reproduction.proco import convert, read_proco_checkpoint
+from resultant_reproduction.proco import (
+    IMBALANCES,
+    convert,
+    imbalance_of,
+    read_proco_checkpoint,
+    recipe,
+)
 
 pytestmark = pytest.mark.usefixtures("authors_modules", "all_blocks")
 
@@ -130,7 +135,9 @@ def test_convert(path: Path, tmp_path: Path, cosine: bool) -> None:
         "epoch": 200,
         "best_accuracy": 52.84,
         "source_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "imbalance": None,
     } | ({"classifier_scale": 30.0} if cosine else {})
+    assert about.pop("config")["dataset"] == "cifar10"
     assert about == {"proco": facts, "num_classes": C}
     if cosine:
         weight = model.state_dict()["fc.weight"]

@@ -35,6 +35,7 @@ from resultant.cli.arguments import (
 from resultant.training.config import (
     CIFAR,
     CIFAR_ALONE,
+    CIFAR_IMAGES,
     OTHERS_ALONE,
     PRESETS,
     REALIZATIONS,
@@ -205,7 +206,6 @@ def _train_cifar(
     from resultant.images.cifar import load_cifar
     from resultant.training.cifar import train_cifar
     from resultant.training.evaluation import base_records, evaluate
-    from resultant.training.proco_recipes import CIFAR_IMAGES
 
     if (number := world_size()) > 1:
         rule = "expected one process for CIFAR, whose runs are trained together"

@@ -28,11 +28,7 @@ def uniforms(n: int, generator: Generator) -> Callable[[int], Tensor]:
 def draw_boxes(
     sizes: Tensor, scale: Range, ratio: Range, uniform: Callable[[int], Tensor]
 ) -> Tensor:
-    """Draw top, left, height and width [N, 4] of crops of images of ``sizes`` [N, 2], in float64.
-
-    As in RandomResizedCrop of torchvision, the first attempt that fits is taken, or the largest
-    box in the middle.
-    """
+    """Draw top, left, height and width [N, 4] of crops in images of ``sizes`` [N, 2] float64."""
     area, aspect, corner = uniform(ATTEMPTS), uniform(ATTEMPTS), uniform(2)
     low, high = scale
     area = sizes.prod(1, keepdim=True) * (low + (high - low) * area)

@@ -77,11 +77,7 @@ def file_status(paths: Sequence[str]) -> np.ndarray:
 
 
 def read_folder(root: Path) -> LabelledImages:
-    """Find the images ``root/CLASS/**``, in sorted order, with the names of the folders as labels.
-
-    Hidden files and files with other endings than those of images are left out. A folder without
-    images is a class without images.
-    """
+    """Find the images ``root/CLASS/**``, in sorted order, labelled by the names of the folders."""
     folders = (entry.name for entry in os.scandir(root) if entry.is_dir())
     classes = sorted(name for name in folders if not name.startswith((".", "__")))
     if not classes:

@@ -28,10 +28,7 @@ GROUPS = 4
 
 @dataclass(frozen=True, eq=False)
 class ParquetImages:
-    """Images in a column of Parquet files, in row groups (file, row group) [G, 2].
-
-    ``starts`` has the first image of each row group, and the number of images, [G + 1].
-    """
+    """Images in a column of Parquet files, in row groups (file, row group) [G, 2]."""
 
     files: tuple[str, ...]
     column: str

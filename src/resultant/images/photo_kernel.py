@@ -74,10 +74,7 @@ def _render(
     pixels, offsets, sizes, rows, columns, weights, counts, taps, steps, lines, scratch, tables,
     out, SIZE: tl.constexpr, STEPS: tl.constexpr, NUMBERS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Write view i, normalized, with the channels of a pixel side by side.
-
-    ``lines`` [3, 3] are the scales and the shifts of the channels, and the colour outside an image.
-    """
+    """Write view i, normalized, with the channels of a pixel side by side."""
     i = tl.program_id(0).to(tl.int64)
     PIXELS: tl.constexpr = SIZE * SIZE
     view = scratch + i * (6 * PIXELS)

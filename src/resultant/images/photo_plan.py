@@ -59,10 +59,7 @@ def plan(parameters: Tensor, size: int, taps: int, sides: Tensor | None = None) 
 
 
 def fixed_point(maps: Tensor) -> Tensor:
-    """Return affine maps [..., 2, 3] in multiples of 2^-16 from the centres of pixels, as Pillow.
-
-    Pillow rounds the maps of the nearest pixel in this way.
-    """
+    """Return affine maps [..., 2, 3] in multiples of 2^-16 at the centres of pixels, as Pillow."""
     centre = maps[..., 2] + (maps[..., 0] + maps[..., 1]) * 0.5
     return torch.cat((maps[..., :2], centre[..., None]), -1).mul_(65536).add_(0.5).floor_()
 

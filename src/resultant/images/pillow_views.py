@@ -28,11 +28,7 @@ def levels(
     size: int,
     fill: tuple[int, ...],
 ) -> Tensor:
-    """Compute views uint8 [N, 3, size, size] with parameters [N, 30] from flat uint8 pixels.
-
-    Images begin at ``offsets`` [N] and have heights and widths ``sizes`` [N, 2]. Pixels from
-    outside a view have the colour ``fill``.
-    """
+    """Compute views uint8 [N, 3, size, size] with parameters [N, 30] from flat uint8 pixels."""
     from PIL import Image
 
     steps = parameters[:, STEP:].unflatten(1, (STEPS, 3))

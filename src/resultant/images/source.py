@@ -46,10 +46,7 @@ class Images(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ImageSource:
-    """N labelled images in a fixed order: all of a collection, or its rows [N].
-
-    ``every_label`` has the labels int64 of the whole collection, in [0, C).
-    """
+    """N labelled images in a fixed order: all of a collection, or its rows [N]."""
 
     images: Images
     every_label: np.ndarray

@@ -28,7 +28,6 @@ from torch import Tensor
 
 from resultant._core import tensor_files, validation
 from resultant._core.files import clean_folder, make_folder
-from resultant._core.memory import total_memory
 from resultant._core.text import counted, data_size
 from resultant.images.source import ImageSource, in_threads
 
@@ -50,11 +49,7 @@ OnImages = Callable[[int, int], object]
 
 @dataclass(frozen=True, eq=False)
 class ImageStore:
-    """Decoded images of a source in a folder; see `open_store`.
-
-    Image i has height and width ``sizes[i]`` and begins at ``offsets[i]`` of the flat uint8 pixels,
-    which are mapped from the file.
-    """
+    """Decoded images of a source in a folder; see `open_store`."""
 
     source: ImageSource
     folder: Path
@@ -216,8 +211,8 @@ def delete_stores(folder: str | os.PathLike[str]) -> None:
 class Placement:
     """Pixels of batches of ``number`` images at most, for the views of a device.
 
-    ``slots`` batches are in use or in preparation at a time. ``kind`` is ``gpu``, ``pinned``,
-    ``disk``, or ``auto`` for the first that fits.
+    ``slots`` batches are in use or in preparation at a time. ``kind`` is ``gpu``, ``disk``, or
+    ``auto`` for the first that fits.
     """
 
     def __init__(
@@ -228,30 +223,21 @@ class Placement:
         slots: int = 1,
         kind: str = "auto",
     ) -> None:
-        self.store, self.pixels = store, store.pixels
+        self.store, self.pixels, self.number = store, store.pixels, number
         self.buffers: Tensor | None = None
         self.text = f"decoded images: {data_size(store.bytes)} on the disk"
         if device.type != "cuda":
             return
-        kind = fitting(store.bytes, device) if kind == "auto" else kind
-        size = data_size(store.bytes)
-        if kind == "gpu":
+        if kind == "gpu" or (kind == "auto" and _fits(store.bytes, device)):
             self.pixels = store.pixels.to(device)
-            self.text = f"decoded images: {size} on the GPU"
+            self.text = f"decoded images: {data_size(store.bytes)} on the GPU"
             return
-        if kind == "pinned":
-            self.pixels = store.pixels.pin_memory()
         most = int(store.lengths.topk(min(number, len(store))).values.sum())
         self.buffers = torch.empty(slots, most, dtype=torch.uint8, device=device)
-        location = "in pinned memory" if kind == "pinned" else "on the disk"
-        batches = data_size(self.buffers.numel())
-        self.text = f"decoded images: {size} {location}, {batches} of batches on the GPU"
+        self.text += f", {data_size(self.buffers.numel())} of batches on the GPU"
 
     def place(self, rows: Tensor, slot: int) -> tuple[Tensor, Tensor]:
-        """Return flat pixels on the device, and the first byte [n] of each image of ``rows`` [n].
-
-        The next call with the same ``slot`` may overwrite the pixels.
-        """
+        """Return flat pixels on the device, and the first bytes [n] of the images ``rows`` [n]."""
         offsets = self.store.offsets[rows]
         if self.buffers is None:
             return self.pixels, offsets
@@ -264,15 +250,9 @@ class Placement:
         return buffer, starts
 
 
-def fitting(size: int, device: torch.device) -> str:
-    """Return the fastest place for ``size`` bytes: ``gpu``, ``pinned`` or ``disk``.
-
-    The processes of a machine share its memory: each would pin the pixels.
-    """
-    for _ in range(2):
-        if size + MARGIN_BYTES < torch.cuda.mem_get_info(device)[0]:
-            return "gpu"
-        # Memory that the allocator has cached is given back.
-        torch.cuda.empty_cache()
-    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return "pinned" if 2 * size * processes < total_memory() else "disk"
+def _fits(size: int, device: torch.device) -> bool:
+    """Return True if ``size`` bytes fit on a GPU, if need be without the allocator's cache."""
+    if size + MARGIN_BYTES < torch.cuda.mem_get_info(device)[0]:
+        return True
+    torch.cuda.empty_cache()
+    return size + MARGIN_BYTES < torch.cuda.mem_get_info(device)[0]

@@ -18,11 +18,7 @@ PREFIXES = ("", "module.", "encoder.", "backbone.", "model.", "module.encoder.",
 
 
 def load_encoder(encoder: nn.Module, path: str, architecture: str, classifier: str = "") -> None:
-    """Load the weights of a file into an encoder.
-
-    Names may have one of `PREFIXES`, so that the files of this package, of timm, of torchvision and
-    of DDP work. Weights of the classifier, and of other parts under other prefixes, are not read.
-    """
+    """Load the weights of a file into an encoder."""
     tensors, expected = read_weights(path), encoder.state_dict()
     # BatchNorm works without the number of its batches, which older files lack.
     needed = {name for name in expected if not name.endswith("num_batches_tracked")}

@@ -94,10 +94,7 @@ class _NormRelu(torch.autograd.Function):
 
 
 def halved(x: Tensor, runs: int, wide: int) -> Tensor:
-    """Return every other pixel of x [N, runs * channels, H, W], padded with channels of zeros.
-
-    This is the shortcut without parameters into a stage of ``wide`` channels and half the size.
-    """
+    """Return every other pixel of x [N, runs * channels, H, W], padded with channels of zeros."""
     pixels = x.permute(0, 2, 3, 1)[:, ::2, ::2].unflatten(-1, (runs, -1))
     side = (wide - pixels.shape[-1]) // 2
     return F.pad(pixels, (side, side)).flatten(-2).permute(0, 3, 1, 2)

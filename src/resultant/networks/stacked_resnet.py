@@ -80,10 +80,7 @@ class StackedConv(nn.Module):
         return F.conv2d(x, weight, None, self.stride, 1, 1, runs)
 
     def _dense_for(self, x: Tensor) -> Tensor:
-        """Return the wide kernel, zero except for the blocks that a step fills in.
-
-        The tensor is kept, because a captured graph reads its memory.
-        """
+        """Return the wide kernel, zero except for the blocks that a step fills in."""
         if self._dense is None or self._dense.device != x.device:
             runs, o, i = self.weight.shape[:3]
             dense = x.new_zeros(runs * o, self.block * i, 3, 3)
@@ -126,11 +123,7 @@ def normalized_patches(levels: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class Block(nn.Module):
-    """The basic residual block; ``following`` is the number of channels of the next block, or None.
-
-    There are three paths: the fused block for training (`kernels.conv`), fused convolutions for
-    inference (`kernels.inference`), and plain torch everywhere else.
-    """
+    """The basic residual block; ``following`` are the channels of the next block, or None."""
 
     def __init__(
         self, runs: int, i: int, o: int, stride: int, block: int, following: int | None, fuse: bool
@@ -237,11 +230,7 @@ class StackedNorm(NormRelu):
 
 
 class StackedResNet32(nn.Module):
-    """ResNet-32 with a projector 64 -> 512 -> p to the unit sphere and an optional classifier.
-
-    Runs of one seed start from the same weights and must be consecutive, as they read the same
-    images. With ``fuse``, training uses the fused blocks where the device has them.
-    """
+    """ResNet-32 with a projector 64 -> 512 -> p to the unit sphere and an optional classifier."""
 
     def __init__(
         self,

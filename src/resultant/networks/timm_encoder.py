@@ -83,11 +83,7 @@ def _known(architecture: str) -> Any:
 
 
 class CosineClassifier(nn.Module):
-    """Logits ``30 cos(w_c, x)`` without bias: x [N, i] to [N, C].
-
-    Class vectors start with length one, as in ProCo's public code: the length does not change the
-    logits, but determines how far a step turns a class vector.
-    """
+    """Logits ``30 cos(w_c, x)`` without bias: x [N, i] to [N, C]."""
 
     def __init__(self, i: int, num_classes: int) -> None:
         super().__init__()
@@ -98,11 +94,7 @@ class CosineClassifier(nn.Module):
 
 
 class ImageNetwork(nn.Module):
-    """A timm encoder with a projector d -> d -> p to the unit sphere and an optional classifier.
-
-    The outputs have a leading axis of one run, as those of `StackedResNet32`. The global generators
-    are left unchanged; ``options`` are those of `timm_encoder`.
-    """
+    """A timm encoder with a projector d -> d -> p to the unit sphere and an optional classifier."""
 
     def __init__(
         self,

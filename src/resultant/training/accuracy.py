@@ -23,19 +23,12 @@ def class_accuracies(predicted: Tensor, labels: Tensor, num_classes: int) -> Ten
 
 
 def group_accuracies(per_class: Tensor, masks: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the means [M] of accuracies [M, C] over the classes of each group of `group_masks`.
-
-    A group without samples has NaN.
-    """
+    """Return the means [M] of accuracies [M, C] over the classes of each group of `group_masks`."""
     return {name: per_class[:, mask.cpu()].nanmean(1) for name, mask in masks.items()}
 
 
 def accuracies(predicted: Tensor, labels: Tensor, counts: Tensor) -> dict[str, float]:
-    """Return ``accuracy`` of predictions [N], and the mean over the classes of each group.
-
-    ``counts`` are the training images per class [C], which define the groups of `group_masks`;
-    groups without samples are left out.
-    """
+    """Return ``accuracy`` of predictions [N], and the mean over the classes of each group."""
     per_class = class_accuracies(predicted[None], labels, len(counts))
     groups = group_accuracies(per_class, group_masks(counts))
     values = {name: float(value) for name, value in groups.items()}

@@ -1,4 +1,4 @@
-"""Batches of a training step, and those of CIFAR on the device.
+"""Batches of CIFAR on the device.
 
 Everything random about an epoch follows from (seed, epoch) and is drawn on the CPU. A run can be
 resumed at any epoch, and runs of one seed see the same batches on every device.
@@ -10,7 +10,6 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -20,41 +19,6 @@ from resultant.networks.stacked_resnet import normalized_patches
 
 # Images that are augmented at a time when an epoch begins.
 CHUNK_IMAGES = 16384
-
-
-class Batches(Protocol):
-    """Batches of every epoch; `draw` may run ahead of the device, `load` waits for its order."""
-
-    steps: int
-
-    @property
-    def digest(self) -> str:
-        """A digest of the images or their names, and of the labels, in their order."""
-        ...
-
-    def open(self) -> None:
-        """Decode the images, before the first epoch that is trained."""
-        ...
-
-    def draw(self, epoch: int) -> list[Tensor]:
-        """Draw everything random about an epoch, on the CPU."""
-        ...
-
-    def load(self, drawn: list[Tensor]) -> None:
-        """Begin an epoch with its draws."""
-        ...
-
-    def rehearse(self, epoch: int) -> None:
-        """Provide batches for the steps that warm up; an epoch is loaded after them."""
-        ...
-
-    def advance(self) -> None:
-        """Prepare the next batch, outside the CUDA graph of the step."""
-        ...
-
-    def batch(self) -> tuple[Tensor, Tensor]:
-        """Return the views [V * N, ...] of the next batch, view by view, and labels [runs, N]."""
-        ...
 
 
 class CifarBatches:

@@ -45,11 +45,7 @@ class JobCheckpoint:
         self.concurrent_jobs, self.saved_at = 0, 0.0
 
     def resume(self) -> Done:
-        """Load the checkpoint into the stacks, if there is one; return the epochs trained so far.
-
-        The first process reads the file and sends its content to the others, which may have other
-        disks.
-        """
+        """Load the checkpoint into the stacks of all processes, if any; return the epochs done."""
         done = Done(0, 0.0, 0)
         path = self.job.out / CHECKPOINT
         if distributed.rank() == 0 and path.exists():
@@ -64,11 +60,7 @@ class JobCheckpoint:
         return Done(int(epoch), self.saved_at, self.concurrent_jobs)
 
     def save_if_due(self, epoch: int, seconds: float, required: bool = False) -> bool:
-        """Write the checkpoint if it is due; return True if this process has written it.
-
-        An epoch is saved if ``required``, and if the last checkpoint is old by epochs or by
-        ``seconds`` of all epochs so far.
-        """
+        """Write the checkpoint if it is due; return True if this process has written it."""
         last = epoch == self.job.config.epochs
         late = seconds - self.saved_at > UNSAVED_SECONDS
         due = required or last or late or epoch % self.job.checkpoint_every == 0

@@ -32,6 +32,8 @@ ContrastiveKind = Literal["simclr", "autoaugment"]
 Views = Literal[1, 2]
 
 CIFAR = ("cifar10", "cifar100")
+# Size of the training set of CIFAR.
+CIFAR_IMAGES = 50_000
 Channels = tuple[float, float, float]
 # Mean and standard deviation of the channels in the recipes.
 IMAGENET_CHANNELS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -81,10 +83,7 @@ def a_seed() -> Any:
 
 
 def require_bounds(settings: Any, kind: Any) -> None:
-    """Raise a ValueError unless settings follow the bounds in the metadata of the fields of kind.
-
-    A subclass, such as one for the command line, may declare the fields again without metadata.
-    """
+    """Raise a ValueError unless settings follow the bounds in the fields of ``kind``."""
     for f in fields(kind):
         value: Any = getattr(settings, f.name)
         name, bounds = f.name, f.metadata.get("bounds")

@@ -66,25 +66,18 @@ class SplitFeatures(NamedTuple):
 
 
 class Features(NamedTuple):
-    """Features of the networks of a job.
-
-    ``test`` are the images of `ImageSplits.held_out`, ``val`` the validation images if these are
-    others, ``balanced`` the images that the training images are a subset of.
-    """
+    """Features of the networks of a job."""
 
     train: SplitFeatures
-    test: SplitFeatures
-    val: SplitFeatures | None
-    balanced: SplitFeatures | None
+    test: SplitFeatures  # of the images of `ImageSplits.held_out`
+    val: SplitFeatures | None  # of the validation images, if these are others
+    balanced: SplitFeatures | None  # of the images that the training images are a subset of
 
 
 def network_features(
     trained: Trained, data: Cifar | ImageSplits, workers: int | None = None
 ) -> Features:
-    """Compute the features of the networks of a job; every process computes a share of the images.
-
-    ``workers`` threads decode images, by default one per core.
-    """
+    """Compute the features of the networks of a job; every process computes a share of them."""
     stacks, config, device = trained.stacks, trained.job.config, trained.stacks[0].device
     if isinstance(data, Cifar):
         views = partial(cifar_views, data.train_images.to(device), torch.float32)
@@ -92,9 +85,16 @@ def network_features(
         train = balanced.rows(data.members(config.imbalance, config.subset))
         views = partial(cifar_views, data.test_images.to(device), torch.float32)
         return Features(train, _features(stacks, views, data.test_labels), None, balanced)
+    view, batches = EvaluationView(config.size), stacks[0].batches
+    assert isinstance(batches, PhotoBatches)
 
     def stored(source: ImageSource) -> SplitFeatures:
-        views = _stored_views(stacks[0], source, workers)
+        """Compute features of images that are decoded already, in the store of the training."""
+        store, own = batches.store, source is batches.source
+        if not own:
+            store = open_store(source, store.folder.parent, view.short_side, workers=workers)
+        place = batches.placement if own else None
+        views = StoredViews(store, view, config.channels, torch.float32, device, place)
         return _features(stacks, views, torch.from_numpy(source.labels))
 
     held_out = {name: stored(source) for name, source in data.held_out_splits.items()}
@@ -106,22 +106,10 @@ def network_features(
     # The subset is computed once, with the others, which no store holds.
     if distributed.distributed() and workers is None:
         workers = max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
-    view = EvaluationView(config.size)
     views = partial(source_views, data.balanced, view, config.channels, device, workers)
     balanced = _features(stacks, views, torch.from_numpy(data.balanced.labels))
     train = balanced.rows(torch.from_numpy(data.train.positions_in(data.balanced)))
     return Features(train, test, val, balanced)
-
-
-def _stored_views(stack: Stack, source: ImageSource, workers: int | None) -> StoredViews:
-    """Return the views of images that are decoded already, in the store of the training."""
-    batches, config, view = stack.batches, stack.config, EvaluationView(stack.config.size)
-    assert isinstance(batches, PhotoBatches)
-    options = view, config.channels, torch.float32, stack.device
-    if source is batches.source:
-        return StoredViews(batches.store, *options, batches.placement, batches.images)
-    folder = batches.store.folder.parent
-    return StoredViews(open_store(source, folder, view.short_side, workers=workers), *options)
 
 
 def _features(stacks: Sequence[Stack], views: Views, labels: Tensor) -> SplitFeatures:
@@ -160,19 +148,23 @@ def evaluate(
     ``classifier``, and ``chosen`` with the frozen rule that the validation images choose.
     Accuracies are fractions; those of groups are means over their classes.
     """
-    features = features or network_features(trained, data, workers)
-    train, test, val, balanced = features
+    train, test, val, balanced = features or network_features(trained, data, workers)
     classes, photographs = data.num_classes, isinstance(data, ImageSplits)
     counts = torch.bincount(train.labels.cpu(), minlength=classes)
     records = base_records(trained, len(train.labels))
+    held_out, first = [test] if val is None else [test, val], len(test.labels)
+    y = torch.cat([split.labels for split in held_out])
+    queries = {
+        space: [torch.cat(x) for x in zip(*(a.spaces[space] for a in held_out), strict=True)]
+        for space in SPACES
+    }
     pools = {"long_tail": train} | ({} if balanced is None else {"balanced": balanced})
     names = [record["run"] for record in records]
-    fitted = {
-        pool: _probe(rows, features, counts, probes or ProbeConfig(), names, photographs)
-        for pool, rows in pools.items()
-    }
+    options = queries, y, first, counts, probes or ProbeConfig(), names, photographs
+    fitted = {pool: _probe(rows, *options) for pool, rows in pools.items()}
     # With few rows and classes, compiling the GPU kernels would take longer than the CPU.
-    device = train.labels.device if photographs else torch.device("cpu")
+    device = y.device if photographs else torch.device("cpu")
+    y = y.to(device)
     for i, record in enumerate(records):
         if photographs:
             record |= {"held_out": data.held_out, "classes": classes}
@@ -183,17 +175,14 @@ def evaluate(
         }
         record["frozen"], chosen = {}, {}
         for space in SPACES:
-            x, z = (split.spaces[space][i].to(device) for split in (train, test))
-            y, labels = train.labels.to(device), test.labels.to(device)
-            decided = frozen_predictions(x, y, z, classes)
-            record["frozen"][space] = frozen_accuracy(decided, labels)
+            x, z = (a[space][i].to(device) for a in (train.spaces, queries))
+            decided = frozen_predictions(x, train.labels.to(device), z, classes)
+            record["frozen"][space] = frozen_accuracy(decided, y, slice(first))
             if val is not None:
-                queries = val.spaces[space][i].to(device)
-                decisions = frozen_predictions(x, y, queries, classes)
-                scores = frozen_accuracy(decisions, val.labels.to(device))
+                scores = frozen_accuracy(decided, y, slice(first, None))
                 rules = [(fit, rule) for fit in scores for rule in scores[fit]]
                 fit, rule = max(rules, key=lambda key: scores[key[0]][key[1]])
-                result = accuracies(decided[fit][rule], labels, counts)
+                result = accuracies(decided[fit][rule][:first], y[:first], counts)
                 chosen[space] = {"estimator": fit, "realization": rule, **result}
         if chosen:
             record["chosen"] = chosen
@@ -223,32 +212,28 @@ def base_records(trained: Trained, train_images: int) -> list[dict[str, Any]]:
 
 def _probe(
     pool: SplitFeatures,
-    features: Features,
+    queries: dict[str, list[Tensor]],
+    y: Tensor,
+    first: int,
     counts: Tensor,
     config: ProbeConfig,
     runs: Sequence[str],
     with_rate: bool,
 ) -> dict[str, list[dict[str, Any]]]:
-    """Fit a probe per space, run and learning rate; return the accuracies of the chosen ones."""
-    _, test, val, _ = features
-    held_out = [test] if val is None else [test, val]
-    queries = [
-        torch.cat([split.spaces[space][i] for split in held_out])
-        for space in SPACES
-        for i in range(len(runs))
-    ]
-    y, first = torch.cat([split.labels for split in held_out]), len(test.labels)
-    best: list[tuple[float, dict[str, Any]]] = [(-1.0, {})] * len(queries)
-    for factor in RATES if val is not None else RATES[:1]:
+    """Fit a probe per space, run and learning rate; return the accuracies of the chosen ones.
+
+    The ``first`` queries test the probes; the others, if any, choose the learning rate.
+    """
+    train, test = ([x for space in SPACES for x in a[space]] for a in (pool.spaces, queries))
+    names = [f"{space} of {run}" for space in SPACES for run in runs]
+    best: list[tuple[float, dict[str, Any]]] = [(-1.0, {})] * len(test)
+    for factor in RATES if first < len(y) else RATES[:1]:
         settings = replace(config, learning_rate=factor * config.learning_rate)
-        train = [x for space in SPACES for x in pool.spaces[space]]
-        names = [f"{space} of {run}" for space in SPACES for run in runs]
-        options = pool.labels, queries, y, len(counts), settings
-        predictions = linear_probes(train, *options, names=names).predictions
-        for k, guesses in enumerate(predictions):
-            score = 0.0 if val is None else accuracy(guesses[first:], y[first:])
+        options = pool.labels, test, y, len(counts), settings
+        for k, guesses in enumerate(linear_probes(train, *options, names=names).predictions):
+            score = accuracy(guesses[first:], y[first:]) if first < len(y) else 0.0
             if score > best[k][0]:
-                result: dict[str, Any] = accuracies(guesses[:first], test.labels, counts)
+                result: dict[str, Any] = accuracies(guesses[:first], y[:first], counts)
                 result |= {"learning_rate": settings.learning_rate} if with_rate else {}
                 best[k] = score, result
     rows = [result for _, result in best]
@@ -256,11 +241,11 @@ def _probe(
 
 
 def frozen_accuracy(
-    predictions: dict[str, dict[str, Tensor]], labels: Tensor
+    predictions: dict[str, dict[str, Tensor]], labels: Tensor, rows: slice = slice(None)
 ) -> dict[str, dict[str, float]]:
     """Return the accuracy of `frozen_predictions` for labels [m], by estimator and realization."""
     return {
-        fit: {rule: accuracy(predicted, labels) for rule, predicted in by_rule.items()}
+        fit: {rule: accuracy(guesses[rows], labels[rows]) for rule, guesses in by_rule.items()}
         for fit, by_rule in predictions.items()
     }
 
@@ -268,10 +253,7 @@ def frozen_accuracy(
 def frozen_predictions(
     x: Tensor, y: Tensor, queries: Tensor, num_classes: int
 ) -> dict[str, dict[str, Tensor]]:
-    """Classify queries [m, d] at beta = 0 without offset, by classes fitted to x [n, d], y [n].
-
-    The classes [m] are by estimator of kappa and by realization.
-    """
+    """Classify queries [m, d] at beta = 0 without offset, by classes fitted to x [n, d], y [n]."""
     x, queries = (F.normalize(a, dim=-1) for a in (x, queries))
     statistics = ClassStatistics(num_classes, x.shape[1]).to(x.device)
     statistics.update(x, y)

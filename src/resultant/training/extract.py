@@ -64,10 +64,7 @@ class NetworkFeatures:
 def open_networks(
     files: Mapping[int, Location], root: Callable[[str], Location | None], **options: Any
 ) -> dict[int, NetworkFeatures]:
-    """Load networks together with the images of their datasets, which they share.
-
-    ``root`` returns the folder of a dataset by its name; ``options`` are those of `open_dataset`.
-    """
+    """Load networks together with the images of their datasets, which they share."""
     loaded = {i: load_network(file) for i, file in files.items()}
     datasets = {_dataset_key(network.config): network.config for network in loaded.values()}
     images = {
@@ -93,10 +90,7 @@ def load_data(config: TrainConfig, data: Location | None, **options: Any) -> Ima
 def timm_network(
     config: TrainConfig, *, pretrained: bool = False, weights: str | None = None, size: int = 0
 ) -> LoadedNetwork:
-    """Build the encoder of timm that a configuration names, without classes; see `with_classes`.
-
-    Features are extracted with the preprocessing of its own configuration.
-    """
+    """Build the encoder of timm that a configuration names, without classes; see `with_classes`."""
     config = resolved(replace(config, pretrained=pretrained, weights=weights, size=size))
     options: dict[str, Any] = {"pretrained": pretrained, "weights": weights, "size": config.size}
     network = EncoderNetwork(config.architecture, **options).eval()

@@ -100,10 +100,7 @@ class GradientErrors:
 
 
 class ProgressReport:
-    """The clock of a call that continues after ``first`` epochs, and its callbacks.
-
-    ``on_step`` is not called on a GPU for CIFAR, whose steps take milliseconds.
-    """
+    """The clock of a call that continues after ``first`` epochs, and its callbacks."""
 
     def __init__(
         self,
@@ -120,10 +117,8 @@ class ProgressReport:
         steps = sum(stack.batches.steps * len(stack.runs) for stack in stacks)
         self.views_per_epoch = steps * job.config.batch_size * job.config.views
         self.began = 0.0
-
-    def resumed(self) -> None:
-        if self.on_progress is not None and self.first:
-            self.on_progress(Progress(0, self.epochs, 0.0, 0.0, before=self.first))
+        if on_progress is not None and first:
+            on_progress(Progress(0, self.epochs, 0.0, 0.0, before=first))
 
     def start(self) -> None:
         self.began = time.perf_counter()

@@ -45,10 +45,7 @@ def resolved(config: TrainConfig) -> TrainConfig:
 
 
 def open_dataset(config: TrainConfig, data: Location | None = None, **options: Any) -> ImageSplits:
-    """Open the images of a configuration, with its long-tailed subset.
-
-    ``data`` and ``options`` are those of `open_published` for its datasets, else of `open_images`.
-    """
+    """Open the images of a configuration, with its long-tailed subset."""
     if config.dataset in PUBLISHED:
         splits = open_published(config.dataset, data, **options)
     else:
@@ -86,8 +83,8 @@ def train_images(
         on_progress: Called after every epoch; see `resultant.training.loop.train`.
         on_step: Called with the finished share of an epoch after every step.
         store: Folder of the decoded images; ``store`` in the folder of the job by default.
-        residency: Place of the decoded images in training: ``gpu``, ``pinned`` or ``disk``;
-            ``auto`` for the first that fits.
+        residency: Place of the decoded images in training: ``gpu`` or ``disk``; ``auto``
+            for the first that fits.
         on_images: Called with the decoded images of a split and their number.
         note: Called with sentences on the disk and the memory that are used.
 

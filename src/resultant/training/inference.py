@@ -41,10 +41,7 @@ def network_outputs(
     device: torch.device,
     autocast: Autocast | None = None,
 ) -> Generator[Outputs]:
-    """Yield the outputs of a network on batches of its input, in float32 without ``autocast``.
-
-    The network is in evaluation mode meanwhile.
-    """
+    """Yield the outputs of a network on batches of its input, in float32 without ``autocast``."""
     training = network.training
     network.eval()
     try:
@@ -118,11 +115,7 @@ def source_views(
 
 
 class StoredViews:
-    """Views of decoded images: resized, and cropped at the centre.
-
-    ``placement`` is the place of the decoded images, None for a new one, with batches of ``most``
-    images.
-    """
+    """Views of decoded images: resized, and cropped at the centre; a new placement by default."""
 
     def __init__(
         self,
@@ -132,11 +125,11 @@ class StoredViews:
         dtype: torch.dtype,
         device: torch.device,
         placement: Placement | None = None,
-        most: int = STORED_IMAGES,
     ) -> None:
         self.store, self.view, self.device, size = store, view, device, view.size
         # Few large passes: on small images the kernels are short, and starting them takes longer.
-        number = min(most, STORED_IMAGES, max(1, STORED_PIXELS // size**2))
+        number = min(STORED_IMAGES, max(1, STORED_PIXELS // size**2))
+        number = number if placement is None else min(number, placement.number)
         self.placement = placement or Placement(store, placed_on(device), number)
         self.rendering = Rendering(number, size, *channels, device)
         shape = (number, size, size, 3)

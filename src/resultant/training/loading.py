@@ -15,16 +15,12 @@ from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.networks.timm_encoder import CosineClassifier, EncoderNetwork, ImageNetwork
 from resultant.training.checkpoints import one_run
 from resultant.training.config import CIFAR, Run, TrainConfig
-from resultant.training.proco_recipes import imbalance_of, recipe
 from resultant.training.stack import build
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedNetwork:
-    """A network from a file, on the CPU in evaluation mode.
-
-    A checkpoint of ProCo's authors has the settings of the matching preset, and no run.
-    """
+    """A network from a file, on the CPU in evaluation mode; one of ProCo's authors has no run."""
 
     network: StackedResNet32 | ImageNetwork | EncoderNetwork
     config: TrainConfig
@@ -49,20 +45,20 @@ def load_network(path: Location) -> LoadedNetwork:
             tensors, about = one_run(tensors, about, run_name, location)
         elif run_name is not None:
             raise ValueError(f"expected the checkpoint of a job before :{run_name}, got {file}")
-        num_classes = about.get("num_classes")
-        kinds = isinstance(about.get("config"), dict), isinstance(about.get("proco"), dict)
-        if not isinstance(num_classes, int) or not any(kinds):
-            rule = "expected the file of a run or a converted checkpoint of ProCo"
+        num_classes, settings, facts = (about.get(k) for k in ("num_classes", "config", "proco"))
+        if not isinstance(num_classes, int) or not isinstance(settings, dict):
+            rule = "expected the file of a run, or one that import-proco of this version wrote"
             raise ValueError(f"{rule}, got {location} with {', '.join(about) or 'nothing'}")
-        run = classifier = None
-        if "proco" in about:
-            facts, bank = about["proco"], tensors.get("bank.new")
-            imbalance = None if bank is None else imbalance_of(bank[:, -1].round().long())
-            classifier = facts["classifier"]
-            config = recipe(facts["arch"], facts["dim"], num_classes, location, imbalance)
-        else:
-            run, config = Run(**about["run"]), _config(about["config"], location)
-            imbalance = config.imbalance if config.dataset in CIFAR else None
+        unknown = settings.keys() - {f.name for f in fields(TrainConfig)}
+        if unknown:
+            raise ValueError(f"expected fields of TrainConfig in {location}, got {min(unknown)}")
+        tuples = {k: tuple(a) for k, a in settings.items() if isinstance(a, list)}
+        config = TrainConfig(**{**settings, **tuples})
+        run = Run(**about["run"]) if facts is None else None
+        imbalance = config.imbalance if config.dataset in CIFAR else None
+        if facts is not None:
+            imbalance = facts["imbalance"]
+        classifier = None if facts is None else facts["classifier"]
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
         rule = f"expected the facts of a run in {location}"
         raise ValueError(f"{rule}, got {type(error).__name__}: {error}") from None
@@ -74,14 +70,6 @@ def load_network(path: Location) -> LoadedNetwork:
         raise ValueError(f"expected {num_classes} class names in {location}, got {str(names)[:80]}")
     classes = tuple(map(str, names))
     return LoadedNetwork(network, config, run, num_classes, imbalance, classes, banks, about)
-
-
-def _config(settings: dict[str, Any], location: str) -> TrainConfig:
-    unknown = settings.keys() - {f.name for f in fields(TrainConfig)}
-    if unknown:
-        raise ValueError(f"expected fields of TrainConfig in {location}, got {min(unknown)}")
-    tuples = {k: tuple(a) for k, a in settings.items() if isinstance(a, list)}
-    return TrainConfig(**{**settings, **tuples})
 
 
 def build_network(

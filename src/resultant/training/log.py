@@ -23,10 +23,7 @@ BEGINNING = b'{"run": '
 
 
 def gain_metrics(config: TrainConfig, run: Run, state: ClassState) -> dict[str, float]:
-    """Compute the quantities of fig:training-gain and fig:c10-trajectory from the class state.
-
-    ``intercept_drift`` is the mean absolute change of the scores at cosine zero.
-    """
+    """Compute the quantities of fig:training-gain and fig:c10-trajectory from the class state."""
     native = realize(state, Rule(config.temperature))
     realized = realize(state, run.rule(config))
     g, applied, zero = native.gain(), realized.gain(), torch.zeros_like(state.kappa)
@@ -42,10 +39,7 @@ def gain_metrics(config: TrainConfig, run: Run, state: ClassState) -> dict[str, 
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Read the lines of metrics.jsonl without a last line that a killed job wrote in part.
-
-    A missing file has no lines.
-    """
+    """Read the lines of metrics.jsonl without a last line that a killed job wrote in part."""
     lines = files.read_bytes(path).splitlines() if path.exists() else []
     rows = []
     for number, line in enumerate(lines, start=1):
@@ -66,10 +60,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 class MetricsLog:
-    """The file metrics.jsonl, written by the first process only, and the values for TensorBoard.
-
-    On resuming, lines after the ``first`` epochs, those of the checkpoint, are removed.
-    """
+    """The file metrics.jsonl, written by the first process only, and the values for TensorBoard."""
 
     def __init__(
         self, config: TrainConfig, out: Path, first: int, tensorboard: bool = False

@@ -10,15 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import torch
+
 from resultant._core import distributed, termination
 from resultant._core.files import lock_folder
 from resultant._core.validation import DivergedError
-from resultant.training import streams
 from resultant.training.checkpoints import JobCheckpoint, save_run
 from resultant.training.hooks import Hook, ProgressReport, Rows
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.log import MetricsLog
-from resultant.training.stack import LOWER, Stack
+from resultant.training.stack import LOWER, Stack, side_by_side
 
 
 def train(
@@ -44,7 +45,6 @@ def train(
         log = MetricsLog(config, job.out, first, job.tensorboard)
         log.require_past(job.runs, job.gradient_epochs)
         report = ProgressReport(job, stacks, first, on_progress, on_step)
-        report.resumed()
         if first < config.epochs:
             for stack in stacks:
                 stack.batches.open()
@@ -70,16 +70,20 @@ def _train_epochs(
     first, epochs, seconds = report.first, checkpoint.job.config.epochs, earlier
     if first == epochs:
         return seconds
-    streams.capture(stacks, first)
+    if stacks[0].device.type == "cuda":
+        for stack in stacks:
+            stack.capture(first)
+        torch.cuda.synchronize()
     report.start()
     drawn = [stack.batches.draw(first) for stack in stacks]
     for epoch in range(first, epochs):
         for stack, batches in zip(stacks, drawn, strict=True):
             stack.start_epoch(epoch)
             stack.batches.load(batches)
-        with streams.side_by_side(stacks):
+        with side_by_side(stacks):
             for step in range(stacks[0].batches.steps):
-                streams.step(stacks)
+                for stack in stacks:
+                    stack.replay()
                 report.after_step(step)
 
         # The device is still working: draw the next epoch.
@@ -101,10 +105,7 @@ def _train_epochs(
 
 
 def measure(stacks: Sequence[Stack], epoch: int) -> Rows:
-    """Return one row per run: ``run``, mean ``loss`` and class ``state``, on the CPU.
-
-    A loss must be finite: inside a CUDA graph no step checks its values.
-    """
+    """Return one row per run: ``run``, mean ``loss`` and class ``state``, on the CPU."""
     rows: Rows = []
     for stack in stacks:
         mean = stack.total / (stack.batches.steps * distributed.world_size())

@@ -27,10 +27,7 @@ from resultant.training.config import CHOICES, CIFAR, ProbeConfig
 
 @dataclass(frozen=True, eq=False)
 class ProbeResult:
-    """Accuracies of M probes on the test samples as fractions, float64 on the CPU.
-
-    A class or a group without test samples has NaN.
-    """
+    """Accuracies of M probes on the test samples as fractions, float64 on the CPU."""
 
     accuracy: Tensor  # [M]
     per_class: Tensor  # [M, C]
@@ -51,11 +48,7 @@ def _listed(a: Tensor) -> list[float | None]:
 
 
 def main_encoder(dataset: object) -> Literal["raw", "unit"]:
-    """Return the form of encoder features in the paper's main comparison.
-
-    Image datasets are probed at unit length, CIFAR and any other features as they are
-    (tab:frozen-hyperparameters). Projection features always have unit length.
-    """
+    """Return the form of encoder features in the paper's main comparison."""
     return "unit" if dataset in CHOICES["dataset"] and dataset not in CIFAR else "raw"
 
 
@@ -150,11 +143,7 @@ class _Probes:
                 progress(epoch + 1, self.config.epochs)
 
     def predict(self, x: Tensor, names: Sequence[str] | None) -> Tensor:
-        """Return the classes [M, N] of largest logit of features [M, N, d].
-
-        A probe has diverged if weights are not finite, or the last digit of a logit is one or more:
-        its loss and its largest logit are then rounding errors.
-        """
+        """Return the classes [M, N] of largest logit of features [M, N, d]."""
         across = len(x) * (x.shape[2] + self.bias.shape[1]) * x.element_size()
         predicted, largest = [], x.new_zeros(len(x))
         for rows in x.split(chunks.rows_per_chunk(across, chunks.DEVICE_BYTES), 1):

@@ -71,11 +71,7 @@ def read_folder(folder: Path) -> list[Record]:
 
 
 def read_lines(path: Path) -> list[Record]:
-    """Read the records of a file; a missing file has none.
-
-    Raises:
-        ValueError: If a line is no record, with the number of the line.
-    """
+    """Read the records of a file; a missing file has none."""
     records = []
     lines = read_bytes(path).splitlines() if path.exists() else []
     for number, line in enumerate(lines, start=1):

@@ -2,13 +2,13 @@
 
 The runs differ in realization, beta and seed. Their networks are stacked in one
 (`StackedResNet32`), their losses are added, and no gradient passes between runs. On a GPU the
-whole step, including the views, is one CUDA graph.
+whole step is one CUDA graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -22,25 +22,22 @@ from resultant.losses.supervised import BalancedContrastiveLoss, SupConLoss
 from resultant.networks.outputs import Outputs
 from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.networks.timm_encoder import ImageNetwork
-from resultant.training.batches import Batches
+from resultant.training.batches import CifarBatches
 from resultant.training.config import Run, TrainConfig
+from resultant.training.photo_batches import PhotoBatches
 from resultant.training.stacked_loss import StackedLogitAdjustedCrossEntropy, StackedProCoLoss
 
 LOWER = "a lower learning_rate may help"
 
 
 class Stack:
-    """Runs that share a network and a training step.
-
-    `step` trains every run by one batch. `tensors` is the state: with the epoch it determines all
-    later steps. ``counts`` are the training images per class, [C].
-    """
+    """Runs that share a network and a training step."""
 
     def __init__(
         self,
         config: TrainConfig,
         runs: Sequence[Run],
-        batches: Batches,
+        batches: CifarBatches | PhotoBatches,
         counts: Tensor,
         device: torch.device,
     ) -> None:
@@ -146,19 +143,19 @@ class Stack:
         self.model.train()
 
     def replay(self) -> None:
-        """Take a step on the current stream, through the CUDA graph if it is captured."""
-        self.batches.advance()
-        if self.graph is None:
-            self.step()
-        else:
-            self.proco.bank.require_lengths()
-            self.graph.replay()
+        """Take a step on the stream of the stack, through the CUDA graph if it is captured."""
+        with torch.cuda.stream(self.stream):
+            self.batches.advance()
+            if self.graph is None:
+                self.step()
+            else:
+                self.proco.bank.require_lengths()
+                self.graph.replay()
 
-    def capture(self) -> None:
-        """Warm up, and record the step as a CUDA graph, to be replayed on ``stream``.
-
-        The state of the runs is restored; the batches must be loaded again.
-        """
+    def capture(self, epoch: int = 0) -> None:
+        """Warm up, and record the step as a CUDA graph; image networks in several processes, or
+        without ``fuse``, only warm up. The state of the runs is restored."""
+        self.batches.rehearse(epoch)
         before = {name: a.clone() for name, a in self.tensors().items()}
         # Not part of the state: every epoch begins and ends without them.
         transient = [(a, a.clone()) for a in (self.total, self.proco.least_target)]
@@ -216,11 +213,19 @@ class Stack:
             a.copy_(tensors[name])
 
 
-def require_finite(features: Tensor, run: Run, when: str) -> None:
-    """Raise a DivergedError if features [N, d] of a run are zero or not finite.
+@contextmanager
+def side_by_side(stacks: Sequence[Stack]) -> Iterator[None]:
+    """Order the streams of the stacks after the current stream, and the current one after them."""
+    streams = [stack.stream for stack in stacks if stack.stream is not None]
+    for stream in streams:
+        stream.wait_stream(torch.cuda.current_stream())
+    yield
+    for stream in streams:
+        torch.cuda.current_stream().wait_stream(stream)
 
-    Normalizing by an infinite length gives zero.
-    """
+
+def require_finite(features: Tensor, run: Run, when: str) -> None:
+    """Raise a DivergedError if features [N, d] of a run are zero or not finite."""
     length = torch.linalg.vector_norm(features.detach(), dim=-1)
     if not ((length > 0) & length.isfinite()).all():
         rule = f"expected features of finite length above zero ({LOWER})"
@@ -234,10 +239,7 @@ def build(
     *,
     initial_weights: bool = False,
 ) -> StackedResNet32 | ImageNetwork:
-    """Build the network of a configuration, with a classifier if ``num_classes`` is not None.
-
-    ``initial_weights`` loads the weights that the configuration names, for a new network.
-    """
+    """Build the network of a configuration, with a classifier if ``num_classes`` is not None."""
     seeds = [run.seed for run in runs]
     if config.architecture == "resnet32":
         return StackedResNet32(seeds, config.dim, num_classes, fuse=config.fuse)

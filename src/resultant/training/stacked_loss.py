@@ -35,10 +35,7 @@ ROLES = {
 
 
 class StackedProCoBank(ProCoBank):
-    """Statistics of R runs: a bank of R C classes, in which run r has the classes from r C on.
-
-    Arguments as of `ProCoBank`, with the seed of the random starts of each run.
-    """
+    """Statistics of R runs: a bank of R C classes, in which run r has the classes from r C on."""
 
     first: Tensor
 
@@ -65,10 +62,7 @@ class StackedProCoBank(ProCoBank):
             write_starts(rows, range(self.per_run), self.per_run, entropy)
 
     def add(self, z: Tensor, y: Tensor, sizes: list[int] | None = None) -> Snapshot:
-        """Add views z [V, R, N, p] with labels y [N] or [R, N]; see `ProCoBank.add`.
-
-        The snapshot has an axis of runs behind that of the views.
-        """
+        """Add views z [V, R, N, p] with labels y [N] or [R, N]; see `ProCoBank.add`."""
         labels = (y + self.first).flatten()
         return self._snapshot_by_run(super().add(z.flatten(1, 2), labels, sizes))
 
@@ -96,10 +90,7 @@ class StackedProCoBank(ProCoBank):
 
 
 class StackedProCoLoss(ContrastiveLoss):
-    """`ProCoLoss` of R runs that differ in realization, beta and seed.
-
-    Arguments as of `ProCoLoss`, with the rule and the seed of each run.
-    """
+    """`ProCoLoss` of R runs that differ in realization, beta and seed."""
 
     bank: StackedProCoBank
     cosine: Tensor | None

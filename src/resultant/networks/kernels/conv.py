@@ -25,11 +25,7 @@ THREADS = 128
 
 
 class Plan(NamedTuple):
-    """Launch parameters for one number of channels: width of an image, blocks of a multiprocessor.
-
-    More blocks would leave too small a cache next to their shared memory. A block of the backward
-    pass requests ``reserve`` bytes at least, to keep that number.
-    """
+    """Launch parameters of a number of channels: width of an image, blocks of a multiprocessor."""
 
     width: int
     forward: int
@@ -113,11 +109,7 @@ def differentiate(
     x: Tensor, g: Tensor, y: Tensor, line: Tensor, weight: Tensor, saved: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the gradients of x and of the weight; that of y = convolve(x, weight, saved) is
-    a g + b y + c.
-
-    With a norm, the first is the gradient of the output of the norm, where that is positive; its
-    sums are [parts, 2, C].
-    """
+    a g + b y + c."""
     with device_of(x):
         images, runs, channels = x.shape[0], *weight.shape[:2]
         parts = _parts(images, runs, PLANS[channels].backward)
