@@ -3,9 +3,10 @@ benchmarks/longtail.md.
 
     python -m benchmarks.longtail --data FOLDER --out FILE.jsonl --processes 12
 
-FOLDER holds the files of `benchmarks.embeddings`; packaged features and digits need none. A record
-is one set, tail, seed and method. Records that FILE has are skipped, so that the same command
-continues; ``--minutes`` ends it in time. All sets come with the first seed first."""
+FOLDER holds the files of `benchmarks.embeddings`, and cifar10-lt.safetensors of ``resultant
+extract``; packaged features and digits need none. A record is one set, tail, seed and method.
+Records that FILE has are skipped, so that the same command continues; ``--minutes`` ends it in
+time. All sets come with the first seed first."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import lru_cache, partial
 from itertools import product
 from multiprocessing import TimeoutError, get_context
@@ -40,13 +42,14 @@ from resultant.features import packaged_file
 TAILS = (10, 100)
 SEEDS = (0, 1, 2, 3, 4)
 FOLDS = 3
-# Rows of the largest class, except for packaged features.
+# Rows of the largest class, except for features of networks trained on a long tail.
 LARGEST = 100
 LEAST_PROBABILITY = 1e-9
 
-PACKAGED = {"packaged-encoder": "encoder", "packaged-projection": "projection"}
 FILES = ("banking77", "clinc150", "cifar10", "cifar100", "tiny-imagenet")
-SETS = (*FILES, "digits", *PACKAGED)
+# Stores of networks that were trained on a long tail, and their spaces.
+TRAINED = ("packaged", "cifar10-lt")
+SETS = (*FILES, "digits", *map("-".join, product(TRAINED, ("encoder", "projection"))))
 
 
 class Split(NamedTuple):
@@ -69,10 +72,12 @@ def read(name: str, folder: Path) -> Split:
         test = np.concatenate([own[-40:] for own in rows])
         x, y = digits.data.astype(np.float32), digits.target
         return Split(x[train], y[train], x[test], y[test])
-    if name in PACKAGED:
-        with packaged_file() as path:
+    store, _, space = name.rpartition("-")
+    if store in TRAINED:
+        file = nullcontext(folder / f"{store}.safetensors")
+        with packaged_file() if store == "packaged" else file as path:
             arrays = load_file(path)
-        x, x_test = (arrays[f"{split}/{PACKAGED[name]}"] for split in ("train", "test"))
+        x, x_test = (arrays[f"{split}/{space}"] for split in ("train", "test"))
         y, y_test = arrays["train/labels"], arrays["test/labels"]
         return Split(x.float().numpy(), y.numpy(), x_test.float().numpy(), y_test.numpy())
     with np.load(folder / f"{name}.npz") as f:
@@ -86,8 +91,8 @@ def long_tailed(rows: Split, name: str, tail: int, seed: int) -> Split:
     rng = np.random.default_rng(seed)
     C = int(rows.y.max()) + 1
     order, largest = rng.permutation(C), LARGEST
-    if name in PACKAGED:
-        # These classes have a long tail already, in this order: 500 rows to 5.
+    if name.rpartition("-")[0] in TRAINED:
+        # These classes have a long tail already, in this order.
         order, largest = np.arange(C), {10: 50, 100: 400}[tail]
     counts = np.empty(C, int)
     counts[order] = np.maximum(1, np.rint(largest * tail ** (-np.arange(C) / (C - 1))))
