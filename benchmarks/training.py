@@ -50,7 +50,8 @@ def whole(runs: int, fuse: bool) -> float:
     stack.capture()
     epoch = milliseconds(lambda: batches.load(drawn), 1, 3)
     batches.load(drawn)
-    step = milliseconds(stack.replay, 10, 3) + epoch / batches.steps
+    with torch.cuda.stream(stack.stream):
+        step = milliseconds(stack.replay, 10, 3) + epoch / batches.steps
     return 1e3 * step / runs / VIEWS
 
 
