@@ -1,4 +1,4 @@
-"""The page in a browser: charts, sliders against the library, tables, tabs, keyboard, print."""
+"""The page in a browser: charts, sliders against the library, tables, folds, keyboard, print."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def path(result: AnalysisResult, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture(scope="module")
-def tabs(several: AnalysisResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_page(several, tmp_path_factory.mktemp("tabs"))
+def two(several: AnalysisResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_page(several, tmp_path_factory.mktemp("two"))
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, False), (1280, True)])
@@ -156,23 +156,19 @@ def test_tables_sort(browser: Browser, path: Path) -> None:
     assert browser.js(column) == falling[::-1]
 
 
-def test_tabs_by_keyboard_and_by_link(browser: Browser, tabs: Path) -> None:
-    browser.open(tabs)
-    shown = "[...document.querySelectorAll('.set')].map((e) => e.hidden)"
-    assert browser.js(shown) == [True, False]
-    browser.js("document.querySelector('[aria-selected=true]').focus()")
-    browser.key("ArrowLeft", 37)
-    assert browser.js(shown) == [False, True]
-    assert browser.js("document.activeElement.id") == "tab-1-store-npz"
-    browser.js("location.hash = '#2-b-npz-theory'")
+def test_links_open_folds(browser: Browser, two: Path) -> None:
+    browser.open(two)
+    opened = "[...document.querySelectorAll('details.set')].map((e) => e.open)"
+    assert browser.js(opened) == [False, True]
+    browser.js("location.hash = '#1-store-npz-theory'")
     browser.settle()
-    assert browser.js(shown) == [True, False]
-    assert browser.js("document.getElementById('2-b-npz-theory').open")
+    assert browser.js(opened) == [True, True]
+    assert browser.js("document.getElementById('1-store-npz-theory').open")
     assert browser.errors == []
 
 
-def test_print_has_all_folds_and_tabs(browser: Browser, tabs: Path) -> None:
-    browser.open(tabs)
+def test_print_has_all_folds(browser: Browser, two: Path) -> None:
+    browser.open(two)
     browser.js("dispatchEvent(new Event('beforeprint'))")
     assert browser.js("document.querySelectorAll('details:not([open])').length") == 0
     browser.send("Emulation.setEmulatedMedia", media="print")

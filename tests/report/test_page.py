@@ -16,12 +16,10 @@ import pytest
 
 from resultant.analysis.result import AnalysisResult, Recommendation
 from resultant.report import page
-from resultant.report.chart_files import draw
-from resultant.report.charts import Axis, Bars, Cells, Chart, Level, Line, Points
+from resultant.report.charts import Axis, Chart, Mark, draw, level
 from resultant.report.page import render, write_page
 from resultant.report.sections import methods_table
-from resultant.report.table import SHOWN, Column, Table
-from resultant.report.words import points
+from resultant.report.table import SHOWN, Column, Table, points
 
 
 def test_sections_in_order(result: AnalysisResult) -> None:
@@ -50,18 +48,16 @@ def test_no_other_resource_and_no_other_script(result: AnalysisResult) -> None:
     assert "&lt;/script&gt;&lt;b&gt;&amp;" in text
 
 
-def test_tabs_and_verdict(several: AnalysisResult, tmp_path: Path) -> None:
+def test_feature_sets_and_verdict(several: AnalysisResult, tmp_path: Path) -> None:
     text = write_page(several, tmp_path).read_text()
     assert several.comparisons[0].sentence in text
-    assert re.findall(r'role="tab" id="tab-([^"]+)"', text) == ["1-store-npz", "2-b-npz"]
-    assert text.count('role="tabpanel"') == 2
-    # The chosen set is shown first.
-    assert re.findall(r'id="(\d-[a-z-]+)" hidden', text) == ["1-store-npz"]
+    # The chosen set is open.
+    sets = re.findall(r'<details class="set" id="([^"]+)"( open)?>', text)
+    assert sets == [("1-store-npz", ""), ("2-b-npz", " open")]
     ids = re.findall(r' id="([^"]+)"', text)
     assert len(ids) == len(set(ids))
-    assert {f"{key}-methods.csv" for key in ("1-store-npz", "2-b-npz")} <= {
-        p.name for p in (tmp_path / "tables").iterdir()
-    }
+    files = {p.name for p in (tmp_path / "tables").iterdir()}
+    assert {"1-store-npz-methods.csv", "2-b-npz-methods.csv"} <= files
 
 
 def test_without_recommendation_and_optional_parts(result: AnalysisResult) -> None:
@@ -143,27 +139,13 @@ def test_numbers_of_methods(result: AnalysisResult) -> None:
 
 
 def test_chart_as_json() -> None:
-    x = np.array([0.123456789, np.nan])
-    chart = Chart("c", "C", "", Axis("x", log=True), Axis("y"), (Level(0.0), Points(x, [1.0, 2.0])))
-    assert chart.document() == {
-        "x": {"label": "x", "log": True},
-        "y": {"label": "y"},
-        "marks": [
-            {"type": "level", "at": 0.0, "colour": "#8A8A8A", "dash": "dashed"},
-            {
-                "type": "points",
-                "x": [0.123457, None],
-                "y": [1.0, 2.0],
-                "colour": "#0072B2",
-                "shape": "circle",
-                "size": 7,
-            },
-        ],
-        "diagonal": False,
-        "square": False,
-    }
-    assert not chart.empty
-    assert Chart("c", "C", "", marks=(Level(0.0), Line([1.0], [np.nan]))).empty
+    marks = level(0.0), Mark("points", np.array([0.123456789, np.nan]), [1.0, 2.0])
+    chart = Chart("c", "C", "", Axis("x", log=True), Axis(), marks)
+    assert not chart.empty and Chart("c", "C", "", Axis(), Axis(), marks[:1]).empty
+    document = chart.document()
+    assert document["x"] == {"label": "x", "log": True} and document["y"] == {}
+    assert document["marks"][0]["at"] == 0.0
+    assert document["marks"][1]["x"] == [0.123457, None]
 
 
 @pytest.mark.slow
@@ -182,21 +164,21 @@ def test_tables_and_figures_as_files(result: AnalysisResult, tmp_path: Path) -> 
 
 
 def test_marks_of_matplotlib() -> None:
-    names = Axis(names=("a", "b"))
-    marks = (
-        Points(
-            [1.0, 2.0], [0.0, 1.0], "p", ["#000000", "#ff0000"], low=[0.5, 1.5], high=[1.5, 3.0]
-        ),
-        Line([1.0, 2.0], [0.0, 1.0], "line", marks=True),
+    names, plain = Axis(names=("a", "b")), Axis()
+    points = Mark(
+        *("points", [1.0, 2.0], [0.0, 1.0], "p", ["#000000", "#ff0000"]),
+        low=[0.5, 1.5],
+        high=[1.5, 3.0],
     )
-    (ax,) = draw(Chart("c", "C", "", Axis("x", log=True), names, marks)).axes
+    line = Mark("line", [1.0, 2.0], [0.0, 1.0], "line", marks=True)
+    (ax,) = draw(Chart("c", "C", "", Axis("x", log=True), names, (points, line))).axes
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]
     assert ax.yaxis_inverted() and ax.get_xscale() == "log"
     segments: Any = ax.collections[0]
     assert [s[:, 0].tolist() for s in segments.get_segments()] == [[0.5, 1.5], [1.5, 3.0]]
-    cells = Cells([0, 1], [0, 1], [0.5, 1.0], ["", ""])
+    cells = Mark("cells", [0, 1], [0, 1], share=[0.5, 1.0], text=["", ""])
     (ax,) = draw(Chart("c", "C", "", names, names, (cells,), square=True)).axes
     assert len(ax.collections) == 1
-    (ax,) = draw(Chart("c", "C", "", marks=(Bars([0.0, 1.0], [2.0, 3.0], 0.5),))).axes
+    (ax,) = draw(Chart("c", "C", "", plain, plain, (Mark("bars", [0, 1], [2, 3], width=0.5),))).axes
     bars: Any = ax.patches
     assert [bar.get_height() for bar in bars] == [2.0, 3.0]

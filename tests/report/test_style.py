@@ -61,12 +61,3 @@ def test_figure_files_are_whole(tmp_path: Path) -> None:
     # No dates within: the same figure gives the same file.
     style.save(figure, tmp_path / "new" / "a.b")
     assert files[0].read_bytes() == before
-
-
-def test_style_is_left_behind() -> None:
-    import matplotlib as mpl
-
-    before = dict(mpl.rcParams)
-    with style.style():
-        assert mpl.rcParams["axes.spines.top"] is False
-    assert dict(mpl.rcParams) == before

@@ -1,18 +1,28 @@
-"""A figure as data: axes and marks, drawn by chart.js on a page and by matplotlib in a file."""
+"""A figure as data: axes and marks, which chart.js draws on a page, and matplotlib for files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from resultant.report import style
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 # Colours and shapes of head, medium and tail classes.
 GROUP_COLOURS = (style.SKY, style.GREEN, style.RED)
 GROUP_SHAPES = ("circle", "square", "triangle")
+
+# More points are drawn as an image within the vector file.
+VECTOR_POINTS = 2000
+
+DASHES = {"solid": "-", "dashed": "--", "dotted": ":"}
+SHAPES = {"circle": "o", "square": "s", "triangle": "^"}
 
 Values = Sequence[float] | np.ndarray
 
@@ -28,74 +38,38 @@ class Axis:
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
-    """Points ``x`` [n], ``y`` [n] with horizontal intervals from ``low`` to ``high`` [n].
+class Mark:
+    """Points, a line, bars, cells of a matrix, or a level: a straight line across the figure.
 
     Colour and shape are one for all points or one per point; ``colours`` are further ones by name,
     from which the page offers a choice. A card shows the ``text`` [n] of a point, else the names of
     its ``classes`` [n] or [n, 2]. Entries of the ``legend`` are label, colour and shape.
     """
 
-    x: Values
-    y: Values
+    type: Literal["points", "line", "bars", "cells", "level"]
+    x: Values = ()
+    y: Values = ()
     label: str = ""
     colour: str | Sequence[str] = style.BLUE
     shape: str | Sequence[str] = "circle"
     hollow: bool = False
     size: float = 7
-    low: Values = ()
+    low: Values = ()  # ends of horizontal intervals of points
     high: Values = ()
     classes: Values = ()
     text: Sequence[str] = ()
     legend: Sequence[tuple[str, str, str]] = ()
     colours: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class Line:
-    """A line through points ``x`` [n], ``y`` [n], with or without marks."""
-
-    x: Values
-    y: Values
-    label: str = ""
-    colour: str = style.BLUE
     dash: str = "solid"
-    marks: bool = False
+    marks: bool = False  # points on a line
+    width: float | None = None  # of bars
+    share: Values = ()  # of cells: larger ones are darker
+    at: float | None = None  # the height of a level
 
 
-@dataclass(frozen=True, eq=False)
-class Bars:
-    """Bars of height ``y`` [n] at ``x`` [n], each ``width`` wide."""
-
-    x: Values
-    y: Values
-    width: float
-    label: str = ""
-    colour: str = style.BLUE
-
-
-@dataclass(frozen=True)
-class Level:
-    """A straight line across the figure at a height, or at a position if ``upright``."""
-
-    at: float
-    upright: bool = False
-    colour: str = style.GREY
-    dash: str = "dashed"
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """Cells of a matrix in columns ``x`` [n] and rows ``y`` [n], darker for a larger ``share``."""
-
-    x: Values
-    y: Values
-    share: Values
-    text: Sequence[str]
-    colour: str = style.BLUE
-
-
-Mark = Points | Line | Bars | Level | Cells
+def level(at: float) -> Mark:
+    """Return a dashed line at a height."""
+    return Mark("level", at=at, colour=style.GREY, dash="dashed")
 
 
 @dataclass(frozen=True)
@@ -109,8 +83,8 @@ class Chart:
     name: str
     title: str
     sentence: str
-    x: Axis = field(default_factory=Axis)
-    y: Axis = field(default_factory=Axis)
+    x: Axis
+    y: Axis
     marks: tuple[Mark, ...] = ()
     paper: str = ""
     diagonal: bool = False
@@ -118,15 +92,14 @@ class Chart:
 
     def document(self) -> dict[str, Any]:
         """Return the axes and marks as JSON types, as chart.js reads them."""
-        marks = [{"type": type(mark).__name__.lower(), **_fields(mark)} for mark in self.marks]
         axes = {"x": _fields(self.x), "y": _fields(self.y)}
-        return {**axes, "marks": marks, "diagonal": self.diagonal, "square": self.square}
+        flags = {"diagonal": self.diagonal, "square": self.square}
+        return {**axes, "marks": [_fields(mark) for mark in self.marks], **flags}
 
     @property
     def empty(self) -> bool:
         """True if no mark has a finite value."""
-        values = [m.y for m in self.marks if not isinstance(m, Level)]
-        return not any(np.isfinite(np.asarray(y, dtype=float)).any() for y in values)
+        return not any(np.isfinite(np.asarray(m.y, dtype=float)).any() for m in self.marks)
 
 
 def by_group(group: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
@@ -160,3 +133,76 @@ def _fields(item: Any) -> dict[str, Any]:
         for name, v in values.items()
         if not (v is None or v is False or (hasattr(v, "__len__") and len(v) == 0))
     }
+
+
+def draw(chart: Chart) -> Figure:
+    """Return a chart as a figure, laid out once for all its files."""
+    # Not pyplot, which would keep the figure and choose a display.
+    from matplotlib.figure import Figure
+
+    rows = len(chart.y.names)
+    with style.style():
+        figure = Figure(figsize=(4.4, 4.4 if chart.square else max(2.9, 0.22 * rows + 1)))
+        ax = figure.subplots()
+        for mark in chart.marks:
+            _draw(ax, mark)
+        if chart.diagonal:
+            # Where both axes have values.
+            (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+            ends = [max(left, bottom), min(right, top)]
+            ax.plot(ends, ends, ":", color=style.GREY, linewidth=1)
+        _axes(ax, chart)
+        handles, labels = ax.get_legend_handles_labels()
+        if len(handles) > 1:
+            columns = 3 if max(map(len, labels)) < 14 else 2
+            figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+        figure.draw_without_rendering()
+    figure.set_layout_engine(None)
+    return figure
+
+
+def _draw(ax: Axes, mark: Mark) -> None:
+    look: dict[str, Any] = {"color": mark.colour, "label": mark.label or None}
+    if mark.type == "points":
+        _points(ax, mark)
+    elif mark.type == "line":
+        ax.plot(mark.x, mark.y, ("o" if mark.marks else "") + DASHES[mark.dash], **look)
+    elif mark.type == "bars":
+        ax.bar(mark.x, mark.y, mark.width, **look)
+    elif mark.type == "cells":
+        shade: Any = np.sqrt(np.asarray(mark.share, dtype=float))
+        ax.scatter(mark.x, mark.y, c=mark.colour, alpha=shade, marker="s", s=4, rasterized=True)
+    else:
+        ax.axhline(mark.at, color=mark.colour, linestyle=DASHES[mark.dash], linewidth=1)
+
+
+def _points(ax: Axes, mark: Mark) -> None:
+    x, y = (np.asarray(v, dtype=float) for v in (mark.x, mark.y))
+    colour, shape = (
+        np.full(len(x), v) if isinstance(v, str) else np.asarray(v)
+        for v in (mark.colour, mark.shape)
+    )
+    labels = {(c, s): label for label, c, s in mark.legend}
+    if len(mark.low):
+        ax.hlines(y, mark.low, mark.high, colors=list(colour), linewidth=1.5)
+    for c, s in dict.fromkeys(zip(colour.tolist(), shape.tolist(), strict=True)):
+        chosen = (colour == c) & (shape == s) & np.isfinite(x) & np.isfinite(y)
+        look: dict[str, Any] = {"color": c, "markersize": mark.size / 2, "alpha": 0.9}
+        if mark.hollow:
+            look |= {"markerfacecolor": "none", "markeredgewidth": 0.7}
+        label = labels.get((c, s), mark.label) or None
+        image = int(chosen.sum()) > VECTOR_POINTS
+        ax.plot(x[chosen], y[chosen], SHAPES[s], label=label, rasterized=image, **look)
+
+
+def _axes(ax: Axes, chart: Chart) -> None:
+    ax.set(xlabel=chart.x.label, ylabel=chart.y.label)
+    for name, own, axis in (("x", chart.x, ax.xaxis), ("y", chart.y, ax.yaxis)):
+        if own.log:
+            ax.set(**{f"{name}scale": "log"})
+        if own.ends is not None:
+            ax.set(**{f"{name}lim": own.ends})
+        if own.names and not chart.square:
+            axis.set_ticks(range(len(own.names)), own.names)
+    if chart.y.names:
+        ax.invert_yaxis()

@@ -17,8 +17,8 @@ import numpy as np
 
 from resultant._core.text import file_name
 from resultant.analysis.result import AnalysisResult, FeatureResult
-from resultant.report import chart_files, sections, style
-from resultant.report.charts import Chart, numbers
+from resultant.report import sections, style
+from resultant.report.charts import Chart, draw, numbers
 from resultant.report.table import SHOWN, Table
 from resultant.report.theory import theory_charts
 
@@ -63,7 +63,7 @@ def write_page(result: AnalysisResult, folder: Path, *, figures: bool = False) -
                 (folder / "tables").mkdir(exist_ok=True)
                 (folder / "tables" / f"{tab.file(table)}.csv").write_bytes(table.csv())
         for chart in tab.all_charts() if figures else ():
-            style.save(chart_files.draw(chart), folder / "figures" / tab.file(chart))
+            style.save(draw(chart), folder / "figures" / tab.file(chart))
     path = folder / "index.html"
     path.write_text(html, encoding="utf-8")
     return path

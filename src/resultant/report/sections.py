@@ -10,9 +10,8 @@ import numpy as np
 from resultant._core.text import counted
 from resultant.analysis.result import FeatureResult, Method
 from resultant.report import style
-from resultant.report.charts import Axis, Bars, Cells, Chart, Level, Points, by_group
-from resultant.report.table import Column, Table
-from resultant.report.words import percent, points, seconds, settings, share
+from resultant.report.charts import Axis, Chart, Mark, by_group, level
+from resultant.report.table import Column, Table, percent, points, seconds, settings, share
 
 # Families of methods: their colours, and their names in the legend.
 FAMILIES = {"vmf": (style.BLUE, "vMF"), "scikit-learn": (style.ORANGE, "scikit-learn")}
@@ -46,17 +45,18 @@ def evaluated(result: FeatureResult) -> Method:
 def methods_chart(result: FeatureResult) -> Chart:
     """Return a dot plot of all methods with their intervals."""
     data = result.data
-    methods, floor = [], ""
-    for m in result.methods:
-        if m.family == "baseline":
-            floor += f" Not drawn: {m.name}, {percent(m.metric(data.metric).value)}."
-        else:
-            methods.append(m)
-    place = np.arange(len(methods))
-    values = [m.metric(data.metric) for m in methods]
+    methods = [m for m in result.methods if m.family != "baseline"]
+    floor = "".join(
+        f" Not drawn: {m.name}, {percent(m.metric(data.metric).value)}."
+        for m in result.methods
+        if m.family == "baseline"
+    )
+    place, values = np.arange(len(methods)), [m.metric(data.metric) for m in methods]
+    low, value, high = (
+        100 * np.array([getattr(v, name) for v in values]) for name in ("low", "value", "high")
+    )
     families = dict.fromkeys(m.family for m in methods)
-    rows = counted(data.evaluated, "test row", "test rows")
-    recommended = result.recommendation.key
+    rows, recommended = counted(data.evaluated, "test row", "test rows"), result.recommendation.key
     return Chart(
         "methods",
         "All methods",
@@ -66,22 +66,20 @@ def methods_chart(result: FeatureResult) -> Chart:
         Axis(f"{data.metric} (%)"),
         Axis(names=tuple("▸ " * (m.key == recommended) + m.name for m in methods)),
         (
-            Points(
-                100 * np.array([m.validation.value for m in methods]),
-                place,
+            Mark(
+                *("points", 100 * np.array([m.validation.value for m in methods]), place),
                 colour=style.GREY,
                 hollow=True,
                 size=9,
                 legend=[("validation", style.GREY, "ring")],
                 text=[f"{m.name}\nvalidation: {percent(m.validation.value)}" for m in methods],
             ),
-            Points(
-                100 * np.array([v.value for v in values]),
-                place,
-                colour=[FAMILIES[m.family][0] for m in methods],
-                low=100 * np.array([v.low for v in values]),
-                high=100 * np.array([v.high for v in values]),
+            Mark(
+                *("points", value, place),
+                low=low,
+                high=high,
                 size=9,
+                colour=[FAMILIES[m.family][0] for m in methods],
                 legend=[(FAMILIES[f][1], FAMILIES[f][0], "circle") for f in families],
                 text=[_method_text(result, m) for m in methods],
             ),
@@ -157,10 +155,9 @@ def _sorted_classes(result: FeatureResult) -> Chart:
         Axis("class, by accuracy"),
         Axis("accuracy (%)", ends=(0, 102)),
         (
-            Level(100 * float(values.mean()) if len(values) else 0.0),
-            Points(
-                np.arange(len(order)),
-                100 * values,
+            level(100 * float(values.mean()) if len(values) else 0.0),
+            Mark(
+                *("points", np.arange(len(order)), 100 * values),
                 classes=order,
                 **by_group(data.group[order], data.group_names),
             ),
@@ -177,12 +174,12 @@ def _groups(result: FeatureResult) -> Chart | None:
     shown = [method, *others[:1]]
     width = 0.8 / len(shown)
     bars = tuple(
-        Bars(
-            np.arange(len(names)) + (i - (len(shown) - 1) / 2) * width,
+        Mark(
+            *("bars", np.arange(len(names)) + (i - (len(shown) - 1) / 2) * width),
             100 * np.array([m.groups[g] for g in names]),
-            0.9 * width,
-            m.name,
-            (style.BLUE, style.ORANGE)[i],
+            label=m.name,
+            colour=style.CYCLE[i],
+            width=0.9 * width,
         )
         for i, m in enumerate(shown)
     )
@@ -202,7 +199,7 @@ def _matrix(result: FeatureResult) -> Chart | None:
     matrix, order = result.confusion.matrix, result.confusion.order
     if matrix is None or order is None:
         return None
-    names, number = result.data.class_names, len(order)
+    names, unnamed = result.data.class_names, ("",) * len(order)
     ordered = matrix[np.ix_(order, order)]
     true, predicted = np.nonzero(ordered)
     count = ordered[true, predicted]
@@ -216,9 +213,9 @@ def _matrix(result: FeatureResult) -> Chart | None:
         "Confusion matrix",
         "Rows are true classes, columns predicted ones; darker cells hold a larger share of the "
         "true class. Classes that are confused stand side by side.",
-        Axis("predicted class", names=tuple("" for _ in range(number))),
-        Axis("true class", names=tuple("" for _ in range(number))),
-        (Cells(predicted, true, part, text),),
+        Axis("predicted class", names=unnamed),
+        Axis("true class", names=unnamed),
+        (Mark("cells", predicted, true, share=part, text=text),),
         square=True,
     )
 
@@ -314,8 +311,8 @@ def map_chart(result: FeatureResult, most: int) -> Chart | None:
         Axis(axes[0]),
         Axis(axes[1]),
         (
-            Points(
-                *(m.x[chosen], m.y[chosen]),
+            Mark(
+                *("points", m.x[chosen], m.y[chosen]),
                 colour=by_class,
                 size=5,
                 classes=label,

@@ -1,18 +1,67 @@
-"""A table of a report, for the page and as a CSV file with every digit."""
+"""Tables of a report, for the page and as CSV files with every digit, and numbers as text.
+
+Text has a dash for a missing number, one minus sign, and no break before a percent sign.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from resultant._core.text import csv_cell
-from resultant.report.words import is_missing, number
+from resultant._core.text import csv_cell, signed
 
 # Rows that the page shows; the CSV file has all rows.
 SHOWN = 100
+
+MISSING = "–"
+
+
+def is_missing(value: object) -> bool:
+    """Return True for None and for numbers that are not finite."""
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
+
+
+def percent(fraction: float | None, digits: int = 1) -> str:
+    """Return a fraction in percent."""
+    return _text(fraction, lambda v: f"{100 * v:.{digits}f}\u00a0%")
+
+
+def share(fraction: float | None) -> str:
+    """Return a fraction in percent without the sign, for a column with the unit in its heading."""
+    return percent(fraction).removesuffix("\u00a0%")
+
+
+def points(change: float | None) -> str:
+    """Return the change of a fraction in percentage points, with its sign."""
+    return _text(change, lambda v: signed(100 * v, 2))
+
+
+def seconds(value: float | None) -> str:
+    """Return seconds with two digits or more."""
+    return _text(value, lambda v: f"{v:.2g}" if v < 10 else f"{v:.0f}")
+
+
+def number(value: Any) -> str:
+    """Return any value of a table as text."""
+    if isinstance(value, int):
+        return _text(value, "{:,}".format)
+    # With trailing zeros, so that the numbers of a column have one width.
+    return str(value) if isinstance(value, str) else _text(value, "{:#.4g}".format)
+
+
+def settings(values: dict[str, Any]) -> str:
+    """Return settings as in a call: beta=0.25, realization='angular'."""
+    return ", ".join(
+        f"{name}={v:.4g}" if isinstance(v, float) else f"{name}={v!r}" for name, v in values.items()
+    )
+
+
+def _text(value: float | None, form: Callable[[float], str]) -> str:
+    return MISSING if value is None or is_missing(value) else form(value).replace("-", "−")
 
 
 class Column(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from resultant._core.text import class_name, counted, signed
-from resultant.analysis.result import FeatureResult, Reliability
+from resultant.analysis.result import FeatureResult
 from resultant.report import style
-from resultant.report.charts import Axis, Bars, Chart, Level, Line, Points, by_group
+from resultant.report.charts import Axis, Chart, Mark, by_group, level
 from resultant.report.sections import evaluated
-from resultant.report.words import percent
+from resultant.report.table import percent
 
 # Bins with fewer rows are not drawn: a single row has an accuracy of zero or one.
 FEWEST = 20
@@ -32,7 +32,7 @@ def _gains(result: FeatureResult) -> Chart | None:
         rank = f"; their rank correlation with class size is {signed(r.rank_correlation, 2)}"
     groups = by_group(result.data.group, result.data.group_names)
     classes, count = np.arange(len(r.gain)), np.asarray(r.count, dtype=float)
-    marks = [Level(r.mean), Points(count, np.asarray(r.gain), classes=classes, **groups)]
+    marks = [level(r.mean), Mark("points", count, np.asarray(r.gain), classes=classes, **groups)]
     corrected = ""
     if r.corrected_spread is not None:
         corrected = (
@@ -41,7 +41,7 @@ def _gains(result: FeatureResult) -> Chart | None:
         )
         look = {name: v for name, v in groups.items() if name != "legend"}
         rings = np.asarray(r.corrected_gain)
-        marks.insert(0, Points(count, rings, hollow=True, classes=classes, **look))
+        marks.insert(0, Mark("points", count, rings, hollow=True, classes=classes, **look))
     return Chart(
         "gains",
         "Gains of the classes",
@@ -72,7 +72,7 @@ def _boundaries(result: FeatureResult) -> Chart | None:
         f"{predicted.mean_absolute_degrees:.3f}°.",
         Axis("exact shift (degrees)"),
         Axis("predicted from the gains (degrees)"),
-        (Points(exact[kept], linear[kept], classes=np.asarray(r.pairs)[kept]),),
+        (Mark("points", exact[kept], linear[kept], classes=np.asarray(r.pairs)[kept]),),
         "Figure 3, fig:main-boundaries",
         diagonal=True,
     )
@@ -95,7 +95,7 @@ def _certificate(result: FeatureResult) -> Chart | None:
         f"{percent(r.agreement)}.{f' {wrong}.' if r.certified_disagreements else ''}",
         Axis("test rows (%), smallest value first"),
         Axis("score", log=True),
-        tuple(Line(part, np.asarray(y), name, colour) for name, y, colour in curves),
+        tuple(Mark("line", part, np.asarray(y), name, colour) for name, y, colour in curves),
         "Table 4, tab:cosine-diagnostics; Equation G.13, eq:cosine-margin-certificate",
     )
 
@@ -116,10 +116,9 @@ def _intercepts(result: FeatureResult) -> Chart | None:
         Axis("gain g = A / τ"),
         Axis("shift of the intercept"),
         (
-            Level(0.0),
-            Points(
-                np.asarray(theory.gains.gain),
-                drift,
+            level(0.0),
+            Mark(
+                *("points", np.asarray(theory.gains.gain), drift),
                 classes=np.arange(len(drift)),
                 **by_group(result.data.group, result.data.group_names),
             ),
@@ -140,15 +139,12 @@ def _calibration(result: FeatureResult) -> Chart | None:
         "drawn.",
         Axis("confidence", ends=(0, 1)),
         Axis("accuracy", ends=(0, 1)),
-        _reliability(r),
+        (
+            Mark("line", [0.0, 1.0], [0.0, 1.0], colour=style.GREY, dash="dotted"),
+            Mark("line", r.confidence, np.where(r.count >= FEWEST, r.accuracy, np.nan), marks=True),
+        ),
         "Appendix M.5, sec:backbone-calibration-extension",
     )
-
-
-def _reliability(r: Reliability) -> tuple[Line, Line]:
-    accuracy = np.where(r.count >= FEWEST, r.accuracy, np.nan)
-    diagonal = Line([0.0, 1.0], [0.0, 1.0], colour=style.GREY, dash="dotted")
-    return diagonal, Line(r.confidence, accuracy, colour=style.BLUE, marks=True)
 
 
 def _fit(result: FeatureResult) -> Chart | None:
@@ -168,8 +164,8 @@ def _fit(result: FeatureResult) -> Chart | None:
         Axis("distribution function at test cosines", ends=(0, 1)),
         Axis("density"),
         (
-            Bars(centres, observed, 0.94 / n, "test rows", style.SKY),
-            Line(centres, expected, "if classes were vMF", style.GREY, "dashed"),
+            Mark("bars", centres, observed, "test rows", style.SKY, width=0.94 / n),
+            Mark("line", centres, expected, "if classes were vMF", style.GREY, dash="dashed"),
         ),
         "Appendix J.7, sec:support-fit-protocol",
     )

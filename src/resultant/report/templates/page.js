@@ -1,4 +1,4 @@
-// The page: charts, tabs, tables that sort, code to copy, folds on paper.
+// The page: charts, tables that sort, code to copy, folds on paper.
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 
 // A click on a heading sorts its column, a second click reverses the order; empty cells stay last.
@@ -17,53 +17,24 @@ for (const table of $$("table")) {
   }));
 }
 
-// Where the clipboard is not allowed, the text is selected instead.
+// Selected and copied; where copying is not allowed, the selection remains.
 for (const button of $$("button.copy")) {
-  button.addEventListener("click", async () => {
-    const code = document.getElementById(button.dataset.copy);
-    try {
-      await navigator.clipboard.writeText(code.textContent);
-      button.textContent = "Copied";
-    } catch {
-      getSelection().selectAllChildren(code);
-      button.textContent = "Selected: press Ctrl+C";
-    }
+  button.addEventListener("click", () => {
+    getSelection().selectAllChildren(document.getElementById(button.dataset.copy));
+    button.textContent = document.execCommand("copy") ? "Copied" : "Selected: press Ctrl+C";
     setTimeout(() => { button.textContent = "Copy"; }, 2000);
   });
 }
 
-// Tabs: a click, or the arrow keys.
-const tabs = $$("[role=tab]");
-function choose(tab) {
-  for (const other of tabs) {
-    other.ariaSelected = String(other === tab);
-    other.tabIndex = other === tab ? 0 : -1;
-    document.getElementById(other.getAttribute("aria-controls")).hidden = other !== tab;
-  }
-}
-tabs.forEach((tab, i) => {
-  tab.addEventListener("click", () => choose(tab));
-  tab.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    const next = tabs.at((i + step) % tabs.length);
-    choose(next);
-    next.focus();
-  });
-});
-
-// A link into a fold or another tab opens it.
+// A link into a fold opens it.
 function unfold() {
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  for (let e = target; e; e = e.parentElement) {
-    if (e.tagName === "DETAILS") e.open = true;
-    if (e.hidden) choose(document.getElementById(`tab-${e.id}`));
-  }
+  for (let e = target; e; e = e.parentElement) if (e.tagName === "DETAILS") e.open = true;
   target?.scrollIntoView?.();
 }
 addEventListener("hashchange", unfold);
 
-// Paper has everything unfolded, and all tabs.
+// Paper has everything unfolded.
 let folded = [];
 addEventListener("beforeprint", () => {
   folded = $$("details:not([open])");
@@ -92,7 +63,7 @@ function prepareMap(form) {
 }
 const KEYS = { "+": 2, "-": 0.5, 0: 0 };
 
-// A class that is searched is ringed in all charts of its tab, and marked in its tables.
+// A class that is searched is ringed in all charts of its feature set, and marked in its tables.
 function prepareSearch(form, names) {
   const panel = form.closest(".set");
   form.addEventListener("submit", (event) => event.preventDefault());
