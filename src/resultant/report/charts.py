@@ -62,9 +62,9 @@ class Mark:
     colours: Mapping[str, Sequence[str]] = field(default_factory=dict)
     dash: str = "solid"
     marks: bool = False  # points on a line
-    width: float | None = None  # of bars
+    width: Any = None  # of bars
     share: Values = ()  # of cells: larger ones are darker
-    at: float | None = None  # the height of a level
+    at: Any = None  # the height of a level
 
 
 def level(at: float) -> Mark:
