@@ -30,7 +30,7 @@ from resultant._core.torch_files import load_torch
 from resultant.cli.arguments import require_output_file
 from resultant.cli.progress import open_console
 from resultant.images.longtail import long_tail_counts
-from resultant.losses.sums import START_WEIGHT
+from resultant.losses.bank import START_WEIGHT
 from resultant.networks.timm_encoder import SCALE
 from resultant.training.config import CIFAR, CIFAR_IMAGES, Run, TrainConfig, preset
 from resultant.training.loading import build_network

@@ -14,7 +14,6 @@ from resultant._core.device import full_precision
 def launch_all(device: str) -> list[torch.Tensor]:
     """Return the results of every launcher on a few numbers."""
     from resultant.images.augment import ContrastiveView
-    from resultant.losses import _bank_kernel
     from resultant.networks.kernels import inference, norm
     from resultant.networks.norm import channels_last
     from resultant.networks.stacked_resnet import normalized_patches
@@ -26,10 +25,6 @@ def launch_all(device: str) -> list[torch.Tensor]:
         return torch.randn(shape, generator=generator).to(device)
 
     results = [*_triton.score(normal(2, 3).tanh(), normal(3).exp(), normal(1).exp(), 8, True)]
-    sums = normal(2, 9).double().abs()
-    mu, R = sums.new_empty(2, 8), sums.new_empty(2)
-    _bank_kernel.mean(sums, mu, R)
-    results += [mu, R]
     x, residual, gradient = (channels_last(normal(3, 16, 4, 4)) for _ in range(3))
     moments = normal(16), normal(16).exp()
     out, saved = norm.forward(x, residual, (normal(16), normal(16), *moments), 0.1, 1e-5)

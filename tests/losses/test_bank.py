@@ -14,8 +14,7 @@ from loss_batches import COUNTS, TAU, C, P, batch
 from loss_batches import seeded as seeded
 from processes import run_processes
 from resultant.classes.statistics import MAX_KAPPA, ClassStatistics
-from resultant.losses import sums
-from resultant.losses.bank import ProCoBank
+from resultant.losses.bank import START_LENGTH, ProCoBank
 from resultant.losses.proco import ProCoLoss
 
 
@@ -64,7 +63,7 @@ def test_samples_that_cancel() -> None:
     assert torch.equal(snapshot.mu[0, 0], torch.eye(P).double()[0]) and snapshot.R[0, 0] == 0
     torch.testing.assert_close(snapshot.mu[0, 1:3], z[2:], rtol=0, atol=1e-15)
     torch.testing.assert_close(snapshot.mu[0, 3:].norm(dim=-1), torch.ones(C - 3).double())
-    torch.testing.assert_close(snapshot.R[0, 3:], torch.full((C - 3,), sums.START_LENGTH).double())
+    torch.testing.assert_close(snapshot.R[0, 3:], torch.full((C - 3,), START_LENGTH).double())
     one.old[1, 3] = math.nan  # NaN stays NaN and does not count as zero
     snapshot = one.snapshot()
     assert snapshot.R[0, 1].isnan() and snapshot.mu[0, 1].isnan().any()

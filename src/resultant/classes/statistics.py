@@ -8,6 +8,7 @@ to R. The sums add over any split of the sample, and a query or a fold is remove
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -209,7 +210,7 @@ class ClassStatistics:
     @property
     def mean_length(self) -> Tensor:
         r"""Lengths :math:`R_c=|\bar z_c|` [C] of the class means, between 0 and 1."""
-        return fit_direction(self.total, self.weight)[1]
+        return fit_length(self.total, self.weight)
 
     def state(self, estimator: str = "mle") -> ClassState:
         r"""Fit the classes in float64: :math:`\mu_c=\bar z_c/R_c` and `concentration` of R_c by
@@ -272,14 +273,20 @@ def _unless_empty(
     return weight.masked_fill(empty, 0.0), total.masked_fill(empty.unsqueeze(-1), 0.0)
 
 
+def fit_length(total: Tensor, weight: Tensor) -> Tensor:
+    """Compute the mean lengths [...] of sums [..., p] and weights [...]; those that cancel are 0."""
+    R = torch.linalg.vector_norm(total, dim=-1) / torch.where(weight > 0, weight, 1.0)
+    # NaN stays NaN. The mean of rounded unit vectors may be longer than one.
+    return R.masked_fill((R <= ZERO_LENGTH) | (weight <= 0), 0.0).clamp_max(1)
+
+
 def fit_direction(total: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """Compute mu [..., p] and R [...] from sums and weights, as `ClassStatistics` defines them."""
-    mean = total / torch.where(weight > 0, weight, 1.0).unsqueeze(-1)
-    length = mean.square().sum(-1).sqrt()
-    defined = (length > ZERO_LENGTH) & (weight > 0)
-    first = torch.eye(1, total.shape[-1], dtype=total.dtype, device=total.device)[0]
-    mu = torch.where(defined.unsqueeze(-1), mean / length.unsqueeze(-1), first)
-    return mu, torch.where(defined, length.clamp_max(1), 0.0)
+    R = fit_length(total, weight)
+    length = torch.linalg.vector_norm(total, dim=-1).masked_fill(R == 0, math.inf)
+    mu = total / length.unsqueeze(-1)
+    mu[..., 0].masked_fill_(R == 0, 1.0)
+    return mu, R
 
 
 def _fit(total: Tensor, weight: Tensor, estimator: str) -> tuple[Tensor, Tensor]:

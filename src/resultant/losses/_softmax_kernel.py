@@ -22,21 +22,20 @@ from torch import Tensor
 
 from resultant._core.device import device_of
 from resultant.classes.realization import Terms
-from resultant.losses._bank_kernel import UNIT_SCALE, half_directions, require_contiguous
-from resultant.losses._partial_softmax import Columns, PartialSoftmax, Score
+from resultant.losses._streamed import Columns, PartialSoftmax, Score
+from resultant.losses.bank import mean
 from resultant.score.kernel import constants, difference, tilt
 
 # Queries and classes of a tile, and warps per program: for few queries, and from MANY on.
 FEW_TILE, MANY_TILE, MANY = (1, 1024, 8), (2, 256, 4), 1024
-# Weights of a gradient are split into halves of float16 below this bound.
-WEIGHT_BOUND = 2.0**14
+# Vectors of at most unit length are split into halves of float16 after this factor, and weights of
+# a gradient below this bound.
+UNIT_SCALE, WEIGHT_BOUND = 2.0**15, 2.0**14
 
 
 @triton.jit
 def _logits(
-    rho_at, rho_scale, here, start, columns, view,
-    kappa, tau, slope, shift, offset,
-    kappa_view, tau_view, slope_view, shift_view, tau_step, slope_step,
+    rho_at, rho_scale, here, start, columns, view, kappa, tau, slope, shift, offset,
     EXACT: tl.constexpr, SLOPE: tl.constexpr, SHIFT: tl.constexpr, RATIO: tl.constexpr,
     A: tl.constexpr, STEPS: tl.constexpr, LOG: tl.constexpr, HALF: tl.constexpr, P: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -48,10 +47,10 @@ def _logits(
     rho = tl.load(rho_at + start, mask=mask, other=0.0) * rho_scale
     x = tl.zeros_like(rho)
     s = tl.zeros_like(rho)
+    at = view * columns + column
     if EXACT:
-        k = tl.load(kappa + view * kappa_view + column, mask=inside, other=1.0).to(rho.dtype)
-        t = tl.load(tau + view * tau_view + column * tau_step, mask=inside, other=1.0)
-        t = t.to(rho.dtype)
+        k = tl.load(kappa + at, mask=inside, other=1.0)
+        t = tl.load(tau + at, mask=inside, other=1.0)
         twice, least, square, y0, s0, w0, g0, scale, steady = tilt(k[None, :], t[None, :], A)
         if tl.min(steady.to(tl.int32)) == 1:
             q, r1 = difference(
@@ -66,12 +65,12 @@ def _logits(
             x += q
             s += scale * r1
     if SLOPE:
-        a = tl.load(slope + view * slope_view + column * slope_step, mask=inside, other=0.0)
+        a = tl.load(slope + at, mask=inside, other=0.0)
         x += rho * a[None, :]
         s += a[None, :]
     if SHIFT:
-        x += tl.load(shift + view * shift_view + column, mask=inside, other=0.0)[None, :]
-    added = tl.load(offset + column, mask=inside, other=float("-inf")).to(rho.dtype)
+        x += tl.load(shift + at, mask=inside, other=0.0)[None, :]
+    added = tl.load(offset + column, mask=inside, other=float("-inf"))
     return x + added[None, :], s, mask
 
 
@@ -79,7 +78,6 @@ def _logits(
 def _softmax_rows(
     rho, kappa, tau, slope, shift, offset, top, total, high, low,
     weight_scale, queries, columns, rho_scale,
-    kappa_view, tau_view, slope_view, shift_view, tau_step, slope_step,
     EXACT: tl.constexpr, SLOPE: tl.constexpr, SHIFT: tl.constexpr,
     A: tl.constexpr, STEPS: tl.constexpr, LOG: tl.constexpr, HALF: tl.constexpr, P: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
@@ -94,7 +92,6 @@ def _softmax_rows(
     for start in range(0, columns, BLOCK):
         x, s, mask = _logits(
             rho + at, rho_scale, here, start, columns, view, kappa, tau, slope, shift, offset,
-            kappa_view, tau_view, slope_view, shift_view, tau_step, slope_step,
             EXACT, SLOPE, SHIFT, False, A, STEPS, LOG, HALF, P, BLOCK,
         )  # fmt: skip
         now = tl.maximum(largest, tl.max(x, 1))
@@ -106,7 +103,6 @@ def _softmax_rows(
     for start in range(0, columns, BLOCK):
         x, s, mask = _logits(
             rho + at, rho_scale, here, start, columns, view, kappa, tau, slope, shift, offset,
-            kappa_view, tau_view, slope_view, shift_view, tau_step, slope_step,
             EXACT, SLOPE, SHIFT, True, A, STEPS, LOG, HALF, P, BLOCK,
         )  # fmt: skip
         w = tl.exp(x - largest[:, None]) * s * factor
@@ -120,9 +116,8 @@ class FusedSoftmax(PartialSoftmax):
 
     def __init__(self, z: Tensor, score: Score, terms: Terms) -> None:
         super().__init__(z, score)
-        scaled = z.flatten(0, 1) * UNIT_SCALE
-        high = scaled.half()
-        self.queries = torch.cat([high, high, (scaled - high).half()], -1)
+        high, low = _halves(z.flatten(0, 1))
+        self.queries = torch.cat([high, high, low], -1)
         # The slope of the exact score is at most 1/tau.
         bound = z.new_zeros(()) if terms.tau is None else 1 / terms.tau.amin()
         if terms.slope is not None:
@@ -130,29 +125,27 @@ class FusedSoftmax(PartialSoftmax):
         self.weight_scale = WEIGHT_BOUND / bound
 
     def absorb(self, sums: Tensor, columns: Columns) -> None:
-        p, mu, before = self.z.shape[-1], half_directions(sums), self.top.clone()
+        high, low = _halves(mean(sums, torch.float32)[0])
+        mu, before = torch.cat([high, low, high], -1), self.top.clone()
         rho = _product(self.queries, mu.T).view(*before.shape, len(mu))
-        high, low = (a.flatten(0, 1) for a in self.weights(rho, columns))
-        added = _product(high, mu[:, : 2 * p]).unflatten(-1, (2, p)).sum(-2)
-        added += _product(low, mu[:, :p])
+        p = self.z.shape[-1]
+        upper, lower = (a.flatten(0, 1) for a in self.weights(rho, columns))
+        added = _product(upper, mu[:, : 2 * p]).unflatten(-1, (2, p)).sum(-2)
+        added += _product(lower, high)
         self.gradient *= (before - self.top).exp().unsqueeze(-1)
         self.gradient += added.div_(self.weight_scale * UNIT_SCALE).view_as(self.gradient)
 
     def weights(self, rho: Tensor, columns: Columns) -> tuple[Tensor, Tensor]:
         """Add the logits at cosines ``rho / UNIT_SCALE**2`` [V, Q, K] to the sums; return high and
         low half of the weights exp(x - top) times the slope, times ``weight_scale``."""
-        require_contiguous(rho)
         (views, queries, number), (kappa, terms, offset) = rho.shape, columns
         high, low = (rho.new_empty(rho.shape, dtype=torch.float16) for _ in range(2))
-        (kappa_view, _), *steps = [_steps(a) for a in (kappa, *terms)]
-        (tau_view, tau_step), (slope_view, slope_step), (shift_view, _) = steps
+        read = [rho if a is None else a.expand(views, number).contiguous() for a in (kappa, *terms)]
         rows, block, warps = MANY_TILE if views * queries >= MANY else FEW_TILE
         with device_of(rho):
             _softmax_rows[(-(-queries // rows), views)](
-                *(rho, kappa, *[rho if a is None else a for a in terms], offset.contiguous()),
-                *(self.top, self.total, high, low, self.weight_scale),
-                *(queries, number, UNIT_SCALE**-2),
-                *(kappa_view, tau_view, slope_view, shift_view, tau_step, slope_step),
+                *(rho, *read, offset.contiguous(), self.top, self.total, high, low),
+                *(self.weight_scale, queries, number, UNIT_SCALE**-2),
                 *[a is not None for a in terms],
                 *(*constants(self.z.shape[-1], rho.dtype).values(), rows, block),
                 num_warps=warps,
@@ -160,18 +153,11 @@ class FusedSoftmax(PartialSoftmax):
         return high, low
 
 
-def _steps(a: Tensor | None) -> tuple[int, int]:
-    """Return the steps from view to view and from class to class, zero where all share a number.
-
-    Raises:
-        ValueError: If the classes of a view are not next to each other.
-    """
-    if a is None or not (shape := a.shape):
-        return 0, 0
-    if shape[-1] > 1 and a.stride(-1) != 1:
-        raise ValueError(f"expected classes next to each other, got strides {a.stride()}")
-    by_view = a.stride(0) if len(shape) > 1 and shape[0] > 1 else 0
-    return by_view, 1 if shape[-1] > 1 else 0
+def _halves(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Split vectors of at most unit length, times `UNIT_SCALE`, into two parts in float16."""
+    scaled = a * UNIT_SCALE
+    high = scaled.half()
+    return high, (scaled - high).half()
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:

@@ -1,9 +1,10 @@
 r"""Running class statistics of the ProCo loss: one bank scored against and one being filled.
 
-A bank holds the sum of the unit vectors of each class and their number, so that an update touches
-only the classes of the batch. The sums are float64: the order of the additions differs between
-devices and numbers of processes, and this difference is lost when a direction is rounded to
-float32. A class without samples has a random start (`sums`).
+A bank holds the sum of the unit vectors of each class and, last, their number, so that an update
+touches only the classes of the batch. The sums are float64: the order of the additions differs
+between devices and numbers of processes, and this difference is lost when a direction is rounded.
+A class begins with a random vector of length 0.9 as a sample of weight 1e-30: without samples it is
+the mean, and next to one sample it is below rounding.
 """
 
 from __future__ import annotations
@@ -11,24 +12,26 @@ from __future__ import annotations
 import warnings
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from resultant._core import distributed, validation
 from resultant._core.validation import COMPUTE_DTYPE
-from resultant.classes.statistics import ClassState, ClassStatistics, capped_concentration
+from resultant.classes.statistics import (
+    ClassState,
+    ClassStatistics,
+    capped_concentration,
+    fit_direction,
+)
 from resultant.losses._batch import by_view, require_batch, require_unit
 from resultant.losses._ranks import class_shares, gather_samples, rank_sizes, rows_of, sharded
-from resultant.losses.sums import (
-    START_LENGTH,
-    bank_kernels,
-    mean,
-    samples,
-    write_mean,
-    write_starts,
-)
 from resultant.vmf.estimators import OF_LENGTH, require_estimator
 
+START_LENGTH, START_WEIGHT = 0.9, 1e-30
+# Classes whose random starts are drawn at a time.
+START_ROWS = 1 << 16
 # Distance of a length from one that is more than rounding in half precision.
 LENGTH_TOLERANCE = 0.05
 
@@ -61,8 +64,8 @@ class ProCoBank(WideModule):
     r"""Running class statistics of ProCo: the banks ``old`` and ``new`` of controlled training.
 
     ``old`` holds the previous epoch and the current one so far, ``new`` only the current epoch.
-    Both are buffers [C, p + 1] of sums and, last, counts, and part of ``state_dict``. The samples
-    of all ranks of torch.distributed, however many each has, enter the banks of every rank. A label
+    Both are buffers [C, p + 1] of sums and counts, and part of ``state_dict``. The samples of all
+    ranks of torch.distributed, however many each has, enter the banks of every rank. A label
     outside of the classes adds nothing.
 
     Args:
@@ -72,12 +75,9 @@ class ProCoBank(WideModule):
         leave_out: Take each query out of its own class before it is scored.
         seed: Seed >= 0 of the random starts, which are the same on all devices and ranks.
         shard_classes: Hold a share of the classes, ``classes``, in each process (`ProCoLoss`).
-        samples_per_epoch: Samples of an epoch, those of all ranks, each counted once for all of its
-            views. The bank then begins an epoch by itself, before the first batch that does not fit
-            the current one. None leaves epochs to `start_epoch`.
-
-    Raises:
-        ValueError: For an unknown estimator, or sizes or a seed out of range.
+        samples_per_epoch: Samples of an epoch on all ranks, each counted once for all of its views.
+            An epoch then begins by itself, before the first batch that does not fit the current
+            one. None leaves epochs to `start_epoch`.
 
     Example:
         >>> bank = ProCoBank(3, 4)
@@ -89,6 +89,7 @@ class ProCoBank(WideModule):
     old: Tensor
     new: Tensor
     epoch: Tensor
+    noted: Tensor
 
     def __init__(
         self,
@@ -118,9 +119,9 @@ class ProCoBank(WideModule):
             sums = torch.empty(len(self.classes), self.dim + 1, dtype=torch.float64)
             self.register_buffer(name, sums)
         self.register_buffer("epoch", torch.zeros((), dtype=torch.int64))
-        # Samples of the current epoch; negative where the caller begins the epochs.
-        self.seen = 0
-        # Pinned memory [1] that a GPU writes if the length of a vector is wrong; see `accumulate`.
+        # The row plus 2 of a vector of wrong length on a GPU, 1 for a row elsewhere; the host reads
+        # a copy in pinned memory without waiting.
+        self.register_buffer("noted", torch.zeros((), dtype=torch.int64), persistent=False)
         self.wrong: Tensor | None = None
         self.reset()
 
@@ -132,10 +133,12 @@ class ProCoBank(WideModule):
     @torch.no_grad()
     def reset(self) -> None:
         """Set both banks to the start of the first epoch."""
+        # Samples of the current epoch; negative where the caller begins the epochs.
         self.seen = 0
         if self.old.is_meta:
             return
         self.epoch.zero_()
+        self.noted.zero_()
         self._start(self.old, 0)
         self._start(self.new, 1)
 
@@ -204,21 +207,20 @@ class ProCoBank(WideModule):
         """Add views as `update` does, without checks, and without waiting for the device; ``sizes``
         are the numbers of samples of all ranks, if known."""
         views, labels, here = self.gather_ranks(z, y, sizes)
-        old, dtype = self.old, COMPUTE_DTYPE[z.dtype]
-        mu = old.new_empty(len(views), len(old), self.dim, dtype=dtype)
-        R, own = old.new_empty(len(views), len(old)), []
-        for v, view in enumerate(views):
+        dtype, seen = COMPUTE_DTYPE[z.dtype], []
+        for view in views:
             self.accumulate(view, labels)
-            write_mean(old, mu[v], R[v])
+            classes = mean(self.old, dtype)
             if self.leave_out:
-                own.append(self.leave_one_out(view[here], old[self.rows(y)], dtype))
-        return Snapshot(mu, R, *map(torch.stack, zip(*own, strict=True)))
+                classes += self.leave_one_out(view[here], self.old[self.rows(y)], dtype)
+            seen.append(classes)
+        return Snapshot(*map(torch.stack, zip(*seen, strict=True)))
 
     def seen_by_views(self, z: Tensor, y: Tensor) -> Snapshot:
         """Return what `add` returned for the batch that was added last."""
         views, rows, sums = by_view(z.detach()), self.rows(y), [self.old]
         for view in views[1:].flip(0):
-            sums.insert(0, sums[0].index_add(0, rows.clamp_min(0), -samples(view, rows)))
+            sums.insert(0, sums[0].index_add(0, rows.clamp_min(0), -_samples(view, rows)))
         mu, R = mean(torch.stack(sums), COMPUTE_DTYPE[z.dtype])
         if not self.leave_out:
             return Snapshot(mu, R)
@@ -237,16 +239,18 @@ class ProCoBank(WideModule):
 
     def accumulate(self, z: Tensor, y: Tensor) -> None:
         """Add vectors z [M, p] to the rows of their labels y [M] in both banks."""
-        if (kernels := bank_kernels(z)) is not None:
-            if self.wrong is None:
-                self.wrong = torch.zeros(1, dtype=torch.int64, device="cpu").pin_memory()
-            kernels.accumulate(
-                *(z, y, self.old, self.new, self.wrong, self.classes.start, LENGTH_TOLERANCE)
-            )
-            return
         rows = self.rows(y)
+        samples = _samples(z, rows)
         for bank in (self.new, self.old):
-            bank.index_add_(0, rows.clamp_min(0), samples(z, rows))
+            bank.index_add_(0, rows.clamp_min(0), samples)
+        if not z.is_cuda or torch.compiler.is_compiling():
+            return
+        off = (torch.linalg.vector_norm(z, dim=-1, dtype=torch.float64) - 1).abs()
+        noted = torch.where(off > LENGTH_TOLERANCE, rows + 2, 0).amax()
+        torch.maximum(self.noted, noted, out=self.noted)
+        if self.wrong is None:
+            self.wrong = torch.zeros((), dtype=torch.int64, device="cpu").pin_memory()
+        self.wrong.copy_(self.noted, non_blocking=True)
 
     def leave_one_out(self, z: Tensor, own: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return directions and mean lengths of the classes ``own`` [..., p + 1] of the queries z
@@ -283,7 +287,7 @@ class ProCoBank(WideModule):
     def state(self, *, bank: str | Tensor = "old") -> ClassState:
         """Return the classes of bank ``old`` or ``new`` in float64."""
         sums = self.named(bank)
-        mu, R = mean(sums)
+        mu, R = mean(sums, torch.float64)
         return ClassState(mu, self.kappa(R), sums[..., -1].round().long(), validate_args=False)
 
     def statistics(self, *, bank: str | Tensor = "old") -> ClassStatistics:
@@ -300,6 +304,7 @@ class ProCoBank(WideModule):
         if self.wrong is None or not (row := int(self.wrong)):
             return
         self.wrong.zero_()
+        self.noted.zero_()
         name = f" in {self.class_name(self.classes.start + row - 2)}" if row > 1 else ""
         raise validation.DivergedError(
             f"expected unit vectors z in all steps so far, got another length{name} (a vector of "
@@ -341,3 +346,35 @@ class ProCoBank(WideModule):
         if epoch is not None:
             # In a state without this number, an epoch was begun by the caller or not at all.
             self.seen = (-1 if int(epoch) else 0) if seen is None else int(seen)
+
+
+def mean(sums: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """Return directions [..., p] in a dtype and mean lengths [...] of sums and counts."""
+    mu, R = fit_direction(sums[..., :-1], sums[..., -1])
+    return mu.to(dtype), R
+
+
+def write_starts(
+    rows: Tensor, classes: range, num_classes: int, entropy: tuple[int, int, int]
+) -> None:
+    """Write the starts of ``classes`` into rows [K, p + 1]; seed, epoch and bank fix them. The
+    starts of all ``num_classes`` classes are drawn, so that any share of them is the same."""
+    rows[:, -1] = START_WEIGHT
+    mixed = np.random.SeedSequence(entropy).generate_state(1, np.uint64)
+    generator = torch.Generator("cpu").manual_seed(int(mixed[0] >> np.uint64(1)))
+    for left in range(0, num_classes, START_ROWS):
+        right = min(left + START_ROWS, num_classes)
+        # Not in the default dtype, in which other numbers would be drawn.
+        options = {"generator": generator, "dtype": torch.float32, "device": "cpu"}
+        u = torch.randn(right - left, rows.shape[1] - 1, **options)
+        first, last = max(left, classes.start), min(right, classes.stop)
+        if first < last:
+            u = u[first - left : last - left].double()
+            u = START_WEIGHT * START_LENGTH * u / u.norm(dim=-1, keepdim=True)
+            rows[first - classes.start : last - classes.start, :-1] = u.to(rows.device)
+
+
+def _samples(z: Tensor, rows: Tensor) -> Tensor:
+    """Return vectors z [M, p] and counts as [M, p + 1] in float64, zero for rows below zero."""
+    counted = functional.pad(z.double(), (0, 1), value=1.0)
+    return counted.masked_fill_((rows < 0).unsqueeze(-1), 0.0)

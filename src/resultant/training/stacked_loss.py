@@ -19,10 +19,9 @@ from resultant.classes.gain import Gains
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.classes.statistics import ClassState, ClassStatistics
-from resultant.losses.bank import ProCoBank, Snapshot
+from resultant.losses.bank import ProCoBank, Snapshot, write_starts
 from resultant.losses.contrastive import ContrastiveLoss
 from resultant.losses.logit_adjusted import LogitAdjustedCrossEntropy, log_prior_of
-from resultant.losses.sums import write_starts
 from resultant.score.exact import vmf_score
 
 # Roles of realizations in a score; temperature and preserve share their temperature.
