@@ -21,10 +21,13 @@ from resultant.decisions.certificates import certificate
 from resultant.decisions.gradients import intercept_gradient_difference, loss_gradient
 from resultant.score.exact import decompose, vmf_score
 from resultant.special.bessel import bessel_ratio
-from resultant.theory.binary_model import BinaryModel, Pair
-from resultant.theory.rates import projection_variance
-from resultant.theory.ratio_expansion import ratio_approximation
-from resultant.theory.score_expansion import fixed_expansion, free_energy_expansion, joint_expansion
+from resultant.theory.binary_model import BinaryModel, Pair, projection_variance
+from resultant.theory.score_expansion import (
+    fixed_expansion,
+    free_energy_expansion,
+    joint_expansion,
+    ratio_approximation,
+)
 from resultant.theory.softmax import propagate_loss, propagate_probabilities
 from resultant.theory.thresholds import posterior_thresholds
 from resultant_reproduction import Evidence

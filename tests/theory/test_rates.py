@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from resultant.theory.binary_model import BinaryModel
-from resultant.theory.rates import projection_variance, rate_function
+from resultant.theory.binary_model import BinaryModel, projection_variance, rate_function
 from theory.binary_models import CLOSE, DOUBLINGS, ORDERED, models
 
 

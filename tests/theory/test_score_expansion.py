@@ -21,8 +21,14 @@ from torch.autograd import gradcheck, gradgradcheck
 
 import resultant as rs
 from reference import arb
-from resultant.theory.ratio_expansion import LEAST_ORDER, ratio_terms
-from resultant.theory.score_expansion import LEAST_DIMENSION, RANGE, free_energy_terms, in_range
+from resultant.theory.score_expansion import (
+    LEAST_DIMENSION,
+    LEAST_ORDER,
+    RANGE,
+    free_energy_terms,
+    in_range,
+    ratio_terms,
+)
 from theory.orders import f64, slopes
 
 # The ratio at nu u is R0(u) + R1(u) / nu + R2(u) / nu^2 + ...

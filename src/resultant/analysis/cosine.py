@@ -14,7 +14,7 @@ from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.decisions.certificates import certificate, gradient_bound, loss_bound
 from resultant.decisions.gradients import gradient_cosines, loss_gradient, stacked_relative_error
-from resultant.theory.leading import joint_leading
+from resultant.theory.softmax import joint_leading
 
 # Relative rounding that a bound allows for.
 ROUNDING = 1e-9

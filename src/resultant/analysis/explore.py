@@ -17,8 +17,7 @@ from resultant.analysis.result import Explorer, FeatureMap
 from resultant.analysis.suspects import identity_text
 from resultant.classes.cosines import cosines
 from resultant.classes.metric import Metric
-from resultant.classes.state import ClassState
-from resultant.classes.statistics import ClassStatistics
+from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.validation import shuffled_ranks
 
 # Training rows times dimension that a metric is fitted to, and points of the map.

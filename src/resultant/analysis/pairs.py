@@ -26,9 +26,8 @@ from resultant.decisions.boundaries import (
 from resultant.decisions.changes import margin_change
 from resultant.decisions.margins import centre_margins, pairwise_margins
 from resultant.decisions.pairs import PAIR_TYPES, SelectedPairs, select_pairs
-from resultant.theory.binary_model import BinaryModel
-from resultant.theory.leading import joint_leading
-from resultant.theory.rates import projection_variance
+from resultant.theory.binary_model import BinaryModel, projection_variance
+from resultant.theory.softmax import joint_leading
 from resultant.vmf.tails import log_projection_tail, tail_dimension
 
 # About the number of margin changes that are kept for figures.

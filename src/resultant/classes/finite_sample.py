@@ -1,8 +1,7 @@
 r"""Effects of a finite sample on class statistics, and their corrections.
 
-The mean length of n unit vectors is biased upwards (eq:finite-resultant-identity), a query that
-counts in its own class scores too high (eq:self-inclusion). The statistics are sums, so a query is
-removed by subtraction.
+The mean length of n unit vectors is biased upwards, and a query that counts in its own class scores
+too high. The statistics are sums, so a query is removed by subtraction.
 """
 
 from __future__ import annotations
@@ -27,9 +26,6 @@ def expected_square_resultant(A: Number, n: Number) -> Tensor:
     Args:
         A, n: Mean length in [0, 1] of the distribution, and number >= 1 of unit vectors.
 
-    Returns:
-        Expectations.
-
     Example:
         >>> expected_square_resultant(0.5, 4)
         tensor(0.4375, dtype=torch.float64)
@@ -40,12 +36,10 @@ def expected_square_resultant(A: Number, n: Number) -> Tensor:
 
 def unbiased_square_resultant(R: Number, n: Number) -> Tensor:
     r"""Compute :math:`U = (nR^2-1)/(n-1)`, whose expectation is A^2 (eq:unbiased-resultant-square).
+    Estimates are negative where R^2 < 1/n.
 
     Args:
         R, n: Length in [0, 1] of the mean of unit vectors, and their number n >= 2.
-
-    Returns:
-        Estimates, negative where R^2 < 1/n.
 
     Example:
         >>> unbiased_square_resultant(0.5, 3)
@@ -61,9 +55,6 @@ def self_inclusion(A: Number, tau: Number, n: Number) -> Tensor:
 
     Args:
         A, tau, n: Mean length in [0, 1], temperature > 0 and sample count >= 1 of the class.
-
-    Returns:
-        Biases.
 
     Example:
         >>> self_inclusion(0.6, 0.1, 10)
@@ -143,14 +134,10 @@ def held_out_state(
 
     The concentration of class c solves :math:`A_p(\kappa)=\max\{\bar\rho_c, 0\}` with the mean
     cosine :math:`\bar\rho_c` of held-out vectors and the direction of the class: the maximum of
-    their likelihood. Rows that a network was trained on are closer to each other than new rows,
-    and no correction of the training rows alone can know that.
+    their likelihood. A class without held-out vectors has its kappa of ``statistics.state("loo")``.
 
     Args:
         statistics, z, y: Sums of the fitted sample; held-out vectors and labels.
-
-    Returns:
-        The state; a class without held-out vectors has its kappa of ``statistics.state("loo")``.
 
     Example:
         >>> z, y = torch.tensor([[1.0, 0.0], [0.8, 0.6]]), torch.tensor([0, 0])

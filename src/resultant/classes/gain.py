@@ -23,13 +23,11 @@ NAMED = 5
 
 
 def angular_gain(state: ClassState, tau: Number, *, validate_args: bool | None = None) -> Tensor:
-    r"""Compute the gains :math:`g_c = A_p(\kappa_c)/\tau` (thm:centered-gain).
+    r"""Compute the gains :math:`g_c = A_p(\kappa_c)/\tau` [C] in the dtype of the state
+    (thm:centered-gain).
 
     Args:
         state, tau: Classes and temperature.
-
-    Returns:
-        Gains [C] in the dtype of the state.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
@@ -43,7 +41,7 @@ def angular_gain(state: ClassState, tau: Number, *, validate_args: bool | None =
 def target_gain(
     g: Tensor, beta: float, family: str = "linear", *, validate_args: bool | None = None
 ) -> Tensor:
-    r"""Compute target gains, which have the mean :math:`\bar g` of the gains.
+    r"""Compute target gains [C], which have the mean :math:`\bar g` of the gains.
 
     ``linear`` is :math:`g_c^\star=\bar g+\beta(g_c-\bar g)` (eq:target-gain), ``power`` is
     :math:`g_c^{pow}=\bar g\,g_c^\beta/(C^{-1}\sum_j g_j^\beta)`
@@ -53,9 +51,6 @@ def target_gain(
     Args:
         g: Gains [C] >= 0; > 0 for a negative power.
         beta, family: Strength, a finite number, and ``"linear"`` or ``"power"``.
-
-    Returns:
-        Target gains [C].
 
     Example:
         >>> target_gain(torch.tensor([2.0, 6.0]), 0.5)

@@ -1,11 +1,9 @@
 r"""A shared metric of the classes: centring and whitening by the within-class covariance.
 
 Unit vectors z are moved to :math:`W(z-m)` and normalized again. The centre m is the mean of the
-class means, so that frequent classes do not pull it. The whitening W makes the covariance
-:math:`\Sigma` of the samples about their class means the identity: the directions in which samples
-of one class differ lose weight. With few samples :math:`\Sigma` is shrunk to
-:math:`(1-\lambda)\Sigma+\lambda\,\tfrac1p\operatorname{tr}(\Sigma)\,I`. One eigendecomposition
-serves all shrinkages :math:`\lambda`.
+class means. The whitening W makes the covariance :math:`\Sigma` of the samples about their class
+means, shrunk to :math:`(1-\lambda)\Sigma+\lambda\,\tfrac1p\operatorname{tr}(\Sigma)\,I`, the
+identity. One eigendecomposition serves all shrinkages :math:`\lambda`.
 """
 
 from __future__ import annotations
@@ -54,13 +52,8 @@ class Metric:
         whiten: bool = True,
         dtype: torch.dtype = torch.float64,
     ) -> Metric:
-        """Fit the metric to sums of unit vectors, which need ``scatter`` for a whitening.
-
-        Args:
-            statistics, shrinkage: The sums, and the shrinkage from 0 to 1.
-            center, whiten: Subtract the mean of the class means; whiten by the covariance.
-            dtype: Dtype of the eigendecomposition and of the metric.
-        """
+        """Fit the metric to sums of unit vectors, which need ``scatter`` for a whitening; ``dtype``
+        is that of the eigendecomposition and of the metric, and a shrinkage is from 0 to 1."""
         shrinkage = require_shrinkage(shrinkage)
         total, weight = statistics.total, statistics.weight
         present = weight > 0
@@ -129,8 +122,7 @@ class Metric:
 
 
 def have_direction(z: Tensor, rotated: Tensor) -> Tensor:
-    """Return True [N, 1] for vectors z that are neither zeros nor the centre, up to rounding, from
-    their coordinates [N, p] by `Metric.rotate`."""
+    """Return True [N, 1] for vectors z that are neither zeros nor, up to rounding, the centre."""
     length = rotated.square().sum(-1, keepdim=True).sqrt()
     return (length > 64 * torch.finfo(z.dtype).eps) & (z != 0).any(-1, keepdim=True)
 

@@ -1,8 +1,4 @@
-r"""The scores that realize a rule on fitted classes.
-
-A target gain is realized by the temperature :math:`\tau_c^\star`, with or without the intercept
-that changes with the temperature, or by a linear term (sec:realization-separation).
-"""
+"""The scores that realize a rule on fitted classes (sec:realization-separation)."""
 
 from __future__ import annotations
 
@@ -31,10 +27,8 @@ from resultant.score.limits import require_temperature
 
 
 class Terms(NamedTuple):
-    """Scores ``q(rho; kappa, tau) + slope * rho + shift`` of classes [..., C].
-
-    A term that is None is left out; without tau, q is left out.
-    """
+    """Scores ``q(rho; kappa, tau) + slope * rho + shift`` of classes [..., C]; terms that are None
+    are left out, and q without tau."""
 
     tau: Tensor | None
     slope: Tensor | None = None
@@ -50,11 +44,8 @@ class Terms(NamedTuple):
 
 
 def terms(realization: str, kappa: Tensor, tau: Tensor, gains: Gains | None, p: int) -> Terms:
-    """Compute the terms of a realization, as `class_scores` defines them; nothing is checked.
-
-    Concentrations [..., C] and temperature [] or [..., C] have the computing dtype, slope, shift
-    and ``gains``, which native does not need, float64. A class without a temperature has NaN.
-    """
+    """Compute the terms of a realization of kappa [..., C] and tau [] or [..., C] in the dtype to
+    compute in and ``gains`` in float64, as are slope and shift; NaN is no temperature."""
     if realization == "native":
         return Terms(tau)
     assert gains is not None
@@ -75,8 +66,8 @@ def terms(realization: str, kappa: Tensor, tau: Tensor, gains: Gains | None, p: 
 class Realization:
     r"""Scores of C classes as functions of their cosines, made by `realize`.
 
-    The score is ``q(rho; kappa, tau) + slope * rho + shift``; a term that is None is left out, and
-    without tau, q is left out.
+    The score is ``q(rho; kappa, tau) + slope * rho + shift``; terms that are None are left out, and
+    q without tau.
 
     Args:
         mu, kappa: Directions [C, p] and concentrations [C].
@@ -143,11 +134,9 @@ class Realization:
 
     def linear(self, intercept: bool = True) -> Realization:
         r"""Build the linear scores :math:`a_c+g_c\rho_c` with the gain :math:`g_c` of these scores.
-
-        With the intercept, :math:`a_c=b_c+q_c(0)` is the score at rho = 0, as the text of the paper
-        defines it (sec:softmax-geometry). Without it, :math:`a_c=b_c` is the offset of the rule, as
-        the printed boundaries and margins of the paper match.
-        """
+        With the intercept, :math:`a_c=b_c+q_c(0)`, as the text of the paper defines it
+        (sec:softmax-geometry); without it, :math:`a_c=b_c` is the offset of the rule, which the
+        printed boundaries and margins match."""
         shift = self.at(torch.zeros_like(self.kappa)) if intercept else self.offset
         return Realization(self.mu, self.kappa, None, self.gain(), shift, self.offset)
 
@@ -159,14 +148,11 @@ def realize(
     dtype: torch.dtype = torch.float64,
     validate_args: bool | None = None,
 ) -> Realization:
-    """Apply a rule to fitted classes.
+    """Apply a rule to fitted classes; returns the scores as functions of the cosines.
 
     Args:
         state, rule: Classes, and temperature, realization, target gains and offset.
         dtype: Dtype that the scores compute in. Terms of the classes are computed in float64.
-
-    Returns:
-        The scores as functions of the cosines.
 
     Raises:
         ValueError: If a class has no temperature that reaches its target gain.
@@ -198,17 +184,14 @@ def target_temperature(
     dtype: torch.dtype | None = None,
     validate_args: bool | None = None,
 ) -> Tensor:
-    r"""Compute the temperatures :math:`\tau_c^\star=A_c/g_c^\star` that reach the target gains.
+    r"""Compute the temperatures :math:`\tau_c^\star=A_c/g_c^\star` [C] that reach the target gains.
 
     They exist for positive :math:`A_c` and :math:`g_c^\star`, and where scores in ``dtype`` can be
-    compared (see `class_scores`).
+    compared (see `class_scores`). Where values are not checked, NaN stands for none.
 
     Args:
         state, tau, beta, family: As in `class_scores`.
         dtype: Dtype of the scores; by default that of the state.
-
-    Returns:
-        Temperatures [C]; NaN for a class without one where values are not checked.
 
     Raises:
         ValueError: If a class has no temperature.
@@ -237,7 +220,7 @@ def class_scores(
     chunk: int | None = None,
     validate_args: bool | None = None,
 ) -> Tensor:
-    r"""Score unit vectors against fitted classes.
+    r"""Score unit vectors against fitted classes: [N, C] in the dtype and on the device of z.
 
     With :math:`q_c(\rho;\tau)` the exact score, :math:`g_c=A_c/\tau_0`, the target gains
     :math:`g_c^\star` of `target_gain` and :math:`\tau_c^\star=A_c/g_c^\star`:
@@ -259,9 +242,6 @@ def class_scores(
         realization: One of the five above.
         beta, family: Strength of the target gain, and its family, ``"linear"`` or ``"power"``.
         chunk: Rows at a time without gradient; by default 64 MiB of cosines.
-
-    Returns:
-        Scores [N, C] in the dtype and on the device of z.
 
     Raises:
         ValueError: If a class has no temperature that reaches its target gain.

@@ -1,26 +1,26 @@
-r"""Class statistics of a labelled sample: sums that merge, and the states fitted to them.
+r"""Class statistics of a labelled sample: sums that merge, and the classes fitted to them.
 
-A class with unit vectors :math:`z_i` and mean :math:`\bar z` has the mean length
-:math:`R=|\bar z|`, the direction :math:`\mu=\bar z/R` and a concentration :math:`\kappa` fitted
-to R. The sums add over any split of the sample, and a query or a fold is removed by subtraction
-(sec:self-inclusion, sec:cross-fitted-estimator).
+A class of mean :math:`\bar z` has the length :math:`R=|\bar z|`, the direction
+:math:`\mu=\bar z/R` and a concentration :math:`\kappa` fitted to R. A query or a fold is removed by
+subtraction (sec:self-inclusion, sec:cross-fitted-estimator).
 """
 
 from __future__ import annotations
 
 import math
 import os
+from dataclasses import InitVar, dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from resultant._core import distributed, validation
-from resultant._core.arrays import require_features, require_labels
+from resultant._core.arrays import require_features, require_labels, unit_vector
 from resultant._core.chunks import feature_slices
 from resultant._core.tensor_files import load_tensors, write_tensors
-from resultant.classes.state import ClassState
-from resultant.vmf.estimators import concentration_at, require_estimator
+from resultant.score.limits import LARGEST_KAPPA
+from resultant.vmf.estimators import concentration_at, mean_resultant_at, require_estimator
 
 # The cap of the authors' code, in place of the infinite concentration of equal samples.
 MAX_KAPPA = 1e5
@@ -31,17 +31,81 @@ ZERO_LENGTH = 64 * torch.finfo(torch.float64).eps
 FORMAT = "resultant.ClassStatistics 1"
 
 
+@dataclass(frozen=True, eq=False)
+class ClassState:
+    r"""A snapshot of C classes, each a von Mises-Fisher distribution.
+
+    Args:
+        mu: Unit directions [C, p], p >= 2.
+        kappa: Concentrations [C] from 0 to 2^60 = 1.15e18, in the dtype of mu.
+        count: Sample counts [C] >= 0.
+        validate_args: Check values, also on a GPU.
+
+    Example:
+        >>> ClassState(torch.eye(2), torch.tensor([1.0, 2.0]), torch.ones(2)).resultant
+        tensor([0.4464, 0.6978])
+    """
+
+    mu: Tensor
+    kappa: Tensor
+    count: Tensor
+    validate_args: InitVar[bool] = True
+
+    def __post_init__(self, validate_args: bool) -> None:
+        mu, kappa, count = parts = self.mu, self.kappa, self.count
+        for name, a in zip(("mu", "kappa", "count"), parts, strict=True):
+            if not isinstance(a, Tensor):
+                raise ValueError(f"expected {name} to be a tensor, got {type(a).__name__}")
+        shapes = [tuple(a.shape) for a in parts]
+        if mu.dim() != 2 or mu.shape[1] < 2 or shapes[1:] != [(len(mu),)] * 2:
+            rule = "expected mu [C, p] with p >= 2, kappa [C] and count [C]"
+            raise ValueError(f"{rule}, got {shapes[0]}, {shapes[1]} and {shapes[2]}")
+        if mu.dtype not in validation.COMPUTE_DTYPE or kappa.dtype != mu.dtype:
+            got = f"{mu.dtype} and {kappa.dtype}"
+            raise ValueError(f"expected mu and kappa of one floating dtype, got {got}")
+        if not mu.device == kappa.device == count.device:
+            got = f"{mu.device}, {kappa.device} and {count.device}"
+            raise ValueError(f"expected mu, kappa and count on one device, got {got}")
+        if validate_args:
+            unit_vector.require("mu", mu)
+            validation.require_in_range("kappa", kappa, 0.0, rule=">= 0 and finite")
+            rule = f"<= {LARGEST_KAPPA:g}, the largest of scores in float32"
+            validation.require_in_range("kappa", kappa, 0.0, LARGEST_KAPPA, rule=rule)
+            validation.require_in_range("count", count.double(), 0.0, rule=">= 0 and finite")
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes C."""
+        return self.mu.shape[0]
+
+    @property
+    def dim(self) -> int:
+        """Dimension p."""
+        return self.mu.shape[1]
+
+    @property
+    def resultant(self) -> Tensor:
+        r"""Mean resultant lengths :math:`A_c = A_p(\kappa_c)` [C] of the fitted kappa."""
+        return mean_resultant_at(self.dim, self.kappa)
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> ClassState:
+        """Copy the state to a device, mu and kappa to a floating dtype; count keeps its dtype."""
+        mu, kappa = (a.to(device=device, dtype=dtype) for a in (self.mu, self.kappa))
+        return ClassState(mu, kappa, self.count.to(device=device), validate_args=False)
+
+
 class ClassStatistics:
     r"""Sums over the samples of each class, from which a `ClassState` is fitted.
 
-    The sums are ``count`` [C] int64, ``weight`` [C] (sums of weights, by default one per sample),
-    ``total`` [C, p] (sums of weighted unit vectors) and, on request, ``scatter`` [p, p] (the sum of
-    weighted outer products of all samples), from which a `Metric` is fitted; all but the first are
-    float64. Statistics of any split of a sample merge to those of the whole, up to rounding.
+    The sums are ``count`` [C] int64 and, in float64, ``weight`` [C], ``total`` [C, p] of weighted
+    unit vectors and, on request, ``scatter`` [p, p] of weighted outer products of all samples, to
+    which a `Metric` is fitted. Statistics of any split of a sample merge to those of the whole.
 
     A class without sample or weight, or whose samples cancel (R below 64 float64 roundings), has
-    R = 0, mu = e_1 and kappa = 0. One sample or equal samples (R = 1) have kappa = 1e5, the cap of
-    the authors' code in place of infinity, which holds for all estimators.
+    R = 0, mu = e_1 and kappa = 0. Kappa is at most 1e5, also of one sample and of equal samples,
+    which is the cap of the authors' code in place of infinity.
 
     Args:
         num_classes, dim: Number of classes C >= 1 and dimension p >= 2.
@@ -188,15 +252,12 @@ class ClassStatistics:
         except ValueError as error:
             raise ValueError(f"{rule}, got a file that cannot be read ({error})") from None
         C, p = (*tensors.get("total", torch.empty(0)).shape, 0, 0)[:2]
-        kinds = {
-            "count": f"{torch.int64} {(C,)}",
-            "weight": f"{torch.float64} {(C,)}",
-            "total": f"{torch.float64} {(C, p)}",
-            "scatter": f"{torch.float64} {(p, p)}",
-        }
-        found = {name: f"{a.dtype} {tuple(a.shape)}" for name, a in tensors.items()}
-        fits = p > 1 and {"count", "weight", "total"} <= {*found} and found.items() <= kinds.items()
-        if metadata.get("format") != FORMAT or not fits:
+        like = ClassStatistics(max(C, 1), max(p, 2), device="meta", scatter="scatter" in tensors)
+        wanted, found = (
+            {name: f"{a.dtype} {tuple(a.shape)}" for name, a in sums.items()}
+            for sums in (like._sums(), tensors)
+        )
+        if metadata.get("format") != FORMAT or found != wanted:
             rule += f" ({FORMAT!r}: count [C] int64, total [C, p] and weight [C] float64)"
             got = ", ".join(f"{name} {kind}" for name, kind in found.items())
             raise ValueError(f"{rule}, got format {metadata.get('format')!r} with {got}")
@@ -230,11 +291,9 @@ class ClassStatistics:
         weights: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Fit each query's own class without the query (sec:self-inclusion), in float64.
-
-        The queries z [N, p] with labels y [N] are among the samples, with their ``weights`` [N].
-        Returns directions [N, p] and concentrations [N], e_1 and 0 for a class left empty.
-        """
+        """Fit each query's own class without the query (sec:self-inclusion): directions [N, p] and
+        concentrations [N] in float64, e_1 and 0 for a class left empty. The queries z [N, p] with
+        labels y [N] are among the samples, with their ``weights`` [N]."""
         require_estimator(estimator)
         w = self.require_queries(z, y, weights, validate_args)
         mu, kappa = z.new_empty(z.shape, dtype=torch.float64), z.new_empty(len(z)).double()
@@ -274,7 +333,7 @@ def _unless_empty(
 
 
 def fit_length(total: Tensor, weight: Tensor) -> Tensor:
-    """Compute the mean lengths [...] of sums [..., p] and weights [...]; those that cancel are 0."""
+    """Compute the mean lengths R [...] of sums [..., p] and weights [...]."""
     R = torch.linalg.vector_norm(total, dim=-1) / torch.where(weight > 0, weight, 1.0)
     # NaN stays NaN. The mean of rounded unit vectors may be longer than one.
     return R.masked_fill((R <= ZERO_LENGTH) | (weight <= 0), 0.0).clamp_max(1)

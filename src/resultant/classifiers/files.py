@@ -16,8 +16,7 @@ from torch import Tensor
 
 from resultant._core.tensor_files import load, save
 from resultant.classes.metric import Metric
-from resultant.classes.state import ClassState
-from resultant.classes.statistics import ClassStatistics
+from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.em import Components
 
 FORMAT = "resultant.classifier 1"

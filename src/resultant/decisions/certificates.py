@@ -3,15 +3,14 @@ r"""Certificates that complete equalization and the cosine rule agree, and bound
 At beta = 0 the Pure Angular score is :math:`\bar g\rho_c+\delta_c(z)`, the shared-scale cosine
 score and a residual :math:`\delta_c=q_c(\rho_c;\tau_0)-g_c\rho_c`
 (eq:Pure Angular-cosine-decomposition). A cosine margin above the range of the residual decides the
-prediction (prop:cosine-prediction-stability); the size of the residual and of its slope bounds
-losses and gradients (prop:cosine-gradient-stability). Everything is computed in float64, for the
-classes that can win: those with an offset above -inf.
+prediction (prop:cosine-prediction-stability), the size of the residual and of its slope bounds
+losses and gradients (prop:cosine-gradient-stability), in float64, for the classes that can win.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -83,50 +82,42 @@ def certificate(
     chunk: int | None = None,
     validate_args: bool | None = None,
 ) -> Certificate:
-    r"""Certify that Pure Angular at beta = 0 and the cosine rule predict the same class.
+    r"""Certify that Pure Angular at beta = 0 and the cosine rule predict the same class
+    (eq:cosine-margin-certificate).
 
-    See eq:cosine-margin-certificate. The certificate holds for the scores as `class_scores`
-    computes them in the dtype of z, for any chunks: the slack covers the worst case of their
-    rounding, near 6e-4 for float32 features at p = 128 and tau = 0.1, and near 4e-12 for float64.
-    Products in less than the dtype (TF32) are not covered.
+    The certificate holds for the scores as `class_scores` computes them in the dtype of z, for any
+    chunks: the slack covers the worst case of their rounding, near 6e-4 for float32 features at
+    p = 128 and tau = 0.1, and near 4e-12 for float64. Products in less than the dtype (TF32) are
+    not covered.
 
     Args:
         z, state, tau, offset, chunk: As in `class_scores`. A class of offset -inf counts in the
             mean gain only.
-
-    Returns:
-        Margins, residual ranges and certificates [N].
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> certificate(torch.eye(3), state, tau=0.5).certified
         tensor([True, True, True])
     """
-    rules = _RulePair(state, tau, offset, chunk, validate_args)
-
-    def columns(rows: slice, cosine: Tensor, delta: Tensor, excess: Tensor) -> tuple[Tensor, ...]:
+    rules, columns = _RulePair(state, tau, offset, chunk, validate_args), []
+    for _, cosine, delta, _ in rules.chunks(z):
         top = cosine.topk(min(2, cosine.shape[1])).values
         second = top[:, 1] if top.shape[1] > 1 else torch.full_like(top[:, 0], -math.inf)
         low, high = delta.aminmax(dim=1)
         winners = (rules.live[s.argmax(1)] for s in (cosine, cosine + delta))
-        return top[:, 0] - second, high - low, *winners
-
-    margin, residual_range, prediction, angular = rules.by_chunks(z, columns)
+        columns.append((top[:, 0] - second, high - low, *winners))
+    margin, residual_range, prediction, angular = map(torch.cat, zip(*columns, strict=True))
     slack = rules.slack(z.dtype)
     certified = margin - residual_range > slack
     return Certificate(margin, residual_range, certified, prediction, angular, slack)
 
 
 def disagreement_bound(certificate: Certificate) -> Bound:
-    """Compute the share of queries on which the rules disagree, and its bound.
-
-    The bound is the share of queries without certificate (eq:prediction-disagreement-bound).
+    """Compute the share of queries on which the rules disagree, and its bound, the share of queries
+    without certificate (eq:prediction-disagreement-bound).
 
     Args:
         certificate: Certificates of N queries.
-
-    Returns:
-        Two scalars.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
@@ -141,16 +132,12 @@ def disagreement_bound(certificate: Certificate) -> Bound:
 def residual_bound(
     state: ClassState, tau: Number, *, validate_args: bool | None = None
 ) -> ResidualBound:
-    r"""Compute the extremes of :math:`\delta_c(\rho)` and its slope over :math:`-1\le\rho\le1`.
-
-    They are the exact constants behind :math:`\sup_{c,z}|\delta_c(z)|=O(\nu^{-1})`
+    r"""Compute the extremes [C] of :math:`\delta_c(\rho)` and its slope over
+    :math:`-1\le\rho\le1`, the exact constants behind :math:`\sup_{c,z}|\delta_c(z)|=O(\nu^{-1})`
     (sec:cosine-prediction-equivalence).
 
     Args:
         state, tau: Classes and temperature.
-
-    Returns:
-        Extremes [C] in float64.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
@@ -179,17 +166,13 @@ def loss_bound(
     chunk: int | None = None,
     validate_args: bool | None = None,
 ) -> Bound:
-    r"""Compute :math:`|L_y^{angular}-L_y^{cos}|` and its bound.
-
-    The bound is :math:`2\epsilon`, :math:`\epsilon=\max_c|\delta_c|` (eq:cosine-loss-bound). A
-    residual common to all classes changes neither loss nor gradient.
+    r"""Compute :math:`|L_y^{angular}-L_y^{cos}|` [N] and its bound :math:`2\epsilon`,
+    :math:`\epsilon=\max_c|\delta_c|` (eq:cosine-loss-bound).
 
     Args:
         z, y, state, tau, offset, chunk: As in `certificate`, with labels.
-        centered: Use half the range D(z) for epsilon, which is never larger.
-
-    Returns:
-        Differences and bounds [N].
+        centered: Use half the range D(z) for epsilon, which is never larger: a residual common to
+            all classes changes neither loss nor gradient.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
@@ -197,16 +180,14 @@ def loss_bound(
         >>> (b.difference <= b.bound).all()
         tensor(True)
     """
-    rules = _RulePair(state, tau, offset, chunk, validate_args)
+    rules, columns = _RulePair(state, tau, offset, chunk, validate_args), []
     y = rules.labels(y, len(z))
-
-    def columns(rows: slice, cosine: Tensor, delta: Tensor, excess: Tensor) -> tuple[Tensor, ...]:
+    for rows, cosine, delta, _ in rules.chunks(z):
         own = delta.gather(1, y[rows, None])
         # log E exp(delta - delta_y) under the cosine rule: no large losses are subtracted.
         change = torch.logsumexp(cosine.log_softmax(1) + (delta - own), 1)
-        return change.abs(), 2 * _size(delta, centered)
-
-    return Bound(*rules.by_chunks(z, columns))
+        columns.append((change.abs(), 2 * _size(delta, centered)))
+    return Bound(*map(torch.cat, zip(*columns, strict=True)))
 
 
 @torch.no_grad()
@@ -221,16 +202,12 @@ def gradient_bound(
     chunk: int | None = None,
     validate_args: bool | None = None,
 ) -> Bound:
-    r"""Compute the norm of the difference of the tangent loss gradients, and its bound.
-
-    The bound is :math:`2\bar g\epsilon+2\eta` with :math:`\epsilon=\max_c|\delta_c|` and
-    :math:`\eta=\max_c|\partial_{\rho_c}\delta_c|` (eq:cosine-gradient-bound).
+    r"""Compute the norms [N] of the difference of the tangent loss gradients, and their bounds
+    :math:`2\bar g\epsilon+2\eta`, :math:`\eta=\max_c|\partial_{\rho_c}\delta_c|`
+    (eq:cosine-gradient-bound).
 
     Args:
         z, y, state, tau, offset, centered, chunk: As in `loss_bound`.
-
-    Returns:
-        Norms and bounds [N].
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
@@ -238,20 +215,17 @@ def gradient_bound(
         >>> (b.difference <= b.bound).all()
         tensor(True)
     """
-    rules = _RulePair(state, tau, offset, chunk, validate_args)
+    rules, columns = _RulePair(state, tau, offset, chunk, validate_args), []
     y = rules.labels(y, len(z))
-
-    def columns(rows: slice, cosine: Tensor, delta: Tensor, excess: Tensor) -> tuple[Tensor, ...]:
-        log_p = cosine.log_softmax(1)
+    for rows, cosine, delta, excess in rules.chunks(z):
+        log_p, own = cosine.log_softmax(1), y[rows, None]
         angular = (log_p + (delta - delta.amax(1, keepdim=True))).softmax(1)
         weight = torch.addcmul(rules.gbar * (angular - log_p.exp()), angular, excess)
-        own = y[rows, None]
         weight.scatter_add_(1, own, -excess.gather(1, own))
         G = tangent(weight @ rules.native.mu, normalized(z[rows]))
         bound = 2 * rules.gbar * _size(delta, centered) + 2 * excess.abs().amax(1)
-        return torch.linalg.vector_norm(G, dim=1), bound
-
-    return Bound(*rules.by_chunks(z, columns))
+        columns.append((torch.linalg.vector_norm(G, dim=1), bound))
+    return Bound(*map(torch.cat, zip(*columns, strict=True)))
 
 
 def _size(delta: Tensor, centered: bool) -> Tensor:
@@ -284,23 +258,18 @@ class _RulePair:
         self.g, self.b, self.tau = g[live], b[live], native.tau.expand_as(g)[live]
         self.native = Realization(native.mu[live], native.kappa[live], self.tau, None, None)
 
-    def by_chunks(
-        self, z: Tensor, columns: Callable[[slice, Tensor, Tensor, Tensor], tuple[Tensor, ...]]
-    ) -> list[Tensor]:
-        """Compute ``columns`` of rows, their cosine logits, residuals and slopes of the residuals
-        (all [N, live]), chunk by chunk; raise unless z fits the classes."""
+    def chunks(self, z: Tensor) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
+        """Yield rows, their cosine logits, residuals and slopes of the residuals [n, live]; raise
+        unless z fits the classes."""
         mu, kappa = self.native.mu, self.native.kappa
         require_features(z, mu.shape[1], mu.device, self.validate)
-        parts = []
         for top in range(0, max(1, len(z)), self.chunk):
             rows = slice(top, top + self.chunk)
             rho = cosines(z[rows], mu)
             # Score and slope together cost little more than the score, and less than the slope.
             q, slope = vmf_score_and_slope(rho, kappa, self.tau, mu.shape[1], validate_args=False)
             delta = torch.addcmul(q, self.g, rho, value=-1)
-            cosine = torch.addcmul(self.b, self.gbar, rho)
-            parts.append(columns(rows, cosine, delta, slope - self.g))
-        return [torch.cat(column) for column in zip(*parts, strict=True)]
+            yield rows, torch.addcmul(self.b, self.gbar, rho), delta, slope - self.g
 
     def labels(self, y: Tensor, number: int) -> Tensor:
         """Return labels as indices of the classes that can win; raise if a class cannot."""

@@ -54,17 +54,13 @@ def margin_change(
 
     For pairs of classes (a, b) and the queries of both, the change of :math:`s_a-s_b` is
     :math:`\Delta m=\Delta m_{lin}+r`, where :math:`\Delta m_{lin}` is the change of
-    `Realization.linear`, :math:`(g_a^\star-g_a)\rho_a-(g_b^\star-g_b)\rho_b` without the intercept:
-    the numbers that the paper prints match this version, although its text defines the linear mean
-    with the intercept, which direct temperature alone moves. The sign is certified by
+    `Realization.linear`, :math:`(g_a^\star-g_a)\rho_a-(g_b^\star-g_b)\rho_b` without the intercept,
+    as in the numbers that the paper prints. The sign is certified by
     :math:`|\Delta m_{lin}|>|r|` and a slack for the rounding of the scores, as in `certificate`.
 
     Args:
         z, y, state, rule, pairs: Vectors, labels, classes, rule and pairs.
         intercept: Include the change of :math:`q_c(0)` in the linear change.
-
-    Returns:
-        Changes [I], one per pair and query of its two classes.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))

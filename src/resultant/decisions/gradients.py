@@ -30,7 +30,8 @@ class GradientCoordinates(NamedTuple):
 def gradient_coordinates(
     z: Tensor, y: Tensor, realization: Realization, *, validate_args: bool | None = None
 ) -> GradientCoordinates:
-    r"""Split the gradient of the cross-entropy :math:`L_y` into prototype and radial parts.
+    r"""Split the gradient of the cross-entropy :math:`L_y` into prototype and radial parts, in the
+    dtype of the scores.
 
     :math:`\nabla_zL_y=\sum_cC_c\mu_c+z\sum_c(t/\kappa_c)C_c` with
     :math:`C_c=(P_c-1[c=y])\,\partial_{\rho_c}q_c` (eq:gradient-coordinate-decomposition). The
@@ -38,9 +39,6 @@ def gradient_coordinates(
 
     Args:
         z, y, realization: Vectors, labels and scores.
-
-    Returns:
-        Parts of the gradient in the dtype of the scores.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
@@ -74,17 +72,14 @@ def gradient_coordinates(
 def loss_gradient(
     z: Tensor, y: Tensor, realization: Realization, *, validate_args: bool | None = None
 ) -> Tensor:
-    r"""Compute the gradient of the cross-entropy on the sphere, :math:`\Pi_z\nabla_zL_y`.
+    r"""Compute the gradients of the cross-entropy on the sphere, :math:`\Pi_z\nabla_zL_y` [N, p].
 
     With exact scores the gradient is eq:exact-loss-gradient after projection, with
-    ``realization.linear()`` eq:leading-sphere-gradient. The printed errors of the leading gradient
+    ``realization.linear()`` eq:leading-sphere-gradient; the printed errors of the leading gradient
     match ``realization.linear(intercept=False)`` better.
 
     Args:
         z, y, realization: Vectors, labels and scores.
-
-    Returns:
-        Gradients [N, p] in the dtype of the scores.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
@@ -105,17 +100,13 @@ class GradientDifference(NamedTuple):
 def intercept_gradient_difference(
     z: Tensor, y: Tensor, state: ClassState, rule: Rule, *, validate_args: bool | None = None
 ) -> GradientDifference:
-    r"""Compute the effect of the intercept on the gradient in two ways, which agree.
-
-    The difference is :math:`\nabla_{\mathbb S}L_y^{temp}-\nabla_{\mathbb S}L_y^{preserve}`, the
-    prediction :math:`\Pi_z\sum_c(P_c^{temp}-P_c^{preserve})d_c\mu_c`, which does not depend on the
-    labels (eq:intercept-gradient-difference).
+    r"""Compute the effect of the intercept on the gradient in two ways, which agree: the difference
+    :math:`\nabla_{\mathbb S}L_y^{temp}-\nabla_{\mathbb S}L_y^{preserve}`, and the prediction
+    :math:`\Pi_z\sum_c(P_c^{temp}-P_c^{preserve})d_c\mu_c`, which does not depend on the labels
+    (eq:intercept-gradient-difference).
 
     Args:
         z, y, state, rule: Vectors, labels, classes, and the rule without its realization.
-
-    Returns:
-        Differences and predictions [N, p] in float64.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
@@ -140,13 +131,10 @@ def intercept_gradient_difference(
 
 
 def stacked_relative_error(G: Tensor, other: Tensor) -> float:
-    r"""Compute :math:`100\,\|G-G'\|_F/\|G\|_F` (sec:gradient-protocol).
+    r"""Compute :math:`100\,\|G-G'\|_F/\|G\|_F`, in percent (sec:gradient-protocol).
 
     Args:
         G, other: Gradients [N, p], of which G is not zero.
-
-    Returns:
-        The error in percent.
 
     Example:
         >>> stacked_relative_error(torch.eye(2), 0.5 * torch.eye(2))
@@ -157,13 +145,10 @@ def stacked_relative_error(G: Tensor, other: Tensor) -> float:
 
 
 def mean_relative_error(G: Tensor, other: Tensor) -> float:
-    r"""Compute the mean over rows of :math:`100\,\|G_i-G'_i\|/\|G_i\|`.
+    r"""Compute the mean over rows of :math:`100\,\|G_i-G'_i\|/\|G_i\|`, in percent.
 
     Args:
         G, other: Gradients [N, p]; zero rows of G are left out, and G is not zero.
-
-    Returns:
-        The mean error in percent.
 
     Example:
         >>> mean_relative_error(torch.eye(2), torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
@@ -179,13 +164,11 @@ def mean_relative_error(G: Tensor, other: Tensor) -> float:
 
 
 def gradient_cosines(G: Tensor, other: Tensor) -> Tensor:
-    """Compute the cosines between the rows of two stacks of gradients (sec:gradient-protocol).
+    """Compute the cosines [N] between the rows of two stacks of gradients (sec:gradient-protocol),
+    in float64; NaN where a row is zero.
 
     Args:
         G, other: Gradients [N, p].
-
-    Returns:
-        Cosines [N] in float64, NaN where a row is zero.
 
     Example:
         >>> gradient_cosines(torch.eye(2), torch.ones(2, 2))

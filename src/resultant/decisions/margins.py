@@ -1,8 +1,6 @@
-r"""Margins of decisions: pairs of classes, class centres, and the number of competitors.
+"""Margins of decisions: pairs of classes, class centres, and the number of competitors.
 
-Everything is a function of a `Realization`: the exact scores of `realize`, their linear means
-``realization.linear()``, or the `joint_leading` scores (sec:softmax-geometry). Margins are
-differences of large scores: build the scores in float64, as `realize` does by default.
+Scores are exact (`realize`), linear means (``realization.linear()``) or leading (`joint_leading`).
 """
 
 from __future__ import annotations
@@ -27,15 +25,11 @@ def all_pairs(num_classes: int, device: torch.device | str | None = None) -> Ten
 def pairwise_margins(
     z: Tensor, realization: Realization, pairs: Tensor, *, validate_args: bool | None = None
 ) -> Tensor:
-    r"""Compute the log odds :math:`\log P_a/P_b=s_a(z)-s_b(z)` of pairs of classes.
-
-    With leading scores they are those of eq:leading-pairwise-logodds. Offsets are included.
+    r"""Compute the log odds :math:`\log P_a/P_b=s_a(z)-s_b(z)` [N, P] of pairs of classes, with
+    offsets; leading scores give eq:leading-pairwise-logodds.
 
     Args:
         z, realization, pairs: Vectors, scores and pairs.
-
-    Returns:
-        Margins [N, P] in the dtype of the scores.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
@@ -70,9 +64,6 @@ def centre_margins(
     Args:
         realization, pairs: Scores, and pairs; by default all pairs.
 
-    Returns:
-        Margins ``a`` and ``b`` [P].
-
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> centre_margins(realize(state, Rule(0.5))).a
@@ -92,15 +83,11 @@ def centre_margins(
 
 
 def effective_competitors(scores: Tensor) -> Tensor:
-    r"""Compute :math:`N_{\mathrm{eff}}=\sum_j\exp(s_j-s_\star)`, the number of competitors.
-
-    :math:`\log\sum_je^{s_j}=s_\star+\log N_{\mathrm{eff}}` (sec:softmax-geometry).
+    r"""Compute :math:`N_{\mathrm{eff}}=\sum_j\exp(s_j-s_\star)` [...], the number of competitors
+    from 1 to C: :math:`\log\sum_je^{s_j}=s_\star+\log N_{\mathrm{eff}}` (sec:softmax-geometry).
 
     Args:
         scores: Scores [..., C] of one class or more.
-
-    Returns:
-        Numbers [...] in [1, C].
 
     Example:
         >>> effective_competitors(torch.tensor([[2.0, 2.0, -100.0]]))

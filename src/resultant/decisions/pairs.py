@@ -44,9 +44,6 @@ def select_pairs(
         state, groups: Classes and their `resultant.classes.groups.shot_groups` [C].
         per_type, seed: Number >= 1 of closest and of random pairs per type, and seed of the draws.
 
-    Returns:
-        Pairs with their types.
-
     Example:
         >>> state = ClassState(torch.eye(3), torch.ones(3), torch.tensor([500, 50, 5]))
         >>> select_pairs(state, torch.tensor([0, 1, 2])).pairs.tolist()

@@ -1,8 +1,5 @@
-"""Cross-entropy of queries against running von Mises-Fisher classes, step by step.
-
-Here is the ProCo loss as the paper writes it. `resultant.losses.proco` chooses faster ways to the
-same numbers, and the trainer gives it further axes.
-"""
+"""The ProCo loss as the paper writes it: the cross-entropy of queries against running von
+Mises-Fisher classes. `proco` chooses faster ways, and the trainer gives it further axes."""
 
 from __future__ import annotations
 
@@ -87,11 +84,8 @@ class ContrastiveLoss(WideModule):
 
     def realized(self, z: Tensor, snapshot: Snapshot, labels: Tensor | None = None) -> Tensor:
         """Return the realized scores [N, V, ..., C] of z [V, ..., N, p] against the classes that
-        each view sees.
-
-        The queries come first, so that the classes of all views are the columns of one score. With
-        ``labels`` [N, V, ...] the class of a query is without the query, if the snapshot has it so.
-        """
+        each view sees, the columns of one score. With ``labels`` [N, V, ...] the class of a query
+        is without the query, if the snapshot has it so."""
         z = compute_dtype(z)
         rho = (z @ snapshot.mu.mT).movedim(-2, 0)
         kappa = self.bank.kappa(snapshot.R)
@@ -119,8 +113,7 @@ class ContrastiveLoss(WideModule):
         return terms.of(q, rho)
 
     def score_and_slope(self, rho: Tensor, kappa: Tensor, terms: Terms) -> tuple[Tensor, Tensor]:
-        """Return the scores at cosines ``rho`` [..., C] of classes in the dtype of rho, and their
-        slopes in the cosine, which broadcast to rho."""
+        """Return the scores at cosines ``rho`` [..., C], and their slopes, which broadcast."""
         if terms.tau is None:
             assert terms.slope is not None
             return terms.of(None, rho), terms.slope
@@ -138,8 +131,8 @@ class ContrastiveLoss(WideModule):
         return Terms(star, *(a if a is None else a.to(kappa.dtype) for a in added))
 
     def noted_gains(self, kappa: Tensor, dtype: torch.dtype) -> Gains | None:
-        """Return gains and targets of kappa [V, ..., C], if the realization uses them, and note
-        them for `check`. Targets depend on the classes of all shards."""
+        """Return gains and targets of kappa [V, ..., C], if the realization uses them, noted for
+        `check`. Targets depend on the classes of all shards."""
         if not self.has_gains:
             return None
         gains = class_gains(self.gain(self.bank.of_all_shards(kappa)), self.beta, self.family)
@@ -151,16 +144,13 @@ class ContrastiveLoss(WideModule):
 
     def note(self, dtype: torch.dtype, gains: Gains | None, labels: Tensor | None = None) -> None:
         """Keep the least gain or target per class in training mode, for `check`; on the CPU, raise
-        now if it is not positive. Minus infinity stands for a temperature at which scores in
-        ``dtype`` cannot be compared.
-
-        ``gains`` are [V, ..., C] or, with ``labels`` [N, V, ...], those of the own classes of
-        queries [N, V, ..., 1].
-        """
+        now if it is not positive. ``gains`` are [V, ..., C] or, with ``labels`` [N, V, ...], those
+        of the own classes of queries [N, V, ..., 1]."""
         checks = validation.should_validate(None, self.least_target)
         if gains is None or not self.has_temperatures or not (checks or self.training):
             return
         least = torch.minimum(gains.g, gains.target)
+        # Minus infinity stands for a temperature at which scores in this dtype cannot be compared.
         in_reach = comparable(self.temperature * (gains.g / gains.target), dtype)
         least = torch.where(in_reach | ~(least > 0), least, -math.inf)
         if labels is None:

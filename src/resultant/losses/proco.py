@@ -1,10 +1,5 @@
-r"""The ProCo loss: contrastive learning against running von Mises-Fisher classes.
-
-One step of controlled training (alg:controlled-training): each view enters the class statistics, is
-scored against them under a realization of the target gains, and the cross-entropy of
-:math:`q_c^{\mathcal R}+\gamma\log\pi_c` is differentiated in the queries only. Scores, statistics
-and logarithms are float32 or wider, also under autocast; nothing in a step waits for the device.
-"""
+"""The ProCo loss of a training loop (alg:controlled-training), which may be streamed, sharded or
+replayed. Scores, statistics and logarithms are float32 or wider, also under autocast."""
 
 from __future__ import annotations
 
@@ -41,11 +36,10 @@ class ProCoLoss(ContrastiveLoss):
     are fitted and detached, and the view is scored against them (`class_scores`). The loss is the
     cross-entropy of :math:`q_c+\gamma\log\pi_c`.
 
-    The statistics are of the previous epoch and the current one so far. With ``class_counts`` an
-    epoch begins by itself after that many samples; without them, inside torch.compile and inside
-    a CUDA graph of your own, call `start_epoch` before every epoch. In ``eval`` mode the statistics
-    do not change. Under ``torch.utils.checkpoint`` each step enters the statistics twice: keep the
-    loss outside of it.
+    With ``class_counts`` an epoch begins by itself after that many samples; without them, inside
+    torch.compile and inside a CUDA graph of your own, call `start_epoch` before every epoch. In
+    ``eval`` mode the statistics do not change. Keep the loss outside of
+    ``torch.utils.checkpoint``, in which each step would enter the statistics twice.
 
     On the CPU the values of z and y are checked in the step, except under ``torch.compile``. On a
     GPU nothing waits: vectors without a direction are an error in a later step or in `check`, a
@@ -53,7 +47,7 @@ class ProCoLoss(ContrastiveLoss):
     its target gain (`class_scores`), which `check` raises.
 
     Under torch.distributed every process gives its own queries, however many, and gets their loss;
-    all processes take the same number of steps. The statistics are those of all samples. With
+    all processes take the same number of steps, and the statistics are those of all samples. With
     ``shard_classes`` ``state_dict`` holds the banks as DTensors: torch.distributed.checkpoint saves
     and loads them for any number of processes, and ``load_state_dict`` also takes the banks of an
     unsharded loss.
@@ -61,9 +55,7 @@ class ProCoLoss(ContrastiveLoss):
     Scores that would take more than 256 MiB on a GPU, or 64 MiB on a CPU, are never stored: the
     classes are scored in chunks, and a gradient has no gradient then.
 
-    The defaults are those of ProCo: ``native`` scores, the frequencies of the classes as prior, and
-    its estimator. `VMFClassifier` serves frozen features and test rows of any mix of classes: equal
-    gains, a uniform prior, maximum likelihood.
+    The defaults are those of ProCo; `VMFClassifier` serves frozen features and any mix of classes.
 
     Args:
         num_classes, dim: Number of classes C and dimension p of the features.
@@ -87,9 +79,7 @@ class ProCoLoss(ContrastiveLoss):
             group, if there is one. `state`, `scores` and ``bank.classes`` are those of a process.
 
     Raises:
-        ValueError: For settings out of range, for z or y of other shapes or dtypes and, on the CPU,
-            for z without a direction, labels out of range or classes without a count; for fewer
-            classes than processes to share them.
+        ValueError: For settings or batches out of range; values of z and y on the CPU only.
 
     Example:
         >>> loss = ProCoLoss(num_classes=3, dim=4, realization="angular", class_counts=[5, 3, 1])
@@ -195,8 +185,7 @@ class ProCoLoss(ContrastiveLoss):
         self.steps += 1
         if self.warned or self.has_counts or not self.training:
             return
-        self.warned = True
-        missing = []
+        self.warned, missing = True, []
         if self.prior:
             missing.append("the prior is uniform, which costs accuracy on classes of unequal size")
         if self.bank.seen >= 0:
@@ -223,13 +212,12 @@ class ProCoLoss(ContrastiveLoss):
         scores, also if they are small; ``again`` is for the batch that was added last."""
         z, bank = self._unit(z), self.bank
         labels = y.clamp(0, bank.num_classes - 1)
-        wrong = labels != y
         if bank.shard_classes or stream or (not again and should_stream(bank, z)):
             entropies = streamed_entropies(self, compute_dtype(z), y, sizes)
         else:
             snapshot = bank.seen_by_views(z, y) if again else self.snapshot(z, y, sizes)
             entropies = self.entropies(z, labels_by_view(labels, len(z)), snapshot).mT
-        return entropies.masked_fill(wrong, math.nan)
+        return entropies.masked_fill(labels != y, math.nan)
 
     def _replayed(self, z: Tensor, y: Tensor, replay: Replay) -> Tensor | None:
         """Return the `_entropies` by a CUDA graph, or None where none is recorded.

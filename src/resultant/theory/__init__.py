@@ -1,19 +1,14 @@
 """The paper's asymptotics, which serve theory, figures and checks.
 
-`score_expansion` and `ratio_expansion` expand the exact score and the Bessel ratio, `softmax`
-carries the expansion to probabilities and losses, `leading` builds leading scores of classes,
-`binary_model`, `rates` and `plane_tail` hold the limits and errors of two matched classes,
-`thresholds` finds posterior thresholds on arcs, `cross_fit` fits temperatures to folds of a sample.
-
-All functions broadcast, keep dtype and device, and carry gradients unless they say
-otherwise. Conventions are those of `resultant.classes`.
+`score_expansion` expands Bessel ratio and exact score, `softmax` builds leading scores of classes
+and carries the expansion to probabilities and losses, `binary_model` and `plane_tail` hold limits
+and errors of two matched classes, `thresholds` finds posterior thresholds on arcs, `cross_fit` fits
+temperatures to folds. All functions broadcast, keep dtype and device, and carry gradients unless
+they say otherwise. Conventions are those of `resultant.classes`.
 """
 
-from resultant.theory.binary_model import BinaryModel
+from resultant.theory.binary_model import BinaryModel, projection_variance, rate_function
 from resultant.theory.cross_fit import cross_fit_temperature, fold_statistics
-from resultant.theory.leading import joint_leading
-from resultant.theory.rates import projection_variance, rate_function
-from resultant.theory.ratio_expansion import ratio_approximation, ratio_bound
 from resultant.theory.score_expansion import (
     directional_cumulants,
     fixed_expansion,
@@ -21,8 +16,10 @@ from resultant.theory.score_expansion import (
     free_energy_expansion,
     joint_expansion,
     joint_terms,
+    ratio_approximation,
+    ratio_bound,
 )
-from resultant.theory.softmax import propagate_loss, propagate_probabilities
+from resultant.theory.softmax import joint_leading, propagate_loss, propagate_probabilities
 from resultant.theory.thresholds import posterior_thresholds
 
 __all__ = [

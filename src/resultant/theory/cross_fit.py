@@ -1,7 +1,5 @@
-r"""Cross-fitted temperatures: gains equalized on one sample are not equal on another.
-
-The statistics are sums, so a fold is removed by subtraction (sec:cross-fitted-estimator).
-"""
+"""Cross-fitted temperatures (sec:cross-fitted-estimator): gains equalized on one sample are not
+equal on another."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import chunks, validation
+from resultant._core import validation
 from resultant._core.arrays import require_features, require_labels, shape_of
 from resultant._core.validation import Number
 from resultant.classes.finite_sample import unbiased_square_resultant
@@ -35,14 +33,11 @@ def fold_statistics(
     *,
     validate_args: bool | None = None,
 ) -> list[ClassStatistics]:
-    """Compute the statistics of each fold of a sample.
+    """Compute the `ClassStatistics` of each fold of a sample.
 
     Args:
         z, y, fold: Vectors, labels, and indices [N] int64 of folds.
         num_classes, num_folds: Number of classes, and of folds >= 2.
-
-    Returns:
-        One `ClassStatistics` per fold.
 
     Example:
         >>> z, y, fold = torch.eye(4), torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 1])
@@ -55,12 +50,9 @@ def fold_statistics(
     require_labels(fold, len(z), num_folds, z.device, validate_args, name="fold")
     require_features(z, z.shape[1], z.device, validate_args)
     require_labels(y, len(z), num_classes, z.device, validate_args)
-    folds = [ClassStatistics(num_classes, z.shape[1], device=z.device) for _ in range(num_folds)]
-    for rows in chunks.feature_slices(z):
-        for k, statistics in enumerate(folds):
-            own = fold[rows] == k
-            statistics.add(z[rows][own], y[rows][own])
-    return folds
+    empty = ClassStatistics(num_classes, z.shape[1], device=z.device)
+    rows = (fold == k for k in range(num_folds))
+    return [empty.to(z.device).add(z[own], y[own]) for own in rows]
 
 
 class CrossFit(NamedTuple):
@@ -95,9 +87,6 @@ def cross_fit_temperature(
         A_ref: Reference mean length in (0, 1].
         r_min, r_max: Smallest and largest ratio of temperatures, > 0.
         estimator: Estimator of kappa from a length, ``mle``, ``proco`` or ``banerjee``.
-
-    Returns:
-        States, mean lengths [K, C] and temperatures [K, C].
 
     Example:
         >>> z, y = torch.eye(8)[[0, 0, 0, 1]], torch.zeros(4, dtype=torch.int64)

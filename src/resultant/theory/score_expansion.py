@@ -1,19 +1,20 @@
-r"""Expansions of the exact score, joint in dimension and concentration or at a fixed dimension.
+r"""Expansions of the Bessel ratio and of the exact score, and their ranges.
 
-With :math:`t=1/\tau`, :math:`\nu=p/2-1`, :math:`\kappa=\nu\lambda`, the score of eq:main-exact is
+With :math:`t=1/\tau`, :math:`\nu=p/2-1`, :math:`\kappa=\nu\lambda`, ratio and score are
 
 .. math::
+    R_\nu(\nu\lambda) &= r_0 + r_1/\nu + r_2/\nu^2 + O(\nu^{-3}),\\
     q &= B_0 + B_1/\nu + B_2/\nu^2 + O(\nu^{-3}), & \nu\to\infty,\ \lambda\ \text{fixed},\\
     q &= t\rho + Q_1/\kappa + Q_2/\kappa^2 + O(\kappa^{-3}), & \kappa\to\infty,\ p\ \text{fixed}
 
-(thm:joint-score-expansion, prop:fixed-dimensional-score). Neither holds where t grows with
-:math:`\nu`; see `free_energy_expansion`. To compute a score use `vmf_score`, which is exact
-everywhere.
+(thm:joint-score-expansion, prop:fixed-dimensional-score). To compute a score use `vmf_score`, which
+is exact everywhere. Expansions have an ``order``, the index of their last term, 0, 1 or 2.
 """
 
 from __future__ import annotations
 
 import warnings
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,17 +24,89 @@ from resultant._core.autograd import is_transformed
 from resultant._core.validation import Number
 from resultant.score.limits import validated_arguments
 from resultant.special.ratio import inner
-from resultant.theory.ratio_expansion import ratio_terms
+
+# The bound of lem:bessel-ratio-remainder is proved from this order on.
+LEAST_ORDER = 10 / 9
 
 # `in_range` holds for t <= RANGE sqrt(nu^2 + kappa^2) and p >= LEAST_DIMENSION. The powers of
 # s = t/nu in the leading order of q/nu have the radius of convergence S = sqrt(1 + lambda^2), for
 # 1 + lambda^2 + 2 lambda rho s + s^2 has zeros of modulus S; so f = s/S = t/sqrt(nu^2 + kappa^2)
 # decides. Over lambda from 0 to 30 and all rho the largest second-order error, relative to t, tends
 # to 0.12 f^3 as p grows. At f = 1/4 the error is 1.8e-3 for p from 16 to 4096, and B2 still removes
-# more than half of the error in the median; at p = 8 the error is 5.6e-3. At p = 5 it stays at 2e-2
-# for any small t. `test_range` measures these errors again.
+# more than half of the error in the median; at p = 8 the error is 5.6e-3. `test_range` measures it.
 RANGE = 0.25
 LEAST_DIMENSION = 8
+
+
+class RatioTerms(NamedTuple):
+    """Coefficients, and their derivatives in lambda, without a division by lambda."""
+
+    r0: Tensor
+    r1: Tensor
+    r2: Tensor
+    dr0: Tensor
+    dr1: Tensor
+    ddr0: Tensor
+    r0_over: Tensor  # r0 / lambda
+    r1_over: Tensor  # r1 / lambda
+    shear: Tensor  # r0' / lambda - r0 / lambda^2
+
+
+def ratio_terms(lam: Tensor) -> RatioTerms:
+    r"""Compute the coefficients at :math:`\lambda=\kappa/\nu` >= 0."""
+    # In w = 1/S and c = lambda/S, both at most one, no power overflows.
+    w = 1 / torch.hypot(torch.ones_like(lam), lam)
+    c = lam * w
+    return RatioTerms(
+        r0=c / (1 + w),
+        r1=-c * w / 2,
+        r2=c * w**2 * (4 * w**2 - c**2) / 8,
+        dr0=w**2 / (1 + w),
+        dr1=w**2 * (c**2 - w**2) / 2,
+        ddr0=-c * w**3 * (2 + w) / (1 + w) ** 2,
+        r0_over=w / (1 + w),
+        r1_over=-(w**2) / 2,
+        shear=-c * w**2 / (1 + w) ** 2,
+    )
+
+
+def ratio_approximation(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
+    r"""Approximate the Bessel ratio :math:`R_\nu(\nu\lambda)` by :math:`r_0+r_1/\nu+r_2/\nu^2`
+    (eq:bessel-ratio-approx), to within `ratio_bound`.
+
+    Args:
+        nu, x: Order > 0 and argument >= 0.
+
+    Example:
+        >>> ratio_approximation(63.0, 10.0), bessel_ratio(63.0, 10.0)
+        (tensor(0.0777, dtype=torch.float64), tensor(0.0777, dtype=torch.float64))
+    """
+    (nu, x), dtype = validation.tensors(nu=validation.order(nu), x=x)
+    if validation.should_validate(validate_args, nu, x):
+        validation.require_in_range("nu", nu, 0.0, rule="> 0 and finite", open_low=True)
+        validation.require_in_range("x", x, 0.0, rule=">= 0 and finite")
+    s = torch.hypot(nu, x)
+    c, w = x / s, nu / s
+    return (c / (1 + w) - c / (2 * s) + c * (4 * w**2 - c**2) / (8 * s**2)).to(dtype)
+
+
+def ratio_bound(nu: Number, *, validate_args: bool | None = None) -> Tensor:
+    r"""Bound the error of `ratio_approximation` over all arguments by :math:`\nu^{-3}`
+    (eq:bessel-ratio-bound).
+
+    Args:
+        nu: Order >= 10/9.
+
+    Example:
+        >>> ratio_bound(10.0)
+        tensor(0.0010, dtype=torch.float64)
+    """
+    (nu,), dtype = validation.tensors(nu=validation.order(nu))
+    if validation.should_validate(validate_args, nu):
+        # In a lower precision 10/9 may round downwards.
+        least = float(torch.tensor(LEAST_ORDER, dtype=dtype))
+        validation.require_in_range("nu", nu, min(least, LEAST_ORDER), rule=">= 10/9 and finite")
+    return (nu**-3).to(dtype)
 
 
 def joint_terms(
@@ -45,9 +118,6 @@ def joint_terms(
 
     Args:
         rho, kappa, tau, p: As of `vmf_score`, with p >= 3.
-
-    Returns:
-        Three tensors.
 
     Example:
         >>> joint_terms(0.5, 10.0, 0.1, 128)[0]
@@ -75,15 +145,11 @@ def joint_expansion(
 ) -> Tensor:
     r"""Expand the score as :math:`B_0 + B_1/\nu + B_2/\nu^2` (thm:joint-score-expansion).
 
-    A warning is given once per call if values lie outside the range of the expansion, p >= 8 and
-    1/tau <= sqrt(nu^2 + kappa^2)/4, where values are checked.
+    Values outside of p >= 8 and 1/tau <= sqrt(nu^2 + kappa^2)/4, where the expansion is meant to be
+    used, give one warning per call if values are checked.
 
     Args:
-        rho, kappa, tau, p: As in `joint_terms`.
-        order: Index of the last term, 0, 1 or 2.
-
-    Returns:
-        Expansions.
+        rho, kappa, tau, p, order: As in `joint_terms`, and the index of the last term.
 
     Example:
         >>> joint_expansion(0.5, 10.0, 0.1, 128), vmf_score(0.5, 10.0, 0.1, 128)
@@ -119,9 +185,6 @@ def fixed_terms(
     Args:
         rho, kappa, tau, p: As of `vmf_score`, with kappa > 0, used for its shape only.
 
-    Returns:
-        Three tensors.
-
     Example:
         >>> fixed_terms(0.5, 100.0, 1.0, 3)[1]
         tensor(-0.1250, dtype=torch.float64)
@@ -147,11 +210,7 @@ def fixed_expansion(
     (prop:fixed-dimensional-score), for kappa that is large compared with p and 1/tau.
 
     Args:
-        rho, kappa, tau, p: As in `fixed_terms`.
-        order: Index of the last term, 0, 1 or 2.
-
-    Returns:
-        Expansions.
+        rho, kappa, tau, p, order: As in `fixed_terms`, and the index of the last term.
 
     Example:
         >>> fixed_expansion(0.5, 100.0, 1.0, 3), vmf_score(0.5, 100.0, 1.0, 3)
@@ -189,11 +248,7 @@ def free_energy_expansion(
     :math:`F_2=u(1/\tilde S)-u(1/S)` with :math:`u(w)=(3w-5w^3)/24`, from Debye's expansion.
 
     Args:
-        rho, kappa, tau, p: As in `joint_terms`.
-        order: Index of the last term, 0, 1 or 2.
-
-    Returns:
-        Expansions.
+        rho, kappa, tau, p, order: As in `joint_expansion`.
 
     Example:
         >>> free_energy_expansion(0.5, 10.0, 0.001, 128), vmf_score(0.5, 10.0, 0.001, 128)
@@ -227,11 +282,7 @@ def directional_cumulants(
     formulas of the paper without their cancellation as kappa goes to zero.
 
     Args:
-        rho, kappa, p: As of `vmf_score`.
-        order: Number of cumulants, 1, 2 or 3.
-
-    Returns:
-        As many tensors as ``order``.
+        rho, kappa, p, order: As of `vmf_score`, and the number of cumulants, 1, 2 or 3.
 
     Example:
         >>> directional_cumulants(0.5, 10.0, 128, order=2)

@@ -1,4 +1,4 @@
-r"""Propagation of the joint expansion of the scores through softmax, to probabilities and loss.
+r"""Leading scores of fitted classes, and the joint expansion propagated through softmax.
 
 With logits :math:`l_c = \ell_{0,c} + B_{1,c}/\nu + B_{2,c}/\nu^2` (thm:multiclass-propagation) the
 classes couple in second order through the variance :math:`V_1` of the first corrections under the
@@ -12,21 +12,49 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.validation import Number
-from resultant.theory.score_expansion import joint_order
+from resultant.classes.realization import Realization, realize
+from resultant.classes.rule import Rule
+from resultant.classes.statistics import ClassState
+from resultant.theory.score_expansion import joint_order, ratio_terms
+
+
+@torch.no_grad()
+def joint_leading(
+    state: ClassState, rule: Rule, *, validate_args: bool | None = None
+) -> Realization:
+    r"""Build the leading logits :math:`\ell_c^0=b_c+g_c^0\rho_c` of sec:softmax-geometry.
+
+    The gain is :math:`g_c^0=r_0(\kappa_c/\nu)/\tau_c`. An edited score keeps its temperatures or
+    its added slope: exact and leading scores undergo the same intervention. Intercepts, of order
+    :math:`1/\nu`, are left out.
+
+    Args:
+        state, rule: Classes in p >= 3 dimensions, and the rule, whose offset is :math:`b_c`.
+
+    Example:
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> joint_leading(state, Rule(0.1)).gain()
+        tensor([6.1803, 7.8078, 8.8278], dtype=torch.float64)
+    """
+    nu = joint_order(state.dim)
+    exact = realize(state, rule, validate_args=validate_args)
+    if exact.tau is None:
+        return exact
+    g0 = ratio_terms(exact.kappa / nu).r0 / exact.tau
+    g0 = g0 if exact.slope is None else g0 + exact.slope
+    return Realization(exact.mu, exact.kappa, None, g0, exact.offset, exact.offset)
 
 
 def propagate_probabilities(
     l0: Tensor, B1: Number, B2: Number, p: int, *, variance: bool = True
 ) -> Tensor:
-    r"""Compute class probabilities to second order in 1/nu (eq:multiclass-prob-expansion).
+    r"""Compute class probabilities [..., C], which sum to one, to second order in 1/nu
+    (eq:multiclass-prob-expansion).
 
     Args:
         l0, B1, B2: Leading logits [..., C], offset and leading score, and their corrections.
         p: Dimension >= 3.
         variance: Include :math:`(\Delta_1^2-V_1)/2`; without it the error is of second order.
-
-    Returns:
-        Probabilities [..., C], which sum to one in either case.
 
     Example:
         >>> propagate_probabilities(torch.tensor([1.0, 0.0]), torch.tensor([0.5, -0.5]), 0.0, 128)
@@ -48,15 +76,12 @@ def propagate_loss(
     variance: bool = True,
     validate_args: bool | None = None,
 ) -> Tensor:
-    r"""Compute the cross-entropy to second order in 1/nu (eq:multiclass-loss-expansion).
+    r"""Compute the cross-entropy [...] to second order in 1/nu (eq:multiclass-loss-expansion).
 
     Args:
         l0, B1, B2, p: As in `propagate_probabilities`.
         y: Labels [...] of an integer dtype, in [0, C).
         variance: Include :math:`V_1/2`, the coupling of the classes.
-
-    Returns:
-        Losses [...].
 
     Example:
         >>> propagate_loss(torch.tensor([1.0, 0.0]), torch.tensor([0.5, -0.5]), 0.0, 128, 0)

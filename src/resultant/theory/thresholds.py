@@ -34,9 +34,6 @@ def posterior_thresholds(
         realization, pairs: Scores in float64, and pairs whose prototypes are not opposite.
         level: Probability in (0, 1).
 
-    Returns:
-        Angles, numbers of roots and roots [P].
-
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> posterior_thresholds(realize(state, Rule(0.5)), torch.tensor([[0, 1]])).status
