@@ -169,6 +169,25 @@ def main(rank):
         for a, b in zip(loss.bank.buffers(), other.bank.buffers()):
             torch.testing.assert_close(a, b, rtol=1e-14, atol=1e-14)
     save_file({"old": losses[1].bank.old}, f"{out}/{rank}.safetensors")
+    epochs(rank)
+
+def epochs(rank):
+    loss = ProCoLoss(5, 8, class_counts=[4, 5, 5, 5, 5])
+    for step, (z, y) in enumerate([*batches()] * 2):
+        part, y = slice(rank * 7, rank * 7 + 7), torch.arange(12) % 5
+        loss(z[:, 1, part], y[part])
+        # 12 samples of both ranks in every step, and 24 in an epoch.
+        assert int(loss.bank.epoch) == step // 2, (step, loss.bank.epoch)
+    assert int(loss.bank.state(bank="new").count.sum()) == 48
+    if rank == 0:
+        dist.all_gather([torch.zeros(1, dtype=torch.int64) for _ in range(2)], torch.tensor([5]))
+        return
+    try:
+        loss(z[:, 1, :7], y[:7])
+    except RuntimeError as error:
+        assert "another exchange on ranks [0]: all ranks must take" in str(error), error
+        return
+    raise AssertionError
 """
 
 

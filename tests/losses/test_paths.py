@@ -11,30 +11,14 @@ from torch import Tensor
 from loss_batches import COUNTS, TAU, C, batch, play_graphs
 from loss_batches import seeded as seeded
 from resultant._core import chunks
-from resultant.classes.rule import REALIZATIONS, Rule
+from resultant.classes.rule import REALIZATIONS
 from resultant.losses import ProCoLoss
-from resultant.losses._streamed import should_stream
-from resultant.training.stacked_loss import StackedProCoLoss
+from resultant.losses._streamed import should_stream, streamed_entropies
 
 # Expansions are short in this dimension, and quickly compiled.
 P = 64
-SLOW = pytest.mark.slow
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-PATHS = ["streamed", "graph", "sharded", "stacked", pytest.param("compiled", marks=SLOW)]
-
-
-class Stacked(torch.nn.Module):
-    """One run of the trainer's loss, called as `ProCoLoss`."""
-
-    def __init__(self, realization: str, leave_out: bool) -> None:
-        super().__init__()
-        rule = Rule(TAU, realization, 0.3)
-        self.loss = StackedProCoLoss(C, P, [rule], COUNTS, 0.7, seeds=[0], leave_out=leave_out)
-        self.bank, self.log_prior = self.loss.bank, self.loss.log_prior
-
-    def forward(self, z: Tensor, y: Tensor) -> Tensor:
-        z = z if z.dim() == 3 else z.unsqueeze(0)
-        return self.loss(torch.nn.functional.normalize(z, dim=-1).unsqueeze(1), y).squeeze()
+PATHS = ["streamed", "graph", "sharded"]
 
 
 def made(realization: str, leave_out: bool, **options: Any) -> ProCoLoss:
@@ -43,9 +27,7 @@ def made(realization: str, leave_out: bool, **options: Any) -> ProCoLoss:
     return ProCoLoss(C, P, TAU, realization, 0.3, counts, 0.7, leave_out=leave_out, **options)
 
 
-def other(path: str, realization: str, leave_out: bool, **options: Any) -> torch.nn.Module:
-    if path == "stacked":
-        return Stacked(realization, leave_out)
+def other(path: str, realization: str, leave_out: bool, **options: Any) -> ProCoLoss:
     options |= {"cuda_graph": path == "graph", "shard_classes": path == "sharded"}
     return made(realization, leave_out, **options)
 
@@ -86,22 +68,23 @@ def compare(plain: ProCoLoss, loss: Any, z: Tensor, y: Tensor, gradient: bool, *
 
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(
-    ("realization", "leave_out"), [(name, i % 2 == 0) for i, name in enumerate(REALIZATIONS)]
+    ("path", "realization", "leave_out"),
+    [
+        *((path, name, i % 2 == 0) for i, name in enumerate(REALIZATIONS) for path in PATHS),
+        # All terms of a score, and the class of a query apart: one program has them all.
+        ("compiled", "preserve", True),
+    ],
 )
 def test_equals_the_plain_path(
     path: str, realization: str, leave_out: bool, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_up(path, device, monkeypatch)
     dtype = torch.float64 if device == "cpu" else torch.float32
-    for views in ((), (1,), (2,)):
+    for views in ((2,),) if path == "compiled" else ((), (2,)):
         plain = made(realization, leave_out).to(device)
         loss: Any = other(path, realization, leave_out).to(device)
-        called: Any = loss
-        if path == "compiled":
-            torch.compiler.reset()
-            called = torch.compile(loss, backend="eager")
+        called: Any = torch.compile(loss, backend="eager") if path == "compiled" else loss
         for training in (True, False):
             plain.train(training)
             called.train(training)
@@ -133,7 +116,8 @@ def test_options(path: str, reduction: str, device: str, monkeypatch: pytest.Mon
         full[..., kept] = each(x[..., kept, :], y[kept]) * w[kept]
         total = (w * kept).sum() * (len(z) if views else 1)
         expected = {"none": full, "sum": full.sum(), "mean": full.sum() / total}[reduction]
-        raw = (z * length).requires_grad_()
+        # Strided, as a network may give it.
+        raw = torch.stack([z * length, z], -1)[..., 0].requires_grad_()
         got = loss(raw, y.masked_fill(~kept, -1), weights=w)
         bar = 1e-11 if device == "cpu" else 2e-5
         torch.testing.assert_close(got, expected, rtol=bar, atol=bar)
@@ -146,29 +130,29 @@ def test_options(path: str, reduction: str, device: str, monkeypatch: pytest.Mon
         torch.testing.assert_close(loss.bank.old, each.bank.old, rtol=1e-13, atol=1e-6)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("path", ["plain", "streamed", "graph", "sharded"])
-def test_tensors_that_are_not_contiguous(
-    path: str, device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Views that are transposed, expanded or strided are read as they are."""
-    set_up(path, device, monkeypatch)
-    dtype = torch.float64 if device == "cpu" else torch.float32
-    z, y = (a.to(device) for a in batch(2, p=P, dtype=dtype))
-    strided = torch.stack([y, y], -1)[:, 0]
-    wide = torch.cat([z, z], -1)[..., :P]
-    for x in (z.transpose(0, 1).contiguous().transpose(0, 1), z[:1].expand_as(z), wide):
-        for training in (True, False):
-            plain, loss = made("angular", True).to(device), other(path, "angular", True).to(device)
-            plain.train(training)
-            loss.train(training)
-            for gradient in (True, False):
-                values = [
-                    one(a.detach().requires_grad_(gradient), labels)
-                    for one, a, labels in ((plain, x.contiguous(), y), (loss, x, strided))
-                ]
-                bar = 1e-11 if device == "cpu" else 2e-5
-                torch.testing.assert_close(values[1], values[0], rtol=bar, atol=0)
+def test_one_class_and_classes_without_a_prior() -> None:
+    """Without other classes the streamed loss is zero; a class of prior zero has no share."""
+    z, y = batch(2, p=P)
+    z.requires_grad_()
+    alone = streamed_entropies(ProCoLoss(1, P), z, y * 0)
+    assert (alone == 0).all() and torch.autograd.grad(alone.sum(), z)[0].abs().max() == 0
+    counts = COUNTS.clone()
+    counts[2:] = 0
+    plain, other = (ProCoLoss(C, P, TAU, class_counts=counts) for _ in range(2))
+    torch.testing.assert_close(streamed_entropies(other, z, y % 2).mean(), plain(z, y % 2))
+
+
+def test_only_large_scores_are_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    loss, (z, y) = ProCoLoss(C, P, prior=0.0), batch(2, p=P)
+    size = z.numel() // P * C * z.element_size()
+    monkeypatch.setattr(chunks, "SCORE_BYTES", size)
+    assert not should_stream(loss.bank, z)
+    monkeypatch.setattr(chunks, "SCORE_BYTES", size - 1)
+    assert should_stream(loss.bank, z)
+    with pytest.raises(RuntimeError, match="expected first derivatives only"):
+        torch.autograd.grad(loss(z.requires_grad_(), y), z, create_graph=True)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert not should_stream(loss.bank, z)
 
 
 @pytest.mark.gpu

@@ -1,8 +1,5 @@
-"""Losses of a batch and their gradient as a CUDA graph.
-
-A step of the loss is some hundred kernels. Launching them one by one takes the host longer than the
-device needs for all of them.
-"""
+"""Losses of a batch and their gradient as a CUDA graph: some hundred kernels, whose launches take
+the host longer than the device needs for all of them."""
 
 from __future__ import annotations
 
@@ -85,11 +82,8 @@ class Recorded:
 
 
 class Replay:
-    """The graphs of a step by shapes, at most `MOST`. Copies begin without graphs.
-
-    Args:
-        patience: Calls of one shape before it is recorded: recording takes as long as many steps.
-    """
+    """The graphs of a step by shapes, at most `MOST`, each recorded after ``patience`` calls of its
+    shape: recording takes as long as many steps. Copies begin without graphs."""
 
     def __init__(self, patience: int = 2) -> None:
         self.patience, self.pool, self.settings = patience, None, ()
@@ -104,20 +98,25 @@ class Replay:
         state: Sequence[Tensor],
         settings: tuple[Hashable, ...],
     ) -> tuple[Tensor, Tensor] | None:
-        """Return ``step(z, y)`` and the gradient of each loss in its row of z, by a graph of these
-        shapes; None if there is no such graph.
-
-        The step changes the tensors ``state`` in place and nothing else. A graph has the
-        ``settings`` as numbers: graphs of other settings are dropped.
-        """
+        """Return ``step(z, y)`` and the gradient of each loss in its row of z by a graph, or None.
+        The step changes the tensors ``state`` alone, in place; a graph has the ``settings`` as
+        numbers, and graphs of other settings are dropped."""
         if settings != self.settings:
             self.settings = settings
             self.recorded.clear()
             self.met.clear()
         key = z.shape, z.dtype, y.dtype
         with torch.no_grad(), torch.cuda.device(z.device):
-            recorded = self.recorded.get(key) or self.record(key, step, z, y, state)
-            if recorded is None:
+            if key not in self.recorded and self._is_due(key):
+                self.pool = self.pool or torch.cuda.graph_pool_handle()
+                try:
+                    self.recorded[key] = Recorded(step, z, y, state, self.pool)
+                except RuntimeError as error:
+                    # Out of memory, or hooks of the caller: the loss is the same without a graph.
+                    self.patience = 1 << 62
+                    got = f"no CUDA graph of the loss could be recorded: {error}"
+                    warnings.warn(got, stacklevel=2)
+            if (recorded := self.recorded.get(key)) is None:
                 return None
             recorded.z.copy_(z)
             recorded.y.copy_(y)
@@ -125,30 +124,12 @@ class Replay:
             # Other graphs write to the same memory.
             return recorded.losses.clone(), recorded.gradient.clone()
 
-    def record(
-        self, key: Hashable, step: Step, z: Tensor, y: Tensor, state: Sequence[Tensor]
-    ) -> Recorded | None:
-        """Record a graph at the call after ``patience`` calls of a key; None otherwise."""
-        if len(self.recorded) == MOST:
-            return None
+    def _is_due(self, key: Hashable) -> bool:
         if len(self.met) > 64:
             # Batches of ever new shapes.
             self.met.clear()
         self.met[key] += 1
-        if self.met[key] <= self.patience:
-            return None
-        if self.pool is None:
-            self.pool = torch.cuda.graph_pool_handle()
-        try:
-            self.recorded[key] = Recorded(step, z, y, state, self.pool)
-        except RuntimeError as error:
-            # Out of memory, or hooks of the caller: the loss is the same without a graph.
-            self.patience = 1 << 62
-            warnings.warn(f"no CUDA graph of the loss could be recorded: {error}", stacklevel=2)
-        return self.recorded.get(key)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Replay:
-        return Replay(self.patience)
+        return self.met[key] > self.patience and len(self.recorded) < MOST
 
     def __reduce__(self) -> tuple[type[Replay], tuple[int]]:
         return Replay, (self.patience,)
