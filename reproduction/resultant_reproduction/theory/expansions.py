@@ -11,8 +11,13 @@ from torch import Tensor
 from resultant.report import style
 from resultant.score.exact import vmf_score
 from resultant.special.bessel import bessel_ratio
-from resultant.theory.ratio_expansion import LEAST_ORDER, ratio_approximation, ratio_bound
-from resultant.theory.score_expansion import fixed_expansion, joint_expansion
+from resultant.theory.score_expansion import (
+    LEAST_ORDER,
+    fixed_expansion,
+    joint_expansion,
+    ratio_approximation,
+    ratio_bound,
+)
 from resultant_reproduction.figures import BLACK, DIVERGING, LOG, Chart, Curve, shades
 from resultant_reproduction.theory.check import Finding, check, grid, quantiles
 from resultant_reproduction.theory.orders import Expansion, joint_errors

@@ -17,13 +17,13 @@ from resultant.decisions.gradients import loss_gradient
 from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.special.bessel import bessel_ratio
-from resultant.theory.rates import projection_variance
-from resultant.theory.ratio_expansion import ratio_terms
+from resultant.theory.binary_model import projection_variance
 from resultant.theory.score_expansion import (
     fixed_expansion,
     free_energy_expansion,
     joint_expansion,
     joint_terms,
+    ratio_terms,
 )
 from resultant.theory.softmax import propagate_loss, propagate_probabilities
 from resultant.vmf.tails import log_projection_tail
