@@ -47,7 +47,8 @@ def test_docstring(name: str) -> None:
 @pytest.mark.parametrize("path", FUNCTIONS)
 def test_example_of_a_module(path: str) -> None:
     module, _, name = path.rpartition(".")
-    run_example(name, inspect.getdoc(getattr(importlib.import_module(module), name)) or "")
+    known = vars(importlib.import_module(module))
+    run_example(name, inspect.getdoc(known[name]) or "", {**known, "torch": torch})
 
 
 def run_example(name: str, text: str, names: dict[str, object] | None = None) -> None:

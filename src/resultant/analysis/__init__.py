@@ -1,15 +1,12 @@
 """The analysis of frozen features, and questions about them, each a function with a plain result.
 
 `analyze` tells the analysis of feature sets as a sequence: `data` is the rows and their roles,
-`rules` searches and fits the vMF classifiers and `references` those of scikit-learn, all of them
-`candidates`; `evaluate` chooses one on the validation rows, measures all on the test rows;
-`suspects` are rows to look at, `cautions` warnings, `explore` the map and the
-sliders, and `export` writes files. `result` holds all of it.
+`rules` and `references` fit vMF classifiers and those of scikit-learn; `evaluate` chooses one on
+the validation rows, measures all on the test rows; `suspects` are rows to look at, `explore` the
+map and the sliders, and `export` writes files. `result` holds all of it.
 
-`FrozenSpace.fit` and `load_space` in `space` fit the classes of a feature space. Each question of
-the paper is a function of a space: `gains`, `decisions`, `fits`, `goodness`, `finite_sample`,
-`pairs` and `cosine`. `analyze_space` in `run` asks all of them. Answers are `plain` dataclasses;
-`metrics` serves all, and `ray` reads rows on a cluster.
+`FrozenSpace.fit` and `load_space` fit the classes of a feature space, and each question of the
+paper is a function of a space. Examples assume ``import torch`` and the names of this module.
 """
 
 from resultant.analysis.cosine import (

@@ -10,7 +10,7 @@ from torch import Tensor
 from resultant.analysis.metrics import sample_rows
 from resultant.analysis.plain import Result, UnansweredError
 from resultant.analysis.space import FrozenSpace
-from resultant.classes.realization import realize
+from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import Rule
 from resultant.decisions.certificates import certificate, gradient_bound, loss_bound
 from resultant.decisions.gradients import gradient_cosines, loss_gradient, stacked_relative_error
@@ -25,25 +25,19 @@ class CosineAgreement(Result):
     r"""Pure Angular at beta = 0 against the cosine rule on every held-out query, in float64
     (tab:cosine-diagnostics).
 
-    Attributes:
-        low_margin: Disagreements in the first decile of the cosine gap :math:`m_{\cos}`.
-        certified: Queries with :math:`\bar gm_{\cos}>D`.
-        coverage: Fraction of certified queries.
-        certified_disagreements: Zero if the theory holds.
-        margin_quantiles: Quantiles [101] of :math:`\bar gm_{\cos}`.
-        residual_quantiles: Quantiles [101] of :math:`D`.
+    A query is certified if :math:`\bar gm_{\cos}>D`, with the cosine gap :math:`m_{\cos}`.
     """
 
     queries: int
     agreement: float
     disagreements: int
-    low_margin: int
-    certified: int
-    coverage: float
-    certified_disagreements: int
+    low_margin: int  #: disagreements in the first decile of the cosine gap
+    certified: int  #: certified queries
+    coverage: float  #: fraction of certified queries
+    certified_disagreements: int  #: zero if the theory holds
     mean_gain: float
-    margin_quantiles: Tensor
-    residual_quantiles: Tensor
+    margin_quantiles: Tensor  #: quantiles [101] of :math:`\bar gm_{\cos}`
+    residual_quantiles: Tensor  #: quantiles [101] of :math:`D`
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,28 +45,22 @@ class GradientComparison(Result):
     r"""Losses and tangent gradients of Pure Angular and cosine on the same queries
     (tab:cosine-gradients, sec:gradient-protocol), both at beta = 0.
 
-    Attributes:
-        source: ``held-out`` or ``calibration``.
-        rows: Indices [n] of the queries in the source.
-        loss_mean: Mean of :math:`|\Delta L|`; its bound is :math:`2\epsilon`.
-        gradient_error: :math:`100\|G_{angular}-G_{cos}\|_F/\|G_{angular}\|_F` in percent.
-        cosines: Cosines [n] of the gradients, NaN if one of them vanishes.
-        bounds_held: True if every query keeps its bound of the loss and that of the gradient,
-            :math:`2\bar g\epsilon+2\eta`.
-        linear_error: Error in percent of the gradient of the linear mean of the native score.
-        joint_error: Error in percent of the joint leading score; None for p = 2.
+    ``gradient_error`` is :math:`100\|G_{angular}-G_{cos}\|_F/\|G_{angular}\|_F` in percent, and so
+    are the errors of the gradients of the leading native scores. ``bounds_held`` is true if every
+    query keeps the bound :math:`2\epsilon` of the loss and :math:`2\bar g\epsilon+2\eta` of the
+    gradient.
     """
 
     queries: int
-    source: str
-    rows: Tensor
-    loss_mean: float
+    source: str  #: ``held-out`` or ``calibration``
+    rows: Tensor  #: indices [n] of the queries in the source
+    loss_mean: float  #: mean of :math:`|\Delta L|`
     gradient_error: float
     median_cosine: float
-    cosines: Tensor
+    cosines: Tensor  #: cosines [n] of the gradients, NaN if one of them vanishes
     bounds_held: bool
-    linear_error: float
-    joint_error: float | None
+    linear_error: float  #: error of the linear mean
+    joint_error: float | None  #: error of the joint leading score; None for p = 2
 
 
 @torch.no_grad()
@@ -80,8 +68,6 @@ def cosine_agreement(space: FrozenSpace) -> CosineAgreement:
     """Compare the predictions of Pure Angular at beta = 0 and of cosine, at zero prior.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, cosine_agreement
         >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
         >>> cosine_agreement(FrozenSpace.fit(z, y, z, y)).certified_disagreements
         0
@@ -93,11 +79,10 @@ def cosine_agreement(space: FrozenSpace) -> CosineAgreement:
     margin, residual, certified, differ = (
         torch.cat(column).cpu() for column in zip(*columns, strict=True)
     )
-    N = len(margin)
     # By rank, so that ties leave the deciles even.
-    first = margin.argsort(stable=True)[: -(-N // 10)]
+    first = margin.argsort(stable=True)[: -(-len(margin) // 10)]
     return CosineAgreement(
-        queries=N,
+        queries=len(margin),
         agreement=float((~differ).double().mean()),
         disagreements=int(differ.sum()),
         low_margin=int(differ[first].sum()),
@@ -111,7 +96,7 @@ def cosine_agreement(space: FrozenSpace) -> CosineAgreement:
 
 
 def _quantiles(values: Tensor) -> Tensor:
-    """Evenly spaced quantiles [101] with both extremes; nearest values, no interpolation."""
+    """Return evenly spaced quantiles [101] with both extremes, without interpolation."""
     index = torch.linspace(0, len(values) - 1, 101, dtype=torch.float64).round().long()
     return values.sort().values[index]
 
@@ -131,8 +116,6 @@ def compare_gradients(
         UnansweredError: All gradients vanish.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, compare_gradients
         >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
         >>> compare_gradients(FrozenSpace.fit(z, y, z, y)).bounds_held
         True
@@ -141,35 +124,30 @@ def compare_gradients(
     state, offset = space.state.to(space.device), space.offset(gamma)
     if pool is None or not len(pool):
         source, rows = "held-out", sample_rows(len(space.test), queries, seed)
-        z, y = space.units("test", rows), space.test_labels[rows]
+        z, y = space.units("test", rows), space.test_labels[rows].to(space.device)
     else:
         source, rows = "calibration", pool[sample_rows(len(pool), queries, seed)]
-        z, y = space.units("train", rows), space.labels[rows]
-    y = y.to(space.device)
+        z, y = space.units("train", rows), space.labels[rows].to(space.device)
     there = None if offset is None else offset.to(space.device)
 
-    def gradient(realization: str) -> Tensor:
-        rule = realize(state, Rule(tau, realization, offset=there))
-        return loss_gradient(z, y, rule, validate_args=False)
+    def gradient(scores: Realization) -> Tensor:
+        return loss_gradient(z, y, scores.to(space.device), validate_args=False)
 
     loss, step = (
         bound(z, y, state, tau, offset=there, validate_args=False)
         for bound in (loss_bound, gradient_bound)
     )
-    angular, cosine, native = (gradient(name) for name in ("angular", "cosine", "native"))
+    angular, cosine, native = (
+        gradient(realize(state, Rule(tau, name, offset=there)))
+        for name in ("angular", "cosine", "native")
+    )
     if not native.any():
         raise UnansweredError("expected gradients that are not all zero, got zeros")
-    cosines = gradient_cosines(angular, cosine)
-    rule = Rule(tau, offset=offset)
-    leading = [realize(space.state, rule).linear()]
+    cosines, rule = gradient_cosines(angular, cosine), Rule(tau, offset=offset)
+    linear, joint = gradient(realize(space.state, rule).linear()), None
     if space.dim >= 3:
-        leading.append(joint_leading(space.state, rule))
-    errors = [
-        stacked_relative_error(
-            native, loss_gradient(z, y, scores.to(space.device), validate_args=False)
-        )
-        for scores in leading
-    ]
+        leading = gradient(joint_leading(space.state, rule))
+        joint = stacked_relative_error(native, leading)
     held = (b.difference <= b.bound * (1 + ROUNDING) + ROUNDING for b in (loss, step))
     return GradientComparison(
         queries=len(rows),
@@ -180,6 +158,6 @@ def compare_gradients(
         median_cosine=float(cosines.nanmedian()),
         cosines=cosines,
         bounds_held=all(bool(h.all()) for h in held),
-        linear_error=errors[0],
-        joint_error=errors[1] if len(errors) > 1 else None,
+        linear_error=stacked_relative_error(native, linear),
+        joint_error=joint,
     )

@@ -30,7 +30,6 @@ class Policy(NamedTuple):
     r"""A decision rule for any classes: a realization at beta, with :math:`\gamma\log\pi_c` added.
 
     Example:
-        >>> from resultant.analysis import Policy
         >>> Policy("native").canonical
         Policy(realization='native', beta=1.0, gamma=0.0)
     """
@@ -49,15 +48,11 @@ class Policy(NamedTuple):
 class Decisions:
     """Decisions of policies on the same queries, on the CPU.
 
-    Attributes:
-        labels: Classes [N].
-        prediction: Predicted classes [N] int64 by policy.
-        nll: Cross-entropies [N] by policy, in the dtype of the space.
-        confidence: Largest probabilities [N] by policy.
-        undefined: Classes without a temperature, for policies that cannot decide.
+    By policy: predicted classes [N] int64, cross-entropies [N] in the dtype of the space, and
+    largest probabilities [N]; or the classes without a temperature, if the policy cannot decide.
     """
 
-    labels: Tensor
+    labels: Tensor  #: classes [N]
     prediction: dict[Policy, Tensor] = field(default_factory=dict)
     nll: dict[Policy, Tensor] = field(default_factory=dict)
     confidence: dict[Policy, Tensor] = field(default_factory=dict)
@@ -71,8 +66,8 @@ class Decisions:
 def grid_policies(
     betas: Iterable[float] = BETAS, gammas: Iterable[float] = GAMMAS
 ) -> tuple[Policy, ...]:
-    """All realizations at every beta and gamma, each policy once, native first."""
-    betas, gammas = tuple(betas), tuple(gammas)
+    """Return all realizations at every beta and gamma, each policy once, native first."""
+    betas = tuple(betas)
     policies = (Policy(r, b, g).canonical for g in gammas for r in REALIZATIONS for b in betas)
     return tuple(dict.fromkeys(policies))
 
@@ -86,8 +81,6 @@ def decide(space: FrozenSpace, policies: Sequence[Policy], rows: Tensor | None =
         rows: Indices [n] of the queries, by default all.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, Policy, decide
         >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
         >>> space = FrozenSpace.fit(z, y, z[:4], y[:4])
         >>> decide(space, [Policy("angular")]).right(Policy("angular"))
@@ -129,50 +122,37 @@ def decide(space: FrozenSpace, policies: Sequence[Policy], rows: Tensor | None =
 
 @dataclass(frozen=True, eq=False)
 class GridPoint(Result):
-    """One policy on all held-out queries.
+    """One policy on all held-out queries, without a fitted scale of the scores.
 
-    Attributes:
-        undefined: Classes without a temperature (target gain or resultant not positive); all
-            values are None then.
-        accuracy: Fraction of correct predictions.
-        balanced: Mean of ``per_class``.
-        groups: Mean of ``per_class`` per shot group.
-        per_class: Accuracy per class [C], NaN for a class without queries.
-        nll: Mean cross-entropy in nats, without a fitted scale.
-        ece: Expected calibration error of 15 bins, without a fitted scale.
-        change: Accuracy minus that of native at the same gamma.
-        agreement: Fraction of predictions equal to those of cosine at the same gamma.
+    All values are None if classes have no temperature (target gain or resultant not positive).
     """
 
     realization: str
     beta: float
     gamma: float
-    undefined: tuple[int, ...] = ()
-    accuracy: float | None = None
-    balanced: float | None = None
-    groups: dict[str, float | None] | None = None
-    per_class: Tensor | None = None
-    nll: float | None = None
-    ece: float | None = None
-    change: float | None = None
-    agreement: float | None = None
+    undefined: tuple[int, ...] = ()  #: classes without a temperature
+    accuracy: float | None = None  #: fraction of correct predictions
+    balanced: float | None = None  #: mean of ``per_class``
+    groups: dict[str, float | None] | None = None  #: mean of ``per_class`` per shot group
+    per_class: Tensor | None = None  #: accuracy per class [C], NaN for a class without queries
+    nll: float | None = None  #: mean cross-entropy in nats
+    ece: float | None = None  #: expected calibration error of 15 bins
+    change: float | None = None  #: accuracy minus that of native at the same gamma
+    agreement: float | None = None  #: fraction of predictions equal to those of cosine
 
 
 @dataclass(frozen=True, eq=False)
 class RealizationGrid(Result):
-    """The realizations at every beta and gamma.
-
-    Native (beta = 1) and cosine (beta = 0) appear once per gamma. ``queries`` [C] are the held-out
-    queries per class.
-    """
+    """The realizations at every beta and gamma; native (beta = 1) and cosine (beta = 0) once per
+    gamma."""
 
     betas: tuple[float, ...]
     gammas: tuple[float, ...]
-    queries: Tensor
+    queries: Tensor  #: held-out queries per class [C]
     points: tuple[GridPoint, ...]
 
     def point(self, realization: str, beta: float = 0.0, gamma: float = 0.0) -> GridPoint:
-        """The point of a policy; native and cosine take any beta."""
+        """Return the point of a policy; native and cosine take any beta."""
         policy = Policy(realization, beta, gamma).canonical
         for point in self.points:
             if (point.realization, point.beta, point.gamma) == policy:
@@ -191,20 +171,16 @@ def realization_grid(
         gammas: Multiples of the log prior.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, realization_grid
         >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
         >>> realization_grid(FrozenSpace.fit(z, y, z, y)).point("cosine").accuracy
         1.0
     """
     policies = grid_policies(betas, gammas)
     decisions = decide(space, policies)
-    return RealizationGrid(
-        betas=tuple(map(float, betas)),
-        gammas=tuple(map(float, gammas)),
-        queries=torch.bincount(decisions.labels, minlength=space.num_classes),
-        points=tuple(_point(space, decisions, policy) for policy in policies),
-    )
+    queries = torch.bincount(decisions.labels, minlength=space.num_classes)
+    points = tuple(_point(space, decisions, policy) for policy in policies)
+    axes = tuple(map(float, betas)), tuple(map(float, gammas))
+    return RealizationGrid(*axes, queries, points)
 
 
 def _point(space: FrozenSpace, decisions: Decisions, policy: Policy) -> GridPoint:

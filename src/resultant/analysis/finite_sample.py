@@ -35,53 +35,36 @@ class SupportCurve(Result):
 
     The reference is :math:`\hat A=\sqrt{\max(U,0)}` of the remaining rows. Values are means over
     classes and draws.
-
-    Attributes:
-        sizes: Numbers of rows [K].
-        classes: Classes [M] with enough training rows for all sizes.
-        reference_rows: Rows [M] of the references.
-        error: Means [K] of :math:`|R_n-\hat A|`, with ``error_sd`` between classes.
-        bias: Means [K] of :math:`R_n-\hat A`.
-        predicted_bias: :math:`\sqrt{\hat A^2+(1-\hat A^2)/n}-\hat A` [K].
-        corrected_error: Errors [K] of the unbiased estimate.
-        direction_degrees: Angles [K] to the direction of the reference.
     """
 
-    sizes: tuple[int, ...]
-    classes: Tensor
+    sizes: tuple[int, ...]  #: numbers of rows [K]
+    classes: Tensor  #: classes [M] with enough training rows for all sizes
     draws: int
-    reference_rows: Tensor
-    error: Tensor
-    error_sd: Tensor
-    bias: Tensor
-    predicted_bias: Tensor
-    corrected_error: Tensor
-    direction_degrees: Tensor
+    reference_rows: Tensor  #: rows [M] of the references
+    error: Tensor  #: means [K] of :math:`|R_n-\hat A|`
+    error_sd: Tensor  #: standard deviations [K] of the error between classes
+    bias: Tensor  #: means [K] of :math:`R_n-\hat A`
+    predicted_bias: Tensor  #: :math:`\sqrt{\hat A^2+(1-\hat A^2)/n}-\hat A` [K]
+    corrected_error: Tensor  #: errors [K] of the unbiased estimate
+    direction_degrees: Tensor  #: angles [K] to the direction of the reference
 
 
 @dataclass(frozen=True, eq=False)
 class SelfInclusion(Result):
     r"""The increment of a training query's own score from being in its class (sec:self-inclusion).
 
-    Attributes:
-        classes: Classes [M] of two rows or more.
-        count: Their fitted rows [M].
-        queries: Sampled rows [M].
-        exact: Mean increments [M] with a new direction and kappa; ``exact_sd`` within the class.
-        leading: Means [M] of :math:`X^\top(\bar X_n-\bar X_{-i})/\tau`; ``leading_sd``.
-        predicted: :math:`(1-\hat A^2)/(\tau n)` [M].
-        history: Mean exact increments [M] if all rows of the identity of the query are left out;
-            None if identities do not repeat.
+    ``history`` has the mean exact increments if all rows of the identity of the query are left out;
+    it is None if identities do not repeat.
     """
 
-    classes: Tensor
-    count: Tensor
-    queries: Tensor
-    exact: Tensor
-    exact_sd: Tensor
-    leading: Tensor
-    leading_sd: Tensor
-    predicted: Tensor
+    classes: Tensor  #: classes [M] of two rows or more
+    count: Tensor  #: their fitted rows [M]
+    queries: Tensor  #: sampled rows [M]
+    exact: Tensor  #: mean increments [M] with a new direction and kappa
+    exact_sd: Tensor  #: standard deviations [M] within the class
+    leading: Tensor  #: means [M] of :math:`X^\top(\bar X_n-\bar X_{-i})/\tau`
+    leading_sd: Tensor  #: standard deviations [M] within the class
+    predicted: Tensor  #: :math:`(1-\hat A^2)/(\tau n)` [M]
     history: Tensor | None
 
 
@@ -102,8 +85,6 @@ def support_curve(
         UnansweredError: Fewer than two classes have four rows.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, support_curve
         >>> z, y = torch.eye(3).repeat(20, 1) + 0.1 * torch.rand(60, 3), torch.arange(3).repeat(20)
         >>> support_curve(FrozenSpace.fit(z, y, z, y)).sizes
         (5, 10)
@@ -143,18 +124,9 @@ def support_curve(
         columns.append(torch.stack([part.mean(0) for part in parts]))
     by_class = torch.stack(columns)
     error, bias, expected, corrected, angle = by_class.mean(0)
-    return SupportCurve(
-        sizes=sizes,
-        classes=classes,
-        draws=draws,
-        reference_rows=torch.tensor(left),
-        error=error,
-        error_sd=by_class[:, 0].std(0, correction=1),
-        bias=bias,
-        predicted_bias=expected,
-        corrected_error=corrected,
-        direction_degrees=angle,
-    )
+    deviation = by_class[:, 0].std(0, correction=1)
+    about = sizes, classes, draws, torch.tensor(left)
+    return SupportCurve(*about, error, deviation, bias, expected, corrected, angle)
 
 
 @torch.no_grad()
@@ -169,8 +141,6 @@ def self_inclusion(space: FrozenSpace, most: int = 20_000, *, seed: int = 0) -> 
         UnansweredError: No class has two fitted rows.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, self_inclusion
         >>> z, y = torch.eye(3).repeat(20, 1) + 0.1 * torch.rand(60, 3), torch.arange(3).repeat(20)
         >>> self_inclusion(FrozenSpace.fit(z, y, z, y)).exact > 0
         tensor([True, True, True])
@@ -207,25 +177,19 @@ def self_inclusion(space: FrozenSpace, most: int = 20_000, *, seed: int = 0) -> 
             history = scores.included - q.masked_fill(n <= number, torch.nan)
         columns.append((scores.included - scores.left_out, leading, history))
     exact, leading, history = (torch.cat(column).cpu() for column in zip(*columns, strict=True))
-    C = space.num_classes
-    classes = y.unique()
-    A = _unbiased(space.statistics.mean_length[classes], count[classes])
+    classes, own, queries = y.unique(return_inverse=True, return_counts=True)
+    count = count[classes]
+    A = _unbiased(space.statistics.mean_length[classes], count)
     return SelfInclusion(
-        classes=classes,
-        count=count[classes],
-        queries=torch.bincount(y, minlength=C)[classes],
-        exact=class_means(exact, y, C)[classes],
-        exact_sd=_deviation(exact, y, C)[classes],
-        leading=class_means(leading, y, C)[classes],
-        leading_sd=_deviation(leading, y, C)[classes],
-        predicted=expected_inclusion(A, space.tau, count[classes]),
-        history=None if histories is None else class_means(history, y, C)[classes],
+        *(classes, count, queries, *_moments(exact, own), *_moments(leading, own)),
+        expected_inclusion(A, space.tau, count),
+        None if histories is None else _moments(history, own)[0],
     )
 
 
 def _histories(space: FrozenSpace, rows: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Sums [n, p] and numbers [n] of the fitted rows that share label and identity with sampled
-    rows [n]; None if no identity has two fitted rows of one class."""
+    """Return sums [n, p] and numbers [n] of the fitted rows that share label and identity with
+    sampled rows [n]; None if no identity has two fitted rows of one class."""
     if space.identities is None:
         return None
     owner = owners(space.labels, space.identities)
@@ -244,12 +208,13 @@ def _histories(space: FrozenSpace, rows: Tensor) -> tuple[Tensor, Tensor] | None
 
 
 def _unbiased(R: Tensor, n: Tensor) -> Tensor:
-    """The unbiased estimate of A from a mean length R of n rows."""
+    """Return the unbiased estimate of A from a mean length R of n rows."""
     return unbiased_square_resultant(R, n).clamp_min(0).sqrt()
 
 
-def _deviation(values: Tensor, labels: Tensor, C: int) -> Tensor:
-    """Standard deviations [C] within classes, NaN for fewer than two values."""
-    number = torch.bincount(labels, minlength=C)
-    apart = (values - class_means(values, labels, C)[labels]).square()
-    return (class_means(apart, labels, C) * number / (number - 1)).sqrt()
+def _moments(values: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """Return means and standard deviations [M] within classes own [N]; NaN of a single value."""
+    number = torch.bincount(own)
+    mean = class_means(values, own, len(number))
+    squares = class_means((values - mean[own]).square(), own, len(number))
+    return mean, (squares * number / (number - 1)).sqrt()

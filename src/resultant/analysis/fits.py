@@ -9,13 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resultant.analysis.metrics import (
-    class_means,
-    paired_gain,
-    rank_correlation,
-    rank_in_class,
-    sample_rows,
-)
+from resultant.analysis import metrics
 from resultant.analysis.plain import Result, UnansweredError
 from resultant.analysis.space import FrozenSpace, unit
 from resultant.classes.cosines import cosines
@@ -40,44 +34,36 @@ CELLS = 8_000_000
 class FitDecision(Result):
     """Decisions of one fit under one rule, against those of the fit of the space."""
 
-    realization: str  # name of the rule, at the temperature of the space and beta 0
-    accuracy: float  # accuracy on the test rows
-    # Accuracy less that of the fit of the space, with its paired interval low to high and the
-    # p_value of McNemar's test.
-    gain: float
-    low: float
-    high: float
-    p_value: float
-    changed: float  # fraction of the rows with another decision
+    realization: str  #: name of the rule, at the temperature of the space and beta 0
+    accuracy: float  #: accuracy on the test rows
+    gain: float  #: accuracy less that of the fit of the space
+    low: float  #: lower end of the paired 95 % interval of the gain
+    high: float  #: upper end
+    p_value: float  #: p-value of McNemar's test
+    changed: float  #: fraction of the rows with another decision
 
 
 @dataclass(frozen=True, eq=False)
 class FitRow(Result):
     """One fit of the classes."""
 
-    name: str  # one of `FITS`
-    gains: Tensor  # gains [C]; of a mixture the weighted means of its components
+    name: str  #: one of `FITS`
+    gains: Tensor  #: gains [C]; of a mixture the weighted means of its components
     mean_gain: float
-    # Spearman's correlation with the gains of the space; None if constant.
-    rank_correlation: float | None
-    fitted: float  # mean over the classes of the mean cosine that the fit expects of new rows
-    seen: float  # mean over the classes of the mean cosine of the test rows with their direction
-    log_density: float  # mean log density of the test rows under their own class
-    decisions: tuple[FitDecision, ...]  # one per rule
-    components: float  # mean number of components per class
+    rank_correlation: float | None  #: Spearman's with the gains of the space; None if constant
+    fitted: float  #: mean over the classes of the mean cosine that the fit expects of new rows
+    seen: float  #: mean over the classes of the mean cosine of the test rows with their direction
+    log_density: float  #: mean log density of the test rows under their own class
+    decisions: tuple[FitDecision, ...]  #: one per rule
+    components: float  #: mean number of components per class
 
 
 @dataclass(frozen=True, eq=False)
 class FitComparison(Result):
-    """Fits of the classes on the same rows: the fit of the space first.
+    """Fits of the classes on the same rows: the fit of the space first."""
 
-    Attributes:
-        rows: The fits.
-        judged: Number of test rows; the other held-out rows fit kappa of ``held-out``.
-    """
-
-    rows: tuple[FitRow, ...]
-    judged: int
+    rows: tuple[FitRow, ...]  #: the fits
+    judged: int  #: number of test rows; the other held-out rows fit kappa of ``held-out``
 
 
 @torch.no_grad()
@@ -98,8 +84,6 @@ def compare_fits(
         ValueError: A name is not in `FITS`.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, compare_fits
         >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
         >>> [row.name for row in compare_fits(FrozenSpace.fit(z, y, z, y), ["loo"]).rows]
         ['mle', 'loo']
@@ -108,9 +92,9 @@ def compare_fits(
     unknown = [name for name in names if name not in FITS]
     if unknown:
         raise ValueError(f"expected fits among {', '.join(FITS)}, got {unknown}")
-    second = rank_in_class(space.test_labels) % 2 == 1
+    second = metrics.rank_in_class(space.test_labels) % 2 == 1
     judging, fitting = (a.nonzero().squeeze(1) for a in (second, ~second))
-    judging = judging[sample_rows(len(judging), max(1, CELLS // space.num_classes), 0)]
+    judging = judging[metrics.sample_rows(len(judging), max(1, CELLS // space.num_classes), 0)]
     if not len(judging):
         raise UnansweredError("expected two held-out rows of some class, got none")
     fitted = [_plain(space.state), *(_fit(space, name, fitting) for name in names)]
@@ -123,11 +107,10 @@ def compare_fits(
 
 
 def _plain(state: ClassState) -> Components:
-    """One component per class."""
+    """Return one component per class."""
     C = state.num_classes
-    return Components(
-        state, torch.arange(C), torch.zeros(C, dtype=torch.float64), torch.ones(C).long()
-    )
+    zeros, ones = torch.zeros(C, dtype=torch.float64), torch.ones(C).long()
+    return Components(state, torch.arange(C), zeros, ones)
 
 
 def _fit(space: FrozenSpace, name: str, fitting: Tensor) -> Components:
@@ -147,7 +130,7 @@ def _fit(space: FrozenSpace, name: str, fitting: Tensor) -> Components:
 
 
 def _judge(space: FrozenSpace, components: Components, judging: Tensor) -> tuple[Tensor, ...]:
-    """Decisions [R, n] of the rules, own cosines [n] and own log densities [n]."""
+    """Return decisions [R, n] of the rules, own cosines [n] and own log densities [n]."""
     on = Components.of(components.tensors(), space.device)
     state = on.state.to(dtype=space.dtype)
     rules = [
@@ -179,7 +162,7 @@ def _row(
     gains, (decided, cosine, density) = components.gain(space.tau), result
     decisions = []
     for realization, before, after in zip(REALIZATIONS, base, decided, strict=True):
-        d = paired_gain(before == labels, after == labels)
+        d = metrics.paired_gain(before == labels, after == labels)
         gain = d.gain, d.low, d.high, d.p_value
         accuracy, changed = ((after == labels).double().mean(), (before != after).double().mean())
         decisions.append(FitDecision(realization, float(accuracy), *gain, float(changed)))
@@ -187,9 +170,9 @@ def _row(
         name=name,
         gains=gains,
         mean_gain=float(gains.mean()),
-        rank_correlation=rank_correlation(gains, space.gain),
+        rank_correlation=metrics.rank_correlation(gains, space.gain),
         fitted=float(gains.mean()) * space.tau,
-        seen=float(class_means(cosine, labels, space.num_classes).nanmean()),
+        seen=float(metrics.class_means(cosine, labels, space.num_classes).nanmean()),
         log_density=float(density.mean()),
         decisions=tuple(decisions),
         components=float(components.number.double().mean()),

@@ -19,55 +19,96 @@ from resultant.classes.rule import EDITED, Rule
 from resultant.classes.statistics import MAX_KAPPA, capped_concentration
 from resultant.vmf.estimators import OF_LENGTH
 
+NAMES = ("native", *EDITED)
+
 
 @dataclass(frozen=True, eq=False)
 class GainDistribution(Result):
-    r"""The gains :math:`g_c=A_c/\tau_0` ``gain`` [C] of all classes, equally weighted.
+    r"""The gains :math:`g_c=A_c/\tau_0` of all classes, equally weighted.
 
     The mean of n rows is too long (eq:finite-resultant-identity), most so in small classes. The
     corrected gain is :math:`\sqrt{\max(U_c,0)}/\tau_0` with the unbiased square :math:`U_c`
-    (eq:unbiased-resultant-square), by the estimator of the space.
-
-    Attributes:
-        resultant: Mean resultants [C].
-        kappa: Concentrations [C].
-        count: Training rows [C].
-        group: Shot groups [C]; None if all classes are of about one size.
-        spread: Standard deviation over mean.
-        ratio: Largest over smallest gain; None if the smallest is zero.
-        rank_correlation: Spearman's correlation with the counts; None if either is constant.
-        groups: Mean gains per shot group, None for an empty group.
-        capped: Classes at the largest concentration: of one row, or of equal rows.
-        corrected_gain: Corrected gains [C], NaN for classes of one fitted row.
-        uncorrected: Classes of one fitted row, which the corrected values leave out.
+    (eq:unbiased-resultant-square), by the estimator of the space. Correlations are Spearman's, with
+    the counts, and None if either is constant.
     """
 
-    gain: Tensor
-    resultant: Tensor
-    kappa: Tensor
-    count: Tensor
-    group: Tensor | None
+    gain: Tensor  #: gains [C]
+    resultant: Tensor  #: mean resultants [C]
+    kappa: Tensor  #: concentrations [C]
+    count: Tensor  #: training rows [C]
+    group: Tensor | None  #: shot groups [C]; None if all classes are of about one size
     mean: float
     standard_deviation: float
     minimum: float
     maximum: float
-    spread: float
-    ratio: float | None
+    spread: float  #: standard deviation over mean
+    ratio: float | None  #: largest over smallest gain; None if the smallest is zero
     rank_correlation: float | None
-    groups: dict[str, float | None]
-    capped: tuple[int, ...]
-    corrected_gain: Tensor
+    groups: dict[str, float | None]  #: mean gains per shot group, None for an empty group
+    capped: tuple[int, ...]  #: classes at the largest concentration: of one row, or of equal rows
+    corrected_gain: Tensor  #: corrected gains [C], NaN for classes of one fitted row
     corrected_spread: float | None
     corrected_rank_correlation: float | None
-    uncorrected: tuple[int, ...]
+    uncorrected: tuple[int, ...]  #: classes of one fitted row, which corrected values leave out
+
+
+@dataclass(frozen=True, eq=False)
+class InterceptDrift(Result):
+    r"""The scores at cosine zero, and their drift :math:`|h_c-h_c^0|` by realization."""
+
+    beta: float
+    native: Tensor  #: intercepts :math:`h_c^0=q_c(0;\tau_0)` [C]
+    temperature: Tensor  #: intercepts :math:`h_c^\star=q_c(0;\tau_c^\star)` [C]
+    temperatures: Tensor  #: temperatures :math:`\tau_c^\star` [C]
+    largest: dict[str, float]  #: largest drift
+    mean: dict[str, float]  #: mean drift
+    worst_class: int | None  #: class with the largest drift under temperature
+    undefined: tuple[int, ...] = ()  #: classes without a temperature, whose entries are NaN
+
+
+@dataclass(frozen=True, eq=False)
+class SameStateRow(Result):
+    """One realization on the fixed queries."""
+
+    realization: str
+    cross_entropy: float  #: mean cross-entropy
+    accuracy: float
+    distinct: int  #: number of distinct predicted classes
+    top_class: int  #: class predicted most
+    top_share: float  #: fraction of the queries that are predicted as this class
+
+
+@dataclass(frozen=True, eq=False)
+class FocusClass(Result):
+    r"""One class under all realizations."""
+
+    index: int
+    count: int
+    kappa: float
+    resultant: float  #: :math:`A_c`
+    target_temperature: float  #: :math:`\tau_c^\star`
+    gain: float
+    target_gain: float  #: :math:`g_c^\star`
+    intercepts: dict[str, float]  #: scores at cosine zero by realization
+    slopes: dict[str, float]  #: slopes of the scores at cosine zero by realization
+
+
+@dataclass(frozen=True, eq=False)
+class SameState(Result):
+    """The realizations on the same classes and the first queries of each class."""
+
+    beta: float
+    gamma: float
+    queries: int
+    rows: tuple[SameStateRow, ...]
+    focus: FocusClass | None  #: class with the largest drift; None if temperatures are undefined
+    undefined: tuple[int, ...] = ()  #: classes without a temperature
 
 
 def gain_distribution(space: FrozenSpace) -> GainDistribution:
     """Return the gains of all classes at the temperature of the space.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, gain_distribution
         >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
         >>> gain_distribution(FrozenSpace.fit(z, y, z, y, tau=0.5)).spread
         0.0
@@ -97,7 +138,7 @@ def gain_distribution(space: FrozenSpace) -> GainDistribution:
 
 
 def _corrected(space: FrozenSpace) -> Tensor:
-    """The gains [C] of the unbiased squares, NaN for a class of one row."""
+    """Return the gains [C] of the unbiased squares, NaN for a class of one row."""
     count = space.statistics.count
     several = count >= 2
     U = unbiased_square_resultant(space.statistics.mean_length[several], count[several])
@@ -109,85 +150,13 @@ def _corrected(space: FrozenSpace) -> Tensor:
 
 
 def _spread(g: Tensor) -> float | None:
-    """The standard deviation over the mean; None for no gains or zero gains."""
+    """Return the standard deviation over the mean; None for no gains or zero gains."""
     mean = float(g.mean()) if len(g) else 0.0
     return float(g.std(correction=0)) / mean if mean > 0 else None
 
 
-NAMES = ("native", *EDITED)
-
-
-@dataclass(frozen=True, eq=False)
-class InterceptDrift(Result):
-    r"""The intercepts :math:`h_c^0=q_c(0;\tau_0)` ``native`` [C] and
-    :math:`h_c^\star=q_c(0;\tau_c^\star)` ``temperature`` [C], and the ``temperatures``
-    :math:`\tau_c^\star` [C].
-
-    Attributes:
-        largest: Maximum of :math:`|h_c-h_c^0|` by realization.
-        mean: Mean of :math:`|h_c-h_c^0|` by realization.
-        worst_class: The class with the largest drift under temperature.
-        undefined: Classes without a temperature; entries of temperature are missing or NaN then.
-    """
-
-    beta: float
-    native: Tensor
-    temperature: Tensor
-    temperatures: Tensor
-    largest: dict[str, float]
-    mean: dict[str, float]
-    worst_class: int | None
-    undefined: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class SameStateRow(Result):
-    """One realization on the fixed queries: mean cross-entropy, accuracy, the number of distinct
-    predicted classes, and the class predicted most with its share."""
-
-    realization: str
-    cross_entropy: float
-    accuracy: float
-    distinct: int
-    top_class: int
-    top_share: float
-
-
-@dataclass(frozen=True, eq=False)
-class FocusClass(Result):
-    r"""One class under all realizations: ``intercepts`` and ``slopes`` at cosine zero by
-    realization, with :math:`\kappa_c`, :math:`A_c`, :math:`\tau_c^\star`, :math:`g_c` and
-    :math:`g_c^\star`."""
-
-    index: int
-    count: int
-    kappa: float
-    resultant: float
-    target_temperature: float
-    gain: float
-    target_gain: float
-    intercepts: dict[str, float]
-    slopes: dict[str, float]
-
-
-@dataclass(frozen=True, eq=False)
-class SameState(Result):
-    """The realizations on the same classes and the first queries of each class.
-
-    ``focus`` is the class with the largest drift of the intercept, None if temperatures are
-    undefined.
-    """
-
-    beta: float
-    gamma: float
-    queries: int
-    rows: tuple[SameStateRow, ...]
-    focus: FocusClass | None
-    undefined: tuple[int, ...] = ()
-
-
 def _rules(space: FrozenSpace, beta: float) -> dict[str, Realization]:
-    """The realizations that are defined at beta."""
+    """Return the realizations that are defined at beta."""
     names = NAMES if not space.untempered(beta) else ("native", "angular")
     return {name: realize(space.state, Rule(space.tau, name, beta)) for name in names}
 
@@ -200,8 +169,6 @@ def intercept_drift(space: FrozenSpace, beta: float = 0.0) -> InterceptDrift:
         beta: Strength of the target gain.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, intercept_drift
         >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
         >>> intercept_drift(FrozenSpace.fit(z, y, z, y)).largest["angular"]
         0.0
@@ -220,7 +187,7 @@ def intercept_drift(space: FrozenSpace, beta: float = 0.0) -> InterceptDrift:
         temperatures=missing if rule is None or rule.tau is None else rule.tau.expand_as(native),
         largest={name: float(m.max()) for name, m in moved.items()},
         mean={name: float(m.mean()) for name, m in moved.items()},
-        worst_class=int(moved["temperature"].argmax()) if "temperature" in moved else None,
+        worst_class=None if rule is None else int(moved["temperature"].argmax()),
         undefined=space.untempered(beta),
     )
 
@@ -237,8 +204,6 @@ def same_state(
         per_class: Queries per class.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, same_state
         >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
         >>> [row.distinct for row in same_state(FrozenSpace.fit(z, y, z, y)).rows]
         [4, 4, 4, 4]
@@ -246,15 +211,9 @@ def same_state(
     rows = (rank_in_class(space.test_labels) < per_class).nonzero().squeeze(1)
     policies = [Policy(name, beta, gamma).canonical for name in NAMES]
     decisions = decide(space, policies, rows)
-    undefined = space.untempered(beta)
-    return SameState(
-        beta=float(beta),
-        gamma=float(gamma),
-        queries=len(rows),
-        rows=tuple(_row(decisions, p) for p in policies if p not in decisions.undefined),
-        focus=None if undefined else _focus(space, beta),
-        undefined=undefined,
-    )
+    answers = tuple(_row(decisions, p) for p in policies if p not in decisions.undefined)
+    about = float(beta), float(gamma), len(rows), answers
+    return SameState(*about, _focus(space, beta), space.untempered(beta))
 
 
 def _row(decisions: Decisions, policy: Policy) -> SameStateRow:
@@ -270,9 +229,9 @@ def _row(decisions: Decisions, policy: Policy) -> SameStateRow:
     )
 
 
-def _focus(space: FrozenSpace, beta: float) -> FocusClass:
-    c = intercept_drift(space, beta).worst_class
-    assert c is not None
+def _focus(space: FrozenSpace, beta: float) -> FocusClass | None:
+    if (c := intercept_drift(space, beta).worst_class) is None:
+        return None
     rules, state, g = _rules(space, beta), space.state, space.gain
     target = target_gain(g, beta)
     index, zero = torch.tensor([c]), torch.zeros(1, dtype=torch.float64)

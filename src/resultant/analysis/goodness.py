@@ -37,41 +37,26 @@ class GoodnessOfFit(Result):
     r"""Held-out queries under the fitted vMF of their own class.
 
     The cosine x of a vMF sample to its direction has a density in proportion to
-    :math:`e^{\kappa x}(1-x^2)^{(p-3)/2}`; the cosines of the queries are compared with it.
-
-    The p-value takes the fitted vMF as known. The error of a fit to few rows alone rejects classes
-    and bends the histogram, which is flat only if all classes have many rows. Compare both with
-    their expectation for true vMF classes: 1000 simulated classes have the numbers of rows and
-    queries of observed classes, chosen evenly over the class sizes, and are fitted and tested the
-    same way, with independent rows.
-
-    Attributes:
-        classes: Classes [M] with queries.
-        queries: Queries [M] of these classes.
-        kolmogorov: Kolmogorov-Smirnov distances [M] between the distribution of
-            :math:`\mu_c^\top Z` and the queries.
-        p_value: Exact p-values [M].
-        fitted: :math:`A_c` [M].
-        mean_cosine: Mean cosines [M] of the queries.
-        anisotropy: :math:`(p-1)` times the mean squared cosine [M] between the directions of two
-            queries across :math:`\mu_c`: one for a vMF, NaN for one query.
-        histogram: Counts [20] of the values of the distribution function in equal bins of [0, 1].
-        rejected: Fraction of classes with p < 0.05.
-        expected: The same fraction of simulated vMF classes; its standard error is at most 0.016.
-        expected_histogram: The histogram [20] of simulated vMF classes, with the same sum.
+    :math:`e^{\kappa x}(1-x^2)^{(p-3)/2}`; the cosines :math:`\mu_c^\top Z` of the queries are
+    compared with it. The p-value takes the fitted vMF as known. The error of a fit to few rows
+    alone rejects classes and bends the histogram: compare both with their expectation for true vMF
+    classes, 1000 simulated ones with the numbers of rows and queries of observed classes, chosen
+    evenly over the class sizes, fitted and tested the same way. The anisotropy is :math:`(p-1)`
+    times the mean squared cosine between the directions of two queries across :math:`\mu_c`, one
+    for a vMF.
     """
 
-    classes: Tensor
-    queries: Tensor
-    kolmogorov: Tensor
-    p_value: Tensor
-    fitted: Tensor
-    mean_cosine: Tensor
-    anisotropy: Tensor
-    histogram: Tensor
-    rejected: float
-    expected: float
-    expected_histogram: Tensor
+    classes: Tensor  #: classes [M] with queries
+    queries: Tensor  #: queries [M] of these classes
+    kolmogorov: Tensor  #: Kolmogorov-Smirnov distances [M] of the cosines
+    p_value: Tensor  #: exact p-values [M]
+    fitted: Tensor  #: :math:`A_c` [M]
+    mean_cosine: Tensor  #: mean cosines [M] of the queries
+    anisotropy: Tensor  #: anisotropies [M], NaN for one query
+    histogram: Tensor  #: values of the distribution function in 20 equal bins of [0, 1]
+    rejected: float  #: fraction of classes with p < 0.05
+    expected: float  #: the same of simulated vMF classes; its standard error is at most 0.016
+    expected_histogram: Tensor  #: histogram of simulated vMF classes, with the same sum
 
 
 @torch.no_grad()
@@ -85,8 +70,6 @@ def goodness_of_fit(space: FrozenSpace, *, seed: int = 0) -> GoodnessOfFit:
         UnansweredError: p < 3.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, goodness_of_fit
         >>> z, y = torch.eye(3).repeat(20, 1) + 0.1 * torch.rand(60, 3), torch.arange(3).repeat(20)
         >>> goodness_of_fit(FrozenSpace.fit(z, y, z, y)).queries
         tensor([20, 20, 20])
@@ -102,45 +85,33 @@ def goodness_of_fit(space: FrozenSpace, *, seed: int = 0) -> GoodnessOfFit:
         rho = (x @ mu).clamp(-1, 1)
         laws.append(law(rho[None], state.kappa[c : c + 1], space.dim)[0].cpu())
         across = torch.nn.functional.normalize(x - rho[:, None] * mu, dim=1)
-        square, n = float((across.T @ across).square().sum()), len(rows)
+        square, n = float((across @ across.T).square().sum()), len(rows)
         spread = (space.dim - 1) * (square - n) / (n * (n - 1)) if n > 1 else math.nan
         values.append((_distance(laws[-1][None])[0], rho.mean().cpu(), spread))
     distance, mean, anisotropy = torch.tensor(values, dtype=torch.float64).T
-    histogram = _histogram(torch.cat(laws))
-    p_value = _p_value(distance, number)
+    histogram, p_value = _histogram(torch.cat(laws)), _p_value(distance, number)
     expected, density = _simulated(space, classes, number, seed)
-    return GoodnessOfFit(
-        classes=classes,
-        queries=number,
-        kolmogorov=distance,
-        p_value=p_value,
-        fitted=space.state.resultant[classes],
-        mean_cosine=mean,
-        anisotropy=anisotropy,
-        histogram=histogram,
-        rejected=float((p_value < SIGNIFICANCE).double().mean()),
-        expected=expected,
-        expected_histogram=density * histogram.sum(),
-    )
+    observed = distance, p_value, space.state.resultant[classes], mean, anisotropy, histogram
+    rejected = float((p_value < SIGNIFICANCE).double().mean())
+    density = density * histogram.sum()
+    return GoodnessOfFit(classes, number, *observed, rejected, expected, density)
 
 
 def _histogram(u: Tensor) -> Tensor:
-    """Counts [20] in equal bins of [0, 1]."""
+    """Count values in 20 equal bins of [0, 1]."""
     return torch.bincount((u.flatten() * BINS).long().clamp_max(BINS - 1), minlength=BINS)
 
 
 def _distance(u: Tensor) -> Tensor:
-    """Kolmogorov-Smirnov distances [...] of values [..., n] from the uniform distribution."""
+    """Return Kolmogorov-Smirnov distances [...] of values [..., n] from uniform ones."""
     n, u = u.shape[-1], u.sort(-1).values
     rank = torch.arange(n, dtype=u.dtype)
     return torch.maximum((rank + 1) / n - u, u - rank / n).amax(-1)
 
 
 def _p_value(distance: Tensor, number: Tensor) -> Tensor:
-    """p-values of distances [M] of ``number`` [M] values: twice the one-sided p-value, at most one.
-
-    At the level 0.05 this is the two-sided p-value to 1e-6; above, it is a little too large.
-    """
+    """Return p-values of distances [M] of ``number`` [M] values: twice the one-sided ones, at most
+    one. At the level 0.05 they are the two-sided ones to 1e-6; above, a little too large."""
     from scipy.special import smirnov
 
     return torch.from_numpy(2 * smirnov(number.numpy(), distance.numpy())).clamp_max(1.0)
@@ -149,10 +120,8 @@ def _p_value(distance: Tensor, number: Tensor) -> Tensor:
 def _simulated(
     space: FrozenSpace, classes: Tensor, number: Tensor, seed: int
 ) -> tuple[float, Tensor]:
-    """Simulate classes as large as ``classes`` [M] with a ``number`` [M] of queries, on the CPU.
-
-    Classes of similar size are simulated together, with the rows and queries of the middle one.
-    """
+    """Simulate classes as large as ``classes`` [M] with a ``number`` [M] of queries, on the CPU;
+    those of similar size together, with the rows and queries of the middle one."""
     rows = space.state.count[classes].clamp_max(MOST_ROWS)
     order = rows.argsort(stable=True)
     # The mean of rows drawn from the MLE would be even longer than that of the rows of the class.
@@ -170,14 +139,14 @@ def _simulated(
 def simulated_law(
     n: int, kappa: Tensor, queries: int, p: int, estimator: str, draws: torch.Generator
 ) -> Tensor:
-    r"""Values [B, queries] of the fitted distribution functions at new queries.
+    r"""Return values [B, queries] of the distribution functions of vMFs of ``kappa`` [B], each
+    fitted to ``n`` rows, at new queries.
 
-    The classes are vMFs of ``kappa`` [B], each fitted to ``n`` rows. No vector is drawn, so the
-    cost does not grow with p. Rows are :math:`\cos\theta\,\mu+\sin\theta\,v` with v uniform across
-    :math:`\mu`. Two sums of lengths a and b in uniform directions add up to one of
-    :math:`\sqrt{a^2+b^2+2abw}`, w a coordinate of a uniform direction, so the rows are added in
-    pairs. In the plane of mu and the sum, the query has the cosine :math:`\cos\theta` to mu and
-    :math:`w\sin\theta` across it.
+    No vector is drawn, so the cost does not grow with p. Rows are
+    :math:`\cos\theta\,\mu+\sin\theta\,v` with v uniform across :math:`\mu`. Two sums of lengths a
+    and b in uniform directions add up to one of :math:`\sqrt{a^2+b^2+2abw}`, w a coordinate of a
+    uniform direction, so the rows are added in pairs. In the plane of mu and the sum, the query has
+    the cosine :math:`\cos\theta` to mu and :math:`w\sin\theta` across it.
     """
     theta = sample_angle(p, kappa.repeat_interleave(n), draws).view(-1, n)
     across = theta.sin()
@@ -195,19 +164,18 @@ def simulated_law(
 
 
 def _coordinate(number: int, p: int, draws: torch.Generator) -> Tensor:
-    """One coordinate of uniform directions across mu, [number]."""
+    """Draw one coordinate of uniform directions across mu, [number]."""
     along = torch.randn(number, dtype=torch.float64, generator=draws)
     across = 2 * torch._standard_gamma(torch.full_like(along, p / 2 - 1), draws)
     return along / (along.square() + across).sqrt()
 
 
 def law(rho: Tensor, kappa: Tensor, p: int) -> Tensor:
-    r""":math:`\Pr(\mu^\top Z\le\rho)` [B, n] for concentrations ``kappa`` [B], to about 1e-5.
+    r"""Return :math:`\Pr(\mu^\top Z\le\rho)` [B, n] for ``kappa`` [B], to about 1e-5.
 
-    The angle psi of Z with mu has a density proportional to
-    :math:`\sin^{p-2}\psi\,e^{\kappa\cos\psi}`. The density is integrated by Simpson's rule over a
-    grid of REACH standard deviations on both sides of the peak, where
-    :math:`\kappa\sin^2\psi=(p-2)\cos\psi`.
+    The density :math:`\sin^{p-2}\psi\,e^{\kappa\cos\psi}` of the angle psi of Z with mu, up to a
+    factor, is integrated by Simpson's rule over a grid of REACH standard deviations on both sides
+    of the peak, where :math:`\kappa\sin^2\psi=(p-2)\cos\psi`.
     """
     m, kappa = p - 2.0, kappa.unsqueeze(1)
     peak = (2 * kappa / (m + torch.hypot(torch.full_like(kappa, m), 2 * kappa))).acos()

@@ -90,7 +90,7 @@ def stratified(labels: Tensor, number: float) -> Tensor:
 
 
 def rank_in_class(labels: Tensor) -> Tensor:
-    """The number of earlier rows of the same class, [N] int64."""
+    """Return the number [N] of earlier rows of the same class."""
     order, size = labels.argsort(stable=True), torch.bincount(labels)
     rank = torch.empty_like(labels)
     rank[order] = torch.arange(len(labels)) - (size.cumsum(0) - size)[labels[order]]

@@ -16,11 +16,7 @@ from resultant.analysis.space import FrozenSpace, SpaceSummary
 
 @dataclass(frozen=True, eq=False)
 class Analysis(Result):
-    """The answers for one feature space, None for questions that were not asked.
-
-    ``seconds`` is the time per question. ``notes`` has the reasons by name for questions that the
-    space cannot answer.
-    """
+    """The answers for one feature space, None for questions that were not asked."""
 
     space: SpaceSummary
     gains: gains.GainDistribution | None = None
@@ -36,8 +32,8 @@ class Analysis(Result):
     self_inclusion: finite_sample.SelfInclusion | None = None
     fit: goodness.GoodnessOfFit | None = None
     fits: FitComparison | None = None
-    seconds: dict[str, float] | None = None
-    notes: dict[str, str] | None = None
+    seconds: dict[str, float] | None = None  #: time per question
+    notes: dict[str, str] | None = None  #: reasons for questions that the space cannot answer
 
 
 OTHERS = ("space", "seconds", "notes")
@@ -60,8 +56,7 @@ def analyze_space(
 
     Args:
         questions: Names among `QUESTIONS`.
-        betas: Strengths of the target gain.
-        gammas: Multiples of the log prior.
+        betas, gammas: Strengths of the target gain, and multiples of the log prior.
         seed: Seed of all draws.
         progress: Called with the name of a question before it is answered.
 
@@ -69,8 +64,6 @@ def analyze_space(
         ValueError: A question is not in `QUESTIONS`.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, analyze_space
         >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
         >>> analyze_space(FrozenSpace.fit(z, y, z, y), ["grid"]).grid.point("native").accuracy
         1.0

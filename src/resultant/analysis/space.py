@@ -49,27 +49,18 @@ class Vectors(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SpaceSummary(Result):
-    """The size of a space.
-
-    Attributes:
-        fitting: Number of fitted rows.
-        calibration: Number of training rows that are not fitted.
-        held_out: Number of queries.
-        groups: Number of classes per shot group, empty if all classes are of about one size or in
-            one group.
-        single: The classes with one fitted row, whose kappa is the cap.
-    """
+    """The size of a space."""
 
     name: str
     num_classes: int
     dim: int
-    fitting: int
-    calibration: int
-    held_out: int
+    fitting: int  #: number of fitted rows
+    calibration: int  #: number of training rows that are not fitted
+    held_out: int  #: number of queries
     tau: float
     estimator: str
-    groups: dict[str, int]
-    single: tuple[int, ...]
+    groups: dict[str, int]  #: number of classes per shot group, empty without groups
+    single: tuple[int, ...]  #: classes with one fitted row, whose kappa is the cap
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,12 +106,10 @@ class FrozenSpace:
             train: Training rows [N, p] of any length but zero.
             labels: Classes [N]; every class in [0, C) has a training row. A class of one row gets
                 the capped concentration.
-            test: Held-out queries [M, p].
-            test_labels: Classes [M].
+            test, test_labels: Held-out queries [M, p] and their classes [M].
             num_classes: C, by default one more than the largest label.
             name: The name of the features.
-            tau: Temperature.
-            estimator: Estimator of kappa, see `resultant.concentration`.
+            tau, estimator: Temperature, and estimator of kappa, see `resultant.concentration`.
             fitting_share: Fraction of the identities, or else rows, of each class that are fitted,
                 at least two (0.8 in sec:inat-realization-protocol); the others are for calibration.
             identities: Identities [N]; rows of one identity stay on one side of the division.
@@ -128,15 +117,10 @@ class FrozenSpace:
             dtype: Dtype of scores, torch.float32 or torch.float64.
             device: Device of the computation; the rows may be anywhere.
 
-        Returns:
-            The space.
-
         Raises:
             ValueError: Shapes, labels or values do not fit; the message has the row.
 
         Example:
-            >>> import torch
-            >>> from resultant.analysis import FrozenSpace
             >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
             >>> FrozenSpace.fit(z, y, z[:4], y[:4]).num_classes
             4
@@ -204,11 +188,11 @@ class FrozenSpace:
 
     @cached_property
     def group_names(self) -> tuple[str, ...]:
-        """Names of the shot groups; none if all classes are of about one size or in one group."""
+        """Names of the shot groups; none for one group or about one size."""
         return named_groups(self.counts)
 
     def group_means(self, values: Tensor) -> dict[str, float | None]:
-        """Means of ``values`` [C] per shot group without NaN; None for an empty group."""
+        """Return means of ``values`` [C] per shot group without NaN; None for an empty group."""
         means = {
             name: float(values[self.groups == g].nanmean())
             for g, name in enumerate(self.group_names)
@@ -216,7 +200,7 @@ class FrozenSpace:
         return {name: None if math.isnan(mean) else mean for name, mean in means.items()}
 
     def units(self, split: str, rows: Tensor) -> Tensor:
-        """Rows [n] of ``train`` or ``test`` as float64 unit vectors [n, p] on the device."""
+        """Return rows [n] of ``train`` or ``test`` as float64 unit vectors [n, p] on the device."""
         return unit(getattr(self, split)[rows], split, rows, self.device)
 
     def queries(
@@ -226,13 +210,8 @@ class FrozenSpace:
         dtype: torch.dtype | None = None,
         device: torch.device | None = None,
     ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Yield positions, unit vectors [k, p] and labels [k] of held-out queries in chunks.
-
-        Args:
-            rows: Indices [n] of the queries, by default all.
-            dtype: Dtype of the vectors, by default that of the space.
-            device: Device of the vectors, by default that of the space.
-        """
+        """Yield positions, unit vectors [k, p] and labels [k] of all held-out queries or of
+        ``rows`` [n] in chunks, by default in the dtype and on the device of the space."""
         device, number = device or self.device, len(self.test) if rows is None else len(rows)
         width = 4 * max(self.num_classes, self.dim)
         for part in chunks.row_slices(number, width, chunks.MATRIX_BYTES, device):
@@ -253,19 +232,18 @@ class FrozenSpace:
         )
 
     def untempered(self, beta: float) -> tuple[int, ...]:
-        """The classes without a temperature at beta (`resultant.target_temperature`)."""
+        """Return the classes without a temperature at beta (`resultant.target_temperature`)."""
         target = class_gains(self.gain, beta, "linear").target
         star = class_temperature(self.tau, self.gain, target, self.dtype)
         return tuple(star.isnan().nonzero().squeeze(1).tolist())
 
     def offset(self, gamma: float) -> Tensor | None:
-        r""":math:`\gamma\log\pi_c` [C], None for gamma = 0."""
+        r"""Return :math:`\gamma\log\pi_c` [C], None for gamma = 0."""
         return None if gamma == 0 else gamma * self.log_prior
 
 
 def named_groups(counts: Tensor) -> tuple[str, ...]:
-    """Names of the shot groups of counts [C]; none if all classes are of about one size or in one
-    group."""
+    """Return the names of the shot groups of counts [C]; none for one group or about one size."""
     alone = len(shot_groups(counts).unique()) < 2
     return () if alone or one_size(counts) else GROUPS
 
@@ -292,15 +270,10 @@ def load_space(
     Args:
         store: The store.
         feature: The name of the feature, such as ``encoder`` or ``projection``.
-        train: The split of the training rows.
-        test: The split of the queries.
+        train, test: The splits of the training rows and of the queries.
         **options: Keyword arguments of `FrozenSpace.fit`.
 
-    Returns:
-        The space.
-
     Example:
-        >>> from resultant.analysis import load_space
         >>> from resultant.features import FeatureStore, packaged_file
         >>> with packaged_file() as path:
         ...     load_space(FeatureStore.open(path), "projection").num_classes
@@ -329,27 +302,24 @@ def _checked(
     for name, y in (("labels", labels), ("test_labels", test_labels)):
         if not isinstance(y, Tensor) or y.dim() != 1 or not len(y):
             raise ValueError(f"expected {name} [N], one per row, got {shape_of(y)}")
-    labels, test_labels = labels.cpu(), test_labels.cpu()
     if train.shape[1] != test.shape[1]:
         got = f"{train.shape[1]} and {test.shape[1]}"
         raise ValueError(f"expected train and test of one dimension, got {got}")
+    labels, test_labels = labels.cpu(), test_labels.cpu()
     C = num_classes if num_classes is not None else int(labels.max()) + 1
     require_labels(labels, len(train), C, labels.device, True, name="labels")
-    beyond = test_labels[test_labels >= C].unique().tolist()
-    if beyond:
+    if beyond := test_labels[test_labels >= C].unique().tolist():
         got = f"classes {_named(beyond)} of {C}"
         raise ValueError(f"expected queries of classes seen in training, got {got}")
     require_labels(test_labels, len(test), C, labels.device, True, name="test_labels")
-    empty = torch.bincount(labels, minlength=C) == 0
-    if empty.any():
-        asked = torch.bincount(test_labels, minlength=C) > 0
-        missing, both = (a.nonzero().squeeze(1).tolist() for a in (empty, empty & asked))
+    present, asked = (set(y.tolist()) for y in (labels, test_labels))
+    if missing := sorted(set(range(C)) - present):
+        both = _named([c for c in missing if c in asked])
         got = f"none of {len(missing)}: {_named(missing)}"
-        got += f" (queries ask for {_named(both)})" if both else ""
+        got += f" (queries ask for {both})" if both else ""
         raise ValueError(f"expected a training row of each of {C} classes, got {got}")
     return labels, test_labels, C
 
 
 def _named(classes: list[int]) -> str:
-    rest = ", ..." if len(classes) > NAMED else ""
-    return ", ".join(map(str, classes[:NAMED])) + rest
+    return ", ".join(map(str, classes[:NAMED])) + (", ..." if len(classes) > NAMED else "")
