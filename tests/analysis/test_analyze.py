@@ -16,7 +16,6 @@ import resultant
 from feature_sets import rows_of, small_set
 from resultant import VMFClassifierCV
 from resultant.analysis.analyze import Settings, analyze_sets, compare_sets, fit_rules, foremost
-from resultant.analysis.candidates import Candidate, Predictions
 from resultant.analysis.data import (
     ACCURACY,
     BALANCED,
@@ -26,7 +25,7 @@ from resultant.analysis.data import (
     plan,
     row_weights,
 )
-from resultant.analysis.evaluate import choose, confusion
+from resultant.analysis.evaluate import SMALLEST, Candidate, Predictions, choose, confusion
 from resultant.analysis.export import write_files
 from resultant.analysis.plain import UnansweredError
 from resultant.analysis.result import AnalysisResult
@@ -171,7 +170,7 @@ class TestEvaluation:
             own = [float(right[y == k].mean()) for k in range(6)]
             assert method.balanced.value == pytest.approx(np.mean(own))
             np.testing.assert_allclose(method.class_accuracy, own)
-            loss = -p.gather(1, y[:, None]).clamp_min(2.3e-16).log().mean()
+            loss = -p.gather(1, y[:, None]).clamp_min(SMALLEST).log().mean()
             assert method.log_loss.value == pytest.approx(float(loss), rel=1e-5)
             assert method.accuracy.low < method.accuracy.value < method.accuracy.high or (
                 method.accuracy.value in (0, 1)

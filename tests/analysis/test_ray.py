@@ -20,7 +20,7 @@ from embedding_files import write_parquet
 from frozen_data import COUNTS, PER_CLASS, P, features
 from resultant._core import chunks
 from resultant._core.termination import TerminatedError
-from resultant.analysis import candidates, rules
+from resultant.analysis import evaluate, rules
 from resultant.analysis import ray as ray_engine
 from resultant.cli import main as cli
 from resultant.features import FeatureStore
@@ -107,7 +107,7 @@ def test_the_command_gives_the_result_of_one_machine(
     results = []
     for engine in ("local", "ray"):
         if engine == "ray":
-            for module, name in ((rules, "_sums"), (candidates, "_predict")):
+            for module, name in ((rules, "_sums"), (evaluate, "_predict")):
                 dying = dies_once(tmp_path / name, getattr(module, name))
                 monkeypatch.setattr(module, name, dying)
         out = tmp_path / "out"

@@ -10,8 +10,8 @@ import torch
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from feature_sets import rows_of, small_set
-from resultant.analysis.candidates import predict
 from resultant.analysis.data import plan
+from resultant.analysis.evaluate import predict
 from resultant.analysis.references import BUDGETS, Budget, Discriminant, references
 from small_features import COUNTS
 

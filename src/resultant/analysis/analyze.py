@@ -15,24 +15,24 @@ import torch
 from torch import Tensor
 
 from resultant._core.text import signed
-from resultant.analysis.candidates import Candidate, Predictions, majority
-from resultant.analysis.cautions import cautions
 from resultant.analysis.data import EVALUATED, FeatureSet, Plan, Settings, plan, row_weights
-from resultant.analysis.evaluate import choose, confusion, evaluate, recommend
-from resultant.analysis.explore import explorer, feature_map, fit_directions
-from resultant.analysis.metrics import (
-    NORMAL,
-    SIGNIFICANCE,
-    mean_and_error,
-    paired_gain,
-    sample_rows,
+from resultant.analysis.evaluate import (
+    Candidate,
+    Predictions,
+    choose,
+    confusion,
+    evaluate,
+    majority,
+    recommend,
 )
-from resultant.analysis.plain import Difference, UnansweredError
+from resultant.analysis.explore import explorer, feature_map, fit_directions
+from resultant.analysis.metrics import mean_and_error, paired_gain, sample_rows
+from resultant.analysis.plain import SIGNIFICANCE, Caution, Difference, UnansweredError
 from resultant.analysis.result import FeatureData, FeatureResult, SetComparison
 from resultant.analysis.rules import VMFSearch, fit_points, search, vmf_candidates
 from resultant.analysis.run import Analysis, analyze_space
 from resultant.analysis.space import FrozenSpace
-from resultant.analysis.suspects import duplicates, suspicious_rows, unit_rows
+from resultant.analysis.suspects import cautions, duplicates, suspicious_rows, unit_rows
 from resultant.features.identities import match_rows
 
 # Features that `resultant extract` takes from the layer that the loss is computed on.
@@ -88,11 +88,8 @@ def analyze_sets(
     progress: Progress,
     summarized: Callable[[Evaluated], object] = lambda _: None,
 ) -> tuple[list[Evaluated], int]:
-    """Analyze feature sets of one source; return them in order, and the index of the set to use.
-
-    ``progress`` is called with the name of each step, and ``summarized`` with the set to use as
-    soon as it is evaluated.
-    """
+    """Analyze feature sets of one source; return them in order, and the index of the set to use,
+    with which ``summarized`` is called as soon as it is evaluated."""
     if not sets:
         raise UnansweredError("expected one feature set or more, got none")
     steps: list[Progress] = [progress]
@@ -129,12 +126,9 @@ def foremost(fitted: Sequence[Fitted]) -> int:
     Training rows say nothing about a projection, which the loss has fitted to them: validation rows
     of their own alone can choose it.
     """
-    able = [
-        i
-        for i, f in enumerate(fitted)
-        if f.plan.folds is None or f.data.name != PROJECTION or len(fitted) == 1
-    ]
-    return max(able or range(len(fitted)), key=lambda i: fitted[i].score)
+    every = range(len(fitted))
+    able = [i for i in every if fitted[i].plan.folds is None or fitted[i].data.name != PROJECTION]
+    return max(able or every, key=lambda i: fitted[i].score)
 
 
 def evaluate_methods(
@@ -157,9 +151,9 @@ def evaluate_methods(
     copies = duplicates(data)
     method = next(m for m in methods if m.key == choice.used)
     model = next(c.model for c in candidates if c.key == choice.used)
-    described = _described(fitted, (*data.notes, left_out(data, level, slow)))
+    warnings = tuple(cautions(data, rows, copies, method))
     result = FeatureResult(
-        data=replace(described, warnings=tuple(cautions(data, rows, copies, method))),
+        data=_described(fitted, (*data.notes, left_out(data, level, slow)), warnings),
         methods=methods,
         recommendation=recommend(methods, choice, data, rows),
         confusion=confusion(tested[choice.used].predicted, labels, data.num_classes),
@@ -170,7 +164,9 @@ def evaluate_methods(
     return Evaluated(*about, result, tested, labels, choice.used, model)
 
 
-def _described(fitted: Fitted, notes: tuple[str, ...]) -> FeatureData:
+def _described(
+    fitted: Fitted, notes: tuple[str, ...], warnings: tuple[Caution, ...]
+) -> FeatureData:
     data, rows, found = fitted.data, fitted.plan, fitted.found
     validation = f"settings of vMF methods by {found.words}; methods by {rows.words}"
     return FeatureData(
@@ -190,6 +186,7 @@ def _described(fitted: Fitted, notes: tuple[str, ...]) -> FeatureData:
         group_names=data.group_names,
         evaluated=len(rows.test),
         notes=tuple(filter(None, notes)),
+        warnings=warnings,
         metadata=data.metadata,
     )
 
@@ -228,8 +225,7 @@ def one_component(fitted: Fitted, settings: Settings) -> Candidate:
 
 
 def theory(fitted: Fitted, vmf: Candidate, settings: Settings, progress: Progress) -> Analysis:
-    """Ask the questions of the paper about the classes of the method "native", at its temperature
-    and in its metric."""
+    """Ask the questions of the page about the classes of the method "native", in its metric."""
     data = fitted.data
     native = next((c for c in fitted.candidates if c.key == "native"), vmf)
     some = sample_rows(len(data.test), THEORY_CELLS // data.num_classes, 0)
@@ -276,36 +272,27 @@ def compare_sets(evaluated: Sequence[Evaluated], a: int, b: int) -> SetCompariso
     sides = evaluated[a], evaluated[b]
     metric, values = sides[0].result.data.metric, []
     hits = [side.tested[side.used].predicted == side.labels for side in sides]
-    order = _matched(*sides)
-    if order is not None:
-        labels, (before, after) = sides[0].labels[order[0]], (hits[0][order[0]], hits[1][order[1]])
-        difference = paired_gain(before, after, row_weights(labels, metric))
-        number, rows = len(before), "the same test rows"
-        if difference.p_value < SIGNIFICANCE:
-            rows += f", p = {difference.p_value:.2g}"
+    known = [side.data.test.identities for side in sides]
+    match = None
+    if known[0] is not None and known[1] is not None:
+        match = match_rows(known[0][sides[0].plan.test], known[1][sides[1].plan.test])
+    if match is not None and match.kind in ("same", "reordered"):
+        weights = row_weights(sides[0].labels[match.a], metric)
+        d = paired_gain(hits[0][match.a], hits[1][match.b], weights)
+        number, rows = len(match.a), "the same test rows"
+        if d.p_value < SIGNIFICANCE:
+            rows += f", p = {d.p_value:.2g}"
     else:
         (x, x_error), (y, y_error) = (
             mean_and_error(h.double(), row_weights(side.labels, metric))
             for h, side in zip(hits, sides, strict=True)
         )
-        gain, error = y - x, math.hypot(x_error, y_error)
-        low, high = max(-1.0, gain - NORMAL * error), min(1.0, gain + NORMAL * error)
-        difference = Difference.of(gain, low, high, math.nan, error)
+        d = Difference.of(y - x, math.hypot(x_error, y_error), math.nan)
         number, rows = sum(map(len, hits)), "test rows that are not known to be the same"
     for side in sides:
         method = side.result.method(side.used)
         values.append(f"{100 * method.metric(metric).value:.1f} % with {method.name}")
-    d = difference
     value, low, high = (signed(100 * v) for v in (d.gain, d.low, d.high))
     points = f"{value} points [{low}, {high}]"
     text = f"{WORDS[d.verdict]}: {metric} {values[0]} against {values[1]}; {points} for B on {rows}"
-    return SetComparison(a, b, metric, difference, order is not None, number, f"{text}.")
-
-
-def _matched(a: Evaluated, b: Evaluated) -> tuple[Tensor, Tensor] | None:
-    """Return the order of the evaluated rows of both sides that pairs them, or None."""
-    known = [side.data.test.identities for side in (a, b)]
-    if known[0] is None or known[1] is None:
-        return None
-    match = match_rows(known[0][a.plan.test], known[1][b.plan.test])
-    return (match.a, match.b) if match.kind in ("same", "reordered") else None
+    return SetComparison(a, b, metric, d, not math.isnan(d.p_value), number, f"{text}.")

@@ -27,14 +27,15 @@ ACCURACY, BALANCED = "accuracy", "balanced accuracy"
 EVALUATED = 50_000
 EVALUATED_CELLS = 100_000_000
 
-# Validation rows times classes at most.
+# Validation rows times classes at most, and rows that are drawn in any case.
 VALIDATION_CELLS = 5_000_000
+VALIDATION_ROWS = 2_000
 
 # Difference of two distributions over classes, as a sum of absolute differences, that is a tie.
 EVEN = 0.05
 
 # Training rows up to which methods are validated on all folds; beyond, on the first one.
-FOLDED_ROWS = 20_000
+FOLDED_ROWS = 5_000
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ class Plan:
     words: str  # the validation in words
 
 
-def plan(data: FeatureSet, most: int | None = EVALUATED) -> Plan:
+def plan(data: FeatureSet, evaluated: int | None = EVALUATED) -> Plan:
     """Draw the validation rows and the test rows.
 
     Rows of the split val validate, else training rows that are kept apart, else five stratified
@@ -221,15 +222,20 @@ def plan(data: FeatureSet, most: int | None = EVALUATED) -> Plan:
         # A class without fitted rows cannot be predicted, and says nothing about a method.
         known = torch.bincount(data.train.y[fit], minlength=data.num_classes) > 0
         pool = pool[known[source.y[pool]]]
-        splits.append((fit, pool[stratified(source.y[pool], VALIDATION_CELLS / data.num_classes)]))
         total += len(pool)
         mass += torch.bincount(source.y[pool], minlength=data.num_classes)
+        most = max(VALIDATION_ROWS, VALIDATION_CELLS // data.num_classes)
+        pool = pool[stratified(source.y[pool], most)]
+        # Where classes are thousands, one row of each is too many.
+        splits.append((fit, pool[sample_rows(len(pool), 2 * most, 0)]))
     if not total:
         raise UnansweredError("expected a validation row of a class with other rows, got none")
     rows = torch.cat([rows for _, rows in splits])
     labels = source.y[rows]
     part = "" if len(rows) == total else f" of the {total:,}"
-    most = len(data.test) if most is None else min(most, EVALUATED_CELLS // data.num_classes)
+    most = len(data.test)
+    if evaluated is not None:
+        most = min(evaluated, EVALUATED_CELLS // data.num_classes)
     weights, test = row_weights(labels, metric, mass), sample_rows(len(data.test), most, 0)
     words = f"{len(rows):,}{part} {of}"
     return Plan(metric, folds, tuple(splits), source, rows, labels, weights, test, words)

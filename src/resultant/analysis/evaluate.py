@@ -1,21 +1,26 @@
-"""Choose a method on the validation rows, and evaluate all on the test rows."""
+"""Classifiers that an analysis tries: validated alike, one chosen, all evaluated on test rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from resultant._core.text import class_name, signed
-from resultant.analysis.candidates import Candidate, Predictions, predict
-from resultant.analysis.data import BALANCED, FeatureSet, Plan, row_weights
+from resultant.analysis.data import BALANCED, FeatureSet, Plan, Split, row_weights
 from resultant.analysis.metrics import NORMAL, class_means, mean_and_error, paired_gain, wilson
 from resultant.analysis.plain import Estimate
 from resultant.analysis.result import Confusion, Method, Recommendation, Reliability
 from resultant.classifiers.calibration import calibration_error, confidence_bins
+
+# A probability of zero counts as this one in a log-loss, as in scikit-learn.
+SMALLEST = float(np.finfo(np.float64).eps)
 
 # Rows below which calibration errors are not computed.
 FEW_ROWS = 30
@@ -27,6 +32,97 @@ BEATS = 2.6
 # Classes of a confusion matrix at most, and confused pairs that are kept.
 MATRIX_CLASSES = 200
 PAIRS = 50
+
+
+class Predictions(NamedTuple):
+    """Predictions of one model."""
+
+    predicted: Tensor  # classes [n] of the largest probability
+    confidence: Tensor  # the largest probability [n]
+    loss: Tensor  # log-loss [n], from the probability of the own class
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A classifier with its settings, validated, and fitted to all training rows."""
+
+    key: str  # unique name, see `resultant.analysis.result.Method`
+    name: str  # name for people
+    family: str  # "vmf", "scikit-learn" or "baseline"
+    rank: float  # place in the order from simple to complex; ties go to the smaller one
+    settings: dict[str, Any]
+    code: str  # Python that builds the classifier
+    validated: Predictions  # predictions of the validation rows by a fit without them
+    model: Any  # classifier with predict_proba, fitted to all training rows or to a sample of them
+    fit_seconds: float  # seconds of this fit
+    rows: int  # rows of this fit
+    note: str = ""  # a sentence about sampling or convergence, or ""
+
+
+class Majority:
+    """Always the largest class, with the shares of all classes as probabilities."""
+
+    def __init__(self, counts: Tensor) -> None:
+        self.share = (counts / counts.sum()).numpy()
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the shares [n, C] of the classes."""
+        return np.broadcast_to(self.share, (len(X), len(self.share))).copy()
+
+
+def majority(data: FeatureSet, plan: Plan) -> Candidate:
+    """Return the baseline that always predicts the largest class."""
+    model = Majority(data.counts)
+    checked = predict([model], plan.validation, plan.rows, data.num_classes)[0]
+    about = ("majority", "always the largest class", "baseline", -1, {}, "")
+    return Candidate(*about, checked, model, 0.0, len(data.fitted))
+
+
+def predict(
+    models: Sequence[Any], split: Split, rows: Tensor, num_classes: int
+) -> list[Predictions]:
+    """Predict some rows [n] of a split by several models; every row is read once."""
+    columns, seconds = (
+        torch.empty(len(models), 3, len(rows), dtype=torch.float64),
+        len(models) * [0.0],
+    )
+    for at, parts in split.map(partial(_predict, models, num_classes), rows, num_classes):
+        for i, (part, spent) in enumerate(parts):
+            columns[i, :, at] = part
+            seconds[i] += spent
+    return [Predictions(c[0].long(), c[1], c[2], s) for c, s in zip(columns, seconds, strict=True)]
+
+
+def _predict(
+    models: Sequence[Any], num_classes: int, x: Tensor, y: Tensor
+) -> list[tuple[Tensor, float]]:
+    """Return class, confidence and log-loss [3, k] of rows [k, p], and seconds, per model."""
+    parts = []
+    for model in models:
+        started = time.perf_counter()
+        p = probabilities(model, x, num_classes)
+        confidence, predicted = p.max(1)
+        loss = -p.gather(1, y[:, None])[:, 0].double().clamp_min(SMALLEST).log()
+        part = torch.stack([predicted.double(), confidence.double(), loss])
+        parts.append((part, time.perf_counter() - started))
+    return parts
+
+
+def joined(parts: Iterable[Predictions]) -> Predictions:
+    """Join the predictions of several folds."""
+    predicted, confidence, loss = map(torch.cat, zip(*(part[:3] for part in parts), strict=True))
+    return Predictions(predicted, confidence, loss)
+
+
+def probabilities(model: Any, x: Tensor, num_classes: int) -> Tensor:
+    """Return the probabilities [n, C] of a model for rows [n, p], on the CPU; zero for classes
+    that the model was not fitted to."""
+    rows = x if hasattr(model, "statistics_") else x.numpy()
+    p = torch.as_tensor(model.predict_proba(rows)).cpu()
+    if p.shape[1] == num_classes:
+        return p
+    return p.new_zeros(len(p), num_classes).index_copy_(1, torch.as_tensor(model.classes_), p)
 
 
 @dataclass(frozen=True)
@@ -43,20 +139,17 @@ class Choice:
 
 
 def choose(candidates: Sequence[Candidate], plan: Plan, vmf: str | None) -> Choice:
-    """Choose a method by its metric on the validation rows.
-
-    A method ties with the best one if it is at most one standard error of the paired difference
-    behind; the simplest of these is chosen (`Candidate.rank`).
-    """
+    """Choose a method by its metric on the validation rows: the simplest of those that are at most
+    one standard error of the paired difference behind the best one (`Candidate.rank`)."""
     hits = {c.key: (c.validated.predicted == plan.labels).double() for c in candidates}
     able = [c for c in candidates if c.family == "scikit-learn" or c.key == vmf]
     best = max(able, key=lambda c: (float(hits[c.key] @ plan.weights), -c.rank))
-    ties = []
-    for c in able:
+
+    def ties(c: Candidate) -> bool:
         behind, error = mean_and_error(hits[best.key] - hits[c.key], plan.weights)
-        if behind <= error:
-            ties.append(c)
-    chosen = min(ties, key=lambda c: c.rank)
+        return behind <= error
+
+    chosen = min(filter(ties, able), key=lambda c: c.rank)
     ahead, error = mean_and_error(hits[chosen.key] - hits["majority"], plan.weights)
     return Choice(best.key, chosen.key if ahead > BEATS * error else None)
 
@@ -72,11 +165,11 @@ def evaluate(
     right = {key: result.predicted == labels for key, result in tested.items()}
     methods = []
     for c in candidates:
-        difference = None
+        method = _method(c, tested[c.key], data, plan)
         if choice.key not in (None, c.key):
             both = right[choice.key], right[c.key]
-            difference = paired_gain(*both, weights, len(candidates) - 1)
-        methods.append(replace(_method(c, tested[c.key], data, plan), difference=difference))
+            method = replace(method, difference=paired_gain(*both, weights, len(candidates) - 1))
+        methods.append(method)
     methods.sort(key=lambda m: -m.validation.value)
     return tuple(methods), tested, labels
 
@@ -90,18 +183,19 @@ def _method(c: Candidate, tested: Predictions, data: FeatureSet, plan: Plan) -> 
     if len(labels) >= FEW_ROWS:
         bins = confidence_bins(tested.confidence.numpy(), right.numpy())
         reliability = Reliability(*bins, calibration_error(*bins))
+    groups = {
+        name: float(per_class[data.groups == g].nanmean())
+        for g, name in enumerate(data.group_names)
+    }
     return Method(
         *(c.key, c.name, c.family, c.settings, c.code),
-        validation=share((c.validated.predicted == plan.labels).double(), plan.weights),
+        validation=_share((c.validated.predicted == plan.labels).double(), plan.weights),
         validation_loss=_mean(c.validated.loss, plan.weights),
-        accuracy=share(right, equal),
-        balanced=share(right, row_weights(labels, BALANCED)),
+        accuracy=_share(right, equal),
+        balanced=_share(right, row_weights(labels, BALANCED)),
         log_loss=_mean(tested.loss, equal),
         reliability=reliability,
-        groups={
-            name: float(per_class[data.groups == g].nanmean())
-            for g, name in enumerate(data.group_names)
-        },
+        groups=groups,
         class_accuracy=per_class.numpy(),
         difference=None,
         fit_seconds=c.fit_seconds,
@@ -111,13 +205,11 @@ def _method(c: Candidate, tested: Predictions, data: FeatureSet, plan: Plan) -> 
     )
 
 
-def share(hits: Tensor, weights: Tensor) -> Estimate:
-    """A weighted share of correct predictions, with Wilson's interval for as many rows as the
-    weights are worth."""
+def _share(hits: Tensor, weights: Tensor) -> Estimate:
+    """Return a weighted share with Wilson's interval for as many rows as the weights are worth."""
     mean, error = mean_and_error(hits, weights)
     mean = min(max(mean, 0.0), 1.0)
-    worth = 1 / float(weights.square().sum())
-    return Estimate(mean, *wilson(mean, worth), error)
+    return Estimate(mean, *wilson(mean, 1 / float(weights.square().sum())), error)
 
 
 def _mean(values: Tensor, weights: Tensor) -> Estimate:
@@ -137,13 +229,8 @@ def confusion(predicted: Tensor, labels: Tensor, num_classes: int) -> Confusion:
         whole = torch.bincount(labels * num_classes + predicted, minlength=num_classes**2)
         matrix = whole.view(num_classes, num_classes).numpy()
         order = _confused_order(matrix)
-    return Confusion(
-        torch.stack([true, other], 1).numpy(),
-        count[top].numpy(),
-        (count[top] / rows[true]).double().numpy(),
-        matrix,
-        order,
-    )
+    pairs, part = torch.stack([true, other], 1), (count[top] / rows[true]).double()
+    return Confusion(pairs.numpy(), count[top].numpy(), part.numpy(), matrix, order)
 
 
 def _confused_order(matrix: np.ndarray) -> np.ndarray:
@@ -191,10 +278,9 @@ def recommend(
         other = max(others, key=lambda o: o.metric(plan.metric).value)
         d = other.difference
         assert d is not None
-        value, low, high = (signed(-100 * v) for v in (d.gain, d.high, d.low))
-        gain = f"{value} points [{low}, {high}]"
+        gain, low, high = (signed(-100 * v) for v in (d.gain, d.high, d.low))
         word = {"tie": "ties with", "worse": "beats", "better": "is behind"}[d.verdict]
-        reason += f"; on the test rows it {word} {other.name}: {gain}"
+        reason += f"; on the test rows it {word} {other.name}: {gain} points [{low}, {high}]"
     return Recommendation(choice.key, choice.best, (first, f"{reason}."), m.code)
 
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from resultant._core.text import csv_cell
 from resultant.analysis.analyze import Evaluated
-from resultant.analysis.candidates import probabilities
 from resultant.analysis.data import FeatureSet
+from resultant.analysis.evaluate import probabilities
 from resultant.analysis.result import AnalysisResult
 from resultant.analysis.suspects import identity_text
 

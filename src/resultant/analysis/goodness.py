@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resultant.analysis.metrics import SIGNIFICANCE, rank_in_class
-from resultant.analysis.plain import Result, UnansweredError
+from resultant.analysis.metrics import rank_in_class
+from resultant.analysis.plain import SIGNIFICANCE, Result, UnansweredError
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.statistics import capped_concentration, fit_direction
 from resultant.vmf.angle import sample_angle

@@ -15,14 +15,12 @@ from resultant.classifiers.validation import shuffled_ranks
 # Values of a rank correlation at least: the orders of four values are too few for a p below 0.05.
 FEWEST_RANKS = 5
 
-# The significance level of the library, and the normal quantile of a two-sided 95 % interval.
-SIGNIFICANCE = 0.05
+# The normal quantile of a two-sided 95 % interval.
 NORMAL = 1.959963984540054
 
 
 def class_means(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
-    """Means [C] of ``values`` [N] per class of ``labels`` [N] in float64, NaN for a class without
-    values."""
+    """Return means [C] of ``values`` [N] per class of ``labels`` [N], NaN without values."""
     total = torch.bincount(labels, values.double(), minlength=num_classes)
     return total / torch.bincount(labels, minlength=num_classes)
 
@@ -32,21 +30,19 @@ def paired_gain(
 ) -> Difference:
     """Compare correct predictions ``after`` [N] bool with those ``before`` [N] bool.
 
-    The interval is normal, from the variance of the paired differences, cut to [-1, 1]. The p-value
-    is that of the exact two-sided McNemar test on the queries that only one of the two predicts
-    correctly.
+    The p-value is that of the exact two-sided McNemar test on the queries that only one of the two
+    predicts correctly.
     """
-    from scipy.stats import binomtest, norm
+    from scipy.stats import binomtest
 
     better, worse = int((after & ~before).sum()), int((before & ~after).sum())
     gain, error = mean_and_error(after.double() - before.double(), weights)
-    reach = error * float(norm.isf(SIGNIFICANCE / 2 / comparisons))
     p = binomtest(better, better + worse).pvalue if better + worse else 1.0
-    return Difference.of(gain, max(-1.0, gain - reach), min(1.0, gain + reach), float(p), error)
+    return Difference.of(gain, error, float(p), comparisons)
 
 
 def mean_and_error(values: Tensor, weights: Tensor | None = None) -> tuple[float, float]:
-    """The weighted mean of values [N] and its standard error; weights [N] sum to one."""
+    """Return the weighted mean of values [N] and its standard error; weights [N] sum to one."""
     if weights is None:
         weights = values.new_full((len(values),), 1 / len(values))
     mean = float(values @ weights)
@@ -63,8 +59,8 @@ def wilson(accuracy: float, number: float) -> tuple[float, float]:
 
 
 def rank_correlation(a: Tensor, b: Tensor) -> float | None:
-    """Spearman's correlation without NaN; None for fewer than five values, of which no order is
-    significant, and for constant ones."""
+    """Return Spearman's correlation without NaN; None for constant values, and for fewer than
+    five, of which no order is significant."""
     from scipy.stats import spearmanr
 
     a, b = a.double().flatten(), b.double().flatten()
@@ -117,7 +113,7 @@ def identity_ranks(
 
 
 def split(labels: Tensor, identities: Tensor | None, share: float, seed: int) -> Tensor:
-    """The fitted rows, [N] bool: a share of the identities of each class, at least two."""
+    """Return the fitted rows, [N] bool: a share of the identities of each class, at least two."""
     if not 0 < share < 1:
         raise ValueError(f"expected fitting_share in (0, 1), got {share!r}")
     if identities is not None and identities.shape != labels.shape:

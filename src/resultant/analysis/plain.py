@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+# The significance level of the library.
+SIGNIFICANCE = 0.05
+
 
 class Result:
     """A dataclass of numbers, names, arrays and other results; tensors are on the CPU.
@@ -75,8 +78,12 @@ class Difference(Result):
     verdict: str  # "better" or "worse" if zero is outside the interval, else "tie"
 
     @staticmethod
-    def of(gain: float, low: float, high: float, p_value: float, error: float) -> Difference:
-        """Return a difference with its verdict."""
+    def of(gain: float, error: float, p_value: float, comparisons: int = 1) -> Difference:
+        """Return a difference with its normal interval, cut to [-1, 1], and its verdict."""
+        from scipy.stats import norm
+
+        reach = error * float(norm.isf(SIGNIFICANCE / 2 / comparisons))
+        low, high = max(-1.0, gain - reach), min(1.0, gain + reach)
         verdict = "tie" if low <= 0 <= high else "better" if low > 0 else "worse"
         return Difference(gain, low, high, error, p_value, verdict)
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant.analysis.candidates import Candidate, joined, predict
 from resultant.analysis.data import BALANCED, DEFAULT, FeatureSet, Plan, Settings
+from resultant.analysis.evaluate import Candidate, joined, predict
 from resultant.analysis.metrics import stratified
 from resultant.analysis.suspects import unit_rows
 from resultant.classes.rule import REALIZATIONS
