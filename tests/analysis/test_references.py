@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.neighbors import NearestCentroid
 
 from feature_sets import rows_of, small_set
-from resultant.analysis.data import plan
+from resultant.analysis.data import FeatureSet, Split, plan
 from resultant.analysis.evaluate import predict
 from resultant.analysis.references import BUDGETS, Budget, Discriminant, references
 from small_features import COUNTS
@@ -19,24 +20,25 @@ from small_features import COUNTS
 def test_references_are_those_of_scikit_learn() -> None:
     """The code of a method gives its predictions."""
     data = small_set()
-    rows = plan(data)
-    keys = set()
+    rows, found = plan(data), {}
+    x, q = rows_of(data.train).numpy(), rows_of(data.test).numpy()
     for c in references(data, rows, "all"):
-        keys.add(c.key)
-        names: dict[str, Any] = {"X": rows_of(data.train).numpy(), "y": data.train.y.numpy()}
+        names: dict[str, Any] = {"X": x, "y": data.train.y.numpy()}
         exec(c.code, names)
-        own = names["model"].predict(rows_of(data.test).numpy())
         ours = predict([c.model], data.test, torch.arange(len(data.test)), 6)[0].predicted.numpy()
-        assert (own == ours).mean() >= 0.97, c.key
+        assert (names["model"].predict(q) == ours).mean() >= 0.97, c.key
         assert c.rows == sum(COUNTS) and c.note == ""
-    assert {"NearestCentroid", "KNeighborsClassifier", "LogisticRegression(balanced)"} <= keys
+        found[c.key] = ours
+    assert {"KNeighborsClassifier", "LogisticRegression(balanced)"} <= set(found)
+    x, q = (a / np.linalg.norm(a, axis=1, keepdims=True) for a in (x, q))
+    nearest = NearestCentroid().fit(x, data.train.y.numpy()).predict(q)
+    np.testing.assert_array_equal(found["NearestCentroid"], nearest)
     assert not list(references(data, rows, "none"))
     with pytest.raises(ValueError, match="references among"):
         list(references(data, rows, "some"))
 
 
-@pytest.mark.parametrize("classes", [2, 6])
-@pytest.mark.parametrize("equal", [False, True])
+@pytest.mark.parametrize(("classes", "equal"), [(2, False), (6, True)])
 def test_discriminant_analysis_is_that_of_scikit_learn(classes: int, equal: bool) -> None:
     data = small_set()
     kept = data.train.y < classes
@@ -50,19 +52,22 @@ def test_discriminant_analysis_is_that_of_scikit_learn(classes: int, equal: bool
     np.testing.assert_allclose(ours.predict_proba(q), theirs.predict_proba(q), atol=1e-4)
 
 
-def test_classes_without_rows_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model of some classes gives the others probability zero."""
+def test_few_rows() -> None:
+    """A model of some classes gives the others probability zero; neighbours are at most all."""
     data = small_set()
-    fit = torch.arange(100)
     rows = plan(data)
-    part = type(rows)(**{**vars(rows), "splits": ((fit, rows.rows),)})
+    part = type(rows)(**{**vars(rows), "splits": ((torch.arange(100), rows.rows),)})
     (c, *_) = references(data, part, "fast")
     assert c.validated.predicted.max() < 4
+    some = torch.cat([(data.train.y == k).nonzero()[:2, 0] for k in range(6)])
+    train = Split("train", data.train.x[some], data.train.y[some])
+    data = FeatureSet("m", "x", data.class_names, train, data.test)
+    found = {c.key: c for c in references(data, plan(data), "fast")}
+    assert found["KNeighborsClassifier"].settings["n_neighbors"] <= 6
 
 
 def test_samples_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = Budget(4000, 0.5, 1e9, 50, 100, 1e6, 1600)
-    monkeypatch.setitem(BUDGETS, "fast", small)
+    monkeypatch.setitem(BUDGETS, "fast", Budget(4000, 0.5, 1e9, 50, 100, 1e6, 1600))
     data = small_set()
     found = {c.key: c for c in references(data, plan(data), "fast")}
     assert "stratified sample of" in found["NearestCentroid"].note

@@ -174,8 +174,9 @@ def _reference(
         note += "; --references all fits more." if level == "fast" else "."
     if np.max(getattr(last, "n_iter_", 0)) >= getattr(last, "max_iter", 1):
         note += f" The solver was stopped after {last.max_iter} iterations."
+    settings = {name: getattr(last, name) for name in settings}
     if getattr(last, "class_weight", None) is not None:
-        settings = {**settings, "class_weight": last.class_weight}
+        settings["class_weight"] = last.class_weight
     key, name, rank = about
     candidate = key, name, "scikit-learn", rank, settings, _code(model), joined(parts)
     return Candidate(*candidate, model, seconds, used, note.strip())
@@ -189,6 +190,8 @@ def _fit(model: Any, data: FeatureSet, rows: Tensor, number: float) -> tuple[int
     present, last = len(np.unique(y)), model[-1]
     if isinstance(getattr(last, "priors", None), np.ndarray):
         last.priors = np.full(present, 1 / present)
+    if hasattr(last, "n_neighbors"):
+        last.n_neighbors = min(last.n_neighbors, len(drawn))
     if getattr(last, "warm_start", False) and len(getattr(last, "classes_", y)) != present:
         last.__dict__.pop("coef_", None)
     started = time.perf_counter()
