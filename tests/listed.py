@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ SMALL = {"architecture": "test_resnet", "dim": 8, "size": 32, "batch_size": 8, "
 
 def four_classes() -> None:
     """Give ImageNet-LT four classes from here on."""
-    PUBLISHED["imagenet-lt"] = replace(PUBLISHED["imagenet-lt"], num_classes=NUM_CLASSES)
+    PUBLISHED["imagenet-lt"] = PUBLISHED["imagenet-lt"]._replace(num_classes=NUM_CLASSES)
 
 
 def open_listed(root: Path) -> ImageSplits:

@@ -295,7 +295,6 @@ def test_cifar_errors_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ({"test_labels": np.zeros(9, int)}, r"integer labels \[10\].*got int64 \(9,\)"),
         ({"test_labels": np.zeros(10)}, "got float64"),
         ({"train_images": np.array([None])}, "Object arrays cannot be loaded"),
-        ({"train_images": np.eye(20, 3072, dtype=np.uint8).reshape(20, 3, 32, 32) * 0}, "20 black"),
     ],
 )
 def test_npz_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from images.photos import array, counts, photo, photo_bytes, write_folder, write_parquet
 from listed import image_files
 from resultant.images.decode import ImageError
-from resultant.images.files import FileImages, read_list
+from resultant.images.files import read_list
 from resultant.images.labelling import read_class_names
 from resultant.images.opening import open_images
 from resultant.images.source import ImageSplits
@@ -110,92 +110,52 @@ def test_broken_images_are_skipped_and_counted(tmp_path: Path) -> None:
         open_images(tmp_path, skip_broken=True)
 
 
-def write_table(root: Path, **columns: Any) -> None:
-    pq.write_table(pa.table(columns), root / "train.parquet")
-
-
-def splits_of(root: Path, train: dict[str, int], test: dict[str, int]) -> None:
-    write_folder(root / "train", train)
-    write_folder(root / "test", test)
-
-
-def parquet(root: Path, **files: Any) -> None:
-    for name, labels in files.items():
-        write_parquet(root / f"{name.replace('_', '-')}.parquet", labels)
-
-
 Make = Callable[[Path], object]
+
+
+def table(**columns: Any) -> Make:
+    return lambda root: pq.write_table(pa.table(columns), root / "train.parquet")
+
+
+def folders(train: dict[str, int], test: dict[str, int] | None = None) -> Make:
+    def make(root: Path) -> None:
+        write_folder(root if test is None else root / "train", train)
+        write_folder(root / "test", test or {})
+
+    return make
+
+
+def parquet(names: Any = None, **files: Any) -> Make:
+    def make(root: Path) -> None:
+        for name, labels in files.items():
+            write_parquet(root / f"{name.replace('_', '-')}.parquet", labels, names=names)
+
+    return make
+
+
 # Datasets that are refused, and the fact in the message.
 REFUSED: list[tuple[Make, str]] = [
-    (
-        lambda root: splits_of(root, {"a": 2, "b": 2}, {"a": 1, "z": 1}),
-        r"expected the classes of train in test, got z of .*test/z/0\.png",
-    ),
-    (
-        lambda root: splits_of(root, {"a": 2, "c": 0}, {"a": 1}),
-        "expected training images of every class, got none of c",
-    ),
-    (
-        # The accent as a character, and as a mark behind the letter.
-        lambda root: write_folder(root, {"\u00e9l\u00e9ment": 2, "e\u0301le\u0301ment": 2}),
-        "expected different class names, got '.*ment' for classes 0 and 1",
-    ),
-    (
-        lambda root: write_parquet(root / "train.parquet", [0, 1, 2, 0], names=["a", "b", "a"]),
-        "different class names, got 'a' for classes 0 and 2",
-    ),
-    (
-        lambda root: write_table(root, image=[1.5], label=[0]),
-        r"'image' of .*train\.parquet to be binary or a struct .* got double",
-    ),
-    (
-        lambda root: write_table(root, image=[photo_bytes(0)], label=[0.5]),
-        r"'label' of .*train\.parquet to be integers or strings, got double",
-    ),
-    (
-        lambda root: write_table(root, img=[b""], label=[0]),
-        r"expected a column 'image' in .*train\.parquet, got img, label",
-    ),
-    (
-        lambda root: parquet(root, train=[0, None]),
-        r"expected a label in 'label' at .*train\.parquet row 1, got null",
-    ),
+    (folders({"a": 2, "b": 2}, {"a": 1, "z": 1}), r"of train in test, got z of .*test/z/0\.png"),
+    (folders({"a": 2, "c": 0}, {"a": 1}), "training images of every class, got none of c"),
+    # The accent as a character, and as a mark behind the letter.
+    (folders({"\u00e9l\u00e9ment": 2, "e\u0301le\u0301ment": 2}), "'.*ment' for classes 0 and 1"),
+    (parquet(["a", "b", "a"], train=[0, 1, 2, 0]), "got 'a' for classes 0 and 2"),
+    (table(image=[1.5], label=[0]), r"'image' of .*train\.parquet to be binary .* got double"),
+    (table(image=[photo_bytes(0)], label=[0.5]), r"'label' of .* integers or strings, got double"),
+    (table(img=[b""], label=[0]), r"a column 'image' in .*train\.parquet, got img, label"),
+    (parquet(train=[0, None]), r"a label in 'label' at .*train\.parquet row 1, got null"),
     (
         lambda root: (root / "train.parquet").write_bytes(b"PAR1 but no more"),
         r"expected .*train\.parquet to be Parquet, got: ",
     ),
-    (
-        lambda root: parquet(root, train=[0, 1], test=["a", "b"]),
-        "labels of one kind in all splits, got names in test, numbers in train",
-    ),
-    (
-        lambda root: parquet(root, train_0=[0, 1], train_1=["a", "b"]),
-        "expected label of one type in all files, got both kinds",
-    ),
-    (
-        lambda root: parquet(root, train=pa.array([0, 2**63], pa.uint64())),
-        r"labels of .*train\.parquet below 2\^63, got 9223372036854775808",
-    ),
-    (
-        lambda root: write_parquet(root / "train.parquet", [0, 1, 5], names=["a", "b"]),
-        r"labels among the 2 class names, got 5 of .*train\.parquet row 2",
-    ),
-    (
-        lambda root: parquet(root, val=[0, 1], test=[0, 1]),
-        "expected a training split too, not only test and val, got none",
-    ),
-    (
-        lambda root: (root / "a.png").write_bytes(photo_bytes(0)),
-        r"expected a folder of images per class in .*, got a\.png",
-    ),
-    (
-        lambda root: write_folder(root, {"a": 0, "b": 0}),
-        "expected images in the class folders of .*, got none",
-    ),
-    (
-        lambda root: parquet(root, train=[0, 1], more=[0, 1]),
-        r"in the name of every Parquet file, or of none, got .*more\.",
-    ),
+    (parquet(train=[0, 1], test=["a", "b"]), "one kind in all splits, got names in test, numbers"),
+    (parquet(train_0=[0, 1], train_1=["a", "b"]), "label of one type in all files, got both"),
+    (parquet(train=pa.array([0, 2**63], pa.uint64())), r"below 2\^63, got 9223372036854775808"),
+    (parquet(["a", "b"], train=[0, 1, 5]), r"among the 2 class names, got 5 of .*parquet row 2"),
+    (parquet(val=[0, 1], test=[0, 1]), "a training split too, not only test and val, got none"),
+    (lambda root: (root / "a.png").touch(), r"a folder of images per class in .*, got a\.png"),
+    (folders({"a": 0, "b": 0}), "expected images in the class folders of .*, got none"),
+    (parquet(train=[0, 1], more=[0, 1]), r"every Parquet file, or of none, got .*more\."),
     (lambda root: os.mkfifo(root / "train.parquet"), "got a pipe or a device"),
 ]
 
@@ -242,12 +202,9 @@ def test_class_names_of_a_file(tmp_path: Path) -> None:
     [
         ("", "expected class names in .*, got none"),
         ("a\tb\n0\tx\n", "expected columns label and name in .*, got a, b"),
-        ("label\t" + "n" * 200_000, "expected columns label and name"),
-        ("label\tname\n0\ta\n\n0\tb", "a new label >= 0 and a name at .*:4, got '0' and 'b'"),
-        ("label\tname\n" + "9" * 5000 + "\ta", "a new label >= 0"),
-        ("label\tname\n0\tx\n2\ty\n", "expected labels 0 to 1 in .*, got others"),
-        ("label\tname\n0\t\n", "a new label >= 0 and a name at .*:2"),
-        ("label\tname\n0", "a new label >= 0 and a name at .*:2"),
+        ("label\tname\n0\ta\n\n0\tb", "labels 0 to 1 once with a name in .*, got none for 1"),
+        ("label\tname\n" + "9" * 5000 + "\ta", "got none for 0"),
+        ("label\tname\n0\t\n", "got none for 0"),
         (None, r"expected class names in .*names\.tsv, got: "),
     ],
 )
@@ -268,11 +225,8 @@ def test_list_of_numbers(tmp_path: Path) -> None:
     names = image_files(tmp_path, 7)
     path = write_lines(tmp_path / "list.txt", [f"{n} {i % 3}" for i, n in enumerate(names)] + [""])
     splits = open_images(tmp_path, train_list=path, test_list=path)
-    assert splits.train.labels.tolist() == [0, 1, 2, 0, 1, 2, 0] and counts(splits.test) == [
-        3,
-        2,
-        2,
-    ]
+    assert splits.train.labels.tolist() == [0, 1, 2, 0, 1, 2, 0]
+    assert counts(splits.test) == [3, 2, 2]
     assert splits.train.name(3) == f"{tmp_path / names[3]} ({path}:4)"
     (tmp_path / names[2]).unlink()
     rule = r"expected every image of .*list\.txt below .*, got 1 of 7 missing: .*list\.txt:3\)$"
@@ -304,18 +258,13 @@ def test_list_of_names(tmp_path: Path) -> None:
     [
         (["a.png 0", "b.png"], r"list\.txt:2, got 'b\.png'"),
         (["a.png 0", "", "b.png -1"], r"list\.txt:3, got 'b\.png -1'"),
-        (["a.png 0.5"], r"list\.txt:1"),
         (["a.png ²"], r"list\.txt:1"),
         (["a.png 99999999999999999999"], r"list\.txt:1"),
-        (["path,label"], r"list\.txt:1"),
         # A regular expression would try every pair of blanks.
         (["a" + " " * 10**6 + "b"], r"list\.txt:1"),
         (['"' + "a" * 200_000 + '","b"'], r"list\.txt:1"),
-        (["a.png,"], r"list\.txt:1"),
-        (['"a.png"'], r"list\.txt:1"),
         ([""], "expected lines 'path label' .*, got none"),
         (["../secret.png 0"], r"list\.txt:1, got .*secret\.png; --allow-outside"),
-        (["a/../../secret.png 0"], r"list\.txt:1, got .*secret\.png; --allow-outside"),
         (["/etc/secret.png 0"], r"list\.txt:1, got .*secret\.png; --allow-outside"),
         (None, r"expected the list .*list\.txt, got no such file"),
         (b"\xff\xfe\x00", r"expected the list .*list\.txt, got .*codec"),
@@ -336,13 +285,3 @@ def test_images_outside_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "secret.png").touch()
     path = write_lines(tmp_path / "list.txt", ["../secret.png 0", f"{tmp_path / 'secret.png'} 0"])
     assert len(read_list(path, tmp_path / "images", outside=True)[0].labels) == 2
-
-
-def test_digest_of_relative_and_absolute_paths(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = write_folder(tmp_path / "a", {"x": 3, "y": 3})
-    monkeypatch.chdir(folder)
-    mixed = FileImages(["x/0.png", str(folder / "y/0.png")], np.zeros((2, 2)))
-    plain = FileImages([str(folder / "x/0.png"), str(folder / "y/0.png")], np.zeros((2, 2)))
-    assert list(mixed.facts()) == list(plain.facts())

@@ -245,7 +245,7 @@ def test_val_chooses_and_test_judges(data: ImageSplits, tmp_path: Path) -> None:
     (record,) = evaluate(trained, data, PROBES, workers=0)
     (stack,) = trained.stacks
     path = tmp_path / "run.safetensors"
-    save_run(path, stack.config, stack.runs[0], stack, 0, data.class_names)
+    save_run(path, stack, 0, data.class_names)
     out = tmp_path / "x.safetensors"
     extract(load_network(path), data, out, dtype="float32", workers=0)
     store = FeatureStore.open(out)

@@ -60,8 +60,8 @@ def paths(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The files of the two runs."""
     folder = tmp_path_factory.mktemp("runs")
     files = [folder / f"{run.name}.safetensors" for run in RUNS]
-    for index, (path, run) in enumerate(zip(files, RUNS, strict=True)):
-        save_run(path, stack.config, run, stack, index)
+    for index, path in enumerate(files):
+        save_run(path, stack, index)
     return files
 
 
@@ -140,7 +140,7 @@ def listed_run(tmp_path: Path) -> tuple[Stack, Path]:
     config = preset("images", **SMALL)
     stack = Stack(config, (Run(seed=2),), batches, images.counts, torch.device("cpu"))
     path = tmp_path / "run.safetensors"
-    save_run(path, config, stack.runs[0], stack, 0, images.class_names)
+    save_run(path, stack, 0, images.class_names)
     return stack, path
 
 

@@ -336,6 +336,6 @@ def test_refused(
         open_dataset(config(), tmp_path)
     with pytest.raises(ValueError, match=r"missing: .*nowhere"):
         open_dataset(config(), root, images=tmp_path / "nowhere")
-    monkeypatch.setitem(PUBLISHED, "imagenet-lt", replace(PUBLISHED["imagenet-lt"], num_classes=9))
+    monkeypatch.setitem(PUBLISHED, "imagenet-lt", PUBLISHED["imagenet-lt"]._replace(num_classes=9))
     with pytest.raises(ValueError, match="expected the 9 classes of imagenet-lt, got 4; train"):
         open_dataset(config(), root)

@@ -1,9 +1,8 @@
 """CIFAR-10 and CIFAR-100 from archives, extracted batches, an .npz or an image folder.
 
-A long-tailed subset is defined by positions, so the order of the training images matters. The
-official archives (python or binary, packed or extracted) have the official order, data_batch_1 to
-5. An .npz keeps the order in which it was written. An image folder is read class by class in sorted
-order of file names: subsets then have the usual sizes, but not the usual members.
+A long-tailed subset is defined by positions. The official archives and batches have the official
+order, an .npz that in which it was written. An image folder is read class by class in sorted order
+of file names: subsets then have the usual sizes, but not the usual members.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -92,8 +91,7 @@ class Cifar:
         return long_tail_indices(self.train_labels, self.num_classes, imbalance, subset)
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Kind(NamedTuple):
     """Names of the files of one dataset."""
 
     name: str
@@ -108,24 +106,17 @@ class _Kind:
 
 KINDS = {
     "cifar10": _Kind(
-        "cifar10",
-        tuple(CIFAR10_CLASSES.split()),
-        tuple(f"data_batch_{i}" for i in range(1, 6)),
-        "test_batch",
+        *("cifar10", tuple(CIFAR10_CLASSES.split())),
+        *(tuple(f"data_batch_{i}" for i in range(1, 6)), "test_batch"),
         {"": "cifar-10-batches-py", ".bin": "cifar-10-batches-bin"},
         ("cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"),
-        "labels",
-        1,
+        *("labels", 1),
     ),
     "cifar100": _Kind(
-        "cifar100",
-        tuple(CIFAR100_CLASSES.split()),
-        ("train",),
-        "test",
+        *("cifar100", tuple(CIFAR100_CLASSES.split()), ("train",), "test"),
         {"": "cifar-100-python", ".bin": "cifar-100-binary"},
         ("cifar-100-python.tar.gz", "cifar-100-binary.tar.gz"),
-        "fine_labels",
-        2,
+        *("fine_labels", 2),
     ),
 }
 
@@ -196,11 +187,6 @@ def _checked(kind: _Kind, split: str, data: Split, root: Path) -> tuple[Tensor, 
     if bad.size:
         rule = f"expected labels of the {where} in [0, {len(kind.classes)})"
         raise ValueError(f"{rule}, got {labels[bad[0]]} at index {bad[0]}")
-    blank = np.flatnonzero(~images.any((1, 2, 3)))
-    # No image of either dataset is black: black images stand for missing ones.
-    if blank.size > 1:
-        got = f"{blank.size:,} black images, the first at index {blank[0]}"
-        raise ValueError(f"expected the {where} without gaps, got {got}")
     images = np.array(images, order="C")
     return torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64))
 
@@ -296,11 +282,9 @@ def _folder(kind: _Kind, folder: Path) -> Split:
     raw = read_folder(folder)
     numbers = tuple(map(str, range(len(kind.classes))))
     names = numbers if set(raw.classes) == set(numbers) else kind.classes
-    if set(raw.classes) != set(names):
+    if odd := sorted(set(raw.classes) ^ set(names))[:5]:
         rule = f"expected {folder} to hold a folder for each of the {len(names)} classes"
-        odd = sorted(set(raw.classes) ^ set(names))[:5]
-        got = f"{len(raw.classes)}; missing or unknown: {odd}"
-        raise ValueError(f"{rule} of {kind.name}, by name or number, got {got}")
+        raise ValueError(f"{rule} of {kind.name}, by name or number, got others: {odd}")
 
     def pixels(index: int) -> np.ndarray:
         name = raw.images.name(index)

@@ -15,11 +15,11 @@ import numpy as np
 from resultant._core.files import read_bytes, require_input_file
 from resultant._core.text import listed, one_line
 from resultant.images.decode import SUFFIXES, ImageError
-from resultant.images.labelling import DIGITS, LabelledImages
+from resultant.images.labelling import LabelledImages
 from resultant.images.source import in_threads
 
-# Size of a file that is missing.
-MISSING = -1
+# Size of a file that is missing, and digits of a number that fits in 64 bits.
+MISSING, DIGITS = -1, 18
 
 _ENDINGS = "|".join(re.escape(suffix) for suffix in SUFFIXES)
 # Names of files and of classes may hold commas: the name of a file ends in one of `SUFFIXES`.
@@ -107,10 +107,9 @@ def _images(folder: str) -> Iterator[str]:
 def read_list(
     path: Path, root: Path, *, skip: bool = False, outside: bool = False
 ) -> tuple[LabelledImages, list[str]]:
-    """Read a list of labelled images with paths relative to ``root``, one per line.
+    """Read a list of images with paths below ``root``; return them, and a line per missing file.
 
-    ``skip`` leaves out missing files, and ``outside`` allows absolute paths and paths that leave
-    the folder. Return the images in the order of the lines, and a line per missing file.
+    ``skip`` leaves out missing files, and ``outside`` allows paths that leave the folder.
     """
     try:
         text = read_bytes(path).decode("utf-8-sig")

@@ -38,8 +38,6 @@ class IndexableImages:
         return f"{type(self.dataset).__name__}[{index}]"
 
     def facts(self) -> Iterator[bytes]:
-        """Yield sizes and pixels of all images: nothing else says that a dataset has changed."""
-
         def pixels(index: int) -> bytes:
             image = as_picture(self[index], self.name(index))
             return f"{image.size}".encode() + image.tobytes()
@@ -57,21 +55,17 @@ def open_indexable(
     """Open a dataset of (image, label) as a source.
 
     Args:
-        dataset: Object with a length, whose items are pairs (image, label) or mappings, such as
-            those of torchvision and of Hugging Face. An image is a PIL image, encoded bytes, or
-            uint8 [H, W, 3] or [H, W].
-        labels: Labels [N], numbers or names; by default ``dataset.targets``, the column of a
-            Hugging Face dataset, or else read from every item.
-        class_names: Names of the classes; by default ``dataset.classes``, those of a Hugging Face
-            dataset, or else the labels themselves.
+        dataset: Sequence of pairs (image, label) or mappings, as of torchvision or Hugging Face. An
+            image is a PIL image, encoded bytes, or uint8 [H, W, 3] or [H, W].
+        labels: Labels [N], numbers or names; by default those of the dataset.
+        class_names: Names of the classes; by default those of the dataset, or else the labels.
         keys: Keys of image and label in a mapping.
 
     Returns:
         The images.
 
     Raises:
-        ValueError: If labels are neither integers in range nor class names, or two classes have
-            one name.
+        ValueError: If labels do not fit the class names, or two classes have one name.
 
     Example:
         >>> import numpy as np
@@ -81,24 +75,21 @@ def open_indexable(
         ('cat', 'dog')
     """
     y = np.asarray(_labels_of(dataset, keys) if labels is None else labels)
-    names = _names_of(dataset, keys) if class_names is None else class_names
-    if y.ndim == 1 and all(isinstance(label, str) for label in y.tolist()):
-        names = sorted(set(y.tolist())) if class_names is None else class_names
-        numbers = {str(name): c for c, name in enumerate(names)}
-        for i, label in enumerate(y.tolist()):
-            if label not in numbers:
-                rule = "expected labels among the class names"
-                raise ValueError(f"{rule}, got {label!r} at index {i}")
-        y = np.array([numbers[label] for label in y.tolist()], dtype=np.int64)
-    if y.ndim != 1 or len(y) != len(dataset) or y.dtype.kind not in "iu" or not len(y):
+    named = y.ndim == 1 and all(isinstance(label, str) for label in y.tolist())
+    if y.ndim != 1 or len(y) != len(dataset) or not len(y) or not (named or y.dtype.kind in "iu"):
         rule = f"expected integers or strings as labels, one per image [{len(dataset)}]"
         raise ValueError(f"{rule}, got {y.dtype} {list(y.shape)}")
+    names = class_names
+    if names is None:
+        names = sorted(set(y.tolist())) if named else _names_of(dataset, keys)
     names = tuple(map(str, range(int(y.max()) + 1) if names is None else names))
     require_different(names)
-    bad = np.flatnonzero((y < 0) | (y >= len(names)))
-    if len(bad):
-        raise ValueError(f"expected labels in [0, {len(names)}), got {y[bad[0]]} at index {bad[0]}")
-    return ImageSource(IndexableImages(dataset, keys), y.astype(np.int64), names)
+    code = {key: c for c, key in enumerate(names if named else range(len(names)))}
+    codes = np.array([code.get(label, -1) for label in y.tolist()], dtype=np.int64)
+    for i in np.flatnonzero(codes < 0)[:1]:
+        rule = f"expected labels among the {len(names)} class names"
+        raise ValueError(f"{rule}, got {y[i]} at index {i}")
+    return ImageSource(IndexableImages(dataset, keys), codes, names)
 
 
 def _labels_of(dataset: Any, keys: tuple[str, str]) -> Any:

@@ -17,9 +17,6 @@ from resultant._core.files import read_bytes
 from resultant._core.text import listed, one_line
 from resultant.images.source import Images, ImageSource, ImageSplits
 
-# Digits of a number that fits in 64 bits.
-DIGITS = 18
-
 
 class LabelledImages(NamedTuple):
     """Images with labels [N], int64 or str, and all class names, if the dataset has them."""
@@ -40,16 +37,18 @@ def encode(
     skip: bool = False,
     skipped: Sequence[str] = (),
 ) -> ImageSplits:
-    """Build the splits train, val and test with shared classes.
+    """Build the splits with shared classes; ``names`` are the class names that numbers index.
 
-    ``names`` are the class names that numbers index, by default those of the dataset. ``skip``
-    leaves out classes without training images, and the held-out images of such classes.
+    ``skip`` leaves out classes without training images, and the held-out images of such classes.
     """
     train, skipped = raw["train"], list(skipped)
     present = set(train.labels.tolist())
     if not present:
         raise ValueError("expected training images, got none")
-    kinds = {name: _kind(split.labels) for name, split in raw.items()}
+    kinds = {
+        name: "numbers" if split.labels.dtype.kind == "i" else "names"
+        for name, split in raw.items()
+    }
     if len(set(kinds.values())) > 1:
         got = ", ".join(f"{kind} in {name}" for name, kind in kinds.items())
         raise ValueError(f"expected labels of one kind in all splits, got {got}")
@@ -82,10 +81,6 @@ def encode(
     return ImageSplits(**splits, skipped=tuple(skipped))
 
 
-def _kind(labels: np.ndarray) -> str:
-    return "numbers" if labels.dtype.kind == "i" else "names"
-
-
 def require_different(names: Sequence[str]) -> None:
     """Raise if two classes have the same name, up to blanks and the form of accents."""
     seen: dict[str, int] = {}
@@ -103,25 +98,19 @@ def read_class_names(path: str | Path) -> tuple[str, ...]:
         lines = read_bytes(Path(path)).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"expected class names in {path}, got: {one_line(error)}") from None
-    if not lines or "\t" not in lines[0]:
-        words = tuple(line.strip() for line in lines if line.strip())
-        if not words:
-            raise ValueError(f"expected class names in {path}, got none")
-        return words
-    names: dict[int, str] = {}
+    lines = [line.strip() for line in lines if line.strip()]
+    if not lines:
+        raise ValueError(f"expected class names in {path}, got none")
+    if "\t" not in lines[0]:
+        return tuple(lines)
     head, *rows = (line.split("\t") for line in lines)
     if not {"label", "name"} <= set(head):
         got = one_line(", ".join(head))
         raise ValueError(f"expected columns label and name in {path}, got {got}")
-    for number, row in enumerate(rows, start=2):
-        if row == [""]:
-            continue
-        cells = dict(zip(head, row, strict=False))
-        label, name = cells.get("label", ""), cells.get("name", "").strip()
-        if not label.isdecimal() or len(label) > DIGITS or int(label) in names or not name:
-            rule = f"expected a new label >= 0 and a name at {path}:{number}"
-            raise ValueError(f"{rule}, got {one_line(label)!r} and {name!r}")
-        names[int(label)] = name
-    if sorted(names) != list(range(len(names))):
-        raise ValueError(f"expected labels 0 to {len(names) - 1} in {path}, got others")
-    return tuple(names[c] for c in range(len(names)))
+    cells = [dict(zip(head, row, strict=False)) for row in rows]
+    by_label = {cell["label"]: cell.get("name", "").strip() for cell in cells}
+    names = tuple(by_label.get(str(c), "") for c in range(len(rows)))
+    if not all(names):
+        rule = f"expected each of the labels 0 to {len(rows) - 1} once with a name in {path}"
+        raise ValueError(f"{rule}, got none for {names.index('')}")
+    return names

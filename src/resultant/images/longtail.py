@@ -22,17 +22,14 @@ def long_tail_counts(n_max: int, num_classes: int, imbalance: float) -> Tensor:
     """Compute the class sizes [C] of a long-tailed subset, from n_max to n_max / imbalance."""
     n_max = validation.integer("n_max", n_max, 1)
     num_classes = validation.integer("num_classes", num_classes, 1)
-    if isinstance(imbalance, bool) or not isinstance(imbalance, Real):
-        raise ValueError(f"expected imbalance to be a number >= 1, got {imbalance!r}")
-    if not 1 <= imbalance < math.inf:
-        raise ValueError(f"expected imbalance >= 1 and finite, got {imbalance:g}")
-    last = max(num_classes - 1, 1)
-    # The order of the roundings decides some of the sizes: this order is in common use.
-    factor = 1 / float(imbalance)
-    counts = torch.tensor([int(n_max * factor ** (i / last)) for i in range(num_classes)])
+    counts = torch.zeros(1)
+    if isinstance(imbalance, Real) and 1 <= imbalance < math.inf:
+        # The order of the roundings decides some of the sizes: this order is in common use.
+        last, factor = max(num_classes - 1, 1), 1 / float(imbalance)
+        counts = torch.tensor([int(n_max * factor ** (i / last)) for i in range(num_classes)])
     if not counts[-1]:
-        rule = f"expected an imbalance of at most {n_max}, which leaves an image per class"
-        raise ValueError(f"{rule}, got {imbalance:g}")
+        rule = f"expected imbalance in [1, {n_max}], which leaves an image per class"
+        raise ValueError(f"{rule}, got {imbalance!r}")
     return counts
 
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -60,22 +60,20 @@ def open_images(
     """Open an image dataset.
 
     Args:
-        data: Folder of class folders or of Parquet files, a Parquet file, or a pattern of Parquet
-            files; None with lists.
+        data: Folder of class folders or of Parquet files, or a pattern of Parquet files.
         train_list: List of the training images, ``path label`` or ``path,class name`` per line.
         val_list: List of the validation images.
         test_list: List of the test images.
         images: Folder that the paths of the lists are relative to; by default ``data``.
         class_names: File of class names, or the names themselves, that numeric labels index.
-        held_out: Share of the images of each class to hold out as test, for a dataset without
-            held-out images.
+        held_out: Share of each class to hold out as test, for a dataset without held-out images.
         split_seed: Seed that selects these images.
         image_column: Parquet column of the images.
         label_column: Parquet column of the labels.
         skip_broken: Leave out broken and missing images, and classes without images. Every image
             is decoded once to find the broken ones.
         allow_outside: Allow lists to name absolute paths, and paths that leave the folder.
-        workers: Number of threads that look for broken images; None for the default of Python.
+        workers: Number of threads that look for broken images; None for one per core.
 
     Returns:
         The splits; ``skipped`` names everything that was left out.
@@ -84,17 +82,9 @@ def open_images(
         ValueError: If the dataset is missing or broken, in one line that names the file and row.
 
     Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from PIL import Image
         >>> from resultant.images.opening import open_images
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> for name in ("cat", "dog"):
-        ...     (folder / name).mkdir()
-        ...     for i in range(5):
-        ...         Image.new("RGB", (8, 8)).save(folder / name / f"{i}.png")
-        >>> images = open_images(folder)
-        >>> images.class_names, len(images.train), len(images.test)
+        >>> images = open_images("photos")  # doctest: +SKIP
+        >>> images.class_names, len(images.train), len(images.test)  # doctest: +SKIP
         (('cat', 'dog'), 8, 2)
     """
     if not 0 < held_out < 1:
@@ -154,10 +144,8 @@ def _is_hidden(path: Path) -> bool:
 
 def _has_images(data: Path) -> bool:
     """Return True if a folder of the folder holds images."""
-    return any(
-        not _is_hidden(path) and path.suffix.lower() in SUFFIXES
-        for path in (p.relative_to(data) for p in data.glob("*/**/*"))
-    )
+    paths = (path.relative_to(data) for path in data.glob("*/**/*"))
+    return any(path.suffix.lower() in SUFFIXES and not _is_hidden(path) for path in paths)
 
 
 def _by_split(files: list[Path], root: Path) -> dict[str, list[Path]]:
@@ -174,24 +162,20 @@ def _by_split(files: list[Path], root: Path) -> dict[str, list[Path]]:
     return {"train": files} if len(splits) == 1 else splits
 
 
-@dataclass(frozen=True)
-class PublishedDataset:
-    """Number of classes, names of the lists by split, if any, and the split of the results."""
+class PublishedDataset(NamedTuple):
+    """Number of classes, stem of the names of the lists, their splits, and that of the results."""
 
     num_classes: int
-    lists: dict[str, str] = field(default_factory=dict)
+    stem: str = ""
+    splits: tuple[str, ...] = ()
     held_out: str = "test"
-
-
-def _lists(stem: str, *splits: str) -> dict[str, str]:
-    return {split: f"{stem}_{split}.txt" for split in splits}
 
 
 # Published long-tailed datasets.
 PUBLISHED = {
-    "imagenet-lt": PublishedDataset(1000, _lists("ImageNet_LT", "train", "val", "test")),
-    "places-lt": PublishedDataset(365, _lists("Places_LT", "train", "val", "test")),
-    "inaturalist18": PublishedDataset(8142, _lists("iNaturalist18", "train", "val"), "val"),
+    "imagenet-lt": PublishedDataset(1000, "ImageNet_LT", ("train", "val", "test")),
+    "places-lt": PublishedDataset(365, "Places_LT", ("train", "val", "test")),
+    "inaturalist18": PublishedDataset(8142, "iNaturalist18", ("train", "val"), "val"),
     "tiny-imagenet-lt": PublishedDataset(200),
 }
 
@@ -201,18 +185,18 @@ def open_published(
 ) -> ImageSplits:
     """Open a dataset of `PUBLISHED` with the options of `open_images`, which replace its lists.
 
-    ``data`` is the folder of the images, or the folder that holds a folder ``name``; ``lists`` the
-    folder of the lists, if another one. A missing list of validation images is no error if there
-    are test images.
+    ``data`` is the folder of the images, or holds a folder ``name``; ``lists`` is the folder of the
+    lists, if another one. A missing list of validation images beside test images is no error.
     """
     about = PUBLISHED[name]
     if data is not None and (Path(data) / name).is_dir():
         data = Path(data) / name
-    if about.lists and options.get("train_list") is None:
+    if about.splits and options.get("train_list") is None:
         folder = Path(lists if lists is not None else data if data is not None else os.curdir)
-        for split, file in about.lists.items():
-            if split in ("train", about.held_out) or (folder / file).is_file():
-                options[f"{split}_list"] = options.get(f"{split}_list") or folder / file
+        for split in about.splits:
+            file = folder / f"{about.stem}_{split}.txt"
+            if split in ("train", about.held_out) or file.is_file():
+                options[f"{split}_list"] = options.get(f"{split}_list") or file
     splits = open_images(data, **options)
     if splits.num_classes != about.num_classes:
         rule = f"expected the {about.num_classes:,} classes of {name}"

@@ -53,16 +53,9 @@ class ParquetImages:
         return f"{self.files[file]} row {index - first}"
 
     def facts(self) -> Iterator[bytes]:
-        """Yield names, sizes, times and footers of the files."""
         for path in self.files:
             status = os.stat(path)
             yield f"{os.path.basename(path)} {status.st_size} {status.st_mtime_ns} ".encode()
-            with open(path, "rb") as file:
-                # The last eight bytes are the length of the footer and a mark.
-                file.seek(-8, os.SEEK_END)
-                length = int.from_bytes(file.read(4), "little")
-                file.seek(-8 - length, os.SEEK_END)
-                yield file.read(length)
 
     def _group(self, index: int) -> int:
         return int(np.searchsorted(self.starts, index, side="right")) - 1
@@ -116,7 +109,7 @@ def read_parquet(
     """Open Parquet files as one split, with the images in the order of the files."""
     groups, sizes, labels, names = [], [], [], ()
     for number, path in enumerate(paths):
-        with reading(path, "Parquet"), open_parquet(path, [label_column]) as file:
+        with reading(path, "Parquet"), open_parquet(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
             _require_columns(schema, path, image_column, label_column)
             column = file.read([label_column]).column(label_column)
@@ -144,32 +137,26 @@ def _require_columns(schema: Any, path: Path, image_column: str, label_column: s
         if column not in schema.names:
             got = ", ".join(map(one_line, schema.names))
             raise FileError(f"expected a column {column!r} in {path}, got {got}")
-    kind = schema.field(image_column).type
-    if t.is_struct(kind) and kind.get_field_index("bytes") >= 0:
-        kind = kind.field("bytes").type
-    if not (t.is_binary(kind) or t.is_large_binary(kind)):
-        rule = f"expected the column {image_column!r} of {path} to be binary or a struct with bytes"
-        raise FileError(f"{rule}, got {one_line(kind)[:80]}")
-    kind = schema.field(label_column).type
-    number = kind.value_type if t.is_dictionary(kind) else kind
-    if not (t.is_integer(number) or is_text(kind)):
-        rule = f"expected the column {label_column!r} of {path} to be integers or strings"
-        raise FileError(f"{rule}, got {one_line(kind)[:80]}")
+    image, label = (schema.field(column).type for column in (image_column, label_column))
+    content = image
+    if t.is_struct(image) and image.get_field_index("bytes") >= 0:
+        content = image.field("bytes").type
+    number = label.value_type if t.is_dictionary(label) else label
+    binary = t.is_binary(content) or t.is_large_binary(content)
+    for column, kind, rule, valid in (
+        (image_column, image, "binary or a struct with bytes", binary),
+        (label_column, label, "integers or strings", t.is_integer(number) or is_text(label)),
+    ):
+        if not valid:
+            rule = f"expected the column {column!r} of {path} to be {rule}"
+            raise FileError(f"{rule}, got {one_line(kind)[:80]}")
 
 
 def _labels(column: Any, path: Path, name: str) -> np.ndarray:
-    import pyarrow as pa
-
-    if column.null_count:
-        row = column.to_pylist().index(None)
-        raise ValueError(f"expected a label in {name!r} at {path} row {row}, got null")
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    values = []
-    for chunk in column.iterchunks():
-        # Rows of one class share its name.
-        distinct = chunk.dictionary.to_pylist()
-        values += [distinct[i] for i in chunk.indices.to_pylist()]
+    values = column.to_pylist()
+    if None in values:
+        rule = f"expected a label in {name!r} at {path} row {values.index(None)}"
+        raise ValueError(f"{rule}, got null")
     # Objects: an array of strings gives every row the room of the longest.
     numeric = bool(values) and isinstance(values[0], int)
     try:

@@ -29,19 +29,15 @@ R = TypeVar("R")
 
 
 class Images(Protocol):
-    """Images in a fixed order: contents of files, pictures of Pillow, or uint8 [H, W, 3]."""
+    """Images in a fixed order: contents of files, pictures of Pillow, or uint8 [H, W, 3].
+
+    ``name`` is the file and the row of an image, ``facts`` are bytes that differ if images differ.
+    """
 
     def __len__(self) -> int: ...
-
     def __getitem__(self, index: int) -> Any: ...
-
-    def name(self, index: int) -> str:
-        """Return the file and the row of an image, for errors."""
-        ...
-
-    def facts(self) -> Iterator[bytes]:
-        """Yield bytes that differ if the images differ: sizes, times and names, or pixels."""
-        ...
+    def name(self, index: int) -> str: ...
+    def facts(self) -> Iterator[bytes]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +105,8 @@ def in_threads(
 ) -> Iterator[R]:
     """Yield the results of a function in the order of the items, computed by threads ahead.
 
-    Pillow lets other threads run while it decodes and resizes. ``workers`` threads are at most and
-    by default one per core; 0 computes in this thread.
+    Pillow lets other threads run. ``workers`` are one per core at most, which is the default; 0
+    computes in this thread.
     """
     number = cores() if workers is None else min(workers, cores())
     if not number:
@@ -192,8 +188,7 @@ def without_broken(splits: ImageSplits, workers: int | None = None) -> ImageSpli
 
     kept, skipped = {}, list(splits.skipped)
     for name, source in {"train": splits.train, **splits.held_out_splits}.items():
-        images = ((source, index) for index in range(len(source)))
-        errors = list(in_threads(error_of, images, workers))
+        errors = list(in_threads(error_of, ((source, i) for i in range(len(source))), workers))
         if any(errors):
             kept[name] = source.select([i for i, text in enumerate(errors) if not text])
         skipped += filter(None, errors)

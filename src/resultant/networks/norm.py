@@ -53,16 +53,9 @@ class NormRelu(nn.Module):
 
     def normalized(self, x: Tensor) -> Tensor:
         """Apply only the batch norm to x [N, runs * channels, ...]."""
-        return F.batch_norm(
-            x,
-            self.running_mean.flatten(),
-            self.running_var.flatten(),
-            self.weight.flatten(),
-            self.bias.flatten(),
-            self.training,
-            MOMENTUM,
-            EPS,
-        )
+        norm = self.running_mean, self.running_var, self.weight, self.bias
+        mean, var, weight, bias = (a.flatten() for a in norm)
+        return F.batch_norm(x, mean, var, weight, bias, self.training, MOMENTUM, EPS)
 
 
 class _NormRelu(torch.autograd.Function):
@@ -85,12 +78,9 @@ class _NormRelu(torch.autograd.Function):
         x, out, saved = ctx.saved_tensors
         one, two = (None if g is None else channels_last(g) for g in gradients)
         assert one is not None, "the output of a norm has a gradient"
-        runs, channels = ctx.shape
-        dx, d_residual, d_gamma, d_beta = norm.backward(
-            x, out, saved, one, two, ctx.residual, channels
-        )
-        d_gamma, d_beta = (d.view(runs, channels) for d in (d_gamma, d_beta))
-        return dx, d_residual, None, d_gamma, d_beta, None, None
+        options = (one, two), ctx.residual, ctx.shape[1]
+        dx, d_residual, *d_norm = norm.backward(x, out, saved, *options)
+        return dx, d_residual, None, *(d.view(ctx.shape) for d in d_norm), None, None
 
 
 def halved(x: Tensor, runs: int, wide: int) -> Tensor:

@@ -1,8 +1,7 @@
 """ResNet-32 for CIFAR, with several runs in one network.
 
-Small networks leave a GPU idle, so `StackedResNet32` holds several independent ones: their channels
-are concatenated, the convolutions of a run see only the channels of that run, and every parameter
-has the run as its first axis. A stack of one run is the plain network.
+The channels of independent networks are concatenated, the convolutions of a run see only its own
+channels, and every parameter has the run as its first axis. One run is the plain network.
 """
 
 from __future__ import annotations

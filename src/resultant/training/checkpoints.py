@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -113,21 +112,15 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
     return done
 
 
-def save_run(
-    path: str | os.PathLike[str],
-    config: TrainConfig,
-    run: Run,
-    stack: Stack,
-    index: int,
-    class_names: Sequence[str] = (),
-) -> None:
+def save_run(path: Path, stack: Stack, index: int, class_names: Sequence[str] = ()) -> None:
     """Write one run of a stack: its network, and its banks as ``bank.old`` and ``bank.new``."""
     weights = stack.network.state_dict()
     if isinstance(stack.network, StackedResNet32):
         weights = {name: a[index] for name, a in weights.items()}
     bank = stack.proco.bank
     banks = {f"bank.{name}": bank.sums(bank=name)[index] for name in ("old", "new")}
-    facts = {"config": asdict(config), "run": asdict(run), "num_classes": bank.per_run}
+    run = asdict(stack.runs[index])
+    facts = {"config": asdict(stack.config), "run": run, "num_classes": bank.per_run}
     facts["class_names"] = list(class_names)
     tensor_files.save(path, weights | banks, facts)
 

@@ -8,7 +8,7 @@ and `fuse` are this library's own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from operator import ge, gt, lt
 from pathlib import Path
@@ -190,39 +190,40 @@ class TrainConfig:
                 raise ValueError(f"expected {name} to be one of {choices}, got {got!r}")
         require_bounds(self, TrainConfig)
         joint, cifar = self.objective == "joint", self.dataset in CIFAR
-        if self.classifier_views == 1 and (self.classification_view or not joint):
-            where = "a third view" if self.classification_view else "no classifier"
-            rule = "expected classifier_views 1 only in joint training without a third view"
-            raise ValueError(f"{rule}, got it with {where}")
-        if not isinstance(self.architecture, str):
-            raise ValueError(f"expected architecture to be a name, got {self.architecture!r}")
-        if cifar != (self.architecture == "resnet32"):
-            rule = "expected resnet32 for CIFAR and a larger architecture for the other datasets"
-            raise ValueError(f"{rule}, got {self.architecture} for {self.dataset}")
+        for valid, rule, got in self._rules(joint, cifar):
+            if not valid:
+                raise ValueError(f"expected {rule}, got {got}")
+
+    def _rules(self, joint: bool, cifar: bool) -> Iterator[tuple[bool, str, object]]:
+        """Yield the rules between settings: True if one holds, its words, and what was given."""
+        where = "a third view" if self.classification_view else "no classifier"
+        rule = "classifier_views 1 only in joint training without a third view"
+        third = self.classification_view or not joint
+        yield self.classifier_views == 2 or not third, rule, f"it with {where}"
+        name = self.architecture
+        yield isinstance(name, str), "architecture to be a name", repr(name)
+        rule = "resnet32 for CIFAR and a larger architecture for the other datasets"
+        yield cifar == (name == "resnet32"), rule, f"{name} for {self.dataset}"
         weights = ("contrastive_weight", "alpha")[: 1 + joint]
-        if not any(getattr(self, name) for name in weights):
-            rule = f"expected {' or '.join(weights)} > 0 for the {self.objective} objective"
-            raise ValueError(f"{rule}, got 0")
+        rule = f"{' or '.join(weights)} > 0 for the {self.objective} objective"
+        yield any(getattr(self, name) for name in weights), rule, 0
         for name in OTHERS_ALONE if cifar else CIFAR_ALONE:
-            if (got := getattr(self, name)) != getattr(TrainConfig, name):
-                where = "other datasets than CIFAR" if cifar else "CIFAR"
-                raise ValueError(f"expected {name} only for {where}, got {got} for {self.dataset}")
-        if self.pretrained and self.weights is not None:
-            raise ValueError(f"expected pretrained or weights, got both: {self.weights}")
+            where, got = "other datasets than CIFAR" if cifar else "CIFAR", getattr(self, name)
+            rule = f"{name} only for {where}"
+            yield got == getattr(TrainConfig, name), rule, f"{got} for {self.dataset}"
+        both = self.pretrained and self.weights is not None
+        yield not both, "pretrained or weights", f"both: {self.weights}"
         for name, value in (("mean", self.mean), ("std", self.std)):
             three = isinstance(value, tuple) and len(value) == 3 and all(map(_is_number, value))
-            if value is not None and (not three or (name == "std" and min(value) <= 0)):
-                raise ValueError(f"expected {name} to be three numbers, std > 0, got {value}")
-        if cifar and self.size != 32:
-            raise ValueError(f"expected size 32 for {self.dataset}, got {self.size}")
-        if self.warmup >= self.epochs:
-            rule = f"expected warmup in [0, {self.epochs}), fewer than epochs"
-            raise ValueError(f"{rule}, got {self.warmup}")
+            valid = value is None or (three and (name == "mean" or min(value) > 0))
+            yield valid, f"{name} to be three numbers, std > 0", value
+        yield not cifar or self.size == 32, f"size 32 for {self.dataset}", self.size
+        rule = f"warmup in [0, {self.epochs}), fewer than epochs"
+        yield self.warmup < self.epochs, rule, self.warmup
         shares = self.milestones
-        if not isinstance(shares, tuple) or not all(_is_number(a) and 0 < a < 1 for a in shares):
-            raise ValueError(f"expected milestones to be a tuple of shares in (0, 1), got {shares}")
-        if list(shares) != sorted(set(shares)):
-            raise ValueError(f"expected milestones to ascend, got {shares}")
+        valid = isinstance(shares, tuple) and all(_is_number(a) and 0 < a < 1 for a in shares)
+        yield valid, "milestones to be a tuple of shares in (0, 1)", shares
+        yield list(shares) == sorted(set(shares)), "milestones to ascend", shares
 
     @property
     def channels(self) -> tuple[Channels, Channels]:

@@ -1,10 +1,8 @@
 """Evaluation of trained networks: linear probes, frozen decisions, and one record per run.
 
-Algorithm 2A (sec:linear-evaluation-algorithm) fits affine classifiers to encoder and projection
-features of the training images and of the balanced set that they are a subset of. Algorithm 2B
-(sec:frozen-vmf-algorithm) fits a vMF distribution per class and decides by its scores. A validation
-split, if the dataset has one besides the test images, chooses the learning rate of the probes and
-one frozen rule; accuracies are those of the other held-out images.
+Probes are Algorithm 2A (sec:linear-evaluation-algorithm), frozen decisions by a vMF distribution
+per class Algorithm 2B (sec:frozen-vmf-algorithm). A validation split besides the test images
+chooses the learning rate of the probes and one frozen rule.
 """
 
 from __future__ import annotations

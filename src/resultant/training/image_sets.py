@@ -1,8 +1,7 @@
 """Training on image datasets of every kind.
 
-One run at a time, in one process or in many under torchrun. The batch size is the sum over all
-processes, gradients are averaged, class statistics cover all samples, and the processes divide the
-held-out images among themselves.
+One run at a time, in one process or in many under torchrun, which share the images of a batch and
+the held-out images.
 """
 
 from __future__ import annotations
@@ -83,8 +82,7 @@ def train_images(
         on_progress: Called after every epoch; see `resultant.training.loop.train`.
         on_step: Called with the finished share of an epoch after every step.
         store: Folder of the decoded images; ``store`` in the folder of the job by default.
-        residency: Place of the decoded images in training: ``gpu`` or ``disk``; ``auto``
-            for the first that fits.
+        residency: Place of the decoded images: ``gpu``, ``disk``, or ``auto`` for what fits.
         on_images: Called with the decoded images of a split and their number.
         note: Called with sentences on the disk and the memory that are used.
 
@@ -92,8 +90,7 @@ def train_images(
         The trained network with the metrics of the last epoch.
 
     Raises:
-        ValueError: As `resultant.training.loop.train`, if the job does not fit images, and if an
-            image is broken.
+        ValueError: If the job does not fit images, or an image is broken.
         OSError: If the disk is full. Images that are decoded stay so.
 
     Example:

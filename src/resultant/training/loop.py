@@ -53,8 +53,7 @@ def train(
         trained = Trained(job, stacks, log.last, seconds, earlier, concurrent_jobs)
         if distributed.rank() == 0:
             for run, stack, index in trained.networks():
-                path = job.out / f"{run.name}.safetensors"
-                save_run(path, config, run, stack, index, job.class_names)
+                save_run(job.out / f"{run.name}.safetensors", stack, index, job.class_names)
         return trained
 
 

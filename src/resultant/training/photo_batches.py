@@ -1,8 +1,7 @@
 """Batches of views of decoded images, for one run in one process or in several.
 
-The order of an epoch and all its views follow from (seed, epoch), for any number of processes:
-each process draws the whole batch and computes its share. On a GPU a thread prepares the next
-batches.
+The order of an epoch and all its views follow from (seed, epoch): each process draws the whole
+batch and computes its share. On a GPU a thread prepares the next batches.
 """
 
 from __future__ import annotations
@@ -35,12 +34,11 @@ Prepared = tuple[int, Tensor, Tensor, torch.cuda.Event | None]
 
 
 class PhotoBatches:
-    """Views of the images of a store, in batches; a `resultant.training.batches.Batches`.
+    """Views of the images of a store, in batches of ``batch_size`` images over all processes.
 
     ``batch`` returns the buffers of the views and the labels, which `advance` fills with the next
-    batch: a CUDA graph of the step reads them. ``decoded`` opens the store of the source, once
-    before the first epoch. ``batch_size`` is the number of images per step over all processes,
-    ``residency`` the kind of `Placement`, and ``note`` is called with a sentence on the memory.
+    batch: a CUDA graph of the step reads them. ``decoded`` opens the store of the source before the
+    first epoch; ``residency`` is the kind of `Placement`.
     """
 
     def __init__(

@@ -1,9 +1,8 @@
 r"""Linear evaluation of frozen features, many probes at once.
 
 A probe is an affine classifier trained on features by cross-entropy, without prior offset and
-without vMF score (Algorithm 2A, sec:linear-evaluation-algorithm), with the settings of
-tab:frozen-hyperparameters. Probes on the same samples see the same batches, so M probes are one
-batched matrix product.
+without vMF score (Algorithm 2A, sec:linear-evaluation-algorithm). Probes on the same samples see
+the same batches, so M probes are one batched matrix product.
 """
 
 from __future__ import annotations
@@ -64,16 +63,12 @@ def linear_probes(
     names: Sequence[str] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> ProbeResult:
-    """Train M linear probes and evaluate them.
-
-    Weights start at zero, the order of the samples depends on ``config.seed`` alone, and the last
-    batch of an epoch may be shorter. Computed in float32 without TF32, or in float64 for float64
-    features, on the device of the features.
+    """Train M linear probes from zero weights, and evaluate them.
 
     Features are [M, n, d], or a list of M tensors [n, d_i], which are padded with zeros to the
-    widest; the probes share the labels [n] int64. ``counts`` [C] define the groups of
-    `group_masks`, ``names`` [M] are for errors, and ``progress`` is called with the finished epochs
-    and their number.
+    widest; the probes share the labels [n] int64. Computed in float32 without TF32, or in float64
+    for float64 features, on their device. ``counts`` [C] define the groups of `group_masks`,
+    ``names`` [M] are for errors, and ``progress`` is called with the finished epochs of all.
     """
     config = config or ProbeConfig()
     validation.integer("num_classes", num_classes, 2)
@@ -163,21 +158,22 @@ class _Probes:
 
 def _require_features(name: str, values: Tensor | Sequence[Tensor]) -> list[Tensor]:
     """Return M tensors [n, d_i]; raise unless they are finite, of equal length, on one device."""
-    if isinstance(values, Tensor) and values.dim() != 3:
-        raise ValueError(f"expected {name} [M, n, d] or a list of [n, d_i], got {shape_of(values)}")
-    features = list(values)
+    features = list(values) if not isinstance(values, Tensor) or values.dim() == 3 else []
     if not features:
-        raise ValueError(f"expected {name} of one probe or more, got none")
+        got = shape_of(values) if isinstance(values, Tensor) else "none"
+        raise ValueError(f"expected {name} [M, n, d] or a list of one [n, d_i] or more, got {got}")
     for i, a in enumerate(features):
         part = f"expected {name}[{i}]"
         if not isinstance(a, Tensor) or a.dim() != 2 or not a.numel():
             raise ValueError(f"{part} [n, d] of one row or more, got {shape_of(a)}")
+        for fact, got, expected in (
+            ("rows", len(a), len(features[0])),
+            ("device", a.device, features[0].device),
+        ):
+            if got != expected:
+                raise ValueError(f"{part} of {fact} {expected}, got {got}")
         if a.dtype not in COMPUTE_DTYPE:
             raise ValueError(f"{part} of a floating dtype, got {a.dtype}")
-        if len(a) != len(features[0]):
-            raise ValueError(f"{part} of {len(features[0])} rows, got {len(a)}")
-        if a.device != features[0].device:
-            raise ValueError(f"{part} on {features[0].device}, got it on {a.device}")
         # The extremes take no memory, and NaN propagates to them.
         if not torch.stack(torch.aminmax(a.detach())).isfinite().all():
             row, column = (int(k) for k in (~a.isfinite()).nonzero()[0])

@@ -1,8 +1,7 @@
 """Losses of several runs trained together: one axis of runs, one sequence of kernels.
 
 The loss of R runs takes V views z [V, R, N, p] and labels y [N] or [R, N], and returns the losses
-[R]. The classes of all runs are the columns of one score, so that a step of R runs launches as many
-kernels as a step of one. The trainer makes the batches: they are not checked again.
+[R]. The classes of all runs are the columns of one score: R runs launch as many kernels as one.
 """
 
 from __future__ import annotations
@@ -125,10 +124,6 @@ class StackedProCoLoss(ContrastiveLoss):
             self.in_all[role] = bool(members.all())
             mask = members.unsqueeze(-1) if members.any() and not members.all() else None
             self.register_buffer(role, mask, persistent=False)
-
-    def extra_repr(self) -> str:
-        settings = f"temperature={self.temperature}, realizations={self.realizations}"
-        return f"{settings}, betas={self.beta.squeeze(-1).tolist()}"
 
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
         """Return the losses [R] of unit vectors z [V, R, N, p] and labels y [N] or [R, N]."""

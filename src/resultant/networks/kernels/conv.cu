@@ -10,6 +10,10 @@
 
 typedef unsigned int u32;
 
+#define UNROLL _Pragma("unroll")
+#define UNROLL_1 _Pragma("unroll 1")
+#define UNROLL_3 _Pragma("unroll 3")
+
 __device__ __forceinline__ u32 address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 
 __device__ __forceinline__ void load_matrices(u32 (&r)[4], u32 from) {
@@ -75,8 +79,7 @@ __device__ __forceinline__ int place(int column, int chunk) {
 
 __device__ __forceinline__ uint4 normalized(uint4 v, const float* scale, const float* shift) {
     u32* w = &v.x;
-#pragma unroll
-    for (int k = 0; k < 4; ++k)
+    UNROLL for (int k = 0; k < 4; ++k)
         w[k] = pack(fmaxf(fmaf(low(w[k]), scale[2 * k], shift[2 * k]), 0.f),
                     fmaxf(fmaf(high(w[k]), scale[2 * k + 1], shift[2 * k + 1]), 0.f));
     return v;
@@ -86,8 +89,7 @@ __device__ __forceinline__ uint4 normalized(uint4 v, const float* scale, const f
 __device__ __forceinline__ uint4 combined(uint4 g, uint4 y, const float* a, const float* b,
                                           const float* c) {
     u32 *v = &g.x, *w = &y.x;
-#pragma unroll
-    for (int k = 0; k < 4; ++k)
+    UNROLL for (int k = 0; k < 4; ++k)
         v[k] = pack(fmaf(a[2 * k], low(v[k]), fmaf(b[2 * k], low(w[k]), c[2 * k])),
                     fmaf(a[2 * k + 1], high(v[k]), fmaf(b[2 * k + 1], high(w[k]), c[2 * k + 1])));
     return g;
@@ -110,13 +112,10 @@ __device__ __forceinline__ void fetch(char* tile, const uint4* image, const Load
                                       const float (*line)[C]) {
     constexpr int BATCH = LOADS < 8 ? LOADS : 8;
     image += at.source;
-#pragma unroll 1
-    for (int first = 0; first < LOADS; first += BATCH) {
+    UNROLL_1 for (int first = 0; first < LOADS; first += BATCH) {
         uint4 v[BATCH];
-#pragma unroll
-        for (int k = 0; k < BATCH; ++k) v[k] = image[(first + k) * at.stride];
-#pragma unroll
-        for (int k = 0; k < BATCH; ++k) {
+        UNROLL for (int k = 0; k < BATCH; ++k) v[k] = image[(first + k) * at.stride];
+        UNROLL for (int k = 0; k < BATCH; ++k) {
             if (NORM) v[k] = normalized(v[k], line[0] + 8 * at.chunk, line[1] + 8 * at.chunk);
             *(uint4*)(tile + at.offset + (first + k) * STEP * ROW_BYTES) = v[k];
         }
@@ -129,15 +128,11 @@ __device__ __forceinline__ void fetch_combined(char* tile, const uint4* g, const
     g += at.source;
     y += at.source;
     const float *a = line[0] + 8 * at.chunk, *b = a + C, *c = b + C;
-#pragma unroll 1
-    for (int first = 0; first < LOADS; first += BATCH) {
+    UNROLL_1 for (int first = 0; first < LOADS; first += BATCH) {
         uint4 v[BATCH], w[BATCH];
-#pragma unroll
-        for (int k = 0; k < BATCH; ++k) v[k] = g[(first + k) * at.stride];
-#pragma unroll
-        for (int k = 0; k < BATCH; ++k) w[k] = y[(first + k) * at.stride];
-#pragma unroll
-        for (int k = 0; k < BATCH; ++k)
+        UNROLL for (int k = 0; k < BATCH; ++k) v[k] = g[(first + k) * at.stride];
+        UNROLL for (int k = 0; k < BATCH; ++k) w[k] = y[(first + k) * at.stride];
+        UNROLL for (int k = 0; k < BATCH; ++k)
             *(uint4*)(tile + at.offset + (first + k) * STEP * ROW_BYTES) =
                 combined(v[k], w[k], a, b, c);
     }
@@ -155,8 +150,7 @@ __device__ __forceinline__ void stage_weights(uint4* fragments, const float* wei
         int lane = k % 32, in = k / 32 % PARTS;
         int tap = k / 32 / PARTS % TAPS, out = k / 32 / FRAGMENTS;
         u32 v[4];
-#pragma unroll
-        for (int r = 0; r < 4; ++r) {
+        UNROLL for (int r = 0; r < 4; ++r) {
             int n = out * 16 + channel(r / 2, lane / 4), m = in * 16 + (lane % 4) * 2 + (r % 2) * 8;
             const float* from = turned ? weight + (m * C + n) * TAPS + (TAPS - 1 - tap)
                                        : weight + (n * C + m) * TAPS + tap;
@@ -176,10 +170,8 @@ __device__ __forceinline__ void write_sums(float (&first)[4], float (&second)[4]
                                            int run, int runs) {
     __shared__ float sums[WARPS][2][16];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-#pragma unroll
-        for (int far = 4; far < 32; far *= 2) {
+    UNROLL for (int k = 0; k < 4; ++k) {
+        UNROLL for (int far = 4; far < 32; far *= 2) {
             first[k] += __shfl_xor_sync(~0u, first[k], far);
             second[k] += __shfl_xor_sync(~0u, second[k], far);
         }
@@ -208,39 +200,29 @@ __device__ __forceinline__ void convolve_strip(u32 tile, const uint4* fragments,
     fragments += warp / ACROSS % PARTS * FRAGMENTS * 32 + lane;
     tile += warp / (ACROSS * PARTS) * ROWS * ROW_BYTES;
     u32 from[3][PARTS];
-#pragma unroll
-    for (int kx = 0; kx < 3; ++kx)
-#pragma unroll
-        for (int in = 0; in < PARTS; ++in)
+    UNROLL for (int kx = 0; kx < 3; ++kx)
+        UNROLL for (int in = 0; in < PARTS; ++in)
             from[kx][in] = tile + place(column + kx, lane / 16 + 2 * in);
     uint4 b[TAPS][PARTS];
-#pragma unroll
-    for (int tap = 0; tap < TAPS; ++tap)
-#pragma unroll
-        for (int in = 0; in < PARTS; ++in) b[tap][in] = fragments[(tap * PARTS + in) * 32];
+    UNROLL for (int tap = 0; tap < TAPS; ++tap)
+        UNROLL for (int in = 0; in < PARTS; ++in) b[tap][in] = fragments[(tap * PARTS + in) * 32];
     // Sums of the rows that the present one is the last, the middle and the first to add to.
     float d[3][2][4] = {};
-#pragma unroll 3
-    for (int row = 0; row < ROWS + 2; ++row) {
+    UNROLL_3 for (int row = 0; row < ROWS + 2; ++row) {
         if (row && row <= ROWS) ahead(row - 1);
-#pragma unroll
-        for (int in = 0; in < PARTS; ++in)
-#pragma unroll
-            for (int kx = 0; kx < 3; ++kx) {
+        UNROLL for (int in = 0; in < PARTS; ++in)
+            UNROLL for (int kx = 0; kx < 3; ++kx) {
                 u32 a[4];
                 load_matrices(a, from[kx][in] + row * ROW_BYTES);
-#pragma unroll
-                for (int k = 0; k < 3; ++k) {
+                UNROLL for (int k = 0; k < 3; ++k) {
                     const uint4& w = b[(2 - k) * 3 + kx][in];
                     multiply_add(d[k][0], a, w.x, w.y);
                     multiply_add(d[k][1], a, w.z, w.w);
                 }
             }
         if (row >= 2) write(row - 2, d[0]);
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
+        UNROLL for (int half = 0; half < 2; ++half)
+            UNROLL for (int k = 0; k < 4; ++k) {
                 d[0][half][k] = d[1][half][k];
                 d[1][half][k] = d[2][half][k];
                 d[2][half][k] = 0.f;
@@ -279,13 +261,11 @@ convolve(const uint4* x, const float* weight, const float* saved, u32* y, float*
         __syncthreads();
         u32* out = y + start / 2 + to;
         convolve_strip(address(tile), fragments, [](int) {}, [&](int row, float (&d)[2][4]) {
-#pragma unroll
-            for (int pixel = 0; pixel < 2; ++pixel) {
+            UNROLL for (int pixel = 0; pixel < 2; ++pixel) {
                 u32 v[2] = {pack(d[0][2 * pixel], d[0][2 * pixel + 1]),
                             pack(d[1][2 * pixel], d[1][2 * pixel + 1])};
                 store(out + (row * W + 8 * pixel) * runs * (C / 2), v[0], v[1]);
-#pragma unroll
-                for (int k = 0; k < 2; ++k) {
+                UNROLL for (int k = 0; k < 2; ++k) {
                     first[2 * k] += low(v[k]);
                     first[2 * k + 1] += high(v[k]);
                     second[2 * k] = fmaf(low(v[k]), low(v[k]), second[2 * k]);
@@ -305,33 +285,27 @@ __device__ __forceinline__ void correlate_strip(float (&dw)[TAPS][2][4], u32 inp
     int top = warp / (ACROSS * PARTS * PARTS) * WEIGHT_ROWS * ROW_BYTES;
     int column = left + lane % 16;
     u32 from[3];
-#pragma unroll
-    for (int kx = 0; kx < 3; ++kx)
+    UNROLL for (int kx = 0; kx < 3; ++kx)
         from[kx] = input + top + place(column + kx, lane / 16 + 2 * in);
     column = left + lane % 8 + lane / 16 * 8 + 1;
     u32 of = output + top + ROW_BYTES + place(column, lane / 8 % 2 + 2 * out);
     // Output rows above, beside and below the present row of input.
     u32 a[3][4] = {};
-#pragma unroll 3
-    for (int row = 0; row < WEIGHT_ROWS + 2; ++row) {
+    UNROLL_3 for (int row = 0; row < WEIGHT_ROWS + 2; ++row) {
         if (row < WEIGHT_ROWS) {
             load_transposed(a[2], of + row * ROW_BYTES);
         } else {
-#pragma unroll
-            for (int k = 0; k < 4; ++k) a[2][k] = 0;
+            UNROLL for (int k = 0; k < 4; ++k) a[2][k] = 0;
         }
-#pragma unroll
-        for (int kx = 0; kx < 3; ++kx) {
+        UNROLL for (int kx = 0; kx < 3; ++kx) {
             u32 b[4];
             load_transposed(b, from[kx] + row * ROW_BYTES);
-#pragma unroll
-            for (int k = 0; k < 3; ++k) {
+            UNROLL for (int k = 0; k < 3; ++k) {
                 multiply_add(dw[(2 - k) * 3 + kx][0], a[k], b[0], b[1]);
                 multiply_add(dw[(2 - k) * 3 + kx][1], a[k], b[2], b[3]);
             }
         }
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
+        UNROLL for (int k = 0; k < 4; ++k) {
             a[0][k] = a[1][k];
             a[1][k] = a[2][k];
         }
@@ -348,10 +322,8 @@ __device__ __forceinline__ void write_products(const float (&dw)[TAPS][2][4], fl
     for (int turn = 0; turn < WARPS; ++turn) {
         __syncthreads();
         if (warp == turn)
-#pragma unroll
-            for (int tap = 0; tap < TAPS; ++tap)
-#pragma unroll
-                for (int k = 0; k < 8; ++k) {
+            UNROLL for (int tap = 0; tap < TAPS; ++tap)
+                UNROLL for (int k = 0; k < 8; ++k) {
                     int o = out + lane / 4 + k % 4 / 2 * 8;
                     int i = in + k / 4 * 8 + lane % 4 * 2 + k % 2;
                     total[(o * C + i) * TAPS + tap] += dw[tap][k / 4][k % 4];
@@ -398,8 +370,7 @@ differentiate(const uint4* x, const uint4* g, const uint4* y, const float* line,
         u32* out = dx + start / 2 + to;
         uint2 now[2] = {}, next[2] = {};
         auto ahead = [&](int row) {
-#pragma unroll
-            for (int pixel = 0; NORM && pixel < 2; ++pixel) {
+            UNROLL for (int pixel = 0; NORM && pixel < 2; ++pixel) {
                 now[pixel] = next[pixel];
                 next[pixel] = load(in + (row * W + 8 * pixel) * runs * (C / 2));
             }
@@ -411,20 +382,17 @@ differentiate(const uint4* x, const uint4* g, const uint4* y, const float* line,
             *(float4*)scale = *(const float4*)(coefficients[3] + mine);
             *(float4*)shift = *(const float4*)(coefficients[4] + mine);
             *(float4*)mean = *(const float4*)(coefficients[5] + mine);
-#pragma unroll
-            for (int pixel = 0; pixel < 2; ++pixel) {
+            UNROLL for (int pixel = 0; pixel < 2; ++pixel) {
                 float z[4] = {low(now[pixel].x), high(now[pixel].x), low(now[pixel].y),
                               high(now[pixel].y)};
                 float v[4];
-#pragma unroll
-                for (int k = 0; k < 4; ++k) {
+                UNROLL for (int k = 0; k < 4; ++k) {
                     v[k] = d[k / 2][2 * pixel + k % 2];
                     if (NORM && !(fmaf(z[k], scale[k], shift[k]) > 0.f)) v[k] = 0.f;
                 }
                 u32 rounded[2] = {pack(v[0], v[1]), pack(v[2], v[3])};
                 store(out + (row * W + 8 * pixel) * runs * (C / 2), rounded[0], rounded[1]);
-#pragma unroll
-                for (int k = 0; NORM && k < 4; ++k) {
+                UNROLL for (int k = 0; NORM && k < 4; ++k) {
                     float value = k % 2 ? high(rounded[k / 2]) : low(rounded[k / 2]);
                     first[k] += value;
                     second[k] = fmaf(value, z[k] - mean[k], second[k]);

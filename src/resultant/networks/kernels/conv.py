@@ -1,9 +1,8 @@
 """Forward and backward of a residual block, as fused CUDA kernels on channels-last activations.
 
 A convolution (`conv.cu`, compiled at the first call) applies the preceding norm while it reads and
-takes the sums of the following norm while it writes, so the activation between two convolutions is
-stored once, and neither a normalized activation nor its gradient is stored at all. The kernels of
-`norm` finish the sums. All sums have a fixed order.
+takes the sums of the following norm while it writes, in a fixed order; the kernels of `norm` finish
+the sums. No normalized activation and no gradient of one is stored.
 """
 
 from __future__ import annotations
@@ -61,15 +60,11 @@ def _compiled(variant: Variant) -> tuple[Any, int]:
     tiles, blocks, reserve = (
         (1, plan.forward, 0) if name == "convolve" else (2, plan.backward, plan.reserve)
     )
+    defined = {"CHANNELS": channels, "WIDTH": plan.width, "NORM": int(norm), "BLOCKS": blocks}
     kernel = torch.cuda._compile_kernel(
         Path(__file__).with_name("conv.cu").read_text(),
         name,
-        nvcc_options=[
-            f"-DCHANNELS={channels}",
-            f"-DWIDTH={plan.width}",
-            f"-DNORM={int(norm)}",
-            f"-DBLOCKS={blocks}",
-        ],
+        nvcc_options=[f"-D{key}={value}" for key, value in defined.items()],
     )
     # Images with a border of zeros, and the weights, two bytes each.
     row = plan.width + 1
@@ -91,8 +86,7 @@ def _launch(name: str, weight: Tensor, norm: bool, parts: int, *arguments: Tenso
 
 
 def convolve(x: Tensor, weight: Tensor, saved: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Compute conv(x), or conv(relu(norm(x))) with ``saved`` [4, C] of the norm, and the sums
-    [parts, 2, C] of the result."""
+    """Compute conv(x), or conv(relu(norm(x))) with a norm, and the sums [parts, 2, C] of it."""
     with device_of(x):
         images, runs, channels = x.shape[0], *weight.shape[:2]
         parts = _parts(images, runs, PLANS[channels].forward)
@@ -128,10 +122,8 @@ class FusedBlock(torch.autograd.Function):
     """relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut), in training.
 
     x and shortcut [N, runs * c, W, W] are channels-last bf16 and may share memory: their gradients
-    are returned separately. As in `networks.norm.NormRelu`, ``following`` is the number of channels
-    of the next block, whose shortcut is then returned too. Convolutions are [runs, c, c, 3, 3],
-    norms [runs, c], all in float32. The first call compiles the kernels, and must come before a
-    graph is captured.
+    are returned separately. Convolutions are [runs, c, c, 3, 3], norms [runs, c], all in float32;
+    ``following`` as in `NormRelu`. The first call compiles, before a graph is captured.
     """
 
     @staticmethod
@@ -158,7 +150,7 @@ class FusedBlock(torch.autograd.Function):
         shape = w1.shape[:2]
         with device_of(x):
             M = x.numel() // x.shape[1]
-            g, partial = norms.gradient_sums(y2, out, norm2, one, two, True, shape[1])
+            g, partial = norms.gradient_sums(y2, out, norm2, (one, two), True, shape[1])
             assert g is not None, "a block has a residual"
             line, *second = norms.gradient_moments(partial, norm2, M)
             g1, partial, dw2 = differentiate(y1, g, y2, line, w2, norm1)

@@ -1,9 +1,7 @@
 """Batch norm, residual and ReLU in two passes over channels-last activations, as Triton kernels.
 
-An activation [N, C, H, W] is read as a matrix [M, C] of M = N H W rows. The forward takes the
-channel sums in one pass and writes ``relu(x * scale + shift + residual)`` in a second; the backward
-also sums in one pass and writes in another. Sums have a fixed order, in float32. The second pass
-starts where the first ended, with the rows that are still in the cache.
+An activation [N, C, H, W] is read as a matrix [M, C] of M = N H W rows. Sums have a fixed order, in
+float32. The second pass starts where the first ended, with the rows that are still in the cache.
 """
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
@@ -21,6 +19,8 @@ from resultant._core.device import device_of
 
 # Gamma, beta, running mean and running variance, of C numbers each.
 Norm = tuple[Tensor, Tensor, Tensor, Tensor]
+# Of the output and, if any, of the shortcut to the next block (`networks.norm.next_shortcut`).
+Gradients = tuple[Tensor, Tensor | None]
 
 ROWS = 256
 COLUMNS = 64
@@ -230,16 +230,10 @@ def apply(x: Tensor, residual: Tensor | None, saved: Tensor) -> Tensor:
 
 
 def gradient_sums(
-    x: Tensor,
-    out: Tensor,
-    saved: Tensor,
-    one: Tensor,
-    two: Tensor | None,
-    residual: bool,
-    channels: int,
+    x: Tensor, out: Tensor, saved: Tensor, gradients: Gradients, residual: bool, channels: int
 ) -> tuple[Tensor | None, Tensor]:
     """Return the gradient before the ReLU if it is stored, and sums [parts, 2, C]."""
-    M, C, steps, parts, across = _grid(x)
+    (one, two), (M, C, steps, parts, across) = gradients, _grid(x)
     partial = torch.empty(parts, 2, C, dtype=torch.float32, device=x.device)
     masked = torch.empty_like(x) if residual or two is not None else None
     halved = two is not None and two.shape != x.shape
@@ -276,26 +270,16 @@ def forward(
 
 
 def backward(
-    x: Tensor,
-    out: Tensor,
-    saved: Tensor,
-    one: Tensor,
-    two: Tensor | None,
-    residual: bool,
-    channels: int,
+    x: Tensor, out: Tensor, saved: Tensor, gradients: Gradients, residual: bool, channels: int
 ) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
-    """Compute the gradients of x, residual, gamma and beta; ``one + two`` is that of out.
-
-    ``two`` may be the gradient of the shortcut to the next stage (`norm.halved`), for runs of
-    ``channels`` each.
-    """
+    """Compute the gradients of x, residual, gamma and beta, for runs of ``channels`` each."""
     M, C, steps, parts, across = _grid(x)
     dx = torch.empty_like(x)
     with device_of(x):
-        masked, partial = gradient_sums(x, out, saved, one, two, residual, channels)
+        masked, partial = gradient_sums(x, out, saved, gradients, residual, channels)
         line, d_gamma, d_beta = gradient_moments(partial, saved, M)
         _gradient_apply[(parts, across)](
-            x, one if masked is None else masked, saved, line, dx, M, C,
+            x, gradients[0] if masked is None else masked, saved, line, dx, M, C,
             steps, masked is not None, ROWS, COLUMNS,
         )  # fmt: skip
     return dx, masked if residual else None, d_gamma, d_beta
