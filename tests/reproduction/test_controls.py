@@ -48,18 +48,6 @@ def test_numbers_that_two_tables_print() -> None:
         assert [heads[policy] for policy in order] == texts[:4]
 
 
-def test_no_sign_is_printed_of_zero() -> None:
-    """tab:c10-if10-f has 88.60 for ProCo and for temperature at beta = 0, Encoder."""
-    for value, alike in ((0.81, 1), (0.79, 0)):
-        records = [
-            probed("c10-if10-f", "native", 0.0, 0, 0.80),
-            probed("c10-if10-f", "temperature", 0.0, 0, value),
-        ]
-        (note,) = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(records))).notes
-        message = f"{alike} of 1 have the printed sign (1 printed as 0.00 left out)"
-        assert message in note and note.startswith("2 of 84 changes have records")
-
-
 def followed(
     realization: str, beta: float, seed: int = 0, objective: str = "contrastive", more: float = 0.0
 ) -> dict[str, Any]:

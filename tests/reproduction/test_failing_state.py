@@ -46,14 +46,6 @@ def call(folder: Path, **options: Any) -> tuple[int, list[str]]:
     return left, messages
 
 
-def quickly_trained(job: PlannedJob) -> list[dict[str, Any]]:
-    """The records of a job without its training."""
-    return [
-        {**record, "run": run.name, "whole_seconds": 1.0}
-        for run, record in zip(job.runs, left_by(job, "power"), strict=True)
-    ]
-
-
 def trained(folder: Path) -> list[str]:
     return [record["run"] for record in read_lines(folder / "power.jsonl")]
 
@@ -76,57 +68,6 @@ def test_a_run_that_cannot_be_trained(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-def test_seeds_of_a_kind_are_trained_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of them diverges."""
-    runs = tuple(Run("angular", 0.0, seed) for seed in (0, 1, 2))
-    put(monkeypatch, planned("one", runs))
-    parts = []
-
-    def diverging(job: PlannedJob, *args: Any, **options: Any) -> list[dict[str, Any]]:
-        parts.append([r.seed for r in job.runs])
-        if runs[1] in job.runs:
-            raise DivergedError(f"expected a finite loss, got nan of {runs[1].name}")
-        return quickly_trained(job)
-
-    monkeypatch.setattr(run, "run_job", diverging)
-    assert call(tmp_path)[0] == 1 and parts == [[0, 1, 2], [0], [1], [2]]
-    assert trained(tmp_path) == [runs[0].name, runs[2].name]
-
-
-@pytest.mark.slow
-def test_other_failures_are_reported_and_skipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A checkpoint of other settings is reported, and its folder is left untouched."""
-    first, second = (
-        planned(name, (Run(), Run("angular", 0.0, 0)), dim=dim)
-        for name, dim in (("first", 8), ("second", 9))
-    )
-    put(monkeypatch, planned("first", first.runs, dim=10))
-    call(tmp_path)
-    (tmp_path / "power.jsonl").unlink()
-    put(monkeypatch, first, second)
-    left, text = call(tmp_path)
-    assert left == 1 and len(trained(tmp_path)) == 2
-    (message,) = (line for line in text if "failed" in line)
-    assert message.startswith(
-        "first, native-seed0, angular-beta0-seed0: failed: expected the check"
-    )
-    assert sorted(path.name for path in (tmp_path / "out" / "power").iterdir()) == [
-        *("first", "second")
-    ]
-
-
-@pytest.mark.slow
-def test_out_of_time_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job that fails is not what a call has time for."""
-    jobs = [planned("bad", (HOPELESS,)), *(planned(f"{dim}", (Run(),), dim=dim) for dim in (9, 10))]
-    put(monkeypatch, *jobs)
-    # The first of these ends the training of a job, the second adds its records.
-    assert [call(tmp_path, minutes=1e-9)[0] for _ in range(4)] == [3, 2, 2, 1]
-
-
-@pytest.mark.slow
 def test_a_job_that_was_trained_without_gradients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,24 +86,37 @@ def test_a_job_that_was_trained_without_gradients(
         assert text[-1] == "power: incomplete records: one"
 
 
+RUNS = (Run("native"), Run("angular"), Run("angular", 0.0, 1))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError("out of memory"), OSError("disk full")])
-def test_a_machine_that_fails_one_job(
-    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "parts"),
+    [
+        (DivergedError("expected a finite loss, got nan"), [3, 1, 2, 1, 1]),
+        (torch.OutOfMemoryError("out of memory"), [3]),
+        (OSError("disk full"), [3]),
+    ],
+)
+def test_a_job_that_fails(
+    error: Exception, parts: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The job is reported as failed and not trained in parts, and the next job is trained."""
-    jobs = [planned(f"{dim}", (Run(), Run("angular")), dim=dim) for dim in (9, 10)]
-    put(monkeypatch, *jobs)
-    begun = []
+    """Diverged runs are trained by kind and then by seed, others not; the next job is trained."""
+    put(monkeypatch, *(planned(f"{dim}", RUNS, dim=dim) for dim in (9, 10)))
+    begun: list[tuple[str, int]] = []
 
     def failing(job: PlannedJob, *args: Any, **options: Any) -> list[dict[str, Any]]:
-        begun.append(job.name)
-        if job.name == "9":
+        begun.append((job.name, len(job.runs)))
+        if job.name == "9" and RUNS[2] in job.runs:
             raise error
-        return quickly_trained(job)
+        return [
+            {**record, "run": run.name, "whole_seconds": 1.0}
+            for run, record in zip(job.runs, left_by(job, "power"), strict=True)
+        ]
 
     monkeypatch.setattr(run, "run_job", failing)
     left, text = call(tmp_path)
-    assert left == 1 and begun == ["9", "10"]
-    assert any(line.endswith(f": failed: {error}") for line in text)
+    assert left == 1 and begun == [*(("9", n) for n in parts), ("10", 3)]
+    assert len(trained(tmp_path)) == (5 if len(parts) > 1 else 3)
     assert text[-1] == "power: incomplete records: 9"
+    assert any(f": failed: {error}" in line for line in text)

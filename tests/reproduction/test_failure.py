@@ -113,24 +113,6 @@ def drawn_as(records: list[dict[str, Any]]) -> tuple[str, str, list[str]]:
 
 
 @pytest.mark.slow
-def test_notes_of_the_figure() -> None:
-    result = networks()
-    status, note, names = drawn_as(result)
-    assert status == "partly rerun (1 of 7)" and names == ["paper"]
-    assert note.endswith(
-        "panel (b) has the printed numbers alone until the failing state is trained."
-    )
-    result[1]["ended"] = ended(72.3, 1, 79.1)
-    status, note, names = drawn_as(result)
-    assert status == "rerun" and names == ["paper", "seed 0, least kappa 5.4"]
-    assert (
-        "seed 0; a class collapsed there (least kappa 5.4, native of that seed 86); cross" in note
-    )
-    assert "native 2.20, temperature 72.30, preserve 2.10, angular 2.10" in note
-    assert note.endswith("a class collapsed in 1 of 1 such trainings, of seed 0.")
-
-
-@pytest.mark.slow
 def test_figure_of_a_state_that_did_not_fail() -> None:
     """The state is not shown as failing if another training lost a class."""
     native, lost = networks()

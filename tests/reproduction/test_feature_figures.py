@@ -39,73 +39,9 @@ def test_the_pair_that_is_drawn() -> None:
     assert pair("HH HT HT TT", cosines, [NAN] * 4) == 0
 
 
-def sample(exact: list[float]) -> Any:
-    """Return the parts of an analysis that figures read, in round numbers."""
-    numbers = torch.tensor
-    support = {"sizes": (5, 10, 100), "error": numbers([0.04, 0.03, 0.01])}
-    inclusion = {"count": numbers([5, 20, 500]), "exact": numbers(exact)}
-    typical = {"centre_correlation": -0.5, "typical_correlation": None}
-    fit = {"rejected": 2 / 3, "expected": 0.55, "kolmogorov": numbers([0.2, 0.4, 0.9])}
-    fit |= {"mean_cosine": numbers([0.5, 0.6, 0.7]), "fitted": numbers([0.8, 0.9, 1.0])}
-    pairs = {"kind": ("HT", "HT"), "cosine": numbers([0.6, 0.7]), "shift_degrees": torch.ones(2)}
-    sizes = {"count": numbers([5, 20, 500]), "kappa": numbers([9.0, 5.0, 7.0])}
-    return SimpleNamespace(
-        support=SimpleNamespace(predicted_bias=numbers([0.02, 0.01, 0.001]), **support),
-        self_inclusion=SimpleNamespace(predicted=numbers([1.0, 0.5, 0.01]), **inclusion),
-        typical=SimpleNamespace(observed=numbers([[0.1, 0.2], [0.3, 0.2]]), **typical),
-        gains=SimpleNamespace(gain=numbers([8.0, 7.5, 9.25]), **sizes),
-        boundaries=SimpleNamespace(pairs=numbers([[0, 1], [2, 0]]), **pairs),
-        fit=SimpleNamespace(**fit),
-    )
-
-
-class OfSample(Evidence):
-    """Evidence with an artificial packaged analysis."""
-
-    def __init__(self, exact: list[float]) -> None:
-        super().__init__(Records())
-        self.exact = exact
-
-    def _analysis(self, store: str, space: str, estimator: str = "") -> Any:
-        assert space == "projection"
-        return sample(self.exact)
-
-    def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:
-        return displaced(0.1, 50)
-
-
 def displaced(mae: float, pairs: int) -> dict[str, Any]:
     """Return the part of a frozen summary that the caption of fig:main-boundaries reads."""
     return {"boundaries": {"joint_leading": {"mae": mae, "comparable": pairs}}}
-
-
-def test_notes_of_figures() -> None:
-    evidence = OfSample([1.02, 0.5, 0.0099])
-
-    def note(name: str) -> str:
-        return ARTEFACTS[name].compute(evidence).notes[-1]
-
-    assert note("finite-sample") == (
-        "CIFAR-100-LT: (a) mean error of R_n 0.0400 at n = 5 and 0.0100 at n = 100, the expected "
-        "bias 0.0200 and 0.0010; (b) score gained over (1 - A^2) / (tau n), by class 0.990 to "
-        "1.020, median 1.000 of 3."
-    )
-    scope = note("real-scope-app")
-    assert "3 classes of 5 to 500 images, kappa 5 to 9, rank correlation of both none; " in scope
-    assert "p < 0.05 for 67 % of the classes, where of vMF samples of the same sizes" in scope
-    assert "it would be 55 %, by a median distance of 0.40 " in scope
-    assert scope.endswith("a mean cosine of 0.600 to their prototype, fitted is 0.900.")
-    margins = note("real-margin-app")
-    assert "-0.50 for the margin at the prototype and none for the typical one" in margins
-    assert margins.endswith("over 4 ordered pairs whose mean error is 20.0 %.")
-    # The closer of two pairs; the first three classes of CIFAR-100 are apple, aquarium_fish, baby.
-    pair = "In (a) and (b) baby with A_c / tau_0 = 9.25 and apple with A_c / tau_0 = 8.00."
-    assert note("gain-discovery") == pair
-    assert "0.119" in ARTEFACTS["main-boundaries"].compute(evidence).notes[0]
-    # Images of the packaged store are there once, so that leaving out a history is nothing new.
-    assert "did not rerun" in ARTEFACTS["finite-sample"].compute(evidence).notes[1]
-    with packaged() as store:
-        assert len(store["train/identities"].unique()) == len(store["train/labels"])
 
 
 def test_gains_of_the_packaged_network() -> None:
@@ -132,7 +68,7 @@ def test_gains_of_the_packaged_network() -> None:
 
 def test_data_sets_that_the_paper_names_are_counted() -> None:
     """The paper names CIFAR-100 for fig:finite-sample, and no dataset for two figures."""
-    evidence = OfSample([1.02, 0.5, 0.0099])
+    evidence = Evidence(Records())
     counted = {name: ARTEFACTS[name].compute(evidence) for name in ARTEFACTS if name in STATUS}
     assert {name: ARTEFACTS[name].status(o) for name, o in counted.items()} == STATUS
     for name in ("real-scope-app", "real-margin-app"):
@@ -149,7 +85,7 @@ STATUS = {
 
 def test_the_caption_of_boundaries() -> None:
     """All four data sets are counted, CIFAR-10 from records alone."""
-    figure, evidence = ARTEFACTS["main-boundaries"], OfSample([1.0, 1.0, 1.0])
+    figure, evidence = ARTEFACTS["main-boundaries"], Evidence(Records())
 
     def text() -> tuple[dict[tuple[str, str], str], str]:
         outcome = figure.compute(evidence)
@@ -210,41 +146,14 @@ def test_both_linear_means_of_boundaries() -> None:
     assert "| CIFAR-100 / 100, the packaged network | – | 0.0854 | 0.0081 |" in text
     assert "| CIFAR-100 / 100 | 0.11986 (imbalance not stated) | 0.0854 [1] | 0.0081 [1] |" in text
     assert "| ImageNet-LT | 0.00272 | – | – |" in text
-    # Without the numbers of either, there are dashes.
-    assert "| CIFAR-10 / 100 | 0.011627 | – | – |" in boundary_means(OfSample([1.0, 1.0, 1.0]))
-
-
-@pytest.fixture(scope="module")
-def drawn() -> dict[str, Any]:
-    """The figures of the packaged network, laid out."""
-    pytest.importorskip("matplotlib")
-    evidence = Evidence(Records())
-    names = ("main-boundaries", *STATUS)
-    draws = {name: ARTEFACTS[name].compute(evidence).draw for name in names}
-    records = {name: draw() for name, draw in draws.items() if draw is not None}
-    for figure in records.values():
-        figure.draw_without_rendering()
-    return records
 
 
 @pytest.mark.slow
-def test_texts_are_outside_the_data_and_within_the_axes(drawn: dict[str, Any]) -> None:
-    legends = [ax for figure in drawn.values() for ax in figure.axes if ax.get_legend() is not None]
-    assert len(legends) == 11
-    for ax in legends:
-        below = ax.get_tightbbox(call_axes_locator=False, bbox_extra_artists=[ax.xaxis])
-        assert ax.get_legend().get_window_extent().y1 <= min(below.y0, ax.bbox.y0)
-    for figure in drawn.values():
-        for ax in figure.axes:
-            assert ax.yaxis.label.get_window_extent().height <= ax.bbox.height
-            assert ax.xaxis.label.get_window_extent().width <= ax.bbox.width
-
-
-@pytest.mark.slow
-def test_residuals_of_the_linear_mean(drawn: dict[str, Any]) -> None:
+def test_residuals_of_the_linear_mean() -> None:
     """fig:gain-discovery (b) has the exact score of both classes less its value at zero and less
     the linear mean; the classes have names."""
-    sphere, residuals, _ = drawn["gain-discovery"].axes
+    draw: Any = ARTEFACTS["gain-discovery"].compute(Evidence(Records())).draw
+    sphere, residuals, _ = draw().axes
     names = [text.get_text() for text in sphere.texts]
     assert names == ["crab", "snake"]
     labels = [text.get_text() for text in residuals.get_legend().get_texts()]

@@ -75,17 +75,6 @@ def test_printed_numbers_are_compared_with_the_public_recipe() -> None:
     assert len(notes) == 2
 
 
-def test_without_all_records() -> None:
-    """Fewer seeds than planned are reported; a seed without a grid in its record does not count."""
-    bare = record(official("cifar100", 100), "native", 0.0, 1, frozen={})
-    cells, status = cells_and_status([PUBLIC[0], bare])
-    assert cells[PUBLIC_ROW] == ["+2.57 / +1.00 [1 of 3]", "-5.35 / -3.00 [1 of 3]"]
-    assert status.startswith("partly rerun (2 of 5, 2 with fewer seeds than planned; 3 need data")
-    cells, status = cells_and_status([])
-    assert cells[PUBLIC_ROW] == ["+2.57 / no record", "-5.35 / no record"]
-    assert cells[PACKAGED_ROW] == ["+0.40", "-0.90"] and status == "not run yet"
-
-
 def test_changes_of_the_packaged_records() -> None:
     """From the lines themselves: joint networks of the public recipe, native, CIFAR-100 IF 100."""
     folder = Path(__file__).parents[2] / "reproduction" / "results"

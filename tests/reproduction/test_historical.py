@@ -102,19 +102,6 @@ def test_training_gain_is_drawn() -> None:
     assert plane.startswith("(c) One network, ProCo of seed 0 at epoch 200: 98.00 % of")
 
 
-def test_both_measures_in_cells() -> None:
-    """Records with the second measure; both measures are compared with the printed number."""
-    records = [*every(0), *every(1, mean=5.0), *every(2, mean=5.5)]
-    outcome = ARTEFACTS["training-gain"].compute(Evidence(Records(records)))
-    assert ARTEFACTS["training-gain"].status(outcome) == "rerun"
-    cells = {(c.row, c.column): c.content() for c in outcome.cells}
-    gradient, increment = "leading gradient error (%)", "error of the reduced increment (%)"
-    assert cells[PROCO, gradient] == "4.87 / 6.00 ± 0.00 [3]"
-    assert cells[PROCO, f"{gradient}, mean over queries"] == "4.87 / 5.25 ± 0.35 [2]"
-    assert cells[PROCO, increment] == "8.00 ± 0.00 [3]"
-    assert cells[PROCO, f"{increment}, mean over queries"] == "5.25 ± 0.35 [2]"
-
-
 def test_training_gain_without_increments() -> None:
     """An empty panel says that it is empty."""
     status, lines, text = drawn(every(0, 1, 2, epochs=False))

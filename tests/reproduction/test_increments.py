@@ -177,18 +177,3 @@ def test_increments_after_an_interruption(tmp_path: Path, monkeypatch: pytest.Mo
             trained("b")
         assert epochs() == there
     assert trained("b") == whole and whole[0]["epoch"] == [1, 2, 3, 4]
-
-
-def test_trajectories_keep_what_there_is(tmp_path: Path) -> None:
-    rows = [
-        {"run": "a", "epoch": 1, "gain_sd": 0.1, "rate": 9.0},
-        {"run": "b", "epoch": 1, "gain_sd": 0.2},
-        {"run": "a", "epoch": 2, "gain_sd": 0.3, "increment_error": {"reduced": 1.0}},
-        {"run": "a", "epoch": 3, "gain_sd": 0.4},
-    ]
-    path = tmp_path / "metrics.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    result = jobs.trajectories(path, (1, 2))
-    errors = [None, {"reduced": 1.0}]
-    assert result["a"] == {"epoch": [1, 2], "gain_sd": [0.1, 0.3], "increment_error": errors}
-    assert result["b"] == {"epoch": [1], "gain_sd": [0.2]}

@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from resultant.training.config import Run
 from resultant_reproduction import ARTEFACTS, Artefact, Evidence, Outcome, Records
 from resultant_reproduction.catalog import catalog
 from resultant_reproduction.figures import comparison, svg
-from resultant_reproduction.pages import contents, describe_plan, link_labels, make_page, page_name
-from resultant_reproduction.plan import Plan, PlannedJob, controlled
+from resultant_reproduction.pages import contents, link_labels, make_page, page_name
 from resultant_reproduction.spec import Cell, parse_cell
 from resultant_reproduction.value import Value
 
@@ -112,12 +110,3 @@ def test_a_difference_is_drawn_where_it_is() -> None:
     # Without numbers of ours the printed ones are drawn.
     ax = comparison(cells[2:]).axes[0]
     assert [list(line.get_xdata()) for line in ax.lines if line.get_marker() == "D"][-1] == [2.0]
-
-
-def test_recipe_of_a_plan() -> None:
-    job = PlannedJob("job", controlled("cifar10", 100), (Run(), Run("angular")))
-    text = describe_plan(Plan("p", "", (0,), lambda seeds: iter([job])))
-    assert text.startswith(
-        "cifar10, imbalance 100; resnet32, projection 128, 200 epochs, batch 256"
-    )
-    assert text.endswith("native, angular; seeds 0: 2 runs")

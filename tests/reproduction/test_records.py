@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from resultant.training.records import append
 from resultant_reproduction import Records
 from resultant_reproduction.plan import controlled
 from training_records import record
@@ -61,20 +59,3 @@ def test_bad_records_are_refused(tmp_path: Path) -> None:
     (tmp_path / "main.jsonl").write_text(f'{good}\n{{"run": 1}}\n')
     with pytest.raises(ValueError, match=r"expected a record at .*main.jsonl:2, got"):
         Records.read(tmp_path)
-
-
-def spaces(value: object) -> dict[str, Any]:
-    return {"long_tail": {"encoder": {"accuracy": value}}}
-
-
-def test_numbers_at_the_edge_are_read(tmp_path: Path) -> None:
-    """Accuracies of 0 and 1 and unknown ones, and other numbers of any size."""
-    config, path = controlled("cifar10", 100), tmp_path / "main.jsonl"
-    last = {"accuracy": 0, "best_accuracy": 1.0, "loss": 71.5, "kappa_max": math.inf}
-    append(path, [record(config, "native", 0.0, 0, last=last, probes=spaces(None))])
-    records = Records.read(tmp_path)
-    assert records.values(config, "native", 0.0, "last.best_accuracy") == {0: 100.0}
-    assert records.values(config, "native", 0.0, "last.accuracy") == {0: 0.0}
-    assert records.values(config, "native", 0.0, "probes.long_tail.encoder.accuracy") == {}
-    # What is not finite has no mean and no spread.
-    assert records.values(config, "native", 0.0, "last.kappa_max") == {}

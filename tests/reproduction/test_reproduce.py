@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 
 from resultant.cli import main as cli
-from resultant.features.store import write_store
 from resultant.training import records
 from resultant_reproduction import ARTEFACTS, Records, artefacts
 from resultant_reproduction import records as paper_records
 from resultant_reproduction.catalog import catalog, describe
 from resultant_reproduction.document import PAGES
 from resultant_reproduction.plan import PLANS, controlled
-from small_features import small_features
 from training_records import left_by, record
 
 FEW = ("angular-training", "training-hyperparameters", "softmax-coupling")
@@ -123,15 +121,6 @@ def test_help_and_list_do_not_load_torch(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_exit_of_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One if its time was over before it."""
-    call = ["reproduce", "run", "main", "--device", "cpu", "--data", str(tmp_path)]
-    for left in (0, 2):
-        monkeypatch.setattr("resultant_reproduction.run.run_plan", lambda *a, left=left, **b: left)
-        assert cli.main(call) == int(left > 0)
-        assert cli.main([*call, "--dry-run"]) == 0
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -213,13 +202,3 @@ def test_records_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert paper_records.folders(other) == [other]
     monkeypatch.chdir(root)
     assert paper_records.folders(usual) == [root / "results"]
-
-
-@pytest.mark.slow
-def test_a_store_may_be_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "store").mkdir()
-    write_store(tmp_path / "store" / "all.safetensors", small_features(), {})
-    where = ["--results", str(tmp_path), "--out", str(tmp_path / "page")]
-    more = ["--store", f"imagenet-lt={tmp_path / 'store'}"]
-    assert cli.main(["reproduce", "table-01", *where, *more]) == 0
-    assert (tmp_path / "page" / "table-01.md").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -260,18 +259,3 @@ def test_records_of_other_plans_count(tmp_path: Path) -> None:
         *("cifar100-if100: 3 of 3 records, done", "official: 2 of 2 jobs have their records"),
     ]
     assert [p.name for p in tmp_path.iterdir()] == ["power.jsonl"]
-
-
-def test_parts_of_a_job_have_folders_of_their_own() -> None:
-    """Every choice of runs its own, whatever kinds and seeds it has, and again the same."""
-    job = PLANS["main"].jobs((0, 1))[0]
-    parts = [
-        tuple(r for k, r in enumerate(job.runs) if choice >> k & 1)
-        for choice in range(1, 2 ** len(job.runs))
-    ]
-    names = [run._folder(replace(job, runs=runs), job) for runs in parts]
-    assert len(parts) == 255 == len(set(names)) and names[-1] == "cifar10-if10"
-    turned = [run._folder(replace(job, runs=runs[::-1]), job) for runs in parts[:-1]]
-    assert turned == names[:-1]
-    # This name is that of folders which wait to be continued.
-    assert names[0] == "cifar10-if10-40d5eceb0987"

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from resultant.analysis.decisions import RealizationGrid
 from resultant.features.store import write_store
-from resultant.training.config import ProbeConfig, Run
+from resultant.training.config import ProbeConfig
 from resultant_reproduction import ARTEFACTS, Artefact, Evidence, Records, settings
-from resultant_reproduction.plan import PLANS, Plan, PlannedJob, controlled
 from resultant_reproduction.spec import Outcome, load
 
 TRAINING, FROZEN = (ARTEFACTS[f"{name}-hyperparameters"] for name in ("training", "frozen"))
@@ -94,14 +92,6 @@ def test_other_evaluation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         assert part in outcome.notes[0]
 
 
-def test_locations_by_the_letter_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
-    def to_the_letter(rule: Any, pairs: Any = None, *, exhaustive: bool = True) -> None: ...
-
-    monkeypatch.setattr(settings, "short_arc_roots", to_the_letter)
-    row = rows_of(FROZEN.compute(USUAL))["Boundary calculation: locations"]
-    assert row == ["2,001 / 2,001"]
-
-
 def test_stores_add_their_numbers(tmp_path: Path) -> None:
     """Widths and numbers of images of added stores."""
     arrays = {
@@ -121,16 +111,3 @@ def test_stores_add_their_numbers(tmp_path: Path) -> None:
     assert result["Held-out classification images: ImageNet"] == ["50,000 / 20"]
     (note,) = FROZEN.compute(evidence).notes
     assert "not shipped" not in note and "Held-out classification images, ImageNet (50,000" in note
-
-
-def test_strengths_and_prior_are_those_that_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The strengths are those of the main plan and of the accuracies in the main table."""
-    job = PlannedJob("", controlled("cifar10", 10), (Run("angular", 0.5, 0),))
-    monkeypatch.setitem(PLANS, "main", Plan("main", "", (0,), lambda seeds: iter([job])))
-    row = rows_of(TRAINING.compute(USUAL))["Main intervention strength"]
-    assert row == ["0 / 0.5", "0 / not compared"]
-    own = RealizationGrid.point
-    monkeypatch.setattr(RealizationGrid, "point", lambda self, rule: own(self, rule, 0.5, 1.0))
-    result = rows_of(FROZEN.compute(USUAL))
-    names = "Main frozen strength: main", "Frozen evaluation prior: main"
-    assert [result[name] for name in names] == [["0 / 0.5"], ["Zero / 1"]]
