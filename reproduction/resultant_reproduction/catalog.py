@@ -40,8 +40,9 @@ class Entry(NamedTuple):
     checks: tuple[str, ...] = ()
     # Caption of the figure; empty for that of the mechanism.
     caption: str = ""
-    # Remarks below its tables, before those of its numbers.
+    # Remarks below its tables, before those of its numbers, and a sentence for numbers.
     notes: tuple[str, ...] = ()
+    says: str = ""
     # Source of the numbers where no training is.
     source: str = ""
     # Data that may not be shipped, commands for a user who has them, and the part that needs them:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant.classes.rule import EDITED
+from resultant.report import style
 from resultant.training.config import TrainConfig
 from resultant_reproduction.evidence import CONDITIONS, Evidence
+from resultant_reproduction.figures import HOLLOW, Chart, Curve, draw_charts
 from resultant_reproduction.formats import seed_list
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.records import dig
 from resultant_reproduction.spec import Cell, Outcome, parse_cell
-from resultant_reproduction.special_figures import draw_intercepts
 from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Printed: cross-entropies, and scores of the collapsed class at cosine zero.
@@ -103,19 +105,14 @@ def realization(evidence: Evidence) -> Outcome:
         shown = ends if failed else ends[:1]
         kept = "" if failed else ", kept its classes"
         named = {f"{_named(t).replace('kappa', 'least kappa')}{kept}": s for t, s in shown}
-        return draw_intercepts(drifts, named, {name: float(v) for name, v in LOSSES.items()})
+        return _draw_intercepts(drifts, named)
 
-    parts = {"native states": bool(states)}
-    notes = [
+    note = (
         f"Circles: {len(states)} native networks of the frozen tables, every seed; "
         f"{_star(trainings, training)}."
-    ]
-    return Outcome(
-        _cells(ends if failed else ()),
-        draw=draw if states or last else None,
-        parts=parts,
-        notes=notes,
     )
+    drawn, parts = draw if states or last else None, {"native states": bool(states)}
+    return Outcome(_cells(ends if failed else ()), draw=drawn, parts=parts, notes=[note])
 
 
 def _cells(failed: Sequence[tuple[Training, dict[str, Any]]]) -> list[Cell]:
@@ -154,3 +151,56 @@ def _star(trainings: Trainings | None, training: Training | None) -> str:
         f"{losses}; a class collapsed in {sum(lost)} of {len(lost)} such trainings, of "
         f"{seed_list(trainings.seeds)}"
     )
+
+
+# Colours of single states.
+STATES = (style.RED, style.PURPLE, style.GREEN)
+
+
+def symlog(ax: Axes, linear: float = 0.01) -> None:
+    """Set a logarithmic scale of both signs, linear near zero."""
+    ax.set_yscale("symlog", linthresh=linear)
+
+
+def _draw_intercepts(
+    drifts: Mapping[str, Sequence[float]], states: Mapping[str, Mapping[str, Any]]
+) -> Figure:
+    """Draw drifts of native networks and cross-entropies of last states of edited networks
+    (`summarize.summarize_state`), by realization, with the printed cross-entropies."""
+    count = len(next(iter(drifts.values())))
+    circles, bars = [], [Curve(look="D", label="paper", color=style.ORANGE)]
+    for i, (name, values) in enumerate(drifts.items()):
+        # Side by side, so that equal values and stars do not hide each other.
+        x = [i - 0.35 + 0.4 * k / max(1, count - 1) for k in range(count)]
+        label = None if i else f"{count} native networks"
+        look = {**HOLLOW, "mew": 0.8}
+        circles.append(Curve(x, values, "o", label, style.BLUE, more=look))
+        for k, (state, own) in enumerate(states.items()):
+            at, value = [i + 0.22 + 0.16 * k], [own["intercepts"][name]]
+            label, star = None if i else state, {"ms": 9, "mec": "white", "mew": 0.5}
+            circles.append(Curve(at, value, "*", label, STATES[k % len(STATES)], more=star))
+
+    def paint(ax: Axes) -> None:
+        wide = 0.7 / max(1, len(states))
+        for k, (state, own) in enumerate(states.items()):
+            losses = [row["cross_entropy"] for row in own["same_state"].values()]
+            x = [i + wide * (k - (len(states) - 1) / 2) for i in range(len(losses))]
+            ax.bar(x, losses, 0.9 * wide, color=STATES[k % len(STATES)], label=state)
+        names = [*next(iter(states.values()))["same_state"]] if states else [*LOSSES]
+        for i, name in enumerate(names):
+            if name in LOSSES:
+                loss = float(LOSSES[name])
+                ax.plot(i, loss, "D", color=style.ORANGE, mec="white", mew=0.5, zorder=5)
+                about = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center"}
+                ax.annotate(f"{loss:.2f}", (i, loss), fontsize=8, **about)
+        ax.set_xticks(range(len(names)), names)
+        ax.set_yscale("log")
+        ax.set_yticks(levels := [1, 2, 5, 10, 20, 50, 100], [str(level) for level in levels])
+        ax.minorticks_off()
+
+    ticks = {"xticks": range(len(drifts)), "xticklabels": list(drifts)}
+    charts = [
+        Chart(circles, "", "largest |change of $q_c(0)$|", more=ticks, paint=symlog),
+        Chart(bars, "", "cross-entropy (log scale)", more={"ylim": (1, 130)}, paint=paint),
+    ]
+    return draw_charts(charts, width=4.2, height=3.5, legend=1, under=True)

@@ -1,43 +1,44 @@
 """Figures of frozen projection features, from the packaged network and from stores of the user.
 
-The packaged one is a native network of CIFAR-100-LT, IF 100.
+The packaged one is a native network of CIFAR-100-LT, IF 100. Approximations are hollow marks,
+because a line would cover the exact one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from resultant.analysis import Analysis, gain_distribution
 from resultant.analysis.metrics import rank_correlation
+from resultant.report import style
+from resultant.score.exact import vmf_score
+from resultant.theory.score_expansion import joint_expansion
+from resultant_reproduction.catalog import catalog
 from resultant_reproduction.evidence import (
     PACKAGED,
     Evidence,
     by_condition,
     is_external,
+    packaged,
     read_path,
     trained_as,
 )
+from resultant_reproduction.figures import HOLLOW, LOG, Chart, Curve, draw_charts
 from resultant_reproduction.linear_means import HEADING, boundary_means, margin_means
 from resultant_reproduction.plan import planned_seeds
 from resultant_reproduction.spec import Cell, Outcome, load, parse_cell
-from resultant_reproduction.special_figures import (
-    closest_pair,
-    draw_boundaries,
-    draw_gains,
-    draw_margins,
-    draw_scope,
-    draw_support,
-    names_of,
-)
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 STORES = {
@@ -46,69 +47,110 @@ STORES = {
     "iNaturalist 2018": "inaturalist18",
 }
 OURS = ("CIFAR-100-LT",)
+SIDES = (style.BLUE, style.ORANGE)
 
-Shown = dict[str, Analysis]
+# Analyses by dataset, with every part; the packaged network first.
+Shown = Mapping[str, Any]
 
 
 def _outcome(
+    name: str,
     evidence: Evidence,
     draw: Callable[[Shown], Figure],
-    *notes: str,
-    say: Callable[[Analysis], str] | None = None,
+    numbers: Callable[[Any], Mapping[str, Any]] | None = None,
     of: Iterable[str] = STORES,
     counted: Iterable[str] = STORES,
 ) -> Outcome:
-    """Draw a figure ``of`` the available datasets, describe each with ``say``, and count the
-    datasets of the paper as parts."""
-    evaluation = {
+    """Draw a figure ``of`` the available datasets, describe each with the sentence of
+    ``artefacts.toml`` and its ``numbers``, and count the datasets of the paper as parts."""
+    shown = {
         title: evidence.analysis(STORES[title], "projection")
         for title in of
         if evidence.has(STORES[title], "projection")
     }
-    parts = {title: title in evaluation for title in counted}
-    read = [f"{title}: {say(a)}." for title, a in evaluation.items()] if say else []
-    return Outcome(draw=lambda: draw(evaluation), parts=parts, notes=[*notes, *read])
+    sentence, notes = catalog()[name].says, []
+    if numbers is not None:
+        notes = [f"{title}: {sentence.format(**numbers(a))}." for title, a in shown.items()]
+    parts = {title: title in shown for title in counted}
+    return Outcome(draw=lambda: draw(shown), parts=parts, notes=notes)
 
 
-# fig:gain-discovery says "training-selected" of its pair, fig:main-boundaries "fixed".
-PAIR = (
-    "The drawn pair is the head and tail pair with the largest prototype cosine, among the pairs "
-    "that sec:boundary-selection chooses from training geometry and that have a unique boundary "
-    "before and after. The paper does not say which pair it draws."
-)
+def closest_pair(a: Analysis) -> int:
+    """Choose the closest head and tail classes that have one boundary before and after, or the
+    closest pair of other kinds. The choice does not depend on the displacement."""
+    assert a.boundaries is not None
+    b, placed = a.boundaries, ~a.boundaries.shift_degrees.isnan()
+    mixed = torch.tensor([kind == "HT" for kind in b.kind])
+    allowed = next((m for m in (placed & mixed, placed) if m.any()), torch.ones_like(placed))
+    return int(b.cosine.where(allowed, -math.inf).argmax())
+
+
+def _names_of(pair: Tensor) -> list[str]:
+    """Names of a pair [2] of classes of the packaged network."""
+    with packaged() as store:
+        names = store.metadata["class_names"]
+    return [names[c].replace("_", " ") for c in pair.tolist()]
 
 
 def gain_discovery(evidence: Evidence) -> Outcome:
     """Return fig:gain-discovery: a pair of classes, their scores, and all gains."""
-    note = (
-        "The paper prints no number of this figure. The table is ours, of A_c / tau_0 over classes "
-        "with equal weight; (c) is of projections alone."
-    )
-    drawn = _outcome(evidence, draw_gains, note, PAIR)
-    a = evidence.analysis(PACKAGED, "projection")
-    return replace(drawn, cells=_gain_cells(evidence), notes=[*drawn.notes, _describe_pair(a)])
-
-
-def _gain_cells(evidence: Evidence) -> list[Cell]:
+    drawn = _outcome("gain-discovery", evidence, _draw_gains)
     cells = []
     for (title, store), space in product(STORES.items(), SPACES[::-1]):
-        if not evidence.has(store, space):
-            continue
-        g = gain_distribution(evidence.space(store, space))
-        numbers = {"least": g.minimum, "mean": g.mean, "largest": g.maximum}
-        for column, value in (numbers | {"standard deviation": g.standard_deviation}).items():
-            row = f"{title}, {space.capitalize()}"
-            cells.append(Cell(row, column, None, Value(value), text=f"{value:.2f}"))
-    return cells
-
-
-def _describe_pair(a: Analysis) -> str:
-    """Describe the drawn pair of the packaged network."""
-    assert a.gains is not None and a.boundaries is not None
+        if evidence.has(store, space):
+            g = gain_distribution(evidence.space(store, space))
+            numbers = {"least": g.minimum, "mean": g.mean, "largest": g.maximum}
+            for column, value in (numbers | {"standard deviation": g.standard_deviation}).items():
+                row = f"{title}, {space.capitalize()}"
+                cells.append(Cell(row, column, None, Value(value), text=f"{value:.2f}"))
+    a: Any = evidence.analysis(PACKAGED, "projection")
     pair = a.boundaries.pairs[closest_pair(a)]
-    known = zip(names_of(pair), a.gains.gain[pair].tolist(), strict=True)
+    known = zip(_names_of(pair), a.gains.gain[pair].tolist(), strict=True)
     classes = " and ".join(f"{name} with A_c / tau_0 = {gain:.2f}" for name, gain in known)
-    return f"In (a) and (b) {classes}."
+    return replace(drawn, cells=cells, notes=[f"In (a) and (b) {classes}."])
+
+
+def _draw_gains(analyses: Shown) -> Figure:
+    a = next(iter(analyses.values()))
+    i = closest_pair(a)
+    pair, theta = a.boundaries.pairs[i], math.radians(float(a.boundaries.theta_degrees[i]))
+    g, kappa, names = a.gains.gain[pair].tolist(), a.gains.kappa[pair].tolist(), _names_of(pair)
+    rho = torch.linspace(-1, 1, 201, dtype=torch.float64)
+    residuals, shares = [], []
+    for side, colour in enumerate(SIDES):
+        q = vmf_score(rho, kappa[side], a.space.tau, a.space.dim)
+        q = q - vmf_score(0.0, kappa[side], a.space.tau, a.space.dim) - g[side] * rho
+        residuals.append(Curve(rho, q, "-", f"{names[side]}, $g={g[side]:.2f}$", colour))
+    for title, other in analyses.items():
+        ordered = other.gains.gain.sort().values
+        share = torch.arange(1, len(ordered) + 1) / len(ordered)
+        shares.append(Curve(ordered, share, label=title, more={"drawstyle": "steps-pre"}))
+    # The linear-mean boundary on the half sphere seen from between the prototypes: x runs along
+    # their difference, and x (g_a + g_b) sin(theta/2) = z (g_a - g_b) cos(theta/2).
+    y = torch.linspace(-1, 1, 201, dtype=torch.float64)
+    slope = (g[0] - g[1]) / ((g[0] + g[1]) * math.tan(theta / 2))
+    boundary = slope * (1 - y * y).sqrt() / math.hypot(1, slope)
+    sphere = [
+        Curve(boundary, y, "-", "original boundary", style.RED),
+        Curve((0, 0), (-1, 1), "--", "equalized", style.GREEN),
+        Curve((), (), "o", "prototypes", style.GREY),
+    ]
+    charts = [
+        Chart(sphere, "", ""),
+        Chart(residuals, r"cosine $\rho$", r"centred score less $g\rho$"),
+        Chart(shares, r"gain $A_c/\tau_0$", "share of classes"),
+    ]
+    figure = draw_charts(charts, width=3.2, height=3.4, legend=1, under=True)
+    ax: Axes = figure.axes[0]
+    edge = (1 - y * y).sqrt()
+    regions = ((-1, -edge, boundary), (1, boundary, edge))
+    for (side, low, high), colour, name in zip(regions, SIDES, names, strict=True):
+        ax.fill_betweenx(y.numpy(), low.numpy(), high.numpy(), color=colour, alpha=0.2, lw=0)
+        ax.plot(side * math.sin(theta / 2), 0, "o", color=colour)
+        ax.annotate(name, (0.55 * side, 0.4), ha="center")
+    ax.set_aspect("equal")
+    ax.axis("off")
+    return figure
 
 
 MEASURED = {"MAE (degrees)": "mae", "pairs with a root before and after": "comparable"}
@@ -118,29 +160,20 @@ def main_boundaries(evidence: Evidence) -> Outcome:
     """Return fig:main-boundaries: margins near the roots of a pair, all displacements, and the
     caption's numbers of four datasets."""
     recorded = _recorded_displacements(evidence)
-    note = (
-        "Displacements are predicted by the joint leading score at the same temperatures. Pairs "
-        "are chosen as in sec:boundary-selection; CIFAR-10 has all pairs. We read the 0.119 "
-        "degrees in the caption as the mean absolute error of that score on CIFAR-100; the 0.11986 "
-        "in sec:root-solving is the error of the finite-dimensional linear mean, without "
-        "intercepts. The table shows "
-        "the networks of the records. The figure shows the packaged network and the records that "
-        f"keep displacements: {_recorded_text(recorded)}."
-    )
     drawn = _outcome(
-        evidence, lambda shown: draw_boundaries(shown, recorded), note, PAIR, counted=()
+        "main-boundaries", evidence, lambda shown: _draw_boundaries(shown, recorded), counted=()
     )
     cells = []
     for condition, *texts in load("printed/figures")["main-boundaries"]["rows"]:
-        seeds = 0 if is_external(condition) else planned_seeds(trained_as(condition))
+        external = is_external(condition)
+        seeds = 0 if external else planned_seeds(trained_as(condition))
         for (column, name), text in zip(MEASURED.items(), texts, strict=True):
             read = read_path(f"boundaries.joint_leading.{name}")
-            (values,) = by_condition(evidence, read, (condition,), ("projection",)).values() or (
-                [],
-            )
-            own = parse_cell(text), Value.of(values), is_external(condition)
+            values = by_condition(evidence, read, (condition,), ("projection",)).values()
+            own = parse_cell(text), Value.of(next(iter(values), [])), external
             cells.append(Cell(condition, column, *own, planned=seeds))
-    return replace(drawn, cells=cells, sections={HEADING: boundary_means(evidence)})
+    note = f"Records that keep displacements: {'; '.join(recorded) or 'none of CIFAR-10'}."
+    return replace(drawn, cells=cells, notes=[note], sections={HEADING: boundary_means(evidence)})
 
 
 def _recorded_displacements(evidence: Evidence) -> dict[str, dict[str, list[float]]]:
@@ -155,100 +188,153 @@ def _recorded_displacements(evidence: Evidence) -> dict[str, dict[str, list[floa
     return found
 
 
-def _recorded_text(recorded: Mapping[str, object]) -> str:
-    if recorded:
-        return "; ".join(recorded)
-    return (
-        "none of CIFAR-10 yet, for its records have the MAE and the number of pairs alone; a "
-        "network trained from now on keeps them (resultant reproduce run main)"
+def _draw_boundaries(
+    analyses: Shown, recorded: Mapping[str, Mapping[str, Sequence[float]]]
+) -> Figure:
+    a = next(iter(analyses.values()))
+    i, b = closest_pair(a), a.boundaries
+    pair, theta = b.pairs[i], float(b.theta_degrees[i])
+    kappa, A = a.gains.kappa[pair], a.gains.resultant[pair]
+    ends = sorted((float(b.before_degrees[i]), float(b.after_degrees[i])))
+    u = torch.linspace(ends[0] - 3, ends[1] + 3, 101, dtype=torch.float64)
+    rho = torch.stack([u.deg2rad().cos(), (theta - u).deg2rad().cos()])
+    states = (
+        ("original", torch.full((2,), a.space.tau).double(), style.BLUE),
+        ("equalized", A / a.gains.mean, style.ORANGE),
     )
+    margins, points, reach = [], [], 0.0
+    for name, tau, colour in states:
+        point = (rho, kappa[:, None], tau[:, None], a.space.dim)
+        exact, lead = vmf_score(*point), joint_expansion(*point, 0, validate_args=False)
+        margins.append(Curve(u, exact[0] - exact[1], "-", name, colour))
+        few = (lead[0] - lead[1])[::10]
+        margins.append(Curve(u[::10], few, "o", color=colour, more=HOLLOW))
+    margins.append(Curve((), (), "o", "joint leading", style.GREY, more=HOLLOW))
+    margins.append(Curve((u[0], u[-1]), (0, 0), color=style.GREY, more={"lw": 1}))
+    for title, other in analyses.items():
+        x = other.boundaries.shift_degrees
+        y = other.boundaries.predicted["joint_leading"].shift_degrees
+        both = ~(x.isnan() | y.isnan())
+        points.append(Curve(x[both], y[both], ".", f"{title}, {int(both.sum())} of {len(x)} pairs"))
+        reach = max(reach, float(x[both].abs().max()) * 1.05)
+    if recorded:
+        x, y = (
+            [v for own in recorded.values() for v in own[kind]] for kind in ("exact", "leading")
+        )
+        name = f"CIFAR-10-LT, {len(x)} pairs of {len(recorded)} networks"
+        points.append(Curve(x, y, "x", name, style.RED, more={"ms": 3, "mew": 0.7}))
+    line = {"zorder": 0}
+    points.append(Curve((-reach, reach), (-reach, reach), "--", color=style.GREY, more=line))
+    way = "degrees from {} to {}".format(*_names_of(pair))
+    charts = [
+        Chart(margins, way, "margin"),
+        Chart(points, "exact displacement (degrees)", "leading displacement (degrees)"),
+    ]
+    return draw_charts(charts, height=3.4, legend=1, under=True)
 
 
-UNNAMED = (
-    "Neither the caption nor sec:support-fit-protocol says which data sets this figure is of: "
-    "CIFAR-100-LT is counted alone, and others are drawn where their features are given."
-)
+def _rank(rank: float | None) -> str:
+    return "none" if rank is None else f"{rank:+.2f}"
 
 
 def real_scope(evidence: Evidence) -> Outcome:
     """Return fig:real-scope-app: class counts and concentrations; held-out goodness of fit."""
-    return _outcome(evidence, draw_scope, UNNAMED, say=_say_scope, counted=OURS)
+
+    def numbers(a: Any) -> dict[str, Any]:
+        count, kappa, fit = a.gains.count, a.gains.kappa, a.fit
+        return {
+            "classes": len(count),
+            "count": [int(count.min()), int(count.max())],
+            "kappa": [float(kappa.min()), float(kappa.max())],
+            "rank": _rank(rank_correlation(count, kappa)),
+            "rejected": [100 * fit.rejected, 100 * fit.expected],
+            "distance": float(fit.kolmogorov.median()),
+            "cosine": [float(fit.mean_cosine.mean()), float(fit.fitted.mean())],
+        }
+
+    return _outcome("real-scope-app", evidence, _draw_scope, numbers, counted=OURS)
 
 
-def _format_rank(rank: float | None) -> str:
-    return "none" if rank is None else f"{rank:+.2f}"
-
-
-def _say_scope(a: Analysis) -> str:
-    assert a.gains is not None and a.fit is not None
-    count, kappa = a.gains.count, a.gains.kappa
-    rank = _format_rank(rank_correlation(count, kappa))
-    return (
-        f"(a) {len(count)} classes of {int(count.min())} to {int(count.max())} images, kappa "
-        f"{float(kappa.min()):.0f} to {float(kappa.max()):.0f}, rank correlation of both "
-        f"{rank}; (b) one vMF a class is rejected with p < 0.05 for "
-        f"{100 * a.fit.rejected:.0f} % of the classes, where of vMF samples of the same sizes it "
-        f"would be {100 * a.fit.expected:.0f} %, by a median distance of "
-        f"{float(a.fit.kolmogorov.median()):.2f} (Kolmogorov and Smirnov): held-out queries have a "
-        f"mean cosine of {float(a.fit.mean_cosine.mean()):.3f} to their prototype, fitted is "
-        f"{float(a.fit.fitted.mean()):.3f}"
-    )
+def _draw_scope(analyses: Shown) -> Figure:
+    sizes, laws = [], []
+    for (title, a), colour in zip(analyses.items(), style.CYCLE, strict=False):
+        sizes.append(Curve(a.gains.count, a.gains.kappa, ".", title, colour))
+        for counts, look in ((a.fit.histogram, "-"), (a.fit.expected_histogram, "--")):
+            share = counts.double() / counts.sum() * len(counts)
+            edges = torch.linspace(0, 1, len(share) + 1)
+            steps = torch.cat([share, share[-1:]])
+            laws.append(Curve(edges, steps, look, color=colour, more={"drawstyle": "steps-post"}))
+    laws.append(Curve((), (), "-", "held-out queries", style.GREY))
+    laws.append(Curve((), (), "--", "one vMF per class", style.GREY))
+    charts = [
+        Chart(sizes, "training images of the class", r"concentration $\kappa_c$", more=LOG),
+        Chart(laws, "value of the fitted law", "density", more={"ylim": (0, None)}),
+    ]
+    return draw_charts(charts, legend=2, under=True)
 
 
 def real_margin(evidence: Evidence) -> Outcome:
     """Return fig:real-margin-app: centre and typical margins, and errors between classes."""
-    drawn = _outcome(evidence, draw_margins, UNNAMED, say=_say_margins, counted=OURS)
+
+    def numbers(a: Any) -> dict[str, Any]:
+        t = a.typical
+        ranks = [_rank(rank) for rank in (t.centre_correlation, t.typical_correlation)]
+        mean = 100 * float(t.observed.mean())
+        return {"ranks": ranks, "pairs": t.observed.numel(), "mean": mean}
+
+    drawn = _outcome("real-margin-app", evidence, _draw_margins, numbers, counted=OURS)
     return replace(drawn, sections={HEADING: margin_means(evidence, STORES)})
 
 
-def _say_margins(a: Analysis) -> str:
-    assert a.typical is not None
-    t = a.typical
-    ranks = [_format_rank(rank) for rank in (t.centre_correlation, t.typical_correlation)]
-    return (
-        f"rank correlation with the error between the pair {ranks[0]} for the margin at the "
-        f"prototype and {ranks[1]} for the typical one, over {t.observed.numel()} ordered pairs "
-        f"whose mean error is {100 * float(t.observed.mean()):.1f} %"
-    )
+def _draw_margins(analyses: Shown) -> Figure:
+    centre, typical = [], []
+    for title, a in analyses.items():
+        t = a.typical
+        kinds = ((t.centre, t.centre_correlation), (t.typical, t.typical_correlation))
+        for curves, (margin, rank) in zip((centre, typical), kinds, strict=True):
+            name = title if rank is None else f"{title}, rank correlation {rank:+.2f}"
+            curves.append(Curve(margin.flatten(), 100 * t.observed.flatten(), ".", name))
+    charts = [
+        Chart(centre, "margin at the prototype", "error between the pair (%)"),
+        Chart(typical, "typical margin", "error between the pair (%)"),
+    ]
+    return draw_charts(charts, legend=1, under=True)
 
 
 def finite_sample(evidence: Evidence) -> Outcome:
     """Return fig:finite-sample: small supports and self-inclusion on real features."""
-    note = (
-        "sec:finite-sample-diagnostics names CIFAR-100 for (a) and no dataset for (b); both are "
-        "of the packaged network."
-    )
-    history = (
-        "sec:support-fit-protocol describes another replay, without a number or a figure: it "
-        "leaves out everything that is stored about the identity of a query. We did not rerun it: "
-        "the packaged store has one feature per image, so that both replays are the same. Where "
-        "identities repeat, resultant.analysis.self_inclusion does it (`history`)."
-    )
 
-    def draw(shown: Shown) -> Figure:
-        return draw_support(*shown.values())
+    def numbers(a: Any) -> dict[str, Any]:
+        s, own = a.support, a.self_inclusion
+        # Exact over leading self-inclusion shifts (eq:self-inclusion), by class.
+        ratios = own.exact / own.predicted
+        return {
+            "error": [float(s.error[i]) for i in (0, -1)],
+            "size": [s.sizes[i] for i in (0, -1)],
+            "bias": [float(s.predicted_bias[i]) for i in (0, -1)],
+            "ratio": [float(v) for v in (ratios.min(), ratios.max(), ratios.median())],
+            "classes": len(ratios),
+        }
 
-    return _outcome(evidence, draw, note, history, say=_say_support, of=OURS, counted=OURS)
-
-
-def _say_support(a: Analysis) -> str:
-    assert a.support is not None
-    s = a.support
-    ends = [f"{float(s.error[i]):.4f} at n = {s.sizes[i]}" for i in (0, -1)]
-    bias = [f"{float(s.predicted_bias[i]):.4f}" for i in (0, -1)]
-    return (
-        f"(a) mean error of R_n {' and '.join(ends)}, the expected bias "
-        f"{' and '.join(bias)}; (b) score gained over (1 - A^2) / (tau n), by class {_included(a)}"
-    )
+    return _outcome("finite-sample", evidence, _draw_support, numbers, OURS, OURS)
 
 
-def _ratios(a: Analysis) -> torch.Tensor:
-    """Return exact over leading self-inclusion shifts (eq:self-inclusion) by class [M]."""
-    assert a.self_inclusion is not None
-    return a.self_inclusion.exact / a.self_inclusion.predicted
-
-
-def _included(a: Analysis) -> str:
-    ratios = _ratios(a)
-    low, median, high = (float(v) for v in (ratios.min(), ratios.median(), ratios.max()))
-    return f"{low:.3f} to {high:.3f}, median {median:.3f} of {len(ratios)}"
+def _draw_support(analyses: Shown) -> Figure:
+    (a,) = analyses.values()
+    s, own = a.support, a.self_inclusion
+    supports = [
+        Curve(s.sizes, s.error, "o-", "mean, SD over classes", error=s.error_sd),
+        Curve(s.sizes, s.predicted_bias, "--", "expected bias"),
+    ]
+    thin, hollow = {"elinewidth": 0.6, "capsize": 0}, {**HOLLOW, "ms": 6, "mew": 0.8}
+    gained = [
+        Curve(
+            own.count, own.exact, ".", "one class, SD over queries", None, own.exact_sd, None, thin
+        ),
+        Curve(own.count, own.predicted, "o", r"$(1-A^2)/(\tau n)$", style.RED, more=hollow),
+    ]
+    charts = [
+        Chart(supports, "support size $n$", "error of $R_n$", more={"xscale": "log"}),
+        Chart(gained, "images of the class", "score gained", more=LOG),
+    ]
+    return draw_charts(charts, height=3.1, legend=2, under=True)

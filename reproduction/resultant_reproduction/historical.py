@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from resultant.training.config import TrainConfig
 from resultant.training.records import Record
 from resultant_reproduction.courses import Course, seeds_of
 from resultant_reproduction.evidence import CONDITIONS, Evidence
-from resultant_reproduction.figures import BLACK, bars
+from resultant_reproduction.figures import BLACK, HOLLOW, Chart, Curve, bars, course, draw_charts
 from resultant_reproduction.plan import official, planned_seeds
 from resultant_reproduction.records import paired, probe_path
 from resultant_reproduction.spec import (
@@ -25,12 +25,12 @@ from resultant_reproduction.spec import (
     printed_table,
     unprinted,
 )
-from resultant_reproduction.special_figures import draw_training_gain
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.tables import Entry, compare
 from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TABLE = printed_table("historical-power-temperature")
@@ -144,19 +144,7 @@ def training_gain(evidence: Evidence) -> Outcome:
     )
     errors = {name: courses for name, own in records.items() if (courses := increment_errors(own))}
     planes = {name: plane for name, own in records.items() if (plane := increment_plane(own))}
-
-    def draw() -> Figure:
-        named = {
-            state: {STRENGTHS[strength]: course for strength, course in own.items()}
-            for state, own in errors.items()
-        }
-        plane, plane_of = None, ""
-        for state, (seed, epoch, ends) in list(planes.items())[:1]:
-            plane = {name: ends[strength] for strength, name in STRENGTHS.items()}
-            plane_of = f"{state}, seed {seed}, epoch {epoch}"
-        names = ("gain_sd", "applied_gain_sd", "increment_error")
-        printed = {key: [*map(float, printed_last(key))] for key in names}
-        return draw_training_gain(applied, native, named, plane, plane_of, LOOKS, printed)
+    first = dict(list(planes.items())[:1])
 
     followed = {n for n, e in errors.items() if any(len(c.values) > 1 for c in e.values())}
     parts = {
@@ -172,13 +160,14 @@ def training_gain(evidence: Evidence) -> Outcome:
             f"(a), (b) Lines: {seeds}; means over seeds, shaded from the smallest to the largest "
             "value."
         )
-    for state, (seed, epoch, plane) in list(planes.items())[:1]:
+    for state, (seed, epoch, plane) in first.items():
         notes.append(
             f"(c) One network, {state} of seed {seed} at epoch {epoch}: "
             f"{100 * plane['share']:.2f} % of their squared lengths are in the plane."
         )
     some = applied or errors or planes
-    return Outcome(_last_epoch(evidence), draw=draw if some else None, parts=parts, notes=notes)
+    draw = (lambda: _draw_training_gain(applied, native, errors, first)) if some else None
+    return Outcome(_last_epoch(evidence), draw=draw, parts=parts, notes=notes)
 
 
 def _last_epoch(evidence: Evidence) -> list[Cell]:
@@ -229,14 +218,80 @@ def common_readouts(evidence: Evidence) -> Outcome:
             changes.append(Change(readout, f"{name} - ProCo", None, differences))
     tested = [change for change in changes if change.differences]
     parts = {f"{change.what}, {change.row}": bool(change.differences) for change in changes}
-    draw = (lambda: _draw_readouts(changes)) if tested else None
-    return Outcome(cells, tested, draw, parts)
-
-
-def _draw_readouts(changes: Sequence[Change]) -> Figure:
     groups = {
         name: {c.row: c.differences for c in changes if c.what == f"{name} - ProCo"}
         for name in INTERVENTIONS
     }
     colours = {name: colour for name, (_, colour) in LOOKS.items()}
-    return bars(groups, colours, "points from ProCo")
+    draw = (lambda: bars(groups, colours, "points from ProCo")) if tested else None
+    return Outcome(cells, tested, draw, parts)
+
+
+def _draw_training_gain(
+    applied: Mapping[str, Course],
+    native: Mapping[str, Course],
+    errors: Mapping[str, Mapping[str, Course]],
+    plane: Mapping[str, tuple[int, int, dict[str, Any]]],
+) -> Figure:
+    """Draw the dispersion of gains over epochs by policy, errors of leading increments by policy of
+    the state and by strength, and the plane of increments of one network."""
+    printed = {
+        key: [*map(float, printed_last(key))]
+        for key in ("gain_sd", "applied_gain_sd", "increment_error")
+    }
+    gains = [course(own, "-", LOOKS[name][1], name) for name, own in applied.items()]
+    gains += [course(own, ":", LOOKS[name][1]) for name, own in native.items()]
+    increments = [
+        course(own, LOOKS[state][0], LOOKS[STRENGTHS[strength]][1])
+        for state, courses in errors.items()
+        for strength, own in courses.items()
+    ]
+    last = max((e for c in applied.values() for e in c.values), default=0)
+    for key, face in (("gain_sd", HOLLOW), ("applied_gain_sd", {})):
+        for (_, colour), value in zip(LOOKS.values(), printed[key], strict=True):
+            gains.append(Curve([last], [value], "D", color=colour, more={**face, "zorder": 5}))
+    gains.append(Curve(look="D", label="paper, last epoch", color=style.GREY))
+    gains.append(Curve(look="D", label="paper, native gain", color=style.GREY, more=HOLLOW))
+    label, wide = "paper, last epoch", {"lw": 5, "alpha": 0.6, "solid_capstyle": "butt"}
+    increments.append(
+        Curve([last, last], printed["increment_error"], "-", label, style.GREY, more=wide)
+    )
+    # Axes of one scale would put both arms on one line.
+    drawn_of = [f"first axis; {name}, seed {s}, epoch {e}" for name, (s, e, _) in plane.items()]
+    charts = [
+        Chart(gains, "epoch", "sd of gain (dotted: native)"),
+        Chart(increments, "epoch", "leading increment error (%)"),
+        Chart((), "".join(drawn_of), "second axis (other scale)"),
+    ]
+    figure = draw_charts(charts, width=3.2)
+    axes = figure.axes
+    with style.style():
+        if errors:
+            key = {f"state: {s.split()[0]}": {"ls": LOOKS[s][0]} for s in errors}
+            _key(axes[1], key | {label: wide})
+        for _, _, ends in plane.values():
+            _draw_plane(axes[2], ends)
+        for ax, present in zip(axes, (applied, errors, plane), strict=True):
+            if not present:
+                ax.text(0.5, 0.5, "no record", transform=ax.transAxes, ha="center")
+    return figure
+
+
+def _key(ax: Axes, looks: Mapping[str, dict[str, Any]]) -> None:
+    """Add a legend of line styles in grey, because colours have another meaning."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=style.GREY, label=name, **look) for name, look in looks.items()]
+    ax.legend(handles=handles)
+
+
+def _draw_plane(ax: Axes, ends: Mapping[str, Any]) -> None:
+    """Draw leading increments over the exact ones, which they almost hide."""
+    looks: dict[str, dict[str, Any]] = {
+        "exact": {"ls": "-", "lw": 1, "marker": "o"},
+        "leading": {"ls": "--", "lw": 2.2, "marker": "o", "ms": 8, "mfc": "none", "zorder": 3},
+    }
+    _key(ax, looks)
+    for (strength, name), (kind, look) in product(STRENGTHS.items(), looks.items()):
+        x, y = ends[strength][kind]
+        ax.plot([0, x], [0, y], markevery=[1], color=LOOKS[name][1], **look)

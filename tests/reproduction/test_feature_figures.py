@@ -16,8 +16,8 @@ from resultant.score.exact import vmf_score
 from resultant.special.bessel import bessel_ratio
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.evidence import PACKAGED, packaged, trained_as
+from resultant_reproduction.feature_figures import closest_pair
 from resultant_reproduction.linear_means import boundary_means, margin_means
-from resultant_reproduction.special_figures import closest_pair
 from training_records import record
 
 NAN = float("nan")
