@@ -1,79 +1,41 @@
-"""The table of all artefacts."""
+"""The artefacts of ``artefacts.toml`` with the functions that compute them."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, replace
+from importlib import import_module
 
-from resultant_reproduction import (
-    beyond,
-    controls,
-    failure,
-    feature_figures,
-    gain_prior,
-    historical,
-    settings,
-    stand_in,
-    tables,
-    training_table,
-    tuned,
-)
 from resultant_reproduction.catalog import Entry, catalog
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.figures import draw_charts
-from resultant_reproduction.in_text import with_text
+from resultant_reproduction.measures import MEASURES
 from resultant_reproduction.records import Records
-from resultant_reproduction.spec import Outcome
-
-# Figures of the theory, and the layout of their panels.
-_LAYOUTS: dict[str, dict[str, Any]] = {
-    "joint-validation": {"columns": 2, "width": 4.2, "height": 3.4, "under": True},
-    "factor-app": {"columns": 3, "width": 2.9, "height": 2.5},
-    "synthetic-transition": {"columns": 3, "width": 3.3, "height": 3.2, "legend": 2, "under": True},
-    "prior-control-app": {"width": 4.6, "height": 3.2, "legend": 4},
-    "softmax-coupling": {"width": 4.6, "height": 3.2, "legend": 2},
-}
+from resultant_reproduction.spec import Cell, Outcome, load, parse_cell
+from resultant_reproduction.value import Value
 
 
-def _theory(name: str, evidence: Evidence) -> Outcome:
+def theory(name: str, evidence: Evidence) -> Outcome:
     """Draw the panels of the checks of an artefact together, and list the verdicts of those."""
-    checks = [check for c in catalog()[name].checks if (check := evidence.check(c)).panels]
+    entry = catalog()[name]
+    checks = [check for c in entry.checks if (check := evidence.check(c)).panels]
     return Outcome(
-        draw=lambda: draw_charts(
-            [p for c in checks for p in (c.panels or list)()], **_LAYOUTS[name]
-        ),
+        draw=lambda: draw_charts([p for c in checks for p in (c.panels or list)()], **entry.layout),
         parts={c.name: True for c in checks},
         notes=[f"{c.claim}: paper {c.paper}; ours {c.ours}; {c.verdict}." for c in checks],
     )
 
 
-_COMPUTE: dict[str, Callable[[Evidence], Outcome]] = {
-    "angular-training": training_table.training_table,
-    "joint-fc": tables.joint_fc,
-    **{name: partial(tables.frozen_table, name) for name in tables.FROZEN},
-    **{name: partial(controls.control_table, name) for name in controls.TABLES},
-    "historical-power-temperature": historical.heads,
-    "cross-backbone": tables.cross_backbone,
-    "training-hyperparameters": settings.training,
-    "frozen-hyperparameters": settings.frozen,
-    **{name: partial(controls.change_map, *of) for name, of in controls.MAPS.items()},
-    "c10-trajectory": controls.trajectory,
-    "training-gain": historical.training_gain,
-    "common-readouts": historical.common_readouts,
-    "gain-discovery": feature_figures.gain_discovery,
-    "main-boundaries": feature_figures.main_boundaries,
-    "finite-sample": feature_figures.finite_sample,
-    "real-scope-app": feature_figures.real_scope,
-    "real-margin-app": feature_figures.real_margin,
-    "gain-prior": gain_prior.gain_prior,
-    "realization": failure.realization,
-    **{name: partial(_theory, name) for name in _LAYOUTS},
-    "tuned-rules": tuned.tuned_rules,
-    "stand-in": stand_in.photographs,
-    **{name: partial(beyond.answer, name) for name, entry in catalog().items() if entry.final},
-}
+def in_text(name: str, evidence: Evidence) -> list[Cell]:
+    """Compare the numbers that the paper prints in its text, next to the table they belong to."""
+    cells = []
+    for entry in load("printed/in_text").get(name, []):
+        measure = next(key for key in MEASURES if key in entry)
+        ((_, values),) = MEASURES[measure](evidence, entry[measure])
+        printed = parse_cell(entry["printed"])
+        cells.append(Cell(entry["row"], entry["column"], printed, Value.of(values), external=True))
+    return cells
 
 
 @dataclass(frozen=True)
@@ -105,9 +67,20 @@ class Artefact:
         return f"partly rerun ({done} of {of}{rest})"
 
 
+def _function(entry: Entry) -> Callable[[Evidence], Outcome]:
+    """Return the function of an artefact; a function of several takes the name first."""
+
+    def compute(evidence: Evidence) -> Outcome:
+        module, _, name = entry.by.partition(".")
+        function = getattr(import_module(f"resultant_reproduction.{module}"), name)
+        several = len(inspect.signature(function).parameters) == 2
+        outcome = function(entry.name, evidence) if several else function(evidence)
+        return replace(outcome, in_text=in_text(entry.name, evidence))
+
+    return compute
+
+
 # Tables first, then figures, then questions beyond the paper.
-ARTEFACTS = {
-    name: Artefact(entry, with_text(name, _COMPUTE[name])) for name, entry in catalog().items()
-}
+ARTEFACTS = {name: Artefact(entry, _function(entry)) for name, entry in catalog().items()}
 
 __all__ = ["ARTEFACTS", "Artefact", "Evidence", "Outcome", "Records"]

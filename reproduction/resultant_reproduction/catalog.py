@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from resultant_reproduction.plan import PLANS, PlannedJob, missing, workload
 from resultant_reproduction.records import Records
@@ -33,13 +33,16 @@ class Entry(NamedTuple):
 
     name: str
     label: str
+    # Module and function that compute it.
+    by: str = ""
     title: str = ""
     shows: str = ""
     # Training plans whose records it reads, and checks of `resultant verify` behind it.
     plans: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
-    # Caption of the figure; empty for that of the mechanism.
+    # Caption of the figure, empty for that of the mechanism, and layout of the panels of checks.
     caption: str = ""
+    layout: Mapping[str, Any] = {}
     # Remarks below its tables, before those of its numbers, and a sentence for numbers.
     notes: tuple[str, ...] = ()
     says: str = ""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from resultant.report import style
 from resultant.training.config import TrainConfig
 from resultant_reproduction.courses import Course, seeds_of
 from resultant_reproduction.evidence import Evidence
+from resultant_reproduction.failure import symlog
 from resultant_reproduction.figures import Chart, course, draw_charts, heat_maps
 from resultant_reproduction.formats import network_counts, span
 from resultant_reproduction.plan import RULES, controlled, planned_seeds
@@ -29,7 +31,6 @@ from resultant_reproduction.tables import LATER, Entry, compare
 from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TABLES = tuple(name for name in load("printed/tables") if name.startswith("c10-"))
@@ -85,9 +86,17 @@ def control_table(name: str, evidence: Evidence) -> Outcome:
     return Outcome(cells, tested, notes=[LATER] if later else [])
 
 
-def change_map(names: tuple[str, ...], objective: str, evidence: Evidence) -> Outcome:
+MAPS = {
+    "c10-pure-complete": (TABLES, "contrastive"),
+    "c10-joint-uniform-complete": (UNIFORM, "joint"),
+    "c10-joint-actual-complete": (FREQUENCY, "joint"),
+}
+
+
+def change_map(figure: str, evidence: Evidence) -> Outcome:
     """Changes from ProCo in several tables, ours over paired seeds."""
-    cells = []
+    cells: list[Cell] = []
+    names, objective = MAPS[figure]
     for name in names:
         values, changes = compare_controls(name, evidence)
         planned = {(cell.row, cell.column): cell.planned for cell in values}
@@ -185,17 +194,6 @@ def _draw_courses(lines: dict[str, dict[str, dict[str, Course]]]) -> Figure:
     charts = []
     for (objective, courses), (key, ylabel) in product(lines.items(), FOLLOWED.items()):
         curves = [course(own[key], *looks[n], n) for n, own in courses.items() if key in own]
-        paint = _signed_log if key == "intercept_drift" else None
+        paint = partial(symlog, linear=1e-3) if key == "intercept_drift" else None
         charts.append(Chart(curves, "epoch", ylabel, objective, paint=paint))
     return draw_charts(charts, columns=len(FOLLOWED), legend=4)
-
-
-def _signed_log(ax: Axes) -> None:
-    ax.set_yscale("symlog", linthresh=1e-3)
-
-
-MAPS = {
-    "c10-pure-complete": (TABLES, "contrastive"),
-    "c10-joint-uniform-complete": (UNIFORM, "joint"),
-    "c10-joint-actual-complete": (FREQUENCY, "joint"),
-}

@@ -140,11 +140,25 @@ def shades(n: int) -> list[Any]:
     return [mpl.colormaps["viridis_r"](0.27 + 0.48 * i / max(1, n - 1)) for i in range(n)]
 
 
-def name_rows(ax: Axes, names: Sequence[str]) -> None:
-    """Name the rows from above, with room for the marks of the first and the last."""
-    ax.set_yticks(range(len(names)), list(names))
-    ax.set_ylim(len(names) - 0.5, -0.5)
-    ax.axvline(0, color=style.GREY, lw=1, zorder=0)
+def draw_rows(
+    panels: Sequence[Chart], names: Sequence[str], width: float, line: float = 0.27, ticks: int = 0
+) -> Figure:
+    """Draw panels side by side that share rows from above, named in the first panel, with room for
+    the marks of the first and the last; ``line`` is the height of a row."""
+
+    def paint(ax: Axes, first: bool) -> None:
+        ax.set_yticks(range(len(names)), list(names) if first else [""] * len(names))
+        ax.set_ylim(len(names) - 0.5, -0.5)
+        ax.axvline(0, color=style.GREY, lw=1, zorder=0)
+        if ticks:
+            ax.locator_params(axis="x", nbins=ticks)
+
+    charts = [
+        chart._replace(paint=lambda ax, first=not i: paint(ax, first))
+        for i, chart in enumerate(panels)
+    ]
+    height = 0.9 if line == 0.27 else 1.1
+    return draw_charts(charts, width=width, height=height + line * len(names))
 
 
 def forest(changes: Sequence[Change], xlabel: str) -> Figure:
@@ -166,8 +180,7 @@ def forest(changes: Sequence[Change], xlabel: str) -> Figure:
     if all(change.paper is None for change in changes):
         del curves[0]
     names = [f"{change.row} [{len(change.differences)}]" for change in changes]
-    chart = Chart(curves, xlabel, paint=lambda ax: name_rows(ax, names))
-    return draw_charts([chart], width=6.4, height=0.9 + 0.27 * len(changes))
+    return draw_rows([Chart(curves, xlabel)], names, 6.4)
 
 
 def intervals(panels: Mapping[str, Mapping[str, Ends]], single: Iterable[str] = ()) -> Figure:
@@ -180,17 +193,11 @@ def intervals(panels: Mapping[str, Mapping[str, Ends]], single: Iterable[str] = 
             if low is not None and high is not None:
                 curves.append(Curve((low, high), (y, y), color=OURS))
             curves.append(Curve([mean], [y], "o", color=OURS, more=HOLLOW if name in alone else {}))
-        names = [*rows] if not charts else [""] * len(rows)
-
-        def paint(ax: Axes, names: Sequence[str] = names) -> None:
-            name_rows(ax, names)
-            ax.locator_params(axis="x", nbins=5)
-
-        charts.append(Chart(curves, title, paint=paint))
-    names = next(iter(panels.values()))
+        charts.append(Chart(curves, title))
+    names = [*next(iter(panels.values()))]
     # Long names take the room of the panels.
     whole = 9.6 + 0.08 * max(0, max(map(len, names)) - 36)
-    return draw_charts(charts, width=min(6.4, whole / len(charts)), height=0.9 + 0.27 * len(names))
+    return draw_rows(charts, names, min(6.4, whole / len(charts)), ticks=5)
 
 
 def comparison(cells: Sequence[Cell]) -> Figure:
@@ -199,29 +206,23 @@ def comparison(cells: Sequence[Cell]) -> Figure:
     a row names its number of networks."""
     known = [c for c in cells if c.paper is not None]
     ours = [c for c in known if c.ours is not None]
-    rows = list(dict.fromkeys(c.row for c in ours or known))
-    columns = list(dict.fromkeys(c.column for c in ours or known))
+    rows, columns = (
+        list(dict.fromkeys(getattr(c, axis) for c in ours or known)) for axis in ("row", "column")
+    )
+    key = [Curve(label="ours less paper, mean and SD over networks", look="o", color=OURS)]
+    if any(c.ours and c.ours.n == 1 for c in ours):
+        key.append(Curve(label="one network", look="o", color=OURS, more=HOLLOW))
+    if any(c.paper and c.paper.value.sd for c in ours):
+        key.append(Curve(label="SD of the paper", color=PAPER, more={"lw": 5, "alpha": 0.5}))
+    if not ours:
+        key = [Curve(label="paper", look="D", color=PAPER)]
     charts = []
     for column in columns:
-        curves = [Curve(label="ours less paper, mean and SD over networks", look="o", color=OURS)]
-        if any(c.ours and c.ours.n == 1 for c in ours):
-            curves.append(Curve(label="one network", look="o", color=OURS, more=HOLLOW))
-        if any(c.paper and c.paper.value.sd for c in ours):
-            wide = {"lw": 5, "alpha": 0.5}
-            curves.append(Curve(label="SD of the paper", color=PAPER, more=wide))
-        if not ours:
-            curves = [Curve(label="paper", look="D", color=PAPER)]
-        for cell in (c for c in ours or known if c.column == column):
-            curves += _compared(cell, rows.index(cell.row))
-        names = [_counted(row, ours) for row in rows] if not charts else [""] * len(rows)
-
-        def paint(ax: Axes, names: Sequence[str] = names) -> None:
-            name_rows(ax, names)
-            ax.locator_params(axis="x", nbins=4)
-
-        charts.append(Chart(curves, "ours - paper" if ours else "paper", title=column, paint=paint))
+        own = (c for c in ours or known if c.column == column)
+        curves = [curve for cell in own for curve in _compared(cell, rows.index(cell.row))]
+        charts.append(Chart([*key, *curves], "ours - paper" if ours else "paper", title=column))
     width = max(1.5, 7.6 / len(charts)) + (2.2 / len(charts))
-    return draw_charts(charts, width=width, height=1.1 + 0.21 * len(rows))
+    return draw_rows(charts, [_counted(row, ours) for row in rows], width, 0.21, ticks=4)
 
 
 def _counted(row: str, cells: Sequence[Cell]) -> str:

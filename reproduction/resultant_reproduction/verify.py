@@ -6,15 +6,12 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from resultant._core.files import require_writable_folder, write_text
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from resultant_reproduction.options import Verify
     from resultant_reproduction.theory.check import Check
 
@@ -23,17 +20,8 @@ CAPTION = (
     "Reference: the exact score of the library in float64, which its tests compare with Arb. "
     "Grids and every number: {json}."
 )
-# Fields of a check that are no results.
-PICTURE = ("panels", "layout")
+WRITTEN = ("ours", "holds", "details", "name", "label", "claim", "paper", "note")
 STYLES = {True: "green", False: "bold red", None: "yellow"}
-
-
-class Result(NamedTuple):
-    """A check, its time in seconds and the files of its figure."""
-
-    check: Check
-    seconds: float
-    files: list[Path]
 
 
 def verify(options: Verify) -> int:
@@ -43,11 +31,9 @@ def verify(options: Verify) -> int:
 
     names, out = selected(options.only), options.out
     require_output(out)
-    results = run(names, out if options.figures else None, open_console(stderr=True))
-    write(results, out / RESULTS)
+    checks = run(names, out, options.figures)
     console = open_console()
-    console.print(table(results, out / RESULTS))
-    checks = [result.check for result in results]
+    console.print(table(checks, out / RESULTS))
     for check in checks:
         if check.note:
             console.print(f"{check.name}: {check.note}", style="dim", highlight=False)
@@ -73,34 +59,46 @@ def require_output(out: Path) -> None:
         raise ValueError(f"{rule}, got another file: {others[0]}")
 
 
-def run(names: Sequence[str], folder: Path | None, console: Console) -> list[Result]:
-    """Run checks with a progress bar; figures go to ``folder`` unless None."""
+def run(names: Sequence[str], out: Path, figures: bool) -> list[Check]:
+    """Run checks with a progress bar; write figures, and verify.json with every number and the
+    versions of the software."""
+    import numpy
+    import scipy
+    import torch
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
-    from resultant.cli.progress import ProgressBar
+    from resultant._core.versions import versions
+    from resultant.cli.progress import ProgressBar, open_console
     from resultant.report import style
     from resultant_reproduction.theory import CHECKS
 
     text = TextColumn("{task.description}")
     columns = text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    results = []
-    with ProgressBar(console, *columns) as progress:
+    checks, written = [], []
+    with ProgressBar(open_console(stderr=True), *columns) as progress:
         task = progress.add_task("", total=len(names))
         for name in names:
             progress.update(task, description=name)
             start = time.perf_counter()
             check = CHECKS[name]()
-            seconds = time.perf_counter() - start
-            files = []
-            if folder is not None and check.draw is not None:
-                progress.update(task, description=f"{name}, figure")
-                files = style.save(check.draw(), folder / name)
-            results.append(Result(check, seconds, files))
+            seconds = round(time.perf_counter() - start, 3)
+            drawn = style.save(check.draw(), out / name) if figures and check.draw else []
+            checks.append(check)
+            numbers = {key: getattr(check, key) for key in WRITTEN}
+            about = {"seconds": seconds, "figures": [path.name for path in drawn]}
+            written.append({**numbers, **about})
             progress.advance(task)
-    return results
+    numerics = {"numpy": numpy.__version__, "scipy": scipy.__version__}
+    record = {
+        "holds": all(check.holds for check in checks),
+        "versions": versions(torch.device("cpu")) | numerics,
+        "checks": written,
+    }
+    write_text(out / RESULTS, json.dumps(_json(record), indent=1, allow_nan=False) + "\n")
+    return checks
 
 
-def table(results: Sequence[Result], path: Path) -> Any:
+def table(checks: Sequence[Check], path: Path) -> Any:
     """Return the table for the terminal: claim, paper, ours, verdict."""
     from rich.table import Table
     from rich.text import Text
@@ -109,36 +107,11 @@ def table(results: Sequence[Result], path: Path) -> Any:
     for name, ratio in (("claim", 5), ("paper", 3), ("ours", 4)):
         rows.add_column(name, ratio=ratio, overflow="fold")
     rows.add_column("verdict", no_wrap=True)
-    for check, _, _ in results:
+    for check in checks:
         verdict = Text(check.verdict, STYLES[check.holds])
         claim = Text(f"{check.claim}\n").append(f"{check.name}, {check.label}", "dim")
         rows.add_row(claim, check.paper, check.ours, verdict)
     return rows
-
-
-def write(results: Sequence[Result], path: Path) -> None:
-    """Write verify.json: every check with its details, and the versions of the software."""
-    import numpy
-    import scipy
-    import torch
-
-    from resultant._core.versions import versions
-
-    numerics = {"numpy": numpy.__version__, "scipy": scipy.__version__}
-    checks = [
-        {
-            **{f.name: getattr(check, f.name) for f in fields(check) if f.name not in PICTURE},
-            "seconds": round(seconds, 3),
-            "figures": [file.name for file in files],
-        }
-        for check, seconds, files in results
-    ]
-    record = {
-        "holds": all(result.check.holds for result in results),
-        "versions": versions(torch.device("cpu")) | numerics,
-        "checks": checks,
-    }
-    write_text(path, json.dumps(_json(record), indent=1, allow_nan=False) + "\n")
 
 
 def _json(a: Any) -> Any:

@@ -16,9 +16,8 @@ from resultant.cli import main as cli
 from resultant.features.store import write_store
 from resultant.training.config import ProbeConfig, Run, TrainConfig, preset
 from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.artefacts import Artefact
+from resultant_reproduction.artefacts import Artefact, in_text
 from resultant_reproduction.evidence import HEAD_STORE, trained_as
-from resultant_reproduction.in_text import in_text
 from resultant_reproduction.plan import PLANS
 from resultant_reproduction.records import read_added
 
