@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Iterator
@@ -11,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from programs import run_program
+from resultant.training import batches
 from resultant.training.config import Run
 from resultant.training.records import append, read_lines
-from resultant_reproduction import run, summarize
+from resultant_reproduction import jobs, run, summarize
 from resultant_reproduction.catalog import plan_rows
 from resultant_reproduction.plan import PLANS, Plan, PlannedJob, missing
 from resultant_reproduction.records import Records
@@ -180,62 +181,32 @@ def timeless(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{k: v for k, v in record.items() if k not in TIMES} for record in records]
 
 
-# Calls that end themselves at a moment of their choice, as if killed from outside, and the number
-# of records after each.
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-
-sys.path.insert(0, sys.argv.pop(1))
-import pytest, shallow, test_run
-from resultant.training import batches
-from resultant_reproduction import jobs, run
-
-folder = Path(sys.argv[1])
-
-
-def call(moment, left):
-    def at(name, inner):
-        def counted(*args, **kwargs):
-            nonlocal left
-            left -= moment == name
-            if not left:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return inner(*args, **kwargs)
-
-        return counted
-
-    def replace(source, target, inner=os.replace, killing=at("records", lambda: None)):
-        if Path(target).name == "power.jsonl":
-            killing()
-        inner(source, target)
-
-    batches.CifarBatches.batch = at("step", batches.CifarBatches.batch)
-    jobs.summaries, os.replace = at("analysis", jobs.summaries), replace
-    test_run.put_small(pytest.MonkeyPatch())
-    run.run_plan("power", *test_run.places(folder), **test_run.QUIET)
-
-
-for moment in sys.argv[2:]:
-    child = os.fork()
-    if not child:
-        name, left = moment.split("=")
-        call(name, int(left))
-        os._exit(0)
-    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL, moment
-    print(len(test_run.read_lines(folder / "power.jsonl")))
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("_small")
-def test_killed_and_started_again(whole: Path, tmp_path: Path) -> None:
+def test_stopped_and_started_again(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In an epoch, in the frozen analysis, before records are there: the same records."""
-    # An epoch has three steps.
-    moments = ["step=5", "analysis=1", "records=1", "step=5"]
-    output, _ = run_program(KILLED, Path(__file__).parent, tmp_path, *moments)
-    # The last of them adds those of the first job before it is killed in the second.
-    assert output.split() == ["0", "0", "0", "1"]
+    # Place, the call of it that ends, and the records afterwards; an epoch has three steps.
+    moments = (
+        (batches.CifarBatches, "batch", 5, 0),
+        (jobs, "summaries", 1, 0),
+        (run, "append", 1, 0),
+        (batches.CifarBatches, "batch", 5, 1),
+    )
+    for place, name, last, records in moments:
+        inner, calls = getattr(place, name), itertools.count(1)
+
+        def stopping(*args: Any, inner: Any = inner, calls: Any = calls, last: int = last) -> Any:
+            if next(calls) == last:
+                raise KeyboardInterrupt
+            return inner(*args)
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(place, name, stopping)
+            run.run_plan("power", *places(tmp_path), **QUIET)
+        path = tmp_path / "power.jsonl"
+        assert (len(read_lines(path)) if path.exists() else 0) == records
     assert run.run_plan("power", *places(tmp_path), **QUIET) == 0
     actual, expected = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
     assert actual == expected and len(actual) == 3
