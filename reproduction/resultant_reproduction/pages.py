@@ -208,8 +208,8 @@ def _is_printed_alone(outcome: Outcome) -> bool:
     return any(c.paper for c in outcome.cells) and not any(c.ours for c in outcome.cells)
 
 
-def make_page(artefact: Artefact, evidence: Evidence, *, draw: bool = True) -> Page:
-    """Compute and write out one table or figure; without ``draw`` the page has no SVG."""
+def make_page(artefact: Artefact, evidence: Evidence) -> Page:
+    """Compute and write out one table or figure."""
     entry, name = artefact.entry, page_name(artefact.entry.label)
     if entry.final:
         from resultant_reproduction.beyond import kept
@@ -244,7 +244,7 @@ def make_page(artefact: Artefact, evidence: Evidence, *, draw: bool = True) -> P
         placeholders=PLACEHOLDERS,
     )
     picture = None
-    if draw and drawing is not None:
+    if drawing is not None:
         from resultant_reproduction.figures import svg
 
         picture = svg(drawing())
