@@ -34,7 +34,7 @@ def naive(z: Tensor, y: Tensor, shrinkage: float, w: Tensor) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("n", "p"), [(60, 6), (20, 40)])
-@pytest.mark.parametrize("shrinkage", [0.05, 0.5, 1.0])
+@pytest.mark.parametrize("shrinkage", [0.05, 1.0])
 def test_cosines_are_those_of_the_naive_whitening(n: int, p: int, shrinkage: float) -> None:
     torch.manual_seed(0)
     z, y = sample(n, p=p)
@@ -72,13 +72,3 @@ def test_gpu() -> None:
     a = fit(z, y).transform(z)
     b = fit(z.cuda(), y.cuda()).transform(z.cuda()).cpu()
     torch.testing.assert_close(b @ b.T, a @ a.T, atol=1e-10, rtol=0)
-
-
-def test_within_class_covariance_becomes_the_identity() -> None:
-    torch.manual_seed(0)
-    z, y = sample(200)
-    metric = fit(z, y, 0.0)
-    x = metric.rotate(z) * metric.scale
-    residual = torch.cat([x[y == c] - x[y == c].mean(0) for c in y.unique()])
-    covariance = residual.T @ residual / len(z)
-    torch.testing.assert_close(covariance / covariance[0, 0], torch.eye(6, dtype=F64))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -25,19 +24,14 @@ COUNTS = [5.0] * (C - 1) + [0.0]
         ({"num_classes": 0}, r"num_classes to be an integer >= 1, got 0"),
         ({"dim": 1}, r"expected p >= 2, got 1"),
         ({"temperature": 0.0}, r"temperature > 0 and finite, got 0"),
-        ({"temperature": None}, r"temperature to be a finite number, got None"),
         ({"temperature": torch.tensor([0.1])}, r"temperature to be a finite number, got tensor"),
         ({"realization": "linear"}, r"realization to be one of .*, got 'linear'"),
-        ({"beta": (0.0, 1.0)}, r"beta to be a finite number, got \(0.0, 1.0\)"),
         ({"class_counts": [1.0, -2.0, 1.0]}, r"class_counts >= 0 .*-2 at index 1"),
-        ({"class_counts": [0.0, 0.0, 0.0]}, r"the sum of class_counts > 0 and finite, got 0"),
         ({"class_counts": [1.0, 1.0]}, r"class_counts \[3\], one per class, got 2"),
         ({"class_counts": [1, 0, 1], "prior": -1.0}, r"negative prior \(-1\), got 0 of class 1"),
-        ({"family": "cubic"}, r"family to be one of .*'cubic'"),
         ({"estimator": "sra"}, r"estimator to be one of .*'sra'"),
         ({"reduction": "max"}, r"reduction to be one of .*'max'"),
         ({"cuda_graph": "yes"}, r"cuda_graph to be 'auto' or a bool, got 'yes'"),
-        ({"seed": -1}, r"seed to be an integer >= 0, got -1"),
     ],
 )
 def test_settings(arguments: dict[str, Any], message: str) -> None:
@@ -53,14 +47,11 @@ Z, Y = torch.eye(P)[:3], torch.arange(3)
     [
         (Z, Y + C, {}, r"expected y in \[0, 6\), got 6 at index 0"),
         (Z, Y[1:], {}, r"expected y \[3\], one per row of z, got shape \(2,\)"),
-        (Z, Y.int(), {}, r"expected y of dtype torch.int64, got torch.int32"),
         (Z, Y + 3, {}, r"class_counts has, got class 5, whose count is zero"),
         (Z, torch.eye(C)[Y], {}, r"class indices, got soft labels \(torch.float32"),
         (Z[:, 1:], Y, {}, r"expected z \[N, 16\] or \[V, N, 16\], got shape \(3, 15\)"),
-        (Z.long(), Y, {}, r"expected z of a floating dtype, got torch.int64"),
         (Z[:0], Y[:0], {}, "one sample or more, got an empty batch"),
         (0 * Z, Y, {}, r"\|z\| - 1 within .* of zero, got -1 at index 0"),
-        (Z * math.nan, Y, {}, r"\|z\| - 1 within .*, got nan"),
         (2 * Z, Y, {"normalize": False}, r"\|z\| - 1 within .* of zero, got 1 at index 0"),
         (torch.stack([Z, Z], 1), Y, {}, r"views first, .* \(3, 2, 16\) with y \(3,\): use z.trans"),
         (Z, Y, {"weights": torch.ones(2)}, r"expected weights \[3\], one per sample, got"),
@@ -83,8 +74,6 @@ def test_batches(z: Tensor, y: Any, options: dict[str, Any], message: str, train
     ("refused", "message"),
     [
         (lambda: LogitAdjustedCrossEntropy([]), r"class_counts \[C\] of one class or more"),
-        (lambda: LogitAdjustedCrossEntropy([3, 0], -1.0), r"negative prior .* 0 of class 1: leave"),
-        (lambda: _adjusted(torch.ones(3, C).long(), Y), "a floating dtype, got torch.int64"),
         (lambda: _adjusted(torch.ones(3, 5), Y), r"logits \[N, 6\] or \[V, N, 6\], got shape"),
         (lambda: _adjusted(torch.ones(3, C), Y + 3), "has, got class 5, whose count is zero"),
         (lambda: ProCoBank(C, P).state(bank="mean"), "bank to be 'old' or 'new', got 'mean'"),
