@@ -17,7 +17,7 @@ from resultant.analysis import (
     typical_margins,
 )
 from resultant.analysis.pairs import choose_pairs
-from resultant.decisions.pairs import select_pairs
+from resultant.decisions.margins import select_pairs
 from resultant.theory.binary_model import BinaryModel
 
 

@@ -13,8 +13,7 @@ from class_samples import F64, unit
 from resultant._core import chunks
 from resultant.classes.groups import HEAD, MEDIUM, TAIL, shot_groups
 from resultant.classes.statistics import ClassState
-from resultant.decisions.margins import all_pairs
-from resultant.decisions.pairs import PAIR_TYPES, select_pairs
+from resultant.decisions.margins import PAIR_TYPES, all_pairs, select_pairs
 
 
 def long_tail(C: int = 60) -> tuple[ClassState, Tensor]:

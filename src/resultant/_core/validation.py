@@ -19,6 +19,9 @@ from torch._C import _functorch  # type: ignore[attr-defined]
 
 Number = float | Tensor
 
+# Check the values of tensors, or not; None checks them on the CPU.
+Check = bool | None
+
 COMPUTE_DTYPE = {
     torch.float64: torch.float64,
     torch.float32: torch.float32,

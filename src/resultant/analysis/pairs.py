@@ -23,9 +23,14 @@ from resultant.decisions.boundaries import (
     displacement_error,
     short_arc_roots,
 )
-from resultant.decisions.changes import margin_change
-from resultant.decisions.margins import centre_margins, pairwise_margins
-from resultant.decisions.pairs import PAIR_TYPES, SelectedPairs, select_pairs
+from resultant.decisions.certificates import margin_change
+from resultant.decisions.margins import (
+    PAIR_TYPES,
+    SelectedPairs,
+    centre_margins,
+    pairwise_margins,
+    select_pairs,
+)
 from resultant.theory.binary_model import BinaryModel
 from resultant.theory.softmax import joint_leading
 from resultant.vmf.tails import log_projection_tail

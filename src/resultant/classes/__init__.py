@@ -1,9 +1,8 @@
 """Classes on the sphere, and the rules by which they are scored.
 
-`statistics` sums samples and fits classes (`state`), `metric` centres and whitens samples, `rule`
-names a way to score, `gain` computes angular and target gains, `realization` turns a rule and
-fitted classes into scores, `cosines` multiplies queries with class directions, `finite_sample`
-corrects for small samples, `groups` divides classes into head, medium and tail.
+`statistics` sums samples and fits classes, `metric` centres and whitens samples, `rule` names a way
+to score, `gain` computes angular and target gains, `realization` turns a rule and fitted classes
+into scores, `finite_sample` corrects for small samples, `groups` divides classes by their counts.
 
 Conventions of this folder, `resultant.decisions` and `resultant.theory`:
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from resultant._core import chunks, validation
 from resultant._core.arrays import normalized, require_features, require_labels
-from resultant._core.validation import Number
+from resultant._core.validation import Check, Number
 from resultant.classes.statistics import ClassState, ClassStatistics, capped_concentration
 from resultant.score.exact import vmf_score
 from resultant.score.limits import require_temperature
@@ -93,7 +93,7 @@ def leave_one_out_scores(
     estimator: str = "mle",
     *,
     weights: Tensor | None = None,
-    validate_args: bool | None = None,
+    validate_args: Check = None,
 ) -> LeaveOneOutScores:
     r"""Score queries against their own class, without and with the query in the class.
 
@@ -128,7 +128,7 @@ def leave_one_out_scores(
 
 @torch.no_grad()
 def held_out_state(
-    statistics: ClassStatistics, z: Tensor, y: Tensor, *, validate_args: bool | None = None
+    statistics: ClassStatistics, z: Tensor, y: Tensor, *, validate_args: Check = None
 ) -> ClassState:
     r"""Fit directions to one sample and concentrations to another.
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.arrays import shape_of
-from resultant._core.validation import Number
+from resultant._core.validation import Check, Number
 from resultant.classes.rule import require_target
 from resultant.classes.statistics import ClassState
 from resultant.score.limits import require_temperature, temperature_range
@@ -22,7 +22,7 @@ from resultant.vmf.estimators import mean_resultant_at
 NAMED = 5
 
 
-def angular_gain(state: ClassState, tau: Number, *, validate_args: bool | None = None) -> Tensor:
+def angular_gain(state: ClassState, tau: Number, *, validate_args: Check = None) -> Tensor:
     r"""Compute the gains :math:`g_c = A_p(\kappa_c)/\tau` [C] in the dtype of the state
     (thm:centered-gain).
 
@@ -39,7 +39,7 @@ def angular_gain(state: ClassState, tau: Number, *, validate_args: bool | None =
 
 
 def target_gain(
-    g: Tensor, beta: float, family: str = "linear", *, validate_args: bool | None = None
+    g: Tensor, beta: float, family: str = "linear", *, validate_args: Check = None
 ) -> Tensor:
     r"""Compute target gains [C], which have the mean :math:`\bar g` of the gains.
 

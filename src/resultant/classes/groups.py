@@ -18,12 +18,9 @@ RANKED = 10
 
 
 def shot_groups(counts: Tensor) -> Tensor:
-    """Return the group [C] int64 of each class by its training count (sec:boundary-selection).
-
-    HEAD is above 100 samples, MEDIUM from 20 to 100, TAIL below 20. Ten classes are grouped by
-    rank: 3, 4 and 3 of them; the paper ranks ten classes but does not state the cuts. Classes of
-    equal count stay together: they are MEDIUM where a cut would separate them.
-    """
+    """Return the group [C] of each class (sec:boundary-selection): HEAD above 100 samples, TAIL
+    below 20, MEDIUM between. Ten classes are grouped by rank, 3, 4 and 3 of them, and MEDIUM where
+    a cut would separate classes of equal count."""
     if not isinstance(counts, Tensor) or counts.dim() != 1:
         raise ValueError(f"expected counts [C], got {shape_of(counts)}")
     validation.require_in_range("counts", counts.double(), 0.0, rule=">= 0 and finite")

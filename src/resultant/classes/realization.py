@@ -10,7 +10,7 @@ from torch import Tensor
 
 from resultant._core import chunks, validation
 from resultant._core.arrays import require_features, shape_of
-from resultant._core.validation import COMPUTE_DTYPE, Number
+from resultant._core.validation import COMPUTE_DTYPE, Check, Number
 from resultant.classes.cosines import cosines
 from resultant.classes.gain import (
     Gains,
@@ -146,7 +146,7 @@ def realize(
     rule: Rule,
     *,
     dtype: torch.dtype = torch.float64,
-    validate_args: bool | None = None,
+    validate_args: Check = None,
 ) -> Realization:
     """Apply a rule to fitted classes; returns the scores as functions of the cosines.
 
@@ -182,7 +182,7 @@ def target_temperature(
     *,
     family: str = "linear",
     dtype: torch.dtype | None = None,
-    validate_args: bool | None = None,
+    validate_args: Check = None,
 ) -> Tensor:
     r"""Compute the temperatures :math:`\tau_c^\star=A_c/g_c^\star` [C] that reach the target gains.
 
@@ -218,7 +218,7 @@ def class_scores(
     family: str = "linear",
     offset: Tensor | None = None,
     chunk: int | None = None,
-    validate_args: bool | None = None,
+    validate_args: Check = None,
 ) -> Tensor:
     r"""Score unit vectors against fitted classes: [N, C] in the dtype and on the device of z.
 
@@ -269,7 +269,7 @@ def class_scores(
 
 
 def _temperature_and_gains(
-    state: ClassState, rule: Rule, dtype: torch.dtype, validate: bool | None
+    state: ClassState, rule: Rule, dtype: torch.dtype, validate: Check
 ) -> tuple[Tensor, Gains | None]:
     """Return the temperature and, unless native, the gains in float64; raise unless every class
     has a score in ``dtype``."""
@@ -287,7 +287,7 @@ def _temperature_and_gains(
     return tau, gains
 
 
-def _require_offset(offset: Tensor, state: ClassState, validate: bool | None) -> None:
+def _require_offset(offset: Tensor, state: ClassState, validate: Check) -> None:
     if not isinstance(offset, Tensor) or offset.shape != (state.num_classes,):
         rule = f"expected offset [{state.num_classes}], one per class"
         raise ValueError(f"{rule}, got {shape_of(offset)}")

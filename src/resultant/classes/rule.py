@@ -24,8 +24,7 @@ TEMPERED = ("temperature", "preserve")
 class Rule:
     r"""A way to score classes, independent of the classes.
 
-    Rules are hashable and compare by value, tensors entry by entry. `resultant.realize` checks tau
-    and offset, whose limits and shape depend on the classes.
+    Rules are hashable and compare by value. `realize` checks tau and offset.
 
     Args:
         tau: Temperature :math:`\tau_0` > 0, a number or one per class [C].

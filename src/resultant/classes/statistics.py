@@ -19,6 +19,7 @@ from resultant._core import distributed, validation
 from resultant._core.arrays import require_features, require_labels, unit_vector
 from resultant._core.chunks import feature_slices
 from resultant._core.tensor_files import load_tensors, write_tensors
+from resultant._core.validation import Check
 from resultant.score.limits import LARGEST_KAPPA
 from resultant.vmf.estimators import concentration_at, mean_resultant_at, require_estimator
 
@@ -168,12 +169,7 @@ class ClassStatistics:
 
     @torch.no_grad()
     def update(
-        self,
-        z: Tensor,
-        y: Tensor,
-        weights: Tensor | None = None,
-        *,
-        validate_args: bool | None = None,
+        self, z: Tensor, y: Tensor, weights: Tensor | None = None, *, validate_args: Check = None
     ) -> ClassStatistics:
         """Add unit vectors z [N, p] with labels y [N] and ``weights`` [N] >= 0, by default 1, and
         return these statistics. Vectors are normalized in float64."""
@@ -196,7 +192,7 @@ class ClassStatistics:
                 self.scatter.addmm_(x.T, weighted)
         return self
 
-    def _weights(self, weights: Tensor | None, z: Tensor, validate: bool | None) -> Tensor | None:
+    def _weights(self, weights: Tensor | None, z: Tensor, validate: Check) -> Tensor | None:
         if weights is None:
             return None
         validation.tensors(weights=weights)
@@ -289,7 +285,7 @@ class ClassStatistics:
         estimator: str = "mle",
         *,
         weights: Tensor | None = None,
-        validate_args: bool | None = None,
+        validate_args: Check = None,
     ) -> tuple[Tensor, Tensor]:
         """Fit each query's own class without the query (sec:self-inclusion): directions [N, p] and
         concentrations [N] in float64, e_1 and 0 for a class left empty. The queries z [N, p] with
@@ -302,7 +298,7 @@ class ClassStatistics:
         return mu, kappa
 
     def require_queries(
-        self, z: Tensor, y: Tensor, weights: Tensor | None, validate: bool | None
+        self, z: Tensor, y: Tensor, weights: Tensor | None, validate: Check
     ) -> Tensor:
         """Return the weights of queries; raise unless the queries can be among the samples."""
         require_features(z, self.dim, self.device, validate)

@@ -1,8 +1,8 @@
 """Decisions between classes, and how an edit of the gains changes them.
 
-`margins` and `gradients` measure decisions and their losses, `boundaries` finds where two classes
-meet, `changes` compares margins before and after an edit, `certificates` proves agreement with the
-cosine rule, `pairs` chooses pairs of classes. Conventions are those of `resultant.classes`.
+`margins` chooses pairs of classes and measures their margins, `gradients` those of losses,
+`boundaries` finds where two classes meet, `certificates` proves agreement with the cosine rule and
+signs of changes. Conventions are those of `resultant.classes`.
 """
 
 from resultant.decisions.boundaries import displacement, short_arc_roots
@@ -11,9 +11,9 @@ from resultant.decisions.certificates import (
     disagreement_bound,
     gradient_bound,
     loss_bound,
+    margin_change,
     residual_bound,
 )
-from resultant.decisions.changes import margin_change
 from resultant.decisions.gradients import (
     gradient_coordinates,
     gradient_cosines,
@@ -22,8 +22,12 @@ from resultant.decisions.gradients import (
     mean_relative_error,
     stacked_relative_error,
 )
-from resultant.decisions.margins import centre_margins, effective_competitors, pairwise_margins
-from resultant.decisions.pairs import select_pairs
+from resultant.decisions.margins import (
+    centre_margins,
+    effective_competitors,
+    pairwise_margins,
+    select_pairs,
+)
 
 __all__ = [
     "centre_margins",

@@ -1,9 +1,8 @@
 r"""Boundaries between two classes on the short arc between their prototypes.
 
-On the great circle from :math:`\mu_a` to :math:`\mu_b`, an angle :math:`\theta` apart, the cosines
-at :math:`u\in[0,\theta]` are :math:`\cos u` and :math:`\cos(\theta-u)`, and the boundary is where
-:math:`D(u)=s_a(\cos u)-s_b(\cos(\theta-u))` vanishes (eq:short-arc-margin, sec:root-solving).
-Scores that rise with their cosine make D fall: it has one root if the class-centre margins D(0) and
+An angle :math:`u` from :math:`\mu_a` towards :math:`\mu_b`, :math:`\theta` apart, the boundary is
+where :math:`D(u)=s_a(\cos u)-s_b(\cos(\theta-u))` vanishes (eq:short-arc-margin,
+sec:root-solving). Scores that rise with their cosine make D fall: it has one root if D(0) and
 -D(theta) are not negative, and none otherwise. Only an added negative slope can make D rise.
 """
 
@@ -21,6 +20,7 @@ from torch import Tensor
 
 from resultant._core import chunks
 from resultant._core.arrays import normalized
+from resultant._core.validation import Check
 from resultant.classes.realization import Realization
 from resultant.decisions.margins import all_pairs, require_pairs
 
@@ -98,14 +98,14 @@ def short_arc_roots(
     pairs: Tensor | None = None,
     *,
     exhaustive: bool = False,
-    validate_args: bool | None = None,
+    validate_args: Check = None,
 ) -> ArcRoots:
-    r"""Find the boundaries of pairs of classes on their short arcs.
+    r"""Find the boundaries :math:`s_a(\cos u)=s_b(\cos(\theta-u))` of pairs of classes on their
+    short arcs (eq:short-arc-margin).
 
-    The equation is :math:`s_a(\cos u)=s_b(\cos(\theta-u))` (eq:short-arc-margin). Sign changes
-    between 2,001 uniform locations and zeros at a location are counted, as in the paper; a single
-    root is refined to rounding. If both scores rise on the whole arc, its ends decide. Coinciding
-    prototypes have no arc and no root.
+    Sign changes between 2,001 uniform locations and zeros at a location are counted, as in the
+    paper; a single root is refined to rounding. If both scores rise on the whole arc, its ends
+    decide. Coinciding prototypes have no arc and no root.
 
     Args:
         realization, pairs: Scores in float64, also linear ones; by default all pairs.
@@ -174,7 +174,7 @@ def _require_same_pairs(one: Tensor, other: Tensor) -> None:
         raise ValueError(f"expected boundaries of the same pairs, got {len(one)} and {len(other)}")
 
 
-def arc_angles(realization: Realization, pairs: Tensor, validate: bool | None) -> Tensor:
+def arc_angles(realization: Realization, pairs: Tensor, validate: Check) -> Tensor:
     """Compute the angles [P] between prototypes, accurate also near zero and pi; raise unless the
     scores are in float64 and the pairs fit."""
     if realization.mu.dtype != torch.float64:

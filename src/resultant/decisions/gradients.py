@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.arrays import require_features, require_labels, shape_of
+from resultant._core.validation import Check
 from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import Rule
@@ -28,7 +29,7 @@ class GradientCoordinates(NamedTuple):
 
 @torch.no_grad()
 def gradient_coordinates(
-    z: Tensor, y: Tensor, realization: Realization, *, validate_args: bool | None = None
+    z: Tensor, y: Tensor, realization: Realization, *, validate_args: Check = None
 ) -> GradientCoordinates:
     r"""Split the gradient of the cross-entropy :math:`L_y` into prototype and radial parts, in the
     dtype of the scores.
@@ -70,7 +71,7 @@ def gradient_coordinates(
 
 
 def loss_gradient(
-    z: Tensor, y: Tensor, realization: Realization, *, validate_args: bool | None = None
+    z: Tensor, y: Tensor, realization: Realization, *, validate_args: Check = None
 ) -> Tensor:
     r"""Compute the gradients of the cross-entropy on the sphere, :math:`\Pi_z\nabla_zL_y` [N, p].
 
@@ -98,7 +99,7 @@ class GradientDifference(NamedTuple):
 
 @torch.no_grad()
 def intercept_gradient_difference(
-    z: Tensor, y: Tensor, state: ClassState, rule: Rule, *, validate_args: bool | None = None
+    z: Tensor, y: Tensor, state: ClassState, rule: Rule, *, validate_args: Check = None
 ) -> GradientDifference:
     r"""Compute the effect of the intercept on the gradient in two ways, which agree: the difference
     :math:`\nabla_{\mathbb S}L_y^{temp}-\nabla_{\mathbb S}L_y^{preserve}`, and the prediction

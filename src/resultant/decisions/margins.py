@@ -1,4 +1,4 @@
-"""Margins of decisions: pairs of classes, class centres, and the number of competitors.
+"""Pairs of classes and their choice, their margins, and the number of competitors.
 
 Scores are exact (`realize`), linear means (``realization.linear()``) or leading (`joint_leading`).
 """
@@ -6,15 +6,26 @@ Scores are exact (`realize`), linear means (``realization.linear()``) or leading
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations, combinations_with_replacement, product
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from resultant._core import chunks, validation
-from resultant._core.arrays import require_features, shape_of
+from resultant._core.arrays import normalized, require_features, shape_of
+from resultant._core.validation import Check
 from resultant.classes.cosines import cosines
+from resultant.classes.groups import HEAD, MEDIUM, TAIL
 from resultant.classes.realization import Realization
+from resultant.classes.statistics import ClassState
+
+PAIR_TYPES = ("HH", "HM", "HT", "MM", "MT", "TT")
+
+# Up to this number of classes all pairs are chosen.
+FEW_CLASSES = 20
+
+Pair = tuple[int, int]
 
 
 def all_pairs(num_classes: int, device: torch.device | str | None = None) -> Tensor:
@@ -23,7 +34,7 @@ def all_pairs(num_classes: int, device: torch.device | str | None = None) -> Ten
 
 
 def pairwise_margins(
-    z: Tensor, realization: Realization, pairs: Tensor, *, validate_args: bool | None = None
+    z: Tensor, realization: Realization, pairs: Tensor, *, validate_args: Check = None
 ) -> Tensor:
     r"""Compute the log odds :math:`\log P_a/P_b=s_a(z)-s_b(z)` [N, P] of pairs of classes, with
     offsets; leading scores give eq:leading-pairwise-logodds.
@@ -54,7 +65,7 @@ class CentreMargins(NamedTuple):
 
 
 def centre_margins(
-    realization: Realization, pairs: Tensor | None = None, *, validate_args: bool | None = None
+    realization: Realization, pairs: Tensor | None = None, *, validate_args: Check = None
 ) -> CentreMargins:
     r"""Compute the margins of pairs of classes at their prototypes (sec:softmax-geometry).
 
@@ -98,7 +109,7 @@ def effective_competitors(scores: Tensor) -> Tensor:
     return (scores - scores.amax(-1, keepdim=True)).exp().sum(-1)
 
 
-def require_pairs(pairs: Tensor, realization: Realization, validate: bool | None) -> None:
+def require_pairs(pairs: Tensor, realization: Realization, validate: Check) -> None:
     """Raise unless ``pairs`` [P, 2] int64 holds two different classes per row."""
     number, device = len(realization.mu), realization.mu.device
     if not isinstance(pairs, Tensor) or pairs.dim() != 2 or pairs.shape[1] != 2:
@@ -116,3 +127,86 @@ def require_pairs(pairs: Tensor, realization: Realization, validate: bool | None
 def score_rows(z: Tensor, width: int, realization: Realization) -> Iterator[slice]:
     """Yield slices of the rows of z, ``width`` numbers per row, that fit the budget of scores."""
     return chunks.row_slices(len(z), width * realization.mu.dtype.itemsize, chunks.SCORE_BYTES)
+
+
+class SelectedPairs(NamedTuple):
+    """Chosen pairs."""
+
+    pairs: Tensor  # [P, 2]
+    kind: Tensor  # types [P] as indices of `PAIR_TYPES`
+    closest: Tensor  # mask [P] of the closest pairs
+
+
+@torch.no_grad()
+def select_pairs(
+    state: ClassState, groups: Tensor, per_type: int = 5, seed: int = 0
+) -> SelectedPairs:
+    """Choose the closest pairs and random pairs of each type, a pair of shot groups
+    (sec:boundary-selection): all pairs of a type with fewer, and all where C <= 20.
+
+    Args:
+        state, groups: Classes and their `resultant.classes.groups.shot_groups` [C].
+        per_type, seed: Number >= 1 of closest and of random pairs per type, and seed of the draws.
+
+    Example:
+        >>> state = ClassState(torch.eye(3), torch.ones(3), torch.tensor([500, 50, 5]))
+        >>> select_pairs(state, torch.tensor([0, 1, 2])).pairs.tolist()
+        [[0, 1], [0, 2], [1, 2]]
+    """
+    C = state.num_classes
+    if not isinstance(groups, Tensor) or groups.shape != (C,):
+        raise ValueError(f"expected groups [{C}], one per class, got {shape_of(groups)}")
+    per_type = validation.integer("per_type", per_type, 1)
+    groups = groups.cpu()
+    validation.require_in_range("groups", groups.double(), HEAD, TAIL, rule="in {0, 1, 2}")
+    mu = normalized(state.mu)
+    members = [(groups == g).nonzero().squeeze(-1).tolist() for g in (HEAD, MEDIUM, TAIL)]
+    generator = torch.Generator().manual_seed(seed)
+    chosen: list[tuple[int, int, int, bool]] = []
+    for kind, (x, y) in enumerate(combinations_with_replacement((HEAD, MEDIUM, TAIL), 2)):
+        near = _closest(mu, members[x], members[y], per_type)
+        number = None if C <= FEW_CLASSES else per_type
+        rest = _others(members[x], members[y], near, number, generator)
+        chosen += [(*pair, kind, True) for pair in near]
+        chosen += [(*pair, kind, False) for pair in rest]
+    table = torch.tensor(chosen, dtype=torch.int64, device=mu.device).reshape(-1, 4)
+    return SelectedPairs(table[:, :2].contiguous(), table[:, 2], table[:, 3].bool())
+
+
+def _closest(mu: Tensor, first: list[int], second: list[int], number: int) -> list[Pair]:
+    """Find the pairs of largest cosine between two groups, or within one, in falling order."""
+    candidates: list[tuple[float, int, int]] = []
+    for part in chunks.row_slices(len(first), 8 * len(second), chunks.MATRIX_BYTES):
+        rho = cosines(mu[first[part]], mu[second])
+        if first is second:
+            rho = rho.triu(part.start + 1) + rho.new_full(rho.shape, -3).tril(part.start)
+        values, indices = rho.flatten().topk(min(number, rho.numel()))
+        for value, index in zip(values.tolist(), indices.tolist(), strict=True):
+            i, j = divmod(index, len(second))
+            if value > -2:
+                candidates.append((-value, first[part][i], second[j]))
+    return [(a, b) for _, a, b in sorted(candidates)[:number]]
+
+
+def _others(
+    first: list[int],
+    second: list[int],
+    near: list[Pair],
+    number: int | None,
+    generator: torch.Generator,
+) -> list[Pair]:
+    """Draw a number of random pairs other than the near ones; all of them without a number, and if
+    there are no more."""
+    m, n, same = len(first), len(second), first is second
+    if number is None or (m * (m - 1) // 2 if same else m * n) <= len(near) + number:
+        whole = combinations(first, 2) if same else product(first, second)
+        return [pair for pair in whole if pair not in near]
+    drawn: list[Pair] = []
+    while len(drawn) < number:
+        i, j = (int(torch.randint(size, (1,), generator=generator)) for size in (m, n))
+        if same:
+            i, j = min(i, j), max(i, j)
+        pair = first[i], second[j]
+        if pair[0] != pair[1] and pair not in (*near, *drawn):
+            drawn.append(pair)
+    return drawn

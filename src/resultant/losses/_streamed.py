@@ -1,11 +1,10 @@
 """A step of the loss that stores no scores, in one or in several processes.
 
-The classes are scored in chunks against all queries, and a chunk leaves nothing behind but its part
-of the softmax and of the gradient (`PartialSoftmax`). The views of a batch see banks that differ
-only in the classes of the batch. These classes are scored separately, once per view, and the
-class of a query apart from the others: with x its logit and L the log-sum-exp of the others, the
-cross-entropy is log(1 + exp(L - x)). With classes in shards every process scores the queries of all
-processes against its own classes, and the parts are added over the processes.
+Classes are scored in chunks, of which only parts of the softmax and of the gradient remain
+(`PartialSoftmax`). The views of a batch see banks that differ only in the classes of the batch:
+these are scored once per view, and the class of a query apart from the others. With x its logit and
+L the log-sum-exp of the others, the cross-entropy is log(1 + exp(L - x)). With classes in shards
+every process scores the queries of all processes against its own classes, and the parts are added.
 """
 
 from __future__ import annotations
@@ -225,10 +224,8 @@ class _Step:
 def with_gradient(
     z: Tensor, losses: Tensor, gradient: Tensor, again: Callable[[Tensor], Tensor] | None = None
 ) -> Tensor:
-    """Return ``losses`` [...] of rows z [..., p] with the known ``gradient`` [..., p] of each row.
-
-    ``again`` computes the losses as a differentiable function of z, for second derivatives.
-    """
+    """Return ``losses`` [...] of rows z [..., p] with the known ``gradient`` [..., p] of each row;
+    ``again`` computes them as a differentiable function of z, for second derivatives."""
     # In a tuple: autograd inspects every tensor among the arguments.
     return _WithGradient.apply(z, (losses, gradient, again))  # type: ignore[return-value]
 

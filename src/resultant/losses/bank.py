@@ -1,10 +1,8 @@
 r"""Running class statistics of the ProCo loss: one bank scored against and one being filled.
 
-A bank holds the sum of the unit vectors of each class and, last, their number, so that an update
-touches only the classes of the batch. The sums are float64: the order of the additions differs
-between devices and numbers of processes, and this difference is lost when a direction is rounded.
-A class begins with a random vector of length 0.9 as a sample of weight 1e-30: without samples it is
-the mean, and next to one sample it is below rounding.
+A bank holds the sum of the unit vectors of each class and, last, their number, in float64: the
+order of the additions is lost when a direction is rounded. A class begins with a random vector of
+length 0.9 as a sample of weight 1e-30: the mean without samples, and below rounding next to one.
 """
 
 from __future__ import annotations
@@ -144,11 +142,8 @@ class ProCoBank(WideModule):
 
     def start_epoch(self, epoch: int | None = None) -> None:
         """Begin an epoch, whose number may be given as to ``set_epoch`` of a sampler: copy ``new``
-        to ``old`` and restart ``new``.
-
-        The bank no longer begins epochs by itself after the first call. Another call with the
-        number of the current epoch changes nothing, so that a resumed training may call it again.
-        """
+        to ``old`` and restart ``new``. The bank no longer begins epochs by itself. Another call
+        with the number of the current epoch, as of a resumed training, changes nothing."""
         self.seen = -1
         current = int(self.epoch)
         following = current + 1 if epoch is None else validation.integer("epoch", epoch, 0) + 1

@@ -16,16 +16,12 @@ from resultant.losses.bank import WideModule
 class LogitAdjustedCrossEntropy(WideModule):
     r"""Cross-entropy of ``logits`` + :math:`\gamma\log\pi_c`, in at least float32.
 
-    ``loss(logits, y)`` takes logits [N, C] or, for V views, [V, N, C], and labels ``y`` [N] of
-    every view. The loss is the mean over views and samples.
+    ``loss(logits, y)`` of logits [N, C] or, for V views, [V, N, C], and labels ``y`` [N] of every
+    view is the mean over views and samples. Classes without a count are checked on the CPU.
 
     Args:
         class_counts: Number of training samples per class [C]; their shares are :math:`\pi_c`.
         prior: Strength :math:`\gamma` of the prior.
-
-    Raises:
-        ValueError: For counts or a prior out of range, for logits or labels of other shapes and, on
-            the CPU, for labels of classes without a count.
 
     Example:
         >>> loss = LogitAdjustedCrossEntropy([3, 1])
@@ -74,12 +70,8 @@ def require_counts(counts: Tensor | Sequence[float], num_classes: int | None = N
 def log_prior_of(
     counts: Tensor | Sequence[float] | None, prior: float, num_classes: int | None = None
 ) -> Tensor:
-    r"""Return :math:`\gamma\log\pi_c` [C] in float64; zero for gamma = 0 and any counts. Without
-    counts the ``num_classes`` classes have equal shares."""
-    if counts is None:
-        assert num_classes is not None
-        counts = torch.ones(num_classes, device="cpu")
-    n = require_counts(counts, num_classes)
+    r"""Return :math:`\gamma\log\pi_c` [C] in float64, of equal shares without counts."""
+    n = require_counts([1.0] * (num_classes or 0) if counts is None else counts, num_classes)
     gamma = validation.finite_number("prior", prior)
     if gamma < 0 and not n.all():
         c = int((n == 0).nonzero()[0])

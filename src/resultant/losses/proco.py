@@ -220,12 +220,9 @@ class ProCoLoss(ContrastiveLoss):
         return entropies.masked_fill(labels != y, math.nan)
 
     def _replayed(self, z: Tensor, y: Tensor, replay: Replay) -> Tensor | None:
-        """Return the `_entropies` by a CUDA graph, or None where none is recorded.
-
-        A graph has the step that stores no scores: the fastest on a GPU, with first derivatives.
-        ``z`` is of the dtype to compute in: a gradient scaled for half precision is rounded after
-        the scaling.
-        """
+        """Return the `_entropies` by a CUDA graph of the streamed step, the fastest on a GPU, or
+        None where none is recorded. ``z`` is of the dtype to compute in: a gradient scaled for half
+        precision is rounded after the scaling."""
         bank = self.bank
         step, state = partial(self._entropies, stream=True), (bank.old, bank.new, self.least_target)
         settings = (self.temperature, *(a.data_ptr() for a in self.buffers()))

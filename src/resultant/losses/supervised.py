@@ -1,9 +1,5 @@
-"""Contrastive losses between the samples of a batch, to compare ProCo with: SupCon and balanced
-contrastive learning (BCL).
-
-Both take unit vectors ``z`` [V, N, p] or, for R runs, [V, R, N, p], and labels ``y`` [N] or [R, N],
-and return the mean loss over views and samples, [] or [R].
-"""
+"""Contrastive losses between the samples of a batch, to compare ProCo with, of unit vectors z
+[V, R, N, p] of R runs and labels y [N] or [R, N]: the means [R] over views and samples."""
 
 from __future__ import annotations
 
@@ -35,24 +31,17 @@ class SupConLoss(nn.Module):
 
 class BalancedContrastiveLoss(nn.Module):
     """Balanced contrastive loss (Zhu et al., 2022): SupCon with a learned prototype of every class
-    among the samples, and with the mean instead of the sum over the samples of a class in the
-    denominator. The prototypes are free unit vectors, drawn by the seed of each run; without seeds
-    there is one run and no axis of runs."""
+    among the samples, drawn by the seed of each run, and with the mean instead of the sum over the
+    samples of a class in the denominator."""
 
     def __init__(
-        self,
-        num_classes: int,
-        dim: int,
-        temperature: float = 0.1,
-        seeds: Sequence[int] | None = None,
+        self, num_classes: int, dim: int, temperature: float, seeds: Sequence[int]
     ) -> None:
         super().__init__()
         self.temperature = temperature
-        drawn = [
-            torch.randn(num_classes, dim, generator=torch.Generator().manual_seed(seed))
-            for seed in ((0,) if seeds is None else seeds)
-        ]
-        self.prototypes = nn.Parameter(drawn[0] if seeds is None else torch.stack(drawn))
+        generators = (torch.Generator().manual_seed(seed) for seed in seeds)
+        drawn = [torch.randn(num_classes, dim, generator=g) for g in generators]
+        self.prototypes = nn.Parameter(torch.stack(drawn))
 
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
         with torch.autocast(z.device.type, enabled=False):

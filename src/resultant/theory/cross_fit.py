@@ -12,7 +12,7 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.arrays import require_features, require_labels, shape_of
-from resultant._core.validation import Number
+from resultant._core.validation import Check, Number
 from resultant.classes.finite_sample import unbiased_square_resultant
 from resultant.classes.statistics import (
     ClassState,
@@ -31,7 +31,7 @@ def fold_statistics(
     num_classes: int,
     num_folds: int,
     *,
-    validate_args: bool | None = None,
+    validate_args: Check = None,
 ) -> list[ClassStatistics]:
     """Compute the `ClassStatistics` of each fold of a sample.
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.autograd import is_transformed
-from resultant._core.validation import Number
+from resultant._core.validation import Check, Number
 from resultant.score.limits import validated_arguments
 from resultant.special.ratio import inner
 
@@ -70,7 +70,7 @@ def ratio_terms(lam: Tensor) -> RatioTerms:
     )
 
 
-def ratio_approximation(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
+def ratio_approximation(nu: Number, x: Number, *, validate_args: Check = None) -> Tensor:
     r"""Approximate the Bessel ratio :math:`R_\nu(\nu\lambda)` by :math:`r_0+r_1/\nu+r_2/\nu^2`
     (eq:bessel-ratio-approx), to within `ratio_bound`.
 
@@ -90,7 +90,7 @@ def ratio_approximation(nu: Number, x: Number, *, validate_args: bool | None = N
     return (c / (1 + w) - c / (2 * s) + c * (4 * w**2 - c**2) / (8 * s**2)).to(dtype)
 
 
-def ratio_bound(nu: Number, *, validate_args: bool | None = None) -> Tensor:
+def ratio_bound(nu: Number, *, validate_args: Check = None) -> Tensor:
     r"""Bound the error of `ratio_approximation` over all arguments by :math:`\nu^{-3}`
     (eq:bessel-ratio-bound).
 
@@ -110,7 +110,7 @@ def ratio_bound(nu: Number, *, validate_args: bool | None = None) -> Tensor:
 
 
 def joint_terms(
-    rho: Number, kappa: Number, tau: Number, p: int, *, validate_args: bool | None = None
+    rho: Number, kappa: Number, tau: Number, p: int, *, validate_args: Check = None
 ) -> tuple[Tensor, ...]:
     r"""Compute the coefficients :math:`B_0, B_1, B_2` of thm:joint-score-expansion.
 
@@ -135,13 +135,7 @@ def joint_terms(
 
 
 def joint_expansion(
-    rho: Number,
-    kappa: Number,
-    tau: Number,
-    p: int,
-    order: int = 2,
-    *,
-    validate_args: bool | None = None,
+    rho: Number, kappa: Number, tau: Number, p: int, order: int = 2, *, validate_args: Check = None
 ) -> Tensor:
     r"""Expand the score as :math:`B_0 + B_1/\nu + B_2/\nu^2` (thm:joint-score-expansion).
 
@@ -178,7 +172,7 @@ def in_range(kappa: Tensor, tau: Tensor, p: int) -> Tensor:
 
 
 def fixed_terms(
-    rho: Number, kappa: Number, tau: Number, p: int, *, validate_args: bool | None = None
+    rho: Number, kappa: Number, tau: Number, p: int, *, validate_args: Check = None
 ) -> tuple[Tensor, ...]:
     r"""Compute the coefficients :math:`t\rho, Q_1, Q_2` of prop:fixed-dimensional-score.
 
@@ -198,13 +192,7 @@ def fixed_terms(
 
 
 def fixed_expansion(
-    rho: Number,
-    kappa: Number,
-    tau: Number,
-    p: int,
-    order: int = 2,
-    *,
-    validate_args: bool | None = None,
+    rho: Number, kappa: Number, tau: Number, p: int, order: int = 2, *, validate_args: Check = None
 ) -> Tensor:
     r"""Expand the score as :math:`t\rho + Q_1/\kappa + Q_2/\kappa^2`
     (prop:fixed-dimensional-score), for kappa that is large compared with p and 1/tau.
@@ -222,7 +210,7 @@ def fixed_expansion(
 
 
 def _concentrated(
-    rho: Number, kappa: Number, tau: Number, p: int, validate: bool | None
+    rho: Number, kappa: Number, tau: Number, p: int, validate: Check
 ) -> tuple[list[Tensor], int, torch.dtype]:
     values, p, dtype = validated_arguments(rho, kappa, tau, p, validate)
     if validation.should_validate(validate, values[1]):
@@ -231,13 +219,7 @@ def _concentrated(
 
 
 def free_energy_expansion(
-    rho: Number,
-    kappa: Number,
-    tau: Number,
-    p: int,
-    order: int = 2,
-    *,
-    validate_args: bool | None = None,
+    rho: Number, kappa: Number, tau: Number, p: int, order: int = 2, *, validate_args: Check = None
 ) -> Tensor:
     r"""Expand the score as :math:`q=\nu F_0+F_1+F_2/\nu+O(\nu^{-2})`, uniformly in 1/tau.
 
@@ -273,7 +255,7 @@ def free_energy_terms(rho: Tensor, lam: Tensor, s: Tensor) -> tuple[Tensor, Tens
 
 
 def directional_cumulants(
-    rho: Number, kappa: Number, p: int, order: int = 3, *, validate_args: bool | None = None
+    rho: Number, kappa: Number, p: int, order: int = 3, *, validate_args: Check = None
 ) -> tuple[Tensor, ...]:
     r"""Compute the first cumulants of :math:`Y=z^\top X` exactly (sec:cumulant-derivation).
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.validation import Number
+from resultant._core.validation import Check, Number
 from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
@@ -19,9 +19,7 @@ from resultant.theory.score_expansion import joint_order, ratio_terms
 
 
 @torch.no_grad()
-def joint_leading(
-    state: ClassState, rule: Rule, *, validate_args: bool | None = None
-) -> Realization:
+def joint_leading(state: ClassState, rule: Rule, *, validate_args: Check = None) -> Realization:
     r"""Build the leading logits :math:`\ell_c^0=b_c+g_c^0\rho_c` of sec:softmax-geometry.
 
     The gain is :math:`g_c^0=r_0(\kappa_c/\nu)/\tau_c`. An edited score keeps its temperatures or
@@ -74,7 +72,7 @@ def propagate_loss(
     y: Tensor | int,
     *,
     variance: bool = True,
-    validate_args: bool | None = None,
+    validate_args: Check = None,
 ) -> Tensor:
     r"""Compute the cross-entropy [...] to second order in 1/nu (eq:multiclass-loss-expansion).
 

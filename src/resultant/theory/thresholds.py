@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.arrays import normalized
+from resultant._core.validation import Check
 from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization
 from resultant.decisions.boundaries import ArcRoots, arc_angles, solve
@@ -19,11 +20,7 @@ OPPOSITE = 1e-6
 
 @torch.no_grad()
 def posterior_thresholds(
-    realization: Realization,
-    pairs: Tensor,
-    level: float = 0.5,
-    *,
-    validate_args: bool | None = None,
+    realization: Realization, pairs: Tensor, level: float = 0.5, *, validate_args: Check = None
 ) -> ArcRoots:
     r"""Find where :math:`P_a` crosses a level on the short arc from a to b, given all classes.
 
