@@ -19,10 +19,9 @@ from class_samples import C as CLASSES
 from class_samples import P, changed, sample
 from decisions.arcs import two
 from resultant.vmf.tails import log_projection_tail
-from theory.binary_models import ORDERED
 
 ZERO, ARC = torch.zeros(3), two(math.pi, (1.0, 1.0))
-PAIR = torch.tensor([[0, 1]])
+PAIR, ORDERED = torch.tensor([[0, 1]]), rs.BinaryModel(2.0, 1.0, 0.3, tau=0.5, b_h=0.1)
 Z, Y = sample(20)
 FOLD = torch.arange(20) % 2
 FOLDS = rs.fold_statistics(Z, Y, FOLD, CLASSES, 2)

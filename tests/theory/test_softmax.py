@@ -1,4 +1,4 @@
-"""Propagation of an expansion through softmax."""
+"""Leading scores, and the propagation of an expansion through softmax."""
 
 # pyright: reportCallIssue=false, reportArgumentType=false
 # Arguments are unpacked from lists.
@@ -8,12 +8,33 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+import resultant as rs
+from class_samples import F64
+from decisions.overlapping_classes import BETA, OFFSET, classes
 from resultant import vmf_score
 from resultant.theory.score_expansion import joint_terms
 from resultant.theory.softmax import propagate_loss, propagate_probabilities
+from small_classes import TAU, C, P, close
 
 
-def classes(p: int) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+def test_joint_leading() -> None:
+    state = classes()
+    rho = torch.linspace(-1, 1, 9, dtype=F64).unsqueeze(1).expand(-1, C)
+    lam = state.kappa / (P / 2 - 1)
+    r0 = lam / (1 + torch.sqrt(1 + lam**2))
+    close(rs.joint_leading(state, rs.Rule(TAU, offset=OFFSET)).at(rho), OFFSET + r0 / TAU * rho)
+    star = rs.target_temperature(state, TAU, BETA)
+    for realization in ("temperature", "preserve"):
+        leading = rs.joint_leading(state, rs.Rule(TAU, realization, BETA, offset=OFFSET))
+        close(leading.at(rho), OFFSET + r0 / star * rho)
+    g = rs.mean_resultant(P, state.kappa) / TAU
+    slope = r0 / TAU + (1 - BETA) * (g.mean() - g)
+    close(rs.joint_leading(state, rs.Rule(TAU, "angular", BETA)).at(rho), slope * rho)
+    cosine = rs.realize(state, rs.Rule(TAU, "cosine", offset=OFFSET))
+    close(rs.joint_leading(state, rs.Rule(TAU, "cosine", offset=OFFSET)).at(rho), cosine.at(rho))
+
+
+def expanded(p: int) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
     """Return exact scores [N, C] with offsets, and their expansion."""
     g = torch.Generator().manual_seed(1)
     rho = 2 * torch.rand(8, 6, generator=g, dtype=torch.float64) - 1
@@ -26,7 +47,7 @@ def classes(p: int) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
 
 def test_propagation_is_the_taylor_series_of_softmax() -> None:
     """The coefficients in eps, from automatic differentiation of log-sum-exp."""
-    _, (l0, B1, B2) = classes(64)
+    _, (l0, B1, B2) = expanded(64)
     y, eps = torch.arange(8) % 6, 1 / 31
 
     def loss(e: Tensor) -> Tensor:
@@ -51,7 +72,7 @@ def test_propagation_is_the_taylor_series_of_softmax() -> None:
 
 
 def test_propagation_broadcasts_and_masks() -> None:
-    _, (l0, B1, B2) = classes(64)
+    _, (l0, B1, B2) = expanded(64)
     y = torch.arange(8) % 6
     unchecked = propagate_loss(l0, B1, B2, 64, y, validate_args=False)
     assert torch.equal(unchecked, propagate_loss(l0, B1, B2, 64, y))
