@@ -32,20 +32,13 @@ class Trap:
 
 
 def test_npy_files_by_name(tmp_path: Path) -> None:
-    for name, array in (("x", X), ("y", Y), ("short", Y[:-1]), ("none", np.array([None] * N))):
-        np.save(tmp_path / f"{name}.npy", array)
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", Y)
     names = {"features": tmp_path / "x.npy", "labels": tmp_path / "y.npy"}
     result = FeatureStore.open(names)
     assert torch.equal(result["train/features"], Z) and result.num_classes == 5
-    result["train/features"].zero_()
-    assert (np.load(tmp_path / "x.npy") == X).all()
-    for change, message in (
-        ({"train_features": tmp_path / "x.npy"}, "arrays of different names in .* got"),
-        ({"labels": tmp_path / "short.npy"}, r"40 rows in train/labels .* got 39"),
-        ({"labels": tmp_path / "none.npy"}, r"none\.npy .* got object, which is never unpickled"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            FeatureStore.open(names | change)
+    with pytest.raises(ValueError, match=r"arrays of different names in .* got"):
+        FeatureStore.open(names | {"train_features": tmp_path / "x.npy"})
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed, np.save])
@@ -150,12 +143,3 @@ def test_files_of_torch(tmp_path: Path, case: str, archive: bool) -> None:
     if case == "strings":
         assert store.metadata["class_names"] == sorted(set(WORDS))
         assert len(store["train/identities"].unique()) == 5
-
-
-def test_one_hot_rows_are_no_bomb(tmp_path: Path) -> None:
-    """240 MB in less than 1 MB."""
-    labels = np.arange(20_000) % 1500
-    np.savez_compressed(tmp_path / "a.npz", X=np.eye(1500)[labels], y=labels)
-    assert (tmp_path / "a.npz").stat().st_size < 1 << 20
-    store = FeatureStore.open(tmp_path / "a.npz")
-    assert torch.equal(store["train/X"].argmax(1), store["train/labels"])

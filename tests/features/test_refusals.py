@@ -39,15 +39,10 @@ def stated(**metadata: str) -> bytes:
 
 SAFETENSORS = [
     b"",
-    b"\x00" * 7,
     struct.pack("<Q", 2**63) + b"{}",
-    struct.pack("<Q", 10**9) + b"{}",
     header({}),
     header({"train/encoder": entry([2**40, 2**20], 16)}, b"\x00" * 16),
-    header({"train/encoder": entry([2**63, 4], 16)}, b"\x00" * 16),
-    header({"train/encoder": entry([2**40], 2**42)}, b"\x00" * 16),
     header({"train/encoder": entry([2, 2], 16, start=2**60)}, b"\x00" * 16),
-    header({"train/encoder": entry([-1, 2], 16)}, b"\x00" * 16),
     header({"train/encoder": entry([2, 2], 16, dtype="O")}, b"\x00" * 16),
     header({"train/encoder": entry([2, 2], 4, dtype="F8_E4M3")}, b"\x00" * 4),
     *(stated(format="other"), stated(metadata="{"), stated(metadata="[1]")),
@@ -55,12 +50,10 @@ SAFETENSORS = [
 ]
 NPY = [
     npy("(1000000000000, 1000)", b"\x00" * 16),
-    npy("(4611686018427387904, 4)", b"\x00" * 16),
     npy("(-2, -2)", b"\x00" * 16),
     npy("(2, 'a')", b"\x00" * 16),
     npy("(2, 2)", b"\x00" * 16, descr="'|O'"),
     npy("(2, 2)", b"\x00" * 16, descr="[('a', '<f4')]"),
-    npy("(2, 2)", b"\x00" * 16, descr="'nothing'"),
     npy("(2, 2), 'x': __import__('os')", b"\x00" * 16),
     npy("(" * 3000, b""),
     b"\x93NUMPY\x09\x00" + b"\x00" * 100,

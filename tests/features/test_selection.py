@@ -17,26 +17,12 @@ HELD = np.arange(N) % 3 == 0
 SPLIT = np.where(HELD, "test", "train")
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        *(lambda y: y.astype(float), lambda y: y.astype(np.float16), lambda y: y[:, None]),
-        *(lambda y: y.astype(np.int8), lambda y: y.astype(">i4"), lambda y: y.astype(str)),
-        *(lambda y: y[:, None].astype(">f8"), lambda y: np.asfortranarray(y[:, None])),
-    ],
-)
-def test_labels_of_every_kind(make: Any, tmp_path: Path) -> None:
-    result = opened(tmp_path, X_train=X, y_train=make(Y), X_test=Z, y_test=make(T))
-    assert (result["train/labels"].numpy() == Y).all() and result.num_classes == 5
-    assert (result["test/labels"].numpy() == T).all()
-
-
 @pytest.mark.parametrize("dtype", ["U", "S"])
 def test_strings_are_numbered_over_all_splits(dtype: str, tmp_path: Path) -> None:
     """One number per name in all splits, though the test lacks the first of them."""
     some = T != 1
     y, t = NAMES.astype(dtype)[Y], NAMES.astype(dtype)[T[some]]
-    result = opened(tmp_path, X_train=X, y_train=y, X_test=Z[some], y_test=t)
+    result = opened(tmp_path, X_train=X, y_train=y[:, None], X_test=Z[some], y_test=t)
     assert result.metadata["class_names"] == sorted(NAMES.tolist())
     assert (result["train/labels"].numpy() == ORDER[Y]).all()
     assert (result["test/labels"].numpy() == ORDER[T[some]]).all()
@@ -167,8 +153,8 @@ def test_names() -> None:
     full = ("x", "x", "x", "train/x_test", "testimony", "latest", "a.b", "train_")
     for given, name in zip(names, full, strict=True):
         assert naming.full_name(given, "val") == (name if "/" in name else f"val/{name}")
-    digits = "7" * 60_000
-    for name in ("emb_test-00001-of-2", "Test", f"{digits}b_test", f"a_test{digits}"):
+    # Many digits take no longer than others.
+    for name in ("emb_test-00001-of-2", "Test", "a_test" + "7" * 60_000):
         assert naming.split_of(name) == "test"
     assert naming.split_of("latest") is None
 
