@@ -17,13 +17,17 @@ import pytest
 from resultant.analysis.result import AnalysisResult, Recommendation
 from resultant.report import page
 from resultant.report.charts import Axis, Chart, Mark, draw, level
-from resultant.report.page import render, write_page
+from resultant.report.page import write_page
 from resultant.report.sections import methods_table
 from resultant.report.table import SHOWN, Column, Table, points
 
 
+def html(result: AnalysisResult) -> str:
+    return page.render(result)[1]
+
+
 def test_sections_in_order(result: AnalysisResult) -> None:
-    text = render(result)
+    text = html(result)
     anchors = ("use", "which", "look", "the-map", "try", "theory", "glossary")
     places = [text.index(f'id="{name}"') for name in anchors]
     assert places == sorted(places)
@@ -37,7 +41,7 @@ def test_sections_in_order(result: AnalysisResult) -> None:
 
 
 def test_no_other_resource_and_no_other_script(result: AnalysisResult) -> None:
-    text = render(result)
+    text = html(result)
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', text)
     (allowed,) = re.findall(r"script-src '(sha256-[^']+)'", text)
     (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
@@ -70,7 +74,7 @@ def test_without_recommendation_and_optional_parts(result: AnalysisResult) -> No
         data=dataclasses.replace(result.first.data, group_names=()),
         methods=tuple(dataclasses.replace(m, groups={}) for m in result.first.methods),
     )
-    text = render(dataclasses.replace(result, features=(bare,)))
+    text = html(dataclasses.replace(result, features=(bare,)))
     shown = re.sub(r"<(style|script|dl)\b.*?</\1>", "", text, flags=re.DOTALL)
     assert not re.findall(r"\b(?:medium|tail)\b", shown)
     assert sentence in text
@@ -96,10 +100,10 @@ def test_large_pages_stay_below_the_limit(
     )
     one = dataclasses.replace(result.first, explorer=large)
     many = dataclasses.replace(result, features=(one,) * sets)
-    size = len(render(many).encode())
+    size = len(html(many).encode())
     assert size <= page.LARGEST == 4_000_000
     monkeypatch.setattr(page, "LARGEST", round(0.9 * size))
-    text = render(many)
+    text = html(many)
     assert len(text.encode()) <= 0.9 * size and "class 12" in text
 
 
@@ -107,7 +111,7 @@ def test_numbers_of_the_paper(result: AnalysisResult) -> None:
     """Labels and numbers below the theory are those of the paper."""
     root = Path(__file__).parents[2] / "reproduction" / "resultant_reproduction"
     paper = tomllib.loads((root / "printed" / "paper.toml").read_text())
-    printed = re.findall(r'<p class="paper">((?:Figure|Table|App|Eq).*?)</p>', render(result))
+    printed = re.findall(r'<p class="paper">((?:Figure|Table|App|Eq).*?)</p>', html(result))
     pairs = [pair.split(", ") for text in printed for pair in text.split("; ")]
     assert len(pairs) == 7
     for number, label in pairs:

@@ -9,7 +9,6 @@ import importlib.resources
 import json
 import tomllib
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +55,11 @@ class Tab:
 def write_page(result: AnalysisResult, folder: Path, *, figures: bool = False) -> Path:
     """Write the page ``index.html`` into an existing folder, with its tables as CSV files and, with
     ``figures``, its charts as PDF and PNG; return its path."""
-    tabs, html = _fitting(result, figures)
+    tabs, html = render(result, figures)
+    (folder / "tables").mkdir(exist_ok=True)
     for tab in tabs:
         for table in (table for tables in tab.tables.values() for table in tables):
             if not table.file:
-                (folder / "tables").mkdir(exist_ok=True)
                 (folder / "tables" / f"{tab.file(table)}.csv").write_bytes(table.csv())
         for chart in tab.all_charts() if figures else ():
             style.save(draw(chart), folder / "figures" / tab.file(chart))
@@ -69,13 +68,9 @@ def write_page(result: AnalysisResult, folder: Path, *, figures: bool = False) -
     return path
 
 
-def render(result: AnalysisResult) -> str:
-    """Return the page as HTML of at most `LARGEST` bytes."""
-    return _fitting(result, False)[1]
-
-
-def _fitting(result: AnalysisResult, figures: bool) -> tuple[list[Tab], str]:
-    """Return the tabs and the page, with fewer points and rows behind its sliders if too large."""
+def render(result: AnalysisResult, figures: bool = False) -> tuple[list[Tab], str]:
+    """Return the parts of the page, and the page as HTML of at most `LARGEST` bytes: with fewer
+    points and rows behind its sliders if it would be larger."""
     part = 1.0 / len(result.features)
     while True:
         points = max(1, int(part * MAP_POINTS))
@@ -86,7 +81,30 @@ def _fitting(result: AnalysisResult, figures: bool) -> tuple[list[Tab], str]:
         part /= 2
 
 
+def _tab(result: AnalysisResult, i: int, points: int) -> Tab:
+    f = result.features[i]
+    # The name of a feature set: of its array, its file, or both.
+    sources, names = ({getattr(g.data, k) for g in result.features} for k in ("source", "name"))
+    source = Path(f.data.source).name
+    title = f"{source}: {f.data.name}" if len(names) > 1 else source
+    title = f.data.name if len(sources) == 1 else title
+    key = f"{i + 1}-{file_name(title)}" if len(result.features) > 1 else ""
+    charts = {
+        "methods": [sections.methods_chart(f)],
+        "classes": sections.class_charts(f),
+        "map": sections.map_charts(f, points),
+        "theory": theory_charts(f),
+    }
+    tables = {
+        "methods": [sections.methods_table(f)],
+        "classes": [*sections.pairs_tables(f), sections.classes_table(f)],
+        "rows": sections.row_tables(f, result.files.get("rows", "")),
+    }
+    return Tab(key, title, f, charts, tables)
+
+
 def _html(result: AnalysisResult, tabs: list[Tab], cosines: int, figures: bool) -> str:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
     data = {
@@ -101,41 +119,27 @@ def _html(result: AnalysisResult, tabs: list[Tab], cosines: int, figures: bool) 
     css, script = ("\n".join(map(_file, names)) for names in (STYLES, SCRIPTS))
     # The template puts the script on lines of its own.
     digest = hashlib.sha256(f"\n{script}\n".encode()).digest()
-    return _template().render(
+    environment = Environment(
+        loader=FunctionLoader(lambda name: _file(f"templates/{name}")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    # A number and its percent sign stay on one line.
+    environment.filters["unbroken"] = lambda text: text.replace(" %", "\u00a0%")
+    return environment.get_template("page.html").render(
         result=result,
         tabs=tabs,
         chosen=tabs[result.chosen],
+        figures=figures,
         css=Markup(css),
         script=Markup(script),
+        shown=SHOWN,
         script_hash=Markup(f"sha256-{base64.b64encode(digest).decode()}"),
         data=base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode(),
-        shown=SHOWN,
-        figures=figures,
         glossary=tomllib.loads(_file("glossary.toml")),
     )
-
-
-def _tab(result: AnalysisResult, i: int, points: int) -> Tab:
-    f = result.features[i]
-    # The name of a feature set: of its array, its file, or both.
-    sources, names = ({getattr(g.data, k) for g in result.features} for k in ("source", "name"))
-    source = Path(f.data.source).name
-    title = f"{source}: {f.data.name}" if len(names) > 1 else source
-    title = f.data.name if len(sources) == 1 else title
-    key = f"{i + 1}-{file_name(title)}" if len(result.features) > 1 else ""
-    pairs, map_ = sections.pairs_table(f), sections.map_chart(f, points)
-    charts = {
-        "methods": [sections.methods_chart(f)],
-        "classes": sections.class_charts(f),
-        "map": [] if map_ is None else [map_],
-        "theory": theory_charts(f),
-    }
-    tables = {
-        "methods": [sections.methods_table(f)],
-        "classes": [*([] if pairs is None else [pairs]), sections.classes_table(f)],
-        "rows": sections.row_tables(f, result.files.get("rows", "")),
-    }
-    return Tab(key, title, f, charts, tables)
 
 
 def _explorer(result: FeatureResult, most: int) -> dict[str, Any] | None:
@@ -159,22 +163,6 @@ def _explorer(result: FeatureResult, most: int) -> dict[str, Any] | None:
         "group_names": result.data.group_names,
     }
     return numbers(data)
-
-
-@cache
-def _template() -> Any:
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FunctionLoader(lambda name: _file(f"templates/{name}")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    # A number and its percent sign stay on one line.
-    environment.filters["unbroken"] = lambda text: text.replace(" %", "\u00a0%")
-    return environment.get_template("page.html")
 
 
 def _file(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import colorsys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -136,8 +137,8 @@ def methods_table(result: FeatureResult) -> Table:
 
 def class_charts(result: FeatureResult) -> list[Chart]:
     """Return accuracies per class, by shot group, and the confusion matrix."""
-    charts = (_sorted_classes(result), _groups(result), _matrix(result))
-    return [chart for chart in charts if chart is not None and not chart.empty]
+    charts = [_sorted_classes(result), *_groups(result), *_matrix(result)]
+    return [chart for chart in charts if not chart.empty]
 
 
 def _sorted_classes(result: FeatureResult) -> Chart:
@@ -165,11 +166,11 @@ def _sorted_classes(result: FeatureResult) -> Chart:
     )
 
 
-def _groups(result: FeatureResult) -> Chart | None:
+def _groups(result: FeatureResult) -> Iterator[Chart]:
     data, method = result.data, evaluated(result)
     names = [g for g in data.group_names if np.isfinite(method.groups.get(g, np.nan))]
     if not names:
-        return None
+        return
     others = [m for m in result.methods if m.family not in (method.family, "baseline")]
     shown = [method, *others[:1]]
     width = 0.8 / len(shown)
@@ -184,7 +185,7 @@ def _groups(result: FeatureResult) -> Chart | None:
         for i, m in enumerate(shown)
     )
     worst = min(names, key=lambda g: method.groups[g])
-    return Chart(
+    yield Chart(
         "groups",
         "Head, medium and tail",
         f"Mean accuracy of classes by training rows; {worst} classes are the least accurate, "
@@ -195,10 +196,10 @@ def _groups(result: FeatureResult) -> Chart | None:
     )
 
 
-def _matrix(result: FeatureResult) -> Chart | None:
+def _matrix(result: FeatureResult) -> Iterator[Chart]:
     matrix, order = result.confusion.matrix, result.confusion.order
     if matrix is None or order is None:
-        return None
+        return
     names, unnamed = result.data.class_names, ("",) * len(order)
     ordered = matrix[np.ix_(order, order)]
     true, predicted = np.nonzero(ordered)
@@ -208,7 +209,7 @@ def _matrix(result: FeatureResult) -> Chart | None:
         f"{names[order[t]]}\npredicted: {names[order[p]]}\n{c:,} rows, {percent(s)} of the class"
         for t, p, c, s in zip(true, predicted, count, part, strict=True)
     ]
-    return Chart(
+    yield Chart(
         "confusion",
         "Confusion matrix",
         "Rows are true classes, columns predicted ones; darker cells hold a larger share of the "
@@ -220,11 +221,9 @@ def _matrix(result: FeatureResult) -> Chart | None:
     )
 
 
-def pairs_table(result: FeatureResult) -> Table | None:
-    """Return the most confused pairs of classes."""
+def pairs_tables(result: FeatureResult) -> list[Table]:
+    """Return the most confused pairs of classes, if there are any."""
     c, names = result.confusion, result.data.class_names
-    if not len(c.pairs):
-        return None
     rows = [
         (names[true], names[predicted], int(n), float(s))
         for (true, predicted), n, s in zip(c.pairs, c.count, c.share, strict=True)
@@ -234,7 +233,7 @@ def pairs_table(result: FeatureResult) -> Table | None:
         *(Column("test rows"), Column("share of the class", share, "%")),
     )
     sentence = f"Most frequent errors of {evaluated(result).name} on the test rows."
-    return Table("confused", "Most confused pairs", sentence, columns, rows)
+    return [Table("confused", "Most confused pairs", sentence, columns, rows)] if rows else []
 
 
 def classes_table(result: FeatureResult) -> Table:
@@ -279,10 +278,10 @@ def row_tables(result: FeatureResult, file: str) -> list[Table]:
     return tables
 
 
-def map_chart(result: FeatureResult, most: int) -> Chart | None:
-    """Return the map of at most ``most`` test rows."""
+def map_charts(result: FeatureResult, most: int) -> list[Chart]:
+    """Return the map of at most ``most`` test rows, if there is one."""
     if (m := result.map) is None or not len(m.x):
-        return None
+        return []
     names = result.data.class_names
     chosen = np.linspace(0, len(m.x) - 1, min(most, len(m.x))).round().astype(int)
     label, predicted = m.label[chosen], m.predicted[chosen]
@@ -303,24 +302,19 @@ def map_chart(result: FeatureResult, most: int) -> Chart | None:
     by_class = [class_colour(y) for y in label.tolist()]
     by_error = [style.RED if w else style.GREY for w in wrong]
     of = f"{len(chosen):,} of {len(m.x):,}" if len(chosen) < len(m.x) else f"{len(chosen):,}"
-    return Chart(
-        "map",
-        "Map of the test rows",
+    sentence = (
         f"{m.kind} of {of} test rows; {int(wrong.sum()):,} are misclassified by "
-        f"{evaluated(result).name}. Near rows are similar; distances between far ones mean little.",
-        Axis(axes[0]),
-        Axis(axes[1]),
-        (
-            Mark(
-                *("points", m.x[chosen], m.y[chosen]),
-                colour=by_class,
-                size=5,
-                classes=label,
-                text=text,
-                colours={"class": by_class, "error": by_error},
-            ),
-        ),
+        f"{evaluated(result).name}. Near rows are similar; distances between far ones mean little."
     )
+    points = Mark(
+        *("points", m.x[chosen], m.y[chosen], "", by_class),
+        size=5,
+        classes=label,
+        text=text,
+        colours={"class": by_class, "error": by_error},
+    )
+    x, y = map(Axis, axes)
+    return [Chart("map", "Map of the test rows", sentence, x, y, (points,))]
 
 
 def class_colour(c: int) -> str:

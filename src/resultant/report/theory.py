@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from resultant._core.text import class_name, counted, signed
@@ -17,16 +19,13 @@ FEWEST = 20
 
 def theory_charts(result: FeatureResult) -> list[Chart]:
     """Return one chart per question that has an answer."""
-    charts = (
-        *(_gains(result), _boundaries(result), _certificate(result)),
-        *(_intercepts(result), _calibration(result), _fit(result)),
-    )
-    return [chart for chart in charts if chart is not None and not chart.empty]
+    parts = (_gains, _boundaries, _certificate, _intercepts, _calibration, _fit)
+    return [chart for part in parts for chart in part(result) if not chart.empty]
 
 
-def _gains(result: FeatureResult) -> Chart | None:
+def _gains(result: FeatureResult) -> Iterator[Chart]:
     if result.theory is None or (r := result.theory.gains) is None:
-        return None
+        return
     rank = ""
     if r.rank_correlation is not None:
         rank = f"; their rank correlation with class size is {signed(r.rank_correlation, 2)}"
@@ -42,7 +41,7 @@ def _gains(result: FeatureResult) -> Chart | None:
         look = {name: v for name, v in groups.items() if name != "legend"}
         rings = np.asarray(r.corrected_gain)
         marks.insert(0, Mark("points", count, rings, hollow=True, classes=classes, **look))
-    return Chart(
+    yield Chart(
         "gains",
         "Gains of the classes",
         f"One temperature gives the classes gains from {r.minimum:.2f} to {r.maximum:.2f}, a "
@@ -55,16 +54,16 @@ def _gains(result: FeatureResult) -> Chart | None:
     )
 
 
-def _boundaries(result: FeatureResult) -> Chart | None:
+def _boundaries(result: FeatureResult) -> Iterator[Chart]:
     if result.theory is None or (r := result.theory.boundaries) is None:
-        return None
+        return
     if (predicted := r.predicted.get("linear_mean")) is None:
-        return None
+        return
     exact, linear = np.asarray(r.shift_degrees), np.asarray(predicted.shift_degrees)
     kept = np.isfinite(exact) & np.isfinite(linear)
     if not kept.any():
-        return None
-    return Chart(
+        return
+    yield Chart(
         "boundaries",
         "Moved decision boundaries",
         f"Equal gains move the boundaries between {int(kept.sum())} pairs of classes by up to "
@@ -78,16 +77,16 @@ def _boundaries(result: FeatureResult) -> Chart | None:
     )
 
 
-def _certificate(result: FeatureResult) -> Chart | None:
+def _certificate(result: FeatureResult) -> Iterator[Chart]:
     if result.theory is None or (r := result.theory.cosine) is None:
-        return None
+        return
     part = np.linspace(0, 100, len(r.margin_quantiles))
     curves = (
         ("margin", r.margin_quantiles, style.BLUE),
         ("range of the residual", r.residual_quantiles, style.ORANGE),
     )
     wrong = counted(r.certified_disagreements, "certified row differs", "certified rows differ")
-    return Chart(
+    yield Chart(
         "certificate",
         "Provably the same prediction as cosine",
         f"angular at β = 0 provably predicts the same class as cosine on {percent(r.coverage)} of "
@@ -100,14 +99,14 @@ def _certificate(result: FeatureResult) -> Chart | None:
     )
 
 
-def _intercepts(result: FeatureResult) -> Chart | None:
+def _intercepts(result: FeatureResult) -> Iterator[Chart]:
     theory = result.theory
     if theory is None or theory.gains is None or (r := theory.intercepts) is None:
-        return None
+        return
     if r.worst_class is None:
-        return None
+        return
     drift = np.asarray(r.temperature) - np.asarray(r.native)
-    return Chart(
+    yield Chart(
         "intercepts",
         "Intercepts under class temperatures",
         f"A temperature per class also moves the score at cosine zero: by up to "
@@ -127,11 +126,11 @@ def _intercepts(result: FeatureResult) -> Chart | None:
     )
 
 
-def _calibration(result: FeatureResult) -> Chart | None:
+def _calibration(result: FeatureResult) -> Iterator[Chart]:
     method = evaluated(result)
     if (r := method.reliability) is None:
-        return None
-    return Chart(
+        return
+    yield Chart(
         "calibration",
         "Calibration",
         f"{method.name} has an expected calibration error of {percent(r.error)} on the test rows; "
@@ -147,15 +146,15 @@ def _calibration(result: FeatureResult) -> Chart | None:
     )
 
 
-def _fit(result: FeatureResult) -> Chart | None:
+def _fit(result: FeatureResult) -> Iterator[Chart]:
     if result.theory is None or (r := result.theory.fit) is None:
-        return None
+        return
     n = len(r.histogram)
     observed, expected = (
         n * np.asarray(h, dtype=float) / float(h.sum()) for h in (r.histogram, r.expected_histogram)
     )
     centres = (np.arange(n) + 0.5) / n
-    return Chart(
+    yield Chart(
         "fit",
         "Fit of the vMF distribution",
         f"A test rejects the fitted vMF for {percent(r.rejected)} of the classes at the 5 % level; "
