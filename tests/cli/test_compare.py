@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from resultant._core.network_files import find_network, is_network
 from resultant.cli import main as cli
 from resultant.features.store import write_store
 from small_features import small_features, untimed
@@ -57,23 +56,6 @@ def test_two_networks(cifar: Path, trained: Path, tmp_path: Path, capsys: Shown)
     results = results_of(out)
     first, second = (untimed(feature["methods"]) for feature in results["features"])
     assert first == second and results["comparisons"][0]["difference"]["gain"] == 0
-
-
-@pytest.mark.slow
-def test_folders(cifar: Path, trained: Path, tmp_path: Path) -> None:
-    """A folder stands for its only network; of a job that goes on, for the checkpoint."""
-    assert find_network(tmp_path) is None
-    write_store(tmp_path / "z.safetensors", small_features())
-    assert find_network(tmp_path) is None and not is_network(tmp_path / "z.safetensors")
-    (tmp_path / "job" / "run").mkdir(parents=True)
-    last = tmp_path / "job" / "run" / "checkpoint.safetensors"
-    last.write_bytes((trained / "checkpoint.safetensors").read_bytes())
-    assert find_network(tmp_path / "job") == last
-    done = last.with_name(f"{NATIVE}.safetensors")
-    done.write_bytes((trained / done.name).read_bytes())
-    assert find_network(tmp_path / "job") == done == find_network(done)
-    with pytest.raises(ValueError, match=r"one network .* got job/run/native.*, z\.safetensors"):
-        find_network(tmp_path)
 
 
 @pytest.mark.slow
@@ -127,26 +109,3 @@ def test_other_classes_are_not_compared(
     ):
         assert cli.main(["compare", a, b]) == (2 if fact else 0)
         assert fact in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("brief")
-def test_named_identities_pair_the_rows(tmp_path: Path, capsys: Shown) -> None:
-    """Those of a column with another name, in another order."""
-    for name, noise in (("a", 1.2), ("b", 1.2)):
-        arrays = {n: a.numpy() for n, a in small_features(noise=noise).items()}
-        for split in ("train", "test"):
-            arrays[f"{split}/image"] = np.array(
-                [f"{split}{i}.jpg" for i in range(len(arrays[f"{split}/labels"]))]
-            )
-        if name == "b":
-            arrays |= {n: a[::-1] for n, a in arrays.items() if n.startswith("test/")}
-        np.savez(tmp_path / f"{name}.npz", allow_pickle=False, **arrays)
-    words = [str(tmp_path / "a.npz"), str(tmp_path / "b.npz"), "--features", "projection"]
-    for more, rows in (
-        ([], "not known to be the same"),
-        (["--identities", "image"], "on the same test rows"),
-    ):
-        out = ["--out", str(tmp_path / "out")]
-        assert cli.main(["compare", *words, *more, *out]) == 0, capsys.readouterr().err
-        assert rows in capsys.readouterr().out

@@ -43,6 +43,9 @@ def test_the_bank_gives_the_subset(tmp_path: Path, capsys: Shown) -> None:
     path, network = with_bank(tmp_path, 2 * count), tmp_path / "new" / "a.safetensors"
     assert cli.main(["import-proco", str(path), str(network)]) == 0
     assert "10, from the counts of a bank" in capsys.readouterr().out
+    # Given again, the conversion is done already.
+    assert cli.main(["import-proco", str(path), str(network)]) == 0
+    assert capsys.readouterr().out == f"already converted: {network}\n"
     loaded = load_network(network)
     assert loaded.imbalance == loaded.config.imbalance == 10.0
     store = tmp_path / "x.safetensors"
@@ -75,26 +78,3 @@ def test_an_unknown_subset_is_never_guessed(tmp_path: Path, cifar: Path, capsys:
         opened = FeatureStore.open(store)
         assert opened.label_counts().tolist() == long_tail_counts(6, C, imbalance).tolist()
         assert opened.metadata["imbalance"] == imbalance
-
-
-def test_refusals(tmp_path: Path, cifar: Path, capsys: Shown) -> None:
-    """Nothing that is needed is overwritten, and nothing is written from another file."""
-    saved(tmp_path, PlainResNet32(8, C), best_acc1=85.93)
-    network, source = tmp_path / "n.safetensors", tmp_path / "ckpt.pth.tar"
-    assert cli.main(["import-proco", str(source), str(network)]) == 0
-    shown = capsys.readouterr().out
-    assert "resnet32, linear classifier" in shown and "85.93 %" in shown
-    other = cifar / "cifar10.npz"
-    for path, name, message in (
-        (other, "n.safetensors", f"--out that is not a network, got the network {network}"),
-        (network, "n.safetensors", f"--out to differ from the input, got {network} for both"),
-        (source, "x.npz", "a name that ends in .safetensors, got "),
-        (other, "new.safetensors", "to be a whole file of torch.save, got: "),
-    ):
-        before = {file: file.read_bytes() for file in tmp_path.iterdir()}
-        assert cli.main(["import-proco", str(path), str(tmp_path / name)]) == 2
-        assert message in capsys.readouterr().err
-        assert before == {file: file.read_bytes() for file in tmp_path.iterdir()}
-    # Given again, the conversion is done already.
-    assert cli.main(["import-proco", str(source), str(network)]) == 0
-    assert capsys.readouterr().out == f"already converted: {network}\n"

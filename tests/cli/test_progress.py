@@ -44,18 +44,6 @@ def test_epochs(terminal: bool, quiet: bool) -> None:
     assert Progress(0, 0, 0.0, 0.0, before=10).resumed == "already trained to epoch 10/10"
 
 
-def test_long_epoch_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines now and then, also before the end of the epoch."""
-    now = 0.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    file = io.StringIO()
-    with EpochProgress(Console(file=file, width=80), "work", 4) as shown:
-        for step in range(1, 5):
-            now += 20.0
-            shown.tick(step / 4)
-    assert file.getvalue() == "work: 12.5 %\nwork: 25.0 %\n"
-
-
 def test_steps_and_results(capsys: pytest.CaptureFixture[str]) -> None:
     """In files, results are on standard output and a line per step on standard error."""
     cases: list[tuple[dict[str, Any], str, str]] = [

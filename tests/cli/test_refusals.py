@@ -51,7 +51,6 @@ CALLS = [
     ("train imagenet-lt --data .", "expected the list"),
     ("train cifar-controlled", "expected datasets at --data, .* got nothing at {folder}/data"),
     (f"{CIFAR} --data nowhere", "expected cifar10 in nowhere as one of"),
-    (f"{CIFAR} --dataset cifar100", "expected cifar100 in {cifar} as one of"),
     (f"{CIFAR} --device cuda:7", "expected a CUDA device cuda:7, got"),
     (f"{CIFAR} --seeds", "expected one or more values of seeds, got none"),
     (f"{CIFAR} --gradient-epochs 201", r"expected gradient epochs in \[1, 200\], got 201"),
@@ -76,20 +75,16 @@ CALLS = [
 ]
 NETWORKS = [
     ("compare {native} {native}", "expected datasets at --data, .* got nothing at {folder}/data"),
-    ("compare {native} {native} --data nowhere", "expected cifar10 in nowhere as one of"),
     ("compare {native} {native} --features depth --data {cifar}", "features of one name in both"),
-    ("compare {native} {native} --data {cifar} --device gpu", "expected --device auto, cpu, cuda"),
     ("compare {native} other-classes.safetensors --data {cifar}", "images of 7 classes, as the"),
     ("compare {native} other-data.safetensors --data {cifar}", "expected cifar100 in {cifar} as"),
     ("compare {native} broken.safetensors --data {cifar}", "expected the facts of a run in"),
     ("compare {native} z.safetensors --data {cifar}", "one number of classes in both, got 10 in"),
     ("compare {native} other.safetensors --data {cifar}", "one dataset in both, got cifar10 in"),
-    ("compare {native} none.safetensors --data {cifar}", "got no such file"),
     ("compare {native} letter.txt --data {cifar}", "letter.txt to be a folder or a file of feat"),
     ("compare {native} {trained} --data {cifar}", "expected one network in the folder"),
     ("compare {native} {trained}/records.jsonl --data {cifar}", "a network, got records"),
     ("analyze {native}", "expected features, got a network.* resultant extract"),
-    ("analyze {native} --engine ray", "expected features, got a network"),
     ("probe {native}", "expected features, got a network.* resultant extract"),
 ]
 
@@ -179,14 +174,6 @@ def test_output_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_output_file(tmp_path / "new" / "folder" / "x", source)
     assert (tmp_path / "new" / "folder").is_dir()
 
-    def refuse(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted", str(tmp_path / "tmp1234"))
-
-    monkeypatch.setattr(os, "mkdir", refuse)
-    for name, possible in (("new", "files can be written"), ("deep/er", "a folder can be made")):
-        with pytest.raises(ValueError, match=f"expected --out where {possible}, got"):
-            require_output_file(tmp_path / name / "x.json", source)
-
 
 def test_networks_are_not_features(tmp_path: Path) -> None:
     """The error says how to extract features, and names at most five networks."""
@@ -196,10 +183,12 @@ def test_networks_are_not_features(tmp_path: Path) -> None:
             check(tmp_path)
         return str(caught.value)
 
+    write_store(tmp_path / "z.safetensors", small_features())
     refuse_network(tmp_path)
+    assert find_network(tmp_path) is None
     first = tmp_path / "run" / "0.safetensors"
     tensor_files.save(first, {"x": torch.zeros(1)}, {"config": {}})
-    write_store(tmp_path / "z.safetensors", small_features())
+    assert find_network(first) == find_network(first.parent) == first
     text = message(refuse_network)
     assert f"got a network: {first}; resultant extract writes the features" in text
     assert text.endswith("; to read features, name their file: z.safetensors")

@@ -175,12 +175,9 @@ def test_refused_first(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("saved", [False, True])
-def test_interrupt_names_the_checkpoint(saved: bool, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.safetensors"
-    if saved:
+def test_interrupt_names_the_checkpoint(tmp_path: Path) -> None:
+    job, path = Job(TrainConfig(), (Run("native"),), tmp_path), tmp_path / "checkpoint.safetensors"
+    for kept in ("no checkpoint", f"rerun the same command to resume from {path}"):
+        with pytest.raises(KeyboardInterrupt, match=kept), training(job, Console(), "work"):
+            raise KeyboardInterrupt
         path.touch()
-    job = Job(TrainConfig(), (Run("native"),), tmp_path)
-    kept = f"rerun the same command to resume from {path}" if saved else "no checkpoint"
-    with pytest.raises(KeyboardInterrupt, match=kept), training(job, Console(), "work"):
-        raise KeyboardInterrupt

@@ -18,8 +18,7 @@ from resultant.analysis.result import AnalysisResult, Recommendation
 from resultant.report import page
 from resultant.report.charts import Axis, Chart, Mark, draw, level
 from resultant.report.page import write_page
-from resultant.report.sections import methods_table
-from resultant.report.table import SHOWN, Column, Table, points
+from resultant.report.table import SHOWN, Column, Table
 
 
 def html(result: AnalysisResult) -> str:
@@ -127,19 +126,6 @@ def test_table() -> None:
     # A column without values is left out of the page.
     assert table.heads() == {0: False, 1: True}
     assert table.shown()[0][1] == ("0.1235", "0.1234567890123", True)
-
-
-def test_numbers_of_methods(result: AnalysisResult) -> None:
-    table, methods = methods_table(result.first), result.first.methods
-    first = [m.key for m in methods].index("angular")
-    other = next(i for i, m in enumerate(methods) if i != first and m.difference is not None)
-    difference = methods[other].difference
-    assert table.marked == first and difference is not None
-    heads = [table.columns[i].name for i in table.heads()]
-    assert heads[:2] == ["method", "validation"] and {"head", "medium", "tail"} <= set(heads)
-    text = [[cell.text for cell in row] for row in table.shown()]
-    assert text[first][heads.index("verdict")] == "recommended"
-    assert text[other][heads.index("difference")] == points(difference.gain)
 
 
 def test_chart_as_json() -> None:
