@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,6 @@ from images.photos import array, counts, photo, photo_bytes, write_parquet
 from resultant.images.decode import ImageError
 from resultant.images.opening import open_images
 from resultant.images.parquet import read_parquet
-
-
-def test_digest_of_parquet(tmp_path: Path) -> None:
-    """A file that was written again is another one; its folder makes no difference."""
-    digests = []
-    for name, first in (("a", 0), ("b", 0), ("c", 1)):
-        images = [photo_bytes(first + i) for i in range(6)]
-        path = write_parquet(tmp_path / name / "train.parquet", [0, 1] * 3, images=images)
-        os.utime(path, ns=(1, 1))
-        digests.append(open_images(tmp_path / name).train.digest)
-    assert digests[0] == digests[1] != digests[2]
 
 
 @pytest.mark.parametrize("plain", [True, False])

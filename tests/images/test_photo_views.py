@@ -13,8 +13,7 @@ import torch
 from scipy import stats
 from torchvision import transforms
 
-from images.photographs import FILL, LEAST_P, column, photographs, picture, references, seeded
-from images.pictures import tv
+from images.photographs import FILL, LEAST_P, column, photographs, references, seeded
 from resultant.images import pillow_views
 from resultant.images.augment import ContrastiveView
 from resultant.images.photo_views import (
@@ -24,7 +23,6 @@ from resultant.images.photo_views import (
     PhotoView,
     classification_view,
     contrastive_view,
-    evaluation_parameters,
 )
 
 SIZE = 24
@@ -54,17 +52,6 @@ def test_crop_that_never_fits(ratio: tuple[float, float]) -> None:
     image = torch.empty(3, SIZE, SIZE)
     expected = transforms.RandomResizedCrop.get_params(image, [1.0, 1.0], list(ratio))
     assert drawn.tolist() == [list(expected)] * 5
-
-
-@pytest.mark.parametrize("short_side", [20, 30, 90])
-def test_evaluation_is_resize_and_centre_crop(short_side: int) -> None:
-    pixels, offsets, sizes = photographs(60)
-    size = 20
-    parameters = evaluation_parameters(sizes, size, short_side)
-    out = pillow_views.levels(pixels, offsets, sizes, parameters, size, FILL)
-    for i, (offset, shape) in enumerate(zip(offsets.tolist(), sizes.tolist(), strict=True)):
-        p = tv.center_crop(tv.resize(picture(pixels, offset, shape), [short_side]), [size])
-        assert torch.equal(out[i], torch.from_numpy(np.array(p)).permute(2, 0, 1))
 
 
 @pytest.mark.slow

@@ -30,10 +30,6 @@ def weights(runs: int, c: int) -> Tensor:
     return torch.randn(runs, c, c, 3, 3, device="cuda") * (2 / (9 * c)) ** 0.5
 
 
-def per_channel(v: Tensor) -> Tensor:
-    return v.double().view(1, -1, 1, 1)
-
-
 def distance(a: Tensor, b: Tensor) -> float:
     """Return the relative distance in the mean square."""
     return float((a.double() - b.double()).norm() / b.double().norm())
@@ -42,51 +38,6 @@ def distance(a: Tensor, b: Tensor) -> float:
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     torch.manual_seed(0)
-
-
-@gpu
-@pytest.mark.parametrize(("c", "n", "runs"), SHAPES)
-@pytest.mark.parametrize("norm", [False, True])
-def test_kernels(c: int, n: int, runs: int, norm: bool) -> None:
-    """Each convolution alone, on rounded inputs: only the last rounding remains."""
-    from resultant.networks.kernels import conv
-
-    x, g, y, w = (*(activation(n, runs, c) for _ in range(3)), weights(runs, c))
-    saved = torch.randn(4, runs * c, device="cuda") if norm else None
-    line = torch.randn(3, runs * c, device="cuda")
-    h = x.double()
-    if saved is not None:
-        # One rounding to float32, as in a fused multiply-add.
-        h = rounded((h * per_channel(saved[2]) + per_channel(saved[3])).float().double()).relu()
-    kernel = rounded(w).double().flatten(0, 1)
-
-    out, partial = conv.convolve(x, w, saved)
-    exact = F.conv2d(h, kernel, None, 1, 1, 1, runs)
-    assert distance(out, exact) < 2.5e-3
-    assert ((out - exact).abs() <= 2**-8 * exact.abs() + 1e-4 * exact.abs().max()).all()
-    first, second = partial.double().sum(0)
-    torch.testing.assert_close(second, out.double().square().sum((0, 2, 3)), rtol=1e-5, atol=0)
-    size = out.double().abs().sum((0, 2, 3)).max()
-    assert (first - out.double().sum((0, 2, 3))).abs().max() < 1e-5 * size
-
-    dy = g.double() * per_channel(line[0]) + (
-        y.double() * per_channel(line[1]) + per_channel(line[2])
-    )
-    dy = rounded(dy.float()).double()
-    dh, dw, _ = torch.ops.aten.convolution_backward(
-        dy, h, kernel, None, (1, 1), (1, 1), (1, 1), False, (0, 0), runs, (True, True, False)
-    )
-    dx, partial, d_weight = conv.differentiate(x, g, y, line, w, saved)
-    dh = dh * (h > 0) if norm else dh
-    assert distance(dx, dh) < 2.5e-3
-    assert distance(d_weight.flatten(0, 1), dw) < 1e-4
-    if saved is not None:
-        first, second = partial.double().sum(0)
-        z = dx.double() * (x.double() - per_channel(saved[0]))
-        assert (first - dx.double().sum((0, 2, 3))).abs().max() < 1e-5 * dx.abs().sum(
-            (0, 2, 3)
-        ).max()
-        assert (second - z.sum((0, 2, 3))).abs().max() < 1e-5 * z.abs().sum((0, 2, 3)).max()
 
 
 class Case(NamedTuple):

@@ -102,20 +102,3 @@ def test_refused(images: Tensor) -> None:
         batches(images, [0, 1, 0])
     with pytest.raises(ValueError, match="at least a batch of 8, got 7 images"):
         batches(images[:7], [0])
-
-
-def test_seed_and_epoch_determine_all(images: Tensor) -> None:
-    one, other = batches(images, [3], True), batches(images, [3], True)
-    torch.manual_seed(5)
-    first = epoch_of(one, 1)
-    epoch_of(other, 0)
-    torch.manual_seed(6)
-    for again in (other, one):
-        for a, b in zip(first, epoch_of(again, 1), strict=True):
-            torch.testing.assert_close(a, b, rtol=0, atol=0)
-    assert not torch.equal(one.draw(1)[0], one.draw(2)[0])
-    # The batches do not depend on the views.
-    other = batches(images, [3], contrastive="autoaugment")
-    assert torch.equal(one.draw(1)[0], other.draw(1)[0])
-    for a, b in zip(one.draw(1), batches(images, [4], True).draw(1), strict=True):
-        assert not torch.equal(a, b)

@@ -75,11 +75,8 @@ JOB = partial(Job, config=TrainConfig(), runs=(Run(),), out=Path("out"))
 # Settings that are refused, and the fact in the message.
 REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (CIFAR_RUN, {"epochs": 0}, "epochs >= 1, got 0"),
-    (CIFAR_RUN, {"epochs": 2.5}, "epochs to be an integer, got 2.5"),
-    (CIFAR_RUN, {"dim": 1}, "dim >= 2, got 1"),
     (CIFAR_RUN, {"size": 24}, "size 32 for cifar10, got 24"),
     (CIFAR_RUN, {"temperature": 1e-12}, "temperature >= 7.62939453125e-06, got 1e-12"),
-    (CIFAR_RUN, {"learning_rate": 0.0}, "learning_rate > 0, got 0"),
     (CIFAR_RUN, {"momentum": 1.0}, "momentum < 1, got 1.0"),
     (CIFAR_RUN, {"alpha": "1"}, "alpha to be a finite number, got '1'"),
     (CIFAR_RUN, {"contrastive_weight": 0.0}, "contrastive_weight > 0 for the contrastive obj"),
@@ -88,10 +85,7 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
         {"contrastive_weight": 0.0, "alpha": 0.0},
         "contrastive_weight or alpha > 0 for the joint objective, got 0",
     ),
-    (CIFAR_RUN, {"prior": None}, "prior to be a finite number, got None"),
-    (CIFAR_RUN, {"subset": 2**32}, "subset < 4294967296, got 4294967296"),
     (CIFAR_RUN, {"warmup": 200}, r"warmup in \[0, 200\), fewer than epochs, got 200"),
-    (CIFAR_RUN, {"milestones": (0.5, 1.0)}, r"shares in \(0, 1\), got \(0.5, 1.0\)"),
     (CIFAR_RUN, {"milestones": [0.5]}, r"milestones to be a tuple of shares .* got \[0.5\]"),
     (CIFAR_RUN, {"milestones": (0.8, 0.8)}, r"milestones to ascend, got \(0.8, 0.8\)"),
     (CIFAR_RUN, {"leave_out": 1}, "leave_out to be True or False, got 1"),
@@ -103,11 +97,8 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (CIFAR_RUN, {"dataset": "mnist"}, "dataset to be one of .* got 'mnist'"),
     (CIFAR_RUN, {"clip": 1.0}, "clip only for other datasets than CIFAR, got 1.0 for cifar10"),
     (CIFAR_RUN, {"rate": 1, "tau": 1}, "fields of TrainConfig, got rate, tau"),
-    (IMAGES, {"clip": 0.0}, "clip > 0, got 0.0"),
-    (IMAGES, {"contrastive_view": "autoaugment"}, "contrastive_view only for CIFAR, got auto"),
     (IMAGES, {"pretrained": True, "weights": "a.pth"}, r"pretrained or weights, got both: a\.pth"),
     (IMAGES, {"mean": (0.5, 0.5)}, r"mean to be three numbers, std > 0, got \(0.5, 0.5\)"),
-    (IMAGES, {"std": (1.0, 0.0, 1.0)}, r"std to be three numbers, std > 0, got \(1.0, 0.0"),
     (partial(preset, "cifar"), {}, r"one of cifar-controlled, .* got 'cifar'"),
     (Run, {"realization": "exact"}, "realization to be one of .* got 'exact'"),
     (Run, {"seed": 99999999999999999999}, "seed < 4294967296, got 99999999999999999999"),
@@ -128,17 +119,6 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
 def test_refused(make: Callable[..., Any], changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(**changes)
-
-
-def test_limits_are_accepted() -> None:
-    """The smallest and largest values."""
-    ends: dict[str, Any] = {"temperature": 8e-6, "momentum": 0.0, "weight_decay": 0.0, "dim": 2}
-    ends |= {"subset": 2**32 - 1, "imbalance": 1, "milestones": (), "prior": -1, "warmup": 199}
-    config = preset("cifar-controlled", **ends)
-    assert {name: getattr(config, name) for name in ends} == ends
-    # Either loss alone can be learned in joint training.
-    for name in ("alpha", "contrastive_weight"):
-        assert getattr(preset("cifar-official", **{name: 0.0}), name) == 0
 
 
 def test_choices_are_those_of_the_layers_below() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from scipy.special import ive
 from torch import Tensor
 
 from images.photos import photo, write_folder
-from resultant._core.validation import DivergedError
 from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import FeatureStore
 from resultant.images.evaluation_view import EvaluationView
@@ -26,7 +24,6 @@ from resultant.images.opening import open_images
 from resultant.images.photo_views import contrastive_view
 from resultant.images.source import ImageSplits
 from resultant.images.store import open_store
-from resultant.networks.outputs import Outputs
 from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.checkpoints import save_run
 from resultant.training.cifar import train_cifar
@@ -85,26 +82,6 @@ def features(trained: Trained) -> Features:
             train, test = getattr(result, space)[index].split([24, 80])
             features[number, space] = train, test
     return features
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("space", "value"), [("encoder", torch.nan), ("projection", 0.0)])
-def test_a_run_that_diverged_is_named(
-    trained: Trained, space: str, value: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Features may be infinite although the weights are finite."""
-    forward = StackedResNet32.forward
-
-    def diverged(self: StackedResNet32, x: Tensor) -> Outputs:
-        result = forward(self, x)
-        if len(result.encoder) == 2:
-            getattr(result, space)[1, -1] = value
-        return result
-
-    monkeypatch.setattr(StackedResNet32, "forward", diverged)
-    message = r"expected features of finite length .*, got others of angular-beta0-seed0 after"
-    with pytest.raises(DivergedError, match=message):
-        evaluate(trained, DATA, PROBES)
 
 
 @pytest.mark.slow
@@ -183,20 +160,6 @@ def naive_frozen(
     assert open_.sum() <= 1
     right = scores.argmax(1) == DATA.test_labels.numpy()
     return float((right & ~open_).mean()), float((right | open_).mean())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("space", ["encoder", "projection"])
-def test_frozen_decisions(features: Features, records: list[dict], space: str) -> None:
-    members = long_tail_indices(DATA.train_labels, 4, 3.0)
-    for number, record in enumerate(records):
-        x, queries = features[number, space]
-        accuracies = record["frozen"][space]
-        assert accuracies.keys() == set(FROZEN_FITS)
-        for estimator, rule in product(FROZEN_FITS, REALIZATIONS):
-            labels = DATA.train_labels[members]
-            least, most = naive_frozen(x[members], labels, queries, estimator, rule)
-            assert least <= accuracies[estimator][rule] <= most
 
 
 def test_frozen_rules_differ() -> None:

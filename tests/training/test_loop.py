@@ -14,14 +14,14 @@ import torch
 
 from plain_resnet import PlainResNet32
 from programs import run_program
-from resultant._core import distributed, tensor_files
+from resultant._core import tensor_files
 from resultant._core.files import LOCK, lock_folder
 from resultant._core.network_files import CHECKPOINT
 from resultant._core.validation import DivergedError
 from resultant.images.drawing import normalize
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
-from resultant.training.job import Job, Progress
+from resultant.training.job import Job
 from resultant.training.stack import Stack
 from tiny_job import DATA, TWO, config, joint_job, metrics, stop_after
 
@@ -139,23 +139,6 @@ def test_run_file_is_the_network(whole: Path) -> None:
         assert [row.get("best_accuracy", 0.0) for row in rows] == best
         cosine = [0.01 * (1 + np.cos(np.pi * e / 4)) for e in range(4)]
         assert [row["rate"] for row in rows] == pytest.approx(cosine)
-
-
-@pytest.mark.slow
-def test_only_the_first_process_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distributed, "rank", lambda: 1)
-    seen: list[Progress] = []
-    job = Job(config(epochs=2), (Run(),), tmp_path, gradient_epochs=(1,))
-    assert not train_cifar(job, DATA, on_progress=seen.append).metrics
-    assert not any(progress.saved for progress in seen) and len(seen) == 2
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
-def test_classifier_is_tested_now_and_then(tmp_path: Path) -> None:
-    job = Job(config(objective="joint", epochs=3), (Run(),), tmp_path, test_every=2)
-    train_cifar(job, DATA)
-    assert ["accuracy" in row for row in metrics(tmp_path)] == [False, True, True]
 
 
 @pytest.mark.slow

@@ -67,17 +67,6 @@ def test_evaluation_views_of_some_rows(store: ImageStore) -> None:
     assert torch.equal(views, normalize(levels, *CHANNELS))
 
 
-def test_errors_of_the_thread_are_raised() -> None:
-    def failing() -> Generator[Any]:
-        yield 1
-        raise OSError("disk full")
-
-    made = ahead(failing())
-    assert next(made) == 1
-    with pytest.raises(OSError, match="disk full"):
-        next(made)
-
-
 def test_thread_ends_with_its_reader() -> None:
     before = threading.active_count()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from dataclasses import asdict, replace
@@ -89,14 +88,8 @@ def test_a_line_that_is_no_record_is_named(tmp_path: Path) -> None:
             {"probes": probes(68.76)},
             r"expected probes.long_tail.encoder.accuracy in \[0, 1\] at {}:2, got 68.76",
         ),
-        ({"probes": probes(math.nan)}, r"encoder.accuracy in \[0, 1\] at {}:2, got nan"),
         ({"probes": probes(True)}, r"encoder.accuracy in \[0, 1\] at {}:2, got True"),
-        ({"last": {"best_accuracy": -0.1}}, r"last.best_accuracy in \[0, 1\] at {}:2, got -0.1"),
         ({"frozen": {"encoder": {"mle": {"native": 51.0}}}}, r"encoder.mle.native in .*, got 51.0"),
-        (
-            {"analysis": {"encoder": {"mle": {"grid": {"angular 0 1": 2}}}}},
-            r"expected analysis.encoder.mle.grid.angular 0 1 in \[0, 1\] at {}:2, got 2",
-        ),
     ],
 )
 def test_wrong_values_are_refused(tmp_path: Path, more: dict[str, Any], message: str) -> None:
@@ -105,12 +98,3 @@ def test_wrong_values_are_refused(tmp_path: Path, more: dict[str, Any], message:
     path.write_text(f"{json.dumps(good)}\n{json.dumps({**good, 'seed': 1} | more)}\n")
     with pytest.raises(ValueError, match=message.format(re.escape(str(path)))):
         read_lines(path)
-
-
-def test_limits_are_read(tmp_path: Path) -> None:
-    """Accuracies of 0, 1 and None, and other numbers of any size."""
-    last = {"accuracy": 0, "best_accuracy": 1.0, "loss": 71.5, "kappa_max": math.inf}
-    chosen = {"long_tail": {"encoder": {"accuracy": None, "learning_rate": 10.0}}}
-    append(tmp_path / "main.jsonl", [record(0, last=last, probes=chosen)])
-    (only,) = read_lines(tmp_path / "main.jsonl")
-    assert only["last"] == last and only["probes"] == chosen

@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plain_resnet import PlainResNet32
-from resultant._core.validation import DivergedError
 from resultant.images.longtail import long_tail_indices
 from resultant.losses.proco import ProCoLoss
 from resultant.training.batches import CifarBatches
@@ -19,7 +18,7 @@ from resultant.training.cifar import train_cifar
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.job import Job, Trained
 from resultant.training.stack import Stack, build
-from tiny_job import DATA, metrics, stop_after
+from tiny_job import DATA, metrics
 from tiny_job import config as tiny_config
 
 COUNTS, N = [6, 4, 2, 2], 6
@@ -194,25 +193,6 @@ def test_captured_step(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(totals[0], totals[2], rtol=1e-3, atol=0)
 
 
-@pytest.mark.gpu
-def test_a_zero_projection_in_a_graph_ends_the_epoch() -> None:
-    """The step after it raises, not the end of the epoch."""
-    stack = stacked(
-        tiny_config(), [Run("native"), Run("angular", 0.5)], device=torch.device("cuda")
-    )
-    stack.batches.load(stack.batches.draw(0))
-    stack.capture()
-    stack.start_epoch(0)
-    stack.batches.load(stack.batches.draw(0))
-    with torch.no_grad():
-        for weight in stack.network.projector.parameters():
-            weight.zero_()
-    stack.replay()
-    torch.cuda.synchronize()
-    with pytest.raises(DivergedError, match="got another length in run "):
-        stack.replay()
-
-
 RUNS = (Run("native", seed=0), Run("angular", 0.5, 1), Run("temperature", 0.5, 2))
 
 
@@ -249,27 +229,6 @@ def test_stacks_at_once_equal_single_stacks(tmp_path: Path) -> None:
         for key, loss in losses(out).items():
             assert at_once[key] == pytest.approx(loss, rel=1e-4), key
         assert (weights[run.name] - alone).norm() <= 1e-2 * alone.norm() > 0
-
-
-@pytest.mark.gpu
-def test_resumes(tmp_path: Path) -> None:
-    """Stopped after its second epoch, a job ends as an undisturbed one."""
-
-    def job(name: str) -> Job:
-        return Job(tiny_config(epochs=4), RUNS, tmp_path / name, checkpoint_every=2, stack=2)
-
-    whole = train_cifar(job("whole"), DATA, "cuda")
-    with pytest.raises(KeyboardInterrupt):
-        train_cifar(job("stopped"), DATA, "cuda", on_progress=stop_after(2))
-    seen: list[Any] = []
-    trained = train_cifar(job("stopped"), DATA, "cuda", on_progress=seen.append)
-    assert [(progress.before, progress.epoch) for progress in seen] == [(2, 0), (2, 1), (2, 2)]
-    expected = losses(tmp_path / "whole")
-    assert expected.keys() == losses(tmp_path / "stopped").keys() and len(expected) == 4 * len(RUNS)
-    assert losses(tmp_path / "stopped") == pytest.approx(expected, rel=1e-4)
-    for name, a in learned(trained).items():
-        b = learned(whole)[name]
-        assert (a - b).norm() <= 1e-2 * b.norm() > 0
 
 
 @pytest.mark.slow
