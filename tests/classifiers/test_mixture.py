@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from classifiers.mixture_samples import KAPPAS, SIZES, by_direction, fitted, sample
 from resultant._core import chunks
@@ -18,15 +16,6 @@ from resultant.classifiers import em
 from resultant.classifiers.mixture import VMFMixture
 from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.estimators import concentration, mean_resultant
-
-
-@pytest.mark.slow
-@parametrize_with_checks([VMFMixture()])
-def test_scikit_learn_estimator(estimator: Any, check: Any) -> None:
-    check(estimator)
-
-
-# On the sphere in three dimensions everything has a closed form.
 
 
 @pytest.mark.slow
@@ -182,32 +171,6 @@ def test_seed_fixes_the_fit() -> None:
     a, b = (VMFMixture(5, random_state=7, max_iter=20, tol=1e-2) for _ in range(2))
     np.testing.assert_array_equal(a.fit_predict(X), b.fit(X).predict(X))
     np.testing.assert_array_equal(a.directions_, b.directions_)
-    fresh: Any = clone(a)
-    assert fresh.get_params() == a.get_params()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_components": 0}, "expected n_components to be an integer >= 1, got 0"),
-        ({"n_components": 99}, "expected n_samples >= n_components, got N = 60 for 99"),
-        (
-            {"assignment": "firm"},
-            r"expected assignment to be one of \('soft', 'hard'\), got 'firm'",
-        ),
-        ({"concentration": "one"}, r"expected concentration to be one of .*, got 'one'"),
-        ({"estimator": "map"}, r"expected estimator to be one of .*, got 'map'"),
-        ({"init": "pca"}, r"expected init to be one of .* or directions \[K, p\], got 'pca'"),
-        ({"init": np.eye(3)}, r"expected init \[1, 30\], got shape \(3, 3\)"),
-        ({"tol": math.nan}, "expected tol to be a finite number, got nan"),
-        ({"max_kappa": -1}, "expected max_kappa > 0, got -1"),
-        ({"init": np.zeros((1, 30))}, "got zeros, NaN or infinity in row 0"),
-        ({"n_init": 0}, "expected n_init to be an integer >= 1, got 0"),
-    ],
-)
-def test_parameters_are_checked(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        VMFMixture(**options).fit(sample()[0][:60])
 
 
 def test_rows_of_zeros_shorten_the_mean() -> None:

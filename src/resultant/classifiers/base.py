@@ -1,9 +1,8 @@
 r"""Shared base of the classifiers: rows to directions, sums to classes, scores to labels.
 
 A row x is reduced to its direction z = x/|x|, and on request moved to a `Metric`. Classes are
-fitted from sums (`ClassStatistics`): fitting is one pass over the rows, two with a metric;
-`partial_fit` continues the pass, and sample weights are weights in the sums. A query is scored by
-its cosines with the class directions alone.
+fitted from sums (`ClassStatistics`), weighted by sample weights. A query is scored by its cosines
+with the class directions alone.
 
 - One feature leaves two directions, which is no sphere here: p >= 2.
 - A class without weight (named in ``classes`` of `partial_fit`, or of weight zero) has score -inf
@@ -26,17 +25,18 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import unique_labels
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from resultant._core.arrays import directions
-from resultant._core.device import require_device
 from resultant._core.validation import finite_number
 from resultant.classes.metric import Metric, require_shrinkage
-from resultant.classes.realization import Realization
+from resultant.classes.realization import Realization, realize
+from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers import inputs
 from resultant.classifiers.calibration import calibrated, fit_scale
+from resultant.classifiers.em import Components, fit_components, require_components
 from resultant.classifiers.files import SavedEstimator
 from resultant.classifiers.inputs import Array, Rows, Sample, is_auto, returned, row_chunks
 from resultant.classifiers.leave_one_out import left_out_fold
@@ -48,6 +48,7 @@ from resultant.classifiers.validation import (
     draw_rows,
     stratified_splits,
 )
+from resultant.vmf.estimators import require_estimator
 
 # Rows times classes that fit the scale, and rows after which `partial_fit` forgets a scale.
 SCALE_CELLS = 1 << 16
@@ -66,6 +67,8 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
     shrinkage: Any
     center: Any
     device: torch.device | str | None
+    realization: Any = "cosine"
+    beta: Any = 0.0
     estimator: str = "mle"
     components: Any = 1
     classes_: np.ndarray  # labels of the classes [C]
@@ -74,6 +77,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
     state_: ClassState  # fitted classes, all C of them, in the metric
     n_features_in_: int  # number of features p
     metric_: Metric | None = None  # metric of the rows, or None
+    components_: Components | None = None  # several components per class, or None
     scale_: float | None = None  # fitted factor of the scores, or None
     calibration_: dict[str, Any] | None = None  # see `fit_calibration`
 
@@ -83,18 +87,9 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the classes.
-
-        Args:
-            X: Rows [N, p] of any length.
-            y: Labels [N].
-            sample_weight: Weights [N] >= 0, one per row by default.
-
-        Returns:
-            This classifier.
-        """
+        """Fit the classes to rows X [N, p] of any length, labels y [N] and weights [N] >= 0."""
         fitted = copy.copy(self)
-        sample, fitted.classes_ = fitted._sample(X, y, sample_weight)
+        sample, fitted.classes_ = inputs.labelled(fitted, X, y, sample_weight)
         fitted._fit(sample)
         if fitted.metric_ is None:
             inputs.warn_of_units(sample.rows)
@@ -102,37 +97,34 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
 
     @available_if(lambda classifier: classifier._require_one_pass())
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows to the rows of earlier calls, or of `fit`.
+        """Add rows to the rows of earlier calls, or of `fit`; nothing changes if the call raises.
 
         The metric is that of the first call: give enough rows, or a `Metric` as ``whiten``. The
         scale is fitted to the rows of the last calls, each without its own row.
 
         Args:
-            X: Rows [N, p].
-            y: Labels [N] among the classes.
+            X, y: Rows [N, p], and labels [N] among the classes.
             classes: All labels, in the first call.
             sample_weight: Weights [N] >= 0, one per row by default.
-
-        Returns:
-            This classifier, unchanged if the call raises.
         """
         fitted, first = copy.copy(self), not hasattr(self, "statistics_")
-        named = None
-        if classes is not None:
-            labels = inputs.sortable("classes", np.asarray(inputs.as_numpy(classes)))
-            named = np.asarray(unique_labels(labels))
-        expected = named if first else self.classes_
-        if expected is None:
+        if first and classes is None:
             raise ValueError("expected classes at the first call of partial_fit, got None")
-        if named is not None and not np.array_equal(named, expected):
-            rule = f"expected the classes of the first call, {expected.tolist()}"
-            raise ValueError(f"{rule}, got {named.tolist()}")
-        sample, fitted.classes_ = fitted._sample(X, y, sample_weight, classes=expected, reset=first)
+        if classes is not None:
+            classes = np.asarray(unique_labels(inputs.class_labels("classes", classes)))
+        if not first:
+            if classes is not None and not np.array_equal(classes, self.classes_):
+                rule = f"expected the classes of the first call, {self.classes_.tolist()}"
+                raise ValueError(f"{rule}, got {classes.tolist()}")
+            classes = self.classes_
+        sample, fitted.classes_ = inputs.labelled(
+            fitted, X, y, sample_weight, classes=classes, reset=first
+        )
         if first:
             fitted._fit(sample)
             return self._adopt(fitted)
         fitted._scale()
-        sums = sample.add_to(self.statistics_.to(sample.rows.device), metric=self.metric_)
+        sums = sample.sums(metric=self.metric_).merge(self.statistics_)
         fitted._finish(sums, sample.rows.dtype)
         fitted.scale_ = None
         if is_auto(self.scale):
@@ -143,6 +135,9 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
 
     def _require_one_pass(self) -> bool:
         """Raise an AttributeError that explains why there is no `partial_fit`."""
+        if require_components(self.components) != 1:
+            got = f"components={self.components!r}"
+            raise AttributeError(f"partial_fit expects components=1, got {got}; use fit")
         for name, wanted in (("temperature", True), ("shrinkage", self._whitens)):
             if wanted and is_auto(getattr(self, name)):
                 raise AttributeError(f'partial_fit expects a number as {name}, got "auto"')
@@ -152,39 +147,6 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         """Take over what a copy has fitted: a refused fit changes nothing."""
         self.__dict__.update(fitted.__dict__)
         return self
-
-    def _sample(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        *,
-        classes: np.ndarray | None = None,
-        reset: bool = True,
-        least: int = 1,
-    ) -> tuple[Sample, np.ndarray]:
-        """Check a labelled sample of ``least`` rows or more and move it to the device of the sums.
-
-        With ``reset``, the sample fixes the number of features and the device. Return the sample,
-        and the labels of the classes, by default those in y.
-        """
-        rows = inputs.features(self, X, reset=reset, least=least)
-        inputs.require_temperatures(self.temperature, rows.dtype)
-        labels = inputs.class_labels(y)
-        check_consistent_length(rows, labels)
-        weights = inputs.sample_weights(sample_weight, len(rows))
-        if classes is None:
-            classes = np.asarray(unique_labels(labels))
-        unknown = ~np.isin(labels, classes)
-        if unknown.any():
-            i = int(unknown.argmax())
-            rule = f"expected labels among the classes {classes.tolist()}"
-            raise ValueError(f"{rule}, got {labels[i : i + 1].tolist()[0]!r} at index {i}")
-        device = self.device if reset else self.statistics_.device
-        device = rows.device if device is None else require_device(device)
-        index = torch.as_tensor(np.searchsorted(classes, labels), dtype=torch.int64, device=device)
-        w = torch.as_tensor(weights, device=device)
-        return Sample(rows.to(device), index, w, len(classes)), classes
 
     # The fit
 
@@ -218,9 +180,8 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
             metric = self.whiten.to(sample.rows.device, torch.float64)
             if metric.dim != sample.dim:
                 raise ValueError(f"expected a Metric of dim {sample.dim}, got dim {metric.dim}")
-            if not is_auto(self.shrinkage):
-                metric = metric.with_shrinkage(self.shrinkage)
-            self.metric_ = metric
+            auto = is_auto(self.shrinkage)
+            self.metric_ = metric if auto else metric.with_shrinkage(self.shrinkage)
         elif self._whitens or self._centers:
             sums = sample.scattered if self._whitens else sample.sums()
             shrinkage = getattr(self, "shrinkage_", 1.0) if self._whitens else 1.0
@@ -234,29 +195,31 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
             self.shrinkage_ = require_shrinkage(self.shrinkage)
         if not (is_auto(self.temperature) or (self._whitens and is_auto(self.shrinkage))):
             return None
-        axes: dict[str, tuple[Any, ...]] = self._axes()
+        if self.realization not in REALIZATIONS:
+            rule = f"expected realization to be one of {REALIZATIONS}"
+            raise ValueError(f"{rule}, got {self.realization!r}")
+        axes: dict[str, tuple[Any, ...]] = {
+            "realization": (self.realization,),
+            "beta": (finite_number("beta", self.beta),),
+            "prior": (finite_number("prior", self.prior),),
+            "components": (require_components(self.components),),
+            "shrinkage": (1.0 if self._centers else None,),
+        }
         if not is_auto(self.temperature):
             axes["temperature"] = (float(self.temperature),)
-        metric = (None,)
         if self._whitens:
-            metric = SHRINKAGES if is_auto(self.shrinkage) else (self.shrinkage_,)
-        elif self._centers:
-            metric = (1.0,)
-        sample = sample.merged
-        validation = self._validation_of(sample, stratified_splits(sample.y))
-        chosen = search_rules(validation, {**axes, "shrinkage": metric}).chosen
+            axes["shrinkage"] = SHRINKAGES if is_auto(self.shrinkage) else (self.shrinkage_,)
+        chosen = search_rules(self._validation_of(sample.merged), axes).chosen
         self.temperature_ = chosen.point.temperature
         if self._whitens:
             self.shrinkage_ = float(chosen.point.shrinkage or 0.0)
         return chosen.scale
 
-    def _validation_of(self, sample: Sample, splits: list[tuple[Tensor, Tensor]]) -> Validation:
-        about: dict[str, Any] = {"center": self._centers, "whiten": self._whitens}
-        return Validation(sample, splits, estimator=self.estimator, **about)
-
-    def _axes(self) -> dict[str, tuple[Any, ...]]:
-        """Return the axes of a search of this rule, with a free temperature."""
-        raise NotImplementedError
+    def _validation_of(self, sample: Sample, folds: int | None = None) -> Validation:
+        """Return the validation rows of the folds of a sample, or of the first ones."""
+        settings: dict[str, Any] = {"center": self._centers, "whiten": self._whitens}
+        splits = stratified_splits(sample.y)[:folds]
+        return Validation(sample, splits, estimator=self.estimator, **settings)
 
     def _finish(
         self, statistics: ClassStatistics, dtype: torch.dtype, sample: Sample | None = None
@@ -270,42 +233,77 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         self._realization(dtype)
 
     def _fit_components(self, sample: Sample) -> None:
-        """Fit what sums do not hold."""
+        """Fit several components per class, which sums do not hold."""
+        number, self.components_ = require_components(self.components), None
+        if number == 1:
+            return
+        require_estimator(self.estimator)
+        present, sample = self._present, sample.merged
+        # Numbers of the classes among those that have weight.
+        own, rows = (present.cumsum(0) - 1)[sample.y], sample.rows
+        if self.metric_ is not None or not isinstance(rows, Tensor):
+            rows = self._all_units(rows)
+        self.components_ = fit_components(
+            rows, own, sample.w, int(present.sum()), number, self.estimator
+        )
 
     def _left_out_scale(self, sample: Sample, means: Tensor | None = None) -> float:
         """Fit the scale to a sample of the fitted rows, each against classes without it."""
+        if getattr(self.temperature, "ndim", 0):
+            return 1.0
+        if self.components_ is not None:
+            # Components have no sums: a fifth of the rows is scored by a fit to the others.
+            validation = self._validation_of(sample.merged, 1)
+            if not len(validation.train[0]):
+                return 1.0
+            shrinkage = None if self.metric_ is None else self.metric_.shrinkage
+            (fold,) = validation.folds(shrinkage, require_components(self.components))
+            return self._fold_scale(fold, validation.weights)
         index, kept = draw_rows(sample.y, sample.num_classes, SCALE_CELLS)
         some = sample.at(index)
         # A row of weight two counts as two rows, one of which is left out.
         one = replace(some, w=some.w.clamp_max(1.0))
         fold = left_out_fold(one, self.statistics_, self.estimator, self.metric_, means)
         number = torch.bincount(sample.y, minlength=sample.num_classes)
-        return self._fold_scale([fold], some.w * (number / kept)[some.y])
+        return self._fold_scale(fold, some.w * (number / kept)[some.y])
 
-    def _fold_scale(self, folds: list[ValidationFold], w: Tensor) -> float:
+    def _fold_scale(self, fold: ValidationFold, w: Tensor) -> float:
         """Fit the scale to rows [M] of weights w that were left out; 1 without such rows."""
-        scores = torch.cat([self._fold_scores(fold) for fold in folds])
-        known = ~torch.cat([fold.absent for fold in folds]) & (w > 0)
-        labels = torch.cat([fold.y for fold in folds])
+        known = ~fold.absent & (w > 0)
         if not known.any():
             return 1.0
-        return fit_scale(scores[known], labels[known], w[known], number=float(w[known].sum()))
+        scores, number = self._fold_scores(fold), float(w[known].sum())
+        return fit_scale(scores[known], fold.y[known], w[known], number=number)
 
     def _fold_scores(self, fold: ValidationFold) -> Tensor:
         """Return the scores [n, C] of rows that were left out."""
-        raise NotImplementedError
+        realization, tau, beta, prior = self._rule()
+        scores = fold.scores(realization, float(tau), float(beta), prior)
+        if scores.isnan().any():
+            # A class without a row cannot reach a target that the class with it reaches.
+            scores = fold.scores("native", float(tau), 1.0, prior)
+        return scores
 
     # Queries
 
+    def _rule(self) -> tuple[str, Any, float, float]:
+        """Return realization, temperature, beta and prior."""
+        temperature = self.temperature_ if is_auto(self.temperature) else self.temperature
+        return self.realization, temperature, self.beta, finite_number("prior", self.prior)
+
     def _realization(self, dtype: torch.dtype) -> Realization:
         """Return the scores of the classes that have weight, as functions of their cosines."""
-        raise NotImplementedError
+        realization, tau, beta, prior = self._rule()
+        inputs.require_temperatures(tau, dtype)
+        offset = prior * self._log_prior() if prior else None
+        if (many := self.components_) is not None:
+            offset = many.log_weight + prior * self._log_prior()[many.owner]
+        rule = Rule(tau, realization, beta, offset=offset)
+        return realize(self._present_state(), rule, dtype=dtype, validate_args=True)
 
     def _scale(self) -> float:
         """Return the factor of the scores."""
-        if is_auto(self.scale):
-            return self.scale_ or 1.0
-        scale = finite_number("scale", self.scale)
+        scale = 1.0 if is_auto(self.scale) else finite_number("scale", self.scale)
         if scale <= 0:
             raise ValueError(f"expected scale > 0, got {scale:g}")
         return self.scale_ or scale
@@ -335,6 +333,9 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         return (weight / weight.sum()).log()
 
     def _present_state(self) -> ClassState:
+        """Return the components, or the classes that have weight."""
+        if self.components_ is not None:
+            return self.components_.state
         s, at = self.state_, self._present
         return ClassState(s.mu[at], s.kappa[at], s.count[at], validate_args=False)
 
@@ -350,17 +351,13 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         queries, rows = self._query(X)
         realization, present = self._realization(rows.dtype), self._present
         scores = torch.full((len(rows), len(present)), -torch.inf).to(rows.device, rows.dtype)
-        columns = present.nonzero().squeeze(-1)
+        columns, many = present.nonzero().squeeze(-1), self.components_
         for part in row_chunks(rows, len(realization.mu)):
-            of_rows = realization(self._units(rows[part]))
-            scores[part, columns] = self._of_classes(of_rows)
+            own = realization(self._units(rows[part]))
+            scores[part, columns] = own if many is None else many.of_classes(own)
         if (scale := self._scale()) != 1:
             scores *= scale
         return scores.to(queries.device)
-
-    def _of_classes(self, scores: Tensor) -> Tensor:
-        """Return the scores of the classes that have weight from those of `_realization`."""
-        return scores
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores with prior and scale [N, C]; for two classes their difference [N]."""
@@ -382,7 +379,10 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
 
     def predict(self, X: Any) -> Array:
         """Return the labels of the largest probabilities [N]; among equal ones the first class."""
-        return inputs.returned_labels(self._logits(X).argmax(-1), self.classes_, X)
+        index = self._logits(X).argmax(-1)
+        if isinstance(X, Tensor) and self.classes_.dtype.kind in "biuf":
+            return torch.as_tensor(self.classes_, device=index.device)[index]
+        return self.classes_[index.cpu().numpy()]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of `predict`, weighted by ``sample_weight`` [N]."""

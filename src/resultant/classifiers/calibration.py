@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,20 +24,19 @@ ACCURACY = 3e-2
 def expected_calibration_error(probabilities: Any, labels: Any, bins: int = 15) -> float:
     r"""Compute the top-label calibration error :math:`\sum_b (n_b/N)|acc_b-conf_b|`.
 
-    Rows are sorted into bins of equal width by their largest probability. Each bin compares the
-    accuracy with the mean of the largest probability.
+    Rows are sorted into bins of equal width by their largest probability, closed above. Each bin
+    compares the accuracy with the mean of the largest probability.
 
     Args:
-        probabilities: Probabilities [N, C], an array or tensor.
-        labels: Labels [N], column indices of the probabilities.
-        bins: Number of bins, closed above.
+        probabilities, labels: Probabilities [N, C], and column indices [N] of the labels.
+        bins: Number of bins.
 
     Returns:
         The error, between 0 and 1.
 
     Raises:
-        ValueError: For other shapes, for rows that are not probabilities, for labels that are not
-            column indices, and for fewer than one bin.
+        ValueError: For other shapes, rows that are not probabilities, and labels that are not
+            column indices.
 
     Example:
         >>> from resultant import expected_calibration_error
@@ -116,32 +114,16 @@ def fit_scale(
     target = float(w @ ((1 - smooth) * own + smooth * everyone))
     if target >= 0:
         return 1.0
-
-    def moments(s: float) -> tuple[float, float]:
+    s = start if start is not None else 1 / max(-float(w @ everyone), SCALES[0])
+    low, high = SCALES
+    for _ in range(60):
         e = exponentials(d, s)
         total = e.sum(1)
         e *= d
         mean = e.sum(1) / total
         e *= d
-        return float(w @ mean) - target, float(w @ (e.sum(1) / total - mean.square()))
-
-    return _solve_scale(
-        moments, start if start is not None else 1 / max(-float(w @ everyone), SCALES[0])
-    )
-
-
-def log_losses(scores: Tensor, labels: Tensor, scale: float = 1.0) -> Tensor:
-    """Compute cross-entropies [M] in float64 of softmax(scale * scores)."""
-    d = scores - scores.amax(1, keepdim=True)
-    total = exponentials(d, scale).sum(1)
-    return total.log().double() - scale * d.gather(1, labels[:, None])[:, 0].double()
-
-
-def _solve_scale(moments: Callable[[float], tuple[float, float]], start: float) -> float:
-    """Find the minimum of a convex loss by Newton's method, from slope and curvature."""
-    s, (low, high) = start, SCALES
-    for _ in range(60):
-        slope, curvature = moments(s)
+        slope = float(w @ mean) - target
+        curvature = float(w @ (e.sum(1) / total - mean.square()))
         low, high = (s, high) if slope < 0 else (low, s)
         step = s - slope / curvature if curvature > 0 else 0.0
         # Newton's step in s may leave the interval; the middle in log s never does.
@@ -150,6 +132,13 @@ def _solve_scale(moments: Callable[[float], tuple[float, float]], start: float) 
             return min(max(new, SCALES[0]), SCALES[1])
         s = new
     return s
+
+
+def log_losses(scores: Tensor, labels: Tensor, scale: float = 1.0) -> Tensor:
+    """Compute cross-entropies [M] in float64 of softmax(scale * scores)."""
+    d = scores - scores.amax(1, keepdim=True)
+    total = exponentials(d, scale).sum(1)
+    return total.log().double() - scale * d.gather(1, labels[:, None])[:, 0].double()
 
 
 def fit_calibration(

@@ -18,9 +18,9 @@ from resultant._core.validation import finite_number, integer
 from resultant.classes.metric import require_shrinkage
 from resultant.classes.rule import REALIZATIONS
 from resultant.classifiers.base import WITHIN
-from resultant.classifiers.inputs import AUTO, Sample, as_numpy, is_auto, warn_of_units
+from resultant.classifiers.inputs import AUTO, Sample, as_numpy, is_auto, labelled, warn_of_units
 from resultant.classifiers.leave_one_out import LeaveOneOut
-from resultant.classifiers.search import AXES, SCORINGS, Candidate, SearchResult, search_rules
+from resultant.classifiers.search import AXES, SCORINGS, SearchResult, search_rules
 from resultant.classifiers.validation import SHRINKAGES, Split, Validation, stratified_splits
 from resultant.classifiers.vmf import VMFClassifier
 
@@ -38,29 +38,24 @@ class VMFClassifierCV(VMFClassifier):
     The training rows of a network are not unseen queries: folds of them promise more accuracy, and
     choose sharper probabilities, than new rows get.
 
-    A row whose class is in no training row is an error in accuracy. It has no likelihood under any
-    parameters, and is left out of neg_log_loss.
+    A row whose class is in no training row is an error in accuracy, and is left out of
+    neg_log_loss: it has no likelihood under any parameters.
 
     Args:
-        realization: Realizations.
-        beta: Strengths of the target gains.
-        temperature: Temperatures.
+        realization, beta, temperature: Values of the parameters of `VMFClassifier`.
         prior: Strengths of the class prior, or ``"auto"``: 0, 0.5 and 1, and 0 alone if
             ``balanced``.
-        estimator: Estimator of kappa, ``mle``, ``proco``, ``banerjee``, ``corrected`` or ``loo``;
-            see `concentration`.
+        estimator, device: As in `VMFClassifier`.
         cv: Number of stratified folds, ``"loo"`` (each row against the classes without this row),
             or a splitter or splits of scikit-learn. About 262,144 / C rows are scored, 1,024 or
             more; if these are fewer than the rows of a numbered fold, one split leaves them out.
         scoring: ``neg_log_loss`` or ``accuracy``.
         balanced: Give every class the same weight in the score, for queries that are not
             distributed as the sample.
-        device: Device of sums and scores, by default that of X (the CPU for NumPy).
         extend: Add a value outside the edge of several values while the best is at the edge: half
             or twice a temperature, 0.5 less or more of beta and prior.
         scale: ``"auto"`` fits the scale of the scores of each point to the rows left out, as
-            otherwise points are compared by the size of their scores; 1.0 leaves scores as they
-            are.
+            otherwise points are compared by the size of their scores; 1.0 leaves them.
         whiten: Metrics, None and ``"within"``.
         shrinkage: Shrinkages of the metric ``within``, or ``"auto"`` for 0.1 to 0.5 and beyond.
         components: Numbers of components per class, or ``"auto"``: 1, and for samples of up to
@@ -72,8 +67,7 @@ class VMFClassifierCV(VMFClassifier):
             ``best_score_``: the simplest point that ties with that of the best score (accuracy
             within half a point and log-loss within 0.01, or both within one standard error).
         best_estimator_: The `VMFClassifier` with these parameters, fitted to all rows.
-        scale_: Factor of the scores, fitted on the rows left out at the chosen parameters, with
-            which `predict_proba` is calibrated.
+        scale_: Factor of the scores, fitted on the rows left out at the chosen parameters.
         cv_results_: For each evaluated point ``params``, ``param_*``, its fitted ``scale``, and
             ``mean_test_*``, ``std_test_*``, ``rank_test_*`` and ``split*_test_*`` of both
             scorings; ``*_test_score`` is the chosen scoring.
@@ -135,39 +129,32 @@ class VMFClassifierCV(VMFClassifier):
         """Choose the parameters by cross-validation and fit the classes.
 
         Args:
-            X: Rows [N, p] of any length.
-            y: Labels [N].
+            X, y: Rows [N, p] of any length, and labels [N].
             sample_weight: Weights [N] >= 0, which count in fits and scores.
             groups: Groups [N], such as patients or photographs; rows of a group share a fold.
 
         Returns:
             This classifier.
         """
-        fitted = copy.copy(self)
-        axes = self._lists()
+        fitted, axes, scaled = copy.copy(self), self._lists(), is_auto(self.scale)
         if self.scoring not in SCORINGS:
             raise ValueError(f"expected scoring to be one of {SCORINGS}, got {self.scoring!r}")
-        sample, fitted.classes_ = fitted._sample(X, y, sample_weight, least=2)
+        sample, fitted.classes_ = labelled(fitted, X, y, sample_weight, least=2)
+        settings: dict[str, Any] = {"scoring": self.scoring, "scaled": scaled}
         result = search_rules(
-            self._validation(sample, groups),
-            axes,
-            scoring=self.scoring,
-            scaled=is_auto(self.scale),
-            extend=self.extend,
+            self._validation(sample, groups), axes, **settings, extend=self.extend
         )
         fitted._set_results(result, axes)
-        scale = result.chosen.scale if is_auto(self.scale) else self.scale
-        best = VMFClassifier(
-            **fitted.best_params_, estimator=self.estimator, scale=scale, device=self.device
-        )
+        scale = result.chosen.scale if scaled else self.scale
+        settings = {**fitted.best_params_, "estimator": self.estimator, "device": self.device}
+        best = VMFClassifier(**settings, scale=scale)
         if best.whiten is not None:
             best.center = self.center
         best.classes_, best.n_features_in_ = fitted.classes_, fitted.n_features_in_
         best._fit(sample)
         if best.metric_ is None:
             warn_of_units(sample.rows)
-        names = ("statistics_", "state_", "class_prior_", "metric_", "components_")
-        for name in names:
+        for name in ("statistics_", "state_", "class_prior_", "metric_", "components_"):
             setattr(fitted, name, getattr(best, name))
         fitted.best_estimator_, fitted.scale_ = best, scale
         return self._adopt(fitted)
@@ -185,11 +172,7 @@ class VMFClassifierCV(VMFClassifier):
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write ``best_estimator_`` as a safetensors file, which `VMFClassifier.load` reads.
-
-        Args:
-            path: File to write.
-        """
+        """Write ``best_estimator_`` as a safetensors file, which `VMFClassifier.load` reads."""
         check_is_fitted(self, "best_estimator_")
         self.best_estimator_.save(path)
 
@@ -214,33 +197,25 @@ class VMFClassifierCV(VMFClassifier):
             lists["prior"] = [0.0] if self.balanced else list(AXES["prior"])
         for name in ("beta", "temperature", "prior"):
             lists[name] = [finite_number(name, value) for value in lists[name]]
-        for realization in lists["realization"]:
-            if realization not in REALIZATIONS:
-                rule = f"expected realizations among {REALIZATIONS}"
-                raise ValueError(f"{rule}, got {realization!r}")
         if min(lists["temperature"]) <= 0:
             raise ValueError(f"expected temperature > 0, got {min(lists['temperature']):g}")
+        for name, known in (("realization", REALIZATIONS), ("whiten", (None, WITHIN))):
+            if unknown := [value for value in lists[name] if value not in known]:
+                raise ValueError(f"expected {name} among {known}, got {unknown[0]!r}")
         metrics, shrinkages = lists.pop("whiten"), lists["shrinkage"]
-        if unknown := [metric for metric in metrics if metric not in (None, WITHIN)]:
-            raise ValueError(f"expected whiten among None and {WITHIN!r}, got {unknown[0]!r}")
-        if is_auto(shrinkages[0]):
-            shrinkages = list(SHRINKAGES)
-        values = [None] if None in metrics else []
-        if WITHIN in metrics:
-            values += [require_shrinkage(value) for value in shrinkages]
-        lists["shrinkage"] = values
-        if is_auto(self.components):
-            return lists | ({"components": [1]} if self._leaves_one_out else {})
-        counts = [self.components] if np.ndim(self.components) == 0 else list(self.components)
-        return lists | {"components": [integer("components", count, 1) for count in counts]}
+        shrinkages = SHRINKAGES if is_auto(shrinkages[0]) else map(require_shrinkage, shrinkages)
+        lists["shrinkage"] = [None] * (None in metrics) + list(shrinkages) * (WITHIN in metrics)
+        if not is_auto(self.components):
+            lists["components"] = [
+                integer("components", count, 1) for count in np.atleast_1d(self.components).tolist()
+            ]
+        elif self._leaves_one_out:
+            lists["components"] = [1]
+        return lists
 
     @property
     def _leaves_one_out(self) -> bool:
         return isinstance(self.cv, str) and self.cv == LOO
-
-    @property
-    def _has_own_folds(self) -> bool:
-        return isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool)
 
     def _validation(self, sample: Sample, groups: Any) -> Validation:
         """Return the validation rows of the splits of ``cv``."""
@@ -250,89 +225,76 @@ class VMFClassifierCV(VMFClassifier):
             if groups is not None:
                 raise ValueError('expected folds for groups, got cv="loo"; use a number of folds')
             return LeaveOneOut(sample, **settings)
-        # Folds of a user keep what belongs together.
-        merge = self._has_own_folds and groups is None
-        sample = sample.merged if merge else sample
-        return Validation(sample, self._splits(sample.y, groups), **settings, merge=merge)
-
-    def _splits(self, y: Tensor, groups: Any) -> list[Split]:
         names = None if groups is None else np.asarray(as_numpy(groups))
-        if names is not None and names.shape != y.shape:
-            raise ValueError(f"expected groups [{len(y)}], got shape {names.shape}")
-        if self._has_own_folds:
-            number = None
-            if names is not None:
-                number = torch.from_numpy(np.unique(names, return_inverse=True)[1]).to(y.device)
-            splits = stratified_splits(y, integer("cv", self.cv, 2), number)
-            if len(splits) < 2:
-                raise ValueError(f"expected rows in two folds or more, got {len(splits)} fold")
-            return splits
-        labels, indices = y.cpu().numpy(), np.arange(len(y))
-        splitter: Any = check_cv(self.cv, labels, classifier=True)
-        splits = []
-        for pair in splitter.split(indices, labels, names):
-            # Indices; a splitter may yield lists or masks.
-            train, rows = (torch.from_numpy(indices[at]).to(y.device) for at in pair)
-            splits.append((train, rows))
+        if names is not None and names.shape != sample.y.shape:
+            raise ValueError(f"expected groups [{len(sample.y)}], got shape {names.shape}")
+        numbered = isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool)
+        # Folds of a user keep what belongs together.
+        merge = numbered and names is None
+        sample = sample.merged if merge else sample
+        splits = self._numbered(sample.y, names) if numbered else self._given(sample.y, names)
+        return Validation(sample, splits, **settings, merge=merge)
+
+    def _numbered(self, y: Tensor, names: np.ndarray | None) -> list[Split]:
+        """Return a number of stratified folds."""
+        groups = None
+        if names is not None:
+            groups = torch.from_numpy(np.unique(names, return_inverse=True)[1]).to(y.device)
+        splits = stratified_splits(y, integer("cv", self.cv, 2), groups)
+        if len(splits) < 2:
+            raise ValueError(f"expected rows in two folds or more, got {len(splits)} fold")
         return splits
 
+    def _given(self, y: Tensor, names: np.ndarray | None) -> list[Split]:
+        """Return the splits of scikit-learn, whose sides may be indices, lists or masks."""
+        labels, indices = y.cpu().numpy(), np.arange(len(y))
+        splitter: Any = check_cv(self.cv, labels, classifier=True)
+        return [
+            tuple(torch.from_numpy(indices[at]).to(y.device) for at in pair)  # type: ignore[misc]
+            for pair in splitter.split(indices, labels, names)
+        ]
+
     def _set_results(self, result: SearchResult, axes: dict[str, list[Any]]) -> None:
-        """Set the results of all points, and the chosen one."""
-        points = result.candidates
+        """Set the results of all points, the chosen one, and the comparisons."""
+        points, validation = result.candidates, result.validation
         params = [candidate.parameters() for candidate in points]
-        table: dict[str, Any] = {
-            "params": params,
-            "scale": np.array([candidate.scale for candidate in points]),
-        }
+        scales = np.array([candidate.scale for candidate in points])
+        table: dict[str, Any] = {"params": params, "scale": scales}
         for name in points[0].point._fields:
-            values = [getattr(candidate.point, name) for candidate in points]
-            table[f"param_{name}"] = np.array(values)
+            table[f"param_{name}"] = np.array([getattr(c.point, name) for c in points])
         scores = {
-            "neg_log_loss": ([-c.losses for c in points], result.weights),
-            "accuracy": ([c.hits for c in points], result.validation.weights),
+            "neg_log_loss": (-torch.stack([c.losses for c in points]), result.weights),
+            "accuracy": (torch.stack([c.hits for c in points]), validation.weights),
         }
-        for scoring, (values, weights) in scores.items():
-            of_points = _split_scores(torch.stack(values), weights, result.validation.split)
+        for scoring, (values, w) in scores.items():
+            of_points = _split_scores(values, w, validation.split)
             for name in [scoring, "score"] if scoring == self.scoring else [scoring]:
                 table |= {f"{key}_test_{name}": column for key, column in of_points.items()}
         self.cv_results_ = table
         self.best_index_ = points.index(result.chosen)
         self.best_params_ = params[self.best_index_]
         self.best_score_ = float(table["mean_test_score"][self.best_index_])
-        validated = result.validation.weights > 0
-        self.unscored_ = int((validated & (result.weights == 0)).sum())
-        self.comparisons_ = self._comparisons(result, axes)
-
-    def _comparisons(self, result: SearchResult, axes: dict[str, list[Any]]) -> dict[str, Any]:
-        """Compare the best point with those that have parameters at their first value."""
-        losses = self.scoring == "neg_log_loss"
-        w = result.weights if losses else result.validation.weights
-
-        def rows(candidate: Candidate) -> Tensor:
-            return -candidate.losses if losses else candidate.hits
-
+        self.unscored_ = int(((validation.weights > 0) & (result.weights == 0)).sum())
+        values, w = scores[self.scoring]
+        means, best = (values @ w).tolist(), values[points.index(result.best)]
         first = {name: values[0] for name, values in axes.items()}
-        comparisons: dict[str, Any] = {}
+        self.comparisons_ = {}
         for name in (*first, "all"):
             kept = first if name == "all" else {name: first[name]}
             pool = [
-                candidate
-                for candidate in result.candidates
+                i
+                for i, candidate in enumerate(points)
                 if all(getattr(candidate.point, key) == value for key, value in kept.items())
             ]
             if not pool:
                 continue
-            reference = max(pool, key=lambda candidate: float(rows(candidate) @ w))
-            difference = rows(result.best) - rows(reference)
+            reference = max(pool, key=lambda i: means[i])
+            difference = best - values[reference]
             gain = float(difference @ w)
             error = float((w * (difference - gain)).square().sum().sqrt())
-            comparisons[name] = {
-                "gain": gain,
-                "standard_error": error,
-                "interval": (gain - 1.96 * error, gain + 1.96 * error),
-                "reference": reference.parameters(),
-            }
-        return comparisons
+            interval = (gain - 1.96 * error, gain + 1.96 * error)
+            comparison = {"gain": gain, "standard_error": error, "interval": interval}
+            self.comparisons_[name] = {**comparison, "reference": params[reference]}
 
 
 def _split_scores(values: Tensor, weights: Tensor, split: Tensor) -> dict[str, np.ndarray]:

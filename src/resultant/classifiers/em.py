@@ -85,9 +85,15 @@ class Sums(NamedTuple):
     value: Tensor  # objective: the log-likelihood, or with hard assignment that of the assignment
     number: Tensor  # number of rows, by weight
 
-    def plus(self, other: Sums) -> Sums:
-        """Return the sums of these rows and of others, on the device of the others."""
-        return Sums(*(a.to(b.device) + b for a, b in zip(self, other, strict=True)))
+
+class Fit(NamedTuple):
+    """A fitted mixture, its objective per row, and the sums of the last of its passes."""
+
+    mixture: Mixture
+    value: float
+    converged: bool
+    passes: int
+    sums: Sums
 
 
 @dataclass(frozen=True)
@@ -99,23 +105,21 @@ class EM:
     estimator: str = "mle"
     max_iter: int = 200  # the most passes over the rows
     tol: float = 1e-4  # change of the objective per row at which a mixture has converged
-    # Largest concentration, in place of the infinite one of equal rows.
-    max_kappa: float = MAX_KAPPA
+    max_kappa: float = MAX_KAPPA  # in place of the infinite concentration of equal rows
 
     def expect(self, rows: WeightedRows, mixture: Mixture) -> Sums:
         """Sum the rows over the components."""
-        parts = [self._part(mixture, x, w) for x, w in rows.chunks(len(mixture.kappa))]
+        parts = []
+        for x, w in rows.chunks(len(mixture.kappa)):
+            joint = mixture.log_joint(x)
+            if self.hard:
+                value, best = joint.max(-1)
+                share = torch.zeros_like(joint).scatter_(1, best.unsqueeze(1), w.unsqueeze(1))
+            else:
+                value = joint.logsumexp(-1)
+                share = (joint - value.unsqueeze(1)).exp() * w.unsqueeze(1)
+            parts.append((share.sum(0), share.T @ x, w @ value, w.sum()))
         return Sums(*(torch.stack(column).sum(0) for column in zip(*parts, strict=True)))
-
-    def _part(self, mixture: Mixture, x: Tensor, w: Tensor) -> Sums:
-        joint = mixture.log_joint(x)
-        if self.hard:
-            value, best = joint.max(-1)
-            share = torch.zeros_like(joint).scatter_(1, best.unsqueeze(1), w.unsqueeze(1))
-        else:
-            value = joint.logsumexp(-1)
-            share = (joint - value.unsqueeze(1)).exp() * w.unsqueeze(1)
-        return Sums(share.sum(0), share.T @ x, w @ value, w.sum())
 
     def maximize(self, sums: Sums) -> Mixture:
         """Fit the mixture to sums; a component without weight has e_1 and kappa 0."""
@@ -130,48 +134,30 @@ class EM:
         return Mixture(mu, kappa.to(mu.device), share)
 
     def start(self, rows: WeightedRows, seeds: Tensor) -> Mixture:
-        """Fit a mixture to the rows nearest to each seed [K, p], with one concentration.
-
-        One concentration, because the few rows of an unlucky seed would have a far too large one.
-        """
+        """Fit a mixture to the rows nearest to each seed [K, p], with one concentration: the few
+        rows of an unlucky seed would have a far too large one."""
         ones = seeds.new_ones(len(seeds))
         by_cosine = EM(True, True, self.estimator, max_kappa=self.max_kappa)
         return by_cosine.maximize(by_cosine.expect(rows, Mixture(seeds, ones, ones / len(seeds))))
 
-
-class Fit(NamedTuple):
-    """A fitted mixture, its objective per row, and the sums of the last of its passes."""
-
-    mixture: Mixture
-    value: float
-    converged: bool
-    passes: int
-    sums: Sums
-
-
-@torch.no_grad()
-def fit_mixture(rows: WeightedRows, mixture: Mixture, em: EM) -> Fit:
-    """Improve a mixture until the objective changes by less than the tolerance.
-
-    The result has the parameters at which its objective was computed.
-    """
-    value = float("-inf")
-    for passes in count():
-        sums = em.expect(rows, mixture)
-        before, value = value, float(sums.value / sums.number)
-        converged = passes > 0 and not abs(value - before) >= em.tol
-        if converged or passes == em.max_iter:
-            return Fit(mixture, value, converged, passes, sums)
-        mixture = em.maximize(sums)
-    raise AssertionError
+    @torch.no_grad()
+    def fit(self, rows: WeightedRows, seeds: Tensor) -> Fit:
+        """Improve the mixture of seeds [K, p] until the objective changes by less than the
+        tolerance; the result has the parameters at which its objective was computed."""
+        mixture, value = self.start(rows, seeds), -math.inf
+        for passes in count():
+            sums = self.expect(rows, mixture)
+            before, value = value, float(sums.value / sums.number)
+            converged = passes > 0 and not abs(value - before) >= self.tol
+            if converged or passes == self.max_iter:
+                return Fit(mixture, value, converged, passes, sums)
+            mixture = self.maximize(sums)
+        raise AssertionError
 
 
 def seed_directions(rows: WeightedRows, num: int, generator: np.random.RandomState) -> Tensor:
-    """Choose ``num`` rows as seeds by k-means++, as unit vectors [num, p].
-
-    On the sphere the squared distance of k-means++ is 2(1 - cosine). A random part of many rows is
-    drawn first.
-    """
+    """Choose ``num`` rows as seeds by k-means++, as unit vectors [num, p]; a random part of many
+    rows is drawn first."""
     # Takes longer to import than the classifiers.
     from sklearn.cluster import kmeans_plusplus
 
@@ -240,28 +226,17 @@ def require_components(components: object) -> int | str:
 
 
 def fit_components(
-    X: Tensor,
-    y: Tensor,
-    weight: Tensor,
-    num_classes: int,
-    components: int | str,
-    estimator: str,
-    seed: int = 0,
+    X: Tensor, y: Tensor, weight: Tensor, num_classes: int, components: int | str, estimator: str
 ) -> Components:
-    """Fit a mixture to the rows of each class.
-
-    The components of a class have one concentration: a class has too few rows for more. With
-    ``auto``, the number of components of a class has the lowest BIC, computed for 1, 2, ... until
-    the BIC rises: one fit per number, deterministic, and one component for a class of few rows,
-    where a likelihood cannot tell clusters from chance.
-    """
+    """Fit a mixture to the rows of each class, whose components have one concentration: a class
+    has too few rows for more. With ``auto``, the number of components of a class has the lowest
+    BIC, computed for 1, 2, ... until the BIC rises."""
     order = y.argsort(stable=True)
     order = order[weight[order] > 0]
     groups = order.split(torch.bincount(y[order], minlength=num_classes).tolist())
     em, parts = EM(tied=True, estimator=estimator), []
     for group in groups:
-        rows = WeightedRows(X, weight, group, X.device)
-        mixture = _fit_class(rows, components, em, seed)
+        mixture = _fit_class(WeightedRows(X, weight, group, X.device), components, em)
         kept = mixture.weight > 0
         share = mixture.weight[kept]
         parts.append((mixture.mu[kept], mixture.kappa[kept], share, share * weight[group].sum()))
@@ -271,12 +246,11 @@ def fit_components(
     return Components(state, owner, share.log(), torch.bincount(owner, minlength=num_classes))
 
 
-def _fit_class(rows: WeightedRows, components: int | str, em: EM, seed: int) -> Mixture:
+def _fit_class(rows: WeightedRows, components: int | str, em: EM) -> Mixture:
     """Fit a class; one of fewer rows than components has one component per row."""
 
     def fit(K: int) -> Fit:
-        seeds = seed_directions(rows, K, np.random.RandomState(seed))
-        return fit_mixture(rows, em.start(rows, seeds), em)
+        return em.fit(rows, seed_directions(rows, K, np.random.RandomState(0)))
 
     if components != AUTO:
         return fit(min(int(components), len(rows.index))).mixture

@@ -17,12 +17,18 @@ import numpy as np
 import torch
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite, column_or_1d, validate_data
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
 from torch import Tensor
 
 from resultant._core import chunks
 from resultant._core.arrays import directions
+from resultant._core.device import require_device
 from resultant._core.validation import finite_number
 from resultant.classes.metric import Metric, have_direction
 from resultant.classes.statistics import ClassStatistics
@@ -41,12 +47,11 @@ class SparseRows:
         return self.shape[0]
 
     def __getitem__(self, index: slice | Tensor) -> Tensor:
-        at = index.cpu().numpy() if isinstance(index, Tensor) else index
-        return torch.from_numpy(self.matrix[at].toarray()).to(self.device)
+        return torch.from_numpy(self.matrix[as_numpy(index)].toarray()).to(self.device)
 
     def at(self, index: Tensor) -> SparseRows:
         """Return some of the rows [n], sparse."""
-        return SparseRows(self.matrix[index.cpu().numpy()], self.device)
+        return SparseRows(self.matrix[as_numpy(index)], self.device)
 
     def to(self, device: torch.device | str) -> SparseRows:
         """Return the rows, dense on another device when they are chosen."""
@@ -101,7 +106,7 @@ class Sample:
         total = w.new_zeros(len(first)).index_add_(0, group, w)
         return first[total > 0], total[total > 0]
 
-    @property
+    @cached_property
     def merged(self) -> Sample:
         """The `distinct` rows."""
         index, w = self.distinct(torch.arange(len(self.y), device=self.y.device))
@@ -118,15 +123,8 @@ class Sample:
         self, index: Tensor | None = None, *, metric: Metric | None = None, scatter: bool = False
     ) -> ClassStatistics:
         """Sum the rows, or those of an ``index`` [n], in a metric."""
-        statistics = ClassStatistics(
-            self.num_classes, self.dim, device=self.rows.device, scatter=scatter
-        )
-        return self.add_to(statistics, index, metric)
-
-    def add_to(
-        self, statistics: ClassStatistics, index: Tensor | None = None, metric: Metric | None = None
-    ) -> ClassStatistics:
-        """Add the rows, or those of an ``index`` [n], to sums; return the sums."""
+        size, device = (self.num_classes, self.dim), self.rows.device
+        statistics = ClassStatistics(*size, device=device, scatter=scatter)
         for at in self.chunks(index):
             x = directions(self.rows[at])[0]
             x = x if metric is None else metric.transform(x)
@@ -138,13 +136,10 @@ class Sample:
     ) -> list[ClassStatistics]:
         """Sum rows of an ``index`` [n] in the metrics of several shrinkages, which share a
         rotation; computed in the dtype of the rows, and summed in float64."""
-        dtype = self.rows.dtype
+        dtype, size = self.rows.dtype, (self.num_classes, self.dim)
         metric = metric.to(dtype=dtype)
         scales = torch.stack([metric.with_shrinkage(s).scale for s in shrinkages], 1).to(dtype)
-        sums = [
-            ClassStatistics(self.num_classes, self.dim, device=metric.mean.device)
-            for _ in shrinkages
-        ]
+        sums = [ClassStatistics(*size, device=metric.mean.device) for _ in shrinkages]
         for at in self.chunks(index):
             z = directions(self.rows[at])[0].to(dtype)
             y, w = self.y[at], self.w[at]
@@ -191,34 +186,24 @@ def is_auto(value: Any) -> bool:
 def features(
     estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1, dense: bool = False
 ) -> Rows:
-    """Return X [N, p] as finite rows of float32 or float64, ``least`` of them or more.
-
-    With ``reset``, in a fit, p >= 2; otherwise p is that of the fit. With ``dense``, sparse
-    matrices are refused.
+    """Return X [N, p] as finite rows of float32 or float64, ``least`` of them or more: in a fit,
+    with ``reset``, p >= 2, otherwise that of the fit. With ``dense``, sparse matrices are refused.
     """
     narrowest = 2 if reset else 1
     if not isinstance(X, Tensor):
-        X = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_sparse=False if dense else "csr",
-            ensure_min_samples=least,
-            ensure_min_features=narrowest,
-        )
+        kinds: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
+        kinds |= {"ensure_min_samples": least, "ensure_min_features": narrowest}
+        X = validate_data(estimator, X, reset=reset, accept_sparse=not dense and "csr", **kinds)
         if sparse.issparse(X):
             return SparseRows(X)
         with warnings.catch_warnings():
             # Rows are never written to. A copy of a mapped file would fill the memory.
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             return torch.from_numpy(X)
-    if X.dim() != 2 or len(X) < least or X.shape[1] < narrowest:
-        rule = f"expected X [N, p] with N >= {least} and p >= {narrowest}"
-        raise ValueError(f"{rule}, got shape {tuple(X.shape)}")
-    if X.dtype == torch.bool or X.is_complex():
-        raise ValueError(f"expected X of real numbers, got {X.dtype}")
+    real = X.dtype != torch.bool and not X.is_complex()
+    if X.dim() != 2 or len(X) < least or X.shape[1] < narrowest or not real:
+        rule = f"expected X [N, p] of real numbers with N >= {least} and p >= {narrowest}"
+        raise ValueError(f"{rule}, got {X.dtype} of shape {tuple(X.shape)}")
     # Checks the number of features alone.
     validate_data(estimator, X, reset=reset, skip_check_array=True)  # type: ignore[arg-type]
     X = X.detach().to_dense() if X.layout != torch.strided else X.detach()
@@ -232,54 +217,73 @@ def features(
     return X
 
 
+def labelled(
+    classifier: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    classes: np.ndarray | None = None,
+    reset: bool = True,
+    least: int = 1,
+) -> tuple[Sample, np.ndarray]:
+    """Check a labelled sample of ``least`` rows or more and move it to the device of the sums; with
+    ``reset`` it fixes the device and p. Return it, and the labels of the classes."""
+    rows = features(classifier, X, reset=reset, least=least)
+    require_temperatures(classifier.temperature, rows.dtype)
+    labels = class_labels("y", y)
+    check_consistent_length(rows, labels)
+    weights = sample_weights(sample_weight, len(rows))
+    classes = np.asarray(unique_labels(labels)) if classes is None else classes
+    unknown = ~np.isin(labels, classes)
+    if unknown.any():
+        i = int(unknown.argmax())
+        rule = f"expected labels among the classes {classes.tolist()}"
+        raise ValueError(f"{rule}, got {labels[i : i + 1].tolist()[0]!r} at index {i}")
+    device = classifier.device if reset else classifier.statistics_.device
+    device = rows.device if device is None else require_device(device)
+    index = torch.as_tensor(np.searchsorted(classes, labels), dtype=torch.int64, device=device)
+    w = torch.as_tensor(weights, device=device)
+    return Sample(rows.to(device), index, w, len(classes)), classes
+
+
 def warn_of_units(rows: Rows) -> None:
     """Warn if one column of rows [N, p] varies so much that it decides all directions."""
     if not isinstance(rows, Tensor):
         return
     spread = rows[:: max(1, len(rows) // UNIT_ROWS)].double().std(0, correction=0)
-    spread = torch.where(spread > 0, spread, torch.nan)
-    ratio = float(spread.nan_to_num(0.0).max() / spread.nanmedian())
+    most, column = spread.max(0)
+    ratio = float(most / spread[spread > 0].median()) if most > 0 else 0.0
     if ratio > UNITS:
-        warnings.warn(
-            f"column {int(spread.nan_to_num(0.0).argmax())} of X varies {ratio:,.0f} times as much "
-            "as the median column and decides all directions; standardize the columns "
-            '(sklearn.preprocessing.StandardScaler), or use whiten="within"',
-            UserWarning,
-            stacklevel=3,
-        )
+        text = f"column {int(column)} of X varies {ratio:,.0f} times as much as the median column"
+        text += " and decides all directions; standardize the columns"
+        text += ' (sklearn.preprocessing.StandardScaler), or use whiten="within"'
+        warnings.warn(text, UserWarning, stacklevel=3)
 
 
-def class_labels(y: Any) -> np.ndarray:
-    """Return labels [N] of classes as an array."""
-    labels = sortable("y", column_or_1d(as_numpy(y), warn=True))
-    assert_all_finite(labels, input_name="y")
-    check_classification_targets(labels)
-    return labels
-
-
-def sortable(name: str, labels: np.ndarray) -> np.ndarray:
-    """Return the labels; raise if strings and other objects are mixed."""
+def class_labels(name: str, y: Any) -> np.ndarray:
+    """Return labels [N] of classes as an array: all strings, or all integers."""
+    labels = column_or_1d(as_numpy(y), warn=True)
     strings = [isinstance(a, str) for a in labels] if labels.dtype.kind == "O" else []
     if any(strings) and not all(strings):
         i = strings.index(False)
         rule = f"expected {name} to be all strings, or all integers"
         raise ValueError(f"{rule}, got {labels[i]!r} at index {i}")
+    assert_all_finite(labels, input_name=name)
+    check_classification_targets(labels)
     return labels
 
 
 def sample_weights(sample_weight: Any, length: int) -> np.ndarray:
     """Return weights [N] >= 0 in float64 from weights, one number, or None."""
     weights = np.asarray(1.0 if sample_weight is None else as_numpy(sample_weight), np.float64)
-    if weights.ndim == 0:
-        weights = np.full(length, weights)
+    weights = np.full(length, weights) if weights.ndim == 0 else weights
     if weights.shape != (length,):
         raise ValueError(f"expected sample_weight [{length}], got shape {weights.shape}")
-    bad = ~((weights >= 0) & np.isfinite(weights))
+    bad = ~((weights >= 0) & np.isfinite(weights) & weights.any())
     if bad.any():
-        i = int(bad.argmax())
-        raise ValueError(f"expected sample_weight >= 0 and finite, got {weights[i]:g} at index {i}")
-    if not weights.any():
-        raise ValueError("expected a sample_weight above zero, got all of them zero")
+        i, rule = int(bad.argmax()), "expected sample_weight >= 0 and finite, one above zero"
+        raise ValueError(f"{rule}, got {weights[i]:g} at index {i}")
     return weights
 
 
@@ -301,10 +305,3 @@ def as_numpy(a: Any) -> Any:
 def returned(a: Tensor, X: Any) -> Array:
     """Return a tensor for a tensor X, an array otherwise."""
     return a if isinstance(X, Tensor) else a.cpu().numpy()
-
-
-def returned_labels(index: Tensor, classes: np.ndarray, X: Any) -> Array:
-    """Return the labels [N] of class indices: a tensor for a tensor X and labels of numbers."""
-    if isinstance(X, Tensor) and classes.dtype.kind in "biuf":
-        return torch.as_tensor(classes, device=index.device)[index]
-    return classes[index.cpu().numpy()]

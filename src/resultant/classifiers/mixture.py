@@ -18,15 +18,7 @@ from resultant._core.arrays import directions
 from resultant._core.device import require_device
 from resultant._core.validation import finite_number, integer
 from resultant.classes.statistics import MAX_KAPPA
-from resultant.classifiers.em import (
-    EM,
-    Fit,
-    Mixture,
-    Sums,
-    WeightedRows,
-    fit_mixture,
-    seed_directions,
-)
+from resultant.classifiers.em import EM, Fit, Mixture, Sums, WeightedRows, seed_directions
 from resultant.classifiers.inputs import (
     Array,
     Rows,
@@ -39,9 +31,12 @@ from resultant.classifiers.inputs import (
 from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.estimators import ESTIMATORS
 
-ASSIGNMENTS = ("soft", "hard")
-CONCENTRATIONS = ("free", "tied")
-INITS = ("k-means++", "random")
+CHOICES = {
+    "assignment": ("soft", "hard"),
+    "concentration": ("free", "tied"),
+    "estimator": ESTIMATORS,
+    "init": ("k-means++", "random"),
+}
 
 
 class VMFMixture(DensityMixin, BaseEstimator):
@@ -51,9 +46,6 @@ class VMFMixture(DensityMixin, BaseEstimator):
     the exact normaliser. Rows count by their directions. A fit reads the rows in chunks: its
     memory does not grow with their number beyond a few numbers per row, also for rows on a disk
     (``numpy.memmap``), and a GPU holds one chunk at a time.
-
-    `partial_fit` adds rows: each call shares its rows among the components as they are and fits the
-    components to the sums of all rows so far (incremental EM).
 
     A component that loses all rows keeps the weight 0. Equal rows would have an infinite
     concentration; ``max_kappa`` bounds it.
@@ -76,11 +68,8 @@ class VMFMixture(DensityMixin, BaseEstimator):
         device: Device of the computation, by default that of X (the CPU for NumPy).
 
     Attributes:
-        weights_: Weights [K].
-        directions_: Mean directions [K, p].
-        concentrations_: Concentrations [K].
-        converged_: True if the fit has converged.
-        n_iter_: Number of passes over the rows.
+        weights_, directions_, concentrations_: Weights [K], mean directions [K, p] and kappa [K].
+        converged_, n_iter_: True if the fit has converged, and the number of passes over the rows.
         lower_bound_: Mean log-likelihood of the fitted rows; with ``hard``, of the assigned rows.
         n_features_in_: Number of features p.
 
@@ -125,24 +114,14 @@ class VMFMixture(DensityMixin, BaseEstimator):
         self.device = device
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the mixture.
-
-        Args:
-            X: Rows [N, p] of any length, N >= n_components.
-            y: Ignored.
-            sample_weight: Weights [N] >= 0, one per row by default.
-
-        Returns:
-            This mixture.
-        """
+        """Fit the mixture to rows [N, p] of any length, N >= n_components, with weights [N] >= 0;
+        y is ignored."""
         rows, em = self._rows(X, sample_weight, reset=True)
         random = check_random_state(self.random_state)
-        best: Fit | None = None
-        for _ in range(integer("n_init", self.n_init, 1)):
-            fit = fit_mixture(rows, em.start(rows, self._seeds(rows, random)), em)
-            if best is None or fit.value > best.value:
-                best = fit
-        assert best is not None
+        starts = range(integer("n_init", self.n_init, 1))
+        best: Fit = max(
+            (em.fit(rows, self._seeds(rows, random)) for _ in starts), key=lambda fit: fit.value
+        )
         self._set(best.mixture)
         self.converged_, self.n_iter_ = best.converged, best.passes
         self.lower_bound_ = best.value
@@ -155,16 +134,9 @@ class VMFMixture(DensityMixin, BaseEstimator):
 
     @torch.no_grad()
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows to those of earlier calls, or of `fit`; the rows of a first call give the start.
-
-        Args:
-            X: Rows [N, p], N >= n_components in the first call.
-            y: Ignored.
-            sample_weight: Weights [N] >= 0, one per row by default.
-
-        Returns:
-            This mixture.
-        """
+        """Add rows to those of earlier calls, or of `fit`: the rows are shared among the components
+        as they are, which are then fitted to the sums of all rows so far (incremental EM). The
+        rows of a first call give the start. Arguments are those of `fit`."""
         before: Sums | None = getattr(self, "_sums", None)
         rows, em = self._rows(X, sample_weight, reset=before is None)
         if before is None:
@@ -174,7 +146,7 @@ class VMFMixture(DensityMixin, BaseEstimator):
             mixture, steps = self._mixture(rows.device), self.n_iter_
         sums = em.expect(rows, mixture)
         if before is not None:
-            sums = before.plus(sums)
+            sums = Sums(*(a.to(b.device) + b for a, b in zip(before, sums, strict=True)))
         self._sums = sums
         self._set(em.maximize(sums))
         self.n_iter_, self.converged_ = steps + 1, False
@@ -214,14 +186,7 @@ class VMFMixture(DensityMixin, BaseEstimator):
         return 2 * self._number_of_parameters() - 2 * float(self._joint(X)[1].logsumexp(-1).sum())
 
     def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Draw directions.
-
-        Args:
-            n_samples: Number of directions.
-
-        Returns:
-            Unit vectors [n_samples, p] in order of their components, and the components.
-        """
+        """Draw unit vectors [n_samples, p] in order of their components, and the components."""
         check_is_fitted(self)
         number = integer("n_samples", n_samples, 1)
         random = check_random_state(self.random_state)
@@ -244,29 +209,22 @@ class VMFMixture(DensityMixin, BaseEstimator):
     def _rows(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[WeightedRows, EM]:
         """Check rows and parameters; return both as the algorithm takes them."""
         K = integer("n_components", self.n_components, 1)
-        for name, values in (
-            ("assignment", ASSIGNMENTS),
-            ("concentration", CONCENTRATIONS),
-            ("estimator", ESTIMATORS),
-        ):
-            if (value := getattr(self, name)) not in values:
-                raise ValueError(f"expected {name} to be one of {values}, got {value!r}")
-        if isinstance(self.init, str) and self.init not in INITS:
-            rule = f"expected init to be one of {INITS} or directions [K, p]"
-            raise ValueError(f"{rule}, got {self.init!r}")
+        for name, values in CHOICES.items():
+            value = getattr(self, name)
+            if (isinstance(value, str) or name != "init") and value not in values:
+                also = " or directions [K, p]" if name == "init" else ""
+                raise ValueError(f"expected {name} to be one of {values}{also}, got {value!r}")
         rows = features(self, X, reset=reset, dense=True)
         if reset and len(rows) < K:
-            got = f"N = {len(rows)} for {K}"
-            raise ValueError(f"expected n_samples >= n_components, got {got}")
+            raise ValueError(f"expected n_samples >= n_components, got N = {len(rows)} for {K}")
         weight = torch.from_numpy(sample_weights(sample_weight, len(rows))).to(rows.device)
-        tol = finite_number("tol", self.tol)
         cap = max(MAX_KAPPA, 100 * rows.shape[1]) if self.max_kappa is None else self.max_kappa
         em = EM(
             hard=self.assignment == "hard",
             tied=self.concentration == "tied",
             estimator=self.estimator,
             max_iter=integer("max_iter", self.max_iter, 1),
-            tol=tol,
+            tol=finite_number("tol", self.tol),
             max_kappa=finite_number("max_kappa", cap),
         )
         if em.max_kappa <= 0:

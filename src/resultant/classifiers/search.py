@@ -3,19 +3,19 @@ r"""The search: settings of the rules, chosen on validation rows.
 `VMFClassifierCV`, ``temperature="auto"`` of `VMFClassifier` and `resultant analyze` call
 `search_rules` on a `Validation`, so that they agree on the same rows and splits.
 
-The loss of a point is the mean cross-entropy after the scale of the scores is fitted
-(`resultant.classifiers.calibration.fit_scale`): without a scale of its own, an edit of the gains
-and the mean gain would be confounded. The search goes along one axis at a time, from the best
-point so far, and extends an axis beyond its edge while the edge is best: first for the rows as
-they are, then in the metric, then with several components per class. The simplest of the points
-that tie with the best is chosen.
+The loss of a point is the mean cross-entropy after the scale of the scores is fitted: without a
+scale of its own, an edit of the gains and the mean gain would be confounded. The search goes along
+one axis at a time, from the best point so far, and extends an axis beyond its edge while the edge
+is best: first for the rows as they are, then in the metric, then with several components per class.
+The simplest of the points that tie with the best is chosen.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -48,11 +48,25 @@ STEP = 0.5
 # Among equally simple points the first is chosen: native changes nothing, angular changes least.
 PREFERENCE = ("native", "angular", "cosine", "preserve", "temperature")
 
+# The order of the search: class temperatures start from the choice of angular.
+SEARCHED = ("native", "cosine", "angular", *TEMPERED)
+
+# Realizations that ignore beta, with the beta that is written for them.
+FIXED_BETA = {"native": 1.0, "cosine": 0.0}
+
 # A point ties with the best if its accuracy is within this fraction, and its loss within as many
-# nats (also relative), or both within as many standard errors of the paired differences.
+# nats (also relative), or both within one standard error of the paired differences.
 MARGIN = 0.005
 LOSS_MARGIN = 0.01
-ERRORS = 1
+
+# Least improvement of the score that moves a point, in nats and relative; smaller ones are noise.
+# For separable classes the loss falls for ever, by less and less, as the temperature does.
+LEAST = 1e-3
+
+# Rows times dimension up to which components are tried unless they are asked for.
+COMPONENT_CELLS = 1 << 18
+
+SCORINGS = ("neg_log_loss", "accuracy")
 
 
 class Point(NamedTuple):
@@ -94,12 +108,12 @@ def simplest(
     def within(difference: Tensor, w: Tensor, margin: float) -> bool:
         mean = float(difference @ w)
         error = math.sqrt(float((w * (difference - mean)).square().sum()))
-        return mean <= max(margin, ERRORS * error)
+        return mean <= max(margin, error)
 
     def ties(candidate: Candidate) -> bool:
-        return within(best.hits - candidate.hits, weights, MARGIN) and within(
-            candidate.losses - best.losses, loss_weights, LOSS_MARGIN * max(1.0, best.loss)
-        )
+        worse, margin = candidate.losses - best.losses, LOSS_MARGIN * max(1.0, best.loss)
+        hits = best.hits - candidate.hits
+        return within(hits, weights, MARGIN) and within(worse, loss_weights, margin)
 
     return min(
         filter(ties, candidates),
@@ -124,12 +138,8 @@ def beyond(name: str, value: float, low: bool) -> Any:
 
 
 def departures(point: Point) -> float:
-    """Count the steps from the simplest rule: native at temperature .1 without prior or metric.
-
-    Steps are those of the search: a factor of two of the temperature or of the components, a factor
-    of three of the shrinkage, .5 of beta and prior. Another realization is one step, from which
-    beta counts, and so are the empirical prior and the metric at shrinkage .3.
-    """
+    """Count the steps of the search from native at temperature .1 without prior or metric; another
+    realization is one step, and so are the empirical prior and the metric at shrinkage .3."""
     steps = abs(math.log2(point.temperature / AXES["temperature"][0]))
     steps += min(abs(point.prior) / STEP, 1 + abs(point.prior - 1) / STEP)
     steps += 0.0 if isinstance(point.components, str) else math.log2(point.components)
@@ -137,22 +147,6 @@ def departures(point: Point) -> float:
         steps += 1 + abs(math.log(max(point.shrinkage, LIMITS["shrinkage"][0]) / 0.3, 3)) / 2
     edited = point.realization in EDITED
     return steps + (0 if point.realization == "native" else 1 + edited * abs(point.beta) / STEP)
-
-
-# Realizations that ignore beta, with the beta that is written for them.
-FIXED_BETA = {"native": 1.0, "cosine": 0.0}
-
-# The order of the search: class temperatures start from the choice of angular.
-SEARCHED = ("native", "cosine", "angular", *TEMPERED)
-
-# Least improvement of the score that moves a point, in nats and relative; smaller ones are noise.
-# For separable classes the loss falls for ever, by less and less, as the temperature does.
-LEAST = 1e-3
-
-# Rows times dimension up to which components are tried unless they are asked for.
-COMPONENT_CELLS = 1 << 18
-
-SCORINGS = ("neg_log_loss", "accuracy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,16 +158,7 @@ class SearchResult:
     best: Candidate  # the best score
     chosen: Candidate  # the simplest candidate that ties with the best
     rules: dict[str, Candidate]  # the simplest tie with the best of each realization, by its name
-    # Weights [M] of the rows in the loss: those of the validation, zero for rows whose class has no
-    # training rows.
-    weights: Tensor
-
-
-def point_scores(validation: Validation, point: Point) -> Tensor:
-    """Compute the scores [M, C] of validation rows; NaN for a class without a temperature."""
-    folds = validation.folds(point.shrinkage, point.components)
-    settings = point.realization, point.temperature, point.beta, point.prior
-    return torch.cat([fold.scores(*settings) for fold in folds])
+    weights: Tensor  # weights [M] in the loss, zero for rows whose class has no training rows
 
 
 def search_rules(
@@ -195,33 +180,33 @@ def search_rules(
     return _Search(validation, {**AXES, **given}, scoring, scaled, extend).run()
 
 
+@dataclass(eq=False)
 class _Search:
     """The state of a search; arguments of `search_rules`."""
 
-    def __init__(
-        self,
-        validation: Validation,
-        axes: Mapping[str, Sequence[Any]],
-        scoring: str,
-        scaled: bool,
-        extend: bool,
-    ) -> None:
-        self.validation, self.scaled, self.extend = validation, scaled, extend
-        self.axes = {name: tuple(values) for name, values in axes.items()}
-        self.scoring = scoring
-        self.candidates: dict[Point, Candidate | None] = {}
-        absent = torch.cat([fold.absent for fold in validation.folds()])
-        weights = validation.weights.masked_fill(absent, 0.0)
+    validation: Validation
+    axes: dict[str, Sequence[Any]]
+    scoring: str
+    scaled: bool
+    extend: bool
+    candidates: dict[Point, Candidate | None] = field(default_factory=dict)
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """Weights [M] in the loss."""
+        absent = torch.cat([fold.absent for fold in self.validation.folds()])
+        weights = self.validation.weights.masked_fill(absent, 0.0)
         if not weights.sum() > 0:
             raise ValueError("expected a validation row of a class with training rows, got none")
-        self.weights = weights / weights.sum()
+        return weights / weights.sum()
 
     def run(self) -> SearchResult:
         """Search all families of points."""
         names = [name for name in SEARCHED if name in self.axes["realization"]]
-        metrics = [bool(shrinkage) for shrinkage in (None, 1) if self._shrinkages(shrinkage)]
-        counts = self.axes["components"]
-        for metric in metrics:
+        counts, shrinkages = self.axes["components"], self.axes["shrinkage"]
+        without = [(s,) for s in shrinkages if s is None]
+        inside = tuple(s for s in shrinkages if s is not None)
+        for metric in [*without, inside] if inside else without:
             of_metric: dict[str, Candidate] = {}
             for name in names:
                 # Class temperatures change the slopes as angular does, to first order.
@@ -231,45 +216,45 @@ class _Search:
                     of_metric[name] = candidate
             if len(counts) > 1 and of_metric:
                 point = min(of_metric.values(), key=self._badness).point
-                self._family(point.realization, metric, counts, point)
-        if not any(self.candidates.values()):
-            raise ValueError("expected axes with a point that can be realized, got none")
+                # Components are fitted anew in each metric: that of one component is kept.
+                self._family(point.realization, (point.shrinkage,), counts, point)
         every = [candidate for candidate in self.candidates.values() if candidate is not None]
-        best, rules = min(every, key=self._badness), {}
+        if not every:
+            raise ValueError("expected axes with a point that can be realized, got none")
+        rules = {}
         for name in REALIZATIONS:
             if own := [candidate for candidate in every if candidate.point.realization == name]:
-                top = min(own, key=self._badness)
-                rules[name] = simplest(own, top, self.validation.weights, self.weights)
-        chosen = simplest(every, best, self.validation.weights, self.weights)
+                rules[name] = self._simplest(own)
+        chosen = self._simplest(every)
         rules[chosen.point.realization] = chosen
+        best = min(every, key=self._badness)
         return SearchResult(self.validation, every, best, chosen, rules, self.weights)
-
-    def _shrinkages(self, metric: object) -> list[float | None]:
-        """Return the values of the axis outside or inside the metric."""
-        return [s for s in self.axes["shrinkage"] if (s is not None) == bool(metric)]
 
     def _badness(self, candidate: Candidate) -> float:
         return candidate.loss if self.scoring == "neg_log_loss" else -candidate.accuracy
 
+    def _simplest(self, candidates: list[Candidate]) -> Candidate:
+        best = min(candidates, key=self._badness)
+        return simplest(candidates, best, self.validation.weights, self.weights)
+
     def _family(
-        self, realization: str, metric: bool, components: Sequence[int], near: Point | None
+        self,
+        realization: str,
+        shrinkages: Sequence[float | None],
+        components: Sequence[int],
+        near: Point | None,
     ) -> Candidate | None:
-        """Search the points of a realization, with or without the metric, ``near`` a point of a
-        similar family; return the best, None if no point can be realized."""
+        """Search the points of a realization, ``near`` a point of a similar family; return the
+        best, None if no point can be realized."""
         axes = {name: self.axes[name] for name in ("temperature", "beta", "prior")}
-        axes["shrinkage"] = tuple(self._shrinkages(metric))
-        axes["components"] = tuple(components)
-        if len(components) > 1 and near is not None:
-            # Components are fitted anew in each metric: that of one component is kept.
-            axes["shrinkage"] = (near.shrinkage,)
+        axes |= {"shrinkage": tuple(shrinkages), "components": tuple(components)}
         if realization in FIXED_BETA:
             axes["beta"] = (FIXED_BETA[realization],)
         if realization == "cosine":
             # The temperature is a part of the scale.
             axes["temperature"] = axes["temperature"][:1]
         first = {name: values[0] for name, values in axes.items()}
-        if metric and len(axes["shrinkage"]) > 1:
-            first["shrinkage"] = axes["shrinkage"][len(axes["shrinkage"]) // 2]
+        first["shrinkage"] = shrinkages[len(shrinkages) // 2]
         free = [name for name, values in axes.items() if len(values) > 1]
         if near is not None:
             first |= {name: getattr(near, name) for name in free}
@@ -278,21 +263,21 @@ class _Search:
                 if name != "components":
                     sides = (beyond(name, first[name], low) for low in (True, False))
                     axes[name] = tuple(value for value in sides if value is not None)
-        best = self._at(Point(realization, **first), None)
-        moved = True
+            free.reverse()
+        origin = Point(realization, **first)
+        best, moved = self._at(origin, None), True
         while moved:
             moved = False
-            for name in reversed(free) if near is not None else free:
-                better = self._along(name, axes[name], Point(realization, **first), best)
+            for name in free:
+                better = self._along(name, axes[name], best.point if best else origin, best)
                 if better is not None and (best is None or better.point != best.point):
                     best, moved = better, True
         return best
 
     def _along(
-        self, name: str, values: Sequence[Any], first: Point, best: Candidate | None
+        self, name: str, values: Sequence[Any], origin: Point, best: Candidate | None
     ) -> Candidate | None:
-        """Return the best point along an axis through the best point so far."""
-        origin = first if best is None else best.point
+        """Return the best point along an axis through a point, the best so far."""
         values = sorted({*values, getattr(origin, name)})
         for value in values:
             best = self._better(origin, name, value, best)
@@ -321,19 +306,20 @@ class _Search:
         return other if self._badness(other) < self._badness(best) - margin else best
 
     def _at(self, point: Point, start: float | None) -> Candidate | None:
-        """Evaluate a point; None if a class has no temperature there."""
+        """Evaluate a point once; None if a class has no temperature there."""
         if point not in self.candidates:
             self.candidates[point] = self._evaluate(point, start)
         return self.candidates[point]
 
     def _evaluate(self, point: Point, start: float | None) -> Candidate | None:
-        s, y = point_scores(self.validation, point), self.validation.y
+        folds = self.validation.folds(point.shrinkage, point.components)
+        s, y = torch.cat([fold.scores(*point[:4]) for fold in folds]), self.validation.y
         if s.isnan().any():
             return None
         counted = self.weights > 0
-        whole = bool(counted.all())
-        own, labels = (s, y) if whole else (s[counted], y[counted])
-        w = self.weights if whole else self.weights[counted]
+        own, labels, w = s, y, self.weights
+        if not counted.all():
+            own, labels, w = s[counted], y[counted], w[counted]
         scale = fit_scale(own, labels, w, start=start) if self.scaled else 1.0
         losses = torch.zeros_like(self.weights)
         losses[counted] = log_losses(own, labels, scale)

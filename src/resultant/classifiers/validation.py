@@ -23,7 +23,7 @@ from resultant.classes.gain import class_gains
 from resultant.classes.metric import Metric
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED
-from resultant.classes.statistics import ClassStatistics
+from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.em import Components, fit_components
 from resultant.classifiers.inputs import Sample
 from resultant.score.exact import vmf_score
@@ -145,7 +145,6 @@ class Validation:
             w = torch.where(w > 0, w / mass[self.y], 0.0)
         self.weights = w / w.sum()
         self._folds: dict[tuple[float | None, int | str], list[ValidationFold]] = {}
-        self._metrics: list[Metric] = []
         several = len(splits) > 1 and len(self.index) * len(splits) <= len(pool)
         if merge and several and (torch.bincount(pool, minlength=len(sample.y)) == 1).all():
             rest = torch.ones_like(sample.y, dtype=torch.bool).index_fill_(0, self.index, False)
@@ -155,20 +154,20 @@ class Validation:
         self, shrinkage: float | None = None, components: int | str = 1
     ) -> list[ValidationFold]:
         """Return the folds in the metric of a shrinkage, None for rows as they are."""
-        key = shrinkage, components
+        key, every = (shrinkage, components), range(len(self.train))
         if key not in self._folds:
             if components != 1:
-                self._folds[key] = [
-                    self._mixture_fold(k, shrinkage, components) for k in range(len(self.train))
-                ]
+                self._folds[key] = [self._mixture_fold(k, shrinkage, components) for k in every]
             elif shrinkage is None:
                 self._folds[key] = [
-                    self._fold(k, self._rest(k), self._units(self.index[self.split == k], None))
-                    for k in range(len(self.train))
+                    self._fold(k, self._rest(k), self._units(self._rows(k))) for k in every
                 ]
             else:
                 self._add_metric_folds(shrinkage)
         return self._folds[key]
+
+    def _rows(self, k: int) -> Tensor:
+        return self.index[self.split == k]
 
     @cached_property
     def _total(self) -> ClassStatistics:
@@ -176,80 +175,77 @@ class Validation:
 
     def _rest(self, k: int, scatter: bool = False) -> ClassStatistics:
         """Subtract the rows that a split leaves out from the sums of all rows."""
-        rest = self.sample.scattered if scatter else self._total
-        left_out = torch.ones_like(self.sample.y, dtype=torch.bool)
-        left_out[self.train[k]] = False
-        number = int(left_out.sum())
-        if len(self.train[k]) + number != len(left_out):
+        rest, train = self.sample.scattered if scatter else self._total, self.train[k]
+        left_out = torch.ones_like(self.sample.y, dtype=torch.bool).index_fill_(0, train, False)
+        index = left_out.nonzero().squeeze(-1)
+        if len(train) + len(index) != len(left_out):
             raise ValueError("expected each row at most once in the training part of a split")
-        if number:
-            part = self.sample.sums(left_out.nonzero().squeeze(-1), scatter=scatter)
-            rest = rest.without(part)
+        if len(index):
+            rest = rest.without(self.sample.sums(index, scatter=scatter))
         if not (rest.weight > 0).any():
             rows = "1 sample" if len(left_out) == 1 else f"{len(left_out)} samples"
             rule = "expected a training part of positive weight in each split"
             raise ValueError(f"{rule}, got none of {rows}")
         return rest
 
-    def _metric(self, k: int) -> Metric:
-        """Return the metric of the training rows of a split."""
-        if not self._metrics:
-            settings: dict[str, Any] = {"center": self.center, "whiten": self.whiten}
-            sums = (self._rest(j, scatter=self.whiten) for j in range(len(self.train)))
-            dtype = self.sample.rows.dtype
-            self._metrics = [Metric.fit(rest, **settings, dtype=dtype) for rest in sums]
-        return self._metrics[k]
+    @cached_property
+    def _metrics(self) -> list[Metric]:
+        """Metrics of the training rows of the splits."""
+        settings: dict[str, Any] = {"center": self.center, "whiten": self.whiten}
+        sums = (self._rest(k, scatter=self.whiten) for k in range(len(self.train)))
+        return [Metric.fit(rest, **settings, dtype=self.sample.rows.dtype) for rest in sums]
 
     def _add_metric_folds(self, shrinkage: float) -> None:
         """Add the folds of a shrinkage; the first pass adds all of `LADDER`."""
         wanted = [shrinkage]
         if self.whiten and not any(key is not None for key, _ in self._folds):
             wanted = sorted({shrinkage, *LADDER})
-        found: dict[float, list[ValidationFold]] = {value: [] for value in wanted}
+        self._folds |= {(value, 1): [] for value in wanted}
         for k, train in enumerate(self.train):
-            metric = self._metric(k)
+            metric = self._metrics[k]
             # One rotation serves all shrinkages.
-            rows = [(z, metric.rotate(z)) for z in self._units(self.index[self.split == k], None)]
+            rows = [(z, metric.rotate(z)) for z in self._units(self._rows(k))]
             every = self.sample.metric_sums(train, metric, wanted)
             for value, sums in zip(wanted, every, strict=True):
                 shrunk = metric.with_shrinkage(value)
                 fold = self._fold(k, sums, (shrunk.normalize(z, x) for z, x in rows))
-                found[value].append(fold)
-        self._folds |= {(value, 1): folds for value, folds in found.items()}
+                self._folds[value, 1].append(fold)
 
-    def _units(self, index: Tensor, metric: Metric | None) -> Iterator[Tensor]:
+    def _units(self, index: Tensor, metric: Metric | None = None) -> Iterator[Tensor]:
         for at in self.sample.chunks(index):
             x = directions(self.sample.rows[at])[0].to(self.sample.rows.dtype)
             yield x if metric is None else metric.transform(x)
 
     def _fold(self, k: int, sums: ClassStatistics, rows: Iterable[Tensor]) -> ValidationFold:
         """Score the validation rows of a split, unit vectors in chunks, against classes."""
-        state = sums.state(self.estimator)
-        mu = state.mu.to(self.sample.rows.dtype)
-        rho = [cosines(x, mu) for x in rows] or [mu.new_empty(0, len(mu))]
-        y = self.y[self.split == k]
-        return ValidationFold(torch.cat(rho), y, state.kappa, sums.weight, state.dim)
+        state, y = sums.state(self.estimator), self.y[self.split == k]
+        return ValidationFold(_cosines(rows, state), y, state.kappa, sums.weight, state.dim)
 
     def _mixture_fold(self, k: int, shrinkage: float | None, number: int | str) -> ValidationFold:
         """Score the validation rows of a split against ``number`` components per class."""
-        metric = None if shrinkage is None else self._metric(k).with_shrinkage(shrinkage)
-        train, index = self.train[k], self.index[self.split == k]
-        y, w = self.sample.y[train], self.sample.w[train]
+        metric = None if shrinkage is None else self._metrics[k].with_shrinkage(shrinkage)
+        chosen, w = self.sample.distinct(self.train[k])
+        train = self.train[k][chosen]
+        y = self.sample.y[train]
         weight = w.new_zeros(self.sample.num_classes).index_add_(0, y, w)
         own = ((weight > 0).cumsum(0) - 1)[y]
         x = torch.cat(list(self._units(train, metric)))
         parts = fit_components(x, own, w, int((weight > 0).sum()), number, self.estimator)
-        mu = parts.state.mu.to(x.dtype)
-        rho = [cosines(x, mu) for x in self._units(index, metric)] or [mu.new_empty(0, len(mu))]
-        return ValidationFold(
-            torch.cat(rho), self.sample.y[index], parts.state.kappa, weight, self.sample.dim, parts
-        )
+        state, y = parts.state, self.y[self.split == k]
+        rho = _cosines(self._units(self._rows(k), metric), state)
+        return ValidationFold(rho, y, state.kappa, weight, state.dim, parts)
+
+
+def _cosines(rows: Iterable[Tensor], state: ClassState) -> Tensor:
+    """Compute the cosines [n, M] of chunks of unit vectors with classes, in their dtype."""
+    rho = [cosines(x, state.mu.to(x.dtype)) for x in rows]
+    return torch.cat(rho) if rho else state.mu.new_empty(0, len(state.mu))
 
 
 def draw_rows(y: Tensor, C: int, cells: int | None = None) -> tuple[Tensor, Tensor]:
-    """Draw validation rows from rows of classes y [N], at random in an order that is always the
-    same: about ``cells`` / C of them. Each class keeps at least one of its rows unless classes are
-    thousands."""
+    """Draw about ``cells`` / C validation rows from rows of classes y [N], in an order that is
+    always the same; each class keeps at least one unless classes are thousands. Return the rows,
+    and the number kept per class."""
     number, counts = max(LEAST_ROWS, (cells or CELLS) // C), torch.bincount(y, minlength=C).double()
     kept = (min(1.0, number / len(y)) * counts).ceil()
     rows = (shuffled_ranks(y) < kept[y]).nonzero().squeeze(-1)
@@ -278,9 +274,5 @@ def stratified_splits(y: Tensor, folds: int = FOLDS, groups: Tensor | None = Non
         own = y.new_zeros(int(number.max()) + 1).scatter_(0, number, y)
     # Small classes start in different folds, so that the folds have about one size.
     fold = ((shuffled_ranks(own) + own) % folds)[number]
-    return [fold_split(fold, k) for k in fold.unique().tolist()]
-
-
-def fold_split(fold: Tensor, k: int) -> Split:
-    """Return the rows outside and inside fold k of folds [N]; a row of fold -1 only trains."""
-    return (fold != k).nonzero().squeeze(-1), (fold == k).nonzero().squeeze(-1)
+    sides = ((fold != k, fold == k) for k in fold.unique().tolist())
+    return [(train.nonzero().squeeze(-1), rows.nonzero().squeeze(-1)) for train, rows in sides]

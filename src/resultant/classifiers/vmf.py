@@ -11,25 +11,13 @@ from torch import Tensor
 from resultant._core.validation import finite_number
 from resultant.classes.cosines import cosines
 from resultant.classes.metric import Metric
-from resultant.classes.realization import Realization, realize
-from resultant.classes.rule import REALIZATIONS, Rule
-from resultant.classes.statistics import ClassState
+from resultant.classes.realization import Realization
 from resultant.classifiers.base import DirectionClassifier
 from resultant.classifiers.calibration import fit_calibration, fit_scale
-from resultant.classifiers.em import Components, fit_components, require_components
-from resultant.classifiers.inputs import (
-    AUTO,
-    Array,
-    Sample,
-    is_auto,
-    require_temperatures,
-    returned,
-    row_chunks,
-)
-from resultant.classifiers.search import AXES
-from resultant.classifiers.validation import ValidationFold, stratified_splits
+from resultant.classifiers.inputs import AUTO, Array, labelled, returned, row_chunks
+from resultant.classifiers.validation import ValidationFold
 from resultant.score.limits import require_comparable
-from resultant.vmf.estimators import log_normalizer_at, require_estimator
+from resultant.vmf.estimators import log_normalizer_at
 
 # Calibrations of probabilities: one scale, or a curve per class.
 METHODS = ("scale", "sigmoid", "isotonic")
@@ -47,15 +35,13 @@ class VMFClassifier(DirectionClassifier):
     gain of each component, relative to the mean over all components. ``state_`` and
     ``statistics_`` remain those of one distribution per class, as gains and certificates need them.
 
-    The defaults serve frozen features and test rows of any mix of classes: equal gains, a uniform
-    prior, maximum likelihood. `ProCoLoss` has those of ProCo: ``native`` scores, the frequencies of
-    the classes as prior, and its estimator.
+    The defaults serve frozen features and test rows of any mix of classes. `ProCoLoss` has those of
+    ProCo: ``native`` scores, the frequencies of the classes as prior, and its estimator.
 
     Args:
         temperature: Temperature tau of the score, at least 7.6e-6 for rows in float32 and 1.4e-14
             in float64; or ``"auto"``: `fit` chooses ``temperature_`` by five-fold
-            cross-validation, on a sample of the rows where there are many; of temperatures that
-            tie, the nearest to 0.1.
+            cross-validation; of temperatures that tie, the nearest to 0.1.
         realization: ``native``, ``temperature``, ``preserve``, ``angular`` or ``cosine``.
         beta: Strength of the target gains: 0 equalizes the gains, 1 keeps them.
         estimator: Estimator of kappa, ``mle``, ``proco``, ``banerjee``, ``corrected`` or ``loo``;
@@ -63,32 +49,25 @@ class VMFClassifier(DirectionClassifier):
         prior: Strength :math:`\gamma` of the class prior; 0 for a uniform prior.
         device: Device of sums and scores, by default that of X (the CPU for NumPy).
         scale: Factor of the scores in `predict_proba`; predictions do not depend on it. ``"auto"``
-            fits it to rows that are scored by the classes without them, 1.0 leaves the scores as
-            they are. `calibrate` fits other calibrations.
+            fits it to rows that are scored by the classes without them, 1.0 leaves the scores.
         components: Number of components per class, which share one concentration; or ``auto``, up
-            to 8 of the lowest BIC for each class. BIC needs one fit per number and gives one
-            component to a class of few rows. More than one needs `fit`: sums of a stream, as in
-            `partial_fit`, do not hold components.
+            to 8 of the lowest BIC for each class. More than one needs `fit`.
         whiten: ``"within"`` whitens the directions by the within-class covariance and normalizes
-            them again before classes are fitted; a `Metric` that was fitted before does so; None
-            leaves the directions. Use it for features of a pretrained network, and wherever
-            columns have different units or are correlated.
+            them again before classes are fitted; so does a fitted `Metric`; None leaves them. Use
+            it for features of a pretrained network, and wherever columns have different units.
         shrinkage: Shrinkage of the within-class covariance towards its mean variance, from 0 to 1;
             or ``"auto"``: `fit` chooses ``shrinkage_`` by five-fold cross-validation.
-        center: Subtract the mean of the class means first; None does so if ``whiten`` is
-            ``"within"``.
+        center: Subtract the mean of the class means first; None does so for ``"within"``.
 
     Attributes:
-        temperature_: Chosen temperature, for ``temperature="auto"``.
-        shrinkage_: Shrinkage in use, for ``whiten="within"``.
+        temperature_, shrinkage_: Chosen temperature for ``"auto"``, and shrinkage in use.
         metric_: The `Metric` in which classes are fitted, or None; `directions` moves rows there.
         scale_: Fitted factor of the scores.
         components_: With ``components`` other than 1, the fitted components: ``state``, ``owner``
             (indices of the classes that have weight), ``log_weight`` and ``number`` per class.
 
     Raises:
-        ValueError: In `fit`, for parameters out of range and for rows, labels or weights of other
-            shapes or values.
+        ValueError: In `fit`, for parameters, rows, labels or weights out of range or shape.
 
     Example:
         >>> from resultant import VMFClassifier
@@ -96,8 +75,6 @@ class VMFClassifier(DirectionClassifier):
         >>> VMFClassifier().fit(X, y).predict([[5.0, 1.0]]).tolist()
         ['a']
     """
-
-    components_: Components | None = None
 
     def __init__(
         self,
@@ -125,67 +102,11 @@ class VMFClassifier(DirectionClassifier):
         self.shrinkage = shrinkage
         self.center = center
 
-    def _require_one_pass(self) -> bool:
-        if require_components(self.components) != 1:
-            got = f"components={self.components!r}"
-            raise AttributeError(f"partial_fit expects components=1, got {got}; use fit")
-        return super()._require_one_pass()
-
-    def _axes(self) -> dict[str, tuple[Any, ...]]:
-        if self.realization not in REALIZATIONS:
-            rule = f"expected realization to be one of {REALIZATIONS}"
-            raise ValueError(f"{rule}, got {self.realization!r}")
-        return {
-            "realization": (self.realization,),
-            "temperature": AXES["temperature"],
-            "beta": (finite_number("beta", self.beta),),
-            "prior": (finite_number("prior", self.prior),),
-            "components": (require_components(self.components),),
-        }
-
-    def _rule(self) -> tuple[str, Any, float, float]:
-        """Return realization, temperature, beta and prior."""
-        temperature = self.temperature_ if is_auto(self.temperature) else self.temperature
-        return self.realization, temperature, self.beta, finite_number("prior", self.prior)
-
-    def _realization(self, dtype: torch.dtype) -> Realization:
-        realization, tau, beta, prior = self._rule()
-        require_temperatures(tau, dtype)
-        offset = prior * self._log_prior() if prior else None
-        if (many := self.components_) is not None:
-            offset = many.log_weight + prior * self._log_prior()[many.owner]
-        rule = Rule(tau, realization, beta, offset=offset)
-        return realize(self._present_state(), rule, dtype=dtype, validate_args=True)
-
-    def _fold_scores(self, fold: ValidationFold) -> Tensor:
-        realization, tau, beta, prior = self._rule()
-        scores = fold.scores(realization, float(tau), float(beta), prior)
-        if scores.isnan().any():
-            # A class without a row cannot reach a target that the class with it reaches.
-            scores = fold.scores("native", float(tau), 1.0, prior)
-        return scores
-
-    def _left_out_scale(self, sample: Sample, means: Tensor | None = None) -> float:
-        if isinstance(self.temperature, Tensor) and self.temperature.dim():
-            return 1.0
-        if self.components_ is None:
-            return super()._left_out_scale(sample, means)
-        # Components have no sums: a fifth of the rows is scored by a fit to the others.
-        sample = sample.merged
-        train, rows = stratified_splits(sample.y)[0]
-        if not (sample.w[train].any() and sample.w[rows].any()):
-            return 1.0
-        validation = self._validation_of(sample, [(train, rows)])
-        shrinkage = None if self.metric_ is None else self.metric_.shrinkage
-        folds = validation.folds(shrinkage, require_components(self.components))
-        return self._fold_scale(folds, validation.weights)
-
     def calibrate(self, X: Any, y: Any, sample_weight: Any = None, method: str = "scale") -> Self:
         """Calibrate `predict_proba` on rows that were not fitted, such as a validation split.
 
         Args:
-            X: Rows [N, p].
-            y: Labels [N] among those of the fit.
+            X, y: Rows [N, p], and labels [N] among those of the fit.
             sample_weight: Weights [N] >= 0 in the calibration, one per row by default.
             method: ``scale`` fits ``scale_``, which changes no prediction; ``sigmoid`` and
                 ``isotonic`` fit a curve per class, as ``CalibratedClassifierCV`` of scikit-learn
@@ -198,17 +119,15 @@ class VMFClassifier(DirectionClassifier):
             ValueError: For other labels, and without a row of a class that was fitted.
 
         Example:
-            >>> from resultant import VMFClassifier
             >>> X, y = [[1.0, 0.1], [2.0, 0.0], [0.1, 1.0], [0.0, 3.0]], ["a", "a", "b", "b"]
-            >>> classifier = VMFClassifier().fit(X, y)
             >>> new = [[1.0, 0.9], [0.9, 1.0], [0.4, 0.5]]
-            >>> classifier.calibrate(new, ["a", "b", "a"]).scale_ < 1
+            >>> VMFClassifier().fit(X, y).calibrate(new, ["a", "b", "a"]).scale_ < 1
             True
         """
         check_is_fitted(self, "statistics_")
         if method not in METHODS:
             raise ValueError(f"expected method to be one of {METHODS}, got {method!r}")
-        sample, _ = self._sample(X, y, sample_weight, classes=self.classes_, reset=False)
+        sample, _ = labelled(self, X, y, sample_weight, classes=self.classes_, reset=False)
         if method != "scale":
             y, w = self.classes_[sample.y.cpu().numpy()], sample.w.cpu().numpy()
             self.calibration_ = fit_calibration(self, X, y, w, method)
@@ -223,17 +142,11 @@ class VMFClassifier(DirectionClassifier):
 
     @torch.no_grad()
     def log_marginal(self, X: Any) -> Array:
-        r"""Compute the log density of directions under the fitted mixture.
+        r"""Compute the log density [N] of rows [N, p] under the fitted mixture, in float64.
 
         The density is :math:`\log\sum_c\pi_c f(z;\mu_c,\kappa_c)` with the vMF density f. It is low
         for a query that is unlike every class: a score for out-of-distribution detection. It
         depends on the fit alone, not on temperature, realization, beta or prior.
-
-        Args:
-            X: Rows [N, p].
-
-        Returns:
-            Log densities [N], computed in float64.
         """
         queries, rows = self._query(X)
         state, shares = self._present_state(), self._log_prior()
@@ -246,28 +159,6 @@ class VMFClassifier(DirectionClassifier):
             density[part] = torch.addcmul(floor, state.kappa, rho).logsumexp(-1).to(rows.dtype)
         return returned(density.to(queries.device), X)
 
-    def _fit_components(self, sample: Sample) -> None:
-        number, self.components_ = require_components(self.components), None
-        if number == 1:
-            return
-        require_estimator(self.estimator)
-        present, sample = self._present, sample.merged
-        # Numbers of the classes among those that have weight.
-        own, rows = (present.cumsum(0) - 1)[sample.y], sample.rows
-        if self.metric_ is not None or not isinstance(rows, Tensor):
-            rows = self._all_units(rows)
-        self.components_ = fit_components(
-            *(rows, own, sample.w, int(present.sum()), number, self.estimator)
-        )
-
-    def _present_state(self) -> ClassState:
-        many = self.components_
-        return super()._present_state() if many is None else many.state
-
-    def _of_classes(self, scores: Tensor) -> Tensor:
-        many = self.components_
-        return scores if many is None else many.of_classes(scores)
-
 
 class CosinePrototypeClassifier(DirectionClassifier):
     r"""Classifier by the nearest class direction: scores :math:`\rho_c/\tau+\gamma\log\pi_c`.
@@ -277,16 +168,10 @@ class CosinePrototypeClassifier(DirectionClassifier):
     Args:
         temperature: Temperature tau. Without prior it scales the probabilities only.
         prior: Strength :math:`\gamma` of the class prior; 0 for a uniform prior.
-        device: Device of sums and scores, by default that of X (the CPU for NumPy).
-        scale: Factor of the scores in `predict_proba`, ``"auto"`` or a number; as in
-            `VMFClassifier`, like the following.
-        whiten: None, ``"within"`` or a `Metric`.
-        shrinkage: Shrinkage of the within-class covariance, ``"auto"`` or a number from 0 to 1.
-        center: Subtract the mean of the class means.
+        device, scale, whiten, shrinkage, center: As in `VMFClassifier`.
 
     Raises:
-        ValueError: In `fit`, for parameters out of range and for rows, labels or weights of other
-            shapes or values.
+        ValueError: In `fit`, for parameters, rows, labels or weights out of range or shape.
 
     Example:
         >>> from resultant import CosinePrototypeClassifier
@@ -312,10 +197,6 @@ class CosinePrototypeClassifier(DirectionClassifier):
         self.whiten = whiten
         self.shrinkage = shrinkage
         self.center = center
-
-    def _axes(self) -> dict[str, tuple[Any, ...]]:
-        prior = finite_number("prior", self.prior)
-        return {"realization": ("cosine",), "prior": (prior,), "components": (1,)}
 
     def _realization(self, dtype: torch.dtype) -> Realization:
         prior = finite_number("prior", self.prior)
