@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,14 @@ from torch.nn import functional
 import resultant
 from feature_sets import rows_of, small_set
 from resultant import VMFClassifierCV
-from resultant.analysis.analyze import Settings, analyze_sets, compare_sets, fit_rules, foremost
+from resultant.analysis.analyze import (
+    Settings,
+    analyze_sets,
+    compare_sets,
+    fit_rules,
+    foremost,
+    one_component,
+)
 from resultant.analysis.data import (
     ACCURACY,
     BALANCED,
@@ -47,14 +55,21 @@ def noise_set() -> FeatureSet:
     return FeatureSet("memory", "noise", ("a", "b", "c"), train, test)
 
 
+@pytest.fixture(autouse=True)
+def one_component_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not search mixtures, which takes most of the time; the fixture `evaluated` does."""
+    monkeypatch.setattr("resultant.classifiers.search.COMPONENT_CELLS", 0)
+
+
+def with_train(data: FeatureSet, **changes: Any) -> FeatureSet:
+    return replace(data, train=replace(data.train, **changes))
+
+
 class TestRoles:
-    def test_metric(self) -> None:
+    def test_weights_give_the_metric(self) -> None:
         data = small_set()
         assert metric_of(data) == BALANCED
-        as_train = FeatureSet("m", "x", data.class_names, data.train, data.train)
-        assert metric_of(as_train) == ACCURACY
-
-    def test_weights_give_the_metric(self) -> None:
+        assert metric_of(replace(data, test=data.train)) == ACCURACY
         y = torch.tensor([0, 0, 0, 1, 2, 2])
         hits = torch.tensor([1.0, 0, 1, 1, 0, 1]).double()
         assert float(row_weights(y, ACCURACY) @ hits) == pytest.approx(4 / 6)
@@ -75,18 +90,23 @@ class TestRoles:
         assert len(apart.splits[0][0]) == sum(COUNTS) - 30
 
     def test_identities_share_a_fold(self) -> None:
-        data = small_set()
         ids = torch.arange(sum(COUNTS)) // 2
-        train = Split("train", data.train.x, data.train.y, ids)
-        made = plan(FeatureSet("m", "x", data.class_names, train, data.test))
+        made = plan(with_train(small_set(), identities=ids))
         for fit, rows in made.splits:
             assert not set(ids[fit].tolist()) & set(ids[rows].tolist())
 
     def test_too_few_test_rows(self) -> None:
         data = small_set()
-        one = Split("test", data.test.x[:1], data.test.y[:1])
+        one = replace(data.test, x=data.test.x[:1], y=data.test.y[:1])
         with pytest.raises(UnansweredError, match="two test rows"):
-            plan(FeatureSet("m", "x", data.class_names, data.train, one))
+            plan(replace(data, test=one))
+
+    def test_thousands_of_classes_validate_on_few_rows(self) -> None:
+        y = torch.arange(6000).repeat_interleave(3)
+        rows = Split("train", torch.zeros(len(y), 2), y)
+        names = tuple(map(str, range(6000)))
+        made = plan(FeatureSet("m", "x", names, rows, replace(rows, name="test")))
+        assert len(made.splits) == 1 and 2000 <= len(made.rows) <= 4000
 
 
 def candidate(key: str, hits: Tensor, rank: float, family: str = "scikit-learn") -> Candidate:
@@ -115,18 +135,11 @@ class TestChoice:
         # As accurate but for one row each way.
         chosen = choose([*able, near], self.plan(1000), None)
         assert (chosen.best, chosen.key) == ("near", "near")
-        assert choose([*able, candidate("again", rows < 900, 0)], self.plan(1000), None).key == (
-            "again"
-        )
-
-    def test_one_vmf_method_stands_for_all(self) -> None:
-        rows = torch.arange(100)
-        both = [
-            candidate("majority", rows < 10, -1, "baseline"),
-            candidate("native", rows < 60, 1, "vmf"),
-            candidate("angular", rows < 50, 2, "vmf"),
-        ]
-        assert choose(both, self.plan(100), "angular").key == "angular"
+        again = candidate("again", rows < 900, 0)
+        assert choose([*able, again], self.plan(1000), None).key == "again"
+        # One vMF method stands for all.
+        vmf = [candidate(key, rows < n, 1, "vmf") for key, n in (("native", 600), ("angular", 500))]
+        assert choose([majority, *vmf], self.plan(1000), "angular").key == "angular"
 
     def test_features_that_do_not_carry_labels(self) -> None:
         evaluated, _ = analyze_sets([noise_set()], Settings(theory=False), silent)
@@ -155,6 +168,13 @@ def test_agrees_with_cross_validation_on_the_same_rows_and_folds(val: bool) -> N
 @pytest.fixture(scope="module")
 def evaluated() -> Any:
     return analyze_sets([small_set(metadata={"dataset": "small"})], Settings(), silent)[0][0]
+
+
+def test_explanation_of_mixtures_is_about_one_component(evaluated: Any) -> None:
+    several = [replace(c, settings={"components": 4}) for c in evaluated.candidates]
+    one = one_component(replace(evaluated, candidates=several), Settings())
+    assert one.settings == {"components": 1} and one.model.components == 1
+    assert one.model.state_.num_classes == 6
 
 
 class TestEvaluation:
@@ -226,7 +246,7 @@ class TestRows:
         x, y = rows_of(data.train).clone(), data.train.y.clone()
         y[3], y[70] = 4, 0
         x[10] = -x[10]
-        data = FeatureSet("m", "x", data.class_names, Split("train", x, y), data.test)
+        data = with_train(data, x=x, y=y)
         model = fit_rules(data, Settings(), silent).candidates[0].model
         tables = suspicious_rows(data, model)
         wrong = tables["label"]
@@ -249,9 +269,8 @@ class TestRows:
         data = small_set()
         x = rows_of(data.test).clone()
         x[5], x[9] = data.train.x[40], data.train.x[2]
-        ids = torch.arange(len(x)) + 100
-        test = Split("test", x, data.test.y, ids)
-        table = duplicates(FeatureSet("m", "x", data.class_names, data.train, test))
+        test = Split("test", x, data.test.y, torch.arange(len(x)) + 100)
+        table = duplicates(replace(data, test=test))
         assert table.row.tolist() == [5, 9] and table.score.tolist() == [40, 2]
         assert table.identity.tolist() == ["105", "109"]
         assert set(table.copy_split) == {"train"} and table.total == 2
@@ -268,14 +287,13 @@ def test_confusion() -> None:
     assert confusion(predicted, y, 201).matrix is None
 
 
-@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
-def test_saved_classifier_keeps_its_calibration(method: str, tmp_path: Path) -> None:
+def test_saved_classifier_keeps_its_calibration(tmp_path: Path) -> None:
     data = small_set(noise=0.9)
-    options = Settings(references="none", calibration=method, theory=False)
+    options = Settings(references="none", calibration="isotonic", theory=False)
     (one,), _ = analyze_sets([data], options, silent)
     result = write_files(tmp_path, AnalysisResult("small", (one.result,)), [one])
     recommended = result.first.recommended
-    assert recommended is not None and method in recommended.note
+    assert recommended is not None and "isotonic" in recommended.note
     names: dict[str, Any] = {"X": rows_of(data.test).numpy()}
     exec(result.first.recommendation.code, names)
     y = data.test.y.numpy()
@@ -290,9 +308,7 @@ def test_a_class_whose_rows_are_of_one_identity() -> None:
     data = small_set()
     ids = torch.arange(sum(COUNTS))
     ids[data.train.y == 2] = -1
-    train = Split("train", data.train.x, data.train.y, ids)
-    data = FeatureSet("m", "x", data.class_names, train, data.test)
-    fitted = fit_rules(data, Settings(references="none"), silent)
+    fitted = fit_rules(with_train(data, identities=ids), Settings(references="none"), silent)
     assert not (fitted.plan.labels == 2).any()
     for c in fitted.candidates:
         right = c.validated.predicted == fitted.plan.labels
@@ -302,8 +318,8 @@ def test_a_class_whose_rows_are_of_one_identity() -> None:
 def test_two_sets_of_one_source() -> None:
     """Training rows do not choose a projection; only one of the sets is used."""
     data = small_set()
-    noisy = Split("train", rows_of(data.train) + torch.randn(data.train.x.shape), data.train.y)
-    sets = [FeatureSet("m", "encoder", data.class_names, noisy, data.test), data]
+    noisy = with_train(data, x=rows_of(data.train) + torch.randn(data.train.x.shape))
+    sets = [replace(noisy, name="encoder"), data]
     fitted = [fit_rules(one, Settings(), silent) for one in sets]
     assert fitted[1].score > fitted[0].score and foremost(fitted) == 0
 
@@ -317,9 +333,8 @@ def test_comparison_of_sets(paired: bool) -> None:
     noise = 2 * torch.randn(data.test.x.shape, generator=torch.Generator().manual_seed(0))
     a = Split("test", rows_of(data.test) + noise, data.test.y, ids)
     b = Split("test", data.test.x[order], data.test.y[order], None if ids is None else ids[order])
-    sets = [FeatureSet("m", "x", data.class_names, data.train, test) for test in (a, b)]
     options = Settings(references="none", theory=False)
-    evaluated = [analyze_sets([one], options, silent)[0][0] for one in sets]
+    evaluated = [analyze_sets([replace(data, test=t)], options, silent)[0][0] for t in (a, b)]
     found = compare_sets(evaluated, 0, 1)
     assert found.paired == paired and found.difference.verdict == "better"
     assert "B is better than A" in found.sentence

@@ -17,15 +17,16 @@ import pytest
 import torch
 
 from embedding_files import write_parquet
-from frozen_data import COUNTS, PER_CLASS, P, features
 from resultant._core import chunks
 from resultant._core.termination import TerminatedError
 from resultant.analysis import evaluate, rules
 from resultant.analysis import ray as ray_engine
 from resultant.cli import main as cli
 from resultant.features import FeatureStore
+from small_features import COUNTS, small_features
 
 pytest.importorskip("pyarrow")
+DIM, ROWS = 8, sum(COUNTS)
 # Imported by the fixture: the import takes seconds.
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
 
@@ -52,17 +53,13 @@ def workers() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: Any) -> Path:
-    """Three shards of training rows and two of held-out rows, each with several row groups."""
-    folder = tmp_path_factory.mktemp("shards")
-    held = torch.full_like(COUNTS, PER_CLASS)
-    for split, rows, number in (
-        ("train", features(COUNTS), 3),
-        ("test", features(held, seed=1), 2),
-    ):
-        z, y = (a.chunk(number) for a in (rows[0].float(), rows[1]))
-        for i in range(number):
+    """Two shards of training rows and two of held-out rows, each with several row groups."""
+    folder, arrays = tmp_path_factory.mktemp("shards"), small_features(dim=DIM, noise=0.6)
+    for split in ("train", "test"):
+        z, y = (arrays[f"{split}/{name}"].chunk(2) for name in ("projection", "labels"))
+        for i in range(2):
             columns = {"features": list(z[i].numpy()), "label": y[i].numpy()}
-            write_parquet(folder / f"{split}-{i:05d}.parquet", columns, row_group_size=64)
+            write_parquet(folder / f"{split}-{i:05d}.parquet", columns, row_group_size=16)
     return folder
 
 
@@ -100,46 +97,39 @@ def dies_once(flag: Path, original: Any) -> Any:
 def test_the_command_gives_the_result_of_one_machine(
     folder: Path, workers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    """With sums per class on the cluster, and workers that are killed in both passes."""
+    """With sums per class on the cluster, and a worker that is killed while it predicts."""
     # Several tasks per pass; training rows do not fit in the memory of a search.
-    monkeypatch.setattr(chunks, "DEVICE_BYTES", 600 * 4 * P)
-    monkeypatch.setattr(rules, "SEARCH_BYTES", 4 * P * int(COUNTS.sum()) // 2)
+    monkeypatch.setattr(chunks, "DEVICE_BYTES", 4 * DIM * ROWS // 2)
+    monkeypatch.setattr(rules, "SEARCH_BYTES", 4 * DIM * ROWS // 2)
+    monkeypatch.setattr("resultant.classifiers.search.COMPONENT_CELLS", 0)
     results = []
     for engine in ("local", "ray"):
         if engine == "ray":
-            for module, name in ((rules, "_sums"), (evaluate, "_predict")):
-                dying = dies_once(tmp_path / name, getattr(module, name))
-                monkeypatch.setattr(module, name, dying)
+            dying = dies_once(tmp_path / "victim", evaluate._predict)
+            monkeypatch.setattr(evaluate, "_predict", dying)
         out = tmp_path / "out"
         words = [str(folder / "*.parquet"), "--engine", engine, "--out", str(out)]
         words += ["--references", "none", "--temperature", "0.1"]
         assert cli.main(["analyze", *words]) == 0, capsys.readouterr().err
         results.append(json.loads((out / "results.json").read_text()))
         results[-1].pop("options")
-    for name in ("_sums", "_predict"):
-        victim = int((tmp_path / name).read_text())
-        assert victim != os.getpid()
-        with pytest.raises(ProcessLookupError):
-            os.kill(victim, 0)
+    victim = int((tmp_path / "victim").read_text())
+    assert victim != os.getpid()
+    with pytest.raises(ProcessLookupError):
+        os.kill(victim, 0)
     methods = results[0]["features"][0]["methods"]
-    assert {m["rows"] for m in methods if m["family"] == "vmf"} == {int(COUNTS.sum())}
+    assert {m["rows"] for m in methods if m["family"] == "vmf"} == {ROWS}
     alike(results[1], results[0])
 
 
 @pytest.mark.slow
 def test_rows_of_the_cluster(folder: Path, workers: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "DEVICE_BYTES", 200 * 4 * P)
+    monkeypatch.setattr(chunks, "DEVICE_BYTES", 20 * 4 * DIM)
     store = FeatureStore.open(folder)
     rows, x = ray_engine.ClusterRows(store.rows("train/features"), "x"), store["train/features"]
-    for key in (
-        slice(3, 9),
-        slice(9, 300),
-        slice(0, 0),
-        torch.tensor([700, 3, 3]),
-        slice(250, 260),
-    ):
+    for key in (slice(3, 9), slice(0, 0), torch.tensor([40, 3, 3]), slice(25, 30)):
         assert torch.equal(rows[key], x[key])
-    assert rows.first == 250 and len(rows.held) == 200
+    assert rows.first == 25 and len(rows.held) == 20
 
 
 @pytest.mark.slow

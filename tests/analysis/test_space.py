@@ -21,6 +21,7 @@ from resultant.analysis import (
     realization_grid,
 )
 from resultant.analysis.decisions import grid_policies
+from resultant.classes.groups import GROUPS
 from resultant.classes.statistics import MAX_KAPPA
 from resultant.features.store import FeatureStore, write_store
 
@@ -100,6 +101,26 @@ def test_class_of_one_row_has_the_largest_kappa() -> None:
     analysis = analyze_space(space)
     assert analysis.self_inclusion is not None
     assert analysis.self_inclusion.classes.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("counts", "names"),
+    [
+        ([12] * 10, ()),
+        ([130, 300], ()),  # both are head
+        ([30, 300], GROUPS),
+        ([199, *[100] * 9], ()),  # ten classes are grouped by rank
+        ([200, *[100] * 9], GROUPS),
+    ],
+)
+def test_classes_of_one_size_or_group_have_no_groups(
+    counts: list[int], names: tuple[str, ...]
+) -> None:
+    y = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+    space = FrozenSpace.fit(torch.eye(len(counts))[y] + 0.1, y, torch.eye(len(counts)), y.unique())
+    assert space.group_names == names and tuple(space.summary().groups) == names
+    gains = gain_distribution(space)
+    assert tuple(gains.groups) == names and (gains.group is None) == (not names)
 
 
 X, Y = features(torch.tensor([4, 4, 4]))

@@ -80,11 +80,8 @@ class Split:
     def map(
         self, function: Callable[[Tensor, Tensor], Any], rows: Tensor | None = None, width: int = 1
     ) -> Iterator[tuple[Any, Any]]:
-        """Yield positions and results of a function of vectors and classes, chunk by chunk.
-
-        Rows of a cluster are mapped there, and arrive in any order. Other arguments are those of
-        `chunks`.
-        """
+        """Yield positions and results of a function of vectors and classes, chunk by chunk; rows
+        of a cluster are mapped there, and arrive in any order."""
         on_cluster = getattr(self.x, "map_rows", None)
         if on_cluster is not None:
             yield from on_cluster(function, self.y, rows, width)
@@ -141,7 +138,7 @@ class FeatureSet:
 
     @cached_property
     def group_names(self) -> tuple[str, ...]:
-        """Names of the shot groups; none if all classes are of about one size or in one group."""
+        """Names of the shot groups; none for one group or about one size."""
         return named_groups(self.counts)
 
     @cached_property
@@ -184,11 +181,9 @@ class Plan:
     """The rows that validate and evaluate; labels alone decide."""
 
     metric: str  # "accuracy" or "balanced accuracy"
-    # Training rows and validation rows of each fold, on which settings are searched; None if rows
-    # of their own validate.
+    # Training and validation rows of each fold, on which settings are searched; None with val.
     folds: list[tuple[Tensor, Tensor]] | None
-    # Training rows [n] to fit and validation rows [v] to predict, on which methods are compared.
-    splits: tuple[tuple[Tensor, Tensor], ...]
+    splits: tuple[tuple[Tensor, Tensor], ...]  # the same rows, on which methods are compared
     validation: Split  # the split of the validation rows
     rows: Tensor  # validation rows [V] of all splits
     labels: Tensor  # their classes [V]
@@ -198,10 +193,8 @@ class Plan:
 
 
 def plan(data: FeatureSet, evaluated: int | None = EVALUATED) -> Plan:
-    """Draw the validation rows and the test rows.
-
-    Rows of the split val validate, else training rows that are kept apart, else five stratified
-    folds of the training rows, or the first of them where rows are many.
+    """Draw the test rows and the validation rows: of the split val, else training rows that are
+    kept apart, else five stratified folds of the training rows, or the first where rows are many.
     """
     if len(data.test) < 2:
         raise UnansweredError(f"expected two test rows or more, got {len(data.test)}")
@@ -243,11 +236,7 @@ def plan(data: FeatureSet, evaluated: int | None = EVALUATED) -> Plan:
 
 def metric_of(data: FeatureSet) -> str:
     """Return "balanced accuracy" if test rows are spread evenly over classes rather than as the
-    training rows are, else "accuracy".
-
-    Counts of classes alone are compared, by their total variation. Training rows that are even
-    themselves, up to `EVEN`, leave the accuracy.
-    """
+    training rows are, by the total variation of the counts, up to `EVEN`; else "accuracy"."""
     test = torch.bincount(data.test.y, minlength=data.num_classes).double()
     train, asked = data.counts.double(), test > 0
     test, train, even = test / test.sum(), train / train.sum(), asked / asked.sum()
@@ -256,7 +245,7 @@ def metric_of(data: FeatureSet) -> str:
 
 
 def row_weights(labels: Tensor, metric: str, mass: Tensor | None = None) -> Tensor:
-    """Weights [N] whose mean of correct predictions is the metric; they sum to one."""
+    """Return weights [N] whose mean of correct predictions is the metric; they sum to one."""
     drawn = torch.bincount(labels).double()
     if metric == BALANCED:
         share = (drawn > 0).double()

@@ -17,19 +17,18 @@ from resultant.analysis.result import Explorer, FeatureMap
 from resultant.analysis.suspects import identity_text
 from resultant.classes.cosines import cosines
 from resultant.classes.metric import Metric
-from resultant.classes.statistics import ClassState, ClassStatistics
+from resultant.classes.statistics import ClassState
+from resultant.classifiers.inputs import Sample
 from resultant.classifiers.validation import shuffled_ranks
 
-# Training rows times dimension that a metric is fitted to, and points of the map.
+# Training rows times dimension that a metric is fitted to, its dimensions at most (directions are
+# not whitened beyond), and points of the map.
 METRIC_ENTRIES = 2e7
+METRIC_DIM = 2_048
 MAP_ROWS = 2_000
 
-# Dimensions of the metric at most: beyond them, directions are not whitened here.
-METRIC_DIM = 2_048
-
-# Shrinkages of the slider; the map has the middle one.
+# Shrinkages of the slider; the map has the second one.
 SHRINKAGES = (0.1, 0.3, 0.6, 0.9)
-MAP_SHRINKAGE = 0.3
 
 # Test rows of the sliders, candidates per row, numbers of all of them, and classes of a boundary.
 EXPLORED_ROWS = 500
@@ -52,25 +51,20 @@ class Directions:
 
 
 def fit_directions(data: FeatureSet, estimator: str) -> list[Directions]:
-    """Fit the classes in the plain directions and in the whitened ones of each shrinkage.
-
-    A stratified sample of the training rows is fitted where they are many.
-    """
+    """Fit the classes of a stratified sample in the plain directions and in the whitened ones of
+    each shrinkage."""
     rows = data.fitted[stratified(data.train.y[data.fitted], METRIC_ENTRIES / data.dim)]
+    x, y = data.train.read(rows), data.train.y[rows]
+    sample = Sample(x, y, torch.ones_like(y, dtype=torch.float64), data.num_classes)
     whiten = data.dim <= METRIC_DIM
-    plain = ClassStatistics(data.num_classes, data.dim, scatter=whiten)
-    for _, x, own in data.train.chunks(rows):
-        plain.add(directions(x.double())[0], own)
+    plain = sample.sums(scatter=whiten)
     fitted = [Directions(None, plain.state(estimator))]
-    if not whiten:
-        return fitted
-    metric = Metric.fit(plain, MAP_SHRINKAGE)
-    for shrinkage in SHRINKAGES:
-        at = metric.with_shrinkage(shrinkage)
-        statistics = ClassStatistics(data.num_classes, data.dim)
-        for _, x, own in data.train.chunks(rows):
-            statistics.add(at.transform(directions(x.double())[0]), own)
-        fitted.append(Directions(at, statistics.state(estimator)))
+    if whiten:
+        metric = Metric.fit(plain, SHRINKAGES[0])
+        sums = sample.metric_sums(torch.arange(len(y)), metric, SHRINKAGES)
+        for shrinkage, own in zip(SHRINKAGES, sums, strict=True):
+            at = metric.with_shrinkage(shrinkage)
+            fitted.append(Directions(at, own.state(estimator)))
     return fitted
 
 
@@ -95,16 +89,9 @@ def feature_map(
         xy = (centred @ top).numpy()
         shares = variance.clamp_min(0)[[-1, -2]] / variance.clamp_min(0).sum().clamp_min(1e-30)
         explained = (float(shares[0]), float(shares[1]))
-    return FeatureMap(
-        kind,
-        xy[:, 0].astype(np.float32),
-        xy[:, 1].astype(np.float32),
-        rows.numpy(),
-        identity_text(data.test, rows),
-        data.test.y[rows].numpy(),
-        predicted.numpy(),
-        explained,
-    )
+    place, identity = xy.astype(np.float32).T, identity_text(data.test, rows)
+    about = rows.numpy(), identity, data.test.y[rows].numpy(), predicted.numpy()
+    return FeatureMap(kind, place[0], place[1], *about, explained)
 
 
 def explorer(
@@ -118,8 +105,12 @@ def explorer(
     rows = rows[spread.sort().values]
     x, label = data.test.read(rows), data.test.y[rows]
     rho = torch.stack([cosines(f.of(x), f.state.mu) for f in fitted]).float()
-    candidates = _candidates(rho, label, min(C, CANDIDATES))
-    shown = _shown(data)
+    # The classes of each row with the largest cosine under any metric, and its own.
+    nearest = rho.amax(0).scatter(1, label[:, None], 2.0).topk(min(C, CANDIDATES), 1)
+    candidates = nearest.indices.sort(1).values
+    # Evenly over the class sizes, the largest first.
+    order = data.counts.argsort(descending=True, stable=True)
+    shown = order[torch.linspace(0, C - 1, min(SHOWN_CLASSES, C)).round().long()]
     log_prior = (data.counts.double() / data.counts.sum()).log()
     shrinkage = np.array([np.nan if f.metric is None else f.metric.shrinkage for f in fitted])
     return Explorer(
@@ -137,19 +128,6 @@ def explorer(
         pair_cosine=torch.stack([f.state.mu[shown] @ f.state.mu[shown].T for f in fitted]).numpy(),
         start=_start(settings, shrinkage),
     )
-
-
-def _candidates(rho: Tensor, label: Tensor, K: int) -> Tensor:
-    """The K classes [n, K] of each row with the largest cosine under any metric, and its own."""
-    best = rho.amax(0).scatter(1, label[:, None], 2.0)
-    return best.topk(K, 1).indices.sort(1).values
-
-
-def _shown(data: FeatureSet) -> Tensor:
-    """Classes of a boundary: evenly over the class sizes, the largest first."""
-    order = data.counts.argsort(descending=True, stable=True)
-    number = min(SHOWN_CLASSES, len(order))
-    return order[torch.linspace(0, len(order) - 1, number).round().long()]
 
 
 def _start(settings: dict[str, Any], shrinkage: np.ndarray) -> dict[str, Any]:

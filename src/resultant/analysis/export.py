@@ -40,17 +40,16 @@ def write_files(
     folder: Path, result: AnalysisResult, evaluated: Sequence[Evaluated], shown: Path | None = None
 ) -> AnalysisResult:
     """Write the files beside the page."""
-    first, chosen = evaluated[result.chosen], result.first.recommendation
+    first, method = evaluated[result.chosen], result.first.recommended
     files = {"results": RESULTS, "rows": write_rows(folder, result)}
     files["predictions"] = write_predictions(folder, first.data, first.model)
-    method = result.first.recommended
     if method is not None and method.family == "vmf":
-        path = str((shown or folder) / CLASSIFIER)
         classifier = copy.copy(first.model)
         classifier.classes_ = user_labels(first.data)
         classifier.save(folder / CLASSIFIER)
         files["classifier"] = CLASSIFIER
-        chosen = replace(chosen, code=LOAD.format(path=path), saved=CLASSIFIER)
+        code = LOAD.format(path=str((shown or folder) / CLASSIFIER))
+        chosen = replace(result.first.recommendation, code=code, saved=CLASSIFIER)
         features = list(result.features)
         features[result.chosen] = replace(result.first, recommendation=chosen)
         result = replace(result, features=tuple(features))
@@ -69,16 +68,12 @@ def user_labels(data: FeatureSet) -> np.ndarray:
 
 
 def write_predictions(folder: Path, data: FeatureSet, model: Any) -> str:
-    """Write the predictions of all test rows with probabilities; return the name of the file.
-
-    The file has the columns row, identity (if any), label, predicted and probability, then one
-    column per class, or the five most likely classes where classes and rows are many.
-    """
+    """Write the predictions of all test rows with probabilities, of all classes or of the most
+    likely ones where classes and rows are many; return the name of the file."""
     everyone = len(data.test) * data.num_classes <= CELLS
-    names, parts = np.array(data.class_names), []
+    names, k, parts = np.array(data.class_names), min(TOP, data.num_classes), []
     for at, x, y in data.test.chunks(None, data.num_classes):
         p = probabilities(model, x, data.num_classes)
-        k = min(TOP, data.num_classes)
         top = p.topk(k, 1)
         columns: dict[str, np.ndarray] = {"row": np.arange(at.start, at.stop)}
         if data.test.identities is not None:

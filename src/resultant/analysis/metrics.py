@@ -72,7 +72,7 @@ def rank_correlation(a: Tensor, b: Tensor) -> float | None:
 
 
 def sample_rows(number: int, size: int, seed: int) -> Tensor:
-    """Draw ``size`` of ``number`` rows, or all, in ascending order."""
+    """Draw ``size`` of ``number`` rows, or all, in order."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randperm(number, generator=generator)[:size].sort().values
 

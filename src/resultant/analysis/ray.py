@@ -65,10 +65,8 @@ class ClusterRows:
         index: Tensor | None = None,
         width: int = 1,
     ) -> Iterator[tuple[Tensor, Any]]:
-        """Apply a function of vectors [k, p] and classes [k] to rows, on the cluster.
-
-        Positions [k] among the indices and a result are yielded in any order.
-        """
+        """Apply a function of vectors [k, p] and classes [k] to rows, on the cluster; yield
+        positions [k] among the indices and a result, in any order."""
         ray = _ray()
         index = torch.arange(len(self)) if index is None else index
         if not len(index):

@@ -1,9 +1,8 @@
 """The result of an analysis: plain frozen dataclasses of numbers, names and arrays.
 
-`AnalysisResult` holds one `FeatureResult` per feature set. The page, the summary in the terminal,
-JSON and the files beside the page are made from it alone. Accuracies and shares are between 0 and
-1, losses in nats, times in seconds. Classes are numbered as in `FeatureData.class_names`. An
-undefined number is NaN or None, and None in JSON.
+The page, the summary in the terminal, JSON and the files beside the page are made from it alone.
+Accuracies and shares are between 0 and 1, losses in nats, times in seconds. Classes are numbered as
+in `FeatureData.class_names`. An undefined number is NaN or None, and None in JSON.
 """
 
 from __future__ import annotations
@@ -25,24 +24,19 @@ class FeatureData(Result):
     source: str  # file or folder that was read, as the user named it
     name: str  # array or column of the features, such as "encoder"
     dim: int
-    # Names of the C classes; the numbers as text if the file has no names.
-    class_names: tuple[str, ...]
-    # Rows by split, under the names of the user: {"train": 10847, "test": 10000}.
-    splits: dict[str, int]
+    class_names: tuple[str, ...]  # names of the C classes; numbers as text if they have no names
+    splits: dict[str, int]  # rows by split, under the names of the user
     train: str
     test: str
     val: str | None  # name of the split that validates; None if training rows validate
     validation: str  # the validation in words: "5-fold cross-validation on 10,847 training rows"
-    # "accuracy", or "balanced accuracy" if test rows are spread evenly over classes and training
-    # rows are not.
-    metric: str
+    metric: str  # "accuracy" or "balanced accuracy", see `resultant.analysis.data.metric_of`
     train_count: np.ndarray
     test_count: np.ndarray
     group: np.ndarray  # shot groups [C], indices of group_names, which are empty for equal classes
     group_names: tuple[str, ...]
     evaluated: int  # test rows that evaluated the methods; fewer than all if sampled
-    # Sentences about what reading changed: classes or rows that were left out.
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences about classes, rows or methods that were left out
     warnings: tuple[Caution, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict)
 
@@ -62,10 +56,8 @@ class Reliability(Result):
 class Method(Result):
     """One classifier, validated and then evaluated on the test rows."""
 
-    # Unique name as in the API: a realization of `VMFClassifier` ("native", "temperature",
-    # "preserve", "angular", "cosine"), "mixture" (several components per class), a class of scikit-
-    # learn with a suffix such as "LogisticRegression(balanced)", or "majority" (always the largest
-    # class).
+    # Unique name as in the API: a realization of `VMFClassifier`, "mixture" (several components per
+    # class), a class of scikit-learn such as "LogisticRegression(balanced)", or "majority".
     key: str
     name: str  # name for people, such as "angular (Pure Angular)" or "logistic regression"
     family: str  # "vmf", "scikit-learn" or "baseline"
@@ -77,12 +69,9 @@ class Method(Result):
     balanced: Estimate
     log_loss: Estimate
     reliability: Reliability | None  # calibration on the test rows; None for fewer than 30 rows
-    # Mean accuracy of the classes of each shot group, NaN for a group without test rows.
-    groups: dict[str, float]
+    groups: dict[str, float]  # mean accuracy of the classes of each shot group, NaN without rows
     class_accuracy: np.ndarray  # accuracy [C] per class, NaN without test rows
-    # Metric of this method minus that of the recommended one on the same test rows; None for the
-    # recommended method and where there is none.
-    difference: Difference | None
+    difference: Difference | None  # metric minus that of the recommended method, on the same rows
     fit_seconds: float
     predict_seconds: float
     rows: int  # training rows of the final fit; fewer than all if sampled
@@ -97,13 +86,9 @@ class Method(Result):
 class Recommendation(Result):
     """The method to use."""
 
-    # `Method.key` of the best validation score, ties within one standard error to the simpler; None
-    # if no method beats always predicting the largest class.
-    key: str | None
-    best: str  # `Method.key` of the best validation score
-    # Two sentences: what to use with its accuracy and interval, and what it beats by how much; or
-    # that these features do not carry these labels.
-    sentences: tuple[str, ...]
+    key: str | None  # key of the method; None if none beats always predicting the largest class
+    best: str  # key of the best validation score, with which a simpler method may tie
+    sentences: tuple[str, ...]  # two: what to use with its accuracy, and why
     code: str  # Python that loads the saved classifier, or builds and fits it; "" without one
     saved: str = ""  # name of the file of the saved classifier beside the page; "" without one
 
@@ -112,14 +97,11 @@ class Recommendation(Result):
 class Confusion(Result):
     """Errors of the recommended method on the test rows."""
 
-    # Ordered pairs [K, 2] of true and predicted class, the most frequent error first.
-    pairs: np.ndarray
+    pairs: np.ndarray  # true and predicted class [K, 2], the most frequent error first
     count: np.ndarray  # test rows [K] of these pairs, and their share of the true class
     share: np.ndarray
-    # Counts [C, C], true by predicted class; None for more than 200 classes.
-    matrix: np.ndarray | None
-    # Order [C] of the classes that puts confused ones side by side; None without matrix.
-    order: np.ndarray | None
+    matrix: np.ndarray | None  # counts [C, C], true by predicted; None for more than 200 classes
+    order: np.ndarray | None  # order [C] that puts confused classes side by side
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,9 +114,8 @@ class RowTable(Result):
     identity: np.ndarray  # identity of the row as text; "" without identities
     label: np.ndarray  # class of the label
     other: np.ndarray  # the more likely class; for a duplicate the class of its copy
-    # For a label the log odds of the other class against the label; for an outlier the robust
-    # standard deviations of its cosine below the median of its class; for a duplicate the row
-    # number of its copy.
+    # Log odds of the other class against the label; robust standard deviations of the cosine of an
+    # outlier below the median of its class; row number of the copy of a duplicate.
     score: np.ndarray
     copy_split: np.ndarray  # for duplicates, the split of the copy; empty otherwise
     total: int  # suspicious rows found; the table keeps the first ones
@@ -170,17 +151,12 @@ class Explorer(Result):
     log_prior: np.ndarray  # log shares [C] of the classes among the training rows
     row: np.ndarray  # row numbers [n] in the test split, with their classes label [n]
     label: np.ndarray
-    # Weights [n] whose mean of correct predictions estimates the metric; sum one.
-    weight: np.ndarray
-    # Classes [n, K] that are scored per row: all classes, or the nearest ones under any metric and
-    # the own class.
-    candidates: np.ndarray
+    weight: np.ndarray  # weights [n] whose mean of correct predictions is the metric; sum one
+    candidates: np.ndarray  # classes [n, K] that are scored: all, or the nearest and the own one
     cosine: np.ndarray  # cosines [S, n, K] of the rows with their candidates
     shown: np.ndarray  # classes [m] of the boundary chart, and their cosines pair_cosine [S, m, m]
     pair_cosine: np.ndarray
-    # Settings of the recommended vMF method: "realization", "beta", "temperature", "prior",
-    # "metric" (an index of shrinkage) and "scale".
-    start: dict[str, Any]
+    start: dict[str, Any]  # settings of the recommended vMF method; "metric" indexes shrinkage
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,9 +170,7 @@ class FeatureResult(Result):
     rows: dict[str, RowTable]  # tables of rows to look at: "label", "duplicate", "outlier"
     map: FeatureMap | None = None
     explorer: Explorer | None = None  # numbers of the sliders
-    # Gains, boundaries, certificates, intercepts and fit of the vMF classes at the temperature of
-    # the method "native", in its metric; None for a summary alone, as are map and explorer.
-    theory: Analysis | None = None
+    theory: Analysis | None = None  # answers about the classes of the method "native"
     seconds: dict[str, float] = field(default_factory=dict)
 
     def method(self, key: str) -> Method:
@@ -231,10 +205,8 @@ class AnalysisResult(Result):
     features: tuple[FeatureResult, ...]  # one result per feature set
     chosen: int = 0  # index of the feature set to use, by the validation score
     comparisons: tuple[SetComparison, ...] = ()  # verdicts of two feature sets; empty for analyze
-    # Files beside the page, by what they hold: "classifier", "predictions", "rows", "results".
-    files: dict[str, str] = field(default_factory=dict)
-    # Versions of the packages, and the device.
-    versions: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)  # files beside the page, by their content
+    versions: dict[str, Any] = field(default_factory=dict)  # of the packages, and the device
     options: dict[str, Any] = field(default_factory=dict)  # options that were given, by name
 
     @property

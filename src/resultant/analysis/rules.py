@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,8 +34,7 @@ PAPER_NAMES = {
     "angular": "Pure Angular",
 }
 
-# Bytes of rows in memory that a search and a fit of several components read; beyond them, a
-# stratified sample.
+# Bytes of rows that a search and a fit of several components read; beyond, a stratified sample.
 SEARCH_BYTES = 1 << 30
 
 # Parameters that change the fit; others may be set after it.
@@ -105,16 +104,15 @@ def vmf_candidates(
     """Fit and validate the vMF methods of a search."""
     keys = [k for k in (*REALIZATIONS, MIXTURE) if k in found.points]
     points = [{**found.points[k], "device": settings.device} for k in keys]
-    trials = [fit_points(data, fit, points) for fit, _ in plan.splits]
+    trials = [list(fit_points(data, fit, points)) for fit, _ in plan.splits]
     folds = [
         predict([model for model, *_ in fitted], plan.validation, rows, data.num_classes)
         for fitted, (_, rows) in zip(trials, plan.splits, strict=True)
     ]
     finals = trials[0] if plan.folds is None else fit_points(data, data.fitted, points)
     candidates = []
-    for i, (key, point) in enumerate(zip(keys, points, strict=True)):
-        model, rows, seconds = finals[i]
-        parameters = {k: v for k, v in point.items() if k != "device" and v is not None}
+    for i, (key, (model, rows, seconds)) in enumerate(zip(keys, finals, strict=True)):
+        parameters = {k: v for k, v in points[i].items() if k != "device" and v is not None}
         words = ", ".join(f"{k}={_rounded(v)!r}" for k, v in parameters.items())
         code = f"from resultant import VMFClassifier\n\nmodel = VMFClassifier({words}).fit(X, y)"
         note = ""
@@ -124,8 +122,7 @@ def vmf_candidates(
             y, w = plan.labels[: len(validated)].numpy(), plan.weights[: len(validated)]
             x, w = plan.validation.read(validated), w * len(w) / w.sum()
             model.calibration_ = trial.calibrate(x, y, w, settings.calibration).calibration_
-            note = f"Probabilities are calibrated per class ({settings.calibration}) on validation"
-            note += " rows."
+            note = f"Probabilities are calibrated on validation rows ({settings.calibration})."
         about = (key, _name(key, parameters), "vmf", RANKS[key], parameters, code)
         validated = joined(fold[i] for fold in folds)
         candidates.append(Candidate(*about, validated, model, seconds, rows, note))
@@ -134,13 +131,12 @@ def vmf_candidates(
 
 def fit_points(
     data: FeatureSet, rows: Tensor, points: Sequence[dict[str, Any]]
-) -> list[tuple[Any, int, float]]:
+) -> Iterator[tuple[Any, int, float]]:
     """Fit a `VMFClassifier` per point to some training rows; return its rows and seconds too.
     Points whose fits agree share one pass over the rows."""
     from resultant.classifiers import VMFClassifier
 
     fits: dict[str, tuple[Any, int, float]] = {}
-    models = []
     for point in points:
         key = str({k: point.get(k) for k in FIT_PARAMETERS})
         if key not in fits:
@@ -148,13 +144,12 @@ def fit_points(
             model, used = _fit(VMFClassifier(**point), data, rows)
             fits[key] = model, used, time.perf_counter() - started
         model, used, seconds = fits[key]
-        models.append((copy.copy(model).set_params(**point), used, seconds))
-    return models
+        yield copy.copy(model).set_params(**point), used, seconds
 
 
 def _fit(model: Any, data: FeatureSet, rows: Tensor) -> tuple[Any, int]:
-    """Fit one model; the sums of all rows are added in one pass if they exceed the memory of a
-    search, to the metric of a stratified sample."""
+    """Fit one model; of rows that exceed the memory of a search, the metric to a stratified sample
+    and the sums to all in one pass."""
     some = rows[stratified(data.train.y[rows], SEARCH_BYTES / (4 * data.dim))]
     model.fit(data.train.read(some), data.train.y[some].numpy())
     if len(some) == len(rows) or method_of(model.get_params()) == MIXTURE:
@@ -169,7 +164,6 @@ def _fit(model: Any, data: FeatureSet, rows: Tensor) -> tuple[Any, int]:
 
 
 def _sums(model: Any, num_classes: int, x: Tensor, y: Tensor) -> ClassStatistics:
-    """Sum the directions of vectors [k, p] per class, in the metric of a model."""
     return ClassStatistics(num_classes, x.shape[1]).add(unit_rows(model, x).cpu(), y)
 
 
