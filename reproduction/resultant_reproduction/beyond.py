@@ -15,7 +15,7 @@ from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.measures import arms
 from resultant_reproduction.records import packaged_folder
 from resultant_reproduction.spec import Outcome, load
-from resultant_reproduction.verdicts import Estimate, contrast
+from resultant_reproduction.value import Estimate, contrast
 
 
 def kept(study: str, suffix: str) -> str:

@@ -7,6 +7,7 @@ held-out concentrations, the other half judges.
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from resultant._core import files
 from resultant.analysis import FrozenSpace
-from resultant.analysis.metrics import rank_correlation, rank_in_class
+from resultant.analysis.metrics import NORMAL, paired_gain, rank_correlation, rank_in_class
 from resultant.classes.finite_sample import held_out_state
 from resultant.classes.gain import angular_gain
 from resultant.classes.realization import realize
@@ -27,8 +28,8 @@ from resultant.classifiers.em import AUTO, Components, fit_components
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.records import Records
-from resultant_reproduction.stats import over_queries
 from resultant_reproduction.summarize import SPACES
+from resultant_reproduction.value import Estimate
 
 # Fits of the classes, in the order of the protocol.
 FITS = ("proco", "mle", "held-out", "components")
@@ -45,6 +46,21 @@ class Judged(NamedTuple):
     raw: Tensor
     scale: float
     error: float
+
+
+def over_queries(after: Tensor, before: Tensor, scale: float = 1.0) -> Estimate:
+    """Mean difference [N] of two rules on the same queries, with a normal interval.
+
+    Hits, [N] bool, are tested exactly (McNemar), as by `resultant.analysis.metrics.paired_gain`.
+    """
+    if after.dtype == before.dtype == torch.bool:
+        d = paired_gain(before, after)
+        gain, low, high, p = d.gain, d.low, d.high, d.p_value
+        return Estimate(scale * gain, scale * low, scale * high, len(after), p=p)
+    d = scale * (after.double() - before.double())
+    mean, error = float(d.mean()), float(d.std(correction=0)) / math.sqrt(len(d))
+    reach, p = NORMAL * error, math.erfc(abs(mean) / error / math.sqrt(2)) if error else None
+    return Estimate(mean, mean - reach, mean + reach, len(d), p=p)
 
 
 def halves(space: FrozenSpace) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,7 @@ from resultant_reproduction.measures import arms
 from resultant_reproduction.spec import load, parse_cell, printed_table
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.theory import CHECKS
+from resultant_reproduction.value import Estimate, Value, contrast
 from resultant_reproduction.verdicts import (
     CONFIRMED,
     INCONCLUSIVE,
@@ -23,10 +24,7 @@ from resultant_reproduction.verdicts import (
     NOT_REPRODUCED,
     OTHER_SIZE,
     VERDICTS,
-    Arm,
-    Estimate,
     Judgement,
-    contrast,
     judge_check,
     judge_effect,
     judge_number,
@@ -159,7 +157,7 @@ def evaluate(evidence: Evidence, entry: Mapping[str, Any]) -> Claim:
         judgement = headline.effect(evidence.every, keys["after"], keys["before"], settings)
     elif kind == "effect":
         assert number is not None
-        judgement = judge_effect(arms(evidence, entry), [(1.0, Arm.printed(number))])
+        judgement = judge_effect(arms(evidence, entry), [(1.0, Value.printed(number))])
     else:
         threshold, log = entry.get("threshold"), entry.get("log", False)
         if log:

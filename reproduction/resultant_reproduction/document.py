@@ -11,23 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from resultant._core import files
-from resultant_reproduction import catalog, forest, headline, stand_in, tuned
+from resultant_reproduction import catalog, headline, stand_in, tuned
 from resultant_reproduction.artefacts import ARTEFACTS
 from resultant_reproduction.claims import HEADINGS, Claim, claims, facts, tally, together
 from resultant_reproduction.evidence import Evidence
+from resultant_reproduction.figures import intervals, svg
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.headline import Row
 from resultant_reproduction.pages import page_name
 from resultant_reproduction.records import Records, packaged_json
 from resultant_reproduction.spec import load
 from resultant_reproduction.templating import render
+from resultant_reproduction.value import Estimate
 from resultant_reproduction.verdicts import (
     CONFIRMED,
     INCONCLUSIVE,
     NEEDS_DATA,
     NOT_REPRODUCED,
     OTHER_SIZE,
-    Estimate,
     Judgement,
 )
 
@@ -49,7 +50,12 @@ def write(text: Path, pages: Path, evidence: Evidence) -> None:
     judged = claims(evidence)
     for path, content in contents(text, pages, evidence, judged).items():
         files.write_text(path, content)
-    forest.save(panels(evidence.every, judged), pages / FOREST)
+    drawn = {
+        title: {f"{name} [{j.n}]": j.pair for name, j in own.items()}
+        for title, own in panels(evidence.every, judged).items()
+    }
+    figure = intervals(drawn, "percentage points", stacked=True)
+    files.write_text(pages / FOREST, svg(figure))
 
 
 def contents(
@@ -178,7 +184,7 @@ def _cells(j: Judgement, adjusted: float | None) -> tuple[str, ...]:
     )
 
 
-def panels(records: Records, judged: Mapping[str, Claim]) -> forest.Panels:
+def panels(records: Records, judged: Mapping[str, Claim]) -> dict[str, dict[str, Judgement]]:
     """Effects of the forest plot by panel and name."""
     parts = {row.title: row.judgement for row in headline.parts(records)}
     temperature = headline.effect(records, "temperature")

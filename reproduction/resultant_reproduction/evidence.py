@@ -17,10 +17,9 @@ from resultant.training.config import TrainConfig, preset
 from resultant.training.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.records import Records, dig
-from resultant_reproduction.stats import over_settings
 from resultant_reproduction.summarize import SPACES, summarize
 from resultant_reproduction.theory import CHECKS, Check
-from resultant_reproduction.verdicts import Estimate
+from resultant_reproduction.value import Estimate, over_settings
 
 T = TypeVar("T")
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant.report import style
 from resultant_reproduction.spec import Cell, Change
+from resultant_reproduction.value import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,8 +33,8 @@ DIVERGING = "RdBu_r"
 LIMIT = 5.0
 PAPER, OURS = style.ORANGE, style.BLUE
 
-# Mean, and ends of its interval.
-Ends = tuple[float, float | None, float | None]
+# Ours and the printed number of one row.
+Pair = tuple[Estimate | None, Estimate | None]
 
 LOG: dict[str, Any] = {"xscale": "log", "yscale": "log"}
 HOLLOW: dict[str, Any] = {"mfc": "none"}
@@ -101,10 +102,11 @@ def draw_charts(
     height: float = 2.8,
     legend: int = 3,
     under: bool = False,
+    ratios: Sequence[float] | None = None,
 ) -> Figure:
     """Draw charts side by side, lettered if there are several, in rows of ``columns`` panels of
-    this size in inches; with a legend of ``legend`` columns ``under`` each panel, or the fullest
-    one below all."""
+    this size in inches, with ``ratios`` of heights; with a legend of ``legend`` columns ``under``
+    each panel, or the fullest one below all."""
     # Not pyplot, which would keep the figure and choose a display.
     from matplotlib.figure import Figure
 
@@ -112,7 +114,7 @@ def draw_charts(
     rows = -(-len(charts) // columns)
     with style.style():
         figure = Figure(figsize=(columns * width, rows * height))
-        axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+        axes = list(figure.subplots(rows, columns, squeeze=False, height_ratios=ratios).flat)
         for ax, chart in zip(axes, charts, strict=False):
             draw_chart(ax, chart)
             if under and ax.get_legend_handles_labels()[1]:
@@ -140,89 +142,80 @@ def shades(n: int) -> list[Any]:
     return [mpl.colormaps["viridis_r"](0.27 + 0.48 * i / max(1, n - 1)) for i in range(n)]
 
 
-def draw_rows(
-    panels: Sequence[Chart], names: Sequence[str], width: float, line: float = 0.27, ticks: int = 0
+def intervals(
+    panels: Mapping[str, Mapping[str, Pair]],
+    xlabel: str,
+    ours: str = "ours, 95 % interval",
+    printed: str = "paper",
+    stacked: bool = False,
 ) -> Figure:
-    """Draw panels side by side that share rows from above, named in the first panel, with room for
-    the marks of the first and the last; ``line`` is the height of a row."""
-
-    def paint(ax: Axes, first: bool) -> None:
-        ax.set_yticks(range(len(names)), list(names) if first else [""] * len(names))
-        ax.set_ylim(len(names) - 0.5, -0.5)
-        ax.axvline(0, color=style.GREY, lw=1, zorder=0)
-        if ticks:
-            ax.locator_params(axis="x", nbins=ticks)
-
-    charts = [
-        chart._replace(paint=lambda ax, first=not i: paint(ax, first))
-        for i, chart in enumerate(panels)
-    ]
-    height = 0.9 if line == 0.27 else 1.1
-    return draw_charts(charts, width=width, height=height + line * len(names))
-
-
-def forest(changes: Sequence[Change], xlabel: str) -> Figure:
-    """Draw one row per change: the printed value, ours seed by seed, and the mean of ours. A row
-    names its number of seeds."""
-    curves = [
-        Curve(label="paper", look="D", color=PAPER),
-        Curve(label="ours, mean", look="|", color=OURS, more={"ms": 10, "mew": 2}),
-        Curve(label="ours, one seed", look=".", color=style.SKY),
-    ]
-    for y, change in enumerate(changes):
-        seeds = change.differences
-        if change.paper is not None:
-            curves.append(Curve([change.paper], [y], "D", color=PAPER))
-        if seeds:
-            curves.append(Curve(seeds, [y] * len(seeds), ".", color=style.SKY))
-            mean = {"ms": 14, "mew": 2}
-            curves.append(Curve([fmean(seeds)], [y], "|", color=OURS, more=mean))
-    if all(change.paper is None for change in changes):
-        del curves[0]
-    names = [f"{change.row} [{len(change.differences)}]" for change in changes]
-    return draw_rows([Chart(curves, xlabel)], names, 6.4)
-
-
-def intervals(panels: Mapping[str, Mapping[str, Ends]], single: Iterable[str] = ()) -> Figure:
-    """Draw means with intervals, one panel per title and one row per name, from mean and ends,
-    which may be None. All panels have the same names; names of a ``single`` network are hollow."""
-    charts, alone = [], set(single)
+    """Draw ours and the printed number of every row with their intervals, one panel per title;
+    hollow without an interval. Panels side by side have the same rows; others are stacked."""
+    charts = []
     for title, rows in panels.items():
-        curves = []
-        for y, (name, (mean, low, high)) in enumerate(rows.items()):
-            if low is not None and high is not None:
-                curves.append(Curve((low, high), (y, y), color=OURS))
-            curves.append(Curve([mean], [y], "o", color=OURS, more=HOLLOW if name in alone else {}))
-        charts.append(Chart(curves, title))
-    names = [*next(iter(panels.values()))]
-    # Long names take the room of the panels.
-    whole = 9.6 + 0.08 * max(0, max(map(len, names)) - 36)
-    return draw_rows(charts, names, min(6.4, whole / len(charts)), ticks=5)
+        curves = [Curve(label=ours, look="o", color=OURS)]
+        if any(paper for _, paper in rows.values()):
+            curves.append(Curve(label=printed, look="D", color=PAPER))
+        if all(own is None for own, _ in rows.values()):
+            del curves[0]
+        apart = 0.14 if len(curves) > 1 else 0.0
+        for y, pair in enumerate(rows.values()):
+            looks = ((y + apart, "o", OURS), (y - apart, "D", PAPER))
+            for i, (height, look, colour) in zip(pair, looks, strict=True):
+                if i is not None:
+                    if i.low is not None and i.high is not None:
+                        curves.append(Curve((i.low, i.high), (height, height), color=colour))
+                    face = HOLLOW if i.low is None else {}
+                    curves.append(Curve([i.mean], [height], look, color=colour, more=face))
+        names = [*rows] if stacked or not charts else [""] * len(rows)
+
+        def paint(ax: Axes, names: Sequence[str] = names) -> None:
+            ax.set_yticks(range(len(names)), names)
+            # Room for the marks of the first and the last row.
+            ax.set_ylim(len(names) - 0.5, -0.5)
+            ax.axvline(0, color=style.GREY, lw=1, zorder=0)
+            ax.locator_params(axis="x", nbins=4 if len(panels) > 3 else 6)
+
+        charts.append(Chart(curves, xlabel, title=title, paint=paint))
+    numbers = [len(rows) for rows in panels.values()]
+    if stacked:
+        height = 0.7 + 0.32 * sum(numbers) / len(numbers)
+        return draw_charts(charts, columns=1, width=9.2, height=height, ratios=numbers)
+    width = max(1.5, 7.6 / len(charts)) + 2.2 / len(charts)
+    return draw_charts(charts, width=width, height=1.1 + 0.21 * numbers[0])
+
+
+def draw_changes(changes: Sequence[Change], xlabel: str) -> Figure:
+    """Draw one row per change, which names its number of seeds."""
+    rows = {f"{c.row} [{len(c.differences)}]": (c.interval, exact(c.paper)) for c in changes}
+    return intervals({"": rows}, xlabel)
+
+
+def exact(number: float | None) -> Estimate | None:
+    """Return an estimate without error."""
+    return None if number is None else Estimate(number, number, number)
 
 
 def comparison(cells: Sequence[Cell]) -> Figure:
-    """Draw ours less the printed numbers, one panel per column and one row per row of the table;
-    the printed numbers themselves if there are none of ours. Numbers of one network are hollow, and
-    a row names its number of networks."""
+    """Draw ours less the printed numbers with both deviations, one panel per column and one row per
+    row of the table; the printed numbers themselves if there are none of ours. A row names its
+    number of networks."""
     known = [c for c in cells if c.paper is not None]
     ours = [c for c in known if c.ours is not None]
-    rows, columns = (
-        list(dict.fromkeys(getattr(c, axis) for c in ours or known)) for axis in ("row", "column")
-    )
-    key = [Curve(label="ours less paper, mean and SD over networks", look="o", color=OURS)]
-    if any(c.ours and c.ours.n == 1 for c in ours):
-        key.append(Curve(label="one network", look="o", color=OURS, more=HOLLOW))
-    if any(c.paper and c.paper.value.sd for c in ours):
-        key.append(Curve(label="SD of the paper", color=PAPER, more={"lw": 5, "alpha": 0.5}))
+    empty: dict[str, Pair] = {_counted(c.row, ours): (None, None) for c in ours or known}
+    panels = {c.column: dict(empty) for c in ours or known}
+    for cell in ours or known:
+        assert cell.paper is not None
+        pair = None, exact(cell.paper.value.mean)
+        if cell.ours is not None and (d := cell.difference) is not None:
+            own, sd = cell.ours.sd, cell.paper.value.sd
+            ends = (None, None) if own is None else (d - own, d + own)
+            pair = Estimate(d, *ends), Estimate(0.0, -sd, sd) if sd else None
+        panels[cell.column][_counted(cell.row, ours)] = pair
     if not ours:
-        key = [Curve(label="paper", look="D", color=PAPER)]
-    charts = []
-    for column in columns:
-        own = (c for c in ours or known if c.column == column)
-        curves = [curve for cell in own for curve in _compared(cell, rows.index(cell.row))]
-        charts.append(Chart([*key, *curves], "ours - paper" if ours else "paper", title=column))
-    width = max(1.5, 7.6 / len(charts)) + (2.2 / len(charts))
-    return draw_rows(charts, [_counted(row, ours) for row in rows], width, 0.21, ticks=4)
+        return intervals(panels, "paper")
+    label = "ours less paper, mean and SD over networks"
+    return intervals(panels, "ours - paper", label, "SD of the paper")
 
 
 def _counted(row: str, cells: Sequence[Cell]) -> str:
@@ -230,21 +223,6 @@ def _counted(row: str, cells: Sequence[Cell]) -> str:
     numbers = sorted({c.ours.n for c in cells if c.row == row and c.ours is not None})
     span = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else "".join(map(str, numbers))
     return f"{row} [{span}]" if span else row
-
-
-def _compared(cell: Cell, y: int) -> list[Curve]:
-    assert cell.paper is not None
-    if cell.ours is None or cell.difference is None:
-        return [Curve([cell.paper.value.mean], [y], "D", color=PAPER)]
-    d, sd, printed = cell.difference, cell.ours.sd, cell.paper.value.sd
-    curves = []
-    if printed:
-        wide = {"lw": 5, "alpha": 0.5, "solid_capstyle": "butt"}
-        curves.append(Curve((-printed, printed), (y, y), color=PAPER, more=wide))
-    if sd is not None:
-        curves.append(Curve((d - sd, d + sd), (y, y), color=OURS, more={"lw": 1}))
-    single = cell.ours.n == 1
-    return [*curves, Curve([d], [y], "o", color=OURS, more=HOLLOW if single else {})]
 
 
 def heat_maps(

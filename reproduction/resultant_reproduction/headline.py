@@ -9,18 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import NamedTuple
 
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.records import Records, probe_path
 from resultant_reproduction.spec import parse_cell, printed_rows, printed_table
+from resultant_reproduction.value import PRINTED_SEEDS, Value
 from resultant_reproduction.verdicts import (
     LEVEL,
-    PRINTED_SEEDS,
-    Arm,
     Judgement,
-    holm,
+    adjusted,
     judge_effect,
     pooled_variance,
     variance_ratio,
@@ -67,14 +66,14 @@ def networks(
     return {seed: fmean(own[seed] for own in values) for seed in sorted(known)}
 
 
-def printed_arm(setting: str, arm: str, spaces: Sequence[str] = SPACES) -> Arm:
+def printed_arm(setting: str, arm: str, spaces: Sequence[str] = SPACES) -> Value:
     """The printed mean over spaces; the readouts of a network are taken to vary together."""
     cells = []
     for row in printed_rows("angular-training"):
         cell = parse_cell(row[ARMS[arm]])
         if row[0] == setting and row[1].lower() in spaces and cell is not None:
             cells.append(cell.value)
-    return Arm.printed(fmean(v.mean for v in cells), fmean(v.sd or 0.0 for v in cells))
+    return Value.printed(fmean(v.mean for v in cells), fmean(v.sd or 0.0 for v in cells))
 
 
 def effect(
@@ -90,7 +89,7 @@ def effect(
     for setting, (arm, sign) in product(settings, ((after, 1.0), (before, -1.0))):
         weight = sign / len(settings)
         values = [*networks(records, setting, arm, spaces, seeds).values()]
-        ours += [(weight, Arm.of(values))] if values else []
+        ours += [(weight, Value.over(values))] if values else []
         printed.append((weight, printed_arm(setting, arm, spaces)))
     return judge_effect(ours if len(ours) == len(printed) else [], printed)
 
@@ -105,9 +104,8 @@ class Row(NamedTuple):
 
 def family(rows: Mapping[str, Judgement]) -> list[Row]:
     """Correct the p values of one family by Holm's method."""
-    tested = {title: j.ours.p for title, j in rows.items() if j.ours and j.ours.p is not None}
-    adjusted = dict(zip(tested, holm([*tested.values()]), strict=True))
-    return [Row(title, j, adjusted.get(title)) for title, j in rows.items()]
+    corrected = adjusted({title: j.ours for title, j in rows.items()})
+    return [Row(title, j, corrected.get(title)) for title, j in rows.items()]
 
 
 def contrasts(records: Records) -> list[Row]:
@@ -187,18 +185,15 @@ def cells(records: Records) -> Iterator[tuple[str, ...]]:
             values = readout(records, name, arm, space)
             first = [v for seed, v in values.items() if seed in FIRST_ROUND]
             own, printed = [*values.values()], printed_arm(name, arm, (space,))
-            sd = math.sqrt((printed.variance or 0.0) * PRINTED_SEEDS)
-            text = f"{printed.mean:.2f} ± {sd:.2f} / {_summary(own)}"
+            text = f"{printed.text(2)} / {_summary(own)}"
             text += f"; first round {_summary(first)}" if len(first) < len(own) else ""
             row.append(text)
         yield tuple(row)
 
 
 def _summary(values: Sequence[float]) -> str:
-    if not values:
-        return "no run"
-    sd = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{fmean(values):.2f}{sd} [{len(values)}]"
+    value = Value.of(values)
+    return f"{value.text(2)} [{value.n}]" if value else "no run"
 
 
 def spread(records: Records) -> tuple[float, float, float, float, float] | None:
@@ -212,8 +207,7 @@ def spread(records: Records) -> tuple[float, float, float, float, float] | None:
         values = [*readout(records, name, arm, space).values()]
         if len(values) > 1:
             ours.append(values)
-            variance = (printed_arm(name, arm, (space,)).variance or 0.0) * PRINTED_SEEDS
-            printed.append(variance)
+            printed.append((printed_arm(name, arm, (space,)).sd or 0.0) ** 2)
     if not ours:
         return None
     own, freedom = pooled_variance(ours)

@@ -29,7 +29,7 @@ from resultant_reproduction.failure import Trainings
 from resultant_reproduction.historical import POLICIES, increment_errors, shown
 from resultant_reproduction.plan import official
 from resultant_reproduction.summarize import SPACES
-from resultant_reproduction.verdicts import Arm, Terms
+from resultant_reproduction.value import Terms, Value
 
 Keys = Mapping[str, Any]
 
@@ -46,7 +46,7 @@ def arms(evidence: Evidence, entry: Keys) -> Terms:
 
 def _weighed(found: Sequence[tuple[float, Sequence[float]]], entry: Keys) -> Terms:
     log = entry.get("log", False)
-    return [(w, Arm.of([math.log(v) for v in own] if log else own)) for w, own in found]
+    return [(w, Value.over([math.log(v) for v in own] if log else own)) for w, own in found]
 
 
 Found = list[tuple[float, list[float]]]

@@ -95,11 +95,9 @@ def cell_rows(cells: Sequence[Cell]) -> tuple[tuple[str, ...], Rows]:
 
 def change_table(changes: Sequence[Change]) -> str:
     """Table of tested changes, without empty columns."""
-    from resultant_reproduction.stats import over_seeds
-
     rows = []
     for change in changes:
-        ours, i = change.ours, over_seeds(change.differences)
+        ours, i = change.ours, change.interval
         rows.append(
             (
                 *(change.row, change.what),
@@ -176,7 +174,7 @@ def _again(entry: Entry) -> list[str]:
 def default_drawing(outcome: Outcome) -> Callable[[], Figure] | None:
     """Return the function that draws an outcome: its own, that of its cells, or that of its
     changes; None for settings and texts."""
-    from resultant_reproduction.figures import comparison, forest
+    from resultant_reproduction.figures import comparison, draw_changes
 
     cells = [cell for cell in outcome.cells if cell.paper is not None]
     if outcome.draw is not None:
@@ -186,20 +184,20 @@ def default_drawing(outcome: Outcome) -> Callable[[], Figure] | None:
         return lambda: comparison(cells)
     if outcome.changes:
         rows = [Change(f"{c.row}: {c.what}", "", c.paper, c.by_seed) for c in outcome.changes]
-        return lambda: forest(rows, "change, percentage points")
+        return lambda: draw_changes(rows, "change, percentage points")
     return None
 
 
 COMPARED = (
     "Ours less the printed number, one panel per column of the table and one row per row, in the "
-    "units of the column: dots are means over networks with their standard deviation, hollow dots "
-    "single networks, orange bars the printed standard deviation. In brackets: our networks. Rows "
-    "without numbers of ours are left out."
+    "units of the column: circles are means over networks with their standard deviation, hollow "
+    "for single networks; diamonds at zero have the printed standard deviation. In brackets: our "
+    "networks. Rows without numbers of ours are left out."
 )
 PRINTED = "The printed numbers; there are none of ours, because the data may not be shipped."
 FORESTED = (
-    "Changes in percentage points: orange diamonds are printed, light dots are single seeds of "
-    "ours, bars their means; the number of seeds is in brackets."
+    "Changes in percentage points: diamonds are printed, circles are our means with 95 % intervals "
+    "over seeds, hollow for one seed; the number of seeds is in brackets."
 )
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from resultant_reproduction.value import Value, all_equal
-from resultant_reproduction.verdicts import Arm, judge_effect
+from resultant_reproduction.value import Estimate, Value, over_settings
+from resultant_reproduction.verdicts import judge_effect
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -143,13 +143,14 @@ class Change:
         return Value.of(self.differences)
 
     @property
+    def interval(self) -> Estimate | None:
+        """Mean with Student's interval and the paired t test; None without seeds."""
+        return over_settings([self.differences])
+
+    @property
     def p_value(self) -> float | None:
         """Two-sided paired t test; None for fewer than two seeds or equal differences."""
-        from scipy.stats import ttest_1samp
-
-        if len(self.differences) < 2 or all_equal(self.differences):
-            return None
-        return float(ttest_1samp(self.differences, 0.0).pvalue)  # type: ignore[attr-defined]
+        return self.interval.p if self.interval else None
 
     @property
     def verdict(self) -> str:
@@ -157,8 +158,8 @@ class Change:
         change is not zero; a dash where there is none."""
         if not self.paper:
             return "–"
-        terms = [(1.0, Arm.of(self.differences))] if self.differences else []
-        return judge_effect(terms, [(1.0, Arm.printed(self.paper))]).text
+        terms = [(1.0, Value.over(self.differences))] if self.differences else []
+        return judge_effect(terms, [(1.0, Value.printed(self.paper))]).text
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Beyond the paper: photographs in high dimension, group 2 of ``protocol.md``.
+"""Photographs in high dimension, group 2 of ``protocol.md``.
 
 Tiny-ImageNet-LT stands in for ImageNet-LT: printed numbers of ImageNet-LT are shown for reading
 and judge nothing but the direction.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from resultant.training.config import TrainConfig
 from resultant_reproduction.evidence import Evidence, Reader, read_edit, read_path
-from resultant_reproduction.forest import draw
+from resultant_reproduction.figures import exact, intervals
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.headline import TITLES
 from resultant_reproduction.plan import PHOTO_ARMS, PHOTO_BOTH, plan, stand_in
@@ -21,11 +21,8 @@ from resultant_reproduction.spec import Cell, Outcome, Printed, load, parse_cell
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.tables import EQUALIZED, FROZEN
 from resultant_reproduction.templating import markdown_table
-from resultant_reproduction.value import Value
-from resultant_reproduction.verdicts import Arm, Estimate, Judgement, contrast, holm
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from resultant_reproduction.value import Estimate, Value, contrast
+from resultant_reproduction.verdicts import adjusted
 
 IMAGENET = "ImageNet-LT"
 PRINTED, OURS = "ImageNet-LT, printed", "Tiny-ImageNet-LT (stand-in), ours"
@@ -42,11 +39,6 @@ IN_TEXT = load("printed/in_text")
 AT_BETA = {e["column"].lower(): e["printed"] for e in IN_TEXT["angular-training"]}
 # Printed changes of encoders at beta 0 and gamma 0 by backbone (app:cross-backbone).
 ENCODERS = [e["printed"] for e in IN_TEXT["cross-backbone"] if "frozen" in e]
-
-
-def values(networks: Sequence[Mapping[str, Any]], read: Reader) -> list[float]:
-    """Read a number of every network that has it."""
-    return [v for summary in networks if (v := read(summary)) is not None]
 
 
 class Effect(NamedTuple):
@@ -69,10 +61,22 @@ class Effect(NamedTuple):
     def row(self, digits: int) -> tuple[str, ...]:
         """Cells of title, printed, ours and direction."""
         printed = "–" if self.printed is None else f"{self.printed:+.{digits}f}"
-        return (
-            *(self.title, printed, f"{self.ours.text(digits)} [{self.networks[0]}]"),
-            self.direction,
-        )
+        ours = f"{self.ours.text(digits)} [{self.networks[0]}]"
+        return self.title, printed, ours, self.direction
+
+
+def effect(title: str, printed: float | None, *arms: Sequence[float]) -> list[Effect]:
+    """Estimate a mean over networks, or the difference of two arms; none without networks."""
+    if not all(arms):
+        return []
+    terms = [*zip((1.0, -1.0), map(Value.over, arms), strict=False)]
+    return [Effect(title, printed, contrast(terms), tuple(map(len, arms)))]
+
+
+def frozen(records: Records, space: str, read: Reader, kind: str = "ResNet-50") -> list[float]:
+    """Read a number of the frozen summaries of native networks."""
+    summaries = records.frozen(KINDS[kind][0])[space]
+    return [v for summary in summaries if (v := read(summary)) is not None]
 
 
 def arm_title(arm: str, beta: float) -> str:
@@ -101,23 +105,10 @@ def contrasts(records: Records, kinds: Sequence[str] = tuple(KINDS)) -> Iterator
     """Every arm less native, for the arms that have runs."""
     for kind in kinds:
         config, arms, readouts = KINDS[kind]
-        for (arm, beta), (readout, path) in product(arms[1:], readouts.items()):
-            before, after = (
-                [*records.values(config, *own, path).values()] for own in (arms[0], (arm, beta))
-            )
-            if before and after:
-                ours = contrast([(1.0, Arm.of(after)), (-1.0, Arm.of(before))])
-                title = f"{kind}: {arm_title(arm, beta)} less ProCo, {readout}"
-                printed = printed_effect(kind, arm, beta, readout)
-                yield Effect(title, printed, ours, (len(after), len(before)))
-
-
-def _effect(title: str, printed: str, numbers: Sequence[float]) -> list[Effect]:
-    """Effect over networks; none without networks."""
-    if not numbers:
-        return []
-    size = None if printed == "–" else float(printed)
-    return [Effect(title, size, contrast([(1.0, Arm.of(numbers))]), (len(numbers),))]
+        for arm, (readout, path) in product(arms[1:], readouts.items()):
+            title = f"{kind}: {arm_title(*arm)} less ProCo, {readout}"
+            runs = ([*records.values(config, *own, path).values()] for own in (arm, arms[0]))
+            yield from effect(title, printed_effect(kind, *arm, readout), *runs)
 
 
 def _printed_cells() -> Iterator[tuple[str, Reader, str, str]]:
@@ -133,28 +124,26 @@ def _printed_cells() -> Iterator[tuple[str, Reader, str, str]]:
 def frozen_numbers(records: Records) -> Iterator[tuple[str, ...]]:
     """Numbers of frozen native ResNet-50 networks: title, printed, and ours with the digits of the
     printed one."""
-    summaries = records.frozen(stand_in())
     in_text = (
         ("projection", read_path(e["path"], e.get("scale", 1.0)), e["title"], e["printed"])
         for e in load("beyond")["stand-in"]["in_text"]
     )
     for space, read, name, text in (*_printed_cells(), *in_text):
         if read is not EQUALIZED:
-            own = summaries[space]
-            value, digits = Value.of(values(own, read)), len(text.partition(".")[2])
-            of = f" of {own[0]['cosine']['queries']:,}" if own and "queries" in name else ""
+            value, digits = Value.of(frozen(records, space, read)), len(text.partition(".")[2])
+            queries = frozen(records, space, read_path("cosine.queries"))
+            of = f" of {queries[0]:,.0f}" if queries and "queries" in name else ""
             ours = f"{value.text(digits)}{of} [{value.n}]" if value else "no run"
             yield f"{space}: {name}", text, ours
 
 
 def frozen_effects(records: Records) -> list[Effect]:
     """Effects of equal gains on frozen native ResNet-50 networks, in points."""
-    summaries = records.frozen(stand_in())
     return [
-        effect
+        own
         for space, read, name, text in _printed_cells()
         if read is EQUALIZED
-        for effect in _effect(f"{space}: {name}", text, values(summaries[space], read))
+        for own in effect(f"{space}: {name}", float(text), frozen(records, space, read))
     ]
 
 
@@ -162,13 +151,8 @@ def scaled_effects(records: Records) -> list[Effect]:
     """Change of the cross-entropy by equal gains where each rule has a fitted scale (group 5)."""
     fitted = [r["calibration"] for r in records.seeds(stand_in()).values() if "calibration" in r]
     title = "cross-entropy with fitted scales, Pure Angular - native"
-    return [
-        effect
-        for space in SPACES
-        for effect in _effect(
-            f"{space}: {title}", "–", [own[space]["proco"]["nats"][0] for own in fitted]
-        )
-    ]
+    nats = {space: [own[space]["proco"]["nats"][0] for own in fitted] for space in SPACES}
+    return [own for space in SPACES for own in effect(f"{space}: {title}", None, nats[space])]
 
 
 def edits(records: Records) -> list[Effect]:
@@ -177,11 +161,10 @@ def edits(records: Records) -> list[Effect]:
     printed = [("projection", *row) for row in printed_rows("cross-backbone") if row[0] != "1"]
     effects = []
     for i, name in enumerate(("ResNet-50", "ResNeXt-50")):
-        summaries = records.frozen(KINDS[name][0])
         for space, beta, gamma, *texts in [*printed, ("encoder", "0", "0", *ENCODERS)]:
             read = read_edit(float(beta), float(gamma), "temperature")
             title = f"{name}, {space}: temperature - native, beta {beta}, gamma {gamma}"
-            effects += _effect(title, texts[i], values(summaries[space], read))
+            effects += effect(title, float(texts[i]), frozen(records, space, read, name))
     return effects
 
 
@@ -234,10 +217,9 @@ def repeated_note(records: Records) -> str:
     for arm in arms:
         counted = records.seeds(config, *arm)
         for again in records.trainings(config, *arm)[len(counted) :]:
-            steps = [
-                100 * ((dig(again, path) or 0.0) - (dig(counted[again["seed"]], path) or 0.0))
-                for path in readouts.values()
-            ]
+            first = counted[again["seed"]]
+            both = ([dig(r, path) or 0.0 for r in (again, first)] for path in readouts.values())
+            steps = [100 * (a - b) for a, b in both]
             moved.append(f"{arm_title(*arm)} {' / '.join(f'{step:+z.2f}' for step in steps)}")
     if not moved:
         return ""
@@ -249,16 +231,35 @@ def repeated_note(records: Records) -> str:
     )
 
 
+def _sections(
+    records: Records, started: bool, frozen: Sequence[Effect], by_prior: Sequence[Effect]
+) -> dict[str, str]:
+    """Further tables of the page, by heading."""
+    sections, headings = {}, ("", PRINTED, OURS)
+    if started:
+        about = f"A cell is *{PRINTED} / {OURS}*, with [networks of those planned].\n\n"
+        columns = ("", "encoder probe (%)", "projection probe (%)", "classifier (%)")
+        title = "Accuracy after training (Tables 1 and 15)"
+        sections[title] = about + markdown_table([*accuracy_rows(records)], columns)
+    if frozen:
+        rows = [e.row(2) for e in frozen] + [e.row(4) for e in scaled_effects(records)]
+        rows += [e.row(3) for e in by_prior]
+        title = "Effects on frozen features of native networks (Tables 3 and 6, calibration)"
+        sections[title] = markdown_table(rows, (*headings, "direction"))
+        title = "Frozen features of native ResNet-50 (Tables 2 to 5, boundaries, margins)"
+        sections[title] = markdown_table([*frozen_numbers(records)], headings)
+    return sections
+
+
 def photographs(evidence: Evidence) -> Outcome:
     """The rows of ImageNet-LT on the stand-in."""
-    records, cells, sections = evidence.every, [], {}
+    records, cells = evidence.every, []
     found = [*contrasts(records)]
     # One family: the contrastive contrasts of ResNet-50.
-    tested = {c.title: c.ours.p for c in contrasts(records, ("ResNet-50",)) if c.ours.p is not None}
-    corrected = dict(zip(tested, holm([*tested.values()]), strict=True))
+    corrected = adjusted({c.title: c.ours for c in contrasts(records, ("ResNet-50",))})
     for c in found:
         texts = {
-            PRINTED: "–" if c.printed is None else f"{c.printed:+.2f}",
+            PRINTED: c.row(2)[1],
             OURS: c.ours.text(2),
             "networks": " and ".join(map(str, c.networks)),
             "p": p_text(c.ours.p),
@@ -267,46 +268,30 @@ def photographs(evidence: Evidence) -> Outcome:
         }
         cells += [Cell(c.title, column, None, text=text) for column, text in texts.items()]
     frozen, by_prior = frozen_effects(records), edits(records)
+    # Of the edits the two that the protocol names.
+    named = [e for e in by_prior if e.title.endswith(("beta 0, gamma 0", "beta 0, gamma -1"))]
+    panels: Mapping[str, Sequence[Effect]] = {
+        "Training": found,
+        "Frozen features": [*frozen, *named],
+    }
+    drawn = {
+        f"{title}, Tiny-ImageNet-LT (stand-in)": {
+            f"{e.title} [{e.ours.n}]": (e.ours, exact(e.printed)) for e in effects
+        }
+        for title, effects in panels.items()
+        if effects
+    }
     parts = {
         f"{kind}: {arm} {beta:g}, {seed}": seed in records.seeds(config, arm, beta)
         for kind, (config, arms, _) in KINDS.items()
         for (arm, beta), seed in product(arms, plan("tiny").seeds)
     }
-    if any(parts.values()):
-        headings = ("", "encoder probe (%)", "projection probe (%)", "classifier (%)")
-        about = f"A cell is *{PRINTED} / {OURS}*, with [networks of those planned].\n\n"
-        sections["Accuracy after training (Tables 1 and 15)"] = about + markdown_table(
-            [*accuracy_rows(records)], headings
-        )
-    if frozen:
-        effects = [*(e.row(2) for e in frozen), *(e.row(4) for e in scaled_effects(records))]
-        effects += [e.row(3) for e in by_prior]
-        headings = ("", PRINTED, OURS)
-        sections["Effects on frozen features of native networks (Tables 3 and 6, calibration)"] = (
-            markdown_table(effects, (*headings, "direction"))
-        )
-        sections["Frozen features of native ResNet-50 (Tables 2 to 5, boundaries, margins)"] = (
-            markdown_table([*frozen_numbers(records)], headings)
-        )
-    # Of the edits the two that the protocol names.
-    named = [e for e in by_prior if e.title.endswith(("beta 0, gamma 0", "beta 0, gamma -1"))]
-    panels = {"Training": found, "Frozen features": [*frozen, *named]}
+    points, note = "percentage points", repeated_note(records)
     return Outcome(
         cells,
         parts=parts,
         headline=headline(records),
-        notes=[note for note in (repeated_note(records),) if note],
-        sections=sections,
-        draw=(lambda: _draw(panels)) if found else None,
+        notes=[note] if note else [],
+        sections=_sections(records, any(parts.values()), frozen, by_prior),
+        draw=(lambda: intervals(drawn, points, printed=PRINTED, stacked=True)) if found else None,
     )
-
-
-def _draw(panels: Mapping[str, Sequence[Effect]]) -> Figure:
-    judged = {
-        f"{title}, Tiny-ImageNet-LT (stand-in)": {
-            e.title: Judgement("", e.ours, printed=e.printed) for e in effects
-        }
-        for title, effects in panels.items()
-        if effects
-    }
-    return draw(judged, PRINTED)

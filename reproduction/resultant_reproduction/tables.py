@@ -20,8 +20,8 @@ from resultant_reproduction.evidence import (
     read_path,
     trained_as,
 )
-from resultant_reproduction.figures import forest
-from resultant_reproduction.formats import span
+from resultant_reproduction.figures import draw_changes
+from resultant_reproduction.formats import p_equation, span
 from resultant_reproduction.plan import RULES, planned_seeds
 from resultant_reproduction.records import paired, probe_path
 from resultant_reproduction.spec import (
@@ -33,8 +33,7 @@ from resultant_reproduction.spec import (
     printed_rows,
     printed_table,
 )
-from resultant_reproduction.stats import pooled_text, several_seeds
-from resultant_reproduction.value import Value
+from resultant_reproduction.value import Value, over_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,7 +109,7 @@ CHANGES = tuple(f"{column} - ProCo" for column in COLUMNS[1:])
 
 def _draw(changes: Sequence[Change]) -> Figure:
     own = [c for c in changes if c.what == CHANGES[-1]]
-    return forest(own, "Pure Angular less ProCo, percentage points")
+    return draw_changes(own, "Pure Angular less ProCo, percentage points")
 
 
 def of_cifar(outcome: Outcome) -> list[Change]:
@@ -137,12 +136,18 @@ def _joint_headline(changes: list[Change]) -> str:
     known = [c for c in changes if c.ours is not None]
     if not known:
         return ""
-    kept, where = several_seeds(known)
+    several = [c for c in known if len(c.differences) > 1]
+    kept, where = known, "settings"
+    if several and len(several) < len(known):
+        kept, where = several, f"the settings with several seeds ({len(several)} of {len(known)})"
+    pooled = over_settings([c.differences for c in kept])
+    assert pooled is not None
+    tested = "" if pooled.p is None else f", {p_equation(pooled.p)}"
     paper = span([c.paper or 0.0 for c in changes], 2, sign="+")
     alike = sum(c.ours is not None and c.ours.mean * (c.paper or 0.0) > 0 for c in known)
     return (
         "Joint training with Pure Angular in place of ProCo changes classifiers by "
-        f"{pooled_text(kept)}, in points, mean over {where}; {alike} of "
+        f"{pooled.text()}{tested}, in points, mean over {where}; {alike} of "
         f"{len(known)} have the printed sign. Printed are {paper}."
     )
 

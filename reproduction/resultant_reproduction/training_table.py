@@ -6,8 +6,9 @@ from dataclasses import replace
 from itertools import product
 from statistics import fmean
 
-from resultant_reproduction import forest, headline
+from resultant_reproduction import headline
 from resultant_reproduction.evidence import Evidence
+from resultant_reproduction.figures import intervals
 from resultant_reproduction.formats import p_text, span
 from resultant_reproduction.headline import ARMS, SETTINGS, SPACES, TITLES
 from resultant_reproduction.spec import Cell, Outcome
@@ -52,7 +53,10 @@ def training_table(evidence: Evidence) -> Outcome:
         first,
         cells=cells,
         changes=(),
-        draw=lambda: forest.draw({"Pure Angular less ProCo": effects}),
+        draw=lambda: intervals(
+            {"Pure Angular less ProCo": {f"{row} [{j.n}]": j.pair for row, j in effects.items()}},
+            "percentage points",
+        ),
         sections={"Test": about + markdown_table(tested, HEADINGS)} if tested else {},
         headline=_headline(evidence, effects),
         notes=[

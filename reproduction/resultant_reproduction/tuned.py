@@ -27,10 +27,8 @@ from resultant_reproduction.figures import intervals
 from resultant_reproduction.plan import BOTH, stand_in
 from resultant_reproduction.records import packaged_json
 from resultant_reproduction.spec import Cell, Outcome
-from resultant_reproduction.stats import over_settings
 from resultant_reproduction.summarize import SPACES
-from resultant_reproduction.value import Value
-from resultant_reproduction.verdicts import Estimate
+from resultant_reproduction.value import Estimate, Value, over_settings
 
 Numbers = Mapping[str, Any]
 
@@ -160,16 +158,14 @@ def tuned_rules(evidence: Evidence) -> Outcome:
         i = over_settings([[change(n, choice) for n in own]])
         assert i is not None
         cells.append(Cell(row, f"change, {title}", None, Value(i.mean), text=i.text()))
-        drawn[title][row] = i[:3]
-    single = [f"{name} [1]" for name, own in rows.items() if len(own) == 1]
+        drawn[title][row] = i, None
     chosen = []
     for space, rule in product(SPACES, BOTH):
         used = [t for own in rows.values() for n in own for t in n[space][rule]["temperatures"]]
         chosen.append(f"{rule} on {space}s {median(used):g} ({min(used):g} to {max(used):g})")
     note = f"Chosen temperatures, median and range: {'; '.join(chosen)}."
-    return Outcome(
-        cells, draw=lambda: intervals(drawn, single), notes=[note], headline=answer(evidence)
-    )
+    draw = lambda: intervals(drawn, "percentage points")  # noqa: E731
+    return Outcome(cells, draw=draw, notes=[note], headline=answer(evidence))
 
 
 def answer(evidence: Evidence) -> str:

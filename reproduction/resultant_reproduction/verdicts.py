@@ -1,24 +1,17 @@
-"""Statistics of the protocol: contrasts of independent arms, two intervals, and verdicts.
-
-A contrast is a weighted sum of arm means. Its variance is the sum of the variances of the weighted
-means (Welch) and its degrees of freedom are those of Welch and Satterthwaite. The rules are those
-of ``protocol.md``.
-"""
+"""Verdicts by the rules of ``protocol.md``: two intervals, power, and corrections."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from resultant_reproduction.formats import SIGNIFICANCE as LEVEL
+from resultant_reproduction.value import Estimate, Terms, Value, contrast
 
 POWER = 0.8
-# The paper prints standard deviations of three seeds.
-PRINTED_SEEDS = 3
 
 CONFIRMED = "confirmed"
 OTHER_SIZE = "same direction, other size"
@@ -28,107 +21,12 @@ NEEDS_DATA = "needs data"
 VERDICTS = (CONFIRMED, OTHER_SIZE, INCONCLUSIVE, NOT_REPRODUCED, NEEDS_DATA)
 
 
-class Arm(NamedTuple):
-    """The mean of ``n`` independent runs, 0 if it is printed, with the variance of the mean and its
-    degrees of freedom. The variance of one run is None."""
-
-    mean: float
-    variance: float | None
-    freedom: float
-    n: int
-
-    @staticmethod
-    def of(values: Sequence[float]) -> Arm:
-        """Summarize runs."""
-        n = len(values)
-        variance = statistics.variance(values) / n if n > 1 else None
-        return Arm(statistics.fmean(values), variance, n - 1.0, n)
-
-    @staticmethod
-    def printed(mean: float, sd: float | None = None) -> Arm:
-        """Take a printed mean as exact, or as that of three seeds where a deviation is printed."""
-        if sd is None:
-            return Arm(mean, 0.0, math.inf, 0)
-        return Arm(mean, sd**2 / PRINTED_SEEDS, PRINTED_SEEDS - 1.0, 0)
-
-
-Terms = Sequence[tuple[float, Arm]]
-
-
-class Estimate(NamedTuple):
-    """A mean with its 95 % interval and the p value of its test against zero, None where a single
-    run allows neither; ``n`` counts runs, or queries or classes unless ``seeds``.
-
-    Interval and test agree, except for hits, whose interval is normal and whose test is exact.
-    """
-
-    mean: float
-    low: float | None = None
-    high: float | None = None
-    n: int = 0
-    seeds: bool = False
-    p: float | None = None
-    error: float | None = None
-    freedom: float = 0.0
-
-    @property
-    def sign(self) -> int | None:
-        """1 or -1 where the interval excludes zero and the test agrees, else 0; None without an
-        interval."""
-        if self.low is None or self.high is None:
-            return None
-        if not self.seeds and self.p is not None and self.p >= LEVEL:
-            return 0
-        return int(self.low > 0) - int(self.high < 0)
-
-    def contains(self, number: float) -> bool | None:
-        """Test whether the interval contains a number, up to rounding; None without an interval."""
-        if self.low is None or self.high is None:
-            return None
-        room = 1e-12 * max(abs(self.low), abs(self.high), abs(number))
-        return self.low - room <= number <= self.high + room
-
-    def interval(self, digits: int = 2, sign: bool = True) -> str:
-        """Format the ends in brackets, or a dash. Ends keep the sign of a zero: it shows whether
-        zero is between them."""
-        if self.low is None or self.high is None:
-            return "–"
-        form = f"{'+' if sign else ''},.{digits}f"
-        return f"[{self.low:{form}}, {self.high:{form}}]"
-
-    def text(self, digits: int = 2, sign: bool = True) -> str:
-        """Format the mean with the interval."""
-        mean = f"{self.mean:{'+' if sign else ''}z,.{digits}f}"
-        return mean if self.low is None else f"{mean} {self.interval(digits, sign)}"
-
-
-def contrast(terms: Terms) -> Estimate:
-    """Estimate a weighted sum of independent means."""
-    mean = math.fsum(weight * arm.mean for weight, arm in terms)
-    n = sum(arm.n for _, arm in terms)
-    parts = [
-        (weight**2 * arm.variance, arm.freedom) for weight, arm in terms if arm.variance is not None
-    ]
-    if len(parts) < len(terms):
-        return Estimate(mean, n=n, seeds=True)
-    total = math.fsum(variance for variance, _ in parts)
-    if not total:
-        return Estimate(mean, mean, mean, n, True, None, 0.0, math.inf)
-    freedom = total**2 / math.fsum(v**2 / free for v, free in parts)
-    from scipy.stats import t
-
-    error = math.sqrt(total)
-    reach = float(t.ppf(1 - LEVEL / 2, freedom)) * error
-    p = 2 * float(t.sf(abs(mean) / error, freedom))
-    return Estimate(mean, mean - reach, mean + reach, n, True, p, error, freedom)
-
-
 def power(terms: Terms, effect: float, n: int) -> float:
     """Compute the power of the test of a contrast at an effect, with ``n`` runs per arm, by the
     noncentral t distribution. The deviations of single runs are those of the arms."""
     from scipy.stats import nct, t
 
-    parts = [weight**2 * (arm.variance or 0.0) * arm.n / n for weight, arm in terms]
+    parts = [(weight * (arm.sd or 0.0)) ** 2 / n for weight, arm in terms]
     total = math.fsum(parts)
     if not total:
         return 1.0
@@ -140,7 +38,7 @@ def power(terms: Terms, effect: float, n: int) -> float:
 def seeds_needed(terms: Terms, effect: float) -> int | None:
     """Find the fewest runs per arm with a power of 80 % at an effect; None where a spread is
     unknown, the effect is zero, or more than 2^17 would be needed."""
-    if not effect or any(arm.variance is None for _, arm in terms):
+    if not effect or any(arm.sd is None for _, arm in terms):
         return None
 
     def enough(n: int) -> bool:
@@ -168,6 +66,16 @@ class Judgement:
     def text(self) -> str:
         """The verdict, with the seeds that would settle it."""
         return self.verdict + (f" ({self.seeds:,} seeds per arm)" if self.seeds else "")
+
+    @property
+    def pair(self) -> tuple[Estimate | None, Estimate | None]:
+        """Ours and the printed one, which is exact without an interval."""
+        size = self.printed
+        return self.ours, self.paper or (None if size is None else Estimate(size, size, size))
+
+    @property
+    def n(self) -> int:
+        return self.ours.n if self.ours else 0
 
 
 def judge_effect(terms: Terms, printed: Terms) -> Judgement:
@@ -202,7 +110,7 @@ def judge_number(
         return Judgement(NEEDS_DATA, printed=printed)
     ours, apart = contrast(terms), None
     if printed is not None:
-        less = contrast([*terms, (-1.0, Arm.printed(printed))])
+        less = contrast([*terms, (-1.0, Value.printed(printed))])
         apart = less._replace(p=None)
     if ours.low is None or ours.high is None:
         return Judgement(INCONCLUSIVE, ours, apart, printed)
@@ -237,6 +145,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
         least = max(least, min(1.0, (len(p_values) - rank) * p_values[i]))
         adjusted[i] = least
     return adjusted
+
+
+def adjusted(estimates: Mapping[str, Estimate | None]) -> dict[str, float]:
+    """Adjust the p values of the estimates of one family that have one, by name."""
+    tested = {name: e.p for name, e in estimates.items() if e is not None and e.p is not None}
+    return dict(zip(tested, holm([*tested.values()]), strict=True))
 
 
 def pooled_variance(groups: Sequence[Sequence[float]]) -> tuple[float, float]:

@@ -20,9 +20,9 @@ from resultant.classifiers.leave_one_out import left_out_fold
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction import Evidence, Records
 from resultant_reproduction.beyond import answer, contrasts, estimate, kept, rows
+from resultant_reproduction.calibration import over_queries
 from resultant_reproduction.catalog import catalog
 from resultant_reproduction.plan import DIMENSIONS, controlled
-from resultant_reproduction.stats import over_queries
 from resultant_reproduction.tables import angular_training
 
 PAGES = Path(__file__).parents[2] / "reproduction" / "pages"

@@ -8,13 +8,13 @@ import pytest
 
 from resultant_reproduction.claims import MIXED, Claim, printed, tally, together
 from resultant_reproduction.spec import load, printed_rows
+from resultant_reproduction.value import Value
 from resultant_reproduction.verdicts import (
     CONFIRMED,
     INCONCLUSIVE,
     NEEDS_DATA,
     NOT_REPRODUCED,
     OTHER_SIZE,
-    Arm,
     Judgement,
     judge_number,
 )
@@ -81,7 +81,7 @@ def test_the_verdict_of_a_row_follows_from_its_claims(verdicts: list[str], row: 
 def test_an_interval_on_both_sides_of_the_threshold_confirms_nothing(
     values: tuple[float, float], uninformative: bool
 ) -> None:
-    judgement = judge_number([(1.0, Arm.of(values))], 32.2, 10.0)
+    judgement = judge_number([(1.0, Value.over(values))], 32.2, 10.0)
     entry = {"kind": "number", "printed": 32.2, "threshold": 10.0}
     own = Claim(entry, judgement, "", "", "")
     assert judgement.verdict == CONFIRMED and own.uninformative is uninformative

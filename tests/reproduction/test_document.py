@@ -62,7 +62,7 @@ def test_forest_plot_has_the_effects(evidence: Evidence, judged: dict[str, Claim
     ]
     assert 8 <= len(names) <= 12
     for name, judgement in names:
-        assert judgement.ours is not None and f"{name}  [{judgement.ours.n}]" in drawn
+        assert judgement.ours is not None and f"{name} [{judgement.ours.n}]" in drawn
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 from resultant_reproduction import Evidence
 from resultant_reproduction.measures import MEASURES, SPECIAL, arms
 from resultant_reproduction.spec import load
-from resultant_reproduction.verdicts import contrast
+from resultant_reproduction.value import contrast
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
 CLAIMS = {entry["name"]: entry for entry in load("claims")["claim"] + load("claims")["fact"]}

@@ -104,7 +104,10 @@ def test_a_difference_is_drawn_where_it_is() -> None:
     ax: Any = comparison(cells).axes[0]
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a [3]", "b [1]"]
     marks = [line for line in ax.lines if line.get_marker() == "o" and len(line.get_xdata())]
-    assert [line.get_xydata().tolist() for line in marks] == [[[0.25, 0.0]], [[-1.0, 1.0]]]
+    assert [(*line.get_xdata(), round(line.get_ydata()[0])) for line in marks] == [
+        (0.25, 0),
+        (-1.0, 1),
+    ]
     assert [line.get_markerfacecolor() == "none" for line in marks] == [False, True]
     # Without numbers of ours the printed ones are drawn.
     ax = comparison(cells[2:]).axes[0]

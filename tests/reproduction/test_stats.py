@@ -13,9 +13,9 @@ from scipy.stats import binom, norm, ttest_1samp, ttest_ind
 
 from paper_evidence import numbered
 from resultant.analysis.metrics import paired_gain
-from resultant_reproduction.records import paired
+from resultant_reproduction.calibration import over_queries
 from resultant_reproduction.spec import Change
-from resultant_reproduction.stats import by_network, over_queries, over_seeds, over_settings
+from resultant_reproduction.value import over_settings
 from resultant_reproduction.verdicts import holm
 
 
@@ -58,18 +58,6 @@ def test_mean_over_settings_by_welch() -> None:
         assert single is not None and single.p is None and single.low is None
 
 
-def test_readouts_of_a_network_count_once() -> None:
-    """Over the seeds in common, in whichever order they come."""
-    changes = [
-        Change("A / 1, Encoder", "", 1.0, paired({0: 2.0, 1: 4.0, 2: 9.0}, {2: 1.0, 1: 1.0, 5: 0})),
-        Change("A / 1, Projection", "", 1.0, {2: 6.0, 1: 5.0, 7: 1.0}),
-        Change("B", "", 1.0, {0: 5.0}),
-        Change("C, Encoder", "", 1.0, {0: 5.0}),
-        Change("C, Projection", "", 1.0, {1: 5.0}),
-    ]
-    assert by_network(changes) == [[4.0, 7.0], [5.0]]
-
-
 def test_interval_over_queries_is_the_paired_one() -> None:
     generator = torch.Generator().manual_seed(0)
     before, after = (torch.rand(200, generator=generator) < p for p in (0.5, 0.6))
@@ -98,14 +86,15 @@ def test_few_hits_are_tested_exactly() -> None:
 
 @pytest.mark.parametrize("steps", [(0.3, 0.5, 0.4), (-0.2, -0.3, -0.2), (0.3, -0.2, 0.1), (1, 9)])
 def test_interval_over_seeds_is_the_paired_t_test(steps: tuple[float, ...]) -> None:
-    result, p = over_seeds(steps), Change("", "", 0.0, numbered(steps)).p_value
+    change = Change("", "", 0.0, numbered(steps))
+    result, p = change.interval, change.p_value
     assert result is not None and p is not None
     assert (result.sign != 0) == (p < 0.05)
     # Student's quantiles of one and two degrees of freedom have a closed form.
     t = np.tan(0.475 * np.pi) if len(steps) == 2 else 0.95 * np.sqrt(2 / (1 - 0.95**2))
     reach = t * np.std(steps, ddof=1) / np.sqrt(len(steps))
     assert result.high == pytest.approx(np.mean(steps) + reach, rel=1e-9)
-    assert over_seeds([]) is None
+    assert Change("", "", 0.0, {}).interval is None
 
 
 def test_interval_of_a_mean_of_numbers() -> None:

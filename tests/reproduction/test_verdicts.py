@@ -10,14 +10,13 @@ import mpmath
 import pytest
 
 from paper_evidence import tail
+from resultant_reproduction.value import Value, contrast
 from resultant_reproduction.verdicts import (
     CONFIRMED,
     INCONCLUSIVE,
     NEEDS_DATA,
     NOT_REPRODUCED,
     OTHER_SIZE,
-    Arm,
-    contrast,
     judge_check,
     judge_effect,
     judge_number,
@@ -32,7 +31,7 @@ A, B = [1.0, 2.0, 4.0, 3.5], [0.5, 0.25, 1.5]
 
 def test_one_arm_is_students_interval() -> None:
     """For one arm of n runs the interval is mean ± t sd / sqrt(n), with n - 1 degrees."""
-    ours = contrast([(1.0, Arm.of(A))])
+    ours = contrast([(1.0, Value.over(A))])
     error = stdev(A) / 2
     assert ours.mean == fmean(A) and ours.freedom == pytest.approx(3)
     assert ours.error == pytest.approx(error)
@@ -43,7 +42,7 @@ def test_one_arm_is_students_interval() -> None:
 
 
 def test_two_arms_are_welchs_test() -> None:
-    ours = contrast([(1.0, Arm.of(A)), (-1.0, Arm.of(B))])
+    ours = contrast([(1.0, Value.over(A)), (-1.0, Value.over(B))])
     a, b = stdev(A) ** 2 / 4, stdev(B) ** 2 / 3
     freedom = (a + b) ** 2 / (a**2 / 3 + b**2 / 2)
     assert ours.freedom == pytest.approx(freedom)
@@ -60,29 +59,29 @@ def test_coverage_of_a_mean_over_settings() -> None:
         for sd, n in ((0.5, 3), (1.0, 7), (0.2, 4)):
             for sign in (1, -1):
                 values = [random.gauss(sign, sd) for _ in range(n)]
-                terms.append((sign / 3, Arm.of(values)))
+                terms.append((sign / 3, Value.over(values)))
         inside += bool(contrast(terms).contains(2.0))
     assert 925 <= inside <= 975
 
 
 def test_printed_deviations_are_of_three_seeds() -> None:
-    arm = Arm.printed(1.0, 0.3)
-    assert arm.variance == pytest.approx(0.03) and arm.freedom == 2
-    exact = contrast([(1.0, Arm.of(A)), (-1.0, Arm.printed(1.0))])
-    own = contrast([(1.0, Arm.of(A))])
+    three = contrast([(1.0, Value.printed(1.0, 0.3))])
+    assert three.error == pytest.approx(math.sqrt(0.03)) and three.freedom == 2
+    exact = contrast([(1.0, Value.over(A)), (-1.0, Value.printed(1.0))])
+    own = contrast([(1.0, Value.over(A))])
     assert exact.error == own.error and exact.freedom == pytest.approx(own.freedom)
 
 
 def test_one_run_and_runs_without_spread() -> None:
-    single = contrast([(1.0, Arm.of([1.0])), (-1.0, Arm.of(A))])
+    single = contrast([(1.0, Value.over([1.0])), (-1.0, Value.over(A))])
     assert single.low is None and single.contains(0.0) is None and single.text(1) == "-1.6"
-    same = contrast([(1.0, Arm.of([2.0, 2.0]))])
+    same = contrast([(1.0, Value.over([2.0, 2.0]))])
     assert (same.low, same.high) == (2.0, 2.0) and same.contains(2.0)
 
 
 # An effect whose interval reaches nearly so far on both sides.
-def _effect(mean: float, reach: float) -> Arm:
-    return Arm(mean, (reach / 2.0) ** 2, 1e6, 5)
+def _effect(mean: float, reach: float) -> Value:
+    return Value(mean, math.sqrt(1000) * reach / 2.0, 1000)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +98,7 @@ def _effect(mean: float, reach: float) -> Arm:
     ],
 )
 def test_rows_of_the_protocol(mean: float, printed: float, verdict: str) -> None:
-    judged = judge_effect([(1.0, _effect(mean, 1.0))], [(1.0, Arm.printed(printed))])
+    judged = judge_effect([(1.0, _effect(mean, 1.0))], [(1.0, Value.printed(printed))])
     assert judged.verdict == verdict and judged.printed == printed
     assert (judged.seeds is not None) == (verdict == INCONCLUSIVE)
 
@@ -107,18 +106,18 @@ def test_rows_of_the_protocol(mean: float, printed: float, verdict: str) -> None
 def test_the_printed_error_decides() -> None:
     """A printed deviation widens the second interval and not the first."""
     ours = [(1.0, _effect(2.0, 1.0))]
-    assert judge_effect(ours, [(1.0, Arm.printed(4.0))]).verdict == OTHER_SIZE
-    wide = judge_effect(ours, [(1.0, Arm.printed(4.0, 2.0))])
+    assert judge_effect(ours, [(1.0, Value.printed(4.0))]).verdict == OTHER_SIZE
+    wide = judge_effect(ours, [(1.0, Value.printed(4.0, 2.0))])
     assert wide.verdict == CONFIRMED and wide.ours == contrast(ours)
-    assert wide.apart == contrast([*ours, (-1.0, Arm.printed(4.0, 2.0))])
+    assert wide.apart == contrast([*ours, (-1.0, Value.printed(4.0, 2.0))])
 
 
 def test_without_runs_or_spread() -> None:
-    paper = [(1.0, Arm.printed(1.0))]
+    paper = [(1.0, Value.printed(1.0))]
     assert judge_effect([], paper).verdict == NEEDS_DATA
-    assert judge_effect([(1.0, Arm.of([9.0]))], paper).verdict == INCONCLUSIVE
+    assert judge_effect([(1.0, Value.over([9.0]))], paper).verdict == INCONCLUSIVE
     assert judge_number([], 1.0).verdict == NEEDS_DATA
-    assert judge_number([(1.0, Arm.of([1.0]))], 1.0, 0.5).verdict == INCONCLUSIVE
+    assert judge_number([(1.0, Value.over([1.0]))], 1.0, 0.5).verdict == INCONCLUSIVE
     verdicts = [judge_check(passed).verdict for passed in (True, False, None)]
     assert verdicts == [CONFIRMED, NOT_REPRODUCED, INCONCLUSIVE]
 
@@ -149,17 +148,17 @@ def test_numbers(printed: float | None, threshold: float | None, side: str, verd
 
 def test_seeds_of_textbooks() -> None:
     """Cohen's table: two arms, two-sided 5 %, power 80 %, effects in deviations."""
-    terms = [(1.0, Arm(0.0, 1 / 5, 4, 5)), (-1.0, Arm(0.0, 1 / 5, 4, 5))]
+    terms = [(1.0, Value(0.0, 1.0, 5)), (-1.0, Value(0.0, 1.0, 5))]
     assert [seeds_needed(terms, d) for d in (0.2, 0.5, -0.8)] == [394, 64, 26]
     assert seeds_needed(terms, 0.0) is None and seeds_needed(terms, 1e-6) is None
-    assert seeds_needed([(1.0, Arm.of([1.0]))], 1.0) is None
+    assert seeds_needed([(1.0, Value.over([1.0]))], 1.0) is None
 
 
 def test_power_by_simulation() -> None:
-    terms = [(0.5, Arm(0.0, 1 / 4, 3, 4)), (-0.5, Arm(0.0, 4 / 4, 3, 4))]
+    terms = [(0.5, Value(0.0, 1.0, 4)), (-0.5, Value(0.0, 2.0, 4))]
     random, seen, n = Random(1), 0, 8
     for _ in range(1000):
-        arms = [Arm.of([random.gauss(m, sd) for _ in range(n)]) for m, sd in ((4, 1), (0, 2))]
+        arms = [Value.over([random.gauss(m, sd) for _ in range(n)]) for m, sd in ((4, 1), (0, 2))]
         p = contrast([(0.5, arms[0]), (-0.5, arms[1])]).p
         seen += p is not None and p < 0.05
     assert seen / 1000 == pytest.approx(power(terms, 2.0, n), abs=0.03)
