@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from resultant._core.files import read_bytes
-from resultant._core.text import listed, one_line
+from resultant._core.text import one_line
 from resultant.images.source import Images, ImageSource, ImageSplits
 
 
@@ -61,13 +61,11 @@ def encode(
             rule = f"expected labels among the {len(known)} class names"
             raise ValueError(f"{rule}, got {train.at(i)}")
     pairs = list(zip(keys, shown, strict=True))
-    empty = [name for key, name in pairs if key not in present]
-    if empty and not skip:
-        got = f"none of {listed(empty, 5)}"
-        raise ValueError(f"expected training images of every class, got {got}")
-    skipped += [f"class {name} without training images" for name in empty]
-    classes = tuple(name for key, name in pairs if key in present)
-    code = {key: c for c, key in enumerate(key for key in keys if key in present)}
+    if skip:
+        empty = [name for key, name in pairs if key not in present]
+        skipped += [f"class {name} without training images" for name in empty]
+        pairs = [(key, name) for key, name in pairs if key in present]
+    classes, code = tuple(name for _, name in pairs), {key: c for c, (key, _) in enumerate(pairs)}
     splits: dict[str, ImageSource] = {}
     for name, split in raw.items():
         labels = np.array([code.get(y, -1) for y in split.labels.tolist()], dtype=np.int64)

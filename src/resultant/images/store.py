@@ -1,12 +1,9 @@
 """Decoded images of a source in one file, decoded once and used by every epoch and later jobs.
 
 A store is a folder with ``pixels.bin`` (uint8 [height, width, 3] image after image) and
-``index.safetensors`` (the sizes of the images that are decoded). Its name follows from the digest
-of the source and the size of the images, so that a later job finds it. Images with a shorter side
-above ``short_side`` are reduced to it; smaller ones keep their size.
-
-Images are appended in the order of the source's files. A store that was interrupted continues
-after the last image of its index.
+``index.safetensors`` (the sizes of the decoded images); it is named after the digest of the source
+and the size. Images with a shorter side above ``short_side`` are reduced to it. A store that was
+interrupted continues after the last image of its index.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from resultant._core import tensor_files, validation
+from resultant._core import tensor_files
 from resultant._core.files import clean_folder, make_folder
 from resultant._core.text import counted, data_size
 from resultant.images.source import ImageSource, in_threads
@@ -84,20 +81,16 @@ def open_store(
     Processes that open the same store wait for the first one, which decodes by ``workers`` threads.
     ``progress`` is called with the decoded images and their number, ``note`` with a sentence.
     """
-    validation.integer("short_side", short_side, 1)
-    if workers is not None:
-        validation.integer("workers", workers, 0)
     about = f"{FORMAT} {short_side} {source.digest}"
     path = Path(folder) / hashlib.sha256(about.encode()).hexdigest()[:16]
     make_folder(path)
-    order = source.order()
     with FileLock(path / LOCK):
         clean_folder(path)
         decoded = _recorded(path, len(source))
         if len(decoded) < len(source):
             began, first = time.perf_counter(), len(decoded)
             try:
-                decoded = _decode(source, path, order, decoded, short_side, workers, progress)
+                decoded = _decode(source, path, decoded, short_side, workers, progress)
             except OSError as error:
                 # A full disk, whose errors name no file.
                 text = os.strerror(error.errno or 0)
@@ -106,7 +99,7 @@ def open_store(
                 number = counted(len(source) - first, "image", "images")
                 seconds = time.perf_counter() - began
                 note(f"decoded {number} in {seconds:.1f} s: {data_size(_end(decoded))} in {path}")
-    lengths = _lengths(decoded)
+    lengths, order = _lengths(decoded), source.order()
     sizes, offsets = torch.empty_like(decoded), torch.empty_like(lengths)
     sizes[order], offsets[order] = decoded, lengths.cumsum(0) - lengths
     pixels = torch.from_file(
@@ -118,7 +111,6 @@ def open_store(
 def _decode(
     source: ImageSource,
     path: Path,
-    order: np.ndarray,
     decoded: Tensor,
     short_side: int,
     workers: int | None,
@@ -129,8 +121,8 @@ def _decode(
     def image(index: int) -> np.ndarray:
         return np.asarray(reduced(source.read(index), short_side))
 
-    sizes, recorded = decoded.tolist(), time.monotonic()
-    with open(path / PIXELS, "r+b" if (path / PIXELS).exists() else "w+b") as file:
+    sizes, recorded, total = decoded.tolist(), time.monotonic(), len(source)
+    with open(path / PIXELS, "ab") as file:
         # Pixels beyond the index may be incomplete.
         file.truncate(_end(decoded))
         file.seek(0, os.SEEK_END)
@@ -143,13 +135,13 @@ def _decode(
             return result
 
         try:
-            for pixels in in_threads(image, order[len(sizes) :].tolist(), workers):
+            for pixels in in_threads(image, source.order()[len(sizes) :].tolist(), workers):
                 file.write(pixels.data)
                 sizes.append(list(pixels.shape[:2]))
                 if len(sizes) % CHECKED == 0:
-                    _require_space(path, file.tell() * (len(order) / len(sizes)), file.tell())
+                    _require_space(path, file.tell() * (total / len(sizes)), file.tell())
                 if progress is not None:
-                    progress(len(sizes), len(order))
+                    progress(len(sizes), total)
                 if time.monotonic() - recorded > RECORD_SECONDS:
                     record()
                     recorded = time.monotonic()
@@ -171,15 +163,13 @@ def reduced(picture: Image, short_side: int) -> Image:
 
 def _recorded(path: Path, number: int) -> Tensor:
     """Return the sizes of the images that are recorded and whose pixels are there."""
-    none = torch.empty(0, 2, dtype=torch.int32)
     try:
-        sizes = tensor_files.load(path / INDEX)[0]["sizes"]
-        stored = (path / PIXELS).stat().st_size
-    except (OSError, ValueError, KeyError):
-        return none
-    valid = sizes.dtype == torch.int32 and sizes.dim() == 2 and sizes.shape[1] == 2
-    valid = valid and len(sizes) <= number and bool((sizes > 0).all())
-    return sizes if valid and _end(sizes) <= stored else none
+        sizes = tensor_files.load(path / INDEX)[0]["sizes"].view(-1, 2)
+        if len(sizes) <= number and _end(sizes) <= (path / PIXELS).stat().st_size:
+            return sizes
+    except (OSError, ValueError, KeyError, RuntimeError):
+        pass
+    return torch.empty(0, 2, dtype=torch.int32)
 
 
 def _lengths(sizes: Tensor) -> Tensor:

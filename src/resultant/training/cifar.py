@@ -30,7 +30,7 @@ def train_cifar(
     """Train every run of a job on a long-tailed CIFAR subset.
 
     Args:
-        job: The runs, their configuration, and the folder.
+        job: The runs, their configuration, and the folder, as in the example of `Job`.
         data: CIFAR images; the configuration chooses the subset.
         device: Device of the images and the networks.
         on_progress: Called after every epoch; see `resultant.training.loop.train`.
@@ -44,12 +44,8 @@ def train_cifar(
         ValueError: As `resultant.training.loop.train`, and if the images are of another dataset.
 
     Example:
-        >>> from pathlib import Path
         >>> from resultant.images.cifar import load_cifar
         >>> from resultant.training.cifar import train_cifar
-        >>> from resultant.training.config import Run, TrainConfig
-        >>> from resultant.training.job import Job
-        >>> job = Job(TrainConfig(), (Run("native"), Run("angular")), Path("out"))
         >>> trained = train_cifar(job, load_cifar("cifar10", "data"), "cuda")  # doctest: +SKIP
     """
     device = torch.device(device)

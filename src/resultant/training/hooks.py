@@ -64,9 +64,8 @@ class HeldOutTest:
 class GradientErrors:
     """Compare leading with exact gradients (sec:historical-gradient) after some epochs.
 
-    The queries are evenly chosen training images [n, 3, H, W] uint8; state and realization are
-    those of each run. Errors are those of `Realization.linear`, with and without the intercept. The
-    ``diagnostic`` adds further values from the same projections.
+    The queries are evenly chosen training images uint8; errors are those of `Realization.linear`,
+    with and without the intercept. The ``diagnostic`` adds values from the same projections.
     """
 
     images: Tensor

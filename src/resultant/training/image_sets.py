@@ -75,7 +75,7 @@ def train_images(
     The images are decoded first, to a store on the disk that later jobs use too.
 
     Args:
-        job: The run, its configuration, and the folder.
+        job: The run, its configuration, and the folder, as in the example of `Job`.
         data: Training and held-out images.
         device: Device of the network.
         workers: Threads that decode images; by default one per core.
@@ -94,13 +94,8 @@ def train_images(
         OSError: If the disk is full. Images that are decoded stay so.
 
     Example:
-        >>> from pathlib import Path
         >>> from resultant.images.opening import open_images
-        >>> from resultant.training.config import Run, TrainConfig
         >>> from resultant.training.image_sets import train_images
-        >>> from resultant.training.job import Job
-        >>> config = TrainConfig(dataset="images", architecture="resnet50", size=224)
-        >>> job = Job(config, (Run("angular"),), Path("out"))
         >>> trained = train_images(job, open_images("photos"), "cuda")  # doctest: +SKIP
     """
     device = torch.device(device)
