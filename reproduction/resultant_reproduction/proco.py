@@ -58,9 +58,6 @@ RECIPES = {
     8142: ("inaturalist18", "inaturalist18"),
     365: ("imagenet-lt", "places-lt"),
 }
-# Names of the architectures in timm.
-TIMM = {"resnet32": "resnet32", "resnet50": "resnet50", "resnext50": "resnext50_32x4d"}
-
 # Usual imbalances of CIFAR, and the authors' batch size.
 IMBALANCES = (1.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 BATCH = 256
@@ -80,6 +77,11 @@ class ProCoCheckpoint:
     epoch: int | None
     best_accuracy: float | None
     banks: dict[str, Tensor]
+
+    @property
+    def imbalance(self) -> float | None:
+        """Imbalance of a CIFAR subset by the counts of a bank, None where it is unknown."""
+        return imbalance_of(_counts(self.banks["new"])) if "new" in self.banks else None
 
 
 def read_proco_checkpoint(path: str | os.PathLike[str]) -> ProCoCheckpoint:
@@ -223,7 +225,8 @@ def recipe(
         rule = f"expected {fitting} for the {num_classes} classes of {dataset}"
         raise ValueError(f"{rule}, got {arch} in {where}")
     changes: dict[str, Any] = {} if imbalance is None else {"imbalance": imbalance}
-    return preset(name, dataset=dataset, architecture=TIMM[arch], dim=dim, **changes)
+    timm = "resnext50_32x4d" if arch == "resnext50" else arch
+    return preset(name, dataset=dataset, architecture=timm, dim=dim, **changes)
 
 
 def imbalance_of(count: Tensor) -> float | None:
@@ -255,14 +258,11 @@ def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoC
         ValueError: If the file is no such checkpoint, or `loading.load_network` could not load it.
     """
     read, where = read_proco_checkpoint(path), os.fspath(path)
-    bank = read.banks.get("new")
-    imbalance = None if bank is None else imbalance_of(_counts(bank))
-    config = recipe(read.arch, read.dim, read.num_classes, where, imbalance)
+    config = recipe(read.arch, read.dim, read.num_classes, where, read.imbalance)
     build_network(config, Run(), read.num_classes, read.classifier, read.weights, where)
     banks = {f"bank.{name}": bank for name, bank in read.banks.items()}
-    names = ("arch", "dim", "classifier", "epoch", "best_accuracy")
+    names = ("arch", "dim", "classifier", "epoch", "best_accuracy", "imbalance")
     facts = {name: getattr(read, name) for name in names} | {SOURCE: _digest(path)}
-    facts["imbalance"] = imbalance
     if read.classifier == "cosine":
         facts["classifier_scale"] = SCALE
     about = {"proco": facts, "num_classes": read.num_classes, "config": asdict(config)}
@@ -308,9 +308,9 @@ def import_proco(options: ImportProco) -> None:
         "dataset": dataset,
     }
     if dataset in CIFAR:
-        rows["imbalance"] = "unknown; extract needs --imbalance or --balanced"
-        if "new" in read.banks and (imbalance := imbalance_of(_counts(read.banks["new"]))):
-            rows["imbalance"] = f"{imbalance:g}, from the counts of a bank"
+        unknown = "unknown; extract needs --imbalance or --balanced"
+        found = read.imbalance
+        rows["imbalance"] = f"{found:g}, from the counts of a bank" if found else unknown
     rows |= {
         "dimension": read.dim,
         "weights": f"{number:,}",

@@ -17,6 +17,7 @@ from scipy.stats import linregress, t
 from resultant.analysis import Policy, decide
 from resultant.classifiers.inputs import Sample
 from resultant.classifiers.leave_one_out import left_out_fold
+from resultant.cli import main as cli
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction import Evidence, Records
 from resultant_reproduction.beyond import answer, contrasts, estimate, kept, rows
@@ -52,6 +53,15 @@ def test_without_records() -> None:
     assert {text for _, text in rows("losses", Evidence(Records()))} == {"no record"}
     assert rows("baseline", Evidence(Records())) == []
     assert answer("frozen-rules", Evidence(Records())).headline == ""
+
+
+def test_the_command_prints_page_and_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["reproduce", "beyond-losses", "--out", str(tmp_path)]) == 0
+    page, _, computed = capsys.readouterr().out.partition("of these records")
+    assert "Is it ProCo's or everyone's?" in page and "SupCon, projection" in computed
+    assert (tmp_path / "beyond-losses.md").read_text() == kept("losses", ".md")
 
 
 def test_native_numbers_are_those_of_the_tables(evidence: Evidence) -> None:

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from resultant.analysis import FrozenSpace, analyze_space
-from resultant.classes.realization import class_scores
 from resultant_reproduction.summarize import BETAS, QUESTIONS, summaries, summarize
 
 
@@ -38,29 +37,3 @@ def test_summaries() -> None:
     assert sum(errors) / len(errors) == pytest.approx(leading.mean_absolute_degrees, abs=1e-3)
     assert result["margins"]["coverage"] == a.margins.coverage
     assert set(summarize(analyze_space(space, ()))) == {"tau", "estimator"}
-
-
-@pytest.mark.slow
-def test_summaries_have_all_strengths() -> None:
-    """Pure Angular at every beta of the sweep by the scores of each query, and no direct
-    temperature where a target gain is not positive."""
-    generator = torch.Generator().manual_seed(1)
-    centres, counts = torch.randn(5, 12, generator=generator), torch.tensor([160, 100, 60, 50, 30])
-    centres[4] *= 0.15
-    labels = torch.arange(5).repeat_interleave(counts)
-    noise = 0.7 * torch.randn(2, len(labels), 12, generator=generator)
-    train, test = centres[labels] + noise
-    result = summaries({"projection": train}, labels, {"projection": test}, labels)
-    grid = result["projection"]["proco"]["grid"]
-    space = FrozenSpace.fit(train, labels, test, labels, estimator="proco")
-    z = torch.nn.functional.normalize(test.double())
-    log_prior = (counts / 400).double().log()
-    for beta in (-0.5, 0.0, 0.5, 1.0, 1.5, 2.0):
-        for gamma in (-1.0, 0.0, 1.0):
-            offset = gamma * log_prior
-            s = class_scores(z, space.state, 0.1, "angular", beta, offset=offset)
-            right = float((s.argmax(1) == labels).double().mean())
-            assert grid[f"angular {beta:g} {gamma:g}"] == pytest.approx(right)
-    assert len({grid[f"angular {beta:g} 0"] for beta in BETAS}) > 3
-    assert "temperature 1.5 0" in grid and "temperature 2 0" not in grid
-    assert None not in grid.values()
