@@ -40,17 +40,6 @@ def test_classes_of_a_single_row_are_left_out(tmp_path: Path) -> None:
         assert (result[f"{split}/labels"].numpy() == labels).all()
 
 
-@pytest.mark.parametrize("row", range(0, N, 9))
-def test_a_bad_row_is_named_as_in_the_file(row: int, tmp_path: Path) -> None:
-    """The row number is that of the file, for rows that are fitted and rows that are held out."""
-    for value, message in ((np.nan, "finite, got nan in"), (0, "zero vectors, got one in")):
-        x = X.copy()
-        x[row] = value
-        prepared = prepare(opened(tmp_path, train_X=x, train_y=Y))
-        with pytest.raises(ValueError, match=rf"^expected train_X of .* {message} row {row}\b"):
-            check_features(prepared)
-
-
 def test_classes_of_the_test_only(tmp_path: Path) -> None:
     known = Y != 3
     result = opened(tmp_path, X=X[known], y=NAMES[Y[known]], X_test=Z, y_test=NAMES[T])
