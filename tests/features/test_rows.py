@@ -104,9 +104,8 @@ def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
     np.save(tmp_path / "z.npy", X.numpy()[:50])
     with pytest.raises(ValueError, match=r"z\.npy to be a file of arrays as it was when"):
         rows[3:7]
-    table = FeatureStore.open(write(tmp_path / "a.arrow", COLUMNS))
-    (tmp_path / "a.arrow").unlink()
-    write(tmp_path / "a.arrow", {n: a[:30] for n, a in COLUMNS.items()})
+    table = FeatureStore.open(write(tmp_path / "a.parquet", COLUMNS))
+    write(tmp_path / "a.parquet", {n: a[:59] for n, a in COLUMNS.items()})
     with pytest.raises(ValueError, match="fewer rows than before; the file has changed"):
         table["train/z"]
 

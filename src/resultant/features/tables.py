@@ -70,18 +70,16 @@ class Table:
 
     def __init__(self, path: Path | str) -> None:
         self.path, self.suffix = path, Path(str(path).partition("?")[0]).suffix
-        self.csv: pa.Table | None = None
+        self.whole: pa.Table | None = None
         with self.reading():
             if self.suffix == ".parquet":
                 with open_parquet(path) as file:
                     self.schema, groups = file.schema_arrow, range(file.num_row_groups)
                     sizes = [file.metadata.row_group(g).num_rows for g in groups]
-            elif self.suffix in (".csv", ".tsv"):
-                self.csv = whole = _read_csv(Path(path), self.suffix)
-                self.schema, sizes = whole.schema, [len(whole)]
             else:
-                self.schema, first = self._arrow([0])
-                sizes = [len(first)]
+                text = self.suffix in (".csv", ".tsv")
+                self.whole = whole = (_read_csv if text else _map_arrow)(Path(path))
+                self.schema, sizes = whole.schema, [len(whole)]
         self.tops = np.cumsum([0, *sizes]).tolist()
 
     def reading(self) -> Any:
@@ -90,37 +88,24 @@ class Table:
     @lru_cache(maxsize=1)  # noqa: B019
     def part(self, part: int, columns: tuple[str, ...]) -> pa.Table:
         """Read columns of a part; the part that was read last is kept."""
-        if self.csv is not None:
-            return self.csv.select(columns)
-        if self.suffix == ".parquet":
-            with open_parquet(self.path) as file:
-                _require_sizes(file, [part], columns)
-                return file.read_row_group(part, columns)
-        fields = [self.schema.get_field_index(name) for name in columns]
-        return self._arrow(fields)[1].select(columns)
-
-    def _arrow(self, fields: list[int]) -> tuple[pa.Schema, pa.Table]:
-        """Map an Arrow file, or a stream as the folders of Hugging Face datasets hold."""
-        with pa.memory_map(os.fspath(self.path)) as source:
-            opened = pa.ipc.open_file if source.read(len(MAGIC)) == MAGIC else pa.ipc.open_stream
-            source.seek(0)
-            schema = opened(source).schema
-            source.seek(0)
-            options = pa.ipc.IpcReadOptions(included_fields=fields)
-            return schema, opened(source, options=options).read_all()
+        if self.whole is not None:
+            return self.whole.select(columns)
+        with open_parquet(self.path) as file:
+            _require_sizes(file, [part], columns)
+            return file.read_row_group(part, columns)
 
     def first(self, name: str) -> Any:
         """Read the first value of a column."""
-        if self.suffix != ".parquet":
-            return self.part(0, (name,)).column(0).slice(0, 1)
+        if self.whole is not None:
+            return self.whole.column(name).slice(0, 1)
         with open_parquet(self.path) as file:
             return next(file.iter_batches(1, columns=[name])).column(0)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Read a column as a whole; strings of Parquet as distinct values."""
         with self.reading():
-            if self.suffix != ".parquet":
-                column = self.part(0, (name,)).column(0)
+            if self.whole is not None:
+                column = self.whole.column(name)
                 column.validate(full=True)
             else:
                 text = [name] if is_text(self.schema.field(name).type) else []
@@ -235,9 +220,17 @@ def _require_sizes(file: Any, groups: Any, columns: tuple[str, ...]) -> None:
     require_content(size, ", ".join(columns[:3]))
 
 
-def _read_csv(path: Path, suffix: str) -> pa.Table:
+def _map_arrow(path: Path) -> pa.Table:
+    """Map an Arrow file, or a stream as the folders of Hugging Face datasets hold."""
+    source = pa.memory_map(os.fspath(path))
+    opened = pa.ipc.open_file if source.read(len(MAGIC)) == MAGIC else pa.ipc.open_stream
+    source.seek(0)
+    return opened(source).read_all()
+
+
+def _read_csv(path: Path) -> pa.Table:
     """Read a table; columns are integers, floats of 32 bits, or strings."""
-    parse = csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else ",")
+    parse = csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
     names = csv.open_csv(path, csv.ReadOptions(block_size=BLOCK), parse).schema.names
     if all(map(is_numeral, names)):
         raise ValueError(f"numbers in the first line: {', '.join(names[:3])}, ...")
