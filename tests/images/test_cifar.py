@@ -253,8 +253,6 @@ def test_cifar_errors_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (folder / "data_batch_4").unlink()
     refused(f"expected {folder} to hold data_batch_4, got none", folder)
     pixels = np.zeros((2, 3072), np.uint8)
-    put(folder, {"data_batch_4": python2({"data": pixels, "labels": [1]})})
-    refused(r"data_batch_4 to be .* got: 2 images and 1 labels", folder)
     put(folder, {"data_batch_4": python2({"data": pixels, "labels": [1, 10]})})
     refused(r"labels of the train images .* in \[0, 10\), got 10 at", folder)
     folder = put(tmp_path / "b", binary_files("cifar10", tiny("cifar10")))

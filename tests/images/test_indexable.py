@@ -65,15 +65,6 @@ def test_kinds_of_images(image: Any) -> None:
     assert np.array_equal(array(source.read(0)), array(photo(5)))
 
 
-def test_digest_follows_pixels_and_labels() -> None:
-    def digest(pixel: int, label: int) -> str:
-        image = np.full((2, 2, 3), pixel, np.uint8)
-        return open_indexable([(image, label), (image, 1)]).digest
-
-    assert digest(1, 0) == digest(1, 0)
-    assert len({digest(1, 0), digest(2, 0), digest(1, 1)}) == 3
-
-
 def test_broken_items_are_named() -> None:
     source = open_indexable([(b"text", 0), (np.zeros((2, 2, 3)), 1), (None, 1)])
     with pytest.raises(ImageError, match=r"expected list\[0\] to be a whole image, got no known"):

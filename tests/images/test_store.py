@@ -17,7 +17,6 @@ from PIL import Image
 from listed import image_files
 from resultant._core import tensor_files
 from resultant.images import store as stores
-from resultant.images.decode import ImageError
 from resultant.images.files import FileImages, file_status
 from resultant.images.source import ImageSource
 from resultant.images.store import ImageStore, Placement, delete_stores, open_store
@@ -159,25 +158,6 @@ def test_placed_batches_are_those_of_the_file(tmp_path: Path) -> None:
         for row, start, other in zip(rows.tolist(), starts.tolist(), others.tolist(), strict=True):
             length = int(store.lengths[row])
             assert torch.equal(a[start : start + length], b[other : other + length])
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_broken_image_is_named_and_the_others_are_kept(
-    tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    images = source(tmp_path / "files")
-    path = Path(images.name(33))
-    data = path.read_bytes()
-    path.write_bytes(data[: len(data) // 2])
-    with pytest.raises(ImageError, match=rf"^expected {path} to be a whole image, got"):
-        open_store(images, tmp_path / "s", SHORT, workers=workers)
-    path.write_bytes(data)
-    read, of = [], ImageSource.read
-    with monkeypatch.context() as patch:
-        patch.setattr(ImageSource, "read", lambda self, i: read.append(i) or of(self, i))
-        store = open_store(images, tmp_path / "s", SHORT, workers=0)
-    assert read == list(range(33, 40))
-    check(store)
 
 
 def test_other_images_and_sizes_have_other_stores(tmp_path: Path) -> None:

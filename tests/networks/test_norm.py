@@ -101,25 +101,6 @@ def test_on_a_gpu(
     assert "_NormRelu" in type(out.grad_fn).__name__
 
 
-def test_plain_path_is_batch_norm_of_each_run() -> None:
-    torch.manual_seed(0)
-    module, norms = NormRelu(2, 3), [nn.BatchNorm2d(3) for _ in range(2)]
-    for parameter in module.parameters():
-        nn.init.normal_(parameter)
-    for run, one in enumerate(norms):
-        one.weight.data, one.bias.data = module.weight.data[run], module.bias.data[run]
-    for training in (True, True, False):
-        module.train(training)
-        x, r = torch.randn(2, 5, 6, 4, 4)
-        out, nothing = module(x, r)
-        parts = [one.train(training)(x[:, 3 * i : 3 * i + 3]) for i, one in enumerate(norms)]
-        torch.testing.assert_close(out, F.relu(torch.cat(parts, 1) + r))
-        assert nothing is None
-    for run, one in enumerate(norms):
-        torch.testing.assert_close(module.running_mean[run], one.running_mean)
-        torch.testing.assert_close(module.running_var[run], one.running_var)
-
-
 @pytest.mark.parametrize("size", [(6, 4), (5, 7)])
 def test_shortcut_of_the_next_block(size: tuple[int, int]) -> None:
     """In the next stage each run is padded with zero channels, equally many before and after."""

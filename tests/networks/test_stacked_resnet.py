@@ -68,19 +68,6 @@ def test_equals_the_plain_networks(training: bool) -> None:
             assert close(ours[run], p if p.grad is None else p.grad), name
 
 
-@pytest.mark.slow
-def test_runs_of_one_seed_share_their_images() -> None:
-    stack = StackedResNet32([3, 3, 4, 4], P).double()
-    images = torch.randn(2, 2, 3, 16, 16, dtype=torch.float64)
-    for run, group in enumerate((0, 0, 1, 1)):
-        one = StackedResNet32([3 + group], P).double()
-        for name, a in one.named_parameters():
-            assert torch.equal(a[0], stack.get_parameter(name)[run]), name
-        outputs, single = (net(patches(x)) for net, x in ((stack, images), (one, images[[group]])))
-        assert close(outputs.projection[run], single.projection[0])
-        assert outputs.logits is None
-
-
 def test_start() -> None:
     """A seed determines the weights, whatever the state of the global generator."""
     torch.manual_seed(1)

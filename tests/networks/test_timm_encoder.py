@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from resultant.networks.timm_encoder import (
-    EncoderNetwork,
     ImageNetwork,
     feature_width,
     model_settings,
@@ -49,18 +46,6 @@ def test_outputs() -> None:
     assert logits is not None and network.classifier is not None
     cosine = F.cosine_similarity(encoder[0, :, None], network.classifier.weight[None], dim=-1)
     torch.testing.assert_close(logits[0], 30 * cosine)
-
-
-def test_encoder_without_a_head(tmp_path: Path) -> None:
-    source, x = timm_encoder("test_resnet").eval(), torch.randn(2, 3, 64, 64)
-    torch.save(source.state_dict(), tmp_path / "a.pth")
-    network = EncoderNetwork("test_resnet", weights=str(tmp_path / "a.pth")).eval()
-    with torch.no_grad():
-        encoder, projection, logits = network(x)
-        assert torch.equal(encoder[0], source(x))
-    assert projection.shape == (1, 2, 0) and logits is None
-    view = model_settings("test_resnet").view(64)
-    assert (view.size, view.mode) == (64, "center")
 
 
 def test_start_is_that_of_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:

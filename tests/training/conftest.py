@@ -11,7 +11,7 @@ import torch
 
 from resultant.training.cifar import train_cifar
 from resultant.training.job import Job
-from tiny_job import DATA, TWO, config, joint_job, stop_after
+from tiny_job import DATA, TWO, config, joint_job
 
 
 @pytest.fixture(autouse=True)
@@ -45,34 +45,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory, _alone: None) -> Path:
     return out
 
 
-@pytest.fixture(scope="session")
-def interrupted(tmp_path_factory: pytest.TempPathFactory, _alone: None) -> Path:
-    """The folder of `two_epochs`, interrupted after the first."""
-    out = tmp_path_factory.mktemp("interrupted")
-    with pytest.raises(KeyboardInterrupt):
-        train_cifar(two_epochs(out), DATA, on_progress=stop_after(1))
-    return out
-
-
 def one_epoch(out: Path) -> Job:
     return Job(config(epochs=1), TWO, out)
-
-
-def two_epochs(out: Path) -> Job:
-    return Job(config(epochs=2), TWO, out, checkpoint_every=1)
 
 
 @pytest.fixture
 def one_epoch_again(finished: Path, tmp_path: Path) -> Job:
     """The finished job in a copy of its folder."""
-    return one_epoch(_copied(finished, tmp_path))
-
-
-@pytest.fixture
-def two_epochs_again(interrupted: Path, tmp_path: Path) -> Job:
-    """The interrupted job in a copy of its folder."""
-    return two_epochs(_copied(interrupted, tmp_path))
-
-
-def _copied(folder: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(folder, tmp_path / "job")
+    return one_epoch(shutil.copytree(finished, tmp_path / "job"))

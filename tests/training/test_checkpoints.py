@@ -65,9 +65,6 @@ def test_saved_after_a_minute(tmp_path: Path) -> None:
     # The seconds of the earlier call do not count towards the minute.
     assert [progress.before + progress.epoch for progress in resumed if progress.saved] == [4, 5, 6]
     assert metrics(broken.out) == metrics(whole.out)
-    left, right = (tensor_files.load(j.out / f"{run.name}.safetensors") for j in (whole, broken))
-    assert left[1] == right[1] and left[0].keys() == right[0].keys()
-    assert all(a.equal(right[0][name]) for name, a in left[0].items())
     again: list[Progress] = []
     train_cifar(broken, DATA, on_progress=again.append)
     assert [progress.resumed for progress in again] == ["already trained to epoch 6/6"]
@@ -136,21 +133,3 @@ def test_sigterm_saves_the_epoch(whole: Path, tmp_path: Path) -> None:
     assert tensor_files.load(tmp_path / CHECKPOINT)[1]["epoch"] == 2
     train_cifar(job, DATA)
     assert metrics(tmp_path) == metrics(whole)
-
-
-@pytest.mark.slow
-def test_seconds_of_all_calls(two_epochs_again: Job) -> None:
-    """Seconds of an earlier call count once, and a call that trains nothing adds none."""
-    job = replace(two_epochs_again, concurrent_jobs=1)
-    path = job.out / CHECKPOINT
-    tensors, about = tensor_files.load(path)
-    assert about["beside"] == 0
-    # The file keeps the older name.
-    tensor_files.save(path, tensors, about | {"beside": 2})
-    rest = train_cifar(job, DATA)
-    assert 0 < rest.earlier == about["seconds"] < rest.seconds
-    again = train_cifar(replace(job, concurrent_jobs=3), DATA)
-    assert again.earlier == again.seconds == rest.seconds
-    # The jobs at the time of the training count.
-    assert again.concurrent_jobs == rest.concurrent_jobs == 2
-    assert tensor_files.load(path)[1]["beside"] == 2

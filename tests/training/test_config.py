@@ -13,11 +13,9 @@ import pytest
 import torch
 
 from resultant.classes import rule
-from resultant.classes.rule import FAMILIES
 from resultant.training import config
-from resultant.training.config import CIFAR, PRESETS, ProbeConfig, Run, TrainConfig, preset
+from resultant.training.config import ProbeConfig, Run, TrainConfig, preset
 from resultant.training.job import Job
-from resultant.vmf.estimators import OF_LENGTH
 
 # tab:training-hyperparameters, and the recipes of ProCo's authors.
 SAME = {"batch_size": 256, "momentum": 0.9, "prior": 1.0, "alpha": 1.0, "contrastive_weight": 1.0}
@@ -119,14 +117,6 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
 def test_refused(make: Callable[..., Any], changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(**changes)
-
-
-def test_choices_are_those_of_the_layers_below() -> None:
-    for family in FAMILIES:
-        assert preset("cifar-controlled", family=family).family == family
-    for estimator in OF_LENGTH:
-        assert preset("cifar-controlled", estimator=estimator).estimator == estimator
-    assert {config.dataset for config in PRESETS.values()} >= {CIFAR[0], "imagenet-lt"}
 
 
 def test_runs() -> None:

@@ -15,7 +15,6 @@ import torch
 from plain_resnet import PlainResNet32
 from programs import run_program
 from resultant._core import tensor_files
-from resultant._core.files import LOCK, lock_folder
 from resultant._core.network_files import CHECKPOINT
 from resultant._core.validation import DivergedError
 from resultant.images.drawing import normalize
@@ -215,15 +214,3 @@ def test_gradients_of_past_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_images_of_another_dataset_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected images of cifar100, got those of cifar10"):
         train_cifar(Job(config(dataset="cifar100"), TWO, tmp_path), DATA)
-
-
-def test_a_folder_in_use_is_refused(finished: Path, tmp_path: Path) -> None:
-    out = shutil.copytree(finished, tmp_path / "job")
-    job = Job(config(epochs=1), TWO, out)
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
-    with lock_folder(out):
-        with pytest.raises(ValueError, match="that no other training writes to, got"):
-            train_cifar(job, DATA)
-        assert {path.name for path in out.iterdir()} == {*before, LOCK}
-    train_cifar(job, DATA)
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before

@@ -64,23 +64,6 @@ def test_equals_torch_loop(dtype: torch.dtype, tolerance: float, weight_decay: f
     assert result.accuracy[0] == float((guesses == y_test).double().mean())
 
 
-def test_many_probes_equal_single_ones() -> None:
-    """Probes of different widths: padding changes nothing, and its weights stay zero."""
-    widths = (3, 6, 5)
-    features = [sample(N, d)[0] * (i + 1) for i, d in enumerate(widths)]
-    tests = [sample(30, d, seed=1)[0] * (i + 1) for i, d in enumerate(widths)]
-    y, y_test = sample(N)[1], sample(30, seed=1)[1]
-    together = linear_probes(features, y, tests, y_test, C, CONFIG)
-    assert together.weight.shape == (3, 6, C)
-    for i, d in enumerate(widths):
-        single = linear_probes(features[i][None], y, tests[i][None], y_test, C, CONFIG)
-        assert (together.weight[i, d:] == 0).all()
-        torch.testing.assert_close(together.weight[i, :d], single.weight[0], rtol=0, atol=1e-12)
-        torch.testing.assert_close(together.bias[i], single.bias[0], rtol=0, atol=1e-12)
-        assert torch.equal(together.predictions[i], single.predictions[0])
-        assert torch.equal(together.per_class[i].nan_to_num(-1), single.per_class[0].nan_to_num(-1))
-
-
 def test_accuracies_counted_one_by_one() -> None:
     counts = [500, 100, 20, 19]
     x, y = sample(N)
@@ -124,9 +107,7 @@ X, Y = sample(N)
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"train": [X, with_nan(X)]}, r"train\[1\] finite, got nan at row 4, column 2"),
     ({"train_labels": Y + 1}, r"train_labels in \[0, 4\), got 4 at index \d"),
-    ({"test_labels": Y - 1}, r"test_labels in \[0, 4\), got -1 at index \d"),
     ({"train_labels": Y[:-1]}, r"train_labels \[75\].*got shape \(74,\)"),
-    ({"train_labels": Y.double()}, "train_labels of dtype torch.int64, got torch.float64"),
     ({"train": [X, X.to("meta")]}, r"train\[1\] of device cpu, got meta"),
     ({"train": [X, X[:-2]]}, r"train\[1\] of rows 75, got 73"),
     ({"test": [X, X[:, :2]]}, r"widths \[6, 6\], got \[6, 2\]"),
@@ -137,7 +118,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"train": [X, X.float()]}, "all of float64 or none"),
     ({"num_classes": 1}, "num_classes to be an integer >= 2, got 1"),
     ({"counts": [1, 2]}, r"counts \[4\], got \[2\]"),
-    ({"counts": [1, 2, -3, 4]}, "counts >= 0 and finite, got -3 at index 2"),
 ]
 
 

@@ -63,24 +63,17 @@ def near(a: Tensor, b: Tensor, bar: float = 1e-9) -> None:
     assert float((a - b).norm()) <= bar * float(b.norm()) + 1e-9 * b.numel() ** 0.5
 
 
+PRIORS = {"prior": 0.5, "classifier_prior": 1.0, "contrastive_weight": 0.3}
+THIRD = {"alpha": 0.7, "classification_view": True, "leave_out": True}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "run"),
     [
         ({"schedule": "step", "milestones": (0.5,)}, Run("native", seed=1)),
-        (
-            {
-                "objective": "joint",
-                "prior": 0.5,
-                "classifier_prior": 1.0,
-                "contrastive_weight": 0.3,
-            },
-            Run("angular", seed=1),
-        ),
-        (
-            {"objective": "joint", "alpha": 0.7, "classification_view": True, "leave_out": True},
-            Run("preserve", 0.5, seed=2),
-        ),
+        ({"objective": "joint"} | PRIORS, Run("angular", seed=1)),
+        ({"objective": "joint"} | THIRD, Run("preserve", 0.5, seed=2)),
         ({"objective": "joint", "classifier_views": 1}, Run("native", seed=3)),
     ],
 )

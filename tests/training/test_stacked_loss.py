@@ -14,12 +14,8 @@ from loss_batches import COUNTS, TAU, C, P, batch, cancelling
 from loss_batches import seeded as seeded
 from resultant._core import validation
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
-from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
-from resultant.training.stacked_loss import (
-    StackedLogitAdjustedCrossEntropy,
-    StackedProCoBank,
-    StackedProCoLoss,
-)
+from resultant.losses import ProCoLoss
+from resultant.training.stacked_loss import StackedProCoLoss
 
 BETAS, SEEDS = (0.0, 0.2, 0.5, 1.5, 0.0), (3, 1, 4, 1, 5)
 
@@ -79,25 +75,17 @@ def test_runs_are_separate_losses(
         stack.start_epoch()
 
 
-def test_logit_adjusted_runs_are_separate_losses() -> None:
-    logits, y = torch.randn(2, 3, 12, C), torch.randint(0, C, (12,))
-    one = LogitAdjustedCrossEntropy(COUNTS, 0.5)
-    losses = StackedLogitAdjustedCrossEntropy(COUNTS, 0.5)(logits, y)
-    assert losses.shape == (3,)
-    for i in range(3):
-        torch.testing.assert_close(losses[i], one(logits[:, i], y))
-
-
-def test_bad_arguments() -> None:
-    message = "expected a rule and a seed per run, of one run or more, got"
-    with pytest.raises(ValueError, match=f"{message} 1 rules and 2 seeds"):
-        StackedProCoLoss(C, P, [Rule(TAU)], seeds=[0, 1])
-    with pytest.raises(ValueError, match=f"{message} 0 rules and 0 seeds"):
-        stacked(())
-    with pytest.raises(ValueError, match="expected one temperature and family of all runs, got"):
-        StackedProCoLoss(C, P, [Rule(0.1), Rule(0.2)], seeds=[0, 1])
-    with pytest.raises(ValueError, match=r"expected seed to be an integer >= 0, got 1.5"):
-        StackedProCoBank(C, P, [1, 1.5])  # type: ignore[list-item]
+@pytest.mark.parametrize(
+    ("rules", "seeds", "message"),
+    [
+        ([Rule(TAU)], [0, 1], "a rule and a seed per run, .* got 1 rules and 2 seeds"),
+        ([], [], "of one run or more, got 0 rules and 0 seeds"),
+        ([Rule(0.1), Rule(0.2)], [0, 1], "expected one temperature and family of all runs, got"),
+    ],
+)
+def test_refused(rules: list[Rule], seeds: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        StackedProCoLoss(C, P, rules, seeds=seeds)
 
 
 @pytest.fixture
