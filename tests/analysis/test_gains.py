@@ -55,13 +55,6 @@ def test_corrected_gains_against_definition(estimator: str) -> None:
     assert result.corrected_rank_correlation == pytest.approx(np.corrcoef(ranks)[0, 1])
 
 
-def test_classes_of_one_row_have_no_corrected_gain() -> None:
-    x, y = features(torch.ones(3, dtype=torch.int64))
-    result = gain_distribution(FrozenSpace.fit(x, y, x, y))
-    assert result.uncorrected == (0, 1, 2) and bool(result.corrected_gain.isnan().all())
-    assert result.corrected_spread is None and result.corrected_rank_correlation is None
-
-
 def test_correction_counts_fitted_rows_only() -> None:
     """With rows kept for calibration the means are of the others, and so is n."""
     space = small_space(fitting_share=0.5)
@@ -72,3 +65,5 @@ def test_correction_counts_fitted_rows_only() -> None:
     result = gain_distribution(space)
     assert float(result.corrected_gain[0]) == pytest.approx(math.sqrt(U) / TAU, rel=1e-9)
     assert result.uncorrected == tuple((space.state.count == 1).nonzero()[:, 0].tolist())
+    alone = gain_distribution(FrozenSpace.fit(x[:1], y[:1] * 0, x[:1], y[:1] * 0))
+    assert alone.uncorrected == (0,) and alone.corrected_spread is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from scipy.stats import kstest
@@ -20,9 +19,7 @@ from resultant.vmf.tails import log_projection_tail
 F64 = torch.float64
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("p", [3, 16, 1024])
-@pytest.mark.parametrize("kappa", [0.0, 0.7, 40.0, 1e5])
+@pytest.mark.parametrize(("p", "kappa"), [(3, 0.0), (3, 1e5), (16, 0.7), (1024, 40.0), (1024, 1e5)])
 def test_distribution_of_the_cosine(p: int, kappa: float) -> None:
     peak = 2 * kappa / (p - 1 + math.hypot(p - 1, 2 * kappa))
     width = math.sqrt((1 - peak**2) / (p + kappa))
@@ -51,13 +48,8 @@ def test_goodness_of_fit_against_definition(small: FrozenSpace) -> None:
         assert float(actual.mean_cosine[c]) == pytest.approx(float(rho.mean()))
         across = mine - rho[:, None] * mu
         across = across / across.norm(dim=1, keepdim=True)
-        squares = [
-            float(across[i] @ across[j]) ** 2
-            for i in range(len(mine))
-            for j in range(len(mine))
-            if i != j
-        ]
-        assert float(actual.anisotropy[c]) == pytest.approx((P - 1) * np.mean(squares))
+        squares = (across @ across.T).square()[~torch.eye(len(mine), dtype=torch.bool)]
+        assert float(actual.anisotropy[c]) == pytest.approx((P - 1) * float(squares.mean()))
     assert actual.rejected == pytest.approx(float((actual.p_value < 0.05).double().mean()))
 
 
@@ -70,18 +62,13 @@ def vmf_rows(kappa: float, p: int, counts: Tensor, seed: int) -> tuple[Tensor, T
     return VonMisesFisher(torch.nn.functional.normalize(mu, dim=1)[y], kappa).sample(), y
 
 
-# Of rows from 5 to 300.
-SIZES = torch.logspace(math.log10(5), math.log10(300), 150).round().long()
-
-
-QUERIES = torch.full((150,), 60)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("kappa", "estimator"), [(550.0, "mle"), (15.0, "proco")])
 def test_vmf_classes_are_rejected_as_often_as_expected(kappa: float, estimator: str) -> None:
     """The fit of few rows is rejected although all is vMF, and that is foreseen."""
-    train, test = vmf_rows(kappa, 32, SIZES, 5), vmf_rows(kappa, 32, QUERIES, 6)
+    sizes = torch.logspace(math.log10(5), math.log10(300), 150).round().long()
+    train = vmf_rows(kappa, 32, sizes, 5)
+    test = vmf_rows(kappa, 32, torch.full((150,), 60), 6)
     actual = goodness_of_fit(FrozenSpace.fit(*train, *test, estimator=estimator))
     spread = math.sqrt(actual.expected * (1 - actual.expected) * (1 / 150 + 1 / 1000))
     assert abs(actual.rejected - actual.expected) < 3 * spread
@@ -114,8 +101,5 @@ def test_simulation_depends_on_the_seed_only(small: FrozenSpace) -> None:
     first, after = goodness_of_fit(small, seed=4), torch.rand(3)
     torch.manual_seed(1)
     assert torch.equal(after, torch.rand(3))
-    again, other = goodness_of_fit(small, seed=4), goodness_of_fit(small, seed=5)
-    assert first.to_dict() == again.to_dict()
-    assert not torch.equal(first.expected_histogram, other.expected_histogram)
-    assert torch.equal(first.p_value, other.p_value)
+    assert first.to_dict() == goodness_of_fit(small, seed=4).to_dict()
     assert float(first.expected_histogram.sum()) == pytest.approx(float(first.histogram.sum()))

@@ -23,16 +23,6 @@ def test_all_questions_have_json_answers(small: FrozenSpace, small_analysis: Ana
     assert one.grid is None and one.gains is not None and steps == ["gains"]
 
 
-def test_other_errors_are_not_notes(small: FrozenSpace, monkeypatch: pytest.MonkeyPatch) -> None:
-
-    def wrong(space: FrozenSpace) -> None:
-        raise ValueError("a mistake")
-
-    monkeypatch.setattr("resultant.analysis.gains.gain_distribution", wrong)
-    with pytest.raises(ValueError, match="a mistake"):
-        analyze_space(small, ["gains"])
-
-
 @pytest.mark.slow
 def test_questions_that_a_plane_cannot_answer_are_notes() -> None:
     counts = torch.tensor([40, 30, 20])

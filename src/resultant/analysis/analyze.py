@@ -31,18 +31,17 @@ from resultant.analysis.plain import SIGNIFICANCE, Caution, Difference, Unanswer
 from resultant.analysis.result import FeatureData, FeatureResult, SetComparison
 from resultant.analysis.rules import VMFSearch, fit_points, search, vmf_candidates
 from resultant.analysis.run import Analysis, analyze_space
-from resultant.analysis.space import FrozenSpace
+from resultant.analysis.space import FrozenSpace, named_groups
 from resultant.analysis.suspects import cautions, duplicates, suspicious_rows, unit_rows
+from resultant.classes.groups import shot_groups
 from resultant.features.identities import match_rows
 
 # Features that `resultant extract` takes from the layer that the loss is computed on.
 PROJECTION = "projection"
 
-# Test rows times classes at most that the theory is computed for.
-THEORY_CELLS = 20_000_000
-
-# Questions that the page answers; `resultant.analysis.analyze_space` answers all.
+# Questions that the page answers, and test rows times classes at most that they are asked of.
 SHOWN = ("gains", "cosine", "boundaries", "intercepts", "fit")
+THEORY_CELLS = 20_000_000
 
 # Verdicts on two feature sets.
 WORDS = {
@@ -73,7 +72,7 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class Evaluated(Fitted):
-    """A feature set whose method is chosen and evaluated: all that a summary says."""
+    """A feature set whose method is chosen and evaluated."""
 
     result: FeatureResult
     tested: dict[str, Predictions]  # predictions of the evaluated test rows by key
@@ -92,9 +91,8 @@ def analyze_sets(
     with which ``summarized`` is called as soon as it is evaluated."""
     if not sets:
         raise UnansweredError("expected one feature set or more, got none")
-    steps: list[Progress] = [progress]
-    if len(sets) > 1:
-        steps = [lambda text, name=data.name: progress(f"{name}: {text}") for data in sets]
+    names = [f"{data.name}: " if len(sets) > 1 else "" for data in sets]
+    steps: list[Progress] = [lambda text, name=name: progress(name + text) for name in names]
     fitted = [fit_rules(data, settings, step) for data, step in zip(sets, steps, strict=True)]
     first = foremost(fitted)
     evaluated: dict[int, Evaluated] = {}
@@ -103,9 +101,8 @@ def analyze_sets(
         evaluated[i] = evaluate_methods(fitted[i], settings, steps[i], slow=slow)
         if i == first:
             summarized(evaluated[i])
-    if settings.theory:
-        for i, one in evaluated.items():
-            evaluated[i] = replace(one, result=explain(one, settings, steps[i]))
+    for i, one in evaluated.items() if settings.theory else ():
+        evaluated[i] = replace(one, result=explain(one, settings, steps[i]))
     return [evaluated[i] for i in range(len(sets))], first
 
 
@@ -182,8 +179,8 @@ def _described(
         metric=rows.metric,
         train_count=data.counts.numpy(),
         test_count=torch.bincount(data.test.y, minlength=data.num_classes).numpy(),
-        group=data.groups.numpy(),
-        group_names=data.group_names,
+        group=shot_groups(data.counts).numpy(),
+        group_names=named_groups(data.counts),
         evaluated=len(rows.test),
         notes=tuple(filter(None, notes)),
         warnings=warnings,
@@ -197,23 +194,20 @@ def explain(evaluated: Evaluated, settings: Settings, progress: Progress) -> Fea
     data, rows = evaluated.data, evaluated.plan
     vmf = one_component(evaluated, settings)
     progress("look for suspicious rows")
-    suspects = suspicious_rows(data, vmf.model)
+    found = {**suspicious_rows(data, vmf.model), **result.rows}
     progress("map and sliders")
     directions = fit_directions(data, settings.estimator)
-    predicted = evaluated.tested[evaluated.used].predicted
-    drawn = feature_map(data, rows, directions, predicted)
+    drawn = feature_map(data, rows, directions, evaluated.tested[evaluated.used].predicted)
     sliders = explorer(data, rows, directions, vmf.settings)
     seconds = {**result.seconds, "map": time.perf_counter() - started}
-    started = time.perf_counter()
     answers = theory(evaluated, vmf, settings, progress)
-    seconds["theory"] = time.perf_counter() - started
-    found = {**suspects, **result.rows}
+    seconds["theory"] = time.perf_counter() - started - seconds["map"]
     return replace(result, rows=found, map=drawn, explorer=sliders, theory=answers, seconds=seconds)
 
 
 def one_component(fitted: Fitted, settings: Settings) -> Candidate:
-    """Return the chosen vMF method if it has one component per class, else another method of one
-    component, else the chosen one fitted again with one."""
+    """Return the chosen vMF method or another of one component per class, else the chosen one
+    fitted again with one."""
     methods = [c for c in fitted.candidates if c.family == "vmf"]
     chosen = next(c for c in methods if c.key == fitted.found.chosen)
     for method in (chosen, *methods):
@@ -246,8 +240,8 @@ def theory(fitted: Fitted, vmf: Candidate, settings: Settings, progress: Progres
 
 
 class MetricRows:
-    """Rows [N, p] in the metric of a `VMFClassifier`, or those of an ``index`` [n], read when they
-    are asked for."""
+    """Rows [N, p] of an ``index`` [n] or all in the metric of a `VMFClassifier`, read when asked
+    for."""
 
     def __init__(self, rows: Any, model: Any, index: Tensor | None = None) -> None:
         self.rows, self.model, self.index, self.dtype = rows, model, index, torch.float32

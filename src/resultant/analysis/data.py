@@ -13,10 +13,8 @@ from torch import Tensor
 from resultant._core import chunks
 from resultant.analysis.metrics import sample_rows, split, stratified
 from resultant.analysis.plain import UnansweredError
-from resultant.analysis.space import Vectors, named_groups
-from resultant.classes.groups import shot_groups
+from resultant.analysis.space import Vectors
 from resultant.classifiers.validation import FOLDS, stratified_splits
-from resultant.features.selection import WORDS
 
 if TYPE_CHECKING:
     from resultant.features.prepare import Prepared
@@ -31,7 +29,7 @@ EVALUATED_CELLS = 100_000_000
 VALIDATION_CELLS = 5_000_000
 VALIDATION_ROWS = 2_000
 
-# Difference of two distributions over classes, as a sum of absolute differences, that is a tie.
+# Sum of absolute differences of two distributions over classes that is a tie.
 EVEN = 0.05
 
 # Training rows up to which methods are validated on all folds; beyond, on the first one.
@@ -117,11 +115,6 @@ class FeatureSet:
         return self.train.x.shape[1]
 
     @property
-    def words(self) -> bool:
-        """True if the labels of the user are the names of the classes."""
-        return self.metadata.get("labels") == WORDS
-
-    @property
     def splits(self) -> list[Split]:
         """The splits that have rows."""
         return [s for s in (self.train, self.val, self.test) if s is not None]
@@ -130,16 +123,6 @@ class FeatureSet:
     def counts(self) -> Tensor:
         """Training rows [C] per class."""
         return torch.bincount(self.train.y, minlength=self.num_classes)
-
-    @cached_property
-    def groups(self) -> Tensor:
-        """Shot groups [C]."""
-        return shot_groups(self.counts)
-
-    @cached_property
-    def group_names(self) -> tuple[str, ...]:
-        """Names of the shot groups; none for one group or about one size."""
-        return named_groups(self.counts)
 
     @cached_property
     def fitted(self) -> Tensor:

@@ -17,6 +17,8 @@ from resultant.analysis.data import BALANCED, FeatureSet, Plan, Split, row_weigh
 from resultant.analysis.metrics import NORMAL, class_means, mean_and_error, paired_gain, wilson
 from resultant.analysis.plain import Estimate
 from resultant.analysis.result import Confusion, Method, Recommendation, Reliability
+from resultant.analysis.space import named_groups
+from resultant.classes.groups import shot_groups
 from resultant.classifiers.calibration import calibration_error, confidence_bins
 
 # A probability of zero counts as this one in a log-loss, as in scikit-learn.
@@ -183,10 +185,9 @@ def _method(c: Candidate, tested: Predictions, data: FeatureSet, plan: Plan) -> 
     if len(labels) >= FEW_ROWS:
         bins = confidence_bins(tested.confidence.numpy(), right.numpy())
         reliability = Reliability(*bins, calibration_error(*bins))
-    groups = {
-        name: float(per_class[data.groups == g].nanmean())
-        for g, name in enumerate(data.group_names)
-    }
+    group = shot_groups(data.counts)
+    names = named_groups(data.counts)
+    groups = {name: float(per_class[group == g].nanmean()) for g, name in enumerate(names)}
     return Method(
         *(c.key, c.name, c.family, c.settings, c.code),
         validation=_share((c.validated.predicted == plan.labels).double(), plan.weights),

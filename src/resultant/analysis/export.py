@@ -21,6 +21,7 @@ from resultant.analysis.data import FeatureSet
 from resultant.analysis.evaluate import probabilities
 from resultant.analysis.result import AnalysisResult
 from resultant.analysis.suspects import identity_text
+from resultant.features.selection import WORDS
 
 RESULTS, CLASSIFIER, ROWS = "results.json", "classifier.safetensors", "rows.csv"
 PREDICTIONS = ("predictions.parquet", "predictions.csv")
@@ -64,7 +65,7 @@ def user_labels(data: FeatureSet) -> np.ndarray:
     names = data.class_names
     if all(name.isdecimal() for name in names):
         return np.array([int(name) for name in names])
-    return np.array(names) if data.words else np.arange(len(names))
+    return np.array(names) if data.metadata.get("labels") == WORDS else np.arange(len(names))
 
 
 def write_predictions(folder: Path, data: FeatureSet, model: Any) -> str:

@@ -169,7 +169,7 @@ class FrozenSpace:
 
     @property
     def dim(self) -> int:
-        return self.train.shape[1]
+        return self.statistics.dim
 
     @cached_property
     def gain(self) -> Tensor:
@@ -193,10 +193,8 @@ class FrozenSpace:
 
     def group_means(self, values: Tensor) -> dict[str, float | None]:
         """Return means of ``values`` [C] per shot group without NaN; None for an empty group."""
-        means = {
-            name: float(values[self.groups == g].nanmean())
-            for g, name in enumerate(self.group_names)
-        }
+        names = enumerate(self.group_names)
+        means = {name: float(values[self.groups == g].nanmean()) for g, name in names}
         return {name: None if math.isnan(mean) else mean for name, mean in means.items()}
 
     def units(self, split: str, rows: Tensor) -> Tensor:
