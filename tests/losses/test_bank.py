@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import math
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load, save
+from safetensors.torch import load
 
 from loss_batches import COUNTS, TAU, C, P, batch
 from loss_batches import seeded as seeded
@@ -110,25 +109,6 @@ def test_classes_are_those_of_class_statistics(estimator: str) -> None:
             assert torch.equal(state.count, expected.count)
         copied.update(*batch())
         assert torch.equal(bank.state(bank=name).count, state.count)
-
-
-def test_state_dict_in_the_middle_of_an_epoch() -> None:
-    first, second = (ProCoLoss(C, P, realization="angular", class_counts=COUNTS) for _ in range(2))
-    for _ in range(2):
-        first.start_epoch()
-        first(*batch(2))
-    second.load_state_dict(load(save(first.state_dict())))
-    for _ in range(2):
-        z, y = batch(2)
-        assert torch.equal(first(z, y), second(z, y))
-        first.start_epoch()
-        second.start_epoch()
-        for name, a in first.state_dict().items():
-            assert torch.equal(a, second.state_dict()[name]), name
-    stream = io.BytesIO()
-    torch.save(first, stream)
-    first.bank.reset()
-    assert all(map(torch.equal, first.bank.buffers(), ProCoLoss(C, P).bank.buffers()))
 
 
 TWO = """

@@ -14,11 +14,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from loss_batches import COUNTS, TAU, C, N, P, batch, cancelling, wrong_length
+from loss_batches import COUNTS, TAU, C, N, P, batch, wrong_length
 from loss_batches import seeded as seeded
 from resultant._core import validation
-from resultant.classes.realization import class_scores
-from resultant.classes.rule import REALIZATIONS, TEMPERED
+from resultant.classes.rule import REALIZATIONS
 from resultant.losses import ProCoLoss
 
 
@@ -101,23 +100,6 @@ def test_negative_targets_name_their_classes(monkeypatch: pytest.MonkeyPatch) ->
     assert loss(z, y).isnan()
     with pytest.raises(ValueError, match=message):
         loss.check()
-    loss.check()
-
-
-@pytest.mark.parametrize("realization", REALIZATIONS)
-def test_class_without_a_gain(realization: str) -> None:
-    """A class without temperature is an error, as in class_scores; others have their loss."""
-    loss = ProCoLoss(C, P, TAU, realization)
-    z, y = cancelling()
-    if realization in TEMPERED:
-        with pytest.raises(ValueError, match=r"and gains > 0 .*got 1 of 6 not: class 2 \(0\)$"):
-            loss(z, y)
-        with pytest.raises(ValueError, match=r"A > 0 .*got 1 of 6 not: class 2 \(0\)$"):
-            class_scores(z, loss.state(), TAU, realization)
-        return
-    got = loss(z, y)
-    scores = class_scores(z, loss.state(), TAU, realization)
-    torch.testing.assert_close(got, nn.functional.cross_entropy(scores, y))
     loss.check()
 
 

@@ -232,10 +232,10 @@ def class_scores(
     - ``angular``: :math:`q_c(\rho;\tau_0)+(g_c^\star-g_c)\rho` (eq:Pure Angular-control);
     - ``cosine``: :math:`\bar g\rho`, the shared-scale prototype rule, for any beta.
 
-    The scores carry gradients to z, tau, offset and the tensors of the state. The difference of two
-    scores has an error of up to :math:`12\epsilon/\tau`, so tau and :math:`\tau_c^\star` must be at
-    least 7.6e-6 where scores compute in float32 and 1.4e-14 in float64. A class without samples
-    (kappa = 0) counts in the mean gain and may win: leave such classes out of the state.
+    Gradients reach z, tau, offset and the tensors of the state. The difference of two scores has an
+    error of up to :math:`12\epsilon/\tau`, so tau and :math:`\tau_c^\star` must be at least 7.6e-6
+    in float32 and 1.4e-14 in float64. A class without samples (kappa = 0) counts in the mean gain
+    and may win: leave such classes out of the state.
 
     Args:
         z, state, tau, offset: Vectors, classes, temperature :math:`\tau_0` and added numbers.

@@ -173,9 +173,7 @@ class ClassStatistics:
     ) -> ClassStatistics:
         """Add unit vectors z [N, p] with labels y [N] and ``weights`` [N] >= 0, by default 1, and
         return these statistics. Vectors are normalized in float64."""
-        require_features(z, self.dim, self.device, validate_args)
-        require_labels(y, len(z), self.num_classes, self.device, validate_args)
-        return self.add(z, y, self._weights(weights, z, validate_args))
+        return self.add(z, y, self._require(z, y, weights, validate_args))
 
     @torch.no_grad()
     def add(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> ClassStatistics:
@@ -192,7 +190,12 @@ class ClassStatistics:
                 self.scatter.addmm_(x.T, weighted)
         return self
 
-    def _weights(self, weights: Tensor | None, z: Tensor, validate: Check) -> Tensor | None:
+    def _require(
+        self, z: Tensor, y: Tensor, weights: Tensor | None, validate: Check
+    ) -> Tensor | None:
+        """Return weights in float64; raise unless the samples fit."""
+        require_features(z, self.dim, self.device, validate)
+        require_labels(y, len(z), self.num_classes, self.device, validate)
         if weights is None:
             return None
         validation.tensors(weights=weights)
@@ -301,9 +304,7 @@ class ClassStatistics:
         self, z: Tensor, y: Tensor, weights: Tensor | None, validate: Check
     ) -> Tensor:
         """Return the weights of queries; raise unless the queries can be among the samples."""
-        require_features(z, self.dim, self.device, validate)
-        require_labels(y, len(z), self.num_classes, self.device, validate)
-        weights = self._weights(weights, z, validate)
+        weights = self._require(z, y, weights, validate)
         if validation.should_validate(validate, z, y):
             missing = self.count[y] == 0
             if missing.any():

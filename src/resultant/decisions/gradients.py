@@ -35,8 +35,8 @@ def gradient_coordinates(
     dtype of the scores.
 
     :math:`\nabla_zL_y=\sum_cC_c\mu_c+z\sum_c(t/\kappa_c)C_c` with
-    :math:`C_c=(P_c-1[c=y])\,\partial_{\rho_c}q_c` (eq:gradient-coordinate-decomposition). The
-    radial part comes from the exact score only, and has a limit at kappa = 0.
+    :math:`C_c=(P_c-1[c=y])\,\partial_{\rho_c}q_c` (eq:gradient-coordinate-decomposition), also in
+    the limit kappa = 0.
 
     Args:
         z, y, realization: Vectors, labels and scores.

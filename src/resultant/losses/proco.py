@@ -34,28 +34,21 @@ class ProCoLoss(ContrastiveLoss):
     ``z`` are features [N, p] or, for V views of a batch, [V, N, p]; ``y`` [N] are the labels of
     every view. Each view in turn enters both banks (`ProCoBank`), the classes of the bank ``old``
     are fitted and detached, and the view is scored against them (`class_scores`). The loss is the
-    cross-entropy of :math:`q_c+\gamma\log\pi_c`.
+    cross-entropy of :math:`q_c+\gamma\log\pi_c`. The defaults are those of ProCo.
 
     With ``class_counts`` an epoch begins by itself after that many samples; without them, inside
     torch.compile and inside a CUDA graph of your own, call `start_epoch` before every epoch. In
-    ``eval`` mode the statistics do not change. Keep the loss outside of
-    ``torch.utils.checkpoint``, in which each step would enter the statistics twice.
+    ``eval`` mode the statistics do not change. Under ``torch.utils.checkpoint`` they would count
+    each step twice.
 
     On the CPU the values of z and y are checked in the step, except under ``torch.compile``. On a
     GPU nothing waits: vectors without a direction are an error in a later step or in `check`, a
     label out of range makes the loss NaN, and so does a class without a temperature that reaches
     its target gain (`class_scores`), which `check` raises.
 
-    Under torch.distributed every process gives its own queries, however many, and gets their loss;
-    all processes take the same number of steps, and the statistics are those of all samples. With
-    ``shard_classes`` ``state_dict`` holds the banks as DTensors: torch.distributed.checkpoint saves
-    and loads them for any number of processes, and ``load_state_dict`` also takes the banks of an
-    unsharded loss.
-
-    Scores that would take more than 256 MiB on a GPU, or 64 MiB on a CPU, are never stored: the
-    classes are scored in chunks, and a gradient has no gradient then.
-
-    The defaults are those of ProCo; `VMFClassifier` serves frozen features and any mix of classes.
+    Under torch.distributed every process gets the loss of its own queries, however many, takes the
+    same number of steps, and has the statistics of all samples. Scores that would take more than
+    256 MiB on a GPU, or 64 MiB on a CPU, are never stored, and a gradient has no gradient then.
 
     Args:
         num_classes, dim: Number of classes C and dimension p of the features.
@@ -76,7 +69,9 @@ class ProCoLoss(ContrastiveLoss):
             graph, torch.compile or torch.func, on several ranks, and steps whose kernels take
             longer than their launches.
         shard_classes: Share the banks and scores of the classes among the processes of the default
-            group, if there is one. `state`, `scores` and ``bank.classes`` are those of a process.
+            group. `state`, `scores` and ``bank.classes`` are those of a process; ``state_dict`` has
+            DTensors, which torch.distributed.checkpoint saves and loads for any number of processes
+            and ``load_state_dict`` takes, as it takes the banks of an unsharded loss.
 
     Raises:
         ValueError: For settings or batches out of range; values of z and y on the CPU only.

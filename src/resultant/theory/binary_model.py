@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Literal, NamedTuple, SupportsIndex, get_args
+from typing import Generic, Literal, NamedTuple, SupportsIndex, TypeVar, get_args
 
 import torch
 from torch import Tensor
@@ -35,11 +35,14 @@ Decision = Literal["leading", "exact"]
 STEPS, CLOSE = 60, 1e-9
 
 
-class Pair(NamedTuple):
-    """One number per class, h (head) and t (tail)."""
+T = TypeVar("T")
 
-    h: float
-    t: float
+
+class Pair(NamedTuple, Generic[T]):
+    """One number or estimate per class, h (head) and t (tail)."""
+
+    h: T
+    t: T
 
 
 class Estimate(NamedTuple):
@@ -53,13 +56,6 @@ class Estimate(NamedTuple):
     def displayed(self) -> float:
         """Frequency, or half a count if nothing was counted (fig:synthetic-transition)."""
         return self.value or 0.5 / self.samples
-
-
-class EstimatePair(NamedTuple):
-    """One estimate per class."""
-
-    h: Estimate
-    t: Estimate
 
 
 @dataclass(frozen=True)
@@ -138,7 +134,7 @@ class BinaryModel:
         return (self.b_h - self.b_t) * self.tau
 
     @property
-    def r(self) -> Pair:
+    def r(self) -> Pair[float]:
         r"""Limits :math:`r_j=r_0(\lambda_j)` of the mean resultant lengths."""
         return Pair(*(lam / (1 + math.hypot(1.0, lam)) for lam in (self.lambda_h, self.lambda_t)))
 
@@ -149,14 +145,14 @@ class BinaryModel:
         return math.sqrt((h - t) ** 2 + 2 * h * t * (1 - self.cosine))
 
     @property
-    def beta(self) -> Pair:
+    def beta(self) -> Pair[float]:
         r"""Cosines :math:`\beta_j=\mu_j^\top n` with n = w/W."""
         h, t = self.r
         along = h - t * self.cosine, h * self.cosine - t
         return Pair(*(max(-1.0, min(1.0, x / self.W)) for x in along))
 
     @property
-    def alpha(self) -> Pair:
+    def alpha(self) -> Pair[float]:
         r"""Sines :math:`\alpha_j=\sqrt{1-\beta_j^2}`, from the sine between the mean directions."""
         sine = math.sqrt((1 - self.cosine) * (1 + self.cosine)) / self.W
         return Pair(self.r.t * sine, self.r.h * sine)
@@ -167,38 +163,38 @@ class BinaryModel:
         return -self.delta / self.W
 
     @property
-    def typical_margins(self) -> Pair:
+    def typical_margins(self) -> Pair[float]:
         r"""Typical margins :math:`R_h=\delta+r_h(r_h-r_tc)` and :math:`R_t=r_t(r_t-r_hc)-\delta`:
         :math:`D_0(Z)` tends to :math:`tR_h` in class h and to :math:`-tR_t` in class t."""
         (h, t), c = self.r, self.cosine
         return Pair(self.delta + h * (h - t * c), t * (t - h * c) - self.delta)
 
     @property
-    def limiting_errors(self) -> Pair:
+    def limiting_errors(self) -> Pair[float]:
         """Limits of the class errors, 0, 1/2 or 1 by the sign of the typical margin
         (thm:conditional-error-transition)."""
         return Pair(*(0.0 if R > 0 else 1.0 if R < 0 else 0.5 for R in self.typical_margins))
 
     @property
-    def variances(self) -> Pair:
+    def variances(self) -> Pair[float]:
         r"""Limits :math:`\sigma^2_{\lambda_j}(w)` of nu Var(w'Z) (eq:projection-clt)."""
         parts = zip((self.lambda_h, self.lambda_t), self.beta, self.alpha, strict=True)
         return Pair(*(float(projection_variance(x, self.W * b, self.W * a)) for x, b, a in parts))
 
-    def gaussian_errors(self, p: int) -> Pair:
+    def gaussian_errors(self, p: int) -> Pair[float]:
         r"""Compute errors :math:`\Phi(-\sqrt\nu R_j/\sigma_{\lambda_j}(w))` near the transition,
         :math:`R_j=O(\nu^{-1/2})` (eq:projection-clt)."""
         nu = tail_dimension(p) / 2 - 1
         margins = zip(self.typical_margins, self.variances, strict=True)
         return Pair(*(0.5 * math.erfc(R * math.sqrt(nu / (2 * v))) for R, v in margins))
 
-    def rates(self, xi: float) -> Pair:
+    def rates(self, xi: float) -> Pair[float]:
         r"""Compute :math:`I_h(\xi)` and :math:`I_t(\xi)` of eq:rate-function."""
         parts = zip((self.lambda_h, self.lambda_t), self.beta, strict=True)
         return Pair(*(float(rate_function(xi, x, b)) for x, b in parts))
 
     @property
-    def exponents(self) -> Pair:
+    def exponents(self) -> Pair[float]:
         r"""Limits :math:`I_j(\xi_0)` of :math:`-\nu^{-1}\log\epsilon_j` (eq:error-exponent), zero
         for a class whose typical margin is not positive, since its error does not vanish."""
         rates = zip(self.rates(self.xi_0), self.typical_margins, strict=True)
@@ -208,12 +204,12 @@ class BinaryModel:
         """Exchange the offsets of the classes, which can reverse the order of the exponents."""
         return replace(self, b_h=self.b_t, b_t=self.b_h)
 
-    def concentrations(self, p: int) -> Pair:
+    def concentrations(self, p: int) -> Pair[float]:
         r"""Compute :math:`\kappa_j=\nu\lambda_j`."""
         nu = tail_dimension(p) / 2 - 1
         return Pair(nu * self.lambda_h, nu * self.lambda_t)
 
-    def log_errors(self, p: int, rule: Decision = "leading") -> Pair:
+    def log_errors(self, p: int, rule: Decision = "leading") -> Pair[float]:
         r"""Compute :math:`\log\Pr_h(D<0)` and :math:`\log\Pr_t(D\ge0)` of a rule by quadrature."""
         _require_rule(rule)
         kappa, beta = self.concentrations(p), self.beta
@@ -227,7 +223,7 @@ class BinaryModel:
         tails = (log_plane_tail(f, self.cosine, k, p) for f, k in zip(bounds, kappa, strict=True))
         return Pair(*tails)
 
-    def errors(self, p: int, rule: Decision = "leading") -> Pair:
+    def errors(self, p: int, rule: Decision = "leading") -> Pair[float]:
         """Compute the class errors of a rule by quadrature."""
         return Pair(*(math.exp(e) for e in self.log_errors(p, rule)))
 
@@ -256,7 +252,7 @@ class BinaryModel:
         offset = self.b_h - self.b_t
         return offset + self.W / self.tau * xi, offset + (q_h - q_t)
 
-    def monte_carlo(self, p: int, samples: int, rule: Decision = "exact") -> EstimatePair:
+    def monte_carlo(self, p: int, samples: int, rule: Decision = "exact") -> Pair[Estimate]:
         """Count the class errors of a rule over draws."""
         _require_rule(rule)
         which = get_args(Decision).index(rule)
@@ -267,7 +263,7 @@ class BinaryModel:
             mean = (count + 0.5) / (samples + 1)
             error = math.sqrt(mean * (1 - mean) / samples)
             estimates.append(Estimate(count / samples, error, samples))
-        return EstimatePair(*estimates)
+        return Pair(*estimates)
 
 
 def rate_function(xi: Number, lam: Number, beta: Number) -> Tensor:

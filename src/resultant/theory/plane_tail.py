@@ -1,10 +1,8 @@
 r"""Probabilities of a von Mises-Fisher vector X in the plane of two directions.
 
-With :math:`\theta` the angle of X to its mean direction :math:`\mu`, and another
-direction at cosine c to :math:`\mu`, the cosine of X to the other direction is
-:math:`c\cos\theta+s\sin\theta\,W`, :math:`s=\sqrt{1-c^2}`, where W is a coordinate of a uniform
-direction in p - 1 dimensions. The probability that this cosine reaches a bound that depends on
-:math:`\theta` is one integral over :math:`\theta` of a tail of W.
+At an angle :math:`\theta` to its mean direction, X has the cosine
+:math:`c\cos\theta+s\sin\theta\,W` to a direction at cosine c to the mean, where W is a coordinate of
+a uniform direction in p - 1 dimensions: tails are integrals over :math:`\theta`.
 """
 
 from __future__ import annotations
