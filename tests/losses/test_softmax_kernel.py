@@ -23,7 +23,7 @@ def check(device: str) -> None:
     torch.manual_seed(0)
     counts = COUNTS.clone()
     counts[3] = 0
-    for realization, views in (("native", 2), ("preserve", 2), ("angular", 1), ("cosine", 1)):
+    for realization, views in (("preserve", 2), ("angular", 1), ("cosine", 2)):
         plain, fused = (
             ProCoLoss(C, P, 0.1, realization, 0.3, counts, leave_out=views == 1).to(device)
             for _ in range(2)
@@ -33,7 +33,7 @@ def check(device: str) -> None:
             fused.train(training)
             z, y = batch(views, n=N, p=P, dtype=torch.float32)
             z, y = z.to(device), y.masked_fill(y == 3, 2).to(device)
-            if realization in ("native", "cosine"):
+            if realization == "cosine":
                 y[:2], z[:, 1] = 4, -z[:, 0]
             expected = plain(z.requires_grad_(), y)
             with pytest.MonkeyPatch.context() as patch:

@@ -66,10 +66,10 @@ def of_classes(a: Any, b: Any, **change: Tensor) -> rs.BinaryModel:
         (lambda: ORDERED.sample_margins(9, 9, "x"), "label 'h' or 't', got 'x'"),
         (lambda: rs.BinaryModel.of({}, 0, 1), "state to be a ClassState, got dict"),
         (lambda: of_classes(0, 3), "b to be an integer from 0 to 2, got 3"),
-        (lambda: of_classes(1, 1), "two different distributions, got equal classes 1 and 1"),
+        (lambda: of_classes(1, 1), "w = .* != 0, got lambda_h = lambda_t"),
         (
             lambda: of_classes(0, 2, kappa=torch.ones(3), mu=torch.eye(1, 8).expand(3, 8)),
-            "equal classes 0 and 2",
+            "w = .* != 0, got lambda_h = lambda_t",
         ),
         (lambda: of_classes(1, 0, kappa=torch.arange(3.0)), "kappa > 0, got 0 at class 0"),
         (lambda: rs.rate_function(0.0, -1.0, 0.0), "lam >= 0 and finite, got -1"),

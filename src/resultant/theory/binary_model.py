@@ -60,20 +60,16 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class BinaryModel:
-    r"""The matched binary model of sec:conditional-margin.
+    r"""The matched binary model of two different classes (sec:conditional-margin).
 
-    The parameters do not change with p. Methods with an argument ``p`` >= 3 hold at this
-    dimension, the others in the limit. A ``rule`` is ``"leading"`` for :math:`D_0` or ``"exact"``
-    for :math:`D_\nu`.
+    Methods with an argument ``p`` >= 3 hold at this dimension, the others in the limit. A ``rule``
+    is ``"leading"`` for :math:`D_0` or ``"exact"`` for :math:`D_\nu`.
 
     Args:
         lambda_h, lambda_t: Concentrations of the classes over nu, > 0.
         cosine: Cosine :math:`c=\mu_h^\top\mu_t` of the mean directions.
         tau: Temperature > 0.
         b_h, b_t: Offsets of the logits, such as log priors.
-
-    Raises:
-        ValueError: If both classes are the same.
 
     Example:
         >>> BinaryModel(lambda_h=2.0, lambda_t=1.0, cosine=0.5).limiting_errors
@@ -123,8 +119,6 @@ class BinaryModel:
         for c, value in zip((a, b), kappa.tolist(), strict=True):
             if not value > 0:
                 raise ValueError(f"expected kappa > 0, got {value:g} at class {c}")
-        if apart == 0 and kappa[0] == kappa[1]:
-            raise ValueError(f"expected two different distributions, got equal classes {a} and {b}")
         lambda_h, lambda_t = (kappa / nu).tolist()
         return cls(lambda_h, lambda_t, max(-1.0, 1 - apart), tau, b_h, b_t)
 

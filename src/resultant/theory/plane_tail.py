@@ -1,8 +1,8 @@
 r"""Probabilities of a von Mises-Fisher vector X in the plane of two directions.
 
 At an angle :math:`\theta` to its mean direction, X has the cosine
-:math:`c\cos\theta+s\sin\theta\,W` to a direction at cosine c to the mean, where W is a coordinate of
-a uniform direction in p - 1 dimensions: tails are integrals over :math:`\theta`.
+:math:`c\cos\theta+s\sin\theta\,W` to a direction at cosine c to the mean; W is a coordinate of a
+uniform direction in p - 1 dimensions. Tails are integrals over :math:`\theta`.
 """
 
 from __future__ import annotations

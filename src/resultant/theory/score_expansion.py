@@ -28,12 +28,10 @@ from resultant.special.ratio import inner
 # The bound of lem:bessel-ratio-remainder is proved from this order on.
 LEAST_ORDER = 10 / 9
 
-# `in_range` holds for t <= RANGE sqrt(nu^2 + kappa^2) and p >= LEAST_DIMENSION. The powers of
-# s = t/nu in the leading order of q/nu have the radius of convergence S = sqrt(1 + lambda^2), for
-# 1 + lambda^2 + 2 lambda rho s + s^2 has zeros of modulus S; so f = s/S = t/sqrt(nu^2 + kappa^2)
-# decides. Over lambda from 0 to 30 and all rho the largest second-order error, relative to t, tends
-# to 0.12 f^3 as p grows. At f = 1/4 the error is 1.8e-3 for p from 16 to 4096, and B2 still removes
-# more than half of the error in the median; at p = 8 the error is 5.6e-3. `test_range` measures it.
+# `in_range` holds for f = t/sqrt(nu^2 + kappa^2) <= RANGE and p >= LEAST_DIMENSION: the powers of
+# t/nu in the leading order of q/nu converge for f < 1. Over lambda from 0 to 30 and all rho the
+# largest second-order error, relative to t, tends to 0.12 f^3 as p grows; at f = 1/4 it is 1.8e-3
+# for p from 16 to 4096, and 5.6e-3 at p = 8. `test_range` measures it.
 RANGE = 0.25
 LEAST_DIMENSION = 8
 
