@@ -270,7 +270,7 @@ class ClassStatistics:
     @property
     def mean_length(self) -> Tensor:
         r"""Lengths :math:`R_c=|\bar z_c|` [C] of the class means, between 0 and 1."""
-        return fit_length(self.total, self.weight)
+        return fit_length(torch.linalg.vector_norm(self.total, dim=-1), self.weight)
 
     def state(self, estimator: str = "mle") -> ClassState:
         r"""Fit the classes in float64: :math:`\mu_c=\bar z_c/R_c` and `concentration` of R_c by
@@ -329,18 +329,18 @@ def _unless_empty(
     return weight.masked_fill(empty, 0.0), total.masked_fill(empty.unsqueeze(-1), 0.0)
 
 
-def fit_length(total: Tensor, weight: Tensor) -> Tensor:
-    """Compute the mean lengths R [...] of sums [..., p] and weights [...]."""
-    R = torch.linalg.vector_norm(total, dim=-1) / torch.where(weight > 0, weight, 1.0)
+def fit_length(length: Tensor, weight: Tensor) -> Tensor:
+    """Compute the mean lengths R [...] from the lengths [...] of sums and from weights [...]."""
+    R = length / torch.where(weight > 0, weight, 1.0)
     # NaN stays NaN. The mean of rounded unit vectors may be longer than one.
     return R.masked_fill((R <= ZERO_LENGTH) | (weight <= 0), 0.0).clamp_max(1)
 
 
 def fit_direction(total: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """Compute mu [..., p] and R [...] from sums and weights, as `ClassStatistics` defines them."""
-    R = fit_length(total, weight)
-    length = torch.linalg.vector_norm(total, dim=-1).masked_fill(R == 0, math.inf)
-    mu = total / length.unsqueeze(-1)
+    length = torch.linalg.vector_norm(total, dim=-1)
+    R = fit_length(length, weight)
+    mu = total / length.masked_fill(R == 0, math.inf).unsqueeze(-1)
     mu[..., 0].masked_fill_(R == 0, 1.0)
     return mu, R
 

@@ -159,7 +159,7 @@ class _Step:
         loss, bank, z = self.loss, self.bank, self.z
         held, offset = len(bank.classes), loss.log_prior[bank.classes.start :]
         R = self.R.new_empty(len(z), held + 1)
-        R[:, :-1] = fit_length(bank.old[:, :-1], bank.old[:, -1])
+        R[:, :-1] = fit_length(torch.linalg.vector_norm(bank.old[:, :-1], dim=-1), bank.old[:, -1])
         R.index_copy_(1, self.slots, self.R)
         kappa = bank.kappa(R[:, :-1])
         gains = loss.noted_gains(kappa, z.dtype)
