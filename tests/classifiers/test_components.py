@@ -32,8 +32,7 @@ def test_components_separate_what_one_direction_cannot(components: Any, realizat
     (X, y), (Q, t) = opposite(), opposite(seed=1)
     one = VMFClassifier(TAU, realization).fit(X, y)
     many = VMFClassifier(TAU, realization, components=components).fit(X, y)
-    assert one.score(Q, t) < 0.8 and many.score(Q, t) > 0.99
-    assert many.components_ is not None and one.components_ is None
+    assert one.score(Q, t) < 0.8 and many.score(Q, t) > 0.99 and many.components_ is not None
     assert many.components_.number.tolist() == ([2, 2, 2] if components == 2 else [2, 2, 1])
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from sklearn.exceptions import ConvergenceWarning
 
-from classifiers.mixture_samples import fitted
 from resultant.classifiers.mixture import VMFMixture
 
 # Expenses for housing, food and service of 20 single women and 20 single men (R package HSAUR3).
@@ -92,11 +93,10 @@ def naive_em(
 def test_steps_are_those_of_a_naive_em(hard: bool, tied: bool) -> None:
     x = HOUSEHOLD / np.linalg.norm(HOUSEHOLD, axis=1, keepdims=True)
     seeds = x[[0, 24, 22]]
-    options = {
-        "assignment": "hard" if hard else "soft",
-        "concentration": "tied" if tied else "free",
-    }
-    mixture = fitted(HOUSEHOLD, 3, init=seeds, max_iter=4, tol=0.0, **options)
+    options: dict[str, Any] = {"assignment": "hard" if hard else "soft"}
+    options["concentration"] = "tied" if tied else "free"
+    with pytest.warns(ConvergenceWarning, match="raise max_iter or tol"):
+        mixture = VMFMixture(3, init=seeds, max_iter=4, tol=0.0, **options).fit(HOUSEHOLD)
     weight, mu, kappa, value = naive_em(x, seeds, 4, hard=hard, tied=tied)
     np.testing.assert_allclose(mixture.weights_, weight, rtol=1e-9)
     np.testing.assert_allclose(mixture.directions_, mu, rtol=0, atol=1e-9)

@@ -64,8 +64,7 @@ def expected_calibration_error(probabilities: Any, labels: Any, bins: int = 15) 
 def confidence_bins(
     confidence: np.ndarray, hits: np.ndarray, bins: int = 15
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows, mean confidence and accuracy [bins] of predictions [N] in equal bins of
-    confidence, closed above; NaN in an empty bin."""
+    """Return rows, mean confidence and accuracy [bins] of predictions [N]; NaN in an empty bin."""
     edges = np.linspace(0, 1, bins + 1)[1:-1]
     bin_of = np.searchsorted(edges, confidence, side="left")
     count = np.bincount(bin_of, minlength=bins)

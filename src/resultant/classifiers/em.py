@@ -179,6 +179,8 @@ AUTO = "auto"
 MOST = 8
 ROWS_PER_COMPONENT = 5
 
+PARTS = ("mu", "kappa", "size", "owner", "log_weight", "number")
+
 
 @dataclass(frozen=True)
 class Components:
@@ -191,15 +193,14 @@ class Components:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the components as tensors by name, for a file."""
-        state = self.state
-        named = {"mu": state.mu, "kappa": state.kappa, "size": state.count, "owner": self.owner}
-        return named | {"log_weight": self.log_weight, "number": self.number}
+        s = self.state
+        parts = (s.mu, s.kappa, s.count, self.owner, self.log_weight, self.number)
+        return dict(zip(PARTS, parts, strict=True))
 
     @staticmethod
     def of(tensors: Mapping[str, Tensor], device: torch.device) -> Components:
         """Return the components of `tensors`."""
-        names = ("mu", "kappa", "size", "owner", "log_weight", "number")
-        mu, kappa, size, *rest = (tensors[name].to(device) for name in names)
+        mu, kappa, size, *rest = (tensors[name].to(device) for name in PARTS)
         return Components(ClassState(mu, kappa, size), *rest)
 
     def gain(self, tau: float) -> Tensor:
@@ -221,7 +222,7 @@ class Components:
 def require_components(components: object) -> int | str:
     """Return the number of components per class, or ``auto``."""
     if isinstance(components, str) and components == AUTO:
-        return components
+        return AUTO
     return integer("components", components, 1, ' or "auto"')  # type: ignore[arg-type]
 
 
@@ -254,11 +255,8 @@ def _fit_class(rows: WeightedRows, components: int | str, em: EM) -> Mixture:
 
     if components != AUTO:
         return fit(min(int(components), len(rows.index))).mixture
-    best, lowest = fit(1), math.inf
-    number = float(rows.weight[rows.index].sum())
-    for K in range(1, MOST + 1):
-        if K > 1 and len(rows.index) < ROWS_PER_COMPONENT * K:
-            break
+    best, lowest, number = fit(1), math.inf, float(rows.weight[rows.index].sum())
+    for K in range(1, max(1, min(MOST, len(rows.index) // ROWS_PER_COMPONENT)) + 1):
         found = best if K == 1 else fit(K)
         bic = K * rows.X.shape[1] * math.log(number) - 2 * number * found.value
         if bic >= lowest:

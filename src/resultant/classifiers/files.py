@@ -21,8 +21,9 @@ from resultant.classifiers.em import Components
 
 FORMAT = "resultant.classifier 1"
 
-# Sums of the statistics, and attributes that a fit or a calibration chooses.
+# Tensors of statistics and metric, and attributes that a fit or a calibration chooses.
 SUMS = ("count", "weight", "total")
+METRIC = ("metric.mean", "metric.basis", "metric.variance")
 CHOSEN = ("temperature_", "shrinkage_", "scale_", "calibration_")
 
 KINDS: dict[str, Any] = {
@@ -40,14 +41,8 @@ class SavedEstimator(BaseEstimator):
         super().__setstate__({name: unpacked(value) for name, value in state.items()})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted classifier as a safetensors file, atomically.
-
-        Args:
-            path: File to write.
-
-        Raises:
-            ValueError: If labels or parameters are no strings or numbers.
-        """
+        """Write the fitted classifier, of labels and parameters that are strings or numbers, as a
+        safetensors file, atomically."""
         check_is_fitted(self, "statistics_")
         fitted: Any = self
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "device"}
@@ -55,7 +50,7 @@ class SavedEstimator(BaseEstimator):
             # The metric itself is in the file.
             parameters |= {"whiten": "within", "shrinkage": parameters["whiten"].shrinkage}
         chosen = {name: getattr(self, name, None) for name in CHOSEN}
-        labels, metric = fitted.classes_, fitted.metric_
+        labels, metric, components = fitted.classes_, fitted.metric_, fitted.components_
         if labels.dtype.kind not in "biufU" and not all(isinstance(a, str) for a in labels):
             raise ValueError(f"expected labels of strings or numbers, got {labels.dtype}")
         about: dict[str, Any] = {
@@ -69,9 +64,8 @@ class SavedEstimator(BaseEstimator):
         tensors = {name: getattr(fitted.statistics_, name) for name in SUMS}
         if metric is not None:
             about["metric"] = metric.shrinkage
-            tensors |= {"metric.mean": metric.mean, "metric.variance": metric.variance}
-            tensors |= {} if metric.basis is None else {"metric.basis": metric.basis}
-        components = getattr(self, "components_", None)
+            parts = {name: getattr(metric, name.removeprefix("metric.")) for name in METRIC}
+            tensors |= {name: part for name, part in parts.items() if part is not None}
         tensors |= {} if components is None else components.tensors()
         try:
             about = json.loads(json.dumps(about, allow_nan=False, default=_plain))
@@ -83,18 +77,8 @@ class SavedEstimator(BaseEstimator):
     def load(
         cls, path: str | os.PathLike[str], *, device: torch.device | str | None = None
     ) -> Self:
-        """Read a classifier that `save` wrote.
-
-        Args:
-            path: File to read.
-            device: Device of the sums, by default the CPU.
-
-        Returns:
-            The classifier, which continues as the one that was saved.
-
-        Raises:
-            ValueError: If the file is not that of such a classifier.
-        """
+        """Read a classifier that `save` wrote, with its sums on a device, by default the CPU; any
+        other file is a ValueError that names it."""
         rule = f"expected {path} to be a file of {cls.__name__}.save"
         try:
             tensors, about = load(Path(path))
@@ -104,8 +88,8 @@ class SavedEstimator(BaseEstimator):
             got = f"format {about.get('format')!r} of {about.get('class')!r}"
             raise ValueError(f"{rule}, got {got}")
         statistics = ClassStatistics(*tensors["total"].shape, device=device)
-        for name in SUMS:
-            setattr(statistics, name, tensors[name].to(statistics.device))
+        tensors = {name: a.to(statistics.device) for name, a in tensors.items()}
+        vars(statistics).update({name: tensors[name] for name in SUMS})
         parameters, chosen = about["parameters"], about["chosen"]
         # Files of earlier versions.
         parameters.pop("calibration", None)
@@ -113,12 +97,9 @@ class SavedEstimator(BaseEstimator):
             text = f"expected {path} without a calibration of an earlier version, got one"
             warnings.warn(f"{text}, which is dropped; call calibrate again", stacklevel=2)
         classifier: Any = cls(**parameters, device=device)  # type: ignore[call-arg]
-        for name, value in chosen.items():
-            setattr(classifier, name, value)
+        vars(classifier).update(chosen)
         if "metric" in about:
-            names = ("metric.mean", "metric.basis", "metric.variance")
-            parts = (tensors[n].to(statistics.device) if n in tensors else None for n in names)
-            classifier.metric_ = Metric(*parts, about["metric"])  # type: ignore[arg-type]
+            classifier.metric_ = Metric(*map(tensors.get, METRIC), about["metric"])  # type: ignore[arg-type]
         if "owner" in tensors:
             classifier.components_ = Components.of(tensors, statistics.device)
         classifier.n_features_in_ = statistics.dim

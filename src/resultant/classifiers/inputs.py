@@ -169,8 +169,8 @@ def row_chunks(rows: Rows, width: int) -> Iterator[slice]:
 
 Array = np.ndarray | Tensor
 
-# Ratio of the largest standard deviation of a column to the median one from which columns have
-# different units, and rows that show it.
+# Ratio of the largest to the median standard deviation of columns of different units, and rows
+# that show it.
 UNITS = 100.0
 UNIT_ROWS = 2_000
 

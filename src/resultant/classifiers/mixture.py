@@ -219,16 +219,11 @@ class VMFMixture(DensityMixin, BaseEstimator):
             raise ValueError(f"expected n_samples >= n_components, got N = {len(rows)} for {K}")
         weight = torch.from_numpy(sample_weights(sample_weight, len(rows))).to(rows.device)
         cap = max(MAX_KAPPA, 100 * rows.shape[1]) if self.max_kappa is None else self.max_kappa
-        em = EM(
-            hard=self.assignment == "hard",
-            tied=self.concentration == "tied",
-            estimator=self.estimator,
-            max_iter=integer("max_iter", self.max_iter, 1),
-            tol=finite_number("tol", self.tol),
-            max_kappa=finite_number("max_kappa", cap),
-        )
-        if em.max_kappa <= 0:
-            raise ValueError(f"expected max_kappa > 0, got {em.max_kappa:g}")
+        cap, tol = finite_number("max_kappa", cap), finite_number("tol", self.tol)
+        if cap <= 0:
+            raise ValueError(f"expected max_kappa > 0, got {cap:g}")
+        hard, tied = self.assignment == "hard", self.concentration == "tied"
+        em = EM(hard, tied, self.estimator, integer("max_iter", self.max_iter, 1), tol, cap)
         device = rows.device if self.device is None else require_device(self.device)
         index = torch.arange(len(rows), device=rows.device)
         return WeightedRows(rows, weight, index, device), em

@@ -26,8 +26,8 @@ from resultant.classes.rule import EDITED, REALIZATIONS, TEMPERED
 from resultant.classifiers.calibration import fit_scale, log_losses
 from resultant.classifiers.validation import LADDER, SHRINKAGES, Validation
 
-# Values of each axis. The first value of temperature and prior is the simplest; beta = 1 is native,
-# and the shrinkage None leaves the rows as they are.
+# Values of each axis. The first value of temperature and prior is the simplest, and the shrinkage
+# None leaves the rows as they are.
 AXES: dict[str, tuple[Any, ...]] = {
     "realization": REALIZATIONS,
     "temperature": (0.1, 0.2, 0.05, 0.02, 0.01, 0.005),
@@ -87,8 +87,7 @@ class Candidate:
     point: Point
     scale: float  # factor of the scores that makes probabilities of them
     loss: float  # mean cross-entropy in nats with this scale, weighted
-    # Cross-entropies [M] of the rows; zero for rows whose class has no training rows.
-    losses: Tensor
+    losses: Tensor  # cross-entropies [M]; zero for rows whose class has no training rows
     accuracy: float  # fraction of rows that are predicted correctly, weighted
     hits: Tensor  # rows [M] that are predicted correctly, 1 or 0 in float64
 
@@ -125,13 +124,11 @@ def simplest(
 def beyond(name: str, value: float, low: bool) -> Any:
     """Return the next value of an axis outside its edge, None at the limit."""
     least, most = LIMITS[name]
-    if name == "temperature":
-        outside = value / 2 if low else value * 2
-    elif name == "shrinkage":
+    if name == "shrinkage":
         sides = [s for s in LADDER if (s < value if low else s > value)]
         outside = (max(sides) if low else min(sides)) if sides else math.inf
-    elif name == "components":
-        outside = value // 2 if low else value * 2
+    elif name in ("temperature", "components"):
+        outside = 2 * value if not low else value // 2 if name == "components" else value / 2
     else:
         outside = value - STEP if low else value + STEP
     return outside if least <= outside <= most else None
@@ -170,14 +167,13 @@ def search_rules(
     extend: bool = True,
 ) -> SearchResult:
     """Search the best settings on validation rows."""
-    given = dict(axes or {})
-    if "prior" not in given and validation.balanced:
+    every: dict[str, Sequence[Any]] = dict(AXES)
+    if validation.balanced:
         # Queries of all classes alike have no prior to be found.
-        given["prior"] = (0.0,)
-    size = len(validation.sample.y) * validation.sample.dim
-    if "components" not in given and size > COMPONENT_CELLS:
-        given["components"] = (1,)
-    return _Search(validation, {**AXES, **given}, scoring, scaled, extend).run()
+        every["prior"] = (0.0,)
+    if len(validation.sample.y) * validation.sample.dim > COMPONENT_CELLS:
+        every["components"] = (1,)
+    return _Search(validation, every | dict(axes or {}), scoring, scaled, extend).run()
 
 
 @dataclass(eq=False)
