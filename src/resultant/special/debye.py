@@ -18,10 +18,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, wraps
+from functools import cache, reduce, wraps
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from numpy.polynomial import Chebyshev, Polynomial
+from numpy.polynomial.chebyshev import chebval
+from numpy.polynomial.polynomial import polyadd, polyder, polyint, polymul, polyval
 from torch import Tensor
 
 from resultant._core.validation import Number
@@ -46,43 +50,38 @@ def _constant(function: F) -> F:
 
 
 @cache
-def _debye(k: int) -> tuple[Fraction, ...]:
-    """Return the coefficients of ``U_k`` of DLMF 10.41.9."""
+def _debye(k: int) -> Polynomial:
+    """Return ``U_k`` of DLMF 10.41.9."""
     if k == 0:
-        return (Fraction(1),)
-    last = _debye(k - 1)
-    coefficients = [Fraction(0)] * (len(last) + 3)
-    for m, c in enumerate(last):
-        if c:
-            coefficients[m + 1] += c * m / 2 + c / (8 * (m + 1))
-            coefficients[m + 3] -= c * m / 2 + 5 * c / (8 * (m + 3))
-    return tuple(coefficients)
+        return Polynomial([Fraction(1)])
+    last, half, eighth = _debye(k - 1).coef, Fraction(1, 2), Fraction(1, 8)
+    slope = polymul([0, 0, half, 0, -half], polyder(last))
+    return Polynomial(polyadd(slope, polyint(polymul([eighth, 0, -5 * eighth], last))))
 
 
-@cache
-def _log_debye(k: int) -> tuple[Fraction, ...]:
-    """Return the coefficients of ``D_k``, by the series of a logarithm."""
-    d = list(_debye(k))
-    for j in range(1, k):  # k U_k = sum_j j D_j U_{k-j}
-        for m, c in enumerate(_log_debye(j)):
-            if c:
-                factor = Fraction(j, k) * c
-                for n, b in enumerate(_debye(k - j)):
-                    if b:
-                        d[m + n] -= factor * b
-    return tuple(d)
+def _log_series(b: Callable[[int], Any]) -> Callable[[int], Any]:
+    """Return the coefficients of the logarithm of a power series with coefficients ``b(k)``."""
+
+    @cache
+    def c(k: int) -> Any:  # k b_k = sum_j j c_j b_{k-j}
+        return b(k) - sum((j * c(j) * b(k - j) for j in range(1, k)), 0 * b(k)) / k
+
+    return c
+
+
+_log_debye = _log_series(_debye)
 
 
 def log_debye(terms: int) -> tuple[tuple[Fraction, ...], ...]:
     """Return ``D_1 .. D_terms``: entry ``[k-1][m]`` is the coefficient of ``u**m`` in ``D_k``."""
-    return tuple(_log_debye(k) for k in range(1, terms + 1))
+    return tuple(tuple(_log_debye(k).coef) for k in range(1, terms + 1))
 
 
 @cache
 def _next_term_size(terms: int) -> float:
     """Return the largest ``|u D_k'(u)|`` on [0, 1] of the first omitted term, k = terms + 1."""
-    d = [m * float(c) for m, c in enumerate(log_debye(terms + 1)[terms])]
-    return max(abs(sum(c * (i / 200) ** m for m, c in enumerate(d))) for i in range(201))
+    d = [m * float(c) for m, c in enumerate(_log_debye(terms + 1).coef)]
+    return float(np.abs(polyval(np.linspace(0, 1, 201), d)).max())
 
 
 def smallest_order(dtype: torch.dtype) -> float:
@@ -192,7 +191,7 @@ def coefficients_at(order: float, scale: float, eps: float) -> tuple[float, ...]
     ]
     # In `unshifted` derivatives are used on their own; otherwise r is of the size of 1/scale.
     tolerance = scale * eps / 8 if scale == order else eps / 1024
-    return tuple(float(c) for c in economise(polynomial, tolerance))
+    return _economise(polynomial, tolerance)
 
 
 @_constant
@@ -208,42 +207,22 @@ def columns_at(order: float, eps: float) -> tuple[tuple[float, ...], ...]:
 @_constant
 def log_i_zero() -> tuple[float, ...]:
     """Return log I_0(x)/x^2 as a polynomial in x^2 on [0, 1], to the precision of float64."""
-    c = log_series([Fraction(1, 4**k * math.factorial(k) ** 2) for k in range(30)])
-    return tuple(float(a) for a in economise(c[1:], 2.0**-60))
+    c = _log_series(lambda k: Fraction(1, 4**k * math.factorial(k) ** 2))
+    return _economise([c(k) for k in range(1, 30)], 2.0**-60)
 
 
-def log_series(b: Sequence[Fraction]) -> list[Fraction]:
-    """Return the power series of the logarithm of a power series ``b`` with b[0] = 1."""
-    c = [Fraction(0)]
-    for k in range(1, len(b)):  # k b_k = sum_j j c_j b_{k-j}
-        c.append(b[k] - sum((j * c[j] * b[k - j] for j in range(1, k)), c[0]) / k)
-    return c
-
-
-def economise(polynomial: Sequence[Fraction], tolerance: float) -> list[Fraction]:
+def _economise(polynomial: Sequence[Fraction], tolerance: float) -> tuple[float, ...]:
     """Drop the Chebyshev terms on [0, 1] that move ``u P'(u)`` by less than ``tolerance``."""
-    chebyshev = [Fraction(0)] * len(polynomial)
-    for m, c in enumerate(polynomial):  # u^m = 4^-m (C(2m, m) + 2 sum_j C(2m, m-j) T_j)
-        for j in range(m + 1):
-            chebyshev[j] += c * Fraction(math.comb(2 * m, m - j) * (2 if j else 1), 4**m)
-    degree, dropped = len(polynomial) - 1, 0.0
+    u = Chebyshev([Fraction(1, 2), Fraction(1, 2)])
+    chebyshev = reduce(lambda total, c: u * total + c, reversed(polynomial)).coef
+    degree, dropped = len(chebyshev) - 1, 0.0
     while degree > 1:
         dropped += 2 * degree**2 * abs(float(chebyshev[degree]))  # |T_n'| <= 2 n^2
         if dropped > tolerance:
             break
         degree -= 1
-    result = [Fraction(0)] * (degree + 1)
-    before, current = [Fraction(1)], [Fraction(-1), Fraction(2)]  # T_0, T_1 of 2u - 1
-    for c in chebyshev[: degree + 1]:
-        for m, b in enumerate(before):
-            result[m] += c * b
-        following = [Fraction(0)] + [4 * b for b in current]
-        for m, b in enumerate(current):
-            following[m] -= 2 * b
-        for m, b in enumerate(before):
-            following[m] -= b
-        before, current = current, following
-    return result
+    result = chebval(Polynomial([Fraction(-1), Fraction(2)]), chebyshev[: degree + 1])
+    return tuple(float(c) for c in result.coef)
 
 
 def horner(coefficients: Sequence[Number], u: Tensor) -> Tensor:
