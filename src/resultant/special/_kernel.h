@@ -79,18 +79,6 @@ INLINE void quotient(T (*c0)[B], T *at0, Table c, int n, const T *u0) {
     EACH at0[i] = sum[i] * u0[i] + c[0][i];
 }
 
-/* The value of that polynomial at u1, for a u0 that is used once, and P(u0). */
-INLINE void divided(T *bend, T *at0, Table c, int n, const T *u0, const T *u1) {
-    T sum[B], total[B];
-    EACH sum[i] = total[i] = 0;
-    for (int k = n - 1; k >= 1; k--) {
-        EACH sum[i] = sum[i] * u0[i] + c[k][i];
-        EACH total[i] = total[i] * u1[i] + sum[i];
-    }
-    EACH at0[i] = sum[i] * u0[i] + c[0][i];
-    EACH bend[i] = total[i];
-}
-
 INLINE U bits(T x) {
     U u;
     memcpy(&u, &x, sizeof u);
@@ -144,9 +132,8 @@ INLINE T log_at(T x) {
 
 /* The lower end of differences of phi. */
 typedef struct {
-    T y[B], s[B], w[B], g[B], u[B], share[B];
-    T log[MOST_TERMS][B];
-    T half[B], e1[MOST_TERMS][B]; /* where the order is shifted */
+    T y[B], s[B], w[B], g[B], u[B];
+    T log[MOST_TERMS][B], half[B], e1[MOST_TERMS][B]; /* quotients, and the value of e1 */
 } Lower;
 
 INLINE int any_above(const T *y, T least) {
@@ -162,21 +149,16 @@ INLINE int all_above(const T *y, T least) {
 }
 
 INLINE void lower_point(Lower *l, const Expansion *e, const T *y) {
-    const T a = e->a, scale = e->scale;
+    const T a = e->a;
+    T unused[B];
     EACH {
         l->y[i] = y[i];
         l->s[i] = SQRT(y[i] + a * a);
         const T both = 1 / (l->s[i] * (l->s[i] + a));
         l->w[i] = both * (l->s[i] + a);
         l->g[i] = both * l->s[i];
-        l->u[i] = scale * l->w[i];
-        l->share[i] = l->s[i] * l->g[i];
+        l->u[i] = e->scale * l->w[i];
     }
-}
-
-/* What the differences from one lower end to many others share. */
-INLINE void lower_quotients(Lower *l, const Expansion *e) {
-    T unused[B];
     quotient(l->log, unused, e->log, e->n, l->u);
     if (e->shift) quotient(l->e1, l->half, e->e1, e->n, l->u);
 }
@@ -224,28 +206,20 @@ INLINE void recur(Step *t, const Expansion *e, const T *y0, T *r0, const T *y1, 
     }
 }
 
-/* With `stored` quotients or, for a lower end that is used once, without. A step of any length,
-   not of a score, is `wide`. */
-INLINE void difference(Step *t, const Expansion *e, Lower *l, const T *y1, const T *h, int ratio,
-                       int stored, int wide) {
-    const T a = e->a, scale = e->scale;
-    T w[B], g[B], u[B], bend[B], unused[B], inverse[B];
+INLINE void difference(Step *t, const Expansion *e, const Lower *l, const T *y1, const T *h,
+                       int ratio) {
+    const T a = e->a;
+    T w[B], g[B], u[B], bend[B], step[B], log_root[B];
     EACH {
-        const T s = SQRT(y1[i] + a * a), sum = l->s[i] + s, growth = 1 + s * l->w[i];
-        /* One division for 1/s, 1/(s + a) and 1/sum, which is 1/(s0 growth); a wide step would
-           overflow. */
-        const T all = 1 / (wide ? s * (s + a) : s * (s + a) * growth);
+        const T s = SQRT(y1[i] + a * a), both = 1 / (s * (s + a)), sum = l->s[i] + s;
+        const T inverse = 1 / sum, ds = h[i] * inverse;
         t->s[i] = s;
-        w[i] = wide ? (s + a) * all : (s + a) * growth * all;
-        g[i] = wide ? s * all : s * growth * all;
-        u[i] = scale * w[i];
-        inverse[i] = wide ? 1 / sum : s * (s + a) * all * l->w[i];
-        const T ds = h[i] * inverse[i];
-        t->ds[i] = ds + inverse[i] * (h[i] - ds * sum); /* the rounding of the quotient */
+        w[i] = (s + a) * both;
+        g[i] = s * both;
+        u[i] = e->scale * w[i];
+        t->ds[i] = ds + inverse * (h[i] - ds * sum); /* the rounding of the quotient */
     }
-    if (stored) horner(bend, (Table)l->log, e->n - 1, u);
-    else divided(bend, unused, e->log, e->n, l->u, u);
-    T step[B], log_root[B];
+    horner(bend, (Table)l->log, e->n - 1, u);
     EACH t->x[i] = t->ds[i] * l->g[i];
     EACH step[i] = t->ds[i] * l->w[i];
     EACH t->log[i] = log1p_at(t->x[i]);
@@ -259,8 +233,7 @@ INLINE void difference(Step *t, const Expansion *e, Lower *l, const T *y1, const
         return;
     }
     T r0[B], dr[B];
-    if (stored) horner(bend, (Table)l->e1, e->n - 1, u);
-    else divided(bend, l->half, e->e1, e->n, l->u, u);
+    horner(bend, (Table)l->e1, e->n - 1, u);
     EACH {
         const T square = w[i] * w[i], de = -l->u[i] * t->ds[i] * w[i] * bend[i];
         const T half = l->half[i] + (u[i] - l->u[i]) * bend[i];

@@ -137,11 +137,11 @@ INLINE void integrals(T *ratio, T *complement, const Expansion *e, const Expansi
             h[i] = (b[i] - a[i]) * (b[i] + a[i]);
         }
         lower_point(&lower, by, y0);
-        difference(&step, by, &lower, y1, h, 0, 0, 1);
+        difference(&step, by, &lower, y1, h, 0);
         EACH {
             const T lag = (by->a / (lower.s[i] + a[i])) * (by->a / (step.s[i] + b[i]));
             const T others = step.corrections[i] + by->a * (step.x[i] - step.log[i]);
-            ratio[i] += others + step.ds[i] * lower.share[i] + step.down[i];
+            ratio[i] += others + step.ds[i] * (lower.s[i] * lower.g[i]) + step.down[i];
             complement[i] += lag * ((b[i] - a[i]) + step.ds[i]) - step.corrections[i]
                              + by->a * step.log[i] - step.down[i];
         }

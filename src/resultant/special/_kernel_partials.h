@@ -9,10 +9,11 @@ typedef struct {
 INLINE void ratio_step(RatioStep *out, const Expansion *e, const T *x0, const T *x1, const T *y0,
                        const T *y1, const T *h) {
     const T a = e->a;
-    T u0[B], u1[B], half0[B], bend[B], r0[B], dx[B];
+    T u0[B], u1[B], half0[B], bend[B], r0[B], dx[B], c[MOST_TERMS][B];
     EACH u0[i] = e->scale / SQRT(y0[i] + a * a);
     EACH u1[i] = e->scale / SQRT(y1[i] + a * a);
-    divided(bend, half0, e->e1, e->n, u0, u1);
+    quotient(c, half0, e->e1, e->n, u0);
+    horner(bend, (Table)c, e->n - 1, u1);
     EACH {
         const T s0 = SQRT(y0[i] + a * a), s1 = SQRT(y1[i] + a * a), sum = x0[i] + x1[i];
         const T w0 = 1 / s0, w1 = 1 / s1, g0 = 1 / (s0 + a), g1 = 1 / (s1 + a);
