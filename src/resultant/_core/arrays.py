@@ -28,16 +28,15 @@ class _UnitVector(constraints.Constraint):
         else:
             square = self._squares(x)
         if not validation.is_inside(square, (1 - tolerance) ** 2, (1 + tolerance) ** 2):
-            rule = f"within {tolerance:.1e} of zero"
             # Vectors of unit length in half precision are not of unit length in float32.
             remedy = "normalize after casting to float32"
-            validation.require_in_range(
-                f"|{name}| - 1", square.sqrt() - 1, -tolerance, tolerance, rule=rule, remedy=remedy
-            )
+            rule, ends = f"within {tolerance:.1e} of zero", (-tolerance, tolerance)
+            excess = square.sqrt() - 1
+            validation.require_in_range(f"|{name}| - 1", excess, *ends, rule=rule, remedy=remedy)
 
     def _squares(self, x: Tensor) -> Tensor:
         # The rounding of a sum grows less with p than that of torch.linalg.vector_norm.
-        return validation.as_dtype(x, COMPUTE_DTYPE[x.dtype]).square().sum(-1)
+        return x.to(COMPUTE_DTYPE[x.dtype]).square().sum(-1)
 
     def _tolerance(self, x: Tensor) -> float:
         return (8 + math.sqrt(x.shape[-1])) * 2.0**-23 + 2 * torch.finfo(x.dtype).eps
@@ -94,11 +93,8 @@ def normalized(z: Tensor) -> Tensor:
 
 
 def directions(z: Tensor) -> tuple[Tensor, Tensor]:
-    """Return rows ``z`` [N, p] of any length as float64 unit vectors, and a scaled length [N].
-
-    The length is zero for a row of zeros, which is returned unchanged, and not finite where the
-    row is not.
-    """
+    """Return rows ``z`` [N, p] of any length as float64 unit vectors, and a scaled length [N]: zero
+    for a row of zeros, which is returned unchanged, and not finite where the row is not."""
     x = z.double()
     if z.dtype == torch.float64:
         # Divide by the largest entry first: the squares may overflow float64.
@@ -108,10 +104,7 @@ def directions(z: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def largest(a: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the largest values [N] of rows [N, C] and their indices, as ``a.max(1)`` does.
-
-    NumPy finds the index in a third of the time on a CPU.
-    """
+    """Compute ``a.max(1)`` of [N, C]; NumPy finds the index in a third of the time on a CPU."""
     if a.device.type != "cpu" or a.requires_grad:
         values, index = a.max(1)
         return values, index

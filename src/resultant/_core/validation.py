@@ -29,8 +29,6 @@ COMPUTE_DTYPE = {
     torch.float16: torch.float32,
 }
 
-CPU = torch.device("cpu")
-
 # Functions that are odd or even in x are defined slightly below zero, so that a finite difference
 # can be taken at x = 0; anything further down is a mistake.
 BELOW_ZERO = -1e-4
@@ -45,12 +43,7 @@ def largest_order(dtype: torch.dtype) -> float:
 
 def dimension(p: int, dtype: torch.dtype = torch.float64) -> int:
     """Return ``p`` as an int; raise unless it is at least 2 and at most the largest order."""
-    try:
-        value = operator.index(p)
-    except TypeError:
-        raise ValueError(f"expected p to be an integer >= 2, got {p!r}") from None
-    if value < 2:
-        raise ValueError(f"expected p >= 2, got {value}")
+    value = integer("p", p, 2)
     if value > (most := largest_order(dtype)):
         raise ValueError(f"expected p <= {most:g} in {dtype}, got {value:.3e}")
     return value
@@ -72,9 +65,9 @@ def integer(
     return number
 
 
-def order(nu: Number, dtype: torch.dtype = torch.float64) -> Number:
-    """Return an order ``nu`` as a float in [0, `largest_order`], or as the tensor it is, whose
-    values are not checked."""
+def order(nu: Number) -> Number:
+    """Return an order ``nu`` as a float >= 0, or as the tensor it is, whose values are not
+    checked."""
     if isinstance(nu, Tensor):
         _floating("nu", nu)
         if nu.requires_grad:
@@ -82,10 +75,7 @@ def order(nu: Number, dtype: torch.dtype = torch.float64) -> Number:
         return nu
     if isinstance(nu, bool) or not isinstance(nu, Real):
         raise ValueError(f"expected nu to be a number or a tensor, got {type(nu).__name__}")
-    if not 0 <= float(nu) < math.inf:
-        raise ValueError(f"expected nu >= 0 and finite, got {nu}")
-    if nu > (most := largest_order(dtype)):
-        raise ValueError(f"expected nu <= {most:g} in {dtype}, got {nu:g}")
+    require_in_range("nu", float(nu), 0.0, rule=">= 0 and finite")
     return float(nu)
 
 
@@ -117,25 +107,20 @@ def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
         shapes = ", ".join(f"{name} {tuple(a.shape)}" for name, a in given.items())
         raise ValueError(f"expected shapes that broadcast, got {shapes}") from None
     dtype = reduce(torch.promote_types, {a.dtype for a in ranked} or {torch.float64})
-    devices = {a.device for a in ranked} or {CPU}
+    devices = {a.device for a in ranked} or {torch.device("cpu")}
     if len(devices) > 1:
         got = ", ".join(f"{name} on {a.device}" for name, a in given.items() if a.dim())
         raise ValueError(f"expected all tensors on one device, got {got}")
     compute, (device,) = COMPUTE_DTYPE[dtype], devices
-    return [_converted(name, a, compute, device) for name, a in arguments.items()], dtype
-
-
-def _converted(name: str, a: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
-    if not isinstance(a, Tensor):
-        if torch.finfo(dtype).max < abs(float(a)) < math.inf:
-            raise ValueError(f"expected {name} within the range of {dtype}, got {a:g}")
-        return torch.full((), float(a), dtype=dtype, device=device)
-    return a if a.dtype == dtype and a.device == device else a.to(device=device, dtype=dtype)
-
-
-def as_dtype(a: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return ``a`` in the dtype; Tensor.to takes microseconds also if it has nothing to do."""
-    return a if a.dtype == dtype else a.to(dtype)
+    values = []
+    for name, a in arguments.items():
+        if isinstance(a, Tensor):
+            values.append(a.to(device=device, dtype=compute))
+            continue
+        if torch.finfo(compute).max < abs(float(a)) < math.inf:
+            raise ValueError(f"expected {name} within the range of {compute}, got {a:g}")
+        values.append(torch.full((), float(a), dtype=compute, device=device))
+    return values, dtype
 
 
 def broadcast(*shapes: torch.Size) -> torch.Size:
@@ -164,14 +149,10 @@ def should_validate(validate_args: bool | None, *arguments: object) -> bool:
 
 def is_inside(a: Number, low: float, high: float, *, open_low: bool = False) -> bool:
     """Return True if values are finite and ``low <= a <= high``, ``low < a`` if ``open_low``."""
-    values = values_of(a) if isinstance(a, Tensor) else None
-    if values is None:
+    if not isinstance(a, Tensor):
         least = most = float(a)
-    elif values.numel() > 1:
-        smallest, largest = torch.aminmax(values)
-        least, most = smallest.item(), largest.item()
-    elif values.numel():
-        least = most = values.item()
+    elif a.numel():
+        least, most = (end.item() for end in torch.aminmax(values_of(a)))
     else:
         return True
     return (low < least if open_low else low <= least) and most <= high and most < math.inf
@@ -195,8 +176,7 @@ def require_in_range(
     open_low: bool = False,
     remedy: str = "",
 ) -> None:
-    """Raise unless `is_inside`. The error names the first bad value and its index, and ends with
-    the ``remedy``."""
+    """Raise unless `is_inside`, with the first bad value, its index and the ``remedy``."""
     if is_inside(a, low, high, open_low=open_low):
         return
     at = ""
@@ -209,6 +189,16 @@ def require_in_range(
     raise ValueError(f"expected {name} {rule}, got {a:g}{at}{remedy and f' ({remedy})'}")
 
 
+def require_within(
+    name: str, a: Number, low: float, high: float, rule: str, dtype: torch.dtype
+) -> None:
+    """Raise unless ``low <= a <= high``, the limits in ``dtype`` of what the ``rule`` names."""
+    if not is_inside(a, low, high):
+        require_in_range(name, a, 0.0, rule=rule, open_low=low > 0)
+        require_in_range(name, a, low, rule=f">= {low:g} in {dtype}")
+        require_in_range(name, a, low, high, rule=f"<= {high:g} in {dtype}")
+
+
 def require_from_zero(validate_args: bool | None, high: float, **named: Tensor) -> None:
     """Raise unless values are in [0, high], where they are checked."""
     if should_validate(validate_args, *named.values()):
@@ -218,7 +208,4 @@ def require_from_zero(validate_args: bool | None, high: float, **named: Tensor) 
 
 
 class DivergedError(ValueError):
-    """Values that are not finite, or a class without a temperature: a training run cannot continue.
-
-    Other runs of the same job may continue.
-    """
+    """Values that are not finite, or a class without a temperature: this training run ends."""

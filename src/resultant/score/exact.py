@@ -27,7 +27,6 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.validation import as_dtype
 from resultant.score._backends import Tilt
 from resultant.score._derivatives import remainder, score, score_and_slope, slope
 from resultant.score.limits import validated_arguments
@@ -81,7 +80,7 @@ def vmf_score(
         tensor(0.7721, dtype=torch.float64)
     """
     arguments, p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
-    return as_dtype(score(*arguments, p), dtype)
+    return score(*arguments, p).to(dtype)
 
 
 def vmf_score_slope(
@@ -92,10 +91,7 @@ def vmf_score_slope(
     The slope is :math:`\partial_\rho q=\kappa t\,R_\nu(\tilde\kappa)/\tilde\kappa`.
 
     Args:
-        rho: Cosine in [-1, 1].
-        kappa: Concentration >= 0.
-        tau: Temperature > 0.
-        p: Dimension >= 2.
+        rho, kappa, tau, p: As for `vmf_score`.
 
     Returns:
         Slopes in the broadcast shape of rho, kappa and tau.
@@ -106,7 +102,7 @@ def vmf_score_slope(
         tensor(0.7676, dtype=torch.float64)
     """
     arguments, p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
-    return as_dtype(slope(*arguments, p), dtype)
+    return slope(*arguments, p).to(dtype)
 
 
 def vmf_score_and_slope(
@@ -115,10 +111,7 @@ def vmf_score_and_slope(
     """Compute `vmf_score` and `vmf_score_slope` together, at little more than the cost of one.
 
     Args:
-        rho: Cosine in [-1, 1].
-        kappa: Concentration >= 0.
-        tau: Temperature > 0.
-        p: Dimension >= 2.
+        rho, kappa, tau, p: As for `vmf_score`.
 
     Returns:
         Scores and slopes, both in the broadcast shape of rho, kappa and tau.
@@ -130,7 +123,7 @@ def vmf_score_and_slope(
     """
     arguments, p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
     q, slopes = score_and_slope(*arguments, p)
-    return as_dtype(q, dtype), as_dtype(slopes, dtype)
+    return q.to(dtype), slopes.to(dtype)
 
 
 def decompose(
@@ -143,10 +136,7 @@ def decompose(
     difference from q.
 
     Args:
-        rho: Cosine in [-1, 1].
-        kappa: Concentration >= 0.
-        tau: Temperature > 0.
-        p: Dimension >= 2.
+        rho, kappa, tau, p: As for `vmf_score`.
 
     Returns:
         Intercept and gain in the broadcast shape of kappa and tau, and the remainder in that of
@@ -173,16 +163,12 @@ def ambient_gradient(
     The gradient is :math:`\nabla_z q = t R_\nu(\tilde\kappa)(\kappa\mu+tz)/\tilde\kappa`.
 
     Args:
-        z: Unit vectors [..., p].
-        mu: Unit vectors [..., p] that broadcast with z.
+        z, mu: Unit vectors [..., p], which broadcast.
         kappa: Concentration >= 0, a number or [...].
         tau: Temperature > 0, a number or [...].
 
     Returns:
         Gradients [..., p].
-
-    Raises:
-        ValueError: If an argument is outside its range, or z and mu differ in p.
 
     Example:
         >>> import torch
@@ -206,16 +192,10 @@ def tangent_gradient(
     The gradient is :math:`\Pi_z\nabla_z q = \partial_\rho q\,(\mu-\rho z)`.
 
     Args:
-        z: Unit vectors [..., p].
-        mu: Unit vectors [..., p] that broadcast with z.
-        kappa: Concentration >= 0, a number or [...].
-        tau: Temperature > 0, a number or [...].
+        z, mu, kappa, tau: As for `ambient_gradient`.
 
     Returns:
         Gradients [..., p], orthogonal to z.
-
-    Raises:
-        ValueError: If an argument is outside its range, or z and mu differ in p.
 
     Example:
         >>> import torch
@@ -234,17 +214,12 @@ def _directions(
     """Return z, mu, their cosine, kappa and tau in the computing dtype, p, and the dtype; raise
     unless values are in range, where they are checked."""
     if z.dim() == 0 or mu.dim() == 0 or z.shape[-1] != mu.shape[-1]:
-        raise ValueError(
-            f"expected z and mu to share their last dimension, got {tuple(z.shape)} and "
-            f"{tuple(mu.shape)}"
-        )
-    (z, mu, kappa, tau), dtype = validation.tensors(
-        z=z, mu=mu, kappa=_trailing(kappa), tau=_trailing(tau)
-    )
-    kappa, tau = (a.squeeze(-1) if a.dim() else a for a in (kappa, tau))
+        rule = "expected z and mu to share their last dimension"
+        raise ValueError(f"{rule}, got {tuple(z.shape)} and {tuple(mu.shape)}")
+    named = {"kappa": kappa, "tau": tau}
+    for name, a in named.items():
+        named[name] = a.unsqueeze(-1) if isinstance(a, Tensor) and a.dim() else a
+    (z, mu, *scalars), dtype = validation.tensors(z=z, mu=mu, **named)
+    kappa, tau = (a.squeeze(-1) if a.dim() else a for a in scalars)
     scalars, p, _ = validated_arguments((z * mu).sum(-1), kappa, tau, z.shape[-1], validate)
     return [z, mu, *scalars], p, dtype
-
-
-def _trailing(a: Number) -> Number:
-    return a.unsqueeze(-1) if isinstance(a, Tensor) and a.dim() else a

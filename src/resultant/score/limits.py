@@ -9,7 +9,7 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.arrays import shape_of
-from resultant._core.validation import Number, require_in_range
+from resultant._core.validation import Number, require_in_range, require_within
 
 # The largest kappa and the smallest tau of a score, about 1e18 and 1e-8 in float32, 1e150 and 1e-16
 # in float64: beyond these, squares and reciprocals overflow.
@@ -20,7 +20,7 @@ LARGEST_KAPPA = LIMITS[torch.float32][0]
 
 
 def temperature_range(dtype: torch.dtype) -> tuple[float, float]:
-    """The smallest and the largest tau at which scores in ``dtype`` can be compared.
+    """Return the smallest and the largest tau at which scores in ``dtype`` can be compared.
 
     The error of a score is relative to its own size, to which 1/tau contributes, so the difference
     of two scores has an error of mostly less than eps/tau, and of up to 12 eps/tau: 0.2 at the
@@ -28,16 +28,6 @@ def temperature_range(dtype: torch.dtype) -> tuple[float, float]:
     """
     # Written out: torch.compile may turn a table lookup into a symbol.
     return (2.0**-46, 2.0**499) if dtype == torch.float64 else (2.0**-17, 2.0**100)
-
-
-def require_within(
-    name: str, a: Number, low: float, high: float, rule: str, dtype: torch.dtype
-) -> None:
-    """Raise unless ``low <= a <= high``, the limits in ``dtype`` of what the ``rule`` names."""
-    if not validation.is_inside(a, low, high):
-        require_in_range(name, a, 0.0, rule=rule, open_low=low > 0)
-        require_in_range(name, a, low, rule=f">= {low:g} in {dtype}")
-        require_in_range(name, a, low, high, rule=f"<= {high:g} in {dtype}")
 
 
 def require_comparable(name: str, tau: Number, dtype: torch.dtype) -> None:
@@ -56,17 +46,15 @@ def require_temperature(
 ) -> Tensor:
     """Return ``tau``, a number or [C], as a float64 tensor on the device; raise if ``tau`` has
     another shape, or scores in ``dtype`` cannot be compared there."""
+    value = validation.tensors(**{name: tau})[0][0]
+    if value.dim() and value.shape != (num_classes,):
+        raise ValueError(f"expected {name} to be a number or [{num_classes}], got {shape_of(tau)}")
+    if not isinstance(tau, Tensor) or validation.should_validate(validate, tau):
+        require_comparable(name, value, dtype)
     if not isinstance(tau, Tensor):
-        validation.tensors(**{name: tau})
-        require_comparable(name, float(tau), dtype)
         # Filled on the device: a copy from the host would synchronise.
         return torch.full((), float(tau), dtype=torch.float64, device=device)
-    tau = validation.tensors(**{name: tau})[0][0]
-    if tau.dim() and tau.shape != (num_classes,):
-        raise ValueError(f"expected {name} to be a number or [{num_classes}], got {shape_of(tau)}")
-    if validation.should_validate(validate, tau):
-        require_comparable(name, tau, dtype)
-    return tau.to(device=device, dtype=torch.float64)
+    return value.to(device=device, dtype=torch.float64)
 
 
 def validated_arguments(

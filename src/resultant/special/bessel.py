@@ -7,8 +7,8 @@ log-Debye expansion at a sufficiently large order, and for a smaller order the r
 formula is exchanged for another along x, so the functions have no seam. Only derivatives and
 integrals at x far above a small order avoid the recurrence, which would lose their digits.
 
-All functions carry first and second derivatives in every argument except the order, which is at
-most 1e30, in float32 1e11. The functions here validate their arguments; those of `ratio` do not.
+All functions carry first and second derivatives in every argument except the order, a number or a
+tensor without gradient, which is at most 1e30, in float32 1e11.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.validation import Number, as_dtype
+from resultant._core.validation import Number
 from resultant.special.ratio import (
     complement_inverse,
     log_i,
@@ -38,8 +38,8 @@ def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) ->
     :math:`|\log I_0(x)|`.
 
     Args:
-        nu: Order >= 0, a number or a tensor without gradient that broadcasts with ``x``.
-        x: Argument >= 0, a number or a tensor.
+        nu: Order >= 0.
+        x: Argument >= 0.
 
     Returns:
         A tensor of the broadcast shape; :math:`-\infty` at x = 0 unless nu = 0.
@@ -50,7 +50,7 @@ def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) ->
         0.716002
     """
     nu, (x,), dtype = _arguments(nu, validate_args, x=x)
-    return as_dtype(log_i(nu, x), dtype)
+    return log_i(nu, x).to(dtype)
 
 
 def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -60,8 +60,8 @@ def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -
     max(1, :math:`|\log(e^{-x} I_\nu(x))|`).
 
     Args:
-        nu: Order >= 0, a number or a tensor without gradient that broadcasts with ``x``.
-        x: Argument >= 0, a number or a tensor.
+        nu: Order >= 0.
+        x: Argument >= 0.
 
     Returns:
         A tensor of the broadcast shape; :math:`-\infty` at x = 0 unless nu = 0.
@@ -72,7 +72,7 @@ def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -
         -11.280571
     """
     nu, (x,), dtype = _arguments(nu, validate_args, x=x)
-    return as_dtype(log_ie(nu, x), dtype)
+    return log_ie(nu, x).to(dtype)
 
 
 def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -81,11 +81,8 @@ def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) ->
     The mean resultant length of a vMF distribution is :math:`A_p(\kappa) = R_{p/2-1}(\kappa)`.
 
     Args:
-        nu: Order >= 0, a number or a tensor without gradient that broadcasts with ``x``.
-        x: Argument >= 0, a number or a tensor.
-
-    Returns:
-        A tensor of the broadcast shape.
+        nu: Order >= 0.
+        x: Argument >= 0.
 
     Example:
         >>> from resultant import bessel_ratio
@@ -93,7 +90,7 @@ def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) ->
         0.537315
     """
     nu, (x,), dtype = _arguments(nu, validate_args, x=x)
-    return as_dtype(ratio(nu, x, 0), dtype)
+    return ratio(nu, x, 0).to(dtype)
 
 
 def bessel_ratio_inverse(
@@ -109,16 +106,12 @@ def bessel_ratio_inverse(
     one the digits of r are in 1 - r: pass the ``complement`` where it is known on its own.
 
     Args:
-        nu: Order >= 0, a number or a tensor without gradient that broadcasts with ``r``.
-        r: Ratio in [0, 1], a number or a tensor.
-        complement: Complement 1 - r in [0, 1] in place of ``r``, a number or a tensor.
+        nu: Order >= 0.
+        r: Ratio in [0, 1].
+        complement: Complement 1 - r in [0, 1] in place of ``r``.
 
     Returns:
         A tensor of the broadcast shape; infinite at r = 1.
-
-    Raises:
-        ValueError: If an argument is out of range or has another type, or unless one of ``r`` and
-            ``complement`` is given.
 
     Example:
         >>> from resultant import bessel_ratio, bessel_ratio_inverse
@@ -127,15 +120,14 @@ def bessel_ratio_inverse(
         >>> round(float(bessel_ratio_inverse(0.5, complement=1e-20)) / 1e20, 6)  # 1/(1 - r)
         1.0
     """
-    if (r is None) == (complement is None):
+    if r is not None and complement is None:
+        nu, (r,), dtype = _arguments(nu, validate_args, 1.0, r=r)
+        return ratio_inverse(nu, r).to(dtype)
+    if complement is None or r is not None:
         got = "neither" if r is None else "both"
         raise ValueError(f"expected one of r and complement, got {got}")
-    if r is not None:
-        nu, (r,), dtype = _arguments(nu, validate_args, 1.0, r=r)
-        return as_dtype(ratio_inverse(nu, r), dtype)
-    assert complement is not None
     nu, (gap,), dtype = _arguments(nu, validate_args, 1.0, complement=complement)
-    return as_dtype(complement_inverse(nu, gap), dtype)
+    return complement_inverse(nu, gap).to(dtype)
 
 
 def bessel_ratio_integral(
@@ -148,12 +140,9 @@ def bessel_ratio_integral(
     close the bounds are.
 
     Args:
-        nu: Order >= 0, a number or a tensor without gradient.
-        lower: Lower bound >= 0, a number or a tensor.
-        upper: Upper bound >= 0, a number or a tensor; may be below ``lower``.
-
-    Returns:
-        A tensor of the broadcast shape.
+        nu: Order >= 0.
+        lower: Lower bound >= 0.
+        upper: Upper bound >= 0; may be below ``lower``.
 
     Example:
         >>> from resultant import bessel_ratio_integral
@@ -161,19 +150,20 @@ def bessel_ratio_integral(
         0.433781
     """
     nu, (lower, upper), dtype = _arguments(nu, validate_args, lower=lower, upper=upper)
-    return as_dtype(ratio_integral(nu, lower, upper), dtype)
+    return ratio_integral(nu, lower, upper).to(dtype)
 
 
 def _arguments(
     nu: Number, validate: bool | None, high: float = math.inf, **named: Number
 ) -> tuple[Number, list[Tensor], torch.dtype]:
     """Return the order, the arguments in [0, high] as tensors, and the dtype of the result."""
-    orders = {"nu": validation.order(nu)} if isinstance(nu, Tensor) else {}
+    nu = validation.order(nu)
+    orders = {"nu": nu} if isinstance(nu, Tensor) else {}
     values, dtype = validation.tensors(**orders, **named)
-    nu = values.pop(0) if orders else validation.order(nu, values[0].dtype)
-    if isinstance(nu, Tensor) and validation.should_validate(validate, nu, *values):
-        most = validation.largest_order(nu.dtype)
-        validation.require_in_range("nu", nu, 0.0, rule=">= 0 and finite")
-        validation.require_in_range("nu", nu, 0.0, most, rule=f"<= {most:g} in {nu.dtype}")
+    compute = values[0].dtype
+    nu = values.pop(0) if orders else nu
+    if not orders or validation.should_validate(validate, nu, *values):
+        most = validation.largest_order(compute)
+        validation.require_within("nu", nu, 0.0, most, ">= 0 and finite", compute)
     validation.require_from_zero(validate, high, **dict(zip(named, values, strict=True)))
     return nu, values, dtype

@@ -244,19 +244,6 @@ def divided_difference(coefficients: Sequence[Number], u0: Tensor, u1: Tensor) -
     return horner(partials[::-1], u1)
 
 
-def second_divided_difference(
-    coefficients: Sequence[Number], u0: Tensor, u1: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Compute ``(P(u1) - P(u0) - (u1 - u0) P'(u0)) / (u1 - u0)^2`` and ``P'(u0)``."""
-    value = torch.zeros_like(u0) + coefficients[-1]
-    slope = bend = torch.zeros_like(value)
-    for c in reversed(coefficients[1:-1]):
-        bend = bend * u1 + slope
-        slope = slope * u0 + value
-        value = value * u0 + c
-    return bend * u1 + slope, slope * u0 + value
-
-
 def as_tensor(c: Number, like: Tensor) -> Tensor:
     """Return a coefficient as a tensor of the dtype and device of ``like``."""
     return c if isinstance(c, Tensor) else torch.full((), c, dtype=like.dtype, device=like.device)

@@ -12,7 +12,9 @@ These are plain tensor functions without autograd; `bessel` and `score` add deri
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,14 +24,14 @@ from resultant.special.debye import (
     as_tensor,
     by_order,
     divided_difference,
-    expansion,
     horner,
-    second_divided_difference,
     unshifted,
     unshifted_from,
 )
-from resultant.special.slopes import Point, half_plus_at, inner_ratio, point, r_at
+from resultant.special.slopes import Point, half_plus_at, inner_ratio, point, r_at, ratio_slopes
 
+# Nodes of a quadrature over half the distance to a singularity, to the precision of float64.
+NODES = 12
 # Products of this many factors of the recurrence neither overflow nor underflow in float32.
 GROUP = 4
 # 2**ceil(digits/2) + 1 cuts a significand in two halves whose products are exact (Dekker 1971).
@@ -41,11 +43,6 @@ def _dr(e: LogDebye, p0: Point, p1: Point, h: Tensor, half_plus: Tensor) -> Tens
     ds = h / (p0.s + p1.s)
     de = -p0.u * ds * p1.w * divided_difference(e.weighted(1), p0.u, p1.u)
     return p1.w * p1.w * (half_plus * h * p0.w * p0.w - de) - ds * p0.g * p1.g
-
-
-def _lag(e: LogDebye, x0: Tensor, x1: Tensor, p0: Point, p1: Point) -> Tensor:
-    """Compute ``(dx - ds)/(dx + ds)`` for the steps from x0 to x1 and from s0 to s1."""
-    return (e.order / (p0.s + x0)) * (e.order / (p1.s + x1))
 
 
 def phi_difference(e: LogDebye, p0: Point, p1: Point, h: Tensor) -> tuple[Tensor, Tensor]:
@@ -123,125 +120,56 @@ def ratio_difference(e: LogDebye, x0: Tensor, x1: Tensor, h: Tensor) -> Tensor:
     return dR
 
 
-def ratio_slope_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
-    """Compute ``R'(x1) - R'(x0)`` for ``h = y1 - y0``, for ends that are not far apart."""
-    a, p0, p1 = e.order, point(e, y0), point(e, y1)
-    e1, e2 = half_plus_at(e, p0), horner(e.weighted(2), p0.u)
-    ds = h / (p0.s + p1.s)
-    du = -p0.u * ds * p1.w
-    first, second = (
-        du * divided_difference(e.weighted(n), p0.u, p1.u) for n in (1, 2)
-    )  # of e1 and e2
-    square0, square1 = p0.w * p0.w, p1.w * p1.w
-    both = h * square0 * square1  # w0^2 - w1^2
-    # R' = a w g + (e1 + e2) w^2 - (2 e1 + e2) a^2 w^4, term by term.
-    dR = -a * ds * p0.w * p1.g * (p1.w + p0.g)
-    dR = dR + (first + second) * square1 - (e1 + e2) * both
-    fourth = (2 * first + second) * square1 * square1 - (2 * e1 + e2) * both * (square0 + square1)
-    dR = dR - a * a * fourth
-    if not e.shift:
-        return dR
-    r0, dr = r_at(e1, p0), _dr(e, p0, p1, h, e1)
-    slope0 = a * p0.w * p0.g + ((e1 + e2) - (2 * e1 + e2) * a * a * square0) * square0
-    for step in e.steps():
-        r1, rest0 = r0 + dr, step - y0 * slope0
-        below0, below1 = (step + y0 * r0).reciprocal(), (step + y1 * r1).reciprocal()
-        dr = -(h * r1 + y0 * dr) * below0 * below1
-        change = h * (slope0 + dR) + y0 * dR
-        dR = (below0 + below1) * dr * rest0 - below1 * below1 * change
-        r0, slope0 = below0, below0 * below0 * rest0
-    return dR
+@cache
+def gauss_legendre(n: int) -> list[tuple[float, float]]:
+    """Return n nodes on [0, 1] with their weights."""
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    return [(float(1 + x) / 2, float(w) / 2) for x, w in zip(nodes, weights, strict=True)]
 
 
-def _miss(p0: Point, p1: Point, ds: Tensor, square: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute ``u1 - u0``, and its excess over the tangent of u (see `_second_difference`)."""
-    step = (ds * p0.w) ** 2 * (p0.s * p1.w) - 0.5 * square * p0.w * p0.w
-    return -p0.u * ds * p1.w, p0.u * step
-
-
-def _second_difference(e: LogDebye, p0: Point, p1: Point, ds: Tensor, square: Tensor) -> Tensor:
-    """Compute ``phi(y1) - phi(y0)`` at the order of the expansion, minus its tangent at y0.
-
-    The tangent in y is ``h r0/2``, with ``square = -ds^2``; the tangent in x is smaller by
-    ``r0 dx^2/2``, with ``square = dx^2 - ds^2``.
-    """
-    du, miss = _miss(p0, p1, ds, square)
-    total = 0.5 * square * p0.g - e.order * log1p_minus(ds * p0.g, (p1.s + e.order) * p0.g)
-    total = total - 0.5 * log1p_minus(ds * p0.w, p1.s * p0.w) - 0.25 * square * p0.w * p0.w
-    bend, tangent = second_divided_difference(e.coefficients, p0.u, p1.u)
-    return total + du * du * bend + tangent * miss
+def _second_order(curvature: Callable[[Tensor], Tensor], start: Tensor, step: Tensor) -> Tensor:
+    """Compute f(start + step) - f(start) - step f'(start) from f'', which has one sign, for a step
+    of at most half the distance to the nearest singularity."""
+    nodes = gauss_legendre(NODES)
+    return step * step * sum(w * (1 - s) * curvature(start + s * step) for s, w in nodes)
 
 
 def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
     """Compute ``phi(y1) - phi(y0) - h r(y0) / 2`` for ``h = y1 - y0``, of second order in h."""
-    a = e.order
-    p0, p1 = point(e, y0), point(e, y1)
-    ds = h / (p0.s + p1.s)
-    total = _second_difference(e, p0, p1, ds, -ds * ds)
-    if not e.shift:
-        return total
-
-    du, miss = _miss(p0, p1, ds, -ds * ds)
-    e1, e2 = half_plus_at(e, p0), horner(e.weighted(2), p0.u)
-    r0, r1 = r_at(e1, p0), r_at(half_plus_at(e, p1), p1)
-    d0 = (2 * e1 + e2) * p0.w**4 - p0.w * p0.g * p0.g
-    dr = _dr(e, p0, p1, h, e1)
-    # The second difference of r = g - (1/2 + u L') u^2/a^2 in the same way.
-    correction: list[Number] = [0.0, 0.0, 0.5, *e.weighted(1)[1:]]
-    bend, tangent = second_divided_difference(correction, p0.u, p1.u)
-    ddr = (ds * p0.g) ** 2 * (p1.g + 0.5 * p0.w) - (du * du * bend + tangent * miss) / (a * a)
-    lower = torch.minimum(y0, y1)
-    for step in e.steps():
-        # First and second differences of y r, as in `_down`.
-        df = h * torch.where(h < 0, r0, r1) + lower * dr
-        ddf = h * torch.where(h < 0, 0.5 * h * d0, dr) + lower * ddr
-        slope0 = 2 * r0 + y0 * d0
-        r0, r1 = (step + y0 * r0).reciprocal(), (step + y1 * r1).reciprocal()
-        dr = -df * r0 * r1
-        d0 = -r0 * r0 * slope0
-        ddr = -r0 * r1 * ddf - 0.5 * h * slope0 * r0 * dr
-        growth = dr / r0
-        near = growth.abs() < 0.5
-        first = torch.where(near, log1p_minus(torch.where(near, growth, 0.0)), 0.0)
-        far = (r1 / r0).log() - 0.5 * h * d0 / r0
-        total = total - torch.where(near, first + ddr / r0, far)
-    return total
-
-
-def _corner(e: LogDebye, like: Tensor) -> Tensor:
-    """Return the end of the first of two legs of a path along x at a small order.
-
-    Beyond the corner the recurrence would lose digits, and is not needed.
-    """
-    return as_tensor((unshifted_from(like.dtype) ** 2 - e.nu * e.nu) ** 0.5, like)
+    near = h.abs() < 0.5 * (y0 + (e.nu + 1) ** 2)
+    close = _second_order(lambda y: inner_ratio(e, y, 1) / 4, y0, torch.where(near, h, 0.0))
+    apart = phi_difference(e, point(e, y0), point(e, y1), h)[0] - 0.5 * h * inner_ratio(e, y0)
+    return torch.where(near, close, apart)
 
 
 def _along(
     step: Callable[[LogDebye, Tensor, Tensor], Tensor], nu: Number, x0: Tensor, x1: Tensor
 ) -> Tensor:
-    """Sum a difference from x0 to x1 over the legs of the path."""
+    """Sum a difference from x0 to x1 over the two legs of the path at a small order: beyond the
+    corner the recurrence would lose digits, and is not needed."""
+    # Upwards: far downwards, a quotient of the ends would round to zero.
+    low, high = torch.minimum(x0, x1), torch.maximum(x0, x1)
 
     def total(e: LogDebye) -> tuple[Tensor]:
         if not e.shift:
-            return (step(e, x0, x1),)
-        corner = _corner(e, x1)
-        near = step(e, torch.minimum(x0, corner), torch.minimum(x1, corner))
-        beyond = torch.maximum(x0, corner), torch.maximum(x1, corner)
+            return (step(e, low, high),)
+        corner = as_tensor((unshifted_from(x1.dtype) ** 2 - e.nu * e.nu) ** 0.5, x1)
+        near = step(e, torch.minimum(low, corner), torch.minimum(high, corner))
+        beyond = torch.maximum(low, corner), torch.maximum(high, corner)
         return (near + step(unshifted(e, x1.dtype), *beyond),)
 
-    return by_order(nu, x1.dtype, total)[0]
-
-
-def _phi_step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
-    p0, p1 = point(e, x0 * x0), point(e, x1 * x1)
-    return phi_difference(e, p0, p1, (x1 - x0) * (x1 + x0))[0]
+    size = by_order(nu, x1.dtype, total)[0]
+    return torch.where(x1 < x0, -size, size)
 
 
 def phi_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
     """Compute ``phi(x1) - phi(x0)``, the integral of R."""
-    # Upwards: far downwards, a quotient of the ends would round to zero.
-    size = _along(_phi_step, nu, torch.minimum(x0, x1), torch.maximum(x0, x1))
-    return torch.where(x1 < x0, -size, size)
+
+    def step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
+        p0, p1 = point(e, x0 * x0), point(e, x1 * x1)
+        return phi_difference(e, p0, p1, (x1 - x0) * (x1 + x0))[0]
+
+    return _along(step, nu, x0, x1)
 
 
 def complement_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
@@ -252,48 +180,27 @@ def complement_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
         dx, p0, p1 = x1 - x0, point(e, x0 * x0), point(e, x1 * x1)
         h = dx * (x1 + x0)
         ds = h / (p0.s + p1.s)
-        deficit = _lag(e, x0, x1, p0, p1) * (dx + ds) - _corrections(e, p0, p1, ds)
+        lag = (e.order / (p0.s + x0)) * (e.order / (p1.s + x1))  # (dx - ds)/(dx + ds)
+        deficit = lag * (dx + ds) - _corrections(e, p0, p1, ds)
         return -_down(e, -(deficit + torch.log1p(ds * p0.g) * e.order), p0, p1, h)[0]
 
     return _along(step, nu, x0, x1)
 
 
-def _ratio_step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
-    return ratio_difference(e, x0, x1, (x1 - x0) * (x1 + x0))
-
-
 def ratio_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
     """Compute ``R(x1) - R(x0)``."""
-    return _along(_ratio_step, nu, x0, x1)
+    return _along(lambda e, a, b: ratio_difference(e, a, b, (b - a) * (b + a)), nu, x0, x1)
 
 
 def bregman(nu: float, x0: Tensor, x1: Tensor) -> Tensor:
     """Compute ``phi(x1) - phi(x0) - (x1 - x0) R(x0)``, which is never negative."""
-    e = expansion(nu, x1.dtype)
-    if not e.shift:
-        return _bregman(e, x0, x1)
-    corner, direct = _corner(e, x1), unshifted(e, x1.dtype)
-    (near0, near1), (beyond0, beyond1) = (
-        [bound(x, corner) for x in (x0, x1)] for bound in (torch.minimum, torch.maximum)
-    )
-    # The slope at x0 differs from that at the start of the other leg. Neither product is negative.
-    turn = (beyond1 - beyond0) * _ratio_step(e, near0, corner)
-    turn = turn + (near1 - near0) * _ratio_step(direct, beyond0, corner)
-    return _bregman(e, near0, near1) + _bregman(direct, beyond0, beyond1) + turn
-
-
-def _bregman(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
-    y0, y1, dx = x0 * x0, x1 * x1, x1 - x0
-    h = dx * (x1 + x0)
-    if not e.shift:
-        p0, p1 = point(e, y0), point(e, y1)
-        ds = h / (p0.s + p1.s)
-        return _second_difference(e, p0, p1, ds, _lag(e, x0, x1, p0, p1) * (dx + ds) ** 2)
-    r0 = inner_ratio(e, y0)
-    # The rounding error of each form is proportional to its larger term.
-    near = phi_second_difference(e, y0, y1, h) + 0.5 * r0 * dx * dx
-    apart = _phi_step(e, x0, x1) - x0 * r0 * dx
-    return torch.where(dx.abs() < x0, near, apart)
+    dx, at = x1 - x0, ratio_slopes(nu, x0)
+    near = dx.abs() < 0.5 * (x0 * x0 + (nu + 1) ** 2).sqrt()
+    close = _second_order(lambda x: ratio_slopes(nu, x).first, x0, torch.where(near, dx, 0.0))
+    # Of two differences the one whose terms do not cancel.
+    low = phi_step(nu, x0, x1) - dx * (x0 * at.r)
+    high = dx * at.complement - complement_step(nu, x0, x1)
+    return torch.where(near, close, torch.where(at.complement > 0.5, low, high))
 
 
 def _halves(a: Tensor) -> tuple[Tensor, Tensor]:

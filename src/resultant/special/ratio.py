@@ -23,10 +23,11 @@ from resultant.special.debye import (
 )
 from resultant.special.differences import (
     GROUP,
+    NODES,
     bregman,
     complement_step,
+    gauss_legendre,
     phi_step,
-    ratio_slope_difference,
     ratio_step,
     two_product,
 )
@@ -105,12 +106,8 @@ ratio_slope = elementwise(
 
 def _ratio_slope_step(nu: float, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
     slope0, slope1 = _slopes(nu, y0).first, _slopes(nu, y1).first
-    apart = slope1 - slope0
-    close = unshifted_if_large(
-        lambda e: ratio_slope_difference(e, y0, y1, h),
-        expansion(nu, h.dtype),
-        torch.minimum(y0, y1),
-    )
+    apart, nodes = slope1 - slope0, gauss_legendre(NODES)
+    close = 0.5 * h * sum(w * _slopes(nu, y0 + s * h).second for s, w in nodes)
     return torch.where(apart.abs() > 0.25 * torch.maximum(slope0, slope1), apart, close)
 
 

@@ -7,15 +7,13 @@ and carry the derivative of implicit reparameterization in the concentration.
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from resultant._core.autograd import is_transformed
-from resultant.special.differences import log1p_minus
+from resultant.special.differences import gauss_legendre, log1p_minus
 from resultant.special.slopes import ratio_slopes
 
 # The velocity of an angle is integrated to where its curvature predicts that the density has fallen
@@ -114,13 +112,6 @@ def sample_angle(p: int, kappa: Tensor, generator: torch.Generator | None = None
         square[waiting] = scale * G
         waiting = waiting[~accepted]
     return 2 * square.sqrt().atan()
-
-
-@cache
-def gauss_legendre(n: int) -> list[tuple[float, float]]:
-    """Return n nodes on [0, 1] with their weights."""
-    nodes, weights = np.polynomial.legendre.leggauss(n)
-    return [(float(1 + x) / 2, float(w) / 2) for x, w in zip(nodes, weights, strict=True)]
 
 
 def velocity(p: int, kappa: Tensor, theta: Tensor) -> Tensor:

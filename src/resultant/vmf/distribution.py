@@ -27,7 +27,7 @@ from torch.distributions import (
 
 from resultant._core import validation
 from resultant._core.arrays import unit_vector
-from resultant._core.validation import COMPUTE_DTYPE, Number, as_dtype
+from resultant._core.validation import COMPUTE_DTYPE, Number
 from resultant.special.ratio import (
     complement_integral,
     complement_inverse,
@@ -110,7 +110,7 @@ class VonMisesFisher(Distribution):
             validation.require_in_range(
                 "concentration", given, 0.0, LARGEST_CONCENTRATION, rule=rule
             )
-        self._set(as_dtype(mu, dtype), as_dtype(kappa, dtype), batch, validate)
+        self._set(mu.to(dtype), kappa.to(dtype), batch, validate)
 
     def _set(self, loc: Tensor, kappa: Tensor, batch: torch.Size, validate: bool) -> None:
         shape = batch + loc.shape[-1:]
@@ -189,7 +189,7 @@ class VonMisesFisher(Distribution):
 
     @property
     def _kappa(self) -> Tensor:
-        return as_dtype(self.concentration, COMPUTE_DTYPE[self.concentration.dtype])
+        return self.concentration.to(COMPUTE_DTYPE[self.concentration.dtype])
 
     @property
     def mode(self) -> Tensor:
@@ -247,7 +247,7 @@ class VonMisesFisher(Distribution):
         kappa = self.concentration.double()
         peak = complement_integral(p / 2 - 1, kappa) - log_area(p)
         chord = (x - loc).square().sum(-1)
-        return as_dtype(torch.addcmul(peak, kappa, chord, value=-0.5), dtype)
+        return torch.addcmul(peak, kappa, chord, value=-0.5).to(dtype)
 
     def rsample(
         self, sample_shape: Any = (), *, generator: torch.Generator | None = None

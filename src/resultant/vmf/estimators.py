@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.validation import COMPUTE_DTYPE, Number, as_dtype
+from resultant._core.validation import COMPUTE_DTYPE, Number
 from resultant.special.ratio import ratio, ratio_integral, ratio_inverse
 
 # Estimators that need only the mean length, and those that need the number of vectors too.
@@ -44,7 +44,7 @@ def log_normalizer(p: int, kappa: Number, *, validate_args: bool | None = None) 
         3.126244
     """
     p, kappa, dtype = _arguments(p, validate_args, math.inf, kappa=kappa)
-    return as_dtype(log_normalizer_at(p, kappa), dtype)
+    return log_normalizer_at(p, kappa).to(dtype)
 
 
 def mean_resultant(p: int, kappa: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -63,7 +63,7 @@ def mean_resultant(p: int, kappa: Number, *, validate_args: bool | None = None) 
         0.537315
     """
     p, kappa, dtype = _arguments(p, validate_args, math.inf, kappa=kappa)
-    return as_dtype(mean_resultant_at(p, kappa), dtype)
+    return mean_resultant_at(p, kappa).to(dtype)
 
 
 def concentration(
@@ -117,7 +117,7 @@ def concentration(
         n = torch.as_tensor(n, dtype=R.dtype, device=R.device)
         if validation.should_validate(validate_args, n):
             validation.require_in_range("n", n, 1.0, rule=">= 1 and finite")
-    return as_dtype(concentration_at(p, R, estimator, n), dtype)
+    return concentration_at(p, R, estimator, n).to(dtype)
 
 
 def require_estimator(estimator: str, among: tuple[str, ...] = ESTIMATORS) -> None:
