@@ -22,7 +22,7 @@ COUNTS = [5.0] * (C - 1) + [0.0]
     ("arguments", "message"),
     [
         ({"num_classes": 0}, r"num_classes to be an integer >= 1, got 0"),
-        ({"dim": 1}, r"expected p >= 2, got 1"),
+        ({"dim": 1}, r"p to be an integer >= 2, got 1"),
         ({"temperature": 0.0}, r"temperature > 0 and finite, got 0"),
         ({"temperature": torch.tensor([0.1])}, r"temperature to be a finite number, got tensor"),
         ({"realization": "linear"}, r"realization to be one of .*, got 'linear'"),

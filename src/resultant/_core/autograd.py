@@ -17,11 +17,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def untraced(function: F) -> F:
-    """Call ``function`` between the graphs of torch.compile, never inside one.
-
-    The same as `torch.compiler.disable`, which imports the compiler where it decorates: two seconds
-    for everyone who imports the module.
-    """
+    """Call ``function`` between the graphs of torch.compile, never inside one, as
+    `torch.compiler.disable` does, which takes two seconds to import the compiler."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -33,19 +30,15 @@ def untraced(function: F) -> F:
 
 
 def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]:
-    """Move every batch dimension of a vmapped elementwise call to the front.
-
-    Tensors without a batch dimension broadcast from the right and are returned unchanged.
-    """
+    """Move every batch dimension of a vmapped elementwise call to the front; tensors without one
+    broadcast from the right."""
     pairs = list(zip(args, in_dims, strict=True))
     rank = max(a.dim() - (d is not None) for a, d in pairs if isinstance(a, Tensor))
-    aligned = []
-    for a, d in pairs:
-        if d is not None:
-            a = a.movedim(d, 0)
-            a = a.reshape(a.shape[:1] + (1,) * (rank + 1 - a.dim()) + a.shape[1:])
-        aligned.append(a)
-    return aligned
+
+    def align(a: Tensor) -> Tensor:
+        return a.reshape(a.shape[:1] + (1,) * (rank + 1 - a.dim()) + a.shape[1:])
+
+    return [a if d is None else align(a.movedim(d, 0)) for a, d in pairs]
 
 
 def is_traced() -> bool:
@@ -56,11 +49,7 @@ def is_traced() -> bool:
 
 def is_plain() -> bool:
     """Return True outside of traces, of transforms of torch.func, and of modes."""
-    return (
-        not is_traced()
-        and _functorch.peek_interpreter_stack() is None
-        and torch._C._len_torch_dispatch_stack() == 0
-    )
+    return not (is_traced() or is_transformed() or torch._C._len_torch_dispatch_stack())
 
 
 def is_constant(*arguments: Any) -> bool:
@@ -84,32 +73,27 @@ _OPERATORS = torch.library.Library("resultant", "FRAGMENT")
 _OPERATORS.define("elementwise(int index, Tensor?[] tensors, Scalar[] numbers) -> Tensor")
 
 
+@torch.library.impl(_OPERATORS, "elementwise", "CompositeExplicitAutograd")
 def _operator(index: int, tensors: list[Tensor | None], numbers: list[float]) -> Tensor:
     pairs = zip(tensors, numbers, strict=True)
     return _VALUES[index](*(number if a is None else a for a, number in pairs))
 
 
+@torch.library.register_fake("resultant::elementwise", lib=_OPERATORS)
 def _shape(index: int, tensors: list[Tensor | None], numbers: list[float]) -> Tensor:
     given = [a for a in tensors if a is not None]
     return given[0].new_empty(torch.broadcast_shapes(*(a.shape for a in given)))
 
 
-_OPERATORS.impl("elementwise", _operator, "CompositeExplicitAutograd")
-torch.library.register_fake("resultant::elementwise", _shape, lib=_OPERATORS)
-
-
 def _is_exporting() -> bool:
     # torch 2.6 tells an export from torch.compile with strict=False alone.
-    if hasattr(torch.compiler, "is_exporting"):
-        return torch.compiler.is_exporting()
-    return torch.compiler._is_compiling_flag
+    known = getattr(torch.compiler, "is_exporting", None)
+    return known() if known else torch.compiler._is_compiling_flag
 
 
 def _opaque(value: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Make ``value`` one operation to torch.compile, which takes a minute for a long expression.
-
-    An exported program has the expression, and does not need this package.
-    """
+    """Make ``value`` one operation to torch.compile, which takes a minute for a long expression; an
+    exported program has the expression, and does not need this package."""
     index = len(_VALUES)
     _VALUES.append(value)
 
@@ -128,12 +112,8 @@ def _opaque(value: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def elementwise(
     value: Callable[..., Tensor], *partials: Callable[..., Tensor] | None
 ) -> Callable[..., Tensor]:
-    """Make ``value(*args)`` differentiable, with ``partials[i](*args)`` its i-th derivative.
-
-    Arguments are broadcasting tensors or plain values; ``None`` marks an argument that
-    carries no gradient. Higher derivatives exist as far as the partials are differentiable, in
-    reverse mode and, except under torch.compile, in forward mode.
-    """
+    """Make ``value(*args)`` differentiable, with ``partials[i](*args)`` its i-th derivative; higher
+    ones, and forward mode except under torch.compile, exist as far as those of the partials do."""
     compute = _opaque(value)
 
     class Reverse(torch.autograd.Function):

@@ -34,10 +34,8 @@ def matrix_bytes(device: torch.device) -> int:
 
 
 def rows_per_chunk(bytes_per_row: int, budget: int, device: torch.device | None = None) -> int:
-    """Return the number of rows that fit the budget, at least 1.
-
-    On a ``device`` other than the CPU the budget is `DEVICE_BYTES` and at most `DEVICE_ROWS` rows.
-    """
+    """Return the number of rows that fit the budget, at least 1; on a ``device`` other than the CPU
+    the budget is `DEVICE_BYTES` and at most `DEVICE_ROWS` rows."""
     bytes_per_row = max(1, bytes_per_row)
     if device is None or device.type == "cpu":
         return max(1, budget // bytes_per_row)

@@ -58,10 +58,8 @@ def _host_group(world: dist.ProcessGroup | None) -> Any:
 
 
 def wait_for_all() -> None:
-    """Wait until every process is here, for as long as the slowest takes.
-
-    Other exchanges fail after ten minutes, in which one process may still be evaluating.
-    """
+    """Wait until every process is here; other exchanges fail after ten minutes, in which one
+    process may still be evaluating."""
     if world_size() > 1:
         dist.barrier(group=_patient_group(dist.group.WORLD))
 
@@ -76,13 +74,9 @@ def gather(a: Tensor, sizes: list[int]) -> Tensor:
     if world_size() == 1:
         return a
     most = max(sizes)
-    padded = a.contiguous() if len(a) == most else a.new_zeros(most, *a.shape[1:])
-    if len(a) < most:
-        padded[: len(a)] = a
+    padded = torch.cat([a, a.new_zeros(most - len(a), *a.shape[1:])])
     parts = a.new_empty(len(sizes), most, *a.shape[1:])
     dist.all_gather(list(parts), padded)
-    if min(sizes) == most:
-        return parts.flatten(0, 1)
     return torch.cat([part[:n] for part, n in zip(parts, sizes, strict=True)])
 
 
@@ -95,10 +89,8 @@ def all_reduce_max(a: Tensor) -> Tensor:
 
 @contextmanager
 def processes(device: torch.device) -> Iterator[torch.device]:
-    """Join the process group that torchrun has described in the environment, if any.
-
-    Yields the device of this process: the CUDA device of its local rank, or ``device``.
-    """
+    """Join the process group of torchrun, if any, and yield the device of this process: the CUDA
+    device of its local rank, or ``device``."""
     if not dist.is_available() or not {"RANK", "WORLD_SIZE"} <= os.environ.keys():
         yield device
         return

@@ -1,9 +1,8 @@
 """Files that are complete or absent, checks before writing, and a lock of a folder.
 
-A file is written inside a private folder next to its place, synced to the disk and then renamed.
-The private folder has a random name and belongs to this process alone, so that no planted link is
-followed, and temporary files of other libraries end with it. This module does not import torch,
-because commands check their output before anything else.
+A file is written in a private folder next to its place, synced and renamed: no planted link is
+followed, and temporary files of other libraries end with the folder. This module does not import
+torch, because commands check their output before anything else.
 """
 
 from __future__ import annotations
@@ -100,9 +99,8 @@ def require_writable_folder(out: Path) -> None:
 def lock_folder(folder: Path, rank: int = 0) -> Iterator[None]:
     """Hold the lock of a folder, which is created; raise a ValueError if another job holds it.
 
-    Rank 0 of a job holds the lock for all its processes; other ranks do nothing. The lock ends
-    with the process that holds it, even if that process is killed, and child processes do not
-    inherit it. File systems without locks let every job in.
+    Rank 0 holds the lock for all processes of a job, until it ends or is killed. File systems
+    without locks let every job in.
     """
     if rank > 0:
         yield

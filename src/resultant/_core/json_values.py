@@ -20,11 +20,8 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def require_types(values: object, kinds: Mapping[str, type], where: str) -> None:
-    """Raise a ValueError unless entries of a JSON object have their types.
-
-    The types are given by dotted path, such as ``{"seed": int, "trajectory.epoch": list}``. A whole
-    number is a ``float`` too, true and false are no numbers, and a missing entry has any type.
-    """
+    """Raise a ValueError unless entries of a JSON object, by dotted path, have their types: a whole
+    number is a ``float`` too, true and false are no numbers, a missing entry has any type."""
     if not isinstance(values, Mapping):
         raise ValueError(f"expected {NOUNS[dict]} {where}, got {values!r:.80}")
     for path, kind in kinds.items():

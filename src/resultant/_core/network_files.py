@@ -18,8 +18,6 @@ from resultant._core.text import listed
 CHECKPOINT = "checkpoint.safetensors"
 # Entries of the JSON object of a network: of a training, or of a converted checkpoint.
 NETWORKS = frozenset(("config", "proco"))
-# File names in a message; the rest are counted.
-SHOWN = 5
 
 Location = str | os.PathLike[str]
 
@@ -77,5 +75,5 @@ def list_networks(path: Location) -> tuple[list[Path], list[Path]]:
 
 
 def first_names(files: Sequence[Path], folder: Location) -> str:
-    """Name the first files below a folder, and count the others."""
-    return listed((str(file.relative_to(folder)) for file in files), SHOWN)
+    """Name the first five files below a folder, and count the others."""
+    return listed((str(file.relative_to(folder)) for file in files), 5)

@@ -71,8 +71,7 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any
     file is truncated, changed or of another kind."""
     if not Path(path).exists():
         raise FileNotFoundError(f"expected a checkpoint, got no file at {path}")
-    tensors, metadata = load_tensors(path)
-    about = metadata_of(metadata)
+    tensors, about = load_tensors(path)[0], read_metadata(path)
     if about is None:
         rule = f"expected {path} to hold a network, a checkpoint or a classifier"
         raise ValueError(f"{rule}, with metadata {KEY!r}, got none")
@@ -100,15 +99,7 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Return the JSON object of a file of this package, None for any other file."""
     try:
         with safe_open(path, "pt") as file:
-            return metadata_of(file.metadata() or {})
-    except (OSError, SafetensorError):
-        return None
-
-
-def metadata_of(metadata: dict[str, str]) -> dict[str, Any] | None:
-    """Return the JSON object of a file of this package, None for any other file."""
-    try:
-        about = parse_json(metadata.get(KEY, "null"))
-    except ValueError:
+            about = parse_json((file.metadata() or {}).get(KEY, "null"))
+    except (OSError, SafetensorError, ValueError):
         return None
     return about if isinstance(about, dict) else None

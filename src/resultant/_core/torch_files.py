@@ -15,11 +15,8 @@ from resultant._core.text import one_line
 
 
 def load_torch(path: Path, stand_ins: Sequence[tuple[Callable[..., Any], str]] = ()) -> Any:
-    """Load a file of tensors, numbers, texts and collections; raise a ValueError for others.
-
-    Stand-ins are classes and functions that take the place of those of the full names, which are
-    not imported.
-    """
+    """Load a file of tensors, numbers, texts and collections; raise a ValueError for others, except
+    for full names that have stand-ins, which are used in their place."""
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:

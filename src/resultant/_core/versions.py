@@ -13,16 +13,10 @@ from resultant._version import __version__
 
 
 def versions(device: torch.device) -> dict[str, str]:
-    """Return the versions of resultant, torch and Python, and the name of a CUDA device.
-
-    The entry ``code`` is a digest of the source files, which differs for every change of them.
-    """
-    record = {
-        "resultant": __version__,
-        "code": _code(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
+    """Return the versions of resultant, torch and Python, a digest of the source files as ``code``,
+    and the name of a CUDA device."""
+    record = {"resultant": __version__, "code": _code()}
+    record |= {"torch": torch.__version__, "python": platform.python_version()}
     if device.type == "cuda":
         record["device"] = torch.cuda.get_device_name(device)
     return record
@@ -32,7 +26,6 @@ def versions(device: torch.device) -> dict[str, str]:
 def _code() -> str:
     folder, digest = Path(__file__).parent.parent, hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
-        digest.update(
-            f"{path.relative_to(folder)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()
-        )
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(folder)} {content}\n".encode())
     return digest.hexdigest()[:12]

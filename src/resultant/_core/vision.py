@@ -44,9 +44,8 @@ def declare_operators() -> None:
         if not _declared:
             _declared.append(torch.library.Library("torchvision", "FRAGMENT"))
             for name in OPERATORS:
-                _declared[0].define(
-                    f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-                )
+                arguments = "Tensor dets, Tensor scores, float iou_threshold"
+                _declared[0].define(f"{name}({arguments}) -> Tensor")
         # A failed import is forgotten, so that the next one starts again.
         for name in [n for n in sys.modules if n.partition(".")[0] in ("torchvision", "timm")]:
             del sys.modules[name]

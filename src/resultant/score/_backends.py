@@ -34,7 +34,7 @@ def by_rows(
     kappa: Tensor,
     tau: Tensor,
     p: int,
-    *options: bool,
+    slope: bool,
 ) -> tuple[Tensor, ...]:
     """Call a kernel on rho [rows, classes], kappa and tau, each [classes] or one element; for one
     kappa and tau, on rho as it is. The results have the broadcast shape."""
@@ -52,7 +52,7 @@ def by_rows(
         number = classes.numel()
         rows = (shape.numel() // max(1, number), number)
         rho = rho if rho.shape == rows else rho.reshape(rows)
-    results = kernel(rho, kappa, tau, p, *options)
+    results = kernel(rho, kappa, tau, p, slope)
     return results if rho.shape == shape else tuple(a.reshape(shape) for a in results)
 
 

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.autograd import elementwise, is_constant
-from resultant.score._backends import Tilt, by_rows, evaluate
-from resultant.special import compiled
+from resultant.score._backends import Tilt, evaluate
 from resultant.special.debye import expansion
 from resultant.special.differences import (
     inner_ratio_difference,
@@ -91,8 +90,6 @@ def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Ten
     both ratios are near one, and the difference of r, which is small where the tilt is. The sum of
     the smaller terms is used; where squares underflow, the second, in which nothing cancels there.
     """
-    if compiled.available(rho, kappa, tau):
-        return by_rows(compiled.partials, rho, kappa, tau, p, True, False)[0]
     rho = rho.clamp(-1, 1)
     tilt = Tilt(kappa, tau)
     y1, h = tilt.y1(rho), tilt.h(rho)
@@ -117,8 +114,6 @@ _concentration_slope = elementwise(_concentration_value, SECONDS[1], _kappa_kapp
 
 def _temperature_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     r"""dq/dtau :math:`= -t^2 (t + \kappa\rho) R(\tilde\kappa)/\tilde\kappa`."""
-    if compiled.available(rho, kappa, tau):
-        return by_rows(compiled.partials, rho, kappa, tau, p, False, True)[0]
     a = _Tilted(rho, kappa, tau, p)
     return -(a.t * a.t) * a.towards * a.r()
 

@@ -21,5 +21,4 @@
 #define LARGEST_ROOT 3.6e8f /* LARGEST^(1/4.5) */
 #include "_kernel.h"
 #include "_kernel_score.h"
-#include "_kernel_partials.h"
 #include "_kernel_bessel.h"

@@ -21,7 +21,6 @@
 #define LARGEST_ROOT 3.2e68 /* LARGEST^(1/4.5) */
 #include "_kernel.h"
 #include "_kernel_score.h"
-#include "_kernel_partials.h"
 #include "_kernel_bessel.h"
 
 /* The checksum of the sources, by which `compiled` knows a library of other sources. */

@@ -83,7 +83,6 @@ def _functions(name: str, pointers: int, numbers: int) -> dict[torch.dtype, Call
 
 
 _SCORE = _functions("score", 6, 4)
-_PARTIALS = _functions("partials", 7, 4)
 _BESSEL = _functions("bessel", 5, 2)
 
 
@@ -119,48 +118,26 @@ def _tables(nu: float, dtype: torch.dtype, absolute: bool = False) -> tuple[Any,
 def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:
     """Compute q and, if ``slope``, its slope of rho [rows, classes] for kappa and tau, each
     [classes] or [1]; or of rho of any shape, for kappa and tau of that shape or of one element."""
-    tables = _tables(p / 2 - 1, rho.dtype)
-    return _grid(_SCORE[rho.dtype], tables[:1], rho, kappa, tau, True, slope)
-
-
-def partials(
-    rho: Tensor, kappa: Tensor, tau: Tensor, p: int, by_kappa: bool, by_tau: bool
-) -> tuple[Tensor, ...]:
-    """Compute dq/dkappa and dq/dtau, each if requested, of arguments as those of `score`."""
-    tables = _tables(p / 2 - 1, rho.dtype)
-    return _grid(_PARTIALS[rho.dtype], tables[:2], rho, kappa, tau, by_kappa, by_tau)
-
-
-def _grid(
-    function: Callable[..., None],
-    tables: tuple[int, ...],
-    rho: Tensor,
-    kappa: Tensor,
-    tau: Tensor,
-    *wanted: bool,
-) -> tuple[Tensor, ...]:
-    """Call the kernel on rho and its classes for the results that are wanted."""
     rho, kappa, tau = rho.contiguous(), kappa.contiguous(), tau.contiguous()
-    results = [torch.empty_like(rho) if a else None for a in wanted]
+    results = [torch.empty_like(rho) for _ in range(1 + slope)]
     total, classes = rho.numel(), max(kappa.numel(), tau.numel())
     # One row, if all elements have one kappa and tau.
     rows, columns = (total // classes, classes) if classes > 1 else (1, total)
     steps = int(kappa.numel() > 1), int(tau.numel() > 1)
-    inputs = rho.data_ptr(), kappa.data_ptr(), tau.data_ptr()
-    outputs = [None if a is None else a.data_ptr() for a in results]
-    size = rho.element_size()
+    expansion, *_arrays = _tables(p / 2 - 1, rho.dtype)
+    call, size = _SCORE[rho.dtype], rho.element_size()
 
     def part(start: int, end: int) -> None:
         """Compute rows or, if there is one, columns."""
         move = start * size * (columns if rows > 1 else 1)
         along = [0 if rows > 1 else move * step for step in steps]
-        moved = [a + m for a, m in zip(inputs, (move, *along), strict=True)]
-        out = [a if a is None else a + move for a in outputs]
-        height, width = (end - start, columns) if rows > 1 else (1, end - start)
-        function(*tables, *moved, *out, height, width, *steps)
+        moves, outputs = (move, *along), [a.data_ptr() + move for a in results]
+        inputs = [a.data_ptr() + m for a, m in zip((rho, kappa, tau), moves, strict=True)]
+        shape = (end - start, columns) if rows > 1 else (1, end - start)
+        call(expansion, *inputs, outputs[0], outputs[1] if slope else None, *shape, *steps)
 
     in_parts(part, rows if rows > 1 else columns, total)
-    return tuple(a for a in results if a is not None)
+    return tuple(results)
 
 
 def bessel(kind: str, nu: float, *x: Tensor) -> Tensor:

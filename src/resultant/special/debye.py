@@ -25,7 +25,6 @@ import numpy as np
 import torch
 from numpy.polynomial import Chebyshev, Polynomial
 from numpy.polynomial.chebyshev import chebval
-from numpy.polynomial.polynomial import polyadd, polyder, polyint, polymul, polyval
 from torch import Tensor
 
 from resultant._core.validation import Number
@@ -51,12 +50,13 @@ def _constant(function: F) -> F:
 
 @cache
 def _debye(k: int) -> Polynomial:
-    """Return ``U_k`` of DLMF 10.41.9."""
+    """Return V_k of ``U_k(u) = u**k V_k(u**2)`` of DLMF 10.41.9."""
     if k == 0:
         return Polynomial([Fraction(1)])
-    last, half, eighth = _debye(k - 1).coef, Fraction(1, 2), Fraction(1, 8)
-    slope = polymul([0, 0, half, 0, -half], polyder(last))
-    return Polynomial(polyadd(slope, polyint(polymul([eighth, 0, -5 * eighth], last))))
+    terms = [(c, k - 1 + 2 * i) for i, c in enumerate(_debye(k - 1).coef)]
+    low = [c * (Fraction(m, 2) + Fraction(1, 8 * (m + 1))) for c, m in terms]
+    high = [c * (Fraction(m, 2) + Fraction(5, 8 * (m + 3))) for c, m in terms]
+    return Polynomial([*low, 0]) - Polynomial([0, *high])
 
 
 def _log_series(b: Callable[[int], Any]) -> Callable[[int], Any]:
@@ -69,19 +69,22 @@ def _log_series(b: Callable[[int], Any]) -> Callable[[int], Any]:
     return c
 
 
+# W_k of D_k(u) = u**k W_k(u**2).
 _log_debye = _log_series(_debye)
 
 
-def log_debye(terms: int) -> tuple[tuple[Fraction, ...], ...]:
-    """Return ``D_1 .. D_terms``: entry ``[k-1][m]`` is the coefficient of ``u**m`` in ``D_k``."""
-    return tuple(tuple(_log_debye(k).coef) for k in range(1, terms + 1))
+def _terms(count: int) -> list[tuple[int, int, Fraction]]:
+    """Return (k, m, c) for the terms c u**m of D_k, k = 1 .. count."""
+    orders = range(1, count + 1)
+    return [(k, k + 2 * i, c) for k in orders for i, c in enumerate(_log_debye(k).coef)]
 
 
 @cache
 def _next_term_size(terms: int) -> float:
     """Return the largest ``|u D_k'(u)|`` on [0, 1] of the first omitted term, k = terms + 1."""
-    d = [m * float(c) for m, c in enumerate(_log_debye(terms + 1).coef)]
-    return float(np.abs(polyval(np.linspace(0, 1, 201), d)).max())
+    u = np.linspace(0, 1, 201)
+    rest = [m * float(c) * u**m for k, m, c in _terms(terms + 1) if k > terms]
+    return float(np.abs(sum(rest)).max())
 
 
 def smallest_order(dtype: torch.dtype) -> float:
@@ -180,15 +183,10 @@ def _expansion(
 @_constant
 def coefficients_at(order: float, scale: float, eps: float) -> tuple[float, ...]:
     """Return the economised coefficients of L as a polynomial in scale/s, for one order."""
-    table = log_debye(terms_for(scale, eps))
-    a, b = Fraction(order), Fraction(scale)
-    polynomial = [
-        sum(
-            (d[m] * a ** (m - k) / b**m for k, d in enumerate(table, 1) if m < len(d) and d[m]),
-            a * 0,
-        )
-        for m in range(3 * len(table) + 1)
-    ]
+    count, a, b = terms_for(scale, eps), Fraction(order), Fraction(scale)
+    polynomial = [Fraction(0)] * (3 * count + 1)
+    for k, m, c in _terms(count):
+        polynomial[m] += c * a ** (m - k) / b**m
     # In `unshifted` derivatives are used on their own; otherwise r is of the size of 1/scale.
     tolerance = scale * eps / 8 if scale == order else eps / 1024
     return _economise(polynomial, tolerance)
@@ -197,11 +195,11 @@ def coefficients_at(order: float, scale: float, eps: float) -> tuple[float, ...]
 @_constant
 def columns_at(order: float, eps: float) -> tuple[tuple[float, ...], ...]:
     """Return for u, u^2, ... the coefficients in D_1, D_2, ..., enough for this order and above."""
-    table = log_debye(terms_for(order, eps))
-    return tuple(
-        tuple(float(d[m]) if m < len(d) else 0.0 for d in table)
-        for m in range(1, 3 * len(table) + 1)
-    )
+    count = terms_for(order, eps)
+    table = np.zeros((3 * count, count))
+    for k, m, c in _terms(count):
+        table[m - 1, k - 1] = float(c)
+    return tuple(tuple(row) for row in table.tolist())
 
 
 @_constant

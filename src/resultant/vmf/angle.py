@@ -23,11 +23,8 @@ NODES = 32
 
 
 def angle(kappa: Tensor, p: int, generator: torch.Generator | None = None) -> Tensor:
-    r"""Sample the angle :math:`\theta` for each kappa (float64), with
-    :math:`\partial\theta/\partial\kappa` by implicit reparameterization.
-
-    Under ``torch.func.vmap`` its argument ``randomness`` is obeyed.
-    """
+    r"""Sample the angle :math:`\theta` for each kappa (float64), with its derivative in kappa; in
+    ``torch.func.vmap`` its argument ``randomness`` is obeyed."""
     if torch.compiler.is_compiling():
         return _Reverse.apply(kappa, p, generator)  # type: ignore[return-value]
     if is_transformed():
@@ -84,11 +81,9 @@ class _Angle(_Reverse):
             return angle(kappa, p, generator), 0
         # The same random numbers for every element: all that the rejection may consume.
         seed = int(torch.randint(2**62, (), generator=generator))
-        angles = []
-        for row in kappa:
-            own = torch.Generator(kappa.device).manual_seed(seed)
-            angles.append(angle(row, p, own))
-        return torch.stack(angles), 0
+        device = kappa.device
+        rows = [angle(row, p, torch.Generator(device).manual_seed(seed)) for row in kappa]
+        return torch.stack(rows), 0
 
 
 def sample_angle(p: int, kappa: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -26,7 +26,7 @@ from torch.distributions import (
 )
 
 from resultant._core import validation
-from resultant._core.arrays import unit_vector
+from resultant._core.arrays import shape_of, unit_vector
 from resultant._core.validation import COMPUTE_DTYPE, Number
 from resultant.special.ratio import (
     complement_integral,
@@ -43,13 +43,11 @@ from resultant.vmf.estimators import log_area
 def _by_default(validate_args: bool | None) -> bool | None:
     """Return the choice of the user, or of torch.distributions as a whole; torch.compile turns the
     validation of torch.distributions off by itself, which is not a choice of the user."""
-    if torch.compiler.is_compiling():
+    if validate_args is not None or Distribution._validate_args or torch.compiler.is_compiling():
         return validate_args
     compiler = sys.modules.get("torch._dynamo.eval_frame")
-    if validate_args is None and not Distribution._validate_args:
-        turned_off = compiler and compiler.TorchPatcher.patch.cache_info().currsize
-        return None if turned_off else False
-    return validate_args
+    turned_off = compiler and compiler.TorchPatcher.patch.cache_info().currsize
+    return None if turned_off else False
 
 
 # The square of a concentration must be finite in float64.
@@ -67,9 +65,6 @@ class VonMisesFisher(Distribution):
         concentration: Concentrations [...] in [0, 1e150]; batch shapes broadcast.
         validate_args: Check the values; by default on the CPU only, and not if
             ``Distribution.set_default_validate_args(False)`` was called.
-
-    Raises:
-        ValueError: If an argument is out of range or has another shape.
 
     Example:
         >>> import torch
@@ -90,8 +85,7 @@ class VonMisesFisher(Distribution):
         self, loc: Tensor, concentration: Number, validate_args: bool | None = None
     ) -> None:
         if not isinstance(loc, Tensor) or loc.dim() == 0 or loc.shape[-1] < 2:
-            got = tuple(loc.shape) if isinstance(loc, Tensor) else type(loc).__name__
-            raise ValueError(f"expected loc to be a tensor [..., p] with p >= 2, got {got}")
+            raise ValueError(f"expected loc to be a tensor [..., p], p >= 2, got {shape_of(loc)}")
         shapes = tuple(loc.shape[:-1]), tuple(getattr(concentration, "shape", ()))
         try:
             batch = validation.broadcast(*map(torch.Size, shapes))
@@ -105,11 +99,8 @@ class VonMisesFisher(Distribution):
         validate = validation.should_validate(_by_default(validate_args), mu, kappa)
         if validate:
             unit_vector.require("loc", loc)
-            given = kappa if isinstance(concentration, Tensor) else concentration
-            rule = f"in [0, {LARGEST_CONCENTRATION:g}]"
-            validation.require_in_range(
-                "concentration", given, 0.0, LARGEST_CONCENTRATION, rule=rule
-            )
+            ends, rule = (0.0, LARGEST_CONCENTRATION), f"in [0, {LARGEST_CONCENTRATION:g}]"
+            validation.require_in_range("concentration", kappa, *ends, rule=rule)
         self._set(mu.to(dtype), kappa.to(dtype), batch, validate)
 
     def _set(self, loc: Tensor, kappa: Tensor, batch: torch.Size, validate: bool) -> None:
@@ -133,24 +124,19 @@ class VonMisesFisher(Distribution):
         Vectors that sum to zero are fitted by the uniform law (loc e_1, concentration 0).
 
         Args:
-            x: Unit vectors [..., n, p].
+            x: Unit vectors [..., n, p]; not all equal, else the concentration is unbounded.
             weights: Weights [..., n] >= 0; by default all one.
 
         Returns:
             The distribution of batch shape [...].
-
-        Raises:
-            ValueError: If an argument is out of range or has another shape, or if all vectors are
-                equal: then the maximum-likelihood concentration is unbounded.
         """
         validation.tensors(x=x)
         if x.dim() < 2 or x.shape[-2] == 0 or x.shape[-1] < 2:
             raise ValueError(f"expected x [..., n, p], n >= 1 and p >= 2, got {tuple(x.shape)}")
         weights = (x.new_ones(x.shape[-2]) if weights is None else weights).double()
         if weights.dim() == 0 or weights.shape[-1] != x.shape[-2]:
-            raise ValueError(
-                f"expected weights [..., {x.shape[-2]}], one per vector, got {tuple(weights.shape)}"
-            )
+            rule = f"expected weights [..., {x.shape[-2]}], one per vector"
+            raise ValueError(f"{rule}, got {tuple(weights.shape)}")
         total = weights.sum(-1)
         x64 = x.double()
         length = x64.square().sum(-1).sqrt()
@@ -166,15 +152,12 @@ class VonMisesFisher(Distribution):
         if validation.should_validate(_by_default(validate_args), x, weights):
             unit_vector.require("x", x)
             validation.require_in_range("weights", weights, 0.0, rule=">= 0 and finite")
-            validation.require_in_range(
-                "the total weight", total, 0.0, rule="> 0 and finite", open_low=True
-            )
+            rule, name = "> 0 and finite", "the total weight"
+            validation.require_in_range(name, total, 0.0, rule=rule, open_low=True)
             rounding = max(torch.finfo(x.dtype).eps, 256 * torch.finfo(R.dtype).eps) ** 2 / 8
             rule = "< 1 (equal vectors have an unbounded maximum-likelihood concentration)"
-            length_one = (gap < rounding).double()
-            validation.require_in_range(
-                "the mean resultant length", length_one, 0.0, 0.5, rule=rule
-            )
+            is_one, name = (gap < rounding).double(), "the mean resultant length"
+            validation.require_in_range(name, is_one, 0.0, 0.5, rule=rule)
         kappa = complement_inverse(int(x.shape[-1]) / 2 - 1, gap.clamp(0, 1))
         return VonMisesFisher(loc.to(x.dtype), kappa.to(x.dtype), validate_args)
 
@@ -188,17 +171,14 @@ class VonMisesFisher(Distribution):
         return self._p / 2 - 1
 
     @property
-    def _kappa(self) -> Tensor:
-        return self.concentration.to(COMPUTE_DTYPE[self.concentration.dtype])
-
-    @property
     def mode(self) -> Tensor:
         return self.loc
 
     @property
     def mean(self) -> Tensor:
         r"""The mean :math:`A_p(\kappa)\mu` [..., p]."""
-        return ratio(self._nu, self._kappa, 0).to(self.loc.dtype).unsqueeze(-1) * self.loc
+        kappa = self.concentration.to(COMPUTE_DTYPE[self.concentration.dtype])
+        return ratio(self._nu, kappa, 0).to(self.loc.dtype).unsqueeze(-1) * self.loc
 
     @property
     def variance_along(self) -> Tensor:
@@ -227,8 +207,7 @@ class VonMisesFisher(Distribution):
 
     def entropy(self) -> Tensor:
         r"""The entropy :math:`\log Z_p(\kappa) - \kappa A_p(\kappa)` [...]."""
-        kappa = self.concentration.double()
-        gain = information(self._nu, kappa)
+        gain = information(self._nu, self.concentration.double())
         return (log_area(self._p) - gain).to(self.loc.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -260,11 +239,7 @@ class VonMisesFisher(Distribution):
 
         Args:
             sample_shape: Shape of the samples.
-            generator: Source of random numbers on the device; by default the global one, as always
-                under ``torch.compile``, which takes no generator.
-
-        Returns:
-            Unit vectors in the dtype of loc.
+            generator: Source of random numbers on the device; torch.compile takes none.
         """
         # `_extended_shape` is not traced by torch.compile of torch 2.6.
         shape = (*sample_shape, *self._batch_shape, *self._event_shape)
@@ -316,9 +291,8 @@ class HypersphericalUniform(VonMisesFisher):
 
 @register_kl(VonMisesFisher, VonMisesFisher)
 def _kl_divergence(a: VonMisesFisher, b: VonMisesFisher) -> Tensor:
-    r"""The divergence :math:`D_\Phi(\kappa_b\mu_b, \kappa_a\mu_a)` (prop:bregman-view): the
-    divergence of the concentrations plus :math:`A_p(\kappa_a)\kappa_b(1-\mu_a^\top\mu_b)`, both
-    nonnegative."""
+    r"""The divergence of the concentrations plus
+    :math:`A_p(\kappa_a)\kappa_b(1-\mu_a^\top\mu_b)` (prop:bregman-view), both nonnegative."""
     if a.event_shape != b.event_shape:
         p, q = a.event_shape[0], b.event_shape[0]
         raise ValueError(f"expected distributions on one sphere, got p = {p} and {q}")

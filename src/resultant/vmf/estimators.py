@@ -3,9 +3,6 @@ r"""The normaliser, the mean resultant length, and estimators of the concentrati
 The mean of n unit vectors is longer than the mean of their distribution, by chance, and most so in
 high dimension: :math:`\mathbb E R^2 = A^2+(1-A^2)/n`. The estimators ``corrected`` and ``loo``
 remove this excess from R before they solve for the concentration.
-
-The public functions validate their arguments; `log_normalizer_at`, `mean_resultant_at` and
-`concentration_at` compute on tensors without validation.
 """
 
 from __future__ import annotations
@@ -33,10 +30,7 @@ def log_normalizer(p: int, kappa: Number, *, validate_args: bool | None = None) 
 
     Args:
         p: Dimension >= 2.
-        kappa: Concentration >= 0, a number or a tensor.
-
-    Returns:
-        A tensor of the shape of ``kappa``.
+        kappa: Concentration >= 0.
 
     Example:
         >>> from resultant import log_normalizer
@@ -52,10 +46,7 @@ def mean_resultant(p: int, kappa: Number, *, validate_args: bool | None = None) 
 
     Args:
         p: Dimension >= 2.
-        kappa: Concentration >= 0, a number or a tensor.
-
-    Returns:
-        A tensor of the shape of ``kappa``, in [0, 1).
+        kappa: Concentration >= 0.
 
     Example:
         >>> from resultant import mean_resultant
@@ -89,16 +80,13 @@ def concentration(
 
     Args:
         p: Dimension >= 2.
-        R: Mean resultant length in [0, 1], a number or a tensor.
+        R: Mean resultant length in [0, 1].
         estimator: ``"mle"``, ``"proco"``, ``"banerjee"``, ``"corrected"`` or ``"loo"``.
         n: Number of vectors >= 1 for ``"corrected"`` and ``"loo"``, ignored by the others. For
             n = 1 they have R as it is.
 
     Returns:
         A tensor of the broadcast shape of ``R`` and ``n``; infinite at R = 1.
-
-    Raises:
-        ValueError: If an argument is out of range or has another type, or n is missing.
 
     Example:
         >>> from resultant import concentration
@@ -148,10 +136,12 @@ def concentration_at(p: int, R: Tensor, estimator: str, n: Tensor | None = None)
 
 
 def corrected_length(R: Tensor, n: Tensor, estimator: str) -> Tensor:
-    """The mean length that ``corrected`` or ``loo`` put in the place of R; R for n <= 1."""
+    """Return the mean length that ``corrected`` or ``loo`` put in place of R; R for n <= 1."""
     several = n > 1
     n = torch.where(several, n, 2.0)
-    length = _root(unbiased_square(R, n))
+    square = unbiased_square(R, n)
+    # Zero with a zero gradient where the square is not positive.
+    length = torch.where(square > 0, torch.where(square > 0, square, 1.0).sqrt(), 0.0)
     if estimator == "loo":
         # U/sqrt(U + (1 - U)/(n - 1)), written so that R = 1 has 1 without rounding.
         square = length * length
@@ -162,12 +152,6 @@ def corrected_length(R: Tensor, n: Tensor, estimator: str) -> Tensor:
 def unbiased_square(R: Tensor, n: Tensor) -> Tensor:
     r"""Compute :math:`(nR^2-1)/(n-1)`, whose expectation is A^2; negative where R^2 < 1/n."""
     return R * R - (1 - R) * (1 + R) / (n - 1)
-
-
-def _root(square: Tensor) -> Tensor:
-    """The square root, zero with a zero gradient where the square is not positive."""
-    positive = square > 0
-    return torch.where(positive, torch.where(positive, square, 1.0).sqrt(), 0.0)
 
 
 def log_area(p: int) -> float:

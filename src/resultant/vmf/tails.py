@@ -1,9 +1,4 @@
-r"""Tail probabilities of a von Mises-Fisher vector X, each by one integral in log space.
-
-`log_projection_tail`: for a unit vector n at cosine :math:`\beta` to the mean direction, the angle
-:math:`\psi` between X and n has a density in closed form, so a tail of :math:`n^\top X` is one
-integral over :math:`\psi`. Logarithms keep the relative accuracy of the smallest tails.
-"""
+"""Tail probabilities of projections of a von Mises-Fisher vector, by one integral in log space."""
 
 from __future__ import annotations
 
@@ -48,8 +43,7 @@ def log_projection_tail(xi: Number, beta: Number, kappa: Number, p: int, *, uppe
         validation.require_in_range("xi", xi, -math.inf, rule="finite", open_low=True)
         validation.require_in_range("beta", beta, -1.0, 1.0, rule="in [-1, 1]")
         validation.require_in_range("kappa", kappa, 0.0, rule=">= 0 and finite")
-    shape = validation.broadcast(xi.shape, beta.shape, kappa.shape)
-    xi, beta, kappa = (a.detach().double().expand(shape) for a in (xi, beta, kappa))
+    xi, beta, kappa = (a.detach().double() for a in torch.broadcast_tensors(xi, beta, kappa))
     if not upper:
         xi, beta = -xi, -beta
     total = _log_upper_tail(xi.unsqueeze(-1), beta.unsqueeze(-1), kappa.unsqueeze(-1), p)
