@@ -56,7 +56,7 @@ def test_integers(value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("p", "message"),
-    [(1, "expected p >= 2, got 1"), (2.5, "an integer >= 2, got 2.5"), (10**12, "p <= 1e\\+11 in")],
+    [(1, "p to be an integer >= 2, got 1"), (2.5, "an integer >= 2, got 2.5"), (10**12, "p <= 1e\\+11 in")],
 )
 def test_dimensions(p: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -302,7 +302,7 @@ NAN = torch.tensor([0.1, math.nan, 0.3])
         ((RHO * 10, 1.0, 0.1, 8), r"rho in \[-1, 1\], got 2 at index 1"),
         ((NAN, 1.0, 0.1, 8), r"rho in \[-1, 1\], got nan at index 1"),
         ((NAN.reshape(3, 1), RHO, 0.1, 8), r"rho in .*, got nan at index \(1, 0\)"),
-        ((RHO, 1.0, 0.1, 1), r"p >= 2, got 1"),
+        ((RHO, 1.0, 0.1, 1), r"p to be an integer >= 2, got 1"),
         ((RHO, 1.0, 0.1, 8.5), r"p to be an integer >= 2, got 8.5"),
         ((torch.tensor([0, 1]), 1.0, 0.1, 8), r"rho of a floating dtype, got torch.int64"),
         ((RHO, torch.ones(2), 0.1, 8), r"shapes that broadcast, got rho \(3,\), kappa \(2,\)"),

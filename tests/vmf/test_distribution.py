@@ -131,9 +131,9 @@ class TestDistribution:
         raises(f"{rule} 1e\\+155 at index 1", loc, double(0.0, 1e155, 1.0))
         raises(f"{rule} inf", loc, math.inf)
         raises(f"{rule} nan", loc, math.nan)
-        raises(r"with p >= 2, got \(3, 1\)", loc[:, :1], 1.0)
-        raises(r"with p >= 2, got \(\)", double(1.0), 1.0)
-        raises("with p >= 2, got list", [1.0, 0.0], 1.0)
+        raises(r"p >= 2, got shape \(3, 1\)", loc[:, :1], 1.0)
+        raises(r"p >= 2, got shape \(\)", double(1.0), 1.0)
+        raises("p >= 2, got list", [1.0, 0.0], 1.0)
         raises(r"that broadcast, got \(3,\) and \(2,\)", loc, double(1.0, 1.0))
         raises("loc of a floating dtype, got torch.int64", torch.eye(3, dtype=torch.int64), 1.0)
         raises("concentration to be a tensor or number, got str", loc, "1")
@@ -186,7 +186,7 @@ class TestUniform:
         wide = d.expand((7, 2, 3))
         assert type(wide) is HypersphericalUniform and wide.entropy().shape == (7, 2, 3)
         assert HypersphericalUniform(5).sample().dtype == torch.get_default_dtype()
-        with pytest.raises(ValueError, match="expected p >= 2, got 1"):
+        with pytest.raises(ValueError, match="p to be an integer >= 2, got 1"):
             HypersphericalUniform(1)
         with pytest.raises(ValueError, match=r"\|value\| - 1 within"):
             HypersphericalUniform(2).log_prob(torch.ones(2))

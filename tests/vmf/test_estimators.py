@@ -73,7 +73,7 @@ class TestConcentration:
             concentration(5, 0.5, "em")
         with pytest.raises(ValueError, match=r"expected R between 0 and 1, got 1\.5 at index 1"):
             concentration(5, double(0.5, 1.5))
-        with pytest.raises(ValueError, match="expected p >= 2, got 1"):
+        with pytest.raises(ValueError, match="p to be an integer >= 2, got 1"):
             concentration(1, 0.5)
         with pytest.raises(ValueError, match="expected n, the number of vectors, for 'loo'"):
             concentration(5, 0.5, "loo")

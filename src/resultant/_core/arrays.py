@@ -36,7 +36,7 @@ class _UnitVector(constraints.Constraint):
 
     def _squares(self, x: Tensor) -> Tensor:
         # The rounding of a sum grows less with p than that of torch.linalg.vector_norm.
-        return x.to(COMPUTE_DTYPE[x.dtype]).square().sum(-1)
+        return validation.as_dtype(x, COMPUTE_DTYPE[x.dtype]).square().sum(-1)
 
     def _tolerance(self, x: Tensor) -> float:
         return (8 + math.sqrt(x.shape[-1])) * 2.0**-23 + 2 * torch.finfo(x.dtype).eps

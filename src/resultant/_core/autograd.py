@@ -42,8 +42,7 @@ def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]
 
 
 def is_traced() -> bool:
-    """Return True in torch.compile, torch.export and torch.jit.trace, to which other code than
-    that of torch is invisible."""
+    """Return True in torch.compile, torch.export and torch.jit.trace, which see torch alone."""
     return torch.compiler.is_compiling() or torch.jit.is_tracing()
 
 

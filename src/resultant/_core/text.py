@@ -1,9 +1,4 @@
-"""Text of others in messages: names and errors for a terminal, a table, a page and a file name.
-
-A name from a file may hold anything. `one_line` and `visible` serve the terminal, `csv_cell` tables
-for spreadsheets, `file_name` names of files, and `html_text` links in pages, whose templates escape
-all else by themselves.
-"""
+"""Text of others in messages: names and errors for a terminal, a table, a page and a file name."""
 
 from __future__ import annotations
 

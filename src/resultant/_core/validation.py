@@ -35,8 +35,7 @@ BELOW_ZERO = -1e-4
 
 
 def largest_order(dtype: torch.dtype) -> float:
-    """Return the largest order nu in ``dtype``: for arguments whose squares overflow, its ratio is
-    one to the precision."""
+    """Return the largest order in ``dtype``: its ratio is one where squares of x overflow."""
     # Written out: torch.compile may turn a table lookup into a symbol.
     return 1e30 if dtype == torch.float64 else 1e11
 
@@ -66,8 +65,7 @@ def integer(
 
 
 def order(nu: Number) -> Number:
-    """Return an order ``nu`` as a float >= 0, or as the tensor it is, whose values are not
-    checked."""
+    """Return an order ``nu`` as a float >= 0, or as a tensor, whose values are not checked."""
     if isinstance(nu, Tensor):
         _floating("nu", nu)
         if nu.requires_grad:
@@ -75,7 +73,8 @@ def order(nu: Number) -> Number:
         return nu
     if isinstance(nu, bool) or not isinstance(nu, Real):
         raise ValueError(f"expected nu to be a number or a tensor, got {type(nu).__name__}")
-    require_in_range("nu", float(nu), 0.0, rule=">= 0 and finite")
+    if not 0 <= nu < math.inf:
+        raise ValueError(f"expected nu >= 0 and finite, got {nu}")
     return float(nu)
 
 
@@ -89,10 +88,8 @@ def finite_number(name: str, value: object) -> float:
 
 
 def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
-    """Return the arguments as tensors of one computing dtype and device, and the result's dtype.
-
-    Numbers take the dtype and device of the tensors among the arguments; without one, float64.
-    """
+    """Return the arguments as tensors of one computing dtype and device, those of the tensors among
+    them, else float64, and the result's dtype."""
     for name, a in arguments.items():
         if isinstance(a, Tensor):
             _floating(name, a)
@@ -115,12 +112,17 @@ def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
     values = []
     for name, a in arguments.items():
         if isinstance(a, Tensor):
-            values.append(a.to(device=device, dtype=compute))
+            values.append(as_dtype(a if a.device == device else a.to(device), compute))
             continue
         if torch.finfo(compute).max < abs(float(a)) < math.inf:
             raise ValueError(f"expected {name} within the range of {compute}, got {a:g}")
         values.append(torch.full((), float(a), dtype=compute, device=device))
     return values, dtype
+
+
+def as_dtype(a: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return ``a`` in the dtype; Tensor.to takes microseconds also if it has nothing to do."""
+    return a if a.dtype == dtype else a.to(dtype)
 
 
 def broadcast(*shapes: torch.Size) -> torch.Size:
@@ -151,10 +153,12 @@ def is_inside(a: Number, low: float, high: float, *, open_low: bool = False) -> 
     """Return True if values are finite and ``low <= a <= high``, ``low < a`` if ``open_low``."""
     if not isinstance(a, Tensor):
         least = most = float(a)
-    elif a.numel():
-        least, most = (end.item() for end in torch.aminmax(values_of(a)))
-    else:
+    elif not (size := a.numel()):
         return True
+    elif size == 1:
+        least = most = values_of(a).item()
+    else:
+        least, most = (end.item() for end in torch.aminmax(values_of(a)))
     return (low < least if open_low else low <= least) and most <= high and most < math.inf
 
 

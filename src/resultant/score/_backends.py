@@ -36,24 +36,19 @@ def by_rows(
     p: int,
     slope: bool,
 ) -> tuple[Tensor, ...]:
-    """Call a kernel on rho [rows, classes], kappa and tau, each [classes] or one element; for one
-    kappa and tau, on rho as it is. The results have the broadcast shape."""
-    shape = validation.broadcast(rho.shape, kappa.shape, tau.shape)
-    # A view costs as much as the kernel on a few numbers: none where the shape is right.
-    rho = rho if rho.shape == shape else rho.expand(shape)
-    if kappa.numel() > 1 or tau.numel() > 1:
-        own = validation.broadcast(kappa.shape, tau.shape)
-        classes = shape[len(shape) - len(own) :]
-        kappa, tau = (
-            a if a.numel() == 1 or a.dim() == 1 == len(classes) else a.expand(classes).reshape(-1)
-            for a in (kappa, tau)
-        )
-        # Not -1: there may be no rows.
-        number = classes.numel()
-        rows = (shape.numel() // max(1, number), number)
-        rho = rho if rho.shape == rows else rho.reshape(rows)
-    results = kernel(rho, kappa, tau, p, slope)
-    return results if rho.shape == shape else tuple(a.reshape(shape) for a in results)
+    """Call a kernel on rho [rows, classes], kappa and tau, each [classes] or one element, where rho
+    may have any shape; return results in the broadcast shape."""
+    own = validation.broadcast(kappa.shape, tau.shape)
+    shape = validation.broadcast(rho.shape, own)
+    # A view costs as much as the kernel on a few numbers.
+    if kappa.numel() == tau.numel() == 1 and rho.shape == shape:
+        return kernel(rho, kappa, tau, p, slope)
+    classes = shape[len(shape) - len(own) :]
+    kappa, tau = (a if a.numel() == 1 else a.expand(classes).reshape(-1) for a in (kappa, tau))
+    # Not -1: there may be no rows.
+    rows = shape.numel() // max(1, classes.numel()), classes.numel()
+    results = kernel(rho.expand(shape).reshape(rows), kappa, tau, p, slope)
+    return tuple(a.reshape(shape) for a in results)
 
 
 def expression(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:

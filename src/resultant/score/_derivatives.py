@@ -86,26 +86,18 @@ def _tau_tau(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
 def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     r"""dq/dkappa :math:`= R(\tilde\kappa)\,\partial\tilde\kappa/\partial\kappa - R(\kappa)`.
 
-    Two sums of two terms that may cancel: the difference of the two ratios, which is small where
-    both ratios are near one, and the difference of r, which is small where the tilt is. The sum of
+    Of two sums, one with the difference of the ratios and one with the difference of r, that with
     the smaller terms is used; where squares underflow, the second, in which nothing cancels there.
     """
-    rho = rho.clamp(-1, 1)
-    tilt = Tilt(kappa, tau)
-    y1, h = tilt.y1(rho), tilt.h(rho)
-    x1 = y1.sqrt()
-    along = kappa + tilt.t * rho
-    across = tilt.t_squared * ((1 - rho) * (1 + rho))
-    tiny = torch.finfo(rho.dtype).tiny
-    gap = torch.where(along >= 0, across / (x1 + along.abs()).clamp_min(tiny), x1 - along)
-    e = expansion(p / 2 - 1, rho.dtype)
-    r1 = inner_ratio(e, y1)
-    turn = r1 * gap
-    change = unshifted_if_large(
-        lambda e: ratio_difference(e, kappa, x1, h), e, torch.minimum(tilt.y0, y1)
-    )
-    lead, rest = tilt.t * rho * r1, kappa * inner_ratio_difference(e, tilt.y0, y1, h)
-    small = (lead.abs() + rest.abs() < change.abs() + turn) | (tilt.y0 + y1 < 1e-30)
+    a = _Tilted(rho, kappa, tau, p)
+    e, x1, tiny = expansion(a.nu, rho.dtype), a.y1.sqrt(), torch.finfo(rho.dtype).tiny
+    side = a.t * (a.t * a.sine) / (x1 + a.along.abs()).clamp_min(tiny)
+    r1 = inner_ratio(e, a.y1)
+    turn = r1 * torch.where(a.along >= 0, side, x1 - a.along)
+    low = torch.minimum(a.y0, a.y1)
+    change = unshifted_if_large(lambda e: ratio_difference(e, kappa, x1, a.h), e, low)
+    lead, rest = a.t * a.rho * r1, kappa * inner_ratio_difference(e, a.y0, a.y1, a.h)
+    small = (lead.abs() + rest.abs() < change.abs() + turn) | (a.y0 + a.y1 < 1e-30)
     return torch.where(small, lead + rest, change - turn)
 
 
@@ -140,10 +132,8 @@ def score_and_slope(*arguments: Any) -> tuple[Tensor, Tensor]:
 
 def _excess_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     """Compute slope - gain from the difference of the inner ratios."""
-    rho = rho.clamp(-1, 1)
-    tilt = Tilt(kappa, tau)
-    e = expansion(p / 2 - 1, rho.dtype)
-    return kappa * tilt.t * inner_ratio_difference(e, tilt.y0, tilt.y1(rho), tilt.h(rho))
+    a = _Tilted(rho, kappa, tau, p)
+    return a.scale * inner_ratio_difference(expansion(a.nu, rho.dtype), a.y0, a.y1, a.h)
 
 
 _excess = elementwise(

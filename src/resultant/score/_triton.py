@@ -1,12 +1,8 @@
 """Score on a GPU: one Triton kernel that reads rho and writes q, or q and its slope.
 
-A program owns a block of classes, keeps their terms in registers, and walks down its rows; each
-element of rho is read once.
-
-Rows of any length do not begin at lines of the memory. Programs that share a line take up to twice
-the time, and so does access by single numbers. Neighbouring rows of a large matrix are therefore
-joined to wide rows whose length is a multiple of a line; a column of these belongs to the class
-``column % classes``.
+A program owns a block of classes, keeps their terms in registers, and walks down its rows. Programs
+that share a line of the memory take up to twice the time: neighbouring rows of a large matrix are
+joined to rows whose length is a multiple of a line, of which a column is of ``column % classes``.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
@@ -90,7 +86,7 @@ def _score_columns(
 
 def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:
     """Compute q and, if ``slope``, its slope of rho [rows, classes] for kappa and tau, each
-    [classes] or [1]; or of rho of any shape for one kappa and tau."""
+    [classes] or of one element; rho of any shape for one kappa and tau."""
     shape, rho = rho.shape, rho.contiguous()
     if kappa.numel() == tau.numel() == 1:
         rho = rho.reshape(1, -1)

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
+from resultant._core.validation import as_dtype
 from resultant.score._backends import Tilt
 from resultant.score._derivatives import remainder, score, score_and_slope, slope
 from resultant.score.limits import validated_arguments
@@ -80,7 +81,7 @@ def vmf_score(
         tensor(0.7721, dtype=torch.float64)
     """
     arguments, p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
-    return score(*arguments, p).to(dtype)
+    return as_dtype(score(*arguments, p), dtype)
 
 
 def vmf_score_slope(
@@ -102,7 +103,7 @@ def vmf_score_slope(
         tensor(0.7676, dtype=torch.float64)
     """
     arguments, p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
-    return slope(*arguments, p).to(dtype)
+    return as_dtype(slope(*arguments, p), dtype)
 
 
 def vmf_score_and_slope(
@@ -123,7 +124,7 @@ def vmf_score_and_slope(
     """
     arguments, p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
     q, slopes = score_and_slope(*arguments, p)
-    return q.to(dtype), slopes.to(dtype)
+    return as_dtype(q, dtype), as_dtype(slopes, dtype)
 
 
 def decompose(
@@ -211,8 +212,7 @@ def tangent_gradient(
 def _directions(
     z: Tensor, mu: Tensor, kappa: Number, tau: Number, validate: bool | None
 ) -> tuple[list[Tensor], int, torch.dtype]:
-    """Return z, mu, their cosine, kappa and tau in the computing dtype, p, and the dtype; raise
-    unless values are in range, where they are checked."""
+    """Return z, mu, their cosine, kappa and tau in the computing dtype, p, and the dtype."""
     if z.dim() == 0 or mu.dim() == 0 or z.shape[-1] != mu.shape[-1]:
         rule = "expected z and mu to share their last dimension"
         raise ValueError(f"{rule}, got {tuple(z.shape)} and {tuple(mu.shape)}")

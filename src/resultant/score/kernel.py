@@ -47,12 +47,8 @@ def _divided_difference(COEFFICIENTS: tl.constexpr, u0, u1):
 
 
 # log(1 + f) = f + f^2 P(f) on [-1/4, 1/2], to float32.
-LOG1P = tuple(
-    float(c)
-    for c in Chebyshev.interpolate(
-        lambda f: (np.log1p(f) - f) / (f * f), 8, domain=[-0.25, 0.5]
-    ).convert(kind=Polynomial)
-)
+_P = Chebyshev.interpolate(lambda f: (np.log1p(f) - f) / (f * f), 8, domain=[-0.25, 0.5])
+LOG1P = tuple(float(c) for c in _P.convert(kind=Polynomial))
 
 
 @triton.jit
@@ -139,22 +135,10 @@ def clamp(rho):
 
 @triton.jit
 def difference(
-    rho,
-    two_kappa_t,
-    gap_squared,
-    t_squared,
-    y0,
-    s0,
-    w0,
-    g0,
-    A: tl.constexpr,
-    STEPS: tl.constexpr,
-    LOG: tl.constexpr,
-    HALF: tl.constexpr,
-    P: tl.constexpr,
-    RATIO: tl.constexpr,
-    SMALL: tl.constexpr,
-):
+    rho, two_kappa_t, gap_squared, t_squared, y0, s0, w0, g0,
+    A: tl.constexpr, STEPS: tl.constexpr, LOG: tl.constexpr, HALF: tl.constexpr, P: tl.constexpr,
+    RATIO: tl.constexpr, SMALL: tl.constexpr,
+):  # fmt: skip
     """q, and r at the tilted end if RATIO; SMALL promises -1/4 <= ds/s0 <= 1/2."""
     rho = clamp(rho)
     y1 = gap_squared + two_kappa_t * (1 + rho)
@@ -222,10 +206,5 @@ def tilt(kappa, tau, A: tl.constexpr):
 @cache
 def constants(p: int, dtype: torch.dtype) -> dict[str, Any]:
     e = expansion(p / 2 - 1, dtype)
-    return {
-        "A": e.order,
-        "STEPS": tuple(e.steps()),
-        "LOG": e.coefficients,
-        "HALF": (0.5, *e.weighted(1)[1:]),
-        "P": LOG1P,
-    }
+    polynomials = {"LOG": e.coefficients, "HALF": (0.5, *e.weighted(1)[1:]), "P": LOG1P}
+    return {"A": e.order, "STEPS": tuple(e.steps()), **polynomials}

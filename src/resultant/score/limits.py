@@ -22,9 +22,8 @@ LARGEST_KAPPA = LIMITS[torch.float32][0]
 def temperature_range(dtype: torch.dtype) -> tuple[float, float]:
     """Return the smallest and the largest tau at which scores in ``dtype`` can be compared.
 
-    The error of a score is relative to its own size, to which 1/tau contributes, so the difference
-    of two scores has an error of mostly less than eps/tau, and of up to 12 eps/tau: 0.2 at the
-    smallest tau; below it the difference is meaningless. Far above the largest tau, 1/tau is lost.
+    The difference of two scores has an error of up to 12 eps/tau: 0.2 at the smallest tau; below it
+    the difference is meaningless. Far above the largest tau, 1/tau is lost.
     """
     # Written out: torch.compile may turn a table lookup into a symbol.
     return (2.0**-46, 2.0**499) if dtype == torch.float64 else (2.0**-17, 2.0**100)
@@ -60,8 +59,7 @@ def require_temperature(
 def validated_arguments(
     rho: Number, kappa: Number, tau: Number, p: int, validate: bool | None
 ) -> tuple[list[Tensor], int, torch.dtype]:
-    """Return rho, kappa and tau as tensors, p as an int, and the dtype of the result; raise unless
-    values are in range, where they are checked."""
+    """Return rho, kappa and tau as tensors in range, p as an int, and the dtype of the result."""
     values, dtype = validation.tensors(rho=rho, kappa=kappa, tau=tau)
     compute = values[0].dtype
     p = validation.dimension(p, compute)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.validation import Number
+from resultant._core.validation import Number, as_dtype
 from resultant.special.ratio import (
     complement_inverse,
     log_i,
@@ -50,7 +50,7 @@ def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) ->
         0.716002
     """
     nu, (x,), dtype = _arguments(nu, validate_args, x=x)
-    return log_i(nu, x).to(dtype)
+    return as_dtype(log_i(nu, x), dtype)
 
 
 def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -72,7 +72,7 @@ def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -
         -11.280571
     """
     nu, (x,), dtype = _arguments(nu, validate_args, x=x)
-    return log_ie(nu, x).to(dtype)
+    return as_dtype(log_ie(nu, x), dtype)
 
 
 def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -90,7 +90,7 @@ def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) ->
         0.537315
     """
     nu, (x,), dtype = _arguments(nu, validate_args, x=x)
-    return ratio(nu, x, 0).to(dtype)
+    return as_dtype(ratio(nu, x, 0), dtype)
 
 
 def bessel_ratio_inverse(
@@ -122,12 +122,12 @@ def bessel_ratio_inverse(
     """
     if r is not None and complement is None:
         nu, (r,), dtype = _arguments(nu, validate_args, 1.0, r=r)
-        return ratio_inverse(nu, r).to(dtype)
+        return as_dtype(ratio_inverse(nu, r), dtype)
     if complement is None or r is not None:
         got = "neither" if r is None else "both"
         raise ValueError(f"expected one of r and complement, got {got}")
     nu, (gap,), dtype = _arguments(nu, validate_args, 1.0, complement=complement)
-    return complement_inverse(nu, gap).to(dtype)
+    return as_dtype(complement_inverse(nu, gap), dtype)
 
 
 def bessel_ratio_integral(
@@ -150,7 +150,7 @@ def bessel_ratio_integral(
         0.433781
     """
     nu, (lower, upper), dtype = _arguments(nu, validate_args, lower=lower, upper=upper)
-    return ratio_integral(nu, lower, upper).to(dtype)
+    return as_dtype(ratio_integral(nu, lower, upper), dtype)
 
 
 def _arguments(
@@ -162,8 +162,8 @@ def _arguments(
     values, dtype = validation.tensors(**orders, **named)
     compute = values[0].dtype
     nu = values.pop(0) if orders else nu
+    most = validation.largest_order(compute)
     if not orders or validation.should_validate(validate, nu, *values):
-        most = validation.largest_order(compute)
         validation.require_within("nu", nu, 0.0, most, ">= 0 and finite", compute)
     validation.require_from_zero(validate, high, **dict(zip(named, values, strict=True)))
     return nu, values, dtype

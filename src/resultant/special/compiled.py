@@ -1,9 +1,7 @@
 """The compiled kernel for CPUs: loading, coefficients, and calls on tensors.
 
-The library `_kernel.shared` is built with the package where there is a C compiler; its suffix keeps
-Python from taking it for a module. Without the library, or with the environment variable
-``RESULTANT_KERNEL=0``, `available` is False and the functions in torch are used, which compute the
-same in many small operations.
+The library `_kernel.shared` is built with the package where there is a C compiler. Without it, or
+with the environment variable ``RESULTANT_KERNEL=0``, functions in torch compute the same.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,7 +35,6 @@ GRAIN = 16384
 # Elements in a block of the kernel.
 BLOCK = {torch.float64: 16, torch.float32: 32}
 
-_NUMPY = {torch.float64: np.float64, torch.float32: np.float32}
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -95,29 +91,30 @@ def available(*tensors: Tensor) -> bool:
     return all(type(a) in _PLAIN and a.is_cpu and not a.is_neg() for a in tensors)
 
 
-def _table(e: LogDebye, dtype: torch.dtype, zero: tuple[float, ...] = ()) -> np.ndarray:
+def _table(e: LogDebye, dtype: torch.dtype, zero: tuple[float, ...] = ()) -> Tensor:
     """Return an expansion as the kernel reads it, with the coefficients of `log_i_zero`."""
     weighted = [e.weighted(n) for n in (1, 2, 3)]
     weighted[0][0] = 0.5
     large = unshifted_from(dtype) ** 2
-    header = [e.nu, e.order, e.scale, large, len(e.coefficients), e.shift, len(zero)]
-    tables = [float(c) for values in (e.coefficients, *weighted, zero) for c in values]
-    return np.array([*header, *e.steps(), *np.repeat(tables, BLOCK[dtype])], dtype=_NUMPY[dtype])
+    header = [e.nu, e.order, e.scale, large, len(e.coefficients), e.shift, len(zero), *e.steps()]
+    tables = [c for values in (e.coefficients, *weighted, zero) for c in values]
+    repeated = [c for c in tables for _ in range(BLOCK[dtype])]
+    return torch.tensor([*header, *repeated], dtype=dtype, device="cpu")
 
 
 @lru_cache(maxsize=1024)
 def _tables(nu: float, dtype: torch.dtype, absolute: bool = False) -> tuple[Any, ...]:
-    """Return the addresses of the expansion at ``nu`` and of the unshifted one, and both arrays,
+    """Return the addresses of the expansion at ``nu`` and of the unshifted one, and both tensors,
     which the caller keeps while the kernel reads them."""
     e = expansion(nu, dtype, absolute=absolute)
     near = _table(e, dtype, log_i_zero() if absolute else ())
     direct = _table(unshifted(e, dtype), dtype) if e.shift else near
-    return near.ctypes.data, direct.ctypes.data, near, direct
+    return near.data_ptr(), direct.data_ptr(), near, direct
 
 
 def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:
     """Compute q and, if ``slope``, its slope of rho [rows, classes] for kappa and tau, each
-    [classes] or [1]; or of rho of any shape, for kappa and tau of that shape or of one element."""
+    [classes] or of one element; rho of any shape for one kappa and tau."""
     rho, kappa, tau = rho.contiguous(), kappa.contiguous(), tau.contiguous()
     results = [torch.empty_like(rho) for _ in range(1 + slope)]
     total, classes = rho.numel(), max(kappa.numel(), tau.numel())

@@ -35,9 +35,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _constant(function: F) -> F:
-    """Cache the results, which are constants to torch.compile: it would trace the rational
-    arithmetic. The mark is that of torch.compiler.assume_constant_result, set without loading the
-    compiler."""
+    """Cache the results, as constants to torch.compile, by the mark of
+    torch.compiler.assume_constant_result, set without loading the compiler."""
     cached = cache(function)
 
     @wraps(function)
@@ -103,11 +102,8 @@ def terms_for(order: float, eps: float) -> int:
 
 @dataclass(frozen=True, eq=False)
 class LogDebye:
-    """The expansion at the order ``order = nu + shift``, as a polynomial in ``scale/s``.
-
-    The scale is the order, so the variable is u, except in `unshifted`. Coefficients are numbers if
-    nu is a number, and tensors if nu is a tensor.
-    """
+    """The expansion at the order ``nu + shift``, as a polynomial in ``scale/s``, which is u except
+    in `unshifted`; coefficients are numbers or tensors as nu is."""
 
     nu: Number
     shift: int
@@ -128,10 +124,8 @@ class LogDebye:
 
 
 def expansion(nu: float, dtype: torch.dtype, *, absolute: bool = False) -> LogDebye:
-    """Return the expansion for order ``nu`` and every x, in the precision of ``dtype``.
-
-    The error is relative to the Bessel ratio; if ``absolute``, also L itself has that precision.
-    """
+    """Return the expansion for order ``nu`` and every x, with an error relative to the Bessel ratio
+    in ``dtype``; if ``absolute``, also to L."""
     shift = math.ceil(max(smallest_order(dtype) - nu, 0))
     return _expansion(nu, shift, nu + shift, dtype, absolute)
 
@@ -232,10 +226,7 @@ def horner(coefficients: Sequence[Number], u: Tensor) -> Tensor:
 
 
 def divided_difference(coefficients: Sequence[Number], u0: Tensor, u1: Tensor) -> Tensor:
-    """Compute ``(P(u1) - P(u0)) / (u1 - u0)`` without a subtraction; P' at u1 = u0.
-
-    The coefficients of the quotient as a polynomial in u1 have the shape of ``u0``.
-    """
+    """Compute ``(P(u1) - P(u0)) / (u1 - u0)`` without a subtraction; P' at u1 = u0."""
     partials = [torch.zeros_like(u0) + coefficients[-1]]
     for c in reversed(coefficients[1:-1]):
         partials.append(torch.addcmul(as_tensor(c, u0), partials[-1], u0))

@@ -2,11 +2,8 @@ r"""Differences of :math:`\phi_\nu(x) = \log I_\nu(x) - \nu\log x` and of its de
 
 The exact score is a small difference of two large values of :math:`\phi`. Nothing here subtracts
 two such values: with :math:`h = x_1^2 - x_0^2` as input, every difference of the log-Debye
-expansion is a product with h, as is every step of the recurrence down to a small order. The natural
-variable is :math:`y = x^2`, in which :math:`\phi` and :math:`r = R_\nu(x)/x = 2\,d\phi/dy` are
-smooth at zero; D below stands for :math:`2\,d/dy`.
-
-These are plain tensor functions without autograd; `bessel` and `score` add derivatives.
+expansion is a product with h, as is every step of the recurrence down to a small order. Variables
+as in `slopes`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 r"""The ratio :math:`R_\nu(x) = I_{\nu+1}(x)/I_\nu(x)` and its derivatives at one argument.
 
 The natural variable is :math:`y = x^2`, in which :math:`r = R_\nu(x)/x` is smooth at zero; D
-stands for :math:`2\,d/dy`. These are plain tensor functions without autograd; `bessel` and `score`
-add derivatives.
+stands for :math:`2\,d/dy`. Plain tensor functions without autograd.
 """
 
 from __future__ import annotations
@@ -85,10 +84,8 @@ def ratio_slopes(nu: Number, x: Tensor) -> RatioSlopes:
 
 
 def unshifted_if_large(compute: Callable[[LogDebye], Any], e: LogDebye, y: Tensor) -> Any:
-    """Compute a tensor or a tuple of tensors by the expansion, for a large ``y`` at nu itself.
-
-    For x >> nu the recurrence would lose digits of all but the ratio, and is not needed.
-    """
+    """Compute a tensor or a tuple of tensors by the expansion, for a large ``y`` at nu itself, where
+    the recurrence would lose digits of all but the ratio."""
     near = compute(e)
     if not e.shift:
         return near
@@ -100,10 +97,7 @@ def unshifted_if_large(compute: Callable[[LogDebye], Any], e: LogDebye, y: Tenso
 
 
 def _ratio_slopes(e: LogDebye, x: Tensor) -> RatioSlopes:
-    """Compute `ratio_slopes` by one expansion.
-
-    Neither the Riccati equation nor ``r + y D r`` is used: both cancel for x >> nu.
-    """
+    """Compute `ratio_slopes` by one expansion, without ``r + y D r``, which cancels for x >> nu."""
     a, y = e.order, x * x
     p = point(e, y)
     square = p.w * p.w

@@ -35,8 +35,8 @@ def angle(kappa: Tensor, p: int, generator: torch.Generator | None = None) -> Te
 
 
 class _Reverse(torch.autograd.Function):
-    """Samples and their velocity as two operations, for torch.compile, which cannot trace a
-    rejection; a seed that the compiled program draws makes the first a function."""
+    """Samples and their velocity as two operations, for torch.compile; the first takes a seed that
+    the compiled program draws."""
 
     @staticmethod
     def forward(kappa: Tensor, p: int, generator: torch.Generator | None) -> Tensor:

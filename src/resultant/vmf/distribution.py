@@ -2,9 +2,7 @@ r"""The von Mises-Fisher distribution: density, moments, divergence, samples, fi
 
 On the unit sphere in dimension p, :math:`f(x) = \exp(\kappa\mu^\top x)/Z_p(\kappa)` with
 :math:`Z_p(\kappa) = (2\pi)^{p/2} I_\nu(\kappa)/\kappa^\nu` and :math:`\nu = p/2-1`
-(eq:main-exact). The mean is :math:`A_p(\kappa)\mu`, with :math:`A_p = R_\nu` the mean resultant
-length. A sample is an angle :math:`\theta` from :math:`\mu` and a uniform direction across it; the
-angle has density proportional to :math:`e^{\kappa\cos\theta}\sin^{p-2}\theta`.
+(eq:main-exact). The mean is :math:`A_p(\kappa)\mu`, with :math:`A_p = R_\nu`.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from torch.distributions import (
 
 from resultant._core import validation
 from resultant._core.arrays import shape_of, unit_vector
-from resultant._core.validation import COMPUTE_DTYPE, Number
+from resultant._core.validation import COMPUTE_DTYPE, Number, as_dtype
 from resultant.special.ratio import (
     complement_integral,
     complement_inverse,
@@ -100,8 +98,9 @@ class VonMisesFisher(Distribution):
         if validate:
             unit_vector.require("loc", loc)
             ends, rule = (0.0, LARGEST_CONCENTRATION), f"in [0, {LARGEST_CONCENTRATION:g}]"
-            validation.require_in_range("concentration", kappa, *ends, rule=rule)
-        self._set(mu.to(dtype), kappa.to(dtype), batch, validate)
+            given = kappa if isinstance(concentration, Tensor) else concentration
+            validation.require_in_range("concentration", given, *ends, rule=rule)
+        self._set(as_dtype(mu, dtype), as_dtype(kappa, dtype), batch, validate)
 
     def _set(self, loc: Tensor, kappa: Tensor, batch: torch.Size, validate: bool) -> None:
         shape = batch + loc.shape[-1:]
@@ -226,7 +225,7 @@ class VonMisesFisher(Distribution):
         kappa = self.concentration.double()
         peak = complement_integral(p / 2 - 1, kappa) - log_area(p)
         chord = (x - loc).square().sum(-1)
-        return torch.addcmul(peak, kappa, chord, value=-0.5).to(dtype)
+        return as_dtype(torch.addcmul(peak, kappa, chord, value=-0.5), dtype)
 
     def rsample(
         self, sample_shape: Any = (), *, generator: torch.Generator | None = None
@@ -320,10 +319,7 @@ class Normalization(Transform):
 
 
 class Stereographic(Transform):
-    r"""The chart :math:`u \mapsto (1-|u|^2, 2u)/(1+|u|^2)` of vectors [..., p-1] to the sphere.
-
-    The chart keeps angles: areas on the sphere are :math:`(2/(1+|u|^2))^{p-1}` times those of u.
-    """
+    r"""The chart :math:`u \mapsto (1-|u|^2, 2u)/(1+|u|^2)` of vectors [..., p-1] to the sphere."""
 
     domain = constraints.real_vector
     codomain = unit_vector  # type: ignore[assignment]
