@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
 from processes import run_processes
-from resultant._core import distributed
 
 LATE = """
 import time
@@ -31,8 +29,3 @@ def main(rank):
 def test_a_late_process_is_waited_for(tmp_path: Path) -> None:
     """Longer than other exchanges would wait."""
     run_processes(LATE, 2, tmp_path)
-
-
-def test_a_single_process_gathers_its_own_tensor() -> None:
-    a = torch.ones(3, 2)
-    assert distributed.gather(a, [3]) is a

@@ -211,20 +211,6 @@ def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path: Path) -
     assert not list(tmp_path.iterdir())
 
 
-def test_the_same_process_is_refused(tmp_path: Path) -> None:
-    """Every name of the folder is refused while it is held; it is free after an error."""
-    out = tmp_path / "out"
-    (tmp_path / "link").symlink_to(out)
-    with lock_folder(out):
-        for again in (out, tmp_path / "link"):
-            with pytest.raises(ValueError, match="in use by this process"), lock_folder(again):
-                pass
-        assert (out / LOCK).exists()
-    with pytest.raises(KeyboardInterrupt), lock_folder(out):
-        raise KeyboardInterrupt
-    assert not list(out.iterdir())
-
-
 @pytest.mark.parametrize("number", [38, 95])
 def test_a_file_system_without_locks(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

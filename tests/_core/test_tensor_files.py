@@ -38,23 +38,6 @@ def test_round_trip(path: Path) -> None:
     assert os.listdir(path.parent) == [path.name]
 
 
-@pytest.mark.parametrize("broken", ["about", "rename"])
-def test_failed_write_leaves_the_old_file(
-    path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
-) -> None:
-    tensor_files.save(path, {"a": torch.zeros(2)}, ABOUT)
-
-    def fail(*_: object) -> None:
-        raise OSError("no space")
-
-    if broken == "rename":
-        monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises((TypeError, OSError)):
-        tensor_files.save(path, {"a": torch.ones(2)}, {"a": set()} if broken == "about" else {})
-    assert tensor_files.load(path)[1] == ABOUT
-    assert os.listdir(path.parent) == [path.name]
-
-
 def test_refused(path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"expected a checkpoint, got no file at .*a\.saf"):
         tensor_files.load(path)

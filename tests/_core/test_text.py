@@ -13,7 +13,6 @@ from resultant._core.text import (
     file_name,
     one_line,
     printable,
-    shortened,
     signed,
 )
 
@@ -32,8 +31,3 @@ CASES: list[tuple[Callable[..., object], dict[object, object]]] = [
 @pytest.mark.parametrize(("function", "cases"), CASES)
 def test_text(function: Callable[..., object], cases: dict[object, object]) -> None:
     assert {given: function(given) for given in cases} == cases
-
-
-def test_a_long_message_keeps_its_ends() -> None:
-    text = shortened("begin " + "x" * 10**6 + " end")
-    assert len(text) == 2000 and text.startswith("begin x") and text.endswith("x end")

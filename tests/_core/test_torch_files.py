@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +22,6 @@ def archive(path: Path, content: Any, data: bytes | None = None) -> Path:
             for name, old_data in members.items():
                 new.writestr(name, data if name.endswith("data.pkl") else old_data)
     return path
-
-
-def test_what_torch_saves(tmp_path: Path) -> None:
-    x = torch.randn(3, 4)
-    state = OrderedDict(torch.nn.Linear(2, 3).state_dict())
-    content = {
-        "x": x,
-        "again": x,
-        "view": x[1:],
-        "labels": tuple(range(1000)),
-        "net": state,
-        "n": 2,
-    }
-    for kind in (True, False):
-        torch.save(content, tmp_path / "a.pt", _use_new_zipfile_serialization=kind)
-        found = load_torch(tmp_path / "a.pt")
-        assert torch.equal(found["x"], x) and torch.equal(found["view"], x[1:])
-        assert found["labels"] == content["labels"] and list(found["net"]) == list(state)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80\x02h\x05.", b"\x80\x02R.", b"no pickle"])

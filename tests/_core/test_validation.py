@@ -54,16 +54,6 @@ def test_integers(value: Any) -> None:
     assert validation.integer("n", torch.tensor(3), 2) == 3  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("p", "message"),
-    [(1, "p to be an integer >= 2, got 1"), (2.5, "an integer >= 2, got 2.5"), (10**12, "p <= 1e\\+11 in")],
-)
-def test_dimensions(p: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        validation.dimension(p, torch.float32)
-    assert validation.dimension(10**12) == 10**12
-
-
 def test_ranges() -> None:
     a = torch.tensor([[0.0, 1.0], [math.nan, 3.0]])
     validation.require_in_range("a", a[:0], 5.0, rule=">= 5")

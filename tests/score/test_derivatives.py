@@ -120,16 +120,3 @@ def test_feature_gradients() -> None:
             unit = z.detach()[:, 0]
             projected = expected[:, 0] - (expected[:, 0] * unit).sum(-1, keepdim=True) * unit
             torch.testing.assert_close(tangent, projected, rtol=1e-9, atol=1e-11)
-
-
-def test_failure_state() -> None:
-    """The numbers that the paper prints for its diagnostic failure state."""
-    kappa, tau_0, p = 5.4415, 0.1, 128
-    a = float(bessel_ratio(p / 2 - 1, kappa))
-    tau_star = a / 7.4057
-    assert abs(a - 0.04244) < 5e-6 and abs(tau_star - 0.005730) < 5e-7
-    assert abs(float(vmf_score(0.0, kappa, tau_0, p)) - 0.3888) < 5e-5
-    assert abs(float(vmf_score(0.0, kappa, tau_star, p)) - 79.1456) < 1e-3  # kappa has five digits
-    assert abs(float(vmf_score_slope(0.0, kappa, tau_star, p)) - 3.8058) < 5e-5
-    angular = float(vmf_score_slope(0.0, kappa, tau_0, p)) + 7.4057 - a / tau_0
-    assert abs(angular - 7.4032) < 5e-5

@@ -52,13 +52,6 @@ def test_derivative_of_the_inverse() -> None:
     torch.testing.assert_close(back, gap.detach(), rtol=1e-14, atol=0)
 
 
-def test_one_of_two_arguments() -> None:
-    with pytest.raises(ValueError, match="expected one of r and complement, got both"):
-        bessel_ratio_inverse(0.5, 0.5, complement=0.5)
-    with pytest.raises(ValueError, match="expected complement between 0 and 1, got 2"):
-        bessel_ratio_inverse(0.5, complement=2.0)
-
-
 @pytest.mark.parametrize("nu", [0.0, 0.0058, 0.5, 1.0])
 def test_the_ratio_does_not_exceed_one(nu: float) -> None:
     x = torch.logspace(10, 300, 20_000, dtype=torch.float64)

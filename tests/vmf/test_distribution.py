@@ -94,14 +94,6 @@ class TestLogProb:
         tangent = lambda a: (a - (a @ loc) * loc).detach()  # noqa: E731
         torch.testing.assert_close(tangent(gradient), tangent(expected))
 
-    def test_broadcasts_and_keeps_the_dtype(self) -> None:
-        d = VonMisesFisher(direction(6, 3, 1).float(), torch.rand(4))
-        assert d.batch_shape == (3, 4) and d.event_shape == (6,)
-        value = direction(6, 5, 1, 1).float()
-        assert d.log_prob(value).shape == (5, 3, 4)
-        assert d.log_prob(value).dtype == torch.float32
-        assert d.log_prob(value.double()).dtype == torch.float64
-
 
 class TestDistribution:
     def test_expand(self) -> None:

@@ -11,12 +11,6 @@ from resultant.vmf.angle import angle, velocity
 from vmf.directions import axis, direction, double
 
 
-def drawn(kappa: Tensor, loc: Tensor, seed: int = 0) -> Tensor:
-    """Draw with fixed random numbers, so that a sample is a function of its parameters."""
-    generator = torch.Generator().manual_seed(seed)
-    return VonMisesFisher(loc, kappa, validate_args=False).rsample((4,), generator=generator)
-
-
 def test_generator() -> None:
     law = VonMisesFisher(direction(5), 3.0)
     state = torch.get_rng_state()
@@ -26,21 +20,6 @@ def test_generator() -> None:
     # The global generator gives the numbers of a generator of the same seed.
     torch.manual_seed(1)
     assert torch.equal(first, law.sample((7,)))
-
-
-@pytest.mark.parametrize("p", [2, 3, 16])
-def test_grad_of_samples(p: int) -> None:
-    """torch.func.grad and jvp against autograd."""
-    loc, kappa = direction(p), double(4.0)
-    weights = torch.randn(4, p, dtype=torch.float64)
-
-    def total(kappa: Tensor) -> Tensor:
-        return (drawn(kappa, loc) * weights).sum()
-
-    leaf = kappa.clone().requires_grad_()
-    (expected,) = torch.autograd.grad(total(leaf), leaf)
-    torch.testing.assert_close(func.grad(total)(kappa), expected)
-    torch.testing.assert_close(func.jvp(total, (kappa,), (torch.ones_like(kappa),))[1], expected)
 
 
 @pytest.mark.slow

@@ -54,8 +54,8 @@ def integer(
     """Return ``value`` as an int; raise unless it is an integer from ``least`` to ``most`` and no
     bool. ``also`` names other accepted values in the error, such as ``" or None"``."""
     try:
-        is_bool = isinstance(value, bool) or getattr(value, "dtype", None) == torch.bool
-        number = None if is_bool else operator.index(value)
+        is_bool = isinstance(value, Tensor) and value.dtype == torch.bool
+        number = None if is_bool or isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = None
     if number is None or number < least or (most is not None and number > most):
@@ -153,12 +153,12 @@ def is_inside(a: Number, low: float, high: float, *, open_low: bool = False) -> 
     """Return True if values are finite and ``low <= a <= high``, ``low < a`` if ``open_low``."""
     if not isinstance(a, Tensor):
         least = most = float(a)
-    elif not (size := a.numel()):
+    elif not (size := (values := values_of(a)).numel()):
         return True
     elif size == 1:
-        least = most = values_of(a).item()
+        least = most = values.item()
     else:
-        least, most = (end.item() for end in torch.aminmax(values_of(a)))
+        least, most = (end.item() for end in torch.aminmax(values))
     return (low < least if open_low else low <= least) and most <= high and most < math.inf
 
 

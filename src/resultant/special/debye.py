@@ -205,15 +205,15 @@ def log_i_zero() -> tuple[float, ...]:
 
 def _economise(polynomial: Sequence[Fraction], tolerance: float) -> tuple[float, ...]:
     """Drop the Chebyshev terms on [0, 1] that move ``u P'(u)`` by less than ``tolerance``."""
-    u = Chebyshev([Fraction(1, 2), Fraction(1, 2)])
-    chebyshev = reduce(lambda total, c: u * total + c, reversed(polynomial)).coef
+    u, zero = Chebyshev([Fraction(1, 2), Fraction(1, 2)]), Chebyshev([Fraction(0)])
+    chebyshev = reduce(lambda total, c: u * total + c, reversed(polynomial), zero).coef
     degree, dropped = len(chebyshev) - 1, 0.0
     while degree > 1:
         dropped += 2 * degree**2 * abs(float(chebyshev[degree]))  # |T_n'| <= 2 n^2
         if dropped > tolerance:
             break
         degree -= 1
-    result = chebval(Polynomial([Fraction(-1), Fraction(2)]), chebyshev[: degree + 1])
+    result: Any = chebval(Polynomial([Fraction(-1), Fraction(2)]), chebyshev[: degree + 1])
     return tuple(float(c) for c in result.coef)
 
 

@@ -25,7 +25,15 @@ from resultant.special.debye import (
     unshifted,
     unshifted_from,
 )
-from resultant.special.slopes import Point, half_plus_at, inner_ratio, point, r_at, ratio_slopes
+from resultant.special.slopes import (
+    Point,
+    half_plus_at,
+    inner_ratio,
+    point,
+    r_at,
+    ratio_slopes,
+    unshifted_if_large,
+)
 
 # Nodes of a quadrature over half the distance to a singularity, to the precision of float64.
 NODES = 12
@@ -117,6 +125,36 @@ def ratio_difference(e: LogDebye, x0: Tensor, x1: Tensor, h: Tensor) -> Tensor:
     return dR
 
 
+def ratio_slope_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
+    """Compute ``R'(x1) - R'(x0)`` for ``h = y1 - y0``, for ends that are not far apart."""
+    a, p0, p1 = e.order, point(e, y0), point(e, y1)
+    e1, e2 = half_plus_at(e, p0), horner(e.weighted(2), p0.u)
+    ds = h / (p0.s + p1.s)
+    du = -p0.u * ds * p1.w
+    first, second = (
+        du * divided_difference(e.weighted(n), p0.u, p1.u) for n in (1, 2)
+    )  # of e1 and e2
+    square0, square1 = p0.w * p0.w, p1.w * p1.w
+    both = h * square0 * square1  # w0^2 - w1^2
+    # R' = a w g + (e1 + e2) w^2 - (2 e1 + e2) a^2 w^4, term by term.
+    dR = -a * ds * p0.w * p1.g * (p1.w + p0.g)
+    dR = dR + (first + second) * square1 - (e1 + e2) * both
+    fourth = (2 * first + second) * square1 * square1 - (2 * e1 + e2) * both * (square0 + square1)
+    dR = dR - a * a * fourth
+    if not e.shift:
+        return dR
+    r0, dr = r_at(e1, p0), _dr(e, p0, p1, h, e1)
+    slope0 = a * p0.w * p0.g + ((e1 + e2) - (2 * e1 + e2) * a * a * square0) * square0
+    for step in e.steps():
+        r1, rest0 = r0 + dr, step - y0 * slope0
+        below0, below1 = (step + y0 * r0).reciprocal(), (step + y1 * r1).reciprocal()
+        dr = -(h * r1 + y0 * dr) * below0 * below1
+        change = h * (slope0 + dR) + y0 * dR
+        dR = (below0 + below1) * dr * rest0 - below1 * below1 * change
+        r0, slope0 = below0, below0 * below0 * rest0
+    return dR
+
+
 @cache
 def gauss_legendre(n: int) -> list[tuple[float, float]]:
     """Return n nodes on [0, 1] with their weights."""
@@ -124,19 +162,30 @@ def gauss_legendre(n: int) -> list[tuple[float, float]]:
     return [(float(1 + x) / 2, float(w) / 2) for x, w in zip(nodes, weights, strict=True)]
 
 
-def _second_order(curvature: Callable[[Tensor], Tensor], start: Tensor, step: Tensor) -> Tensor:
-    """Compute f(start + step) - f(start) - step f'(start) from f'', which has one sign, for a step
-    of at most half the distance to the nearest singularity."""
-    nodes = gauss_legendre(NODES)
-    return step * step * sum(w * (1 - s) * curvature(start + s * step) for s, w in nodes)
+def _second_order(bend: Callable[[Tensor], Tensor], start: Tensor, step: Tensor) -> Tensor:
+    """Compute f(start + step) - f(start) - step f'(start) from ``bend = step^2 f''``, which has one
+    sign, for a step of at most half the distance to the nearest singularity."""
+    return sum((w * (1 - s) * bend(start + s * step) for s, w in gauss_legendre(NODES)), 0 * step)
 
 
 def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
     """Compute ``phi(y1) - phi(y0) - h r(y0) / 2`` for ``h = y1 - y0``, of second order in h."""
     near = h.abs() < 0.5 * (y0 + (e.nu + 1) ** 2)
-    close = _second_order(lambda y: inner_ratio(e, y, 1) / 4, y0, torch.where(near, h, 0.0))
+    step = torch.where(near, h, 0.0)
+
+    def bend(e: LogDebye, y: Tensor) -> Tensor:
+        if e.shift:
+            return step * step * inner_ratio(e, y, 1)
+        # In products that neither overflow nor underflow at a large y.
+        p = point(e, y)
+        both = 2 * half_plus_at(e, p) + horner(e.weighted(2), p.u)
+        return both * (step * p.w * p.w) ** 2 - (step * p.g) ** 2 * p.w
+
+    def chosen(y: Tensor) -> Tensor:
+        return unshifted_if_large(lambda e: bend(e, y), e, y)
+
     apart = phi_difference(e, point(e, y0), point(e, y1), h)[0] - 0.5 * h * inner_ratio(e, y0)
-    return torch.where(near, close, apart)
+    return torch.where(near, 0.25 * _second_order(chosen, y0, step), apart)
 
 
 def _along(
@@ -193,7 +242,8 @@ def bregman(nu: float, x0: Tensor, x1: Tensor) -> Tensor:
     """Compute ``phi(x1) - phi(x0) - (x1 - x0) R(x0)``, which is never negative."""
     dx, at = x1 - x0, ratio_slopes(nu, x0)
     near = dx.abs() < 0.5 * (x0 * x0 + (nu + 1) ** 2).sqrt()
-    close = _second_order(lambda x: ratio_slopes(nu, x).first, x0, torch.where(near, dx, 0.0))
+    step = torch.where(near, dx, 0.0)
+    close = _second_order(lambda x: step * (step * ratio_slopes(nu, x).first), x0, step)
     # Of two differences the one whose terms do not cancel.
     low = phi_step(nu, x0, x1) - dx * (x0 * at.r)
     high = dx * at.complement - complement_step(nu, x0, x1)

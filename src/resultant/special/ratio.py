@@ -23,11 +23,10 @@ from resultant.special.debye import (
 )
 from resultant.special.differences import (
     GROUP,
-    NODES,
     bregman,
     complement_step,
-    gauss_legendre,
     phi_step,
+    ratio_slope_difference,
     ratio_step,
     two_product,
 )
@@ -106,8 +105,9 @@ ratio_slope = elementwise(
 
 def _ratio_slope_step(nu: float, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
     slope0, slope1 = _slopes(nu, y0).first, _slopes(nu, y1).first
-    apart, nodes = slope1 - slope0, gauss_legendre(NODES)
-    close = 0.5 * h * sum(w * _slopes(nu, y0 + s * h).second for s, w in nodes)
+    apart, low = slope1 - slope0, torch.minimum(y0, y1)
+    e = expansion(nu, h.dtype)
+    close = unshifted_if_large(lambda e: ratio_slope_difference(e, y0, y1, h), e, low)
     return torch.where(apart.abs() > 0.25 * torch.maximum(slope0, slope1), apart, close)
 
 

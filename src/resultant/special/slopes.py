@@ -84,8 +84,8 @@ def ratio_slopes(nu: Number, x: Tensor) -> RatioSlopes:
 
 
 def unshifted_if_large(compute: Callable[[LogDebye], Any], e: LogDebye, y: Tensor) -> Any:
-    """Compute a tensor or a tuple of tensors by the expansion, for a large ``y`` at nu itself, where
-    the recurrence would lose digits of all but the ratio."""
+    """Compute a tensor or a tuple of tensors by the expansion, for a large ``y`` at nu itself: the
+    recurrence would lose digits of all but the ratio."""
     near = compute(e)
     if not e.shift:
         return near

@@ -43,7 +43,8 @@ def log_projection_tail(xi: Number, beta: Number, kappa: Number, p: int, *, uppe
         validation.require_in_range("xi", xi, -math.inf, rule="finite", open_low=True)
         validation.require_in_range("beta", beta, -1.0, 1.0, rule="in [-1, 1]")
         validation.require_in_range("kappa", kappa, 0.0, rule=">= 0 and finite")
-    xi, beta, kappa = (a.detach().double() for a in torch.broadcast_tensors(xi, beta, kappa))
+    shape = validation.broadcast(xi.shape, beta.shape, kappa.shape)
+    xi, beta, kappa = (a.detach().double().expand(shape) for a in (xi, beta, kappa))
     if not upper:
         xi, beta = -xi, -beta
     total = _log_upper_tail(xi.unsqueeze(-1), beta.unsqueeze(-1), kappa.unsqueeze(-1), p)
