@@ -73,8 +73,8 @@ def order(nu: Number) -> Number:
         return nu
     if isinstance(nu, bool) or not isinstance(nu, Real):
         raise ValueError(f"expected nu to be a number or a tensor, got {type(nu).__name__}")
-    if not 0 <= nu < math.inf:
-        raise ValueError(f"expected nu >= 0 and finite, got {nu}")
+    double = torch.float64
+    require_within("nu", float(nu), 0.0, largest_order(double), ">= 0 and finite", double)
     return float(nu)
 
 

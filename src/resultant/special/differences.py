@@ -125,36 +125,6 @@ def ratio_difference(e: LogDebye, x0: Tensor, x1: Tensor, h: Tensor) -> Tensor:
     return dR
 
 
-def ratio_slope_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
-    """Compute ``R'(x1) - R'(x0)`` for ``h = y1 - y0``, for ends that are not far apart."""
-    a, p0, p1 = e.order, point(e, y0), point(e, y1)
-    e1, e2 = half_plus_at(e, p0), horner(e.weighted(2), p0.u)
-    ds = h / (p0.s + p1.s)
-    du = -p0.u * ds * p1.w
-    first, second = (
-        du * divided_difference(e.weighted(n), p0.u, p1.u) for n in (1, 2)
-    )  # of e1 and e2
-    square0, square1 = p0.w * p0.w, p1.w * p1.w
-    both = h * square0 * square1  # w0^2 - w1^2
-    # R' = a w g + (e1 + e2) w^2 - (2 e1 + e2) a^2 w^4, term by term.
-    dR = -a * ds * p0.w * p1.g * (p1.w + p0.g)
-    dR = dR + (first + second) * square1 - (e1 + e2) * both
-    fourth = (2 * first + second) * square1 * square1 - (2 * e1 + e2) * both * (square0 + square1)
-    dR = dR - a * a * fourth
-    if not e.shift:
-        return dR
-    r0, dr = r_at(e1, p0), _dr(e, p0, p1, h, e1)
-    slope0 = a * p0.w * p0.g + ((e1 + e2) - (2 * e1 + e2) * a * a * square0) * square0
-    for step in e.steps():
-        r1, rest0 = r0 + dr, step - y0 * slope0
-        below0, below1 = (step + y0 * r0).reciprocal(), (step + y1 * r1).reciprocal()
-        dr = -(h * r1 + y0 * dr) * below0 * below1
-        change = h * (slope0 + dR) + y0 * dR
-        dR = (below0 + below1) * dr * rest0 - below1 * below1 * change
-        r0, slope0 = below0, below0 * below0 * rest0
-    return dR
-
-
 @cache
 def gauss_legendre(n: int) -> list[tuple[float, float]]:
     """Return n nodes on [0, 1] with their weights."""

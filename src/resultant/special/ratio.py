@@ -23,10 +23,11 @@ from resultant.special.debye import (
 )
 from resultant.special.differences import (
     GROUP,
+    NODES,
     bregman,
     complement_step,
+    gauss_legendre,
     phi_step,
-    ratio_slope_difference,
     ratio_step,
     two_product,
 )
@@ -92,8 +93,8 @@ complement = elementwise(
 )
 
 
-def _slopes(nu: float, y: Tensor) -> RatioSlopes:
-    return ratio_slopes(nu, bounded(y, 1.1).sqrt())
+def _slopes(nu: float, y: Tensor, scale: float | Tensor = 1.0) -> RatioSlopes:
+    return ratio_slopes(nu, bounded(y, 1.1).sqrt(), scale)
 
 
 # ratio_slope(nu, y): R_nu' at y = x^2; ratio_slope_step(nu, y0, y1, h): its difference, for
@@ -105,9 +106,8 @@ ratio_slope = elementwise(
 
 def _ratio_slope_step(nu: float, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
     slope0, slope1 = _slopes(nu, y0).first, _slopes(nu, y1).first
-    apart, low = slope1 - slope0, torch.minimum(y0, y1)
-    e = expansion(nu, h.dtype)
-    close = unshifted_if_large(lambda e: ratio_slope_difference(e, y0, y1, h), e, low)
+    apart, nodes = slope1 - slope0, gauss_legendre(NODES)
+    close = sum((w * _slopes(nu, y0 + s * h, 0.5 * h).second for s, w in nodes), 0 * h)
     return torch.where(apart.abs() > 0.25 * torch.maximum(slope0, slope1), apart, close)
 
 

@@ -71,14 +71,15 @@ class RatioSlopes(NamedTuple):
     r: Tensor  # R/x
     complement: Tensor  # 1 - R
     first: Tensor  # R'
-    second: Tensor  # R''/x
+    second: Tensor  # R''/x, times a scale
 
 
-def ratio_slopes(nu: Number, x: Tensor) -> RatioSlopes:
-    """Compute the ratio, its complement to one, and its derivatives at ``x``."""
+def ratio_slopes(nu: Number, x: Tensor, scale: float | Tensor = 1.0) -> RatioSlopes:
+    """Compute the ratio, its complement to one, and its derivatives at ``x``; the ``scale`` keeps
+    the second in range, which is of the order of x^-4."""
 
     def slopes(e: LogDebye) -> tuple[Tensor, ...]:
-        return unshifted_if_large(lambda e: _ratio_slopes(e, x), e, x * x)
+        return unshifted_if_large(lambda e: _ratio_slopes(e, x, scale), e, x * x)
 
     return RatioSlopes(*by_order(nu, x.dtype, slopes))
 
@@ -96,7 +97,7 @@ def unshifted_if_large(compute: Callable[[LogDebye], Any], e: LogDebye, y: Tenso
     return tuple(torch.where(is_large, b, a) for a, b in zip(near, beyond, strict=True))
 
 
-def _ratio_slopes(e: LogDebye, x: Tensor) -> RatioSlopes:
+def _ratio_slopes(e: LogDebye, x: Tensor, scale: float | Tensor) -> RatioSlopes:
     """Compute `ratio_slopes` by one expansion, without ``r + y D r``, which cancels for x >> nu."""
     a, y = e.order, x * x
     p = point(e, y)
@@ -109,12 +110,13 @@ def _ratio_slopes(e: LogDebye, x: Tensor) -> RatioSlopes:
     d1 = (2 * e1 + e2) * square * square - p.w * p.g * p.g
     first = a * p.w * p.g - e1 * square + share * (2 * e1 + e2) * square
     inner = (2 * e1 + e2) * (1 + 2 * a * a * square) - share * (4 * e1 + 4 * e2 + e3)
-    second = square * p.w * (p.w * inner - a * (a + 2 * p.s) * p.g * p.g)
+    second = scale * square * p.w * (p.w * inner - a * (a + 2 * p.s) * p.g * p.g)
     for step in e.steps():
         below = (step + y * r).reciprocal()
         d1_below = -below * below * (2 * r + y * d1)
         rest = step - y * first
-        second = 2 * below * d1_below * rest - below * below * (2 * first + y * second)
+        turn = below * below * (2 * scale * first + y * second)
+        second = 2 * scale * below * d1_below * rest - turn
         first = below * below * rest
         complement = (step - x * complement) * below
         r, d1 = below, d1_below
