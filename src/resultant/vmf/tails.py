@@ -54,43 +54,32 @@ def log_projection_tail(xi: Number, beta: Number, kappa: Number, p: int, *, uppe
 
 def _log_upper_tail(xi: Tensor, beta: Tensor, kappa: Tensor, p: int) -> Tensor:
     """Compute the upper tail [...] for arguments [..., 1]; the last dimension holds the nodes."""
-    law = _Law(p, kappa * beta, kappa * ((1 - beta) * (1 + beta)).sqrt())
+    along, across = kappa * beta, kappa * ((1 - beta) * (1 + beta)).sqrt()
+
+    def log_density(psi: Tensor) -> Tensor:
+        """Of the angle psi between X and n, up to its constant; unimodal."""
+        sin, x = psi.sin().clamp_min(0), across * psi.sin().clamp_min(0)
+        average = ratio_integral((p - 3) / 2, torch.zeros_like(x), x)
+        return (p - 2) * sin.log() + along * psi.cos() + average
+
+    def rises(psi: Tensor) -> Tensor:
+        sin, cos = psi.sin().clamp_min(0), psi.cos()
+        R = ratio((p - 3) / 2, across * sin, 0)
+        return (p - 2) * cos + sin * (across * cos * R - along * sin) > 0
+
     last = xi.clamp(-1, 1).acos()
-    _, peak = enclose(lambda psi: law.slope(psi) > 0, torch.zeros_like(last), last)
-    peak = torch.where(law.slope(last) > 0, last, peak)
-    floor = law.log_density(peak) - DEPTH
-    low, _ = enclose(lambda psi: law.log_density(psi) < floor, torch.zeros_like(last), peak)
-    _, high = enclose(lambda psi: law.log_density(psi) >= floor, peak, last)
+    _, peak = enclose(rises, torch.zeros_like(last), last)
+    peak = torch.where(rises(last), last, peak)
+    floor = log_density(peak) - DEPTH
+    low, _ = enclose(lambda psi: log_density(psi) < floor, torch.zeros_like(last), peak)
+    _, high = enclose(lambda psi: log_density(psi) >= floor, peak, last)
     nodes, weights = torch.tensor(gauss_legendre(NODES), dtype=xi.dtype, device=xi.device).T
     psi = torch.cat([low + (peak - low) * nodes, peak + (high - peak) * nodes], -1)
     weight = torch.cat([(peak - low) * weights, (high - peak) * weights], -1)
-    total = torch.logsumexp(law.log_density(psi) + weight.log(), -1)
+    total = torch.logsumexp(log_density(psi) + weight.log(), -1)
     log_beta = math.lgamma(0.5) + math.lgamma((p - 1) / 2) - math.lgamma(p / 2)
-    return total - log_beta - _log_average(p / 2 - 1, kappa).squeeze(-1)
-
-
-class _Law:
-    """The density of the angle psi between X and n, up to its constant; unimodal."""
-
-    def __init__(self, p: int, along: Tensor, across: Tensor) -> None:
-        self.p, self.along, self.across = p, along, across
-
-    def log_density(self, psi: Tensor) -> Tensor:
-        sin, cos = psi.sin().clamp_min(0), psi.cos()
-        x = self.across * sin
-        total = (self.p - 2) * sin.log() + self.along * cos
-        return total + _log_average((self.p - 3) / 2, x)
-
-    def slope(self, psi: Tensor) -> Tensor:
-        """The derivative of `log_density`, times sin(psi)."""
-        sin, cos = psi.sin().clamp_min(0), psi.cos()
-        R = ratio((self.p - 3) / 2, self.across * sin, 0)
-        return (self.p - 2) * cos + sin * (self.across * cos * R - self.along * sin)
-
-
-def _log_average(m: float, x: Tensor) -> Tensor:
-    r""":math:`\log\phi^*_m(x)=\log\mathbb E e^{x e^\top V}`, V uniform in dimension 2m + 2."""
-    return ratio_integral(m, torch.zeros_like(x), x)
+    average = ratio_integral(p / 2 - 1, torch.zeros_like(kappa), kappa)
+    return total - log_beta - average.squeeze(-1)
 
 
 def enclose(holds: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
