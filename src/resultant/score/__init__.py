@@ -1,5 +1,9 @@
 """The exact score of a query, its slope and gradients.
 
+Functions of the cosine, concentration and temperature of a class; this room knows no classes.
+`exact` computes scores, `limits` checks their arguments, `kernel` holds the parts of the Triton
+kernel that other kernels use.
+
 Shapes, dtypes and validation follow the conventions of `resultant.special`.
 """
 

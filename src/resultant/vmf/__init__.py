@@ -1,5 +1,9 @@
 """The von Mises-Fisher distribution.
 
+`distribution` is the ``torch.distributions`` class with the charts of its support, `estimators` the
+normaliser, the mean resultant length and the estimators of kappa, `angle` its samples, `tails` the
+probabilities of projections.
+
 Shapes, dtypes and validation follow the conventions of `resultant.special`.
 """
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.validation import Number
+from resultant.special.differences import gauss_legendre
 from resultant.special.ratio import ratio, ratio_integral
-from resultant.vmf.angle import gauss_legendre
 
 # A tail is integrated to where its density has fallen by exp(-DEPTH) from its peak, with NODES
 # Gauss-Legendre nodes on either side of the peak.
