@@ -22,7 +22,6 @@ IMBALANCES = (10, 50, 100)
 CLASSES = {"cifar10": 10, "cifar100": 100}
 PER_CLASS = {"cifar10": 5000, "cifar100": 500}
 # Training images of a dataset that stands in for ImageNet-LT.
-STAND_IN = "tiny-imagenet-lt"
 STAND_IN_IMAGES = 21_549
 
 # Epochs after which gradients are compared (fig:training-gain, fig:c10-trajectory).
@@ -96,11 +95,6 @@ def official(dataset: str, imbalance: float, **changes: object) -> TrainConfig:
     return preset("cifar-official", dataset=dataset, imbalance=float(imbalance), **changes)
 
 
-def stronger_views() -> TrainConfig:
-    """Return the controlled recipe with AutoAugment and Cutout views, CIFAR-10 IF 100."""
-    return controlled("cifar10", 100, contrastive_view="autoaugment")
-
-
 # Parts of records that a job keeps, as in `PlannedJob`.
 KEPT = ("analyzed", "ended", "tuned", "calibrated")
 
@@ -148,20 +142,6 @@ PLANS = {
 }
 # Plans of protocol.md.
 SECOND_ROUND = tuple(name for name, about in load("plans").items() if about.get("second_round"))
-
-
-def joint_trials(dataset: str) -> dict[str, TrainConfig]:
-    """Return the recipe of joint training at IF 100, and variants with a weaker classifier."""
-    jobs = [job for job in PLANS["trials"].jobs() if job.config.dataset == dataset]
-    return {job.name.removeprefix(f"{dataset}-"): job.config for job in jobs}
-
-
-def other_losses() -> dict[str, TrainConfig]:
-    """Return the recipe with other losses than ProCo's, by name (group 4 of protocol.md)."""
-    return {job.name: job.config for job in PLANS["losses"].jobs()}
-
-
-DIMENSIONS = tuple(job.config.dim for job in PLANS["dimension"].jobs())
 
 
 @cache

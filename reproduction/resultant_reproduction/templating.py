@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,21 +21,7 @@ def render(name: str, **values: object) -> str:
     return text
 
 
-def fill(name: str, **values: object) -> str:
-    """Render a template whose paragraphs are wrapped; each becomes one line."""
-    return unwrap(render(name, **values))
-
-
 def markdown_table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> str:
     """Format rows as a Markdown table."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join("| " + " | ".join(c.replace("|", r"\|") for c in row) + " |" for row in lines)
-
-
-def unwrap(text: str) -> str:
-    """Join the lines of each paragraph and of each list item."""
-    blocks = re.split(r"\n\s*\n", text.strip())
-    return "\n\n".join(
-        "\n".join(" ".join(item.split()) for item in re.split(r"\n(?=- )", block))
-        for block in blocks
-    )

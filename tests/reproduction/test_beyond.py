@@ -23,7 +23,7 @@ from resultant_reproduction import Evidence, Records
 from resultant_reproduction.beyond import answer, contrasts, estimate, kept, rows
 from resultant_reproduction.calibration import over_queries
 from resultant_reproduction.catalog import catalog
-from resultant_reproduction.plan import DIMENSIONS, controlled
+from resultant_reproduction.plan import PLANS, controlled
 from resultant_reproduction.tables import angular_training
 
 PAGES = Path(__file__).parents[2] / "reproduction" / "pages"
@@ -114,9 +114,9 @@ def test_slopes_of_the_dimension(evidence: Evidence) -> None:
     (line,) = (x for x in kept("dimension", ".md").splitlines() if x.startswith("| slope"))
     for (title, number), cell in zip(read.items(), line.split(" | ")[1:5], strict=True):
         x, y = [], []
-        for p, seed in product(DIMENSIONS, range(3)):
-            record = evidence.every.seeds(controlled("cifar100", 100, dim=p))[seed]
-            x.append(log10(p / 2 - 1))
+        for job, seed in product(PLANS["dimension"].jobs(), range(3)):
+            record = evidence.every.seeds(job.config)[seed]
+            x.append(log10(job.config.dim / 2 - 1))
             y.append(log10(number(record["analysis"]["projection"]["proco"])))
         fit: Any = linregress(x, y)
         reach = t.ppf(0.975, len(x) - 2) * fit.stderr

@@ -17,7 +17,7 @@ from resultant.images.opening import open_images
 from resultant.training.config import TrainConfig
 from resultant.training.records import read_lines
 from resultant_reproduction import Evidence, Records, run, summarize
-from resultant_reproduction.plan import DIMENSIONS, PHOTO_ARMS, PLANS, Plan, PlannedJob, stand_in
+from resultant_reproduction.plan import PHOTO_ARMS, PLANS, Plan, PlannedJob, stand_in
 from resultant_reproduction.stand_in import (
     contrasts,
     equal_gain,
@@ -115,7 +115,7 @@ def test_order_of_the_plans() -> None:
     assert [job.config.views for job in jobs[:18]] == [2] * 10 + [3] * 4 + [2] * 4
     assert {job.config.architecture for job in jobs[14:18]} == {"resnext50_32x4d"}
     dims = [job.config.dim for job in PLANS["dimension"].jobs()]
-    assert dims == list(DIMENSIONS) and sorted(dims) == [2**k for k in range(5, 12)]
+    assert dims[:2] == [128, 512] and sorted(dims) == [2**k for k in range(5, 12)]
     kinds = [(c.contrastive, c.contrastive_weight, c.classifier_prior) for c in losses_of()]
     assert kinds == [("supcon", 1, None), ("balanced", 1, None), ("proco", 0, 0)]
 
