@@ -28,8 +28,7 @@ from resultant.theory.score_expansion import (
     joint_expansion,
     ratio_approximation,
 )
-from resultant.theory.softmax import propagate_loss, propagate_probabilities
-from resultant.theory.thresholds import posterior_thresholds
+from resultant.theory.softmax import posterior_thresholds, propagate_loss, propagate_probabilities
 from resultant_reproduction import Evidence
 from resultant_reproduction.spec import load
 from resultant_reproduction.theory import CHECKS, selected

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor
 
 import resultant as rs
 from class_samples import F64
+from decisions import arcs
 from decisions.overlapping_classes import BETA, OFFSET, classes
 from resultant import vmf_score
 from resultant.theory.score_expansion import joint_terms
@@ -84,3 +86,18 @@ def test_propagation_broadcasts_and_masks() -> None:
     P = propagate_probabilities(l0, B1, B2, 64)
     assert (P[:, 3] == 0).all() and P.isfinite().all()
     assert propagate_loss(l0, B1, B2, 64, 2).isfinite().all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [0.5, 0.2])
+def test_posterior_thresholds(level: float) -> None:
+    state = arcs.classes()
+    pairs = torch.tensor([[0, 5], [5, 0], [4, 2], [3, 1]])
+    offset = torch.linspace(-1.0, 1.0, C, dtype=F64)
+    rule = rs.realize(state, rs.Rule(TAU, "angular", 0.5, offset=offset))
+
+    def scores(z: Tensor) -> Tensor:
+        return rs.class_scores(z, state, TAU, "angular", 0.5, offset=offset, validate_args=False)
+
+    roots = rs.posterior_thresholds(rule, pairs, level)
+    assert 1 in arcs.check(roots, state, pairs, scores, lambda s, a, b: s.softmax(-1)[:, a] - level)

@@ -27,8 +27,7 @@ from resultant.decisions.boundaries import (
 from resultant.decisions.certificates import Certificate, certificate, gradient_bound, loss_bound
 from resultant.report import style
 from resultant.theory.score_expansion import joint_expansion
-from resultant.theory.softmax import joint_leading
-from resultant.theory.thresholds import posterior_thresholds
+from resultant.theory.softmax import joint_leading, posterior_thresholds
 from resultant_reproduction.figures import Chart, Curve
 from resultant_reproduction.theory.check import (
     Finding,

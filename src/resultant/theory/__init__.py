@@ -1,10 +1,9 @@
 """The paper's asymptotics, which serve theory, figures and checks.
 
-`score_expansion` expands Bessel ratio and exact score, `softmax` builds leading scores of classes
-and carries the expansion to probabilities and losses, `binary_model` and `plane_tail` hold limits
-and errors of two matched classes, `thresholds` finds posterior thresholds on arcs, `cross_fit` fits
-temperatures to folds. All functions broadcast, keep dtype and device, and carry gradients unless
-they say otherwise. Conventions are those of `resultant.classes`.
+`score_expansion` expands Bessel ratio and exact score, `softmax` builds leading scores of classes,
+carries the expansion to probabilities and losses and finds posterior thresholds, `binary_model` and
+`plane_tail` hold limits and errors of two matched classes, `cross_fit` fits temperatures to folds.
+All functions broadcast, keep dtype and device, and carry gradients unless they say otherwise.
 """
 
 from resultant.theory.binary_model import BinaryModel, projection_variance, rate_function
@@ -19,8 +18,12 @@ from resultant.theory.score_expansion import (
     ratio_approximation,
     ratio_bound,
 )
-from resultant.theory.softmax import joint_leading, propagate_loss, propagate_probabilities
-from resultant.theory.thresholds import posterior_thresholds
+from resultant.theory.softmax import (
+    joint_leading,
+    posterior_thresholds,
+    propagate_loss,
+    propagate_probabilities,
+)
 
 __all__ = [
     "BinaryModel",

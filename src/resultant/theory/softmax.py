@@ -1,4 +1,5 @@
-r"""Leading scores of fitted classes, and the joint expansion propagated through softmax.
+r"""Leading scores of classes, the joint expansion propagated through softmax, and thresholds of
+posterior probabilities.
 
 With logits :math:`l_c = \ell_{0,c} + B_{1,c}/\nu + B_{2,c}/\nu^2` (thm:multiclass-propagation) the
 classes couple in second order through the variance :math:`V_1` of the first corrections under the
@@ -7,15 +8,24 @@ leading probabilities.
 
 from __future__ import annotations
 
+import math
+from numbers import Real
+
 import torch
 from torch import Tensor
 
 from resultant._core import validation
+from resultant._core.arrays import normalized
 from resultant._core.validation import Check, Number
+from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
+from resultant.decisions.boundaries import ArcRoots, arc_angles, solve
 from resultant.theory.score_expansion import joint_order, ratio_terms
+
+# Prototypes whose angle is this close to pi have no defined short arc.
+OPPOSITE = 1e-6
 
 
 @torch.no_grad()
@@ -115,3 +125,47 @@ def _propagation(
     P = log_p.exp()
     d1, d2 = (B - (P * B).sum(-1, keepdim=True) for B in (B1, B2))
     return (log_p, d1, d2, (P * d1**2).sum(-1, keepdim=True)), nu, dtype
+
+
+@torch.no_grad()
+def posterior_thresholds(
+    realization: Realization, pairs: Tensor, level: float = 0.5, *, validate_args: Check = None
+) -> ArcRoots:
+    r"""Find where :math:`P_a` crosses a level on the short arc from a to b, given all classes.
+
+    The equation is :math:`s_a-\log\sum_{j\ne a}e^{s_j}=\log(level/(1-level))`. Unlike the boundary
+    of a pair, the threshold depends on the competitors (sec:softmax-geometry).
+
+    Args:
+        realization, pairs: Scores in float64, and pairs whose prototypes are not opposite.
+        level: Probability in (0, 1).
+
+    Example:
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> posterior_thresholds(realize(state, Rule(0.5)), torch.tensor([[0, 1]])).status
+        ['none']
+    """
+    theta = arc_angles(realization, pairs, validate_args)
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
+        raise ValueError(f"expected level in (0, 1), got {level!r}")
+    mu = normalized(realization.mu)
+    for i in (theta > math.pi - OPPOSITE).nonzero().flatten().tolist()[:1]:
+        rule = f"expected pairs at an angle below pi - {OPPOSITE:g}"
+        raise ValueError(f"{rule}, got {float(theta[i]):.9g} at index {i}")
+    bar = math.log(level) - math.log1p(-level)
+
+    def margin(u: Tensor, which: Tensor) -> Tensor:
+        a, b = pairs[which].T
+        angle = theta[which]
+        v, w = (x.sin().unsqueeze(-1) / angle.sin().unsqueeze(-1) for x in (angle - u, u))
+        # Cosines [K, P, C] of every class with the location, exact for a and b.
+        rho = v * cosines(mu[a], mu) + w * cosines(mu[b], mu)
+        own, other = (i.expand(u.shape).unsqueeze(-1) for i in (a, b))
+        rho.scatter_(-1, other, (angle - u).cos().unsqueeze(-1))
+        rho.scatter_(-1, own, u.cos().unsqueeze(-1))
+        scores = realization.at(rho)
+        mine = scores.gather(-1, own).squeeze(-1)
+        return mine - scores.scatter_(-1, own, -math.inf).logsumexp(-1) - bar
+
+    falling = torch.zeros_like(theta, dtype=torch.bool)
+    return ArcRoots(theta, *solve(margin, theta, falling, width=len(mu)))
