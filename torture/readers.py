@@ -74,7 +74,7 @@ READERS = {
     "metrics": Reader("resultant.training.log:read_metrics", "metrics.jsonl"),
     "images": Reader(IMAGES, "images"),
     "image table": Reader(IMAGES, "table"),
-    "class names": Reader("resultant.images.labelling:read_class_names", "names.txt"),
+    "class names": Reader("resultant.images.source:read_class_names", "names.txt"),
     "cifar": Reader(CIFAR, "cifar10.npz"),
     "cifar archive": Reader(CIFAR, "cifar10.tar.gz"),
     "statistics": Reader("resultant:ClassStatistics.load", "statistics.safetensors"),

@@ -22,13 +22,13 @@ from resultant.images.drawing import normalize
 from resultant.images.longtail import long_tail_indices
 from resultant.images.source import ImageSplits
 from resultant.networks.stacked_resnet import StackedResNet32, patches
-from resultant.training.accuracy import accuracies
 from resultant.training.batches import CifarBatches
 from resultant.training.checkpoints import save_run
 from resultant.training.config import Run, preset
 from resultant.training.extract import extract, keep_split, load_data, timm_network, with_classes
 from resultant.training.inference import network_outputs, outputs
 from resultant.training.loading import LoadedNetwork, load_network
+from resultant.training.probe import accuracies
 from resultant.training.stack import Stack
 from tiny_cifar import tiny_cifar, tiny_config
 
@@ -241,8 +241,8 @@ def test_a_run_of_a_checkpoint(whole: Path, finished: Path) -> None:
     )
     assert (run.config, run.run, run.num_classes) == (same.config, same.run, same.num_classes)
     assert same.about["epoch"] == 4
-    for a, b in ((run.banks, same.banks), (run.network.state_dict(), same.network.state_dict())):
-        assert a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+    a, b = run.network.state_dict(), same.network.state_dict()
+    assert a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
     names = "angular-beta0.5-seed0, native-seed1"
     for path in (whole / CHECKPOINT, f"{whole / CHECKPOINT}:cosine-seed1"):
         with pytest.raises(ValueError, match=f"expected one of {names} behind {CHECKPOINT}"):
@@ -262,7 +262,7 @@ def test_a_small_network_of_the_authors(tmp_path: Path, cosine: bool) -> None:
     plain(x)
     plain.eval()
     loaded = load_network(converted(tmp_path, plain))
-    assert (loaded.run, loaded.banks, loaded.num_classes) == (None, {}, 100)
+    assert (loaded.run, loaded.num_classes) == (None, 100)
     config = loaded.config
     assert (config.dataset, config.dim, config.objective) == ("cifar100", 16, "joint")
     with torch.no_grad():

@@ -1,8 +1,8 @@
 """Image datasets and augmentation.
 
-- A dataset is a `source.ImageSource` of (image, label): `opening` opens `files` in folders and
-  lists, `parquet` and the published datasets, `indexable` any Python dataset; `labelling` defines
-  the classes, `longtail` subsets. `cifar` reads every form of CIFAR.
+- A dataset is a `source.ImageSource` of (image, label) with classes: `opening` opens `files` in
+  folders and lists, `parquet` and the published datasets, `indexable` any Python dataset;
+  `longtail` defines subsets. `cifar` reads every form of CIFAR.
 - `decode` is the only decoder, by Pillow. Photographs are decoded first, into a `store`, and kept
   on the device or near it; `evaluation_view` has images without augmentation.
 - Views draw their parameters on the CPU (`photo_views`, `augment` for CIFAR, both on `drawing`).

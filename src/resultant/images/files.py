@@ -15,8 +15,7 @@ import numpy as np
 from resultant._core.files import read_bytes, require_input_file
 from resultant._core.text import listed, one_line
 from resultant.images.decode import SUFFIXES, ImageError
-from resultant.images.labelling import LabelledImages
-from resultant.images.source import in_threads
+from resultant.images.source import LabelledImages, in_threads
 
 # Size of a file that is missing, and digits of a number that fits in 64 bits.
 MISSING, DIGITS = -1, 18

@@ -10,8 +10,7 @@ import numpy as np
 
 from resultant._core.text import one_line
 from resultant.images.decode import ImageError, as_picture
-from resultant.images.labelling import require_different
-from resultant.images.source import ImageSource, in_threads
+from resultant.images.source import ImageSource, in_threads, require_different
 
 
 @dataclass(frozen=True, eq=False)

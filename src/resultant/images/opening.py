@@ -7,7 +7,7 @@
 - Lists of images with their labels.
 
 Numeric labels take their names from ``classes.txt`` or ``classes.tsv`` of the folder, if there is
-such a file (`resultant.images.labelling.read_class_names`).
+such a file (`resultant.images.source.read_class_names`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,14 @@ from resultant._core.text import listed
 from resultant.features.naming import split_of
 from resultant.images.decode import SUFFIXES
 from resultant.images.files import read_folder, read_list
-from resultant.images.labelling import LabelledImages, encode, read_class_names
 from resultant.images.parquet import has_column, read_parquet
-from resultant.images.source import ImageSplits, without_broken
+from resultant.images.source import (
+    ImageSplits,
+    LabelledImages,
+    encode,
+    read_class_names,
+    without_broken,
+)
 
 Location = str | os.PathLike[str]
 

@@ -20,7 +20,7 @@ from resultant.features.columns import is_text
 from resultant.features.reading import FileError, reading
 from resultant.features.tables import dataset_class_names, open_parquet
 from resultant.images.decode import ImageError
-from resultant.images.labelling import LabelledImages
+from resultant.images.source import LabelledImages
 
 # Row groups that are kept in memory.
 GROUPS = 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,13 +17,20 @@ from torch import Tensor, nn
 from resultant._core.device import has_triton
 from resultant.images.drawing import PATCH, normalize
 from resultant.networks.norm import NormRelu, channels_last, next_shortcut
-from resultant.networks.outputs import Outputs
 
 WIDTHS = (16, 32, 64)
 BLOCKS = 5
 HIDDEN = 512
 # Width of the square images of the fused block by the number of channels of a run.
 FUSED = {16: 32, 32: 16}
+
+
+class Outputs(NamedTuple):
+    """Outputs of S runs: encoder [S, N, d], unit projection [S, N, p], logits [S, N, C] or None."""
+
+    encoder: Tensor
+    projection: Tensor
+    logits: Tensor | None
 
 
 class _BlockConv(torch.autograd.Function):

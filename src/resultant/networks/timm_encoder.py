@@ -12,7 +12,7 @@ from resultant._core.text import one_line
 from resultant._core.vision import vision_module
 from resultant.images.evaluation_view import EvaluationView
 from resultant.networks.encoder_weights import load_encoder
-from resultant.networks.outputs import Outputs
+from resultant.networks.stacked_resnet import Outputs
 
 # Scale of the cosine classifier, a constant of the code of ProCo's authors.
 SCALE = 30.0

@@ -5,7 +5,7 @@
 - `loop`: the loop itself, with its `hooks`, `checkpoints` and `log`.
 - `stack`, `stacked_loss`, `batches`: several runs as one network, one loss and one step.
 - `photo_batches`: batches of views of decoded images, made ahead on the device.
-- `evaluation`, `probe`, `accuracy`, `records`: probes and frozen decisions of networks.
+- `evaluation`, `probe`, `records`: probes and frozen decisions of networks.
 - `inference`: the one forward pass of evaluation and extraction.
 - `loading`, `extract`: networks from files, and their features as a store.
 """

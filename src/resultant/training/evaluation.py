@@ -27,14 +27,13 @@ from resultant.images.cifar import Cifar
 from resultant.images.evaluation_view import EvaluationView
 from resultant.images.source import ImageSource, ImageSplits, cores
 from resultant.images.store import open_store
-from resultant.networks.outputs import Outputs
+from resultant.networks.stacked_resnet import Outputs
 from resultant.training import inference
-from resultant.training.accuracy import accuracies, accuracy
 from resultant.training.config import ProbeConfig
 from resultant.training.inference import StoredViews, Views, cifar_views, source_views
 from resultant.training.job import Trained
 from resultant.training.photo_batches import PhotoBatches
-from resultant.training.probe import linear_probes, main_encoder
+from resultant.training.probe import accuracies, accuracy, linear_probes, main_encoder
 from resultant.training.stack import Stack, require_finite
 
 SPACES = ("encoder", "projection")

@@ -21,13 +21,13 @@ from resultant.features.store import FeatureStore, write_store
 from resultant.images.cifar import Cifar, load_cifar
 from resultant.images.evaluation_view import EvaluationView
 from resultant.images.source import ImageSplits
-from resultant.networks.outputs import Outputs
+from resultant.networks.stacked_resnet import Outputs
 from resultant.networks.timm_encoder import EncoderNetwork, model_settings
-from resultant.training.accuracy import accuracies
 from resultant.training.config import CIFAR, TrainConfig
 from resultant.training.image_sets import open_dataset, resolved
 from resultant.training.inference import Views, cifar_views, network_outputs, source_views
 from resultant.training.loading import LoadedNetwork, load_network
+from resultant.training.probe import accuracies
 
 FEATURES = ("encoder", "projection")
 
@@ -94,7 +94,7 @@ def timm_network(
     config = resolved(replace(config, pretrained=pretrained, weights=weights, size=size))
     options: dict[str, Any] = {"pretrained": pretrained, "weights": weights, "size": config.size}
     network = EncoderNetwork(config.architecture, **options).eval()
-    return LoadedNetwork(network, config, None, 0, None, (), {}, {})
+    return LoadedNetwork(network, config, None, 0, None, (), {})
 
 
 def keep_split(data: Images, split: str) -> ImageSplits:

@@ -16,11 +16,10 @@ from torch import Tensor
 
 from resultant.classes.realization import realize
 from resultant.decisions.gradients import loss_gradient, mean_relative_error, stacked_relative_error
-from resultant.networks.outputs import Outputs
-from resultant.networks.stacked_resnet import StackedResNet32
-from resultant.training.accuracy import accuracies
+from resultant.networks.stacked_resnet import Outputs, StackedResNet32
 from resultant.training.inference import Views, outputs, shared_outputs
 from resultant.training.job import Job, Progress
+from resultant.training.probe import accuracies
 from resultant.training.stack import Stack
 
 # Training images of the gradient diagnostic.

@@ -20,8 +20,7 @@ from resultant.images.photo_views import evaluation_parameters
 from resultant.images.rendering import Rendering, placed_on
 from resultant.images.source import ImageSource, in_threads
 from resultant.images.store import ImageStore, Placement
-from resultant.networks.outputs import Outputs
-from resultant.networks.stacked_resnet import StackedResNet32, normalized_patches
+from resultant.networks.stacked_resnet import Outputs, StackedResNet32, normalized_patches
 from resultant.training.config import Channels
 
 # Images per forward pass of a stacked network, and of an encoder of timm while images are decoded.

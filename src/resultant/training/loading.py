@@ -28,7 +28,6 @@ class LoadedNetwork:
     num_classes: int
     imbalance: float | None  # of the CIFAR subset of the training, if known
     class_names: tuple[str, ...]  # empty if the file has none
-    banks: dict[str, Tensor]  # sums and counts [C, p + 1] as ``old`` and ``new``, if any
     about: dict[str, Any]  # the JSON of the file
 
 
@@ -62,14 +61,13 @@ def load_network(path: Location) -> LoadedNetwork:
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
         rule = f"expected the facts of a run in {location}"
         raise ValueError(f"{rule}, got {type(error).__name__}: {error}") from None
-    banks = {k.removeprefix("bank."): a for k, a in tensors.items() if k.startswith("bank.")}
     weights = {k: a for k, a in tensors.items() if not k.startswith("bank.")}
     network = build_network(config, run or Run(), num_classes, classifier, weights, location)
     names = about.get("class_names") or []
     if not isinstance(names, list) or len(names) not in (0, num_classes):
         raise ValueError(f"expected {num_classes} class names in {location}, got {str(names)[:80]}")
     classes = tuple(map(str, names))
-    return LoadedNetwork(network, config, run, num_classes, imbalance, classes, banks, about)
+    return LoadedNetwork(network, config, run, num_classes, imbalance, classes, about)
 
 
 def build_network(

@@ -19,8 +19,7 @@ from resultant._core import distributed, validation
 from resultant._core.device import timed_convolutions
 from resultant.classes.rule import Rule
 from resultant.losses.supervised import BalancedContrastiveLoss, SupConLoss
-from resultant.networks.outputs import Outputs
-from resultant.networks.stacked_resnet import StackedResNet32
+from resultant.networks.stacked_resnet import Outputs, StackedResNet32
 from resultant.networks.timm_encoder import ImageNetwork
 from resultant.training.batches import CifarBatches
 from resultant.training.config import Run, TrainConfig

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.gain import Gains
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED, Rule
@@ -131,11 +130,6 @@ class StackedProCoLoss(ContrastiveLoss):
         # Once here: products and banks would copy the views of a network again.
         z = z.contiguous()
         return self.entropies(z, _labels_by_view(y, z), self.snapshot(z, y)).mean((0, 1))
-
-    def scores(self, z: Tensor) -> Tensor:
-        """Return the scores [V, R, N, C] of z [V, R, N, p] against the bank ``old`` as it is."""
-        with torch.autocast(z.device.type, enabled=False):
-            return self.realized(z, self.bank.snapshot(COMPUTE_DTYPE[z.dtype])).movedim(0, -2)
 
     def state(self, run: int) -> ClassState:
         """Return the classes that one run is scored against, of the bank ``old``."""

@@ -1,1 +1,1 @@
-"""Fused GPU kernels of the networks: `conv` in CUDA, `norm` and `inference` in Triton."""
+"""Fused GPU kernels of networks: `conv` in CUDA, `norm`, `patches` and `inference` in Triton."""
