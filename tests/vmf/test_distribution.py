@@ -172,17 +172,6 @@ class TestUniform:
         torch.testing.assert_close(d.log_prob(x), torch.full_like(x[:, 0], -area))
         assert d.entropy().item() == pytest.approx(area, rel=1e-14, abs=0)
 
-    def test_shapes_and_errors(self) -> None:
-        d = HypersphericalUniform(5, (2, 3), dtype=torch.bfloat16)
-        assert d.sample((4,)).shape == (4, 2, 3, 5) and d.sample().dtype == torch.bfloat16
-        wide = d.expand((7, 2, 3))
-        assert type(wide) is HypersphericalUniform and wide.entropy().shape == (7, 2, 3)
-        assert HypersphericalUniform(5).sample().dtype == torch.get_default_dtype()
-        with pytest.raises(ValueError, match="p to be an integer >= 2, got 1"):
-            HypersphericalUniform(1)
-        with pytest.raises(ValueError, match=r"\|value\| - 1 within"):
-            HypersphericalUniform(2).log_prob(torch.ones(2))
-
 
 class TestFit:
     def test_is_the_maximum_of_the_likelihood(self) -> None:
