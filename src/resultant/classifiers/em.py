@@ -24,7 +24,7 @@ from resultant._core.validation import integer
 from resultant.classes.cosines import cosines
 from resultant.classes.gain import angular_gain
 from resultant.classes.statistics import MAX_KAPPA, ClassState, fit_direction
-from resultant.classifiers.inputs import Rows
+from resultant.classifiers.inputs import AUTO, Rows, is_auto
 from resultant.vmf.estimators import (
     OF_SAMPLE,
     concentration_at,
@@ -173,8 +173,6 @@ def seed_directions(rows: WeightedRows, num: int, generator: np.random.RandomSta
     return x[torch.from_numpy(chosen).to(x.device)]
 
 
-AUTO = "auto"
-
 # The most components that ``auto`` tries, and the least rows of a component on average.
 MOST = 8
 ROWS_PER_COMPONENT = 5
@@ -221,7 +219,7 @@ class Components:
 
 def require_components(components: object) -> int | str:
     """Return the number of components per class, or ``auto``."""
-    if isinstance(components, str) and components == AUTO:
+    if is_auto(components):
         return AUTO
     return integer("components", components, 1, ' or "auto"')  # type: ignore[arg-type]
 

@@ -219,7 +219,7 @@ class Validation:
     def _fold(self, k: int, sums: ClassStatistics, rows: Iterable[Tensor]) -> ValidationFold:
         """Score the validation rows of a split, unit vectors in chunks, against classes."""
         state, y = sums.state(self.estimator), self.y[self.split == k]
-        return ValidationFold(_cosines(rows, state), y, state.kappa, sums.weight, state.dim)
+        return ValidationFold(self._cosines(rows, state), y, state.kappa, sums.weight, state.dim)
 
     def _mixture_fold(self, k: int, shrinkage: float | None, number: int | str) -> ValidationFold:
         """Score the validation rows of a split against ``number`` components per class."""
@@ -232,14 +232,13 @@ class Validation:
         x = torch.cat(list(self._units(train, metric)))
         parts = fit_components(x, own, w, int((weight > 0).sum()), number, self.estimator)
         state, y = parts.state, self.y[self.split == k]
-        rho = _cosines(self._units(self._rows(k), metric), state)
+        rho = self._cosines(self._units(self._rows(k), metric), state)
         return ValidationFold(rho, y, state.kappa, weight, state.dim, parts)
 
-
-def _cosines(rows: Iterable[Tensor], state: ClassState) -> Tensor:
-    """Compute the cosines [n, M] of chunks of unit vectors with classes, in their dtype."""
-    rho = [cosines(x, state.mu.to(x.dtype)) for x in rows]
-    return torch.cat(rho) if rho else state.mu.new_empty(0, len(state.mu))
+    def _cosines(self, rows: Iterable[Tensor], state: ClassState) -> Tensor:
+        """Compute the cosines [n, M] of unit vectors in chunks, none of them for no rows."""
+        mu = state.mu.to(self.sample.rows.dtype)
+        return torch.cat([mu.new_empty(0, len(mu)), *(cosines(x, mu) for x in rows)])
 
 
 def draw_rows(y: Tensor, C: int, cells: int | None = None) -> tuple[Tensor, Tensor]:
