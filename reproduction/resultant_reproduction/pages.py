@@ -16,7 +16,7 @@ from resultant._core import files
 from resultant.training.config import CIFAR
 from resultant_reproduction.catalog import PLACEHOLDERS, Entry, catalog
 from resultant_reproduction.formats import p_text
-from resultant_reproduction.plan import PLANS, SECOND_ROUND, Plan, workload
+from resultant_reproduction.plan import PLANS, SECOND_ROUND, workload
 from resultant_reproduction.records import packaged_folder
 from resultant_reproduction.spec import Cell, Change, Outcome, load
 from resultant_reproduction.templating import markdown_table, render
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 Rows = list[tuple[str, ...]]
 
 CHANGE_HEADINGS = ("", "change", "paper", "ours", "95 % interval", "seeds", "p", "verdict")
-CHECK_HEADINGS = ("check", "claim", "paper", "ours", "verdict", "rule")
 
 
 class Page(NamedTuple):
@@ -83,14 +82,14 @@ def link_labels(text: str) -> str:
     return _labels().sub(link, text)
 
 
-def cell_rows(cells: Sequence[Cell]) -> tuple[tuple[str, ...], Rows]:
-    """Headings and rows of a table of cells."""
+def cell_table(cells: Sequence[Cell]) -> str:
+    """Table of cells; empty without any."""
     columns = list(dict.fromkeys(cell.column for cell in cells))
     by_row: dict[str, dict[str, str]] = {}
     for cell in cells:
         by_row.setdefault(cell.row, {})[cell.column] = cell.content()
     rows = [(row, *(own.get(c, "") for c in columns)) for row, own in by_row.items()]
-    return ("", *columns), rows
+    return markdown_table(rows, ("", *columns)) if rows else ""
 
 
 def change_table(changes: Sequence[Change]) -> str:
@@ -115,39 +114,9 @@ def change_table(changes: Sequence[Change]) -> str:
     )
 
 
-def check_rows(names: Iterable[str], evidence: Evidence) -> Rows:
-    """Rows of checks of `resultant verify`, under `CHECK_HEADINGS`."""
-    checks = map(evidence.check, names)
-    return [
-        (f"`{c.name}`", c.claim, c.paper, c.ours, c.verdict, c.details.get("rule", ""))
-        for c in checks
-    ]
-
-
-def describe_plan(plan: Plan) -> str:
-    """Describe the runs of a plan: networks, settings and number."""
-    jobs = plan.jobs()
-
-    def unique(values: Iterable[object]) -> str:
-        return ", ".join(dict.fromkeys(map(str, values)))
-
-    configs = [job.config for job in jobs]
-    optimizer = (
-        f"batch {unique(c.batch_size for c in configs)}, rate "
-        f"{unique(f'{c.learning_rate:g} ({c.schedule})' for c in configs)}, temperature "
-        f"{unique(f'{c.temperature:g}' for c in configs)}, "
-        f"{unique(sorted(c.views for c in configs))} views"
-    )
-    rules = unique(run.realization for job in jobs for run in job.runs)
-    small = [f"{c.imbalance:g}" for c in configs if c.dataset in CIFAR]
-    return (
-        f"{unique(c.dataset for c in configs)}{', imbalance ' if small else ''}{unique(small)}; "
-        f"{unique(c.architecture for c in configs)}, projection "
-        f"{unique(sorted(c.dim for c in configs))}, {unique(c.epochs for c in configs)} epochs, "
-        f"{optimizer}; {unique(c.objective for c in configs)} training, prior exponent "
-        f"{unique(f'{c.prior:g}' for c in configs)}; {rules}; seeds "
-        f"{', '.join(map(str, plan.seeds))}: {sum(len(job.runs) for job in jobs)} runs"
-    )
+def distinct(values: Iterable[object], form: str) -> str:
+    """List different texts of values, in a form such as ``{0.prior:g}``."""
+    return ", ".join(dict.fromkeys(form.format(value) for value in values))
 
 
 def _records(plan: str) -> str:
@@ -156,19 +125,6 @@ def _records(plan: str) -> str:
     folder = packaged_folder("results")
     known = folder is None or (folder / path).is_file()
     return f"[{plan}.jsonl](../results/{path})" if known else "none yet"
-
-
-def _again(entry: Entry) -> list[str]:
-    """Commands that make a page again, with their work."""
-    name, lines = page_name(entry.label), []
-    for plan in entry.plans:
-        call = f"`resultant reproduce run {plan} --data DATA --results NEW`"
-        lines.append(f"{call} trains the runs of `{plan}` again: {workload(PLANS[plan].jobs())}")
-    if entry.checks:
-        lines.append(f"`resultant verify --only {' '.join(entry.checks)}`: under a minute on a CPU")
-    more = " --results NEW" if entry.plans else ""
-    lines.append(f"`resultant reproduce {name}{more}` computes this page: under a minute on a CPU")
-    return lines
 
 
 def default_drawing(outcome: Outcome) -> Callable[[], Figure] | None:
@@ -188,24 +144,6 @@ def default_drawing(outcome: Outcome) -> Callable[[], Figure] | None:
     return None
 
 
-COMPARED = (
-    "Ours less the printed number, one panel per column of the table and one row per row, in the "
-    "units of the column: circles are means over networks with their standard deviation, hollow "
-    "for single networks; diamonds at zero have the printed standard deviation. In brackets: our "
-    "networks. Rows without numbers of ours are left out."
-)
-PRINTED = "The printed numbers; there are none of ours, because the data may not be shipped."
-FORESTED = (
-    "Changes in percentage points: diamonds are printed, circles are our means with 95 % intervals "
-    "over seeds, hollow for one seed; the number of seeds is in brackets."
-)
-
-
-def _is_printed_alone(outcome: Outcome) -> bool:
-    """Test whether a table has printed numbers, and none of ours."""
-    return any(c.paper for c in outcome.cells) and not any(c.ours for c in outcome.cells)
-
-
 def make_page(artefact: Artefact, evidence: Evidence) -> Page:
     """Compute and write out one table or figure."""
     entry, name = artefact.entry, page_name(artefact.entry.label)
@@ -217,9 +155,6 @@ def make_page(artefact: Artefact, evidence: Evidence) -> Page:
     drawing = default_drawing(outcome)
     tested = [change for change in outcome.changes if change.differences]
     printed = any(cell.paper for cell in outcome.cells)
-    usual = FORESTED if not printed else PRINTED if _is_printed_alone(outcome) else COMPARED
-    headings, rows = cell_rows(outcome.cells)
-    in_text, told = cell_rows(outcome.in_text)
     text = render(
         "page.md",
         entry=entry,
@@ -228,17 +163,19 @@ def make_page(artefact: Artefact, evidence: Evidence) -> Page:
         status=artefact.status(outcome),
         outcome=outcome,
         picture=drawing is not None,
-        caption=" ".join(filter(None, (entry.caption or usual, outcome.caption))),
-        whose="printed" if _is_printed_alone(outcome) else "ours",
-        cells=markdown_table(rows, headings) if rows else "",
-        in_text=markdown_table(told, in_text) if told else "",
         printed=printed,
+        alone=printed and not any(cell.ours for cell in outcome.cells),
+        cells=cell_table(outcome.cells),
+        in_text=cell_table(outcome.in_text),
         changes=change_table(tested) if tested else "",
-        checks=markdown_table(check_rows(entry.checks, evidence), CHECK_HEADINGS)
-        if entry.checks
-        else "",
-        recipes={plan: (describe_plan(PLANS[plan]), _records(plan)) for plan in entry.plans},
-        again=_again(entry),
+        checks=[
+            (f"`{c.name}`", c.claim, c.paper, c.ours, c.verdict, c.details.get("rule", ""))
+            for c in map(evidence.check, entry.checks)
+        ],
+        recipes=[(PLANS[plan], PLANS[plan].jobs(), _records(plan)) for plan in entry.plans],
+        cifar=CIFAR,
+        distinct=distinct,
+        workload=workload,
         placeholders=PLACEHOLDERS,
     )
     picture = None

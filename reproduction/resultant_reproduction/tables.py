@@ -29,6 +29,7 @@ from resultant_reproduction.spec import (
     Change,
     Outcome,
     Table,
+    load,
     parse_cell,
     printed_rows,
     printed_table,
@@ -86,9 +87,8 @@ def _realizations(
         ]
         row, tested = compare(evidence, entries)
         row = [replace(c, row=title, column=c.row, external=external) for c in row]
-        row += [Cell(title, "Δ", parse_cell(delta), tested[-1].ours, external)]
-        planned = min(c.planned for c in row[:-1])
-        row[-1] = replace(row[-1], planned=planned)
+        planned = min(c.planned for c in row)
+        row += [Cell(title, "Δ", parse_cell(delta), tested[-1].ours, external, planned=planned)]
         cells += [replace(c, planned=0) if external else c for c in row]
         changes += [
             replace(c, row=title, what=f"{c.row} - ProCo")
@@ -125,11 +125,7 @@ def angular_training(evidence: Evidence) -> Outcome:
 def joint_fc(evidence: Evidence) -> Outcome:
     """tab:joint-fc: the classifier of joint training, last epoch."""
     outcome = _realizations(evidence, "joint-fc", lambda _: "last.accuracy", objective="joint")
-    note = (
-        "The paper prints no spread; we take its numbers to be single runs. Ours are of the last "
-        "epoch, and the classifier reads both views."
-    )
-    return replace(outcome, notes=[note], headline=_joint_headline(of_cifar(outcome)))
+    return replace(outcome, headline=_joint_headline(of_cifar(outcome)))
 
 
 def _joint_headline(changes: list[Change]) -> str:
@@ -155,30 +151,10 @@ def _joint_headline(changes: list[Change]) -> str:
 EQUALIZED = read_change("accuracy.angular", "accuracy.native")
 # Readers of the columns of the frozen tables.
 FROZEN: dict[str, dict[str, Reader]] = {
-    "frozen-vmf": {
-        "Original vMF": read_path("accuracy.native", 100),
-        "Cosine": read_path("accuracy.cosine", 100),
-        "Pure Angular": read_path("accuracy.angular", 100),
-        "Agreement": read_path("cosine.agreement", 100),
-    },
-    "frozen-vmf-realizations": {
-        "Original": read_path("accuracy.native", 100),
-        "temp": read_path("accuracy.temperature", 100),
-        "preserve": read_path("accuracy.preserve", 100),
-        "angular": read_path("accuracy.angular", 100),
-        "Δ": EQUALIZED,
-    },
-    "cosine-diagnostics": {
-        "Disagree": read_path("cosine.disagreements"),
-        "Low-margin": read_path("cosine.low_margin"),
-        "Certified": read_path("cosine.certified"),
-    },
-    "cosine-gradients": {
-        "Mean |ΔL|": read_path("gradients.loss_mean"),
-        "Grad. error (%)": read_path("gradients.gradient_error"),
-        "Median grad. cosine": read_path("gradients.median_cosine"),
-    },
+    name: {column: read_path(path, scale) for column, (path, scale) in columns.items()}
+    for name, columns in load("printed/frozen").items()
 }
+FROZEN["frozen-vmf-realizations"]["Δ"] = EQUALIZED
 
 
 def frozen_table(name: str, evidence: Evidence) -> Outcome:
@@ -243,9 +219,7 @@ def cross_backbone(evidence: Evidence) -> Outcome:
             ours = Value(100 * (after - before))
         paper = parse_cell(texts[i])
         cells.append(Cell(f"β = {beta}, γ = {gamma}", column, paper, ours, external=True))
-    return Outcome(
-        cells, notes=["The realization of this grid is not stated; ours is direct temperature."]
-    )
+    return Outcome(cells)
 
 
 def _grid(evidence: Evidence, store: str, architecture: str) -> dict[str, float]:
