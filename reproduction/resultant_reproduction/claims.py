@@ -13,7 +13,7 @@ from typing import Any
 from resultant_reproduction import headline
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.measures import arms
-from resultant_reproduction.spec import load, parse_cell, printed_table
+from resultant_reproduction.spec import load, parse_cell
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.theory import CHECKS
 from resultant_reproduction.value import Estimate, Value, contrast
@@ -135,12 +135,12 @@ def printed(entry: Mapping[str, Any]) -> float | None:
     if "column" not in entry:
         return None
     name, *columns = entry["column"]
-    table, keys = printed_table(name), entry["frozen"]
+    table, keys = load("printed/tables")[name], entry["frozen"]
     spaces = keys.get("spaces", SPACES)
     values = []
-    for row in table.rows:
+    for row in table["rows"]:
         if row[0] in keys["conditions"] and row[1].lower() in spaces:
-            cells = [parse_cell(row[table.columns.index(column)]) for column in columns]
+            cells = [parse_cell(row[table["columns"].index(column)]) for column in columns]
             after, *before = (cell.value.mean for cell in cells if cell is not None)
             values.append(after - sum(before))
     return fmean(values)

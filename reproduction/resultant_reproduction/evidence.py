@@ -218,11 +218,6 @@ def read_edit(beta: float, gamma: float = 0.0, rule: str = "angular") -> Reader:
     return _difference(after, before, 100.0)
 
 
-def subtract(after: Reader, before: Reader) -> Reader:
-    """Read the difference of two readers."""
-    return _difference(after, before, 1.0)
-
-
 # Numbers per network, by condition and space.
 ByCondition = dict[tuple[str, str], list[float]]
 

@@ -56,14 +56,6 @@ class Curve(NamedTuple):
     more: Mapping[str, Any] = {}
 
 
-def means(
-    points: Mapping[float, tuple[float, float]], look: str, color: str, label: str | None = None
-) -> Curve:
-    """Return the curve of means with error bars, from mean and half length by abscissa."""
-    mean, error = ([pair[i] for pair in points.values()] for i in (0, 1))
-    return Curve([*points], mean, look, label, color, error)
-
-
 class Chart(NamedTuple):
     """One panel: curves, labels, settings for ``Axes.set`` such as scales and limits, and a
     function that draws on the panel what curves cannot."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from resultant.analysis.decisions import BETAS, GAMMAS
 from resultant.report import style
 from resultant_reproduction.evidence import PACKAGED, Evidence, read_edit
-from resultant_reproduction.figures import BLACK, Chart, Curve, draw_charts, means
+from resultant_reproduction.figures import BLACK, Chart, Curve, draw_charts
 from resultant_reproduction.plan import official, planned_seeds
 from resultant_reproduction.spec import Cell, Outcome, load, parse_cell
 from resultant_reproduction.tables import cross_backbone
@@ -102,18 +102,18 @@ def _describe(changes: Changes) -> str:
 def _draw(by_data: Mapping[str, Mapping[str, Changes]]) -> Figure:
     colours = dict(zip(GAMMAS, style.CYCLE, strict=False))
     printed = {title: texts for title, *texts in load("printed/figures")["gain-prior"]["rows"]}
-    charts = []
+    charts, diamond = [], {"ms": 7, "mec": BLACK, "mew": 0.7}
     for title, networks in by_data.items():
         curves = []
         for (network, changes), (gamma, colour) in product(networks.items(), colours.items()):
             own = _over_beta(changes, gamma)
-            points = {beta: (v.mean, v.sd or 0.0) for beta, v in own.items()}
-            curves.append(means(points, "o--" if network == PLAIN else "o-", colour))
+            mean, sd = [v.mean for v in own.values()], [v.sd or 0.0 for v in own.values()]
+            look = "o--" if network == PLAIN else "o-"
+            curves.append(Curve([*own], mean, look, None, colour, sd))
         for gamma, text in zip(SHOWN, printed[title], strict=True):
             if cell := parse_cell(text):
-                look: dict[str, Any] = {"ms": 7, "mec": BLACK, "mew": 0.7, "zorder": 5}
-                value = [cell.value.mean]
-                curves.append(Curve([0.0], value, "D", color=colours[gamma], more=look))
+                value, more = [cell.value.mean], diamond | {"zorder": 5}
+                curves.append(Curve([0.0], value, "D", color=colours[gamma], more=more))
         name = title if _known(networks) else f"{title} (paper alone)"
         limits = {"xlim": (-0.1, 1.6)}
         ylabel = "" if charts else "points from ProCo"
@@ -121,6 +121,5 @@ def _draw(by_data: Mapping[str, Mapping[str, Changes]]) -> Figure:
     for gamma, colour in colours.items():
         charts[0].curves.append(Curve(look="o-", label=rf"$\gamma={gamma:g}$", color=colour))
     charts[0].curves.append(Curve(look="--", label=PLAIN, color=style.GREY))
-    diamond = {"ms": 7, "mec": BLACK, "mew": 0.7}
     charts[0].curves.append(Curve(look="D", label="paper", color=style.GREY, more=diamond))
     return draw_charts(charts, width=3.0, legend=5)

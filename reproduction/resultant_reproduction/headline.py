@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.records import Records, probe_path
-from resultant_reproduction.spec import parse_cell, printed_rows, printed_table
+from resultant_reproduction.spec import load, parse_cell, printed_rows
 from resultant_reproduction.value import PRINTED_SEEDS, Value
 from resultant_reproduction.verdicts import (
     LEVEL,
@@ -37,7 +37,7 @@ ARMS = {"native": 2, "temperature": 3, "preserve": 4, "angular": 5}
 # Arms that the second round trained.
 TRAINED = ("native", "temperature", "angular")
 # Titles of the arms, as the table prints them.
-TITLES = {arm: printed_table("angular-training").columns[i] for arm, i in ARMS.items()}
+TITLES = {arm: load("printed/tables")["angular-training"]["columns"][i] for arm, i in ARMS.items()}
 FIRST_ROUND = range(10)
 
 

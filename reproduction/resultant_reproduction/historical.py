@@ -22,7 +22,7 @@ from resultant_reproduction.spec import (
     Outcome,
     load,
     parse_cell,
-    printed_table,
+    printed_rows,
     unprinted,
 )
 from resultant_reproduction.summarize import SPACES
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TABLE = printed_table("historical-power-temperature")
-COLUMNS = TABLE.columns[1:]
+COLUMNS = load("printed/tables")["historical-power-temperature"]["columns"][1:]
 # Realization and beta of the power family.
 POLICIES = {
     "ProCo": ("native", 0.0),
@@ -101,7 +100,7 @@ def heads(evidence: Evidence) -> Outcome:
     configs, best = settings(), []
     entries = [
         Entry(policy, column, text, (configs[column], *POLICIES[policy]), "last.accuracy")
-        for policy, *texts in TABLE.rows
+        for policy, *texts in printed_rows("historical-power-temperature")
         for column, text in zip(COLUMNS, texts, strict=True)
     ]
     cells, changes = compare(evidence, entries)

@@ -21,7 +21,7 @@ BOTH = ("native", "angular")
 IMBALANCES = (10, 50, 100)
 CLASSES = {"cifar10": 10, "cifar100": 100}
 PER_CLASS = {"cifar10": 5000, "cifar100": 500}
-# Training images of a dataset that stands in for ImageNet-LT.
+# Training images of Tiny-ImageNet-LT, which stands in for ImageNet-LT.
 STAND_IN_IMAGES = 21_549
 
 # Epochs after which gradients are compared (fig:training-gain, fig:c10-trajectory).

@@ -92,16 +92,6 @@ class Records:
         own = [r["analysis"] for r in self.seeds(config).values() if "analysis" in r]
         return {space: [a[space]["proco"] for a in own] for space in ("encoder", "projection")}
 
-    def differences(
-        self,
-        after: tuple[TrainConfig, str, float],
-        before: tuple[TrainConfig, str, float],
-        path: str,
-        scale: float = 100.0,
-    ) -> dict[int, float]:
-        """Subtract two kinds of runs, over the seeds that both have."""
-        return paired(*(self.values(*kind, path, scale) for kind in (after, before)))
-
 
 def dig(record: Any, path: str) -> float | None:
     """Follow a dotted path to a finite number; None where there is none."""

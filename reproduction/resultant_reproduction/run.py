@@ -49,11 +49,9 @@ def run_plan(
     return the number of jobs without complete records.
 
     Records of other plans count, and the packaged records if ``results`` is the default folder. The
-    next call continues a call that was killed or reached its time limit of ``minutes``. A failed
-    job is reported, and the other jobs are trained; if a run diverged, the kinds of runs of its job
-    are trained separately, and then the seeds. Calls for different plans can share a device as
-    ``concurrent_jobs``, but two calls at once must not write the same file of records: the file is
-    rewritten as a whole. A job that another call is training is reported as failed. Networks and
+    next call continues one that was killed or reached its time limit of ``minutes``. If a run
+    diverged, the kinds of runs of its job are trained separately, and then the seeds. Two calls at
+    once must not write the same file of records, which is rewritten as a whole. Networks and
     checkpoints are in ``work/NAME/JOB``. A ``dry_run`` reports what is left.
     """
     if minutes is not None and not 0 < minutes < math.inf:

@@ -28,23 +28,9 @@ def load(name: str) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-class Table(NamedTuple):
-    """A printed table: its number in the paper, title, columns and cells."""
-
-    number: int
-    title: str
-    columns: list[str]
-    rows: list[list[str]]
-
-
-def printed_table(name: str) -> Table:
-    """Look up a table of ``printed/tables.toml``."""
-    return Table(**load("printed/tables")[name])
-
-
 def printed_rows(name: str) -> list[list[str]]:
     """Look up the cells of a printed table."""
-    return printed_table(name).rows
+    return load("printed/tables")[name]["rows"]
 
 
 class Printed(NamedTuple):
@@ -172,13 +158,10 @@ class Outcome:
     draw: Callable[[], Figure] | None = None
     # Parts of a figure, and whether records allow to draw them.
     parts: Mapping[str, bool] = field(default_factory=dict)
-    # Remarks below and above the tables.
+    # Remarks below the tables.
     notes: Sequence[str] = ()
-    lead: Sequence[str] = ()
     # The answer in one sentence, where the artefact asks a question.
     headline: str = ""
-    # Numbers of the figure, after the caption of ``artefacts.toml``.
-    caption: str = ""
     # Further parts of the page, text by heading.
     sections: Mapping[str, str] = field(default_factory=dict)
     # Numbers that the paper prints in its text.

@@ -24,16 +24,7 @@ from resultant_reproduction.figures import draw_changes
 from resultant_reproduction.formats import p_equation, span
 from resultant_reproduction.plan import RULES, planned_seeds
 from resultant_reproduction.records import paired, probe_path
-from resultant_reproduction.spec import (
-    Cell,
-    Change,
-    Outcome,
-    Table,
-    load,
-    parse_cell,
-    printed_rows,
-    printed_table,
-)
+from resultant_reproduction.spec import Cell, Change, Outcome, load, parse_cell, printed_rows
 from resultant_reproduction.value import Value, over_settings
 
 if TYPE_CHECKING:
@@ -76,14 +67,14 @@ def _realizations(
     """A table with one column per realization and a last one for the change of Pure Angular; its
     rows are conditions, and spaces where it has any. External rows without records have no
     changes."""
-    table, cells, changes = printed_table(name), [], []
-    for *names, native, temperature, preserve, angular, delta in table.rows:
+    cells, changes = [], []
+    for *names, native, temperature, preserve, angular, delta in printed_rows(name):
         condition, external = names[0], is_external(names[0])
         config, title = trained_as(condition, **settings), ", ".join(names)
         texts = (native, temperature, preserve, angular)
         entries = [
             Entry(column, title, text, (config, rule, 0.0), path(names[-1].lower()))
-            for column, text, rule in zip(columns_of(table), texts, RULES, strict=True)
+            for column, text, rule in zip(COLUMNS, texts, RULES, strict=True)
         ]
         row, tested = compare(evidence, entries)
         row = [replace(c, row=title, column=c.row, external=external) for c in row]
@@ -98,12 +89,8 @@ def _realizations(
     return Outcome(cells, changes, lambda: _draw(changes))
 
 
-def columns_of(table: Table) -> list[str]:
-    """Realizations of a table, in the order of `plan.RULES`."""
-    return table.columns[-5:-1]
-
-
-COLUMNS = tuple(columns_of(printed_table("angular-training")))
+# Realizations of tab:angular-training and tab:joint-fc, in the order of `plan.RULES`.
+COLUMNS = tuple(load("printed/tables")["angular-training"]["columns"][-5:-1])
 CHANGES = tuple(f"{column} - ProCo" for column in COLUMNS[1:])
 
 
