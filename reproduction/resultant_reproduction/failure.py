@@ -36,6 +36,10 @@ class Training(NamedTuple):
     seed: int
 
 
+# A training and its last state.
+End = tuple[Training, dict[str, Any]]
+
+
 class Trainings(NamedTuple):
     """Trainings on CIFAR-100 IF 10 under a uniform prior, by direct temperature and native. A seed
     that was trained twice counts twice: rounding is enough for a class to collapse or not."""
@@ -66,17 +70,11 @@ class Trainings(NamedTuple):
         distinct = dig(training.state, "same_state.temperature.distinct")
         return self.low(training) or (distinct is not None and distinct < FEW)
 
-    def ends(self) -> list[tuple[Training, dict[str, Any]]]:
-        """Return the edited trainings that keep their last state, and the state: those that lost
-        a class, or all if none did, in the order of kappa."""
-        kept = [(training, training.state) for training in self.edited if training.state]
-        lost = [end for end in kept if self.lost(end[0])]
-        return sorted(lost or kept, key=lambda end: end[0].kappa)
-
-    @property
-    def seeds(self) -> list[int]:
-        """Seeds of the edited trainings, each once."""
-        return sorted({training.seed for training in self.edited})
+    def ends(self) -> list[End]:
+        """Return the edited trainings that lost a class and keep their last state, and the state,
+        in the order of kappa."""
+        lost = [(own, own.state) for own in self.edited if own.state and self.lost(own)]
+        return sorted(lost, key=lambda end: end[0].kappa)
 
 
 def _config() -> TrainConfig:
@@ -97,25 +95,21 @@ def realization(evidence: Evidence) -> Outcome:
     ]
     trainings = Trainings.of(evidence)
     ends = trainings.ends() if trainings else []
-    training, last = ends[0] if ends else (None, None)
-    failed = bool(trainings and training and trainings.lost(training))
 
     def draw() -> Figure:
         drifts = {name: [state["intercepts"][name] for state in states] for name in EDITED}
-        shown = ends if failed else ends[:1]
-        kept = "" if failed else ", kept its classes"
-        named = {f"{_named(t).replace('kappa', 'least kappa')}{kept}": s for t, s in shown}
+        named = {_named(own).replace("kappa", "least kappa"): state for own, state in ends}
         return _draw_intercepts(drifts, named)
 
     note = (
         f"Circles: {len(states)} native networks of the frozen tables, every seed; "
-        f"{_star(trainings, training)}."
+        f"{_star(trainings, ends)}."
     )
-    drawn, parts = draw if states or last else None, {"native states": bool(states)}
-    return Outcome(_cells(ends if failed else ()), draw=drawn, parts=parts, notes=[note])
+    parts = {"native states": bool(states)}
+    return Outcome(_cells(ends), draw=draw if states or ends else None, parts=parts, notes=[note])
 
 
-def _cells(failed: Sequence[tuple[Training, dict[str, Any]]]) -> list[Cell]:
+def _cells(failed: Sequence[End]) -> list[Cell]:
     """Return the printed numbers of the failing state with ours, one column per training."""
     columns = {_named(training): state for training, state in failed} or {"failing state": None}
     cells = []
@@ -130,26 +124,24 @@ def _cells(failed: Sequence[tuple[Training, dict[str, Any]]]) -> list[Cell]:
     return cells
 
 
-def _star(trainings: Trainings | None, training: Training | None) -> str:
-    """Describe the network of the star and of panel (b)."""
-    if trainings is None or training is None or training.state is None:
-        return "panel (b) has the printed numbers alone until the failing state is trained"
-    lost, rows = list(map(trainings.lost, trainings.edited)), training.state["same_state"]
-    losses = ", ".join(f"{name} {row['cross_entropy']:.2f}" for name, row in rows.items())
+def _star(trainings: Trainings | None, ends: Sequence[End]) -> str:
+    """Describe the network of the first star and of panel (b)."""
+    if trainings is None or not ends:
+        return "panel (b) has the printed numbers alone, for no training kept a state that failed"
+    training, state = ends[0]
+    losses = ", ".join(
+        f"{name} {row['cross_entropy']:.2f}" for name, row in state["same_state"].items()
+    )
     kappas = f"least kappa {training.kappa:.3g}"
     if own := [t.kappa for t in trainings.native if t.seed == training.seed]:
         kappas += f", native of that seed {' and '.join(f'{kappa:.3g}' for kappa in own)}"
-    states = len(trainings.ends())
-    kappas += f", the least of {states} such states" if states > 1 else ""
-    outcome = f"a class collapsed there ({kappas})"
-    if not trainings.lost(training):
-        outcome = f"it did not fail: every class was kept ({kappas})"
-        outcome += ", and a network that lost one did not keep its state" if any(lost) else ""
+    kappas += f", the least of {len(ends)} such states" if len(ends) > 1 else ""
+    lost, seeds = [*map(trainings.lost, trainings.edited)], {t.seed for t in trainings.edited}
     return (
         "star and panel (b): the last state of a network trained by direct temperature on "
-        f"CIFAR-100 IF 10 under a uniform prior, seed {training.seed}; {outcome}; cross-entropy "
-        f"{losses}; a class collapsed in {sum(lost)} of {len(lost)} such trainings, of "
-        f"{seed_list(trainings.seeds)}"
+        f"CIFAR-100 IF 10 under a uniform prior, seed {training.seed}; a class collapsed there "
+        f"({kappas}); cross-entropy {losses}; a class collapsed in {sum(lost)} of {len(lost)} such "
+        f"trainings, of {seed_list(sorted(seeds))}"
     )
 
 

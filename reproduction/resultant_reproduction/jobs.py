@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +36,13 @@ Say = Callable[[str], object]
 
 # Metrics that a trajectory keeps.
 TRAJECTORY = (
-    "epoch",
-    "gain_mean",
-    "gain_sd",
-    "applied_gain_sd",
-    "intercept_drift",
-    "gradient_error",
-    "mean_gradient_error",
-    "gradient_error_without_intercept",
-    "mean_gradient_error_without_intercept",
-    "increment_error",
-    "mean_increment_error",
-    "increment_error_without_intercept",
-    "mean_increment_error_without_intercept",
+    *("epoch", "gain_mean", "gain_sd", "applied_gain_sd", "intercept_drift"),
+    *(
+        f"{mean}{kind}_error{end}"
+        for kind, end, mean in product(
+            ("gradient", "increment"), ("", "_without_intercept"), ("", "mean_")
+        )
+    ),
     "increment_plane",
 )
 

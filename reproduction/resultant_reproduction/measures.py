@@ -163,7 +163,7 @@ def _ends(read: Callable[[Mapping[str, Any]], float]) -> Callable[[Evidence], li
     def values(evidence: Evidence) -> list[float]:
         trainings = Trainings.of(evidence)
         ends = trainings.ends() if trainings else []
-        return [read(state) for training, state in ends if trainings and trainings.lost(training)]
+        return [read(state) for _, state in ends]
 
     return values
 

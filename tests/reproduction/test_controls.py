@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from resultant_reproduction import ARTEFACTS, Evidence, Records, controls
-from resultant_reproduction.spec import printed_rows
 from training_records import record
 
 
@@ -37,15 +36,6 @@ def test_maps_pair_seeds() -> None:
         ("IF100-F P", "Pure Angular 0.5"): "+0.14 / +1.00 [1]",
     }
     assert artefact.status(outcome) == "partly rerun (2 of 84)"
-
-
-def test_numbers_that_two_tables_print() -> None:
-    """tab:joint-fc and the classifiers of the control matrix under the frequency prior."""
-    order = ("ProCo 1", "Temperature 0", "Intercept-preserving 0", "Pure Angular 0")
-    for name, *texts in printed_rows("joint-fc")[:3]:
-        matrix = printed_rows(f"c10-if{name.split()[-1]}-f")
-        heads = {f"{title} {beta}": own[-1] for title, beta, *own in matrix}
-        assert [heads[policy] for policy in order] == texts[:4]
 
 
 def followed(

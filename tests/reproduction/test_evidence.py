@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +16,6 @@ from resultant_reproduction.evidence import PACKAGED, trained_as
 from resultant_reproduction.summarize import SPACES
 from small_features import small_features
 from training_records import record
-
-
-def test_nothing_is_computed_twice() -> None:
-    """The default estimator, explicit or not, by position or by name."""
-    calls: Counter[tuple[str, ...]] = Counter()
-
-    class Counted(Evidence):
-        def _space(self, store: str, space: str, estimator: str) -> Any:
-            calls[store, space, estimator] += 1
-            return object()
-
-    ask, (usual, other) = Counted(Records()).space, FROZEN_FITS
-    first = ask(PACKAGED, "encoder")
-    assert first is ask(PACKAGED, "encoder", usual) is ask(PACKAGED, "encoder", estimator=usual)
-    assert ask(PACKAGED, "encoder", other) is not first
-    assert set(calls.values()) == {1} and len(calls) == 2
 
 
 def test_a_store_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -102,31 +102,6 @@ def test_a_record_that_does_not_say_how_it_ended() -> None:
     assert Trainings.of(Evidence(Records([records[0], broken]))) is None
 
 
-def drawn_as(records: list[dict[str, Any]]) -> tuple[str, str, list[str]]:
-    """The status of fig:realization, its note, and the legend of panel (b)."""
-    artefact = ARTEFACTS["realization"]
-    outcome = artefact.compute(Evidence(Records(records)))
-    (note,) = outcome.notes
-    assert outcome.draw is not None
-    _, names = outcome.draw().axes[1].get_legend_handles_labels()
-    return artefact.status(outcome), note, names
-
-
-@pytest.mark.slow
-def test_figure_of_a_state_that_did_not_fail() -> None:
-    """The state is not shown as failing if another training lost a class."""
-    native, lost = networks()
-    spared = network("temperature", 53.0, ended=ended(2.3, 90, 0.5))
-    status, note, names = drawn_as([native, lost, spared])
-    assert status == "partly rerun (1 of 7)" and names[1].endswith("kappa 53, kept its classes")
-    assert (
-        "it did not fail: every class was kept (least kappa 53, native of that seed 86), and a"
-        in note
-    )
-    assert note.endswith("a class collapsed in 1 of 2 such trainings, of seed 0.")
-    assert "did not keep its state" not in drawn_as([native, spared])[1]
-
-
 class Quick(Evidence):
     """Without the packaged features."""
 

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from scipy.special import ive
 
@@ -144,24 +143,3 @@ def test_both_linear_means_of_boundaries() -> None:
     assert "| CIFAR-100 / 100, the packaged network | – | 0.0854 | 0.0081 |" in text
     assert "| CIFAR-100 / 100 | 0.11986 (imbalance not stated) | 0.0854 [1] | 0.0081 [1] |" in text
     assert "| ImageNet-LT | 0.00272 | – | – |" in text
-
-
-@pytest.mark.slow
-def test_residuals_of_the_linear_mean() -> None:
-    """fig:gain-discovery (b) has the exact score of both classes less its value at zero and less
-    the linear mean; the classes have names."""
-    draw: Any = ARTEFACTS["gain-discovery"].compute(Evidence(Records())).draw
-    sphere, residuals, _ = draw().axes
-    names = [text.get_text() for text in sphere.texts]
-    assert names == ["crab", "snake"]
-    labels = [text.get_text() for text in residuals.get_legend().get_texts()]
-    assert [label.partition(",")[0] for label in labels] == names
-    for line in residuals.lines:
-        rho, r = (torch.as_tensor(part) for part in line.get_data())
-        assert (
-            float(r[rho.abs().argmin()]) == pytest.approx(0, abs=1e-9)
-            and float(r.abs().max()) < 0.2
-        )
-        # No linear part is left.
-        near = (rho.abs() < 0.05) & (rho.abs() > 1e-6)
-        assert float((r[near] / rho[near]).abs().max()) < 0.01

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from paper_evidence import tail
-from resultant_reproduction import Evidence, headline, tables
+from resultant.training.records import read_lines
+from resultant_reproduction import ARTEFACTS, Evidence, Records, headline, tables
 from resultant_reproduction.spec import printed_rows
 from resultant_reproduction.tables import frozen_table
 
@@ -100,3 +101,23 @@ def test_the_frozen_changes_of_the_records_by_hand(evidence: Evidence) -> None:
             change = changes[f"{condition}, {space}"]
             assert change.differences == pytest.approx(gaps)
             assert change.verdict in ("confirmed", "same direction, other size")
+
+
+def test_changes_by_beta_and_prior_by_hand() -> None:
+    """From the lines themselves: joint networks of the public recipe, native, CIFAR-100 IF 100."""
+    lines = [line for path in sorted(RESULTS.glob("*.jsonl")) for line in read_lines(path)]
+    kind = {"dataset": "cifar100", "imbalance": 100, "classification_view": True}
+    grids = {
+        r["seed"]: r["analysis"]["projection"]["proco"]["grid"]
+        for r in lines
+        if r["realization"] == "native" and "analysis" in r
+        if kind.items() <= r["config"].items()
+    }
+    outcome = ARTEFACTS["gain-prior"].compute(Evidence(Records(lines)))
+    cells = [c.content() for c in outcome.cells if c.row == "CIFAR-100-LT, ProCo's public recipe"]
+    for text, gamma, number in zip(cells, ("0", "-1"), ("+2.57", "-5.35"), strict=True):
+        changes = [
+            100 * (g[f"temperature 0 {gamma}"] - g[f"native 1 {gamma}"]) for g in grids.values()
+        ]
+        mean, sd = statistics.fmean(changes), statistics.stdev(changes)
+        assert text == f"{number} / {mean:+.2f} ± {sd:.2f} [{len(grids)}]"

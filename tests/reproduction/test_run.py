@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from resultant._core.validation import DivergedError
 from resultant.training import batches
 from resultant.training.config import Run
 from resultant.training.records import append, read_lines
@@ -231,3 +232,42 @@ def test_records_of_other_plans_count(tmp_path: Path) -> None:
         *("cifar100-if100: 3 of 3 records, done", "official: 2 of 2 jobs have their records"),
     ]
     assert [p.name for p in tmp_path.iterdir()] == ["power.jsonl"]
+
+
+RUNS = (Run("native"), Run("angular"), Run("angular", 0.0, 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("error", "parts"),
+    [
+        (DivergedError("expected a finite loss, got nan"), [3, 1, 2, 1, 1]),
+        (torch.OutOfMemoryError("out of memory"), [3]),
+        (OSError("disk full"), [3]),
+    ],
+)
+def test_a_job_that_fails(
+    error: Exception, parts: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Diverged runs are trained by kind and then by seed, others not; the next job is trained."""
+    two = [PlannedJob(f"{d}", tiny_config(epochs=1, dim=d), RUNS, analyzed=()) for d in (9, 10)]
+    monkeypatch.setattr(run, "plan", lambda name: Plan("power", "", (0,), lambda seeds: iter(two)))
+    monkeypatch.setattr(run, "load_cifar", lambda name, root: DATA)
+    begun: list[tuple[str, int]] = []
+
+    def failing(job: PlannedJob, *args: Any, **options: Any) -> list[dict[str, Any]]:
+        begun.append((job.name, len(job.runs)))
+        if job.name == "9" and RUNS[2] in job.runs:
+            raise error
+        return [
+            {**record, "run": run.name, "whole_seconds": 1.0}
+            for run, record in zip(job.runs, left_by(job, "power"), strict=True)
+        ]
+
+    monkeypatch.setattr(run, "run_job", failing)
+    text: list[str] = []
+    assert run.run_plan("power", *places(tmp_path), say=text.append) == 1
+    assert begun == [*(("9", n) for n in parts), ("10", 3)]
+    assert len(read_lines(tmp_path / "power.jsonl")) == (5 if len(parts) > 1 else 3)
+    assert text[-1] == "power: incomplete records: 9"
+    assert any(f": failed: {error}" in line for line in text)
