@@ -40,8 +40,7 @@ def in_text(name: str, evidence: Evidence) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Artefact:
-    """A table or figure of the paper, or a question beyond it, with the function from the evidence
-    to the outcome."""
+    """A table, a figure or a question beyond the paper, and its function."""
 
     entry: Entry
     compute: Callable[[Evidence], Outcome]

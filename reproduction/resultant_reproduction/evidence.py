@@ -87,8 +87,7 @@ def _cached(compute: Callable[[str, str, str], T]) -> Callable[..., T]:
 
 
 class Evidence:
-    """Records, the packaged features, stores by the names of `ADDED_STORES`, and records of the
-    second round (``protocol.md``). Results computed from features are cached."""
+    """Records of both rounds, and results of feature stores, which are cached."""
 
     def __init__(
         self,
@@ -139,8 +138,7 @@ class Evidence:
 
     @property
     def released(self) -> dict[str, float]:
-        """Accuracies of the released classifier on the test images, as fractions, over all images
-        and by group; empty without its store."""
+        """Accuracies of the released classifier on test images; empty without its store."""
         if HEAD_STORE not in self.stores:
             return {}
         store = FeatureStore.open(self.stores[HEAD_STORE])
@@ -154,8 +152,7 @@ class Evidence:
     def frozen(
         self, condition: str, space: str, estimator: str = FROZEN_FITS[0]
     ) -> dict[int, dict[str, Any]]:
-        """Frozen summaries of the native networks of a condition, by seed. Records without an
-        analysis have accuracies alone."""
+        """Frozen summaries, or accuracies alone, of native networks by seed."""
         kind = CONDITIONS[condition]
         summaries: dict[int, dict[str, Any]] = {}
         for seed, record in self.records.seeds(trained_as(condition)).items():

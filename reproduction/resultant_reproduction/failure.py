@@ -28,8 +28,7 @@ FEW = 10
 
 
 class Training(NamedTuple):
-    """The least kappa of a class when a training ended, the rules at its last state
-    (`summarize.summarize_state`) where they were kept, and its seed."""
+    """The least kappa when a training ended, its last state where kept, and its seed."""
 
     kappa: float
     state: dict[str, Any] | None
@@ -65,14 +64,12 @@ class Trainings(NamedTuple):
         return training.kappa < min(t.kappa for t in self.native) / 10
 
     def lost(self, training: Training) -> bool:
-        """Test whether a class collapsed: its kappa is low, or direct temperature predicts fewer
-        than `FEW` classes at the last state."""
+        """Test for a low kappa, or for fewer than `FEW` predicted classes."""
         distinct = dig(training.state, "same_state.temperature.distinct")
         return self.low(training) or (distinct is not None and distinct < FEW)
 
     def ends(self) -> list[End]:
-        """Return the edited trainings that lost a class and keep their last state, and the state,
-        in the order of kappa."""
+        """Return the edited trainings that kept a state that failed, in the order of kappa."""
         lost = [(own, own.state) for own in self.edited if own.state and self.lost(own)]
         return sorted(lost, key=lambda end: end[0].kappa)
 
@@ -157,8 +154,7 @@ def symlog(ax: Axes, linear: float = 0.01) -> None:
 def _draw_intercepts(
     drifts: Mapping[str, Sequence[float]], states: Mapping[str, Mapping[str, Any]]
 ) -> Figure:
-    """Draw drifts of native networks and cross-entropies of last states of edited networks
-    (`summarize.summarize_state`), by realization, with the printed cross-entropies."""
+    """Draw drifts of native networks, and cross-entropies of states that failed."""
     count = len(next(iter(drifts.values())))
     circles, bars = [], [Curve(look="D", label="paper", color=style.ORANGE)]
     for i, (name, values) in enumerate(drifts.items()):

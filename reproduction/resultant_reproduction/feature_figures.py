@@ -76,8 +76,7 @@ def _outcome(
 
 
 def closest_pair(a: Analysis) -> int:
-    """Choose the closest head and tail classes that have one boundary before and after, or the
-    closest pair of other kinds. The choice does not depend on the displacement."""
+    """Choose the closest head and tail classes with a boundary before and after."""
     assert a.boundaries is not None
     b, placed = a.boundaries, ~a.boundaries.shift_degrees.isnan()
     mixed = torch.tensor([kind == "HT" for kind in b.kind])
@@ -157,8 +156,7 @@ MEASURED = {"MAE (degrees)": "mae", "pairs with a root before and after": "compa
 
 
 def main_boundaries(evidence: Evidence) -> Outcome:
-    """Return fig:main-boundaries: margins near the roots of a pair, all displacements, and the
-    caption's numbers of four datasets."""
+    """Return fig:main-boundaries: margins of a pair, displacements, and the caption."""
     recorded = _recorded_displacements(evidence)
     drawn = _outcome(
         "main-boundaries", evidence, lambda shown: _draw_boundaries(shown, recorded), counted=()

@@ -41,8 +41,7 @@ HOLLOW: dict[str, Any] = {"mfc": "none"}
 
 
 class Curve(NamedTuple):
-    """One series of a chart: a line or marks, with error bars or a shaded band. Without points it
-    is an entry of the legend alone."""
+    """One series of a chart; without points an entry of the legend alone."""
 
     x: Any = ()
     y: Any = ()
@@ -57,8 +56,7 @@ class Curve(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """One panel: curves, labels, settings for ``Axes.set`` such as scales and limits, and a
-    function that draws on the panel what curves cannot."""
+    """One panel; ``more`` is for ``Axes.set``, and ``paint`` draws what curves cannot."""
 
     curves: Iterable[Curve]
     xlabel: str = ""
@@ -272,8 +270,7 @@ def heat_maps(
 def bars(
     groups: Mapping[str, Mapping[str, Sequence[float]]], colours: Mapping[str, str], ylabel: str
 ) -> Figure:
-    """Draw one bar per group and kind: mean, standard deviation and seeds; a dash without seeds.
-    ``groups`` are by kind and then by group, ``colours`` by kind."""
+    """Draw one bar per kind and group: mean, deviation and seeds; a dash without seeds."""
     names = list(next(iter(groups.values())))
 
     def paint(ax: Axes) -> None:
@@ -297,8 +294,7 @@ def bars(
 
 
 def course(values: Course, look: str, color: str, label: str | None = None) -> Curve:
-    """Return the curve of the mean over seeds, with the range of several seeds as a band; the curve
-    of one seed is thin and pale."""
+    """Return the mean over seeds with their range as a band; one seed is thin and pale."""
     epochs, seeds = list(values.values), list(values.values.values())
     band = [[bound(own) for own in seeds] for bound in (min, max)]
     single = len(values.seeds) == 1

@@ -68,8 +68,7 @@ def printed_last(key: str) -> list[str]:
 
 
 def measures(key: str) -> dict[str, str]:
-    """Names of a number in records, by measure: an error has both, other numbers have one without a
-    name."""
+    """Names of a number in records, by measure: only an error has two."""
     error = key.endswith("_error")
     return {name: f"{prefix}{key}" for name, prefix in MEASURES.items()} if error else {"": key}
 
@@ -84,8 +83,7 @@ def settings() -> dict[str, TrainConfig]:
 
 
 def shown() -> TrainConfig:
-    """The setting of fig:common-readouts and of the printed gains, taken to be that of
-    fig:training-gain and the printed errors."""
+    """The setting of fig:common-readouts, taken to be that of fig:training-gain."""
     return next(iter(settings().values()))
 
 
@@ -95,8 +93,7 @@ def planned(policy: str) -> int:
 
 
 def heads(evidence: Evidence) -> Outcome:
-    """tab:historical-power-temperature: classifiers of three-view joint training, and the changes
-    by the interventions."""
+    """tab:historical-power-temperature: classifiers of three-view joint training."""
     configs, best = settings(), []
     entries = [
         Entry(policy, column, text, (configs[column], *POLICIES[policy]), "last.accuracy")
@@ -116,8 +113,7 @@ def heads(evidence: Evidence) -> Outcome:
 def increment_errors(
     records: Mapping[int, Record], key: str = "increment_error"
 ) -> dict[str, Course]:
-    """Errors of leading gradient increments over the epochs, by strength; ``key`` is one of
-    `measures`."""
+    """Errors of leading increments over epochs, by strength, for a key of `measures`."""
     courses = {s: Course.of(records, f"{key}.{s}") for s in STRENGTHS}
     return {s: course for s, course in courses.items() if course is not None}
 
@@ -133,8 +129,7 @@ def increment_plane(records: Mapping[int, Record]) -> tuple[int, int, dict[str, 
 
 
 def training_gain(evidence: Evidence) -> Outcome:
-    """fig:training-gain: gain dispersion, errors of leading gradient increments, and increments on
-    a plane, CIFAR-100 IF 100; the table has the other settings too."""
+    """fig:training-gain: dispersion of gains, increment errors, increments on a plane."""
     config = shown()
     records = {name: evidence.records.seeds(config, *policy) for name, policy in POLICIES.items()}
     applied, native = (
@@ -170,8 +165,7 @@ def training_gain(evidence: Evidence) -> Outcome:
 
 
 def _last_epoch(evidence: Evidence) -> list[Cell]:
-    """Numbers of the last epoch in every setting, with the printed ones of `shown`. Plans do not
-    ask for the second measure of errors, which only some records have."""
+    """Numbers of the last epoch in every setting, with the printed ones of `shown`."""
     cells = []
     for (place, config), (i, name) in product(settings().items(), enumerate(POLICIES)):
         policy, row = POLICIES[name], f"{place}, {name}"
@@ -201,8 +195,7 @@ def _measured(
 
 
 def common_readouts(evidence: Evidence) -> Outcome:
-    """fig:common-readouts: linear probes of the interventions and of ProCo, CIFAR-100 IF 100; the
-    table has the other settings too."""
+    """fig:common-readouts: linear probes of the interventions and of ProCo."""
     cells, changes = [], []
     for (place, config), pool, space in product(
         settings().items(), ("long_tail", "balanced"), SPACES
@@ -232,8 +225,7 @@ def _draw_training_gain(
     errors: Mapping[str, Mapping[str, Course]],
     plane: Mapping[str, tuple[int, int, dict[str, Any]]],
 ) -> Figure:
-    """Draw the dispersion of gains over epochs by policy, errors of leading increments by policy of
-    the state and by strength, and the plane of increments of one network."""
+    """Draw gains and increment errors over epochs, and the plane of one network."""
     printed = {
         key: [*map(float, printed_last(key))]
         for key in ("gain_sd", "applied_gain_sd", "increment_error")

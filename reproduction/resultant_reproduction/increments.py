@@ -19,8 +19,7 @@ POWERS = {"reduced": 0.5, "increased": 1.5}
 
 
 def power_diagnostic(stack: Stack, z: Tensor, y: Tensor) -> list[dict[str, Any]]:
-    """Return `gradient_increments` of every run of a stack, for projections ``z`` [runs, n, p] of
-    images with labels ``y`` [n], both on the CPU."""
+    """Return `gradient_increments` of every run of a stack, for z [runs, n, p] and y [n]."""
     offsets = stack.proco.log_prior.cpu().double().expand(len(stack.runs), -1)
     return [
         gradient_increments(

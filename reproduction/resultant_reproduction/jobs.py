@@ -175,8 +175,7 @@ def _calibrated(*rows: Tensor) -> dict[str, Any]:
 def last_states(
     features: Features, trained: Trained, planned: PlannedJob
 ) -> dict[str, dict[str, Any]]:
-    """Compare all rules at the last state of the planned runs, by name of the run: the class
-    statistics of the bank and held-out Projection features (sec:same-state-diagnostic)."""
+    """Compare all rules at the last state of runs, by name (sec:same-state-diagnostic)."""
     config = trained.job.config
     labels, queries = features.train.labels.cpu(), features.test.labels.cpu()
     states = {}
@@ -193,8 +192,7 @@ def last_states(
 
 
 def trajectories(path: Path, epochs: Sequence[int]) -> dict[str, dict[str, list[Any]]]:
-    """Read the metrics of each run at some epochs from metrics.jsonl; None for a missing value, and
-    no entry for a metric without values."""
+    """Read metrics of each run at some epochs; None for a missing value."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for values in read_metrics(path):
         if values["epoch"] in epochs:

@@ -41,12 +41,7 @@ class Page(NamedTuple):
 
 
 def page_name(label: str) -> str:
-    """Return the name of the page of a table, a figure or a question beyond the paper.
-
-    Example:
-        >>> page_name("tab:angular-training"), page_name("beyond:baseline")
-        ('table-01', 'beyond-baseline')
-    """
+    """Return the name of a page, such as ``table-01`` or ``beyond-baseline``."""
     kind, _, name = label.partition(":")
     if kind == "beyond":
         return f"beyond-{name}"
@@ -128,8 +123,7 @@ def _records(plan: str) -> str:
 
 
 def default_drawing(outcome: Outcome) -> Callable[[], Figure] | None:
-    """Return the function that draws an outcome: its own, that of its cells, or that of its
-    changes; None for settings and texts."""
+    """Return the function that draws an outcome; None for settings and texts."""
     from resultant_reproduction.figures import comparison, draw_changes
 
     cells = [cell for cell in outcome.cells if cell.paper is not None]

@@ -213,8 +213,7 @@ def _has_errors(record: Record, job: PlannedJob) -> bool:
 
 
 def missing(jobs: Sequence[PlannedJob], records: Records) -> list[PlannedJob]:
-    """Return the jobs with incomplete records, reduced to the runs concerned. Records of all plans
-    count."""
+    """Return the jobs with incomplete records, reduced to the runs concerned."""
 
     def is_recorded(job: PlannedJob, run: Run) -> bool:
         record = records.seeds(job.config, run.realization, run.beta).get(run.seed)

@@ -130,8 +130,7 @@ def packaged_json(name: str) -> dict[str, Any]:
 
 
 def folders(results: Path) -> list[Path]:
-    """Folders of records: the named one and, if that is the default, first the packaged
-    one, which is inside an installed package and next to it in a checkout."""
+    """Folders of records: the named one, and the packaged one before the default."""
     ours = packaged_folder("results")
     if results != RESULTS or ours is None:
         return [results]
@@ -144,8 +143,7 @@ def both_rounds(places: Sequence[Path]) -> list[Path]:
 
 
 def read_added(paths: Sequence[Path]) -> list[Record]:
-    """Read records.jsonl of ``resultant train`` and files of ``resultant probe --out``; probes are
-    merged into the records of the same runs."""
+    """Read records of ``train`` and files of ``probe --out``, merged by run."""
     for path in paths:
         if not path.is_file():
             raise ValueError(f"expected a file of records or of probes, got nothing at {path}")
@@ -184,8 +182,7 @@ def read_probes(path: Path) -> Record:
 
 
 def _protocol(content: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Settings of the main comparison (tab:frozen-hyperparameters): name, expected, used. Files
-    without a setting used the features as they are."""
+    """Settings of the main comparison: name, expected, used."""
     from resultant.images.opening import PUBLISHED
     from resultant.training.probe import ProbeConfig, main_encoder
 

@@ -131,8 +131,7 @@ def _in_turn(
 
 
 def _split(job: PlannedJob) -> list[PlannedJob]:
-    """Split a job by the kinds of its runs, or run by run if all are of one kind; a single run
-    cannot be split."""
+    """Split a job by the kinds of its runs, or run by run if all are of one kind."""
     kinds = list(dict.fromkeys((run.realization, run.beta) for run in job.runs))
     parts = [
         tuple(run for run in job.runs if (run.realization, run.beta) == kind) for kind in kinds

@@ -50,8 +50,7 @@ Ours = float | str | None
 
 
 class Setting(NamedTuple):
-    """A printed setting and ours, None where it is not compared; ``store`` names an external store
-    that it needs."""
+    """A printed setting and ours, None if not compared, and a store that it needs."""
 
     row: str
     what: str

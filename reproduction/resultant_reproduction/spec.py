@@ -85,8 +85,7 @@ class Cell:
         return self.ours.mean - self.paper.value.mean
 
     def content(self) -> str:
-        """Format as *paper / ours*, with the number of seeds in brackets where several are recorded
-        or any are planned."""
+        """Format as *paper / ours* [seeds]."""
         if self.paper is None:
             return self.text
         if self.ours is None:
@@ -112,8 +111,7 @@ def unprinted(row: str, column: str, ours: Value | None, digits: int, planned: i
 
 @dataclass(frozen=True)
 class Change:
-    """A difference of two kinds of runs, ``after - before``, tested over the seeds that both
-    have, and the printed one."""
+    """A difference of two kinds of runs over the seeds that both have, and the printed one."""
 
     row: str
     what: str
@@ -140,8 +138,7 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """Verdict on the paired differences by the rules of ``protocol.md``, where the printed
-        change is not zero; a dash where there is none."""
+        """Verdict by ``protocol.md``; a dash where the printed change is zero."""
         if not self.paper:
             return "–"
         terms = [(1.0, Value.over(self.differences))] if self.differences else []

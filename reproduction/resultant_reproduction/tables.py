@@ -64,9 +64,7 @@ def compare(evidence: Evidence, entries: Iterable[Entry]) -> tuple[list[Cell], l
 def _realizations(
     evidence: Evidence, name: str, path: Callable[[str], str], **settings: object
 ) -> Outcome:
-    """A table with one column per realization and a last one for the change of Pure Angular; its
-    rows are conditions, and spaces where it has any. External rows without records have no
-    changes."""
+    """A table with one column per realization and one for the change of Pure Angular."""
     cells, changes = [], []
     for *names, native, temperature, preserve, angular, delta in printed_rows(name):
         condition, external = names[0], is_external(names[0])
@@ -145,8 +143,7 @@ FROZEN["frozen-vmf-realizations"]["Δ"] = EQUALIZED
 
 
 def frozen_table(name: str, evidence: Evidence) -> Outcome:
-    """A table of frozen decisions. A note has the largest effect of the MLE of kappa instead of
-    ProCo's; a printed change is tested over networks."""
+    """A table of frozen decisions, with the effect of the MLE of kappa as a note."""
     columns = FROZEN[name]
     cells, changes, largest = [], [], dict.fromkeys(columns, 0.0)
     for condition, space, *texts in printed_rows(name):
@@ -192,8 +189,7 @@ HELD_OUT = "val"
 
 
 def cross_backbone(evidence: Evidence) -> Outcome:
-    """tab:cross-backbone: changes of accuracy by direct temperature, from native at the same
-    prior, on the authors' ImageNet-LT networks."""
+    """tab:cross-backbone: changes by direct temperature, from native at the same prior."""
     grids = {title: _grid(evidence, *source) for title, source in BACKBONES.items()}
     cells = []
     for (beta, gamma, *texts), i in product(printed_rows("cross-backbone"), range(2)):
@@ -210,8 +206,7 @@ def cross_backbone(evidence: Evidence) -> Outcome:
 
 
 def _grid(evidence: Evidence, store: str, architecture: str) -> dict[str, float]:
-    """Accuracies on projection features of an added store, or of a network trained by ProCo's
-    recipe whose record has them."""
+    """Accuracies on projections of an added store, or of a record of ProCo's recipe."""
     if evidence.has(store, "projection"):
         path = evidence.stores[store]
         split = FeatureStore.open(path).metadata.get("held_out", HELD_OUT)

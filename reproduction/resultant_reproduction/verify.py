@@ -47,8 +47,7 @@ def verify(options: Verify) -> int:
 
 
 def require_output(out: Path) -> None:
-    """Raise unless ``out`` is a new folder or a folder of verify; an interrupted call leaves
-    figures without verify.json."""
+    """Raise unless ``out`` is a new folder or a folder of verify."""
     from resultant_reproduction.theory import CHECKS
 
     require_writable_folder(out)
@@ -60,8 +59,7 @@ def require_output(out: Path) -> None:
 
 
 def run(names: Sequence[str], out: Path, figures: bool) -> list[Check]:
-    """Run checks with a progress bar; write figures, and verify.json with every number and the
-    versions of the software."""
+    """Run checks with a progress bar; write figures and verify.json."""
     import numpy
     import scipy
     import torch

@@ -59,8 +59,7 @@ class Check:
 
 
 class Finding(NamedTuple):
-    """Values for the texts of a check, every number, and a verdict, to which the comparison of the
-    first values with the expected ones is added."""
+    """Values for the texts, every number, and a verdict beside that of expected values."""
 
     values: Sequence[Any]
     details: dict[str, Any]

@@ -42,8 +42,7 @@ from resultant_reproduction.theory.identities import tangent_loss_gradient
 
 @check
 def margin_certificate(at: Any, certify: Callable[..., Certificate] = certificate) -> Finding:
-    """Check that angular scores and cosines agree on every certified query
-    (prop:cosine-prediction-stability)."""
+    """Check that angular scores and cosines agree on every certified query."""
     rows = []
     for seed, (p, classes) in enumerate(at.states):
         state = random_state(seed, classes, p, at.lam)
@@ -64,8 +63,7 @@ def margin_certificate(at: Any, certify: Callable[..., Certificate] = certificat
 
 @check
 def stability_bounds(at: Any, factor: float = 1.0) -> Finding:
-    """Check that losses and gradients of the two rules differ by at most 2 eps and
-    2 gbar eps + 2 eta (prop:cosine-gradient-stability); ``factor`` scales the bounds."""
+    """Check both bounds of the cosine rule; ``factor`` scales the bounds."""
 
     def ratios() -> Iterator[dict[str, Tensor]]:
         for seed, (p, classes) in enumerate(at.states):
@@ -140,12 +138,7 @@ all_roots = partial(short_arc_roots, exhaustive=True)
 def boundary_factors(
     at: Any, pairwise: Roots = all_roots, one_vs_rest: Roots = posterior_thresholds
 ) -> Finding:
-    """Check that temperature, bias, concentration and angle move both boundaries on the short arc,
-    and the class count only the one-vs-rest boundary (fig:factor-app).
-
-    Positions are fractions u/theta of the arc. The move by a factor is the range of positions over
-    its sweep.
-    """
+    """Check which factors move boundaries, as fractions u/theta of the short arc."""
     solvers = dict(zip(ROOTS, (pairwise, one_vs_rest), strict=True))
     positions: dict[str, dict[str, dict[str, list[float]]]] = {}
     for factor, values in at.sweeps.items():
@@ -200,9 +193,7 @@ def _range(values: list[float]) -> float:
 
 @check
 def boundary_motion(at: Any, leading: Callable[..., Realization] = joint_leading) -> Finding:
-    """Check that equal gains put the boundary at theta/2, that equalizing moves it toward the
-    prototype of the larger gain (sec:softmax-geometry), and that leading scores predict the
-    displacement (fig:main-boundaries)."""
+    """Check that equal gains put the boundary at theta/2, and its predicted motion."""
     state = random_state(at.seed, at.classes, at.p, at.lam)
     moved, predicted = (
         displacement(

@@ -86,8 +86,7 @@ def _error_ratio(joint: Expansion, fixed: Expansion, at: Any, t: list[float]) ->
 def regime_map(
     at: Any, joint: Expansion = joint_expansion, fixed: Expansion = fixed_expansion
 ) -> Finding:
-    """Check that the joint expansion is more accurate in the joint regime (fig:joint-validation,
-    left)."""
+    """Check that the joint expansion is more accurate in the joint regime."""
     dims, kappa = torch.tensor(at.p), torch.tensor(at.kappa, dtype=torch.float64)
     nu = dims.double() / 2 - 1
     lam = kappa / nu[:, None]

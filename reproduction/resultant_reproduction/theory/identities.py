@@ -78,8 +78,7 @@ def bregman_identities(at: Any, score: Callable[..., Tensor] = vmf_score) -> Fin
 
 @check
 def realization_differences(at: Any, scores: Callable[..., Tensor] = class_scores) -> Finding:
-    r"""Check that temp - preserve is :math:`h^\star-h^0` and preserve - angular is
-    :math:`r^\star-r^0` for every beta (eq:realization-differences)."""
+    """Check that realizations differ by intercepts and by remainders, for every beta."""
     state = random_state(at.seeds[0], at.classes, at.p, at.lam)
     z, _ = random_queries(at.seeds[1], at.queries, state)
     rho = cosines(z, state.mu).clamp(-1, 1)
@@ -110,8 +109,7 @@ def tangent_loss_gradient(z: Tensor, y: Tensor, scores: Callable[[Tensor], Tenso
 def intercept_gradients(
     at: Any, formula: Callable[..., GradientDifference] = intercept_gradient_difference
 ) -> Finding:
-    """Check that gradients differ by the probabilities only
-    (eq:intercept-gradient-difference)."""
+    """Check that gradients differ by the probabilities only."""
     state = random_state(at.seeds[0], at.classes, at.p, at.lam)
     z, y = random_queries(at.seeds[1], at.queries, state)
     hot, kept = (
@@ -252,8 +250,7 @@ def finite_sample(
 
 @check
 def cross_fitting(at: Any, r_max: float = 10.0) -> Finding:
-    """Check that held-out gains are equal, and that the gap between the score and the shared linear
-    score falls with the dimension (prop:cross-fit-equalization)."""
+    """Check that held-out gains are equal, and that the score gap falls with p."""
     gains, gaps = [], []
     for p in at.p:
         torch.manual_seed(at.seeds[0])

@@ -78,9 +78,7 @@ def joint_errors(expansion: Expansion, p: Any, rho: Any, lam: Any, t: Any) -> Or
 
 @check
 def residual_orders(at: Any, approximation: Expansion = joint_expansion) -> Finding:
-    """Check that each term of the joint expansion gains one order of 1/nu
-    (thm:joint-score-expansion): medians as printed, and the largest errors at the paper's
-    temperatures, since the theorem is uniform in the cosine."""
+    """Check the orders of the joint expansion: medians, and largest errors over cosines."""
     fitted = joint_errors(approximation, at.p, at.rho, at.lam, at.t)
     worst = {
         f"{t:.1f}": joint_errors(approximation, at.large_p, at.all_rho, at.lam, [t]).largest.medians
@@ -129,8 +127,7 @@ def fixed_orders(at: Any, approximation: Expansion = fixed_expansion) -> Finding
 
 @check
 def slope_orders(at: Any, approximation: Expansion = joint_expansion) -> Finding:
-    """Check the same orders of the derivative in the cosine, the C1 form of
-    thm:joint-score-expansion."""
+    """Check the same orders of the derivative in the cosine, the C1 form."""
     rho, lam, t = grid(at.rho, at.lam, at.t)
     rho.requires_grad_()
 
@@ -148,8 +145,7 @@ def slope_orders(at: Any, approximation: Expansion = joint_expansion) -> Finding
 
 @check
 def centered_remainder(at: Any, parts: Callable[..., Any] = decompose) -> Finding:
-    """Check that the remainder with its slope, and the intercept, are of order 1/nu
-    (thm:centered-gain)."""
+    """Check that the remainder with its slope, and the intercept, are of order 1/nu."""
     rho, lam, t = grid(at.rho, at.lam, at.t)
 
     def errors(nu: float) -> dict[str, Tensor]:
@@ -184,8 +180,7 @@ def mean_scores(rho: Tensor, kappa: Tensor, tau: Tensor | float, p: int) -> Tens
 
 @check
 def linear_softmax(at: Any, linear: Callable[..., Tensor] = mean_scores) -> Finding:
-    """Check that probabilities and losses of the linear-mean scores have errors of order nu^-1
-    (sec:softmax-geometry)."""
+    """Check errors of order 1/nu of linear-mean probabilities and losses."""
     rho, lam, offset = random_states(at.states, at.classes)
 
     def errors(nu: float) -> dict[str, Tensor]:
@@ -200,8 +195,7 @@ def linear_softmax(at: Any, linear: Callable[..., Tensor] = mean_scores) -> Find
 
 @check
 def growing_temperature(at: Any, linear: Callable[..., Tensor] = mean_scores) -> Finding:
-    """Check that the linear-mean score has a vanishing error for 1/tau = o(sqrt(nu)), with the
-    order 2a - 1 for 1/tau = nu^a (sec:expansion-range)."""
+    """Check the order 2a - 1 of the linear-mean error for 1/tau = nu^a."""
     rho, lam, _ = random_states(at.states, 1)
 
     def errors(nu: float) -> dict[str, Tensor]:
@@ -214,11 +208,7 @@ def growing_temperature(at: Any, linear: Callable[..., Tensor] = mean_scores) ->
 
 @check
 def leading_gradient(at: Any, gradient: Callable[..., Tensor] = loss_gradient) -> Finding:
-    """Check that the gradient of the linear-mean loss has an error of order nu^-1
-    (eq:leading-sphere-gradient), with the intercepts of the text and without them.
-
-    Directions and queries lie in a subspace that does not change with p.
-    """
+    """Check the order of the linear-mean gradient, in a subspace that is fixed over p."""
     small = random_state(at.seeds[0], at.classes, at.subspace, at.lam)
     lam = small.kappa / (at.subspace / 2 - 1)
     z, y = random_queries(at.seeds[1], at.queries, small)
@@ -237,8 +227,7 @@ def leading_gradient(at: Any, gradient: Callable[..., Tensor] = loss_gradient) -
 
 @check
 def free_energy(at: Any, expansion: Callable[..., Tensor] = free_energy_expansion) -> Finding:
-    """Check that q/nu tends to the resummed free energy for 1/tau = nu s, where the bounded-t
-    expansion does not (sec:expansion-range)."""
+    """Check that q/nu tends to the free energy for 1/tau = nu s; bounded-t terms do not."""
     rho, lam, s = grid(at.rho, at.lam, at.s)
     kinds = {"free energy": (expansion, 0), "bounded t": (joint_expansion, 2)}
 
@@ -272,8 +261,7 @@ def _coupled(at: Any, residual: Callable[..., Tensor]) -> Orders:
 
 @check
 def softmax_coupling(at: Any, loss: Callable[..., Tensor] = propagate_loss) -> Finding:
-    """Check that the error of the loss is of order nu^-3 with the variance term V1/2 and nu^-2
-    without it (thm:multiclass-propagation)."""
+    """Check the order of the loss with the variance term V1/2 and without it."""
 
     def residual(exact: Tensor, terms: Sequence[Any], variance: bool) -> Tensor:
         return loss(*terms, 0, variance=variance) + exact.log_softmax(-1)[:, 0]
@@ -299,8 +287,7 @@ def softmax_coupling(at: Any, loss: Callable[..., Tensor] = propagate_loss) -> F
 def softmax_probabilities(
     at: Any, probabilities: Callable[..., Tensor] = propagate_probabilities
 ) -> Finding:
-    """Check that the error of the probabilities is of order nu^-3 with the second-order term and
-    nu^-2 without its variance (eq:multiclass-prob-expansion)."""
+    """Check the order of the probabilities with the variance term and without it."""
 
     def residual(exact: Tensor, terms: Sequence[Any], variance: bool) -> Tensor:
         return (probabilities(*terms, variance=variance) - exact.softmax(-1)).abs().amax(-1)
@@ -311,11 +298,7 @@ def softmax_probabilities(
 
 @check
 def projection_limit(at: Any, variance: Callable[..., Tensor] = projection_variance) -> Finding:
-    """Check that a projection is normal on the scale nu^-1/2 (eq:projection-clt).
-
-    The largest difference of the distribution functions, over concentrations, directions and
-    thresholds, must fall as nu^-1/2.
-    """
+    """Check that a projection is normal on the scale nu^-1/2, everywhere on a grid."""
     x = axis(at.x)
     below = 0.5 * torch.erfc(-x / math.sqrt(2))
 

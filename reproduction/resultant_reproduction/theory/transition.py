@@ -61,8 +61,7 @@ def tail_errors(margins: Tensor, p: int, shifted: Callable[[float], BinaryModel]
 
 @check
 def error_transition(at: Any, shifted: Callable[[float], BinaryModel] = at_margin) -> Finding:
-    """Check that the tail error steps from 1 to 0 at R_t = 0 over a width that falls as nu^-1/2
-    (thm:conditional-error-transition)."""
+    """Check that the tail error steps at R_t = 0 over a width that falls as nu^-1/2."""
     deviation, x = math.sqrt(CRITICAL.variances.t), axis(at.x)
     scaled = {p: tail_errors(x * deviation / math.sqrt(p / 2 - 1), p, shifted) for p in at.p}
     # The distance between errors of 0.9 and 0.1, over its limit; the quantiles of the error are
@@ -94,8 +93,7 @@ def error_transition(at: Any, shifted: Callable[[float], BinaryModel] = at_margi
 
 @check
 def head_transition(at: Any, shifted: Callable[[float], BinaryModel] = at_head_margin) -> Finding:
-    """Check that the head error of the exact rule steps from 1 to 0 at R_h = 0, as a normal
-    distribution on the scale nu^-1/2 (thm:conditional-error-transition)."""
+    """Check that the head error of the exact rule steps at R_h = 0 as a normal law."""
     deviation = math.sqrt(CRITICAL.variances.h / (at.p / 2 - 1))
     limits = STEPS | {deviation * float(stats.norm.isf(level)): level for level in (0.9, 0.1)}
     errors = [shifted(R).errors(at.p, "exact").h for R in limits]
@@ -214,8 +212,7 @@ def prior_reversal(at: Any, exponents: Exponents = of_model) -> Finding:
 
 @check
 def exponent_order(at: Any, exponents: Exponents = of_model) -> Finding:
-    """Check I_h >= I_t for lambda_h >= lambda_t, b_h >= b_t, R_t > 0
-    (sec:large-deviation-exponent)."""
+    """Check I_h >= I_t for lambda_h >= lambda_t, b_h >= b_t, R_t > 0."""
     gaps = []
     for a, b, c, tau, offset in uniform(at.seed, at.models, at.ranges):
         model = BinaryModel(max(a, b), min(a, b), c, tau, b_h=offset)
@@ -229,8 +226,7 @@ def exponent_order(at: Any, exponents: Exponents = of_model) -> Finding:
 
 @check
 def exponent_equality(at: Any, exponents: Exponents = of_model) -> Finding:
-    """Check that I_h = I_t for equal concentrations and offsets, and only then
-    (sec:large-deviation-exponent)."""
+    """Check that I_h = I_t for equal concentrations and offsets, and only then."""
     equal, unequal = [], []
     for lam, c, tau in uniform(at.seed, at.models, at.ranges):
         model = BinaryModel(lam, lam, c, tau)
