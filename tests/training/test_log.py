@@ -70,10 +70,9 @@ def test_metrics_against_scipy(tmp_path: Path) -> None:
         assert logged == pytest.approx(expected, rel=1e-9, abs=1e-10), run.name
         if run.realization in ("native", "angular"):
             assert row["intercept_drift"] == 0
-        errors = [
-            row[f"{k}gradient_error{e}"] for k in ("", "mean_") for e in ("", "_without_intercept")
-        ]
-        assert np.isfinite(errors).all()
+        assert np.isfinite(
+            [row["gradient_error"], row["mean_gradient_error_without_intercept"]]
+        ).all()
 
 
 def test_target_gain_without_temperature(tmp_path: Path) -> None:
@@ -116,7 +115,6 @@ LINE = b'{"run": "native-seed0", "epoch": 1, "loss": 2.0}\n'
     [
         (bytes(range(128, 256)), 1),
         (LINE.replace(b"1,", b"1") + LINE, 1),
-        (LINE.replace(b"{", b"[") + LINE, 1),
         (LINE + LINE + b"\0" * 40, 3),
         (b"1\n" + LINE, 1),
     ],
