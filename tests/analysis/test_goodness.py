@@ -11,7 +11,7 @@ from torch import Tensor
 
 from frozen_data import C, P, rows
 from resultant.analysis import FrozenSpace, goodness_of_fit
-from resultant.analysis.goodness import law, simulated_law
+from resultant.analysis.fits import law, simulated_law
 from resultant.classes.statistics import capped_concentration, fit_direction
 from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.tails import log_projection_tail

@@ -11,17 +11,15 @@ all. `metrics` are measures with their errors, `plain` results as JSON types, an
 on a cluster. Examples assume ``import torch`` and the names of this module.
 """
 
-from resultant.analysis.cosine import (
-    CosineAgreement,
-    GradientComparison,
-    compare_gradients,
-    cosine_agreement,
-)
 from resultant.analysis.decisions import (
+    CosineAgreement,
     Decisions,
+    GradientComparison,
     GridPoint,
     Policy,
     RealizationGrid,
+    compare_gradients,
+    cosine_agreement,
     decide,
     realization_grid,
 )
@@ -31,7 +29,7 @@ from resultant.analysis.finite_sample import (
     self_inclusion,
     support_curve,
 )
-from resultant.analysis.fits import FitComparison, compare_fits
+from resultant.analysis.fits import FitComparison, GoodnessOfFit, compare_fits, goodness_of_fit
 from resultant.analysis.gains import (
     FocusClass,
     GainDistribution,
@@ -42,7 +40,6 @@ from resultant.analysis.gains import (
     intercept_drift,
     same_state,
 )
-from resultant.analysis.goodness import GoodnessOfFit, goodness_of_fit
 from resultant.analysis.pairs import (
     BoundaryDisplacement,
     MarginDirections,

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 
-from resultant.analysis import cosine, decisions, finite_sample, gains, goodness, pairs
+from resultant.analysis import decisions, finite_sample, fits, gains, pairs
 from resultant.analysis.decisions import BETAS, GAMMAS
-from resultant.analysis.fits import FitComparison, compare_fits
 from resultant.analysis.plain import Result, UnansweredError
 from resultant.analysis.space import FrozenSpace, SpaceSummary
 
@@ -21,8 +20,8 @@ class Analysis(Result):
     space: SpaceSummary
     gains: gains.GainDistribution | None = None
     grid: decisions.RealizationGrid | None = None
-    cosine: cosine.CosineAgreement | None = None
-    gradients: cosine.GradientComparison | None = None
+    cosine: decisions.CosineAgreement | None = None
+    gradients: decisions.GradientComparison | None = None
     boundaries: pairs.BoundaryDisplacement | None = None
     margins: pairs.MarginDirections | None = None
     typical: pairs.TypicalMargins | None = None
@@ -30,8 +29,8 @@ class Analysis(Result):
     same_state: gains.SameState | None = None
     support: finite_sample.SupportCurve | None = None
     self_inclusion: finite_sample.SelfInclusion | None = None
-    fit: goodness.GoodnessOfFit | None = None
-    fits: FitComparison | None = None
+    fit: fits.GoodnessOfFit | None = None
+    fits: fits.FitComparison | None = None
     seconds: dict[str, float] | None = None  #: time per question
     notes: dict[str, str] | None = None  #: reasons for questions that the space cannot answer
 
@@ -76,8 +75,8 @@ def analyze_space(
     functions: dict[str, Callable[[], Result]] = {
         "gains": lambda: gains.gain_distribution(space),
         "grid": lambda: decisions.realization_grid(space, betas, gammas),
-        "cosine": lambda: cosine.cosine_agreement(space),
-        "gradients": lambda: cosine.compare_gradients(space, seed=seed),
+        "cosine": lambda: decisions.cosine_agreement(space),
+        "gradients": lambda: decisions.compare_gradients(space, seed=seed),
         "boundaries": lambda: pairs.boundary_displacement(space, chosen()),
         "margins": lambda: pairs.margin_directions(space, chosen()),
         "typical": lambda: pairs.typical_margins(space, chosen()),
@@ -85,8 +84,8 @@ def analyze_space(
         "same_state": lambda: gains.same_state(space),
         "support": lambda: finite_sample.support_curve(space, seed=seed),
         "self_inclusion": lambda: finite_sample.self_inclusion(space, seed=seed),
-        "fit": lambda: goodness.goodness_of_fit(space, seed=seed),
-        "fits": lambda: compare_fits(space),
+        "fit": lambda: fits.goodness_of_fit(space, seed=seed),
+        "fits": lambda: fits.compare_fits(space),
     }
     answers, seconds, notes = {}, {}, {}
     for name in (q for q in QUESTIONS if q in questions):
