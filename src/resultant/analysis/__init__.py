@@ -6,9 +6,9 @@ the validation rows, measures all on the test rows; `suspects` are rows to look 
 map and the sliders, and `export` writes files. `result` holds all of it.
 
 `space` fits the classes of a feature space, and each question of the paper is a function of it:
-`gains`, `cosine`, `decisions`, `pairs`, `finite_sample`, `fits` and `goodness`; `run` asks them
-all. `metrics` are measures with their errors, `plain` results as JSON types, and `ray` reads rows
-on a cluster. Examples assume ``import torch`` and the names of this module.
+`gains`, `decisions`, `pairs`, `finite_sample` and `fits`; `run` asks them all. `metrics` are
+measures with their errors, `plain` results as JSON types, and `ray` reads rows on a cluster.
+Examples assume ``import torch`` and the names of this module.
 """
 
 from resultant.analysis.decisions import (
