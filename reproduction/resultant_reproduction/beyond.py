@@ -49,10 +49,12 @@ def estimate(evidence: Evidence, entry: dict[str, Any]) -> Estimate | None:
     return contrast(terms) if terms else None
 
 
-def rows(study: str, evidence: Evidence) -> list[tuple[str, str]]:
-    """Rows of a kept page with the numbers of the given records."""
-    found = [(entry, estimate(evidence, entry)) for entry in contrasts(study)]
-    return [
-        (e["row"], "no record" if i is None else f"{i.text(e.get('digits', 2))} [{i.n}]")
-        for e, i in found
-    ]
+def rows(study: str, evidence: Evidence) -> list[tuple[str, ...]]:
+    """Rows and columns of a kept page with the numbers of the given records."""
+    texts = []
+    for entry in contrasts(study):
+        i, digits = estimate(evidence, entry), entry.get("digits", 2)
+        text = "no record" if i is None else f"{i.text(digits, 'level' not in entry)} [{i.n}]"
+        row, _, change = entry["row"].partition(" | ")
+        texts.append((row, entry.get("column", change), text))
+    return texts

@@ -76,7 +76,7 @@ def _show(options: Reproduce) -> None:
                 console.print(str(path), highlight=False)
             if ARTEFACTS[name].entry.final:
                 rows = beyond.rows(name, evidence)
-                console.print(rich_table("of these records", ("row of the page", "ours"), rows))
+                console.print(rich_table("of these records", ("row", "column", "ours"), rows))
     if "claims" in options.what:
         rows = [claim.row() for claim in claims.claims(evidence).values()]
         console.print(rich_table("claims", claims.HEADINGS, rows))
