@@ -57,7 +57,7 @@ def check_photographs(device: str, size: int) -> None:
     """Check every operation on a crop of its own, with both filters, and evaluation."""
     n = len(VALUES)
     _, _, sizes = photographs(n)
-    drawn = PhotoView(size=size, p_jitter=0.0, p_grey=0.0).draw(sizes, seeded())
+    drawn = PhotoView(size=size, p_jitter=0.0, p_grey=0.0).draw(sizes, seeded(5))
     for k, (name, value) in enumerate(VALUES.items()):
         drawn[k, 9:12] = torch.tensor([CODE[name], value, k % 2])
     for parameters in (drawn, evaluation_parameters(sizes, size, size + 8)):
@@ -78,7 +78,7 @@ def small_images(n: int, size: int = 32) -> Tensor:
 def check_small_images(device: str, n: int, size: int = 32) -> None:
     """Check crops, flips, jitter, squares, and every operation of the policy, one per view."""
     for view in (ContrastiveView(size=size, p_jitter=0.9), ClassificationView(size=size)):
-        images, parameters = small_images(n, size), view.draw(torch.full((n, 2), size), seeded())
+        images, parameters = small_images(n, size), view.draw(torch.full((n, 2), size), seeded(5))
         if isinstance(view, ClassificationView):
             parameters[: len(STEPS), 9:15] = torch.zeros(6).double()
             for k, (name, level) in enumerate(STEPS.items()):
@@ -96,7 +96,7 @@ def check_patches(device: str, dtype: torch.dtype = torch.float32) -> None:
     from resultant.networks.kernels.patches import normalized_patches as kernel
 
     for groups, n, size in ((1, 3, 32), (3, 2, 8)):
-        levels = torch.randint(256, (groups, n, 3, size, size), generator=seeded())
+        levels = torch.randint(256, (groups, n, 3, size, size), generator=seeded(5))
         expected = normalized_patches(levels.to(torch.uint8), dtype)
         got = kernel(levels.to(torch.uint8).to(device), dtype)
         assert got.shape == expected.shape and got.stride() == expected.stride()
@@ -118,7 +118,7 @@ def test_photographs(n: int, size: int) -> None:
     check_photographs("cuda", size)
     _, _, sizes = photographs(n)
     for view in (contrastive_view(size), classification_view(size)):
-        got, expected = rendered("cuda", size, view.draw(sizes, seeded()))
+        got, expected = rendered("cuda", size, view.draw(sizes, seeded(5)))
         assert ((got - expected).abs() > ROUNDING).double().mean() < 1e-3
 
 
