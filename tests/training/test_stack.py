@@ -17,7 +17,7 @@ from resultant.training.batches import CifarBatches
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.job import Job, Trained
-from resultant.training.stack import Stack, build
+from resultant.training.stack import Stack, build, side_by_side
 from tiny_job import DATA, metrics
 from tiny_job import config as tiny_config
 
@@ -179,7 +179,8 @@ def test_captured_step(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         stack.start_epoch(0)
         stack.batches.load(stack.batches.draw(0))
-        stack.replay()
+        with side_by_side([stack]):
+            stack.replay()
         totals.append(stack.total.cpu())
     assert on_gpu.graph is not None
     torch.testing.assert_close(totals[0], totals[1], rtol=1e-4, atol=0)
