@@ -180,6 +180,19 @@ def test_cumulants_are_derivatives_of_the_score(p: int) -> None:
             assert got == pytest.approx(expected, rel=1e-11, abs=1e-17), (rho, lam)
 
 
+def test_cumulants_are_the_forms_of_the_paper() -> None:
+    rho, kappa = 0.6, 50.0
+    _, R, dR, ddR = arb.bessel(31, kappa)
+    across = 1 - rho * rho
+    want = [
+        rho * R,
+        across * R / kappa + rho**2 * dR,
+        rho**3 * ddR + 3 * rho * across * (dR / kappa - R / kappa**2),
+    ]
+    got = rs.directional_cumulants(rho, kappa, 64)
+    assert [float(a) for a in got] == pytest.approx(want, rel=1e-12)
+
+
 def test_range() -> None:
     """The errors that the comment on RANGE states, on a grid that reaches both ends."""
     lam = torch.cat([torch.zeros(1), torch.logspace(-2, 1.5, 40)]).double()[:, None]

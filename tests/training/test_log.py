@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import ive
+from torch import Tensor
 
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassState
+from resultant.images.longtail import long_tail_indices
+from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
+from resultant.training.inference import outputs
 from resultant.training.job import Job
 from resultant.training.log import gain_metrics, read_metrics
 from tiny_job import DATA, TWO, config, metrics, stop_after
@@ -31,6 +35,28 @@ def intercept(kappa: np.ndarray, tau: np.ndarray | float, p: int) -> np.ndarray:
     return top - log_bessel(nu, kappa) + nu * np.log(kappa)
 
 
+def leading_gradient_error(
+    z: Tensor, y: Tensor, mu: np.ndarray, kappa: np.ndarray, prior: np.ndarray, at_zero: bool
+) -> float:
+    """Error of the leading gradients of native scores, on the tangent space, in percent."""
+    x, p, tau = z.numpy(), z.shape[1], 0.1
+    rho, nu = x @ mu.T, p / 2 - 1
+    tilted = np.sqrt(kappa**2 + 1 / tau**2 + 2 * kappa * rho / tau)
+    value = log_bessel(nu, tilted) - nu * np.log(tilted)
+    value -= log_bessel(nu, kappa) - nu * np.log(kappa)
+    slope = ive(p / 2, tilted) / ive(nu, tilted) * kappa / (tau * tilted)
+    gain = np.broadcast_to(ive(p / 2, kappa) / ive(nu, kappa) / tau, rho.shape)
+    gradients = []
+    linear = gain * rho + (intercept(kappa, tau, p) if at_zero else 0.0)
+    for q, dq in ((value, slope), (linear, gain)):
+        share = np.exp(q + prior)
+        residual = share / share.sum(1, keepdims=True) - np.eye(len(mu))[y.numpy()]
+        G = (residual * dq) @ mu
+        gradients.append(G - (G * x).sum(1, keepdims=True) * x)
+    exact, leading = gradients
+    return 100 * float(np.linalg.norm(exact - leading) / np.linalg.norm(exact))
+
+
 @pytest.mark.slow
 def test_metrics_against_scipy(tmp_path: Path) -> None:
     runs = tuple(Run(realization, 0.0) for realization in REALIZATIONS)
@@ -42,6 +68,9 @@ def test_metrics_against_scipy(tmp_path: Path) -> None:
     assert ["gradient_error" in row for row in rows] == [False] * 7 + [True] * 7
     assert not any("accuracy" in row for row in rows)
     p, tau = 8, 0.1
+    members = long_tail_indices(DATA.train_labels, 4, 3.0)
+    images, y = DATA.train_images[members], DATA.train_labels[members]
+    assert len(images) == 14
     for run, stack, index in trained.networks():
         row = trained.metrics[run.name]
         assert row == next(r for r in rows if r["epoch"] == 2 and r["run"] == run.name)
@@ -70,9 +99,13 @@ def test_metrics_against_scipy(tmp_path: Path) -> None:
         assert logged == pytest.approx(expected, rel=1e-9, abs=1e-10), run.name
         if run.realization in ("native", "angular"):
             assert row["intercept_drift"] == 0
-        assert np.isfinite(
-            [row["gradient_error"], row["mean_gradient_error_without_intercept"]]
-        ).all()
+        if run.realization == "native":
+            assert isinstance(stack.network, StackedResNet32)
+            z = outputs(stack.network, images, torch.float32).projection[index].double()
+            prior = np.log(np.bincount(y) / 14)
+            for name, at_zero in (("", True), ("_without_intercept", False)):
+                error = leading_gradient_error(z, y, mean / R[:, None], kappa, prior, at_zero)
+                assert row[f"gradient_error{name}"] == pytest.approx(error, rel=1e-5)
 
 
 def test_target_gain_without_temperature(tmp_path: Path) -> None:
