@@ -63,7 +63,7 @@ CALLS = [
     (f"{IMAGES} --data {{photos}} --architecture resnet51", "an architecture of timm, such as"),
     (f"{IMAGES} --data {{photos}} --batch-size 4 --weights no", "of weights, got nothing at no"),
     (f"{IMAGES} --data {{photos}} --batch-size 12", "--batch-size of 11 or less, the number"),
-    (f"{IMAGES} --data {{photos}} --long-tail 9", "expected an imbalance of at most 1, which"),
+    (f"{IMAGES} --data {{photos}} --long-tail 9", "which leaves an image per class, got 9"),
     (f"{IMAGES} --data . --pretrained --weights a", "pretrained or weights, got both"),
     ("extract --out y.safetensors", "the file of a network or --model NAME, got neither"),
     ("extract x.safetensors --model a --out y.safetensors", "a network or --model NAME, got both"),

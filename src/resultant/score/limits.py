@@ -46,13 +46,14 @@ def require_temperature(
     """Return ``tau``, a number or [C], as a float64 tensor on the device; raise if ``tau`` has
     another shape, or scores in ``dtype`` cannot be compared there."""
     value = validation.tensors(**{name: tau})[0][0]
-    if value.dim() and value.shape != (num_classes,):
-        raise ValueError(f"expected {name} to be a number or [{num_classes}], got {shape_of(tau)}")
-    if not isinstance(tau, Tensor) or validation.should_validate(validate, tau):
-        require_comparable(name, value, dtype)
     if not isinstance(tau, Tensor):
+        require_comparable(name, float(tau), dtype)
         # Filled on the device: a copy from the host would synchronise.
         return torch.full((), float(tau), dtype=torch.float64, device=device)
+    if value.dim() and value.shape != (num_classes,):
+        raise ValueError(f"expected {name} to be a number or [{num_classes}], got {shape_of(tau)}")
+    if validation.should_validate(validate, tau):
+        require_comparable(name, value, dtype)
     return value.to(device=device, dtype=torch.float64)
 
 
