@@ -262,3 +262,11 @@ class TestFit:
         raises(r"x \[\.\.\., n, p\], n >= 1 and p >= 2, got \(4,\)", x[0])
         raises(r"x \[\.\.\., n, p\], n >= 1 and p >= 2, got \(0, 4\)", x[:0])
         raises("x of a floating dtype, got torch.int64", torch.eye(3, dtype=torch.int64))
+
+
+def test_log_prob_of_a_distribution_outside_the_graph() -> None:
+    """A distribution that checks its samples does not break the graph of a caller."""
+    q = VonMisesFisher(torch.eye(3)[0], 5.0)
+    x = torch.eye(3)
+    compiled = torch.compile(lambda x: q.log_prob(x), backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x), q.log_prob(x))

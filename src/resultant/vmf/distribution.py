@@ -220,7 +220,7 @@ class VonMisesFisher(Distribution):
         (x, loc), dtype = validation.tensors(value=value, loc=self.loc)
         if x.dim() == 0 or x.shape[-1] != p:
             raise ValueError(f"expected value [..., {p}], got shape {tuple(x.shape)}")
-        if self._validate_args:
+        if validation.should_validate(self._validate_args):
             unit_vector.require("value", value)
         kappa = self.concentration.double()
         peak = complement_integral(p / 2 - 1, kappa) - log_area(p)
