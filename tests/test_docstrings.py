@@ -39,6 +39,8 @@ def test_docstring(name: str) -> None:
     text = inspect.getdoc(value) or ""
     assert not OPENINGS.match(text), f"{name}: expected an imperative or a noun phrase"
     assert re.search(r"^(Args|Attributes):$", text, re.M), f"{name}: expected Args or Attributes"
+    if inspect.isfunction(value):
+        assert re.search(r"^Returns:$", text, re.M), f"{name}: expected Returns"
     known: dict[str, object] = {n: getattr(resultant, n) for n in NAMES}
     run_example(name, text, {**known, "torch": torch})
 
@@ -47,8 +49,7 @@ def test_docstring(name: str) -> None:
 @pytest.mark.parametrize("path", FUNCTIONS)
 def test_example_of_a_module(path: str) -> None:
     module, _, name = path.rpartition(".")
-    known = vars(importlib.import_module(module))
-    run_example(name, inspect.getdoc(known[name]) or "", {**known, "torch": torch})
+    run_example(name, inspect.getdoc(getattr(importlib.import_module(module), name)) or "")
 
 
 def run_example(name: str, text: str, names: dict[str, object] | None = None) -> None:

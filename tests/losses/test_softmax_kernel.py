@@ -42,7 +42,7 @@ def check(device: str) -> None:
                 for name in ("SCORE_BYTES", "DEVICE_BYTES"):
                     patch.setattr(chunks, name, 4 * N * views * 4)  # chunks of four classes and two
                 got = fused(z, y)
-            torch.testing.assert_close(got, expected, rtol=3e-6, atol=3e-6)
+            torch.testing.assert_close(got, expected, rtol=3e-6, atol=0)
             first, gradient = (torch.autograd.grad(a, z)[0] for a in (expected, got))
             bar = 1e-5 * float(first.abs().max())
             torch.testing.assert_close(gradient, first, rtol=0, atol=bar)

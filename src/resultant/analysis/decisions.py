@@ -34,6 +34,7 @@ class Policy(NamedTuple):
     r"""A decision rule for any classes: a realization at beta, with :math:`\gamma\log\pi_c` added.
 
     Example:
+        >>> from resultant.analysis import Policy
         >>> Policy("native").canonical
         Policy(realization='native', beta=1.0, gamma=0.0)
     """
@@ -85,6 +86,8 @@ def decide(space: FrozenSpace, policies: Sequence[Policy], rows: Tensor | None =
         rows: Indices [n] of the queries, by default all.
 
     Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, Policy, decide
         >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
         >>> space = FrozenSpace.fit(z, y, z[:4], y[:4])
         >>> decide(space, [Policy("angular")]).right(Policy("angular"))
@@ -175,6 +178,8 @@ def realization_grid(
         gammas: Multiples of the log prior.
 
     Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, realization_grid
         >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
         >>> realization_grid(FrozenSpace.fit(z, y, z, y)).point("cosine").accuracy
         1.0
@@ -260,6 +265,8 @@ def cosine_agreement(space: FrozenSpace) -> CosineAgreement:
     """Compare the predictions of Pure Angular at beta = 0 and of cosine, at zero prior.
 
     Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, cosine_agreement
         >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
         >>> cosine_agreement(FrozenSpace.fit(z, y, z, y)).certified_disagreements
         0
@@ -308,6 +315,8 @@ def compare_gradients(
         UnansweredError: All gradients vanish.
 
     Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, compare_gradients
         >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
         >>> compare_gradients(FrozenSpace.fit(z, y, z, y)).bounds_held
         True

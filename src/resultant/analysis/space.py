@@ -272,6 +272,7 @@ def load_space(
         **options: Keyword arguments of `FrozenSpace.fit`.
 
     Example:
+        >>> from resultant.analysis import load_space
         >>> from resultant.features import FeatureStore, packaged_file
         >>> with packaged_file() as path:
         ...     load_space(FeatureStore.open(path), "projection").num_classes

@@ -26,6 +26,9 @@ def expected_square_resultant(A: Number, n: Number) -> Tensor:
     Args:
         A, n: Mean length in [0, 1] of the distribution, and number >= 1 of unit vectors.
 
+    Returns:
+        Expectations.
+
     Example:
         >>> expected_square_resultant(0.5, 4)
         tensor(0.4375, dtype=torch.float64)
@@ -41,6 +44,9 @@ def unbiased_square_resultant(R: Number, n: Number) -> Tensor:
     Args:
         R, n: Length in [0, 1] of the mean of unit vectors, and their number n >= 2.
 
+    Returns:
+        Estimates, negative where R^2 < 1/n.
+
     Example:
         >>> unbiased_square_resultant(0.5, 3)
         tensor(-0.1250, dtype=torch.float64)
@@ -55,6 +61,9 @@ def self_inclusion(A: Number, tau: Number, n: Number) -> Tensor:
 
     Args:
         A, tau, n: Mean length in [0, 1], temperature > 0 and sample count >= 1 of the class.
+
+    Returns:
+        Biases.
 
     Example:
         >>> self_inclusion(0.6, 0.1, 10)
@@ -138,6 +147,9 @@ def held_out_state(
 
     Args:
         statistics, z, y: Sums of the fitted sample; held-out vectors and labels.
+
+    Returns:
+        The state; a class without held-out vectors has its kappa of ``statistics.state("loo")``.
 
     Example:
         >>> z, y = torch.tensor([[1.0, 0.0], [0.8, 0.6]]), torch.tensor([0, 0])

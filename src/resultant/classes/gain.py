@@ -29,6 +29,9 @@ def angular_gain(state: ClassState, tau: Number, *, validate_args: Check = None)
     Args:
         state, tau: Classes and temperature.
 
+    Returns:
+        Gains [C] in the dtype of the state.
+
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> angular_gain(state, 0.1)
@@ -51,6 +54,9 @@ def target_gain(
     Args:
         g: Gains [C] >= 0; > 0 for a negative power.
         beta, family: Strength, a finite number, and ``"linear"`` or ``"power"``.
+
+    Returns:
+        Target gains [C].
 
     Example:
         >>> target_gain(torch.tensor([2.0, 6.0]), 0.5)

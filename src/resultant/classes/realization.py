@@ -154,6 +154,9 @@ def realize(
         state, rule: Classes, and temperature, realization, target gains and offset.
         dtype: Dtype that the scores compute in. Terms of the classes are computed in float64.
 
+    Returns:
+        The scores as functions of the cosines.
+
     Raises:
         ValueError: If a class has no temperature that reaches its target gain.
 
@@ -192,6 +195,9 @@ def target_temperature(
     Args:
         state, tau, beta, family: As in `class_scores`.
         dtype: Dtype of the scores; by default that of the state.
+
+    Returns:
+        Temperatures [C]; NaN for a class without one where values are not checked.
 
     Raises:
         ValueError: If a class has no temperature.
@@ -242,6 +248,9 @@ def class_scores(
         realization: One of the five above.
         beta, family: Strength of the target gain, and its family, ``"linear"`` or ``"power"``.
         chunk: Rows at a time without gradient; by default 64 MiB of cosines.
+
+    Returns:
+        Scores [N, C] in the dtype and on the device of z.
 
     Raises:
         ValueError: If a class has no temperature that reaches its target gain.

@@ -111,6 +111,9 @@ def short_arc_roots(
         realization, pairs: Scores in float64, also linear ones; by default all pairs.
         exhaustive: Evaluate the 2,001 locations of every arc.
 
+    Returns:
+        Angles, numbers of roots and roots [P].
+
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> short_arc_roots(realize(state, Rule(0.5))).root
@@ -137,6 +140,9 @@ def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
 
     Args:
         before, after: Roots of the same P pairs.
+
+    Returns:
+        Shifts and changes [P].
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))

@@ -96,6 +96,9 @@ def certificate(
         z, state, tau, offset, chunk: As in `class_scores`. A class of offset -inf counts in the
             mean gain only.
 
+    Returns:
+        Margins, residual ranges and certificates [N].
+
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> certificate(torch.eye(3), state, tau=0.5).certified
@@ -121,6 +124,9 @@ def disagreement_bound(certificate: Certificate) -> Bound:
     Args:
         certificate: Certificates of N queries.
 
+    Returns:
+        Two scalars.
+
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> disagreement_bound(certificate(torch.eye(3), state, tau=0.5)).bound
@@ -138,6 +144,9 @@ def residual_bound(state: ClassState, tau: Number, *, validate_args: Check = Non
 
     Args:
         state, tau: Classes and temperature.
+
+    Returns:
+        Extremes [C] in float64.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
@@ -174,6 +183,9 @@ def loss_bound(
         centered: Use half the range D(z) for epsilon, which is never larger: a residual common to
             all classes changes neither loss nor gradient.
 
+    Returns:
+        Differences and bounds [N].
+
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> b = loss_bound(torch.eye(3), torch.tensor([0, 1, 2]), state, tau=0.5)
@@ -208,6 +220,9 @@ def gradient_bound(
 
     Args:
         z, y, state, tau, offset, centered, chunk: As in `loss_bound`.
+
+    Returns:
+        Norms and bounds [N].
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
@@ -357,6 +372,9 @@ def margin_change(
     Args:
         z, y, state, rule, pairs: Vectors, labels, classes, rule and pairs.
         intercept: Include the change of :math:`q_c(0)` in the linear change.
+
+    Returns:
+        Changes [I], one per pair and query of its two classes.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))

@@ -41,6 +41,9 @@ def gradient_coordinates(
     Args:
         z, y, realization: Vectors, labels and scores.
 
+    Returns:
+        Parts of the gradient in the dtype of the scores.
+
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> y = torch.tensor([0, 1, 2])
@@ -82,6 +85,9 @@ def loss_gradient(
     Args:
         z, y, realization: Vectors, labels and scores.
 
+    Returns:
+        Gradients [N, p] in the dtype of the scores.
+
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> loss_gradient(torch.eye(3)[:1], torch.tensor([0]), realize(state, Rule(0.5)))
@@ -108,6 +114,9 @@ def intercept_gradient_difference(
 
     Args:
         z, y, state, rule: Vectors, labels, classes, and the rule without its realization.
+
+    Returns:
+        Differences and predictions [N, p] in float64.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
@@ -137,6 +146,9 @@ def stacked_relative_error(G: Tensor, other: Tensor) -> float:
     Args:
         G, other: Gradients [N, p], of which G is not zero.
 
+    Returns:
+        The error in percent.
+
     Example:
         >>> stacked_relative_error(torch.eye(2), 0.5 * torch.eye(2))
         50.0
@@ -150,6 +162,9 @@ def mean_relative_error(G: Tensor, other: Tensor) -> float:
 
     Args:
         G, other: Gradients [N, p]; zero rows of G are left out, and G is not zero.
+
+    Returns:
+        The mean error in percent.
 
     Example:
         >>> mean_relative_error(torch.eye(2), torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
@@ -170,6 +185,9 @@ def gradient_cosines(G: Tensor, other: Tensor) -> Tensor:
 
     Args:
         G, other: Gradients [N, p].
+
+    Returns:
+        Cosines [N] in float64, NaN where a row is zero.
 
     Example:
         >>> gradient_cosines(torch.eye(2), torch.ones(2, 2))

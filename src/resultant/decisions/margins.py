@@ -42,6 +42,9 @@ def pairwise_margins(
     Args:
         z, realization, pairs: Vectors, scores and pairs.
 
+    Returns:
+        Margins [N, P] in the dtype of the scores.
+
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> pairwise_margins(torch.eye(3)[:1], realize(state, Rule(0.5)), torch.tensor([[0, 1]]))
@@ -75,6 +78,9 @@ def centre_margins(
     Args:
         realization, pairs: Scores, and pairs; by default all pairs.
 
+    Returns:
+        Margins ``a`` and ``b`` [P].
+
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> centre_margins(realize(state, Rule(0.5))).a
@@ -99,6 +105,9 @@ def effective_competitors(scores: Tensor) -> Tensor:
 
     Args:
         scores: Scores [..., C] of one class or more.
+
+    Returns:
+        Numbers [...] in [1, C].
 
     Example:
         >>> effective_competitors(torch.tensor([[2.0, 2.0, -100.0]]))
@@ -147,6 +156,9 @@ def select_pairs(
     Args:
         state, groups: Classes and their `resultant.classes.groups.shot_groups` [C].
         per_type, seed: Number >= 1 of closest and of random pairs per type, and seed of the draws.
+
+    Returns:
+        Pairs with their types.
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.ones(3), torch.tensor([500, 50, 5]))

@@ -84,6 +84,9 @@ def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) ->
         nu: Order >= 0.
         x: Argument >= 0.
 
+    Returns:
+        A tensor of the broadcast shape.
+
     Example:
         >>> from resultant import bessel_ratio
         >>> round(float(bessel_ratio(0.5, 2.0)), 6)  # coth(x) - 1/x at x = 2
@@ -143,6 +146,9 @@ def bessel_ratio_integral(
         nu: Order >= 0.
         lower: Lower bound >= 0.
         upper: Upper bound >= 0; may be below ``lower``.
+
+    Returns:
+        A tensor of the broadcast shape.
 
     Example:
         >>> from resultant import bessel_ratio_integral

@@ -272,6 +272,9 @@ def rate_function(xi: Number, lam: Number, beta: Number) -> Tensor:
     Args:
         xi, lam, beta: Projection, concentration over nu, and cosine :math:`\mu^\top n`.
 
+    Returns:
+        Rates.
+
     Example:
         >>> rate_function(0.0, 1.0, 1.0)
         tensor(0.2260, dtype=torch.float64)
@@ -298,6 +301,9 @@ def projection_variance(lam: Number, along: Number, across: Number) -> Tensor:
 
     Args:
         lam, along, across: Concentration over nu, :math:`v^\top\mu`, and length of the rest of v.
+
+    Returns:
+        Variances.
 
     Example:
         >>> projection_variance(0.0, 1.0, 0.0)

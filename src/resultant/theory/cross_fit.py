@@ -39,6 +39,9 @@ def fold_statistics(
         z, y, fold: Vectors, labels, and indices [N] int64 of folds.
         num_classes, num_folds: Number of classes, and of folds >= 2.
 
+    Returns:
+        One `ClassStatistics` per fold.
+
     Example:
         >>> z, y, fold = torch.eye(4), torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 1])
         >>> [s.count.tolist() for s in fold_statistics(z, y, fold, 2, 2)]
@@ -85,6 +88,9 @@ def cross_fit_temperature(
         A_ref: Reference mean length in (0, 1].
         r_min, r_max: Smallest and largest ratio of temperatures, > 0.
         estimator: Estimator of kappa from a length, ``mle``, ``proco`` or ``banerjee``.
+
+    Returns:
+        States, mean lengths [K, C] and temperatures [K, C].
 
     Example:
         >>> z, y = torch.eye(8)[[0, 0, 0, 1]], torch.zeros(4, dtype=torch.int64)

@@ -75,6 +75,9 @@ def ratio_approximation(nu: Number, x: Number, *, validate_args: Check = None) -
     Args:
         nu, x: Order > 0 and argument >= 0.
 
+    Returns:
+        Approximations.
+
     Example:
         >>> ratio_approximation(63.0, 10.0), bessel_ratio(63.0, 10.0)
         (tensor(0.0777, dtype=torch.float64), tensor(0.0777, dtype=torch.float64))
@@ -94,6 +97,9 @@ def ratio_bound(nu: Number, *, validate_args: Check = None) -> Tensor:
 
     Args:
         nu: Order >= 10/9.
+
+    Returns:
+        Bounds.
 
     Example:
         >>> ratio_bound(10.0)
@@ -116,6 +122,9 @@ def joint_terms(
 
     Args:
         rho, kappa, tau, p: As of `vmf_score`, with p >= 3.
+
+    Returns:
+        Three tensors.
 
     Example:
         >>> joint_terms(0.5, 10.0, 0.1, 128)[0]
@@ -142,6 +151,9 @@ def joint_expansion(
 
     Args:
         rho, kappa, tau, p, order: As in `joint_terms`, and the index of the last term.
+
+    Returns:
+        Expansions.
 
     Example:
         >>> joint_expansion(0.5, 10.0, 0.1, 128), vmf_score(0.5, 10.0, 0.1, 128)
@@ -177,6 +189,9 @@ def fixed_terms(
     Args:
         rho, kappa, tau, p: As of `vmf_score`, with kappa > 0, used for its shape only.
 
+    Returns:
+        Three tensors.
+
     Example:
         >>> fixed_terms(0.5, 100.0, 1.0, 3)[1]
         tensor(-0.1250, dtype=torch.float64)
@@ -197,6 +212,9 @@ def fixed_expansion(
 
     Args:
         rho, kappa, tau, p, order: As in `fixed_terms`, and the index of the last term.
+
+    Returns:
+        Expansions.
 
     Example:
         >>> fixed_expansion(0.5, 100.0, 1.0, 3), vmf_score(0.5, 100.0, 1.0, 3)
@@ -229,6 +247,9 @@ def free_energy_expansion(
 
     Args:
         rho, kappa, tau, p, order: As in `joint_expansion`.
+
+    Returns:
+        Expansions.
 
     Example:
         >>> free_energy_expansion(0.5, 10.0, 0.001, 128), vmf_score(0.5, 10.0, 0.001, 128)
@@ -263,6 +284,9 @@ def directional_cumulants(
 
     Args:
         rho, kappa, p, order: As of `vmf_score`, and the number of cumulants, 1, 2 or 3.
+
+    Returns:
+        As many tensors as ``order``.
 
     Example:
         >>> directional_cumulants(0.5, 10.0, 128, order=2)

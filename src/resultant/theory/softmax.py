@@ -39,6 +39,9 @@ def joint_leading(state: ClassState, rule: Rule, *, validate_args: Check = None)
     Args:
         state, rule: Classes in p >= 3 dimensions, and the rule, whose offset is :math:`b_c`.
 
+    Returns:
+        Linear scores in float64.
+
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> joint_leading(state, Rule(0.1)).gain()
@@ -63,6 +66,9 @@ def propagate_probabilities(
         l0, B1, B2: Leading logits [..., C], offset and leading score, and their corrections.
         p: Dimension >= 3.
         variance: Include :math:`(\Delta_1^2-V_1)/2`; without it the error is of second order.
+
+    Returns:
+        Probabilities [..., C], which sum to one in either case.
 
     Example:
         >>> propagate_probabilities(torch.tensor([1.0, 0.0]), torch.tensor([0.5, -0.5]), 0.0, 128)
@@ -90,6 +96,9 @@ def propagate_loss(
         l0, B1, B2, p: As in `propagate_probabilities`.
         y: Labels [...] of an integer dtype, in [0, C).
         variance: Include :math:`V_1/2`, the coupling of the classes.
+
+    Returns:
+        Losses [...].
 
     Example:
         >>> propagate_loss(torch.tensor([1.0, 0.0]), torch.tensor([0.5, -0.5]), 0.0, 128, 0)
@@ -139,6 +148,9 @@ def posterior_thresholds(
     Args:
         realization, pairs: Scores in float64, and pairs whose prototypes are not opposite.
         level: Probability in (0, 1).
+
+    Returns:
+        Angles, numbers of roots and roots [P].
 
     Example:
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))

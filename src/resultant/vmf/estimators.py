@@ -32,6 +32,9 @@ def log_normalizer(p: int, kappa: Number, *, validate_args: bool | None = None) 
         p: Dimension >= 2.
         kappa: Concentration >= 0.
 
+    Returns:
+        A tensor of the shape of ``kappa``.
+
     Example:
         >>> from resultant import log_normalizer
         >>> round(float(log_normalizer(3, 2.0)), 6)  # log(4 pi sinh(x)/x) at x = 2
@@ -47,6 +50,9 @@ def mean_resultant(p: int, kappa: Number, *, validate_args: bool | None = None) 
     Args:
         p: Dimension >= 2.
         kappa: Concentration >= 0.
+
+    Returns:
+        A tensor of the shape of ``kappa``, in [0, 1).
 
     Example:
         >>> from resultant import mean_resultant

@@ -57,7 +57,7 @@ def _log_upper_tail(xi: Tensor, beta: Tensor, kappa: Tensor, p: int) -> Tensor:
     along, across = kappa * beta, kappa * ((1 - beta) * (1 + beta)).sqrt()
 
     def log_density(psi: Tensor) -> Tensor:
-        """Of the angle psi between X and n, up to its constant; unimodal."""
+        """Compute the log density of the angle psi between X and n, up to its constant."""
         sin, x = psi.sin().clamp_min(0), across * psi.sin().clamp_min(0)
         average = ratio_integral((p - 3) / 2, torch.zeros_like(x), x)
         return (p - 2) * sin.log() + along * psi.cos() + average
