@@ -11,14 +11,29 @@ from torch import Tensor
 from loss_batches import COUNTS, TAU, C, batch, play_graphs
 from loss_batches import seeded as seeded
 from resultant._core import chunks
-from resultant.classes.rule import REALIZATIONS
+from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.losses import ProCoLoss
 from resultant.losses._streamed import should_stream, streamed_entropies
+from resultant.training.stacked_loss import StackedProCoLoss
 
 # Expansions are short in this dimension, and quickly compiled.
 P = 64
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-PATHS = ["streamed", "graph", "sharded"]
+PATHS = ["streamed", "graph", "sharded", "stacked"]
+
+
+class Stacked(torch.nn.Module):
+    """One run of the trainer's loss, called as `ProCoLoss`."""
+
+    def __init__(self, realization: str, leave_out: bool) -> None:
+        super().__init__()
+        rule = Rule(TAU, realization, 0.3)
+        self.loss = StackedProCoLoss(C, P, [rule], COUNTS, 0.7, seeds=[0], leave_out=leave_out)
+        self.bank, self.log_prior = self.loss.bank, self.loss.log_prior
+
+    def forward(self, z: Tensor, y: Tensor) -> Tensor:
+        z = z if z.dim() == 3 else z.unsqueeze(0)
+        return self.loss(torch.nn.functional.normalize(z, dim=-1).unsqueeze(1), y).squeeze()
 
 
 def made(realization: str, leave_out: bool, **options: Any) -> ProCoLoss:
@@ -27,7 +42,9 @@ def made(realization: str, leave_out: bool, **options: Any) -> ProCoLoss:
     return ProCoLoss(C, P, TAU, realization, 0.3, counts, 0.7, leave_out=leave_out, **options)
 
 
-def other(path: str, realization: str, leave_out: bool, **options: Any) -> ProCoLoss:
+def other(path: str, realization: str, leave_out: bool, **options: Any) -> torch.nn.Module:
+    if path == "stacked":
+        return Stacked(realization, leave_out)
     options |= {"cuda_graph": path == "graph", "shard_classes": path == "sharded"}
     return made(realization, leave_out, **options)
 
@@ -81,7 +98,7 @@ def test_equals_the_plain_path(
 ) -> None:
     set_up(path, device, monkeypatch)
     dtype = torch.float64 if device == "cpu" else torch.float32
-    for views in ((2,),) if path == "compiled" else ((), (2,)):
+    for views in ((), (1,), (2,)):
         plain = made(realization, leave_out).to(device)
         loss: Any = other(path, realization, leave_out).to(device)
         called: Any = torch.compile(loss, backend="eager") if path == "compiled" else loss
@@ -128,6 +145,31 @@ def test_options(path: str, reduction: str, device: str, monkeypatch: pytest.Mon
             other_grad * length, grad, rtol=0, atol=bar * float(grad.abs().max())
         )
         torch.testing.assert_close(loss.bank.old, each.bank.old, rtol=1e-13, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("path", ["plain", "streamed", "graph", "sharded"])
+def test_tensors_that_are_not_contiguous(
+    path: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Views that are transposed, expanded or strided are read as they are."""
+    set_up(path, device, monkeypatch)
+    dtype = torch.float64 if device == "cpu" else torch.float32
+    z, y = (a.to(device) for a in batch(2, p=P, dtype=dtype))
+    strided = torch.stack([y, y], -1)[:, 0]
+    wide = torch.cat([z, z], -1)[..., :P]
+    for x in (z.transpose(0, 1).contiguous().transpose(0, 1), z[:1].expand_as(z), wide):
+        for training in (True, False):
+            plain, loss = made("angular", True).to(device), other(path, "angular", True).to(device)
+            plain.train(training)
+            loss.train(training)
+            for gradient in (True, False):
+                values = [
+                    one(a.detach().requires_grad_(gradient), labels)
+                    for one, a, labels in ((plain, x.contiguous(), y), (loss, x, strided))
+                ]
+                bar = 1e-11 if device == "cpu" else 2e-5
+                torch.testing.assert_close(values[1], values[0], rtol=bar, atol=0)
 
 
 def test_one_class_and_classes_without_a_prior() -> None:
