@@ -20,15 +20,14 @@ from torch import Tensor
 
 from resultant._core.device import device_of
 from resultant.classes.realization import Terms
+from resultant.losses._bank_kernel import UNIT_SCALE, half_directions
 from resultant.losses._streamed import Columns, PartialSoftmax, Score
-from resultant.losses.bank import mean
 from resultant.score.kernel import constants, difference, tilt
 
 # Queries and classes of a tile, and warps per program: for few queries, and from MANY on.
 FEW_TILE, MANY_TILE, MANY = (1, 1024, 8), (2, 256, 4), 1024
-# Vectors of at most unit length are split into halves of float16 after this factor, and weights of
-# a gradient below this bound.
-UNIT_SCALE, WEIGHT_BOUND = 2.0**15, 2.0**14
+# Weights of a gradient are split into halves of float16 below this bound.
+WEIGHT_BOUND = 2.0**14
 
 
 @triton.jit
@@ -114,8 +113,9 @@ class FusedSoftmax(PartialSoftmax):
 
     def __init__(self, z: Tensor, score: Score, terms: Terms) -> None:
         super().__init__(z, score)
-        high, low = _halves(z.flatten(0, 1))
-        self.queries = torch.cat([high, high, low], -1)
+        scaled = z.flatten(0, 1) * UNIT_SCALE
+        high = scaled.half()
+        self.queries = torch.cat([high, high, (scaled - high).half()], -1)
         # The slope of the exact score is at most 1/tau.
         bound = z.new_zeros(()) if terms.tau is None else 1 / terms.tau.amin()
         if terms.slope is not None:
@@ -123,13 +123,11 @@ class FusedSoftmax(PartialSoftmax):
         self.weight_scale = WEIGHT_BOUND / bound
 
     def absorb(self, sums: Tensor, columns: Columns) -> None:
-        high, low = _halves(mean(sums, torch.float32)[0])
-        mu, before = torch.cat([high, low, high], -1), self.top.clone()
+        p, mu, before = self.z.shape[-1], half_directions(sums), self.top.clone()
         rho = _product(self.queries, mu.T).view(*before.shape, len(mu))
-        p = self.z.shape[-1]
         upper, lower = (a.flatten(0, 1) for a in self.weights(rho, columns))
         added = _product(upper, mu[:, : 2 * p]).unflatten(-1, (2, p)).sum(-2)
-        added += _product(lower, high)
+        added += _product(lower, mu[:, :p])
         self.gradient *= (before - self.top).exp().unsqueeze(-1)
         self.gradient += added.div_(self.weight_scale * UNIT_SCALE).view_as(self.gradient)
 
@@ -149,13 +147,6 @@ class FusedSoftmax(PartialSoftmax):
                 num_warps=warps,
             )
         return high, low
-
-
-def _halves(a: Tensor) -> tuple[Tensor, Tensor]:
-    """Split vectors of at most unit length, times `UNIT_SCALE`, into two parts in float16."""
-    scaled = a * UNIT_SCALE
-    high = scaled.half()
-    return high, (scaled - high).half()
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:

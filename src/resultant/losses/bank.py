@@ -8,6 +8,7 @@ length 0.9 as a sample of weight 1e-30: the mean without samples, and below roun
 from __future__ import annotations
 
 import warnings
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from resultant._core import distributed, validation
+from resultant._core.device import kernel_module
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.statistics import (
     ClassState,
@@ -234,15 +236,19 @@ class ProCoBank(WideModule):
 
     def accumulate(self, z: Tensor, y: Tensor) -> None:
         """Add vectors z [M, p] to the rows of their labels y [M] in both banks."""
-        rows = self.rows(y)
-        samples = _samples(z, rows)
-        for bank in (self.new, self.old):
-            bank.index_add_(0, rows.clamp_min(0), samples)
-        if not z.is_cuda or torch.compiler.is_compiling():
-            return
-        off = (torch.linalg.vector_norm(z, dim=-1, dtype=torch.float64) - 1).abs()
-        noted = torch.where(off > LENGTH_TOLERANCE, rows + 2, 0).amax()
-        torch.maximum(self.noted, noted, out=self.noted)
+        if (kernels := _kernels(self.old)) is not None:
+            banks = self.old, self.new, self.noted
+            kernels.accumulate(z, y, *banks, self.classes.start, LENGTH_TOLERANCE)
+        else:
+            rows = self.rows(y)
+            samples = _samples(z, rows)
+            for bank in (self.new, self.old):
+                bank.index_add_(0, rows.clamp_min(0), samples)
+            if not z.is_cuda or torch.compiler.is_compiling():
+                return
+            off = (torch.linalg.vector_norm(z, dim=-1, dtype=torch.float64) - 1).abs()
+            noted = torch.where(off > LENGTH_TOLERANCE, rows + 2, 0).amax()
+            torch.maximum(self.noted, noted, out=self.noted)
         if self.wrong is None:
             self.wrong = torch.zeros((), dtype=torch.int64, device="cpu").pin_memory()
         self.wrong.copy_(self.noted, non_blocking=True)
@@ -345,8 +351,17 @@ class ProCoBank(WideModule):
 
 def mean(sums: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
     """Return directions [..., p] in a dtype and mean lengths [...] of sums and counts."""
+    if (kernels := _kernels(sums)) is not None:
+        return kernels.mean(sums, dtype)
     mu, R = fit_direction(sums[..., :-1], sums[..., -1])
     return mu.to(dtype), R
+
+
+def _kernels(sums: Tensor) -> ModuleType | None:
+    """Return the fused kernels of float64 sums on a GPU; None where torch computes."""
+    if not sums.is_cuda or sums.dtype != torch.float64 or torch.compiler.is_compiling():
+        return None
+    return kernel_module("resultant.losses._bank_kernel")
 
 
 def write_starts(

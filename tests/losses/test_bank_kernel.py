@@ -1,0 +1,76 @@
+"""Fused kernels of the banks against torch, in Triton's interpreter and on a GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional
+
+from programs import run_interpreted
+from resultant.classes.statistics import fit_direction
+from resultant.losses.bank import START_WEIGHT
+
+CHECK = "from losses import test_bank_kernel; test_bank_kernel.check('cpu')"
+
+
+def check(device: str) -> None:
+    check_mean(device)
+    check_accumulate(device)
+
+
+def check_mean(device: str) -> None:
+    """Means as in torch: of starts, of samples that cancel, without weight, too long, and NaN."""
+    from resultant.losses._bank_kernel import BLOCK, UNIT_SCALE, half_directions, mean
+
+    generator = torch.Generator().manual_seed(0)
+    for p in (2, 5, 1024, BLOCK + 1):
+        sums = torch.randn(2, 4, p + 1, generator=generator, dtype=torch.float64)
+        sums[..., -1] = torch.tensor([[1.0, 7.0, 1e6, 0.0], [START_WEIGHT, 3.0, 2.0, -1.0]])
+        sums[1, ::2, :-1] *= START_WEIGHT
+        sums[1, 1, :-1] = 0
+        expected_mu, expected_R = fit_direction(sums[..., :-1], sums[..., -1])
+        for dtype, bar in ((torch.float64, 1e-15), (torch.float32, 6e-8)):
+            mu, R = mean(sums.to(device), dtype)
+            assert mu.dtype == dtype and R.dtype == torch.float64
+            torch.testing.assert_close(mu.cpu().double(), expected_mu, rtol=bar, atol=0)
+            torch.testing.assert_close(R.cpu(), expected_R, rtol=1e-14, atol=0)
+        high, low, again = half_directions(sums[0].to(device)).cpu().double().chunk(3, -1)
+        assert (high == again).all()
+        torch.testing.assert_close((high + low) / UNIT_SCALE, expected_mu[0], rtol=0, atol=5e-7)
+    sums[0, 1, 0] = torch.nan
+    mu, R = mean(sums.to(device), torch.float32)
+    assert mu[0, 1].isnan().any() and R[0, 1].isnan() and R.isfinite().sum() == 7
+    assert mean(sums[:0].to(device), torch.float32)[0].shape == (0, 4, p)
+
+
+def check_accumulate(device: str) -> None:
+    """Samples enter as in torch; a wrong length is noted with its row."""
+    from resultant.losses._bank_kernel import BLOCK, accumulate
+
+    generator = torch.Generator().manual_seed(0)
+    for p, dtype in ((5, torch.float64), (BLOCK + 3, torch.bfloat16)):
+        z = functional.normalize(torch.randn(6, p, generator=generator), dim=-1).to(dtype)
+        labels = 10 + torch.tensor([3, 0, 3, 2, -1, 4])  # the last two belong to others
+        banks = torch.randn(2, 4, p + 1, generator=generator, dtype=torch.float64)
+        samples = functional.pad(z.double(), (0, 1), value=1.0)[:4]
+        expected = banks.index_add(1, labels[:4] - 10, samples.expand(2, -1, -1))
+        got, noted = banks.to(device), torch.zeros((), dtype=torch.int64, device=device)
+        strided = torch.stack([z, torch.zeros_like(z)], 1).to(device)[:, 0]
+        accumulate(strided, labels.to(device), *got, noted, 10, 0.05)
+        torch.testing.assert_close(got.cpu(), expected, rtol=1e-14, atol=1e-14)
+        assert noted == 0
+        for sample, largest in ((4, 1), (2, 3 + 2), (1, 3 + 2)):
+            x = z.clone()
+            x[sample] = 0
+            accumulate(x.to(device), labels.to(device), *got, noted, 10, 0.05)
+            assert noted == largest
+
+
+@pytest.mark.slow
+def test_interpreted() -> None:
+    run_interpreted(CHECK)
+
+
+@pytest.mark.gpu
+def test_gpu() -> None:
+    check("cuda")
