@@ -3,8 +3,7 @@
     parameters = view.draw(sizes, generator)
     augmented = normalize(view(images, parameters))
 
-Images and views are uint8 [N, 3, size, size], parameters are drawn on the CPU. All views are within
-one level of the torchvision transforms of pictures of Pillow.
+Images and views are uint8 [N, 3, size, size], parameters are drawn on the CPU.
 """
 
 from __future__ import annotations

@@ -37,42 +37,45 @@ BLOCK, WARPS = 1024, 16
 
 @triton.jit
 def _crop(
-    image, width, rows, columns, weights, taps_down, taps_across, taps, view,
+    image, width, first, weights, taps, outer, inner, swapped, view,
     SIZE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Resize a box; ``rows`` and ``columns`` are first sources, ``weights`` [2, SIZE, taps]."""
+    """Resize a box; ``first`` [2, SIZE] and ``weights`` [2, SIZE, taps] as in `Plan`."""
     PIXELS: tl.constexpr = SIZE * SIZE
+    outer_step = tl.where(swapped != 0, 1, width)
+    inner_step = tl.where(swapped != 0, width, 1)
     for start in range(0, PIXELS, BLOCK):
         pixel = start + tl.arange(0, BLOCK)
         inside = pixel < PIXELS
         y, x = pixel // SIZE, pixel % SIZE
-        row = tl.load(rows + y, mask=inside, other=0)
-        column = tl.load(columns + x, mask=inside, other=0)
-        r = tl.full((BLOCK,), HALF, tl.int32)
-        g, b = r, r
-        for i in range(taps_down):
-            down = tl.load(weights + y * taps + i, mask=inside, other=0)
+        a, b = tl.where(swapped != 0, x, y), SIZE + tl.where(swapped != 0, y, x)
+        outer_first = tl.load(first + a, mask=inside, other=0).to(tl.int64)
+        inner_first = tl.load(first + b, mask=inside, other=0).to(tl.int64)
+        red = tl.full((BLOCK,), HALF, tl.int32)
+        green, blue = red, red
+        for i in range(outer):
+            last = tl.load(weights + a * taps + i, mask=inside, other=0)
             # A tap without weight may be outside the image.
-            line = inside & (down != 0)
+            line = inside & (last != 0)
             p = tl.full((BLOCK,), HALF, tl.int32)
             q, s = p, p
-            for j in range(taps_across):
-                across = tl.load(weights + (SIZE + x) * taps + j, mask=line, other=0)
-                used = line & (across != 0)
-                source = image + ((row + i).to(tl.int64) * width + column + j) * 3
-                p += tl.load(source, mask=used, other=0).to(tl.int32) * across
-                q += tl.load(source + 1, mask=used, other=0).to(tl.int32) * across
-                s += tl.load(source + 2, mask=used, other=0).to(tl.int32) * across
-            r += (p >> SHIFT) * down
-            g += (q >> SHIFT) * down
-            b += (s >> SHIFT) * down
-        _store(view, pixel, inside, r >> SHIFT, g >> SHIFT, b >> SHIFT, PIXELS)
+            for j in range(inner):
+                weight = tl.load(weights + b * taps + j, mask=line, other=0)
+                used = line & (weight != 0)
+                at = (outer_first + i) * outer_step + (inner_first + j) * inner_step
+                p += tl.load(image + at * 3, mask=used, other=0).to(tl.int32) * weight
+                q += tl.load(image + at * 3 + 1, mask=used, other=0).to(tl.int32) * weight
+                s += tl.load(image + at * 3 + 2, mask=used, other=0).to(tl.int32) * weight
+            red += (p >> SHIFT) * last
+            green += (q >> SHIFT) * last
+            blue += (s >> SHIFT) * last
+        _store(view, pixel, inside, red >> SHIFT, green >> SHIFT, blue >> SHIFT, PIXELS)
 
 
 @triton.jit
 def _render(
-    pixels, offsets, sizes, rows, columns, weights, counts, taps, steps, lines, scratch, tables,
-    out, SIZE: tl.constexpr, STEPS: tl.constexpr, NUMBERS: tl.constexpr, BLOCK: tl.constexpr,
+    pixels, offsets, sizes, first, weights, counts, taps, steps, lines, scratch, tables, out,
+    SIZE: tl.constexpr, STEPS: tl.constexpr, NUMBERS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Write view i, normalized, with the channels of a pixel side by side."""
     i = tl.program_id(0).to(tl.int64)
@@ -80,9 +83,9 @@ def _render(
     view = scratch + i * (6 * PIXELS)
     table = tables + i * 256
     _crop(
-        pixels + tl.load(offsets + i), tl.load(sizes + 2 * i + 1), rows + i * SIZE,
-        columns + i * SIZE, weights + i * (2 * SIZE) * taps, tl.load(counts + 2 * i),
-        tl.load(counts + 2 * i + 1), taps, view, SIZE, BLOCK,
+        pixels + tl.load(offsets + i), tl.load(sizes + 2 * i + 1), first + i * (2 * SIZE),
+        weights + i * (2 * SIZE) * taps, taps, tl.load(counts + 3 * i), tl.load(counts + 3 * i + 1),
+        tl.load(counts + 3 * i + 2), view, SIZE, BLOCK,
     )  # fmt: skip
     tl.debug_barrier()
     here = 0
@@ -128,9 +131,8 @@ def render(
     """Write views; arguments as in `rendering.Rendering`, all on the device."""
     with device_of(pixels):
         _render[(len(offsets),)](
-            pixels, offsets, sizes, plan.rows, plan.columns, plan.weights, plan.counts,
-            plan.weights.shape[-1], plan.steps, lines, scratch, tables, out, size, STEPS, NUMBERS,
-            BLOCK, num_warps=WARPS,
+            pixels, offsets, sizes, plan.first, plan.weights, plan.counts, plan.weights.shape[-1],
+            plan.steps, lines, scratch, tables, out, size, STEPS, NUMBERS, BLOCK, num_warps=WARPS,
             # A fused operation is rounded once, and sometimes truncated to a level below.
             enable_fp_fusion=False,
         )  # fmt: skip

@@ -1,9 +1,8 @@
 """Plans of views for the kernel of photographs: taps that resize, and steps with affine maps.
 
-Pillow resizes each row first, then each column, by weights in multiples of 2^-22, and rounds to
-levels after both: whole numbers, so that every device is exact. An enlarged pixel has two taps per
-axis; a reduced one has more, against aliasing. (From version 13 on, Pillow resizes columns first
-where heights shrink much more than widths, which changes some pixels by one level.)
+Pillow resizes one axis after the other, by weights in multiples of 2^-22, and rounds to levels
+after both: whole numbers, so that every device is exact. An enlarged pixel has two taps per axis; a
+reduced one has more, against aliasing.
 """
 
 from __future__ import annotations
@@ -11,21 +10,23 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import PIL
 import torch
 from torch import Tensor
 
 from resultant.images.photo_views import NEAREST, STEPS, matrices
 
 BITS = 22
+# From version 13 on, Pillow resizes columns before rows where heights shrink much more than widths.
+ORDERED = int(PIL.__version__.partition(".")[0]) >= 13
 
 
 class Plan(NamedTuple):
-    """Parameters of views as the kernel reads them, on the device."""
+    """Parameters of views as the kernel reads them, on the device; the axis resized last first."""
 
-    rows: Tensor  # first source row of each row of a view, [n, size]
-    columns: Tensor  # first source column of each column, [n, size]
-    weights: Tensor  # of taps of rows and columns, int32 [n, 2, size, taps] in units of 2^-22
-    counts: Tensor  # taps of rows and of columns, [n, 2]
+    first: Tensor  # first source pixel of each pixel along both axes of a view, [n, 2, size]
+    weights: Tensor  # of the taps along both axes, int32 [n, 2, size, taps] in units of 2^-22
+    counts: Tensor  # taps along both axes, and 1 if columns are resized before rows, [n, 3]
     steps: Tensor  # steps with their affine maps, [n, 7, 9]
 
 
@@ -48,12 +49,18 @@ def plan(parameters: Tensor, size: int, taps: int, sides: Tensor | None = None) 
     mirrored = flip[:, None] != 0
     first = torch.where(mirrored, first.flip(1), first)
     weights = torch.where(mirrored[:, :, None], weights.flip(1), weights)
-    ratio = parameters[:, 2:4] / parameters[:, 4:6]
+    counts = (2 * (parameters[:, 2:4] / parameters[:, 4:6]).clamp_min(1.0)).ceil().int()
+    shrunk = height - rows
+    swapped = (shrunk > 0) & (shrunk > 2 * (width - columns)) & ORDERED
+
+    def ordered(a: Tensor) -> Tensor:
+        """Return rows and columns [n, 2, ...] in the order of the plan."""
+        return torch.where(swapped.view(-1, *[1] * (a.dim() - 1)), a.flip(1), a)
+
     return Plan(
-        first_rows,
-        first.contiguous(),
-        torch.stack((row_weights, weights), 1),
-        (2 * ratio.clamp_min(1.0)).ceil().int(),
+        ordered(torch.stack((first_rows, first), 1)),
+        ordered(torch.stack((row_weights, weights), 1)),
+        torch.cat((ordered(counts), swapped.int()[:, None]), 1),
         torch.cat((steps, maps.flatten(2)), 2),
     )
 

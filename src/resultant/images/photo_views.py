@@ -2,8 +2,8 @@
 
 A view draws its parameters on the CPU, one row per image, so that every device has the same views:
 a box that is resized, a window of the resized box, a flip, and up to seven steps, each one of the
-operations below with a value. `rendering` computes the views, within one level of torchvision and
-timm on pictures of Pillow with the same parameters.
+operations below with a value. `rendering` computes the views: resized exactly as by Pillow, and
+each operation within one level of torchvision and timm on pictures of Pillow.
 """
 
 from __future__ import annotations
