@@ -30,17 +30,23 @@ def check_mean(device: str) -> None:
         sums[1, 1, :-1] = 0
         expected_mu, expected_R = fit_direction(sums[..., :-1], sums[..., -1])
         for dtype, bar in ((torch.float64, 1e-15), (torch.float32, 6e-8)):
-            mu, R = mean(sums.to(device), dtype)
-            assert mu.dtype == dtype and R.dtype == torch.float64
+            mu = torch.empty(2, 4, p, dtype=dtype, device=device)
+            R = torch.empty(2, 4, dtype=torch.float64, device=device)
+            mean(sums.to(device), mu, R)
             torch.testing.assert_close(mu.cpu().double(), expected_mu, rtol=bar, atol=0)
             torch.testing.assert_close(R.cpu(), expected_R, rtol=1e-14, atol=0)
         high, low, again = half_directions(sums[0].to(device)).cpu().double().chunk(3, -1)
         assert (high == again).all()
         torch.testing.assert_close((high + low) / UNIT_SCALE, expected_mu[0], rtol=0, atol=5e-7)
-    sums[0, 1, 0] = torch.nan
-    mu, R = mean(sums.to(device), torch.float32)
+    # NaN stays, also without weight.
+    sums[0, 1, 0] = sums[:, 3, 1] = torch.nan
+    expected_mu, expected_R = fit_direction(sums[..., :-1], sums[..., -1])
+    mean(sums.to(device), mu, R)
+    torch.testing.assert_close(mu.cpu().double(), expected_mu, rtol=6e-8, atol=0, equal_nan=True)
+    torch.testing.assert_close(R.cpu(), expected_R, rtol=1e-14, atol=0, equal_nan=True)
     assert mu[0, 1].isnan().any() and R[0, 1].isnan() and R.isfinite().sum() == 7
-    assert mean(sums[:0].to(device), torch.float32)[0].shape == (0, 4, p)
+    assert mu[:, 3].isnan().sum() == 2
+    mean(sums[:0].to(device), mu[:0], R[:0])
 
 
 def check_accumulate(device: str) -> None:

@@ -140,6 +140,30 @@ def test_copies_begin_without_graphs(device: str) -> None:
         same_step(copy.deepcopy(loss), other, z, y)
 
 
+def test_two_losses_of_one_network(device: str) -> None:
+    """Each loss has its own banks and graphs; gradients add up, also scaled as for float16."""
+    scaler = torch.amp.GradScaler(device, init_scale=2.0**10)
+    layer = nn.Linear(P, P).to(device)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.0)
+    grads = []
+    for graph in (False, True):
+        losses = made(device, graph), made(device, graph, realization="angular", seed=1)
+        for _ in range(3):
+            optimizer.zero_grad(set_to_none=True)
+            x, y = batch(device=device)
+            z = layer(x.detach().float()).bfloat16()
+            with torch.autocast(device, torch.bfloat16):
+                total = torch.stack([loss(z, y) for loss in losses]).sum()
+            scaler.scale(total).backward()
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+        assert layer.weight.grad is not None
+        grads.append(layer.weight.grad.clone())
+    bar = 2e-2 * float(grads[0].abs().max())
+    torch.testing.assert_close(grads[1], grads[0], rtol=0, atol=bar)
+
+
 def test_a_step_that_cannot_be_recorded(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hooks of a checkpoint, or no memory: a warning, and the plain step."""
     plain, loss = twins(device)

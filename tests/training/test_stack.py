@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plain_resnet import PlainResNet32
+from resultant._core.validation import DivergedError
 from resultant.images.longtail import long_tail_indices
 from resultant.losses.proco import ProCoLoss
 from resultant.training.batches import CifarBatches
@@ -185,6 +186,15 @@ def test_captured_step(monkeypatch: pytest.MonkeyPatch) -> None:
     assert on_gpu.graph is not None
     torch.testing.assert_close(totals[0], totals[1], rtol=1e-4, atol=0)
     torch.testing.assert_close(totals[0], totals[2], rtol=1e-3, atol=0)
+    # A zero projection in the graph: the next step raises, not the end of the epoch.
+    with torch.no_grad():
+        for weight in on_gpu.network.projector.parameters():
+            weight.zero_()
+    with side_by_side([on_gpu]):
+        on_gpu.replay()
+    torch.cuda.synchronize()
+    with pytest.raises(DivergedError, match="got another length in run "):
+        on_gpu.replay()
 
 
 RUNS = (Run("native", seed=0), Run("angular", 0.5, 1), Run("temperature", 0.5, 2))

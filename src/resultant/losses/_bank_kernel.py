@@ -44,7 +44,8 @@ def _mean_rows(
         column = start + first
         inside = column < p
         entries = tl.load(sums + column, mask=inside, other=0.0) * scale
-        along = tl.where(cancelled, tl.where(column == 0, 1.0, 0.0), entries)
+        # NaN times zero stays NaN, as in torch.
+        along = tl.where(tl.where(cancelled, column, p) == 0, 1.0, entries)
         if SCALE > 0:
             scaled = along.to(tl.float32) * SCALE
             high = scaled.to(tl.float16)
@@ -59,12 +60,10 @@ def _mean_rows(
         tl.store(R + row, tl.where(cancelled, 0.0, tl.where(mean_length > 1, 1.0, mean_length)))
 
 
-def mean(sums: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return directions [..., p] in a dtype and mean lengths [...] of float64 sums and counts."""
-    *shape, p = sums.shape[:-1] + (sums.shape[-1] - 1,)
-    mu, R = sums.new_empty(*shape, p, dtype=dtype), sums.new_empty(shape)
+def mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
+    """Write directions [..., p] and mean lengths [...] of float64 sums and counts into contiguous
+    tensors."""
     _launch_means(sums, mu, R, 0.0)
-    return mu, R
 
 
 def half_directions(sums: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ length 0.9 as a sample of weight 1e-30: the mean without samples, and below roun
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -46,7 +47,7 @@ class WideModule(nn.Module):
             moved = self._buffers[name]
             if a is not None and moved is not None and not a.is_meta:
                 # Also for ``to_empty``, which would forget the settings of a loss.
-                self._buffers[name] = a.to(moved.device)
+                self._buffers[name] = a.to(moved.device).contiguous()
         return self
 
 
@@ -204,14 +205,15 @@ class ProCoBank(WideModule):
         """Add views as `update` does, without checks, and without waiting for the device; ``sizes``
         are the numbers of samples of all ranks, if known."""
         views, labels, here = self.gather_ranks(z, y, sizes)
-        dtype, seen = COMPUTE_DTYPE[z.dtype], []
-        for view in views:
+        dtype, own = COMPUTE_DTYPE[z.dtype], []
+        mu = self.old.new_empty(len(views), len(self.old), self.dim, dtype=dtype)
+        R = self.old.new_empty(mu.shape[:-1])
+        for view, *out in zip(views, mu, R, strict=True):
             self.accumulate(view, labels)
-            classes = mean(self.old, dtype)
+            mean(self.old, dtype, out)
             if self.leave_out:
-                classes += self.leave_one_out(view[here], self.old[self.rows(y)], dtype)
-            seen.append(classes)
-        return Snapshot(*map(torch.stack, zip(*seen, strict=True)))
+                own.append(self.leave_one_out(view[here], self.old[self.rows(y)], dtype))
+        return Snapshot(mu, R, *map(torch.stack, zip(*own, strict=True)))
 
     def seen_by_views(self, z: Tensor, y: Tensor) -> Snapshot:
         """Return what `add` returned for the batch that was added last."""
@@ -341,7 +343,9 @@ class ProCoBank(WideModule):
         state_dict = dict(state_dict)
         for name in (prefix + "old", prefix + "new"):
             if name in state_dict:
-                state_dict[name] = rows_of(state_dict[name], self.classes, self.num_classes)
+                rows = rows_of(state_dict[name], self.classes, self.num_classes)
+                # The kernels read rows one after the other, also of a tensor that is assigned.
+                state_dict[name] = rows.contiguous()
         seen, epoch = state_dict.pop(prefix + "seen", None), state_dict.get(prefix + "epoch")
         super()._load_from_state_dict(state_dict, prefix, *rest)
         if epoch is not None:
@@ -349,12 +353,21 @@ class ProCoBank(WideModule):
             self.seen = (-1 if int(epoch) else 0) if seen is None else int(seen)
 
 
-def mean(sums: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
-    """Return directions [..., p] in a dtype and mean lengths [...] of sums and counts."""
+def mean(
+    sums: Tensor, dtype: torch.dtype, out: Sequence[Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return directions [..., p] in a dtype and mean lengths [...] of sums and counts, which are
+    written to the contiguous tensors ``out``, if given."""
+    if out is None:
+        shape = sums.shape[:-1]
+        out = sums.new_empty(*shape, sums.shape[-1] - 1, dtype=dtype), sums.new_empty(shape)
+    mu, R = out
     if (kernels := _kernels(sums)) is not None:
-        return kernels.mean(sums, dtype)
-    mu, R = fit_direction(sums[..., :-1], sums[..., -1])
-    return mu.to(dtype), R
+        kernels.mean(sums, mu, R)
+    else:
+        for a, fitted in zip((mu, R), fit_direction(sums[..., :-1], sums[..., -1]), strict=True):
+            a.copy_(fitted)
+    return mu, R
 
 
 def _kernels(sums: Tensor) -> ModuleType | None:
