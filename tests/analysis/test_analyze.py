@@ -37,7 +37,7 @@ from resultant.analysis.evaluate import SMALLEST, Candidate, Predictions, choose
 from resultant.analysis.export import write_files
 from resultant.analysis.plain import UnansweredError
 from resultant.analysis.result import AnalysisResult
-from resultant.analysis.rules import search, search_rows
+from resultant.analysis.rules import search
 from resultant.analysis.suspects import duplicates, suspicious_rows
 from small_features import COUNTS, small_features
 
@@ -150,18 +150,24 @@ class TestChoice:
         assert all(method.difference is None for method in result.methods)
 
 
-@pytest.mark.parametrize("val", [False, True])
+@pytest.mark.parametrize("kind", ["folds", "copies", "val"])
 def test_agrees_with_cross_validation_on_the_same_rows_and_folds(
-    val: bool, monkeypatch: pytest.MonkeyPatch
+    kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not val:
+    if kind == "folds":
         monkeypatch.undo()  # also with mixtures
-    data = small_set(val)
+    data = small_set(kind == "val")
+    cv: Any = 5
+    x, y = rows_of(data.train), data.train.y
+    if kind == "copies":
+        at = torch.cat([torch.arange(len(y)), torch.arange(0, len(y), 3)])
+        x, y = x[at], y[at]
+        data = with_train(data, x=x, y=y)
+    if data.val is not None:
+        x, y = torch.cat([x, rows_of(data.val)]), torch.cat([y, data.val.y])
+        cv = [np.split(np.arange(len(y)), [len(data.train)])]
     rows = plan(data)
     found = search(data, rows)
-    x, y, splits, _ = search_rows(data, rows)
-    # Without validation rows both draw the same folds.
-    cv = [(fit.numpy(), test.numpy()) for fit, test in splits] if val else 5
     chosen = VMFClassifierCV(cv=cv, balanced=rows.metric == BALANCED).fit(x, y.numpy())
     point = found.points[found.chosen]
     for name, value in chosen.best_params_.items():

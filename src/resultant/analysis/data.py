@@ -164,9 +164,8 @@ class Plan:
     """The rows that validate and evaluate; labels alone decide."""
 
     metric: str  # "accuracy" or "balanced accuracy"
-    # Training and validation rows of each fold, on which settings are searched; None with val.
-    folds: list[tuple[Tensor, Tensor]] | None
-    splits: tuple[tuple[Tensor, Tensor], ...]  # the same rows, on which methods are compared
+    folds: int | None  # folds of the training rows; None if other rows validate
+    splits: tuple[tuple[Tensor, Tensor], ...]  # fitted and validation rows that compare methods
     validation: Split  # the split of the validation rows
     rows: Tensor  # validation rows [V] of all splits
     labels: Tensor  # their classes [V]
@@ -189,10 +188,10 @@ def plan(data: FeatureSet, evaluated: int | None = EVALUATED) -> Plan:
     elif data.kept_apart is not None and len(data.kept_apart):
         pools, of = [(data.fitted, data.kept_apart)], "training rows kept apart"
     else:
-        folds = stratified_splits(data.train.y, FOLDS, data.train.identities)
-        pools, of = folds, f"training rows, in {len(folds)} folds"
+        pools = stratified_splits(data.train.y, FOLDS, data.train.identities)
+        folds, of = len(pools), f"training rows, in {len(pools)} folds"
         if len(data.train) > FOLDED_ROWS:
-            pools, of = folds[:1], f"training rows, one of {len(folds)} folds"
+            pools, of = pools[:1], f"training rows, one of {folds} folds"
     splits, total, mass = [], 0, torch.zeros(data.num_classes)
     for fit, pool in pools:
         # A class without fitted rows cannot be predicted, and says nothing about a method.

@@ -53,15 +53,23 @@ class VMFSearch:
 def search(data: FeatureSet, plan: Plan, settings: Settings = DEFAULT) -> VMFSearch:
     """Choose settings of each vMF method, by the search of `resultant.VMFClassifierCV`."""
     device, estimator, tau = settings.device, settings.estimator, settings.temperature
-    x, y, splits, words = search_rows(data, plan)
-    x, y = x.to(device), y.to(device)
-    validation = Validation(
-        Sample(x, y, torch.ones_like(y, dtype=torch.float64), data.num_classes),
-        [(fit.to(device), rows.to(device)) for fit, rows in splits],
-        estimator=estimator,
-        balanced=plan.metric == BALANCED,
-        merge=data.train.identities is None,
-    )
+    most = SEARCH_BYTES / (4 * data.dim)
+    shared: dict[str, Any] = {"estimator": estimator, "balanced": plan.metric == BALANCED}
+    if plan.folds is None:
+        fit = plan.splits[0][0]
+        fit = fit[stratified(data.train.y[fit], most)]
+        x = torch.cat([data.train.read(fit), plan.validation.read(plan.rows)])
+        sample = _sample(x, torch.cat([data.train.y[fit], plan.labels]), data, device)
+        at = torch.arange(len(x), device=device)
+        validation = Validation(sample, [(at[: len(fit)], at[len(fit) :])], **shared)
+        words = plan.words
+    else:
+        rows, identities = stratified(data.train.y, most), data.train.identities
+        sample = _sample(data.train.read(rows), data.train.y[rows], data, device)
+        groups = None if identities is None else identities[rows].to(device)
+        validation = Validation.of_folds(sample, groups=groups, **shared)
+        part = f" of the {len(data.train):,}" if len(rows) < len(data.train) else ""
+        words = f"{plan.folds}-fold cross-validation on {len(rows):,}{part} training rows"
     result = search_rules(validation, {} if tau is None else {"temperature": [tau]})
     points = {method_of(c.parameters()): c for c in (*result.rules.values(), result.chosen)}
     parameters = {
@@ -71,26 +79,9 @@ def search(data: FeatureSet, plan: Plan, settings: Settings = DEFAULT) -> VMFSea
     return VMFSearch(parameters, method_of(result.chosen.parameters()), words)
 
 
-def search_rows(
-    data: FeatureSet, plan: Plan
-) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]], str]:
-    """Return rows [n, p], classes [n] and splits of the search, and these rows in words."""
-    most = SEARCH_BYTES / (4 * data.dim)
-    if plan.folds is None:
-        fit = plan.splits[0][0]
-        fit = fit[stratified(data.train.y[fit], most)]
-        x = torch.cat([data.train.read(fit), plan.validation.read(plan.rows)])
-        y, at = torch.cat([data.train.y[fit], plan.labels]), torch.arange(len(x))
-        return x, y, [(at[: len(fit)], at[len(fit) :])], plan.words
-    rows, splits = stratified(data.train.y, most), plan.folds
-    part = ""
-    if len(rows) < len(data.train):
-        part = f" of the {len(data.train):,}"
-        splits = [
-            tuple(torch.isin(rows, side).nonzero().squeeze(1) for side in fold) for fold in splits
-        ]
-    words = f"{len(splits)}-fold cross-validation on {len(rows):,}{part} training rows"
-    return data.train.read(rows), data.train.y[rows], splits, words  # type: ignore[return-value]
+def _sample(x: Tensor, y: Tensor, data: FeatureSet, device: torch.device | str) -> Sample:
+    weight = torch.ones(len(y), dtype=torch.float64, device=device)
+    return Sample(x.to(device), y.to(device), weight, data.num_classes)
 
 
 def method_of(point: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from resultant.classifiers.base import WITHIN
 from resultant.classifiers.inputs import AUTO, Sample, as_numpy, is_auto, labelled, warn_of_units
 from resultant.classifiers.leave_one_out import LeaveOneOut
 from resultant.classifiers.search import AXES, SCORINGS, SearchResult, search_rules
-from resultant.classifiers.validation import SHRINKAGES, Split, Validation, stratified_splits
+from resultant.classifiers.validation import SHRINKAGES, Split, Validation
 from resultant.classifiers.vmf import VMFClassifier
 
 LOO = "loo"
@@ -228,22 +228,13 @@ class VMFClassifierCV(VMFClassifier):
         names = None if groups is None else np.asarray(as_numpy(groups))
         if names is not None and names.shape != sample.y.shape:
             raise ValueError(f"expected groups [{len(sample.y)}], got shape {names.shape}")
-        numbered = isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool)
+        if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):
+            own = None
+            if names is not None:
+                own = torch.from_numpy(np.unique(names, return_inverse=True)[1]).to(sample.y.device)
+            return Validation.of_folds(sample, integer("cv", self.cv, 2), own, **settings)
         # Folds of a user keep what belongs together.
-        merge = numbered and names is None
-        sample = sample.merged if merge else sample
-        splits = self._numbered(sample.y, names) if numbered else self._given(sample.y, names)
-        return Validation(sample, splits, **settings, merge=merge)
-
-    def _numbered(self, y: Tensor, names: np.ndarray | None) -> list[Split]:
-        """Return a number of stratified folds."""
-        groups = None
-        if names is not None:
-            groups = torch.from_numpy(np.unique(names, return_inverse=True)[1]).to(y.device)
-        splits = stratified_splits(y, integer("cv", self.cv, 2), groups)
-        if len(splits) < 2:
-            raise ValueError(f"expected rows in two folds or more, got {len(splits)} fold")
-        return splits
+        return Validation(sample, self._given(sample.y, names), **settings, merge=False)
 
     def _given(self, y: Tensor, names: np.ndarray | None) -> list[Split]:
         """Return the splits of scikit-learn, whose sides may be indices, lists or masks."""

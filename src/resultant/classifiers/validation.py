@@ -150,6 +150,17 @@ class Validation:
             rest = torch.ones_like(sample.y, dtype=torch.bool).index_fill_(0, self.index, False)
             self.train, self.split = [rest.nonzero().squeeze(-1)], torch.zeros_like(self.split)
 
+    @classmethod
+    def of_folds(
+        cls, sample: Sample, folds: int = FOLDS, groups: Tensor | None = None, **settings: Any
+    ) -> Validation:
+        """Return rows of stratified folds; equal rows, or those of ``groups`` [N], share one."""
+        sample = sample.merged if groups is None else sample
+        splits = stratified_splits(sample.y, folds, groups)
+        if len(splits) < 2:
+            raise ValueError(f"expected rows in two folds or more, got {len(splits)} fold")
+        return cls(sample, splits, **settings, merge=groups is None)
+
     def folds(
         self, shrinkage: float | None = None, components: int | str = 1
     ) -> list[ValidationFold]:
