@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import Row
+from resultant._core.text import with_minus
 
 BENCHMARKS = {
     "accuracy": "Accuracy of the exact score",
@@ -39,7 +40,7 @@ def table(rows: Sequence[Row]) -> str:
     head = list(dict.fromkeys(column for row in rows for column in row))
     body = [[shown(row.get(column)) for column in head] for row in rows]
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *body]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return with_minus("\n".join("| " + " | ".join(line) + " |" for line in lines))
 
 
 def by_column(rows: Sequence[Row], index: str, column: str, value: str) -> list[Row]:
@@ -79,7 +80,7 @@ def documents(root: Path) -> dict[Path, str]:
     parts = ["# Benchmarks", *sections, f"## Machines and dates\n\n{table(rows)}"]
     readme = Path("README.md")
     return {
-        Path("benchmarks/results.md"): "\n\n".join(parts) + "\n",
+        Path("benchmarks/results.md"): with_minus("\n\n".join(parts)) + "\n",
         readme: insert((root / readme).read_text(), "results", table(headline(root))),
     }
 

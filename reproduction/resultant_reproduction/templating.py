@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from resultant._core.text import with_minus
 
 
 def render(name: str, **values: object) -> str:
-    """Render a template as it is."""
+    """Render a template as it is, with one minus sign."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -17,8 +18,7 @@ def render(name: str, **values: object) -> str:
         lstrip_blocks=True,
     )
     environment.filters["table"] = markdown_table
-    text: Any = environment.get_template(name).render(**values)
-    return text
+    return with_minus(environment.get_template(name).render(**values))
 
 
 def markdown_table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> str:

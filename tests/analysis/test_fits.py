@@ -29,7 +29,7 @@ def test_rows_are_the_estimators(small: FrozenSpace) -> None:
         name: small.statistics.state(name) for name in ("mle", "corrected", "loo")
     }
     states["held-out"] = held_out_state(small.statistics, z[fitting], labels[fitting])
-    assert comparison.judged == len(rows)
+    assert comparison.tested == len(rows)
     base = {r: class_scores(z[rows], states["mle"], small.tau, r).argmax(1) for r in REALIZATIONS}
     for row in comparison.rows:
         state = states[row.name]

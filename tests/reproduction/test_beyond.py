@@ -44,10 +44,15 @@ def shown(page: list[str], row: str, column: str | None) -> str:
     raise AssertionError(row)
 
 
+def hyphenated(study: str) -> str:
+    """Return a kept page with the hyphens of Python for minus signs."""
+    return kept(study, ".md").replace("−", "-")
+
+
 @pytest.mark.parametrize("study", [name for name in FINAL if name != "baseline"])
 def test_rows_of_the_page(study: str, evidence: Evidence) -> None:
     """Mean and interval of every contrast are in its row."""
-    page, entries = kept(study, ".md").splitlines(), [*contrasts(study)]
+    page, entries = hyphenated(study).splitlines(), [*contrasts(study)]
     assert len(entries) >= 8 and len(rows(study, evidence)) == len(entries)
     for entry in entries:
         ours = estimate(evidence, entry)
@@ -78,20 +83,22 @@ def test_the_command_prints_page_and_numbers(
 
 def test_native_numbers_are_those_of_the_tables(evidence: Evidence) -> None:
     """Every row of the baseline is a cell of a table; the answer counts them."""
-    page, far = kept("baseline", ".md"), []
+    page, far = hyphenated("baseline"), []
     first_round = [cell.content() for cell in angular_training(evidence).cells]
     for table, both, apart in re.findall(
         r"^\| (?:\[.*?\]\((.*?)\.md\)|public logs): .*? \| (.*?) \| (.*?) \|", page, flags=re.M
     ):
         texts = first_round
         if table != "table-01":
-            texts = re.split(r" \|\s", (PAGES / f"{table or OFFICIAL}.md").read_text())
+            texts = re.split(
+                r" \|\s", (PAGES / f"{table or OFFICIAL}.md").read_text().replace("−", "-")
+            )
         assert both in (text.removeprefix("| ") for text in texts)
         printed, ours = (float(part.split()[0]) for part in both.split(" / "))
         assert ours - printed == pytest.approx(float(apart), abs=0.011)
         far += [float(apart)] if table else []
     near, largest = sum(abs(d) <= 1 for d in far), max(far, key=abs)
-    text = answer("baseline", evidence).headline
+    text = answer("baseline", evidence).headline.replace("−", "-")
     assert f"in {near} of {len(far)} numbers, at most {largest:+.2f}" in text and len(far) == 66
 
 
@@ -123,7 +130,7 @@ def test_slopes_of_the_dimension(evidence: Evidence) -> None:
         "not certified": lambda s: s["cosine"]["queries"] - s["cosine"]["certified"],
     }
     headline = answer("dimension", evidence).headline
-    (line,) = (x for x in kept("dimension", ".md").splitlines() if x.startswith("| slope"))
+    (line,) = (x for x in hyphenated("dimension").splitlines() if x.startswith("| slope"))
     for (title, number), cell in zip(read.items(), line.split(" | ")[1:5], strict=True):
         x, y = [], []
         for job, seed in product(PLANS["dimension"].jobs(), range(3)):
@@ -135,7 +142,7 @@ def test_slopes_of_the_dimension(evidence: Evidence) -> None:
         low, high = fit.slope - reach, fit.slope + reach
         verdict = "confirmed" if low <= -1 <= high else "flatter"
         assert cell == f"{fit.slope:.2f} [{low:.2f}, {high:.2f}]: {verdict}"
-        assert f"{title} {fit.slope:.2f}, {verdict}" in headline
+        assert f"{title} {fit.slope:.2f}, {verdict}" in headline.replace("−", "-")
 
 
 def test_counts_of_the_calibration(evidence: Evidence) -> None:
@@ -174,7 +181,7 @@ def test_the_packaged_network(space: str, evidence: Evidence) -> None:
     native, angular = Policy("native"), Policy("angular")
     betas = {beta: Policy("angular", beta) for beta in (-0.5, 0.5, 1.5, 2.0)}
     decided = decide(own, [native, angular, *betas.values()])
-    swept, rules, kappas = (kept(s, ".md") for s in ("beta-sweep", "frozen-rules", "estimator"))
+    swept, rules, kappas = (hyphenated(s) for s in ("beta-sweep", "frozen-rules", "estimator"))
     equal = over_queries(decided.right(angular), decided.right(native), 100.0).text()
     assert f"| packaged {space} | {equal} |" in rules
     assert f"| {space.capitalize()}: angular less native (points) | {equal} |" in kappas

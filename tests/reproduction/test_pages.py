@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from resultant._core.text import with_minus
 from resultant_reproduction import ARTEFACTS, Artefact, Evidence, Outcome, Records
 from resultant_reproduction.catalog import catalog
 from resultant_reproduction.figures import comparison, svg
@@ -74,7 +75,8 @@ def test_pages_open_with_their_number_and_link_to_files() -> None:
         path = PAGES / f"{page_name(entry.label)}.md"
         text = path.read_text()
         title, _, shows, *_ = text.splitlines()
-        assert title.startswith(("# Table ", "# Figure ", "# Beyond")) and shows == entry.shows
+        assert title.startswith(("# Table ", "# Figure ", "# Beyond"))
+        assert shows == with_minus(entry.shows)
         levels = [len(marks) for marks in re.findall(r"^(#+) ", text, flags=re.M)]
         assert all(b <= a + 1 for a, b in itertools.pairwise(levels))
         for target in re.findall(r"\]\(([^)]*)\)", text):

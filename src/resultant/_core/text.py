@@ -11,6 +11,8 @@ from collections.abc import Iterable
 LONGEST = 2000
 # Beginnings that a spreadsheet takes for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# A hyphen before a number, outside of words, options and exponents.
+HYPHEN = re.compile(r"(?<![^\s(\[|])-(?=\.?\d)")
 
 
 def counted(n: int, one: str, several: str) -> str:
@@ -22,6 +24,11 @@ def signed(value: float, digits: int = 1) -> str:
     """Return a number with its sign, − as typesetters set it; a zero has none."""
     text = f"{value:+.{digits}f}"
     return text[1:] if float(text) == 0 else text.replace("-", "−")
+
+
+def with_minus(text: str) -> str:
+    """Return a text with − before its numbers, as typesetters set it."""
+    return HYPHEN.sub("−", text)
 
 
 def data_size(number: int) -> str:

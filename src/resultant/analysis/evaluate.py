@@ -207,7 +207,7 @@ def _method(c: Candidate, tested: Predictions, data: FeatureSet, plan: Plan) -> 
 
 
 def _share(hits: Tensor, weights: Tensor) -> Estimate:
-    """Return a weighted share with Wilson's interval for as many rows as the weights are worth."""
+    """Return a weighted share with Wilson's interval for the effective number of rows."""
     mean, error = mean_and_error(hits, weights)
     mean = min(max(mean, 0.0), 1.0)
     return Estimate(mean, *wilson(mean, 1 / float(weights.square().sum())), error)

@@ -65,7 +65,7 @@ class FitComparison(Result):
     """Fits of the classes on the same rows: the fit of the space first."""
 
     rows: tuple[FitRow, ...]  #: the fits
-    judged: int  #: number of test rows; the other held-out rows fit kappa of ``held-out``
+    tested: int  #: number of test rows; the other held-out rows fit kappa of ``held-out``
 
 
 @torch.no_grad()
@@ -97,17 +97,17 @@ def compare_fits(
     if unknown:
         raise ValueError(f"expected fits among {', '.join(FITS)}, got {unknown}")
     second = metrics.rank_in_class(space.test_labels) % 2 == 1
-    judging, fitting = (a.nonzero().squeeze(1) for a in (second, ~second))
-    judging = judging[metrics.sample_rows(len(judging), max(1, CELLS // space.num_classes), 0)]
-    if not len(judging):
+    tested, fitting = (a.nonzero().squeeze(1) for a in (second, ~second))
+    tested = tested[metrics.sample_rows(len(tested), max(1, CELLS // space.num_classes), 0)]
+    if not len(tested):
         raise UnansweredError("expected two held-out rows of some class, got none")
     fitted = [_plain(space.state), *(_fit(space, name, fitting) for name in names)]
-    judged = [_judge(space, components, judging) for components in fitted]
+    results = [_evaluate(space, components, tested) for components in fitted]
     rows = [
-        _row(space, name, components, result, judged[0][0], space.test_labels[judging])
-        for name, components, result in zip([space.estimator, *names], fitted, judged, strict=True)
+        _row(space, name, components, result, results[0][0], space.test_labels[tested])
+        for name, components, result in zip([space.estimator, *names], fitted, results, strict=True)
     ]
-    return FitComparison(tuple(rows), len(judging))
+    return FitComparison(tuple(rows), len(tested))
 
 
 def _plain(state: ClassState) -> Components:
@@ -133,7 +133,7 @@ def _fit(space: FrozenSpace, name: str, fitting: Tensor) -> Components:
     return Components.of(found.tensors(), torch.device("cpu"))
 
 
-def _judge(space: FrozenSpace, components: Components, judging: Tensor) -> tuple[Tensor, ...]:
+def _evaluate(space: FrozenSpace, components: Components, tested: Tensor) -> tuple[Tensor, ...]:
     """Return decisions [R, n] of the rules, own cosines [n] and own log densities [n]."""
     on = Components.of(components.tensors(), space.device)
     state = on.state.to(dtype=space.dtype)
@@ -143,7 +143,7 @@ def _judge(space: FrozenSpace, components: Components, judging: Tensor) -> tuple
     ]
     floor = on.log_weight - log_normalizer_at(space.dim, on.state.kappa)
     decided, cosine, density = [], [], []
-    for _, x, y in space.queries(judging):
+    for _, x, y in space.queries(tested):
         rho = cosines(x, state.mu)
         scores = (on.of_classes(rule.at(rho)) for rule in rules)
         decided.append(torch.stack([s.max(1).indices for s in scores]).cpu())

@@ -34,7 +34,9 @@ class ProCoLoss(ContrastiveLoss):
     ``z`` are features [N, p] or, for V views of a batch, [V, N, p]; ``y`` [N] are the labels of
     every view. Each view in turn enters both banks (`ProCoBank`), the classes of the bank ``old``
     are fitted and detached, and the view is scored against them (`class_scores`). The loss is the
-    cross-entropy of :math:`q_c+\gamma\log\pi_c`. The defaults are those of ProCo.
+    cross-entropy of :math:`q_c+\gamma\log\pi_c`. The defaults are those of ProCo, to train as
+    published: ``native`` scores, the class frequencies as prior, and its estimator of kappa.
+    `VMFClassifier` has others, for frozen features and test rows of any mix of classes.
 
     With ``class_counts`` an epoch begins by itself after that many samples; without them, inside
     torch.compile and inside a CUDA graph of your own, call `start_epoch` before every epoch. In
