@@ -36,7 +36,7 @@ def with_bank(folder: Path, count: torch.Tensor) -> Path:
 
 
 def test_the_bank_gives_the_subset(tmp_path: Path, capsys: Shown) -> None:
-    """The imbalance is that of the run and not of the preset."""
+    """The imbalance is that of the run and not of the preset, unless an option changes it."""
     count = long_tail_counts(5000, C, 10.0)
     # Images that fill no batch are left out.
     count[0] -= count.sum() % 256
@@ -50,10 +50,12 @@ def test_the_bank_gives_the_subset(tmp_path: Path, capsys: Shown) -> None:
     assert loaded.imbalance == loaded.config.imbalance == 10.0
     store = tmp_path / "x.safetensors"
     words = ["--data", str(write_cifar(tmp_path, 10)), "--out", str(store), "--device", "cpu"]
-    assert cli.main(["extract", str(network), *words]) == 0
-    opened = FeatureStore.open(store)
-    assert opened.label_counts().tolist() == long_tail_counts(10, C, 10.0).tolist()
-    assert opened.metadata["imbalance"] == opened.metadata["config"]["imbalance"] == 10.0
+    for options, imbalance in (([], 10.0), (["--imbalance", "2"], 2.0), (["--balanced"], 1.0)):
+        assert cli.main(["extract", str(network), *words, *options]) == 0
+        opened = FeatureStore.open(store)
+        assert opened.label_counts().tolist() == long_tail_counts(10, C, imbalance).tolist()
+        assert opened.metadata["imbalance"] == imbalance
+        assert opened.metadata["config"]["imbalance"] == 10.0
     assert opened.metadata["proco"]["classifier"] == "cosine"
 
 
