@@ -10,12 +10,11 @@ from torch import Tensor
 
 from resultant._core.autograd import elementwise, is_constant
 from resultant.score._backends import Tilt, evaluate
-from resultant.special.debye import expansion
+from resultant.special.debye import expansion, two_product
 from resultant.special.differences import (
     inner_ratio_difference,
     phi_second_difference,
     ratio_difference,
-    two_product,
 )
 from resultant.special.ratio import inner, ratio, ratio_slope, ratio_slope_step
 from resultant.special.slopes import inner_ratio, unshifted_if_large

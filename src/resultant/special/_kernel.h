@@ -32,16 +32,16 @@
    vector of equal elements is loaded faster than it is made. */
 typedef const T (*Table)[B];
 typedef struct {
-    T nu, a, scale, large;
-    int n, shift, zeros;
+    T nu, a, scale, large, x0, log0; /* log0 is log I_a(x0), `debye.anchor` */
+    int n, shift;
     const T *steps;
     Table log, e1, e2, e3;
 } Expansion;
 
 INLINE Expansion read(const T *data) {
-    Expansion e = {.nu = data[0], .a = data[1], .scale = data[2], .large = data[3],
-                   .n = (int)data[4], .shift = (int)data[5], .zeros = (int)data[6]};
-    e.steps = data + 7;
+    Expansion e = {.nu = data[0], .a = data[1], .scale = data[2], .large = data[3], .x0 = data[4],
+                   .log0 = data[5], .n = (int)data[6], .shift = (int)data[7]};
+    e.steps = data + 8;
     e.log = (Table)(e.steps + e.shift);
     e.e1 = e.log + e.n;
     e.e2 = e.e1 + e.n;

@@ -148,68 +148,39 @@ INLINE void integrals(T *ratio, T *complement, const Expansion *e, const Expansi
     }
 }
 
-/* x R(x) - (phi(x) - phi(0)): of two differences the one whose terms do not cancel. */
-INLINE void information_at(T *out, const Expansion *e, const Expansion *unshifted, const T *x) {
-    T zero[B], ratio[B], complement[B];
-    Slopes at;
-    EACH zero[i] = 0;
-    integrals(ratio, complement, e, unshifted, zero, x);
-    slopes_at(&at, e, unshifted, x);
-    EACH {
-        const T gap = at.complement[i], small = x[i] * x[i] * at.r[i] - ratio[i];
-        out[i] = gap > (T)0.5 ? small : complement[i] - x[i] * gap;
-    }
-}
-
-/* The leading part of log I vanishes at x = ZERO a, where s = COTH a; see `log_i`. */
-#define COTH (T)1.1996786402577337
-#define ZERO 0.6627434193491816
-#define ZERO_REST 8.155323790501267e-18
 #define LOG_2PI (T)1.8378770664093454836
 
-INLINE void log_by_recurrence(T *total, const Expansion *e, const T *x, T limit) {
-    const T a = e->a, zero = (T)ZERO, x0 = a * zero, lost = FMA(a, zero, -x0);
-    const T rest = (T)(ZERO_REST + (ZERO - (double)zero)), nu = e->nu;
-    const T log_x0 = log_at(x0), s0 = a * COTH;
-    T at[B], y[B], w[B], u[B], series[B], half[B], r[B], product[B];
-    EACH at[i] = x[i] < -limit ? -limit : x[i];
-    EACH at[i] = at[i] > limit ? limit : at[i];
+/* log I from its change since x0, `ratio._log_sum`. */
+INLINE void log_since_anchor(T *total, const Expansion *e, const T *x) {
+    const T nu = e->nu, x0 = e->x0, log_x0 = log_at(x0);
+    Expansion top = *e;
+    top.shift = 0;
+    Lower lower;
+    Step step;
+    T y[B], h[B], product[B];
+    EACH y[i] = x0 * x0;
+    lower_point(&lower, &top, y);
+    EACH y[i] = x[i] * x[i];
+    EACH h[i] = (x[i] - x0) * (x[i] + x0);
+    difference(&step, &top, &lower, y, h, 1);
     EACH {
-        y[i] = at[i] * at[i];
-        const T s = SQRT(y[i] + a * a);
-        w[i] = 1 / s;
-        u[i] = a * w[i];
-        r[i] = 1 / (s + a);
-    }
-    horner(series, e->log, e->n, u);
-    horner(half, e->e1, e->n, u);
-    EACH {
-        const T s = SQRT(y[i] + a * a), d = (at[i] - x0) - (lost + a * rest);
-        const T ds = d * ((at[i] + x0) / (s + s0));
-        const T lead = ds - a * log1p_at(ds / (a + s0)) - (T)0.5 * (log_at(s) + LOG_2PI);
+        const T d = x[i] - x0, others = step.corrections[i] + e->a * (step.x[i] - step.log[i]);
         const int near = FABS(d) < (T)0.5 * x0;
         const T close = log1p_at(near ? d / x0 : 0);
         /* Below one no difference of logarithms cancels, and the quotient may underflow. */
-        const T apart = at[i] < 1 ? log_at(at[i]) - log_x0 : log_at(at[i] < 1 ? 1 : at[i] / x0);
+        const T apart = x[i] < 1 ? log_at(x[i]) - log_x0 : log_at(x[i] < 1 ? 1 : x[i] / x0);
         const T power = nu == 0 ? 0 : nu * (near ? close : apart);
-        total[i] = lead + series[i] + power;
-        r[i] -= half[i] * w[i] * w[i];
+        total[i] = e->log0 + (others + step.ds[i] * (lower.s[i] * lower.g[i]) + power);
         product[i] = 1;
     }
     for (int j = 0; j < e->shift; j++) {
-        const T step = e->steps[j];
-        EACH {
-            r[i] = 1 / (step + y[i] * r[i]);
-            product[i] *= x0 * r[i];
-        }
+        EACH step.r[i] = 1 / (e->steps[j] + y[i] * step.r[i]);
+        EACH product[i] *= x0 * step.r[i];
         if (j % GROUP == GROUP - 1 || j == e->shift - 1) {
-            EACH {
-                total[i] -= log_at(product[i]);
-                product[i] = 1;
-            }
+            EACH total[i] -= log_at(product[i]);
+            EACH product[i] = 1;
         }
     }
-    EACH total[i] += x[i] - at[i];
 }
 
 /* log I - x without a shift: s - x and the logarithm of (a + s)/x do not cancel. */
@@ -232,35 +203,28 @@ INLINE void log_scaled(T *total, const Expansion *e, const T *x) {
 /* log I or, if `scaled`, log I - x. */
 INLINE void log_bessel_at(T *out, const Expansion *e, const Expansion *unshifted, const T *x,
                           int scaled) {
-    /* Powers of the recurrence must be finite. */
-    const T most = e->a * (T)ZERO * LARGEST_ROOT, limit = most < ROOT_LARGEST ? most : ROOT_LARGEST;
-    T beyond[B], square[B];
-    if (scaled && !e->shift) {
-        log_scaled(out, e, x);
-    } else {
-        log_by_recurrence(out, e, x, limit);
-        if (scaled) {
-            bounded(square, x);
-            EACH square[i] = square[i] * square[i] + e->nu * e->nu;
-            EACH out[i] -= x[i];
-            if (any_above(square, e->large)) {
-                log_scaled(beyond, unshifted, x);
-                EACH out[i] = square[i] >= e->large ? beyond[i] : out[i];
-            }
-        }
+    T at[B], square[B], other[B], rest[B];
+    bounded(at, x);
+    EACH square[i] = at[i] * at[i] + e->nu * e->nu;
+    const int direct = scaled || e->shift;
+    if (!direct || !all_above(square, e->large)) {
+        log_since_anchor(out, e, at);
+        EACH out[i] += scaled ? -at[i] : x[i] - at[i];
     }
-    if (e->nu != 0) return;
-    EACH square[i] = FABS(x[i]) <= 1 ? x[i] * x[i] : 0;
-    horner(beyond, e->e3 + e->n, e->zeros, square); /* log I_0(x)/x^2 on [0, 1] */
-    EACH {
-        const T small = square[i] * beyond[i] - (scaled ? x[i] : 0);
-        out[i] = FABS(x[i]) <= 1 ? small : out[i];
+    if (direct && any_above(square, e->large)) {
+        log_scaled(other, unshifted, x);
+        EACH out[i] = square[i] >= e->large ? other[i] + (scaled ? 0 : x[i]) : out[i];
     }
+    if (e->nu != 0 || all_above(x, 1)) return;
+    /* At order zero log I begins as x^2/4, which is lost in a sum of larger terms. */
+    EACH rest[i] = 0;
+    integrals(other, square, e, unshifted, rest, at);
+    EACH out[i] = FABS(x[i]) <= 1 ? other[i] - (scaled ? x[i] : 0) : out[i];
 }
 
 /* The kinds of `compiled.KINDS`, in their order. */
 enum { RATIO, FIRST, SECOND, COMPLEMENT, INVERSE, COMPLEMENT_INVERSE, INTEGRAL, COMPLEMENT_INTEGRAL,
-       INFORMATION, LOG, LOG_SCALED };
+       LOG, LOG_SCALED };
 
 /* One function of x or, for the integral of R, of x0 and x. */
 EXPORT void EXPORTED(bessel)(const T *expansion, const T *unshifted_expansion, const T *x0,
@@ -287,8 +251,6 @@ EXPORT void EXPORTED(bessel)(const T *expansion, const T *unshifted_expansion, c
         } else if (kind == COMPLEMENT_INTEGRAL) {
             EACH start[i] = 0;
             integrals(rest, result, &e, &unshifted, start, to);
-        } else if (kind == INFORMATION) {
-            information_at(result, &e, &unshifted, to);
         } else {
             log_bessel_at(result, &e, &unshifted, to, kind == LOG_SCALED);
         }

@@ -15,10 +15,8 @@
 #define SQRT sqrtf
 #define FMA fmaf
 #define FABS fabsf
-#define TINY 0x1p-126f
 #define LARGEST 0x1.fffffep127f
 #define ROOT_LARGEST 3.2e17f /* LARGEST^(1/2.2) */
-#define LARGEST_ROOT 3.6e8f /* LARGEST^(1/4.5) */
 #include "_kernel.h"
 #include "_kernel_score.h"
 #include "_kernel_bessel.h"

@@ -15,10 +15,8 @@
 #define SQRT sqrt
 #define FMA fma
 #define FABS fabs
-#define TINY 0x1p-1022
 #define LARGEST 0x1.fffffffffffffp1023
 #define ROOT_LARGEST 1.3e140 /* LARGEST^(1/2.2) */
-#define LARGEST_ROOT 3.2e68 /* LARGEST^(1/4.5) */
 #include "_kernel.h"
 #include "_kernel_score.h"
 #include "_kernel_bessel.h"

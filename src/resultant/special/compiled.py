@@ -23,8 +23,8 @@ from resultant._core.autograd import is_plain
 from resultant.special.debye import (
     LogDebye,
     Number,
+    anchor,
     expansion,
-    log_i_zero,
     unshifted,
     unshifted_from,
 )
@@ -58,11 +58,10 @@ _library = _load(Path(__file__).parent)
 
 
 # Functions of `bessel`, in the order of the kernel: the ratio R and its derivatives, 1 - R, the x
-# of a ratio and of a complement, the integral of R, that of 1 - R from zero, x R(x) - (phi(x) -
-# phi(0)), log I and log I - x.
+# of a ratio and of a complement, the integral of R, that of 1 - R from zero, log I and log I - x.
 KINDS = (
     "ratio", "first", "second", "complement", "inverse", "complement_inverse", "integral",
-    "complement_integral", "information", "log", "log_scaled",
+    "complement_integral", "log", "log_scaled",
 )  # fmt: skip
 
 
@@ -91,13 +90,14 @@ def available(*tensors: Tensor) -> bool:
     return all(type(a) in _PLAIN and a.is_cpu and not a.is_neg() for a in tensors)
 
 
-def _table(e: LogDebye, dtype: torch.dtype, zero: tuple[float, ...] = ()) -> Tensor:
-    """Return an expansion as the kernel reads it, with the coefficients of `log_i_zero`."""
+def _table(e: LogDebye, dtype: torch.dtype) -> Tensor:
+    """Return an expansion as the kernel reads it."""
     weighted = [e.weighted(n) for n in (1, 2, 3)]
     weighted[0][0] = 0.5
-    large = unshifted_from(dtype) ** 2
-    header = [e.nu, e.order, e.scale, large, len(e.coefficients), e.shift, len(zero), *e.steps()]
-    tables = [c for values in (e.coefficients, *weighted, zero) for c in values]
+    start = [float(a) for a in anchor(e, torch.empty(0, dtype=dtype, device="cpu"))]
+    sizes = len(e.coefficients), e.shift
+    header = [e.nu, e.order, e.scale, unshifted_from(dtype) ** 2, *start, *sizes, *e.steps()]
+    tables = [c for values in (e.coefficients, *weighted) for c in values]
     repeated = [c for c in tables for _ in range(BLOCK[dtype])]
     return torch.tensor([*header, *repeated], dtype=dtype, device="cpu")
 
@@ -107,7 +107,7 @@ def _tables(nu: float, dtype: torch.dtype, absolute: bool = False) -> tuple[Any,
     """Return the addresses of the expansion at ``nu`` and of the unshifted one, and both tensors,
     which the caller keeps while the kernel reads them."""
     e = expansion(nu, dtype, absolute=absolute)
-    near = _table(e, dtype, log_i_zero() if absolute else ())
+    near = _table(e, dtype)
     direct = _table(unshifted(e, dtype), dtype) if e.shift else near
     return near.data_ptr(), direct.data_ptr(), near, direct
 

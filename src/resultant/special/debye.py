@@ -30,6 +30,19 @@ from torch import Tensor
 from resultant._core.validation import Number
 
 MAX_TERMS = 14
+# 2**ceil(digits/2) + 1 cuts a significand in two halves whose products are exact (Dekker 1971).
+SPLITTER = {torch.float64: 134217729.0, torch.float32: 4097.0}
+
+# The leading part of log I_nu(x) vanishes at x = ZERO nu, where s = COTH nu: COTH solves
+# c = coth(c) and ZERO = 1/sinh(COTH); ZERO_REST is the rounding error of ZERO in float64, and REST
+# the part that is lost in a dtype.
+COTH = 1.1996786402577337
+ZERO = 0.6627434193491816
+ZERO_REST = 8.155323790501267e-18
+REST = {
+    dtype: ZERO_REST + (ZERO - float(torch.tensor(ZERO, dtype=dtype)))
+    for dtype in (torch.float32, torch.float64)
+}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,18 +71,11 @@ def _debye(k: int) -> Polynomial:
     return Polynomial([*low, 0]) - Polynomial([0, *high])
 
 
-def _log_series(b: Callable[[int], Any]) -> Callable[[int], Any]:
-    """Return the coefficients of the logarithm of a power series with coefficients ``b(k)``."""
-
-    @cache
-    def c(k: int) -> Any:  # k b_k = sum_j j c_j b_{k-j}
-        return b(k) - sum((j * c(j) * b(k - j) for j in range(1, k)), 0 * b(k)) / k
-
-    return c
-
-
-# W_k of D_k(u) = u**k W_k(u**2).
-_log_debye = _log_series(_debye)
+@cache
+def _log_debye(k: int) -> Polynomial:
+    """Return W_k of ``D_k(u) = u**k W_k(u**2)``, by ``k V_k = sum_j j W_j V_{k-j}``."""
+    rest = sum((j * _log_debye(j) * _debye(k - j) for j in range(1, k)), 0 * _debye(k))
+    return _debye(k) - rest / k
 
 
 def _terms(count: int) -> list[tuple[int, int, Fraction]]:
@@ -196,13 +202,6 @@ def columns_at(order: float, eps: float) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in table.tolist())
 
 
-@_constant
-def log_i_zero() -> tuple[float, ...]:
-    """Return log I_0(x)/x^2 as a polynomial in x^2 on [0, 1], to the precision of float64."""
-    c = _log_series(lambda k: Fraction(1, 4**k * math.factorial(k) ** 2))
-    return _economise([c(k) for k in range(1, 30)], 2.0**-60)
-
-
 def _economise(polynomial: Sequence[Fraction], tolerance: float) -> tuple[float, ...]:
     """Drop the Chebyshev terms on [0, 1] that move ``u P'(u)`` by less than ``tolerance``."""
     u, zero = Chebyshev([Fraction(1, 2), Fraction(1, 2)]), Chebyshev([Fraction(0)])
@@ -236,3 +235,26 @@ def divided_difference(coefficients: Sequence[Number], u0: Tensor, u1: Tensor) -
 def as_tensor(c: Number, like: Tensor) -> Tensor:
     """Return a coefficient as a tensor of the dtype and device of ``like``."""
     return c if isinstance(c, Tensor) else torch.full((), c, dtype=like.dtype, device=like.device)
+
+
+def anchor(e: LogDebye, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return an x0 near the zero of log I at the order of the expansion, and log I(x0) there."""
+    order = as_tensor(e.order, like)
+    x0, lost = two_product(order, as_tensor(ZERO, like))
+    s = order * COTH
+    log = horner(e.coefficients, e.scale / s) - 0.5 * torch.log(2 * math.pi * s)
+    return x0, log - COTH / ZERO * (lost + order * REST[like.dtype])
+
+
+def _halves(a: Tensor) -> tuple[Tensor, Tensor]:
+    scaled = a * SPLITTER[a.dtype]
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+def two_product(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ``(p, e)``: the rounded product ``p``, and ``p + e`` the exact product."""
+    p = a * b
+    a1, a2 = _halves(a)
+    b1, b2 = _halves(b)
+    return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2

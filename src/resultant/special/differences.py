@@ -22,6 +22,7 @@ from resultant.special.debye import (
     by_order,
     divided_difference,
     horner,
+    two_product,
     unshifted,
     unshifted_from,
 )
@@ -39,8 +40,6 @@ from resultant.special.slopes import (
 NODES = 12
 # Products of this many factors of the recurrence neither overflow nor underflow in float32.
 GROUP = 4
-# 2**ceil(digits/2) + 1 cuts a significand in two halves whose products are exact (Dekker 1971).
-SPLITTER = {torch.float64: 134217729.0, torch.float32: 4097.0}
 
 
 def _dr(e: LogDebye, p0: Point, p1: Point, h: Tensor, half_plus: Tensor) -> Tensor:
@@ -218,20 +217,6 @@ def bregman(nu: float, x0: Tensor, x1: Tensor) -> Tensor:
     low = phi_step(nu, x0, x1) - dx * (x0 * at.r)
     high = dx * at.complement - complement_step(nu, x0, x1)
     return torch.where(near, close, torch.where(at.complement > 0.5, low, high))
-
-
-def _halves(a: Tensor) -> tuple[Tensor, Tensor]:
-    scaled = a * SPLITTER[a.dtype]
-    high = scaled - (scaled - a)
-    return high, a - high
-
-
-def two_product(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Return ``(p, e)``: the rounded product ``p``, and ``p + e`` the exact product."""
-    p = a * b
-    a1, a2 = _halves(a)
-    b1, b2 = _halves(b)
-    return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2
 
 
 def two_reciprocal(a: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,23 +15,24 @@ from resultant.special.compiled import by_kernel
 from resultant.special.debye import (
     LogDebye,
     Number,
+    anchor,
     as_tensor,
     by_order,
     expansion,
     horner,
-    log_i_zero,
+    unshifted,
+    unshifted_from,
 )
 from resultant.special.differences import (
-    GROUP,
     NODES,
     bregman,
     complement_step,
     gauss_legendre,
+    phi_difference,
     phi_step,
     ratio_step,
-    two_product,
 )
-from resultant.special.slopes import RatioSlopes, inner_ratio, ratio_slopes, unshifted_if_large
+from resultant.special.slopes import RatioSlopes, inner_ratio, point, ratio_slopes
 
 # Halley steps from the start of Banerjee et al. (2005) to full precision; 2 suffice from p = 3 on.
 HALLEY_STEPS = 3
@@ -153,11 +154,16 @@ divergence = elementwise(
     lambda nu, x0, x1: (x0 - x1) * ratio(nu, x0, 1),
     lambda nu, x0, x1: _ratio_change(nu, x0, x1),  # torch.compile needs a function
 )
-information = elementwise(
-    by_kernel("information", lambda nu, x: bregman(nu, x, torch.zeros_like(x))),
-    None,
-    lambda nu, x: x * ratio(nu, x, 1),
-)
+
+
+def _information_value(nu: float, x: Tensor) -> Tensor:
+    # Of two differences the one whose terms do not cancel.
+    gap = complement(nu, x)
+    low = x * ratio(nu, x, 0) - ratio_integral(nu, torch.zeros_like(x), x)
+    return torch.where(gap > 0.5, low, complement_integral(nu, x) - x * gap)
+
+
+information = elementwise(_information_value, None, lambda nu, x: x * ratio(nu, x, 1))
 
 
 def _solve(nu: Number, r: Tensor, gap: Tensor) -> Tensor:
@@ -188,66 +194,32 @@ complement_inverse = elementwise(
 )
 
 
-# The leading part of log I_nu(x) vanishes at x = ZERO nu, where s = COTH nu: COTH solves
-# c = coth(c) and ZERO = 1/sinh(COTH); ZERO_REST is the rounding error of ZERO in float64.
-COTH = 1.1996786402577337
-ZERO = 0.6627434193491816
-ZERO_REST = 8.155323790501267e-18
-# The part of the zero that is lost in a dtype.
-REST = {
-    dtype: ZERO_REST + (ZERO - float(torch.tensor(ZERO, dtype=dtype)))
-    for dtype in (torch.float32, torch.float64)
-}
-
-
 def _log_value(nu: Number, x: Tensor) -> Tensor:
     total = by_order(nu, x.dtype, lambda e: (_log_sum(e, x),), absolute=True)[0]
-    small, value = _near_zero(nu, x)
-    return total if small is None else torch.where(small, value, total)
-
-
-def _near_zero(nu: Number, x: Tensor) -> tuple[Tensor | None, Tensor]:
-    """Compute log I_0 on [0, 1], where it begins as x^2/4, which is lost in a sum of larger terms;
-    mark the arguments, if there can be any."""
     if not isinstance(nu, Tensor) and nu:
-        return None, x
+        return total
+    # At order zero log I begins as x^2/4, which is lost in a sum of larger terms.
     small = (x.abs() <= 1) & (nu == 0)
-    u = torch.where(small, x * x, 0.0)
-    return small, u * horner(log_i_zero(), u)
+    start = torch.where(small, x, 0.0)
+    return torch.where(small, phi_step(0.0, torch.zeros_like(start), start), total)
 
 
 def _log_sum(e: LogDebye, x: Tensor) -> Tensor:
-    a, nu = e.order, e.nu
-    # Measure from the zero x0 of the leading part, so that nothing cancels near it.
-    zero = torch.full((), ZERO, dtype=x.dtype, device=x.device)
-    order = a if isinstance(a, Tensor) else torch.full_like(zero, a)
-    x0, lost = two_product(order, zero)
-    # Clamp x such that powers of x0/x and the square of x are finite.
-    most = torch.finfo(x.dtype).max
-    limit = (x0 * most ** (1 / (GROUP + 0.5))).clamp_max(most ** (1 / 2.2))
-    bounded = x.clamp(-limit, limit)
-    d = (bounded - x0) - (lost + order * REST[x.dtype])
-    s0, y = order * COTH, bounded * bounded
-    s = (y + a * a).sqrt()
-    ds = d * ((bounded + x0) / (s + s0))
-    total = ds - a * torch.log1p(ds / (a + s0)) - 0.5 * torch.log(2 * math.pi * s)
-    total = total + horner(e.coefficients, a / s)
+    """Compute log I from its change since the `anchor`, so that nothing cancels near its zero."""
+    (x0, total), nu = anchor(e, x), as_tensor(e.nu, x)
+    top, end = LogDebye(e.order, 0, e.scale, e.coefficients), bounded(x)
+    y, d = end * end, end - x0
+    change, r = phi_difference(top, point(top, x0 * x0), point(top, y), d * (end + x0))
     near = d.abs() < 0.5 * x0
-    log_ratio = torch.where(near, torch.log1p(torch.where(near, d / x0, 0.0)), 0.0)
-    nu = nu if isinstance(nu, Tensor) else torch.full_like(zero, nu)
     # Below one no difference of logarithms cancels, and the quotient may underflow.
-    apart = torch.xlogy(nu, torch.where(bounded < 1, bounded, bounded / x0))
-    apart = apart - torch.where(bounded < 1, torch.xlogy(nu, x0), 0.0)
-    total = total + torch.where(near, nu * log_ratio, apart)
-    w = 1 / s
-    r = 1 / (s + a) - (horner(e.weighted(1), a * w) + 0.5) * w * w
-    product = torch.ones_like(total)
-    for i, step in enumerate(e.steps(), 1):
+    apart = torch.xlogy(nu, torch.where(end < 1, end, end / x0))
+    apart = apart - torch.where(end < 1, torch.xlogy(nu, x0), 0.0)
+    power = torch.where(near, nu * torch.log1p(torch.where(near, d / x0, 0.0)), apart)
+    total = total + (change + power)
+    for step in e.steps():
         r = 1 / (step + y * r)
-        product = product * (x0 * r)
-        if i % GROUP == 0:
-            total, product = total - product.log(), torch.ones_like(total)
-    return total - product.log() + (x - bounded)
+        total = total - (x0 * r).log()
+    return total + (x - end)
 
 
 def _order_over(nu: Number, x: Tensor) -> Number | Tensor:
@@ -264,15 +236,12 @@ log_i = elementwise(
 
 
 def _scaled_value(nu: Number, x: Tensor) -> Tensor:
-    def total(e: LogDebye) -> Tensor:
-        return _log_sum(e, x) - x if e.shift else _scaled_sum(e, x)
+    def beyond(e: LogDebye) -> tuple[Tensor]:
+        return (_scaled_sum(unshifted(e, x.dtype) if e.shift else e, x),)
 
-    def chosen(e: LogDebye) -> tuple[Tensor]:
-        return (unshifted_if_large(total, e, bounded(x) ** 2),)
-
-    value = by_order(nu, x.dtype, chosen, absolute=True)[0]
-    small, log = _near_zero(nu, x)
-    return value if small is None else torch.where(small, log - x, value)
+    is_large = bounded(x) ** 2 + nu * nu >= unshifted_from(x.dtype) ** 2
+    scaled = by_order(nu, x.dtype, beyond, absolute=True)[0]
+    return torch.where(is_large, scaled, _log_value(nu, x) - x)
 
 
 def _scaled_sum(e: LogDebye, x: Tensor) -> Tensor:
