@@ -20,14 +20,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.autograd import is_plain
-from resultant.special.debye import (
-    LogDebye,
-    Number,
-    anchor,
-    expansion,
-    unshifted,
-    unshifted_from,
-)
+from resultant.special.debye import LogDebye, Number, anchor, expansion, unshifted, unshifted_from
 
 # Below this size a second thread costs more than it saves.
 GRAIN = 16384
