@@ -22,8 +22,6 @@ from resultant_reproduction.spec import load
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Seed of `random_states`.
-SEED = 7
 # Functions by name of the check.
 FUNCTIONS: dict[str, Callable[..., Check]] = {}
 
@@ -114,13 +112,9 @@ def uniform(seed: int, number: int, ranges: Mapping[str, Sequence[float]]) -> li
 
 def random_states(states: int, classes: int) -> tuple[Tensor, Tensor, Tensor]:
     """Draw cosines in [-0.9, 0.9], lambdas in [0.3, 4] and offsets in [-1, 1], each [states, C]."""
-    generator = torch.Generator().manual_seed(SEED)
-
-    def draw(low: float, high: float) -> Tensor:
-        draws = torch.rand(states, classes, generator=generator, dtype=torch.float64)
-        return low + (high - low) * draws
-
-    return draw(-0.9, 0.9), draw(0.3, 4.0), draw(-1.0, 1.0)
+    generator = torch.Generator().manual_seed(7)
+    draws = torch.rand(3, states, classes, generator=generator, dtype=torch.float64)
+    return -0.9 + 1.8 * draws[0], 0.3 + 3.7 * draws[1], -1.0 + 2.0 * draws[2]
 
 
 def random_state(seed: int, classes: int, p: int, lam: Sequence[float]) -> ClassState:
@@ -203,6 +197,11 @@ class Orders(NamedTuple):
         quartiles = {name: quantiles(fit) for name, fit in self.fits.items()}
         return {"quartiles": quartiles, "fits": {n: len(fit) for n, fit in self.fits.items()}}
 
+    @property
+    def finding(self) -> Finding:
+        """The medians and the details."""
+        return Finding(self.medians, self.details)
+
 
 def orders(x: Tensor, errors: Callable[[float], Mapping[str, Tensor]]) -> Orders:
     """Fit the orders in x of errors by name, each a number or [M]."""
@@ -211,14 +210,12 @@ def orders(x: Tensor, errors: Callable[[float], Mapping[str, Tensor]]) -> Orders
     return Orders(x, stacked, {name: power_fits(x, e) for name, e in stacked.items()})
 
 
-def half_orders(p: Sequence[int]) -> Tensor:
-    """Return nu = p/2 - 1 [P] of dimensions."""
-    return torch.tensor(p, dtype=torch.float64) / 2 - 1
-
-
-def dimension(nu: float) -> int:
-    """Return p of nu."""
-    return round(2 * nu + 2)
+def over_dimensions(
+    dims: Sequence[int], errors: Callable[[float, int], Mapping[str, Tensor]]
+) -> Orders:
+    """Fit the orders in nu = p/2 - 1 of errors(nu, p) by name."""
+    nu = torch.tensor(dims, dtype=torch.float64) / 2 - 1
+    return orders(nu, lambda nu: errors(nu, round(2 * nu + 2)))
 
 
 def quantiles(a: Tensor, levels: Sequence[float] = (0.25, 0.5, 0.75)) -> list[float]:

@@ -33,11 +33,10 @@ from resultant_reproduction.theory.check import (
     Orders,
     axis,
     check,
-    dimension,
     grid,
-    half_orders,
     near,
     orders,
+    over_dimensions,
     power_fits,
     random_queries,
     random_state,
@@ -57,23 +56,23 @@ def leading_gain(at: Any, ratio: Callable[..., Tensor] = bessel_ratio) -> Findin
     """Check that A tends to r0(lambda), not to one, with an error of order 1/nu (eq:main-ratio)."""
     lam = axis(at.lam)
     r0 = ratio_terms(lam).r0
-    fitted = orders(half_orders(at.p), lambda nu: {"A - r0": ratio(nu, nu * lam) - r0})
+    fitted = over_dimensions(at.p, lambda nu, p: {"A - r0": ratio(nu, nu * lam) - r0})
     slopes = fitted.fits["A - r0"].tolist()
     holds = len(slopes) == len(lam) and near(slopes, [-1] * len(lam), 0.05)
     return Finding(fitted.medians, {"r0": r0.tolist(), "slopes": slopes}, holds)
 
 
-def joint_errors(expansion: Expansion, p: Any, rho: Any, lam: Any, t: Any) -> Orders:
+def joint_errors(expansion: Expansion, dims: Any, rho: Any, lam: Any, t: Any) -> Orders:
     """Fit the orders of errors of the joint expansion up to each term, over a grid."""
     points, lams, ts = grid(rho, lam, t)
 
-    def errors(nu: float) -> dict[str, Tensor]:
-        point = (points, nu * lams, 1 / ts, dimension(nu))
+    def errors(nu: float, p: int) -> dict[str, Tensor]:
+        point = (points, nu * lams, 1 / ts, p)
         q = vmf_score(*point)
         # Unchecked: the grid is valid, and warnings of the range are noise here.
         return {n: expansion(*point, k, validate_args=False) - q for k, n in enumerate(TERMS)}
 
-    return orders(half_orders(p), errors)
+    return over_dimensions(dims, errors)
 
 
 @check
@@ -121,8 +120,7 @@ def fixed_orders(at: Any, approximation: Expansion = fixed_expansion) -> Finding
             for k, name in enumerate(TERMS)
         }
 
-    fitted = orders(axis(at.kappa), errors)
-    return Finding(fitted.medians, fitted.details)
+    return orders(axis(at.kappa), errors).finding
 
 
 @check
@@ -131,16 +129,15 @@ def slope_orders(at: Any, approximation: Expansion = joint_expansion) -> Finding
     rho, lam, t = grid(at.rho, at.lam, at.t)
     rho.requires_grad_()
 
-    def errors(nu: float) -> dict[str, Tensor]:
-        point = (rho, nu * lam, 1 / t, dimension(nu))
+    def errors(nu: float, p: int) -> dict[str, Tensor]:
+        point = (rho, nu * lam, 1 / t, p)
         exact, gaps = vmf_score_slope(*point).detach(), {}
         for k, name in enumerate(TERMS):
             expanded = approximation(*point, k, validate_args=False)
             gaps[name] = torch.autograd.grad(expanded.sum(), rho)[0] - exact
         return gaps
 
-    fitted = orders(half_orders(at.p), errors)
-    return Finding(fitted.medians, fitted.details)
+    return over_dimensions(at.p, errors).finding
 
 
 @check
@@ -148,28 +145,15 @@ def centered_remainder(at: Any, parts: Callable[..., Any] = decompose) -> Findin
     """Check that the remainder with its slope, and the intercept, are of order 1/nu."""
     rho, lam, t = grid(at.rho, at.lam, at.t)
 
-    def errors(nu: float) -> dict[str, Tensor]:
-        point = (rho, nu * lam, 1 / t, dimension(nu))
+    def errors(nu: float, p: int) -> dict[str, Tensor]:
+        point = (rho, nu * lam, 1 / t, p)
         h, g, r = parts(*point)
         remainder = r.abs() + (vmf_score_slope(*point) - g).abs()
         return {"remainder": remainder.max(), "intercept": h.abs().max()}
 
-    nu = half_orders(at.p)
-    fitted = orders(nu, errors)
-    sizes = fitted.details["largest"]
-    slopes = [float(power_fits(nu[-5:], e[-5:])[0]) for e in fitted.errors.values()]
-
-    def panels() -> list[Chart]:
-        remainder = sizes["remainder"]
-        curves = [
-            Curve(nu, remainder, "o-", r"$\sup(|r|+|\partial_\rho r|)$"),
-            Curve(nu, sizes["intercept"], "s-", r"$\sup|q(0)|$"),
-            Curve(nu, 2 * remainder[-1] * nu[-1] / nu, "--", r"slope $-1$", style.GREY),
-        ]
-        labels = r"$\nu=p/2-1$", r"largest over $\rho,\lambda,t$", "Centred decomposition"
-        return [Chart(curves, *labels, LOG)]
-
-    return Finding(slopes, {**sizes, "slopes": slopes}, panels=panels)
+    fitted = over_dimensions(at.p, errors)
+    slopes = [float(power_fits(fitted.x[-5:], e[-5:])[0]) for e in fitted.errors.values()]
+    return Finding(slopes, {**fitted.details["largest"], "slopes": slopes})
 
 
 def mean_scores(rho: Tensor, kappa: Tensor, tau: Tensor | float, p: int) -> Tensor:
@@ -183,14 +167,13 @@ def linear_softmax(at: Any, linear: Callable[..., Tensor] = mean_scores) -> Find
     """Check errors of order 1/nu of linear-mean probabilities and losses."""
     rho, lam, offset = random_states(at.states, at.classes)
 
-    def errors(nu: float) -> dict[str, Tensor]:
-        point = (rho, nu * lam, at.tau, dimension(nu))
+    def errors(nu: float, p: int) -> dict[str, Tensor]:
+        point = (rho, nu * lam, at.tau, p)
         exact, mean = ((offset + f(*point)).log_softmax(-1) for f in (vmf_score, linear))
         gaps = (mean.exp() - exact.exp()).abs().amax(-1)
         return {"probabilities": gaps, "loss": mean[:, 0] - exact[:, 0]}
 
-    fitted = orders(half_orders(at.p), errors)
-    return Finding(fitted.medians, fitted.details)
+    return over_dimensions(at.p, errors).finding
 
 
 @check
@@ -198,12 +181,11 @@ def growing_temperature(at: Any, linear: Callable[..., Tensor] = mean_scores) ->
     """Check the order 2a - 1 of the linear-mean error for 1/tau = nu^a."""
     rho, lam, _ = random_states(at.states, 1)
 
-    def errors(nu: float) -> dict[str, Tensor]:
-        points = {f"{a:g}": (rho, nu * lam, nu**-a, dimension(nu)) for a in at.powers}
+    def errors(nu: float, p: int) -> dict[str, Tensor]:
+        points = {f"{a:g}": (rho, nu * lam, nu**-a, p) for a in at.powers}
         return {name: linear(*point) - vmf_score(*point) for name, point in points.items()}
 
-    fitted = orders(half_orders(at.p), errors)
-    return Finding(fitted.medians, fitted.details)
+    return over_dimensions(at.p, errors).finding
 
 
 @check
@@ -213,16 +195,14 @@ def leading_gradient(at: Any, gradient: Callable[..., Tensor] = loss_gradient) -
     lam = small.kappa / (at.subspace / 2 - 1)
     z, y = random_queries(at.seeds[1], at.queries, small)
 
-    def errors(nu: float) -> dict[str, Tensor]:
-        more = dimension(nu) - at.subspace
-        mu, x = (torch.nn.functional.pad(a, (0, more)) for a in (small.mu, z))
+    def errors(nu: float, p: int) -> dict[str, Tensor]:
+        mu, x = (torch.nn.functional.pad(a, (0, p - at.subspace)) for a in (small.mu, z))
         rule = realize(ClassState(mu, nu * lam, small.count), Rule(at.tau))
         exact = loss_gradient(x, y, rule)
         linear = {"with": rule.linear(), "without": rule.linear(intercept=False)}
         return {n: (gradient(x, y, r) - exact).norm(dim=-1).max() for n, r in linear.items()}
 
-    fitted = orders(half_orders(at.p), errors)
-    return Finding(fitted.medians, fitted.details)
+    return over_dimensions(at.p, errors).finding
 
 
 @check
@@ -231,15 +211,15 @@ def free_energy(at: Any, expansion: Callable[..., Tensor] = free_energy_expansio
     rho, lam, s = grid(at.rho, at.lam, at.s)
     kinds = {"free energy": (expansion, 0), "bounded t": (joint_expansion, 2)}
 
-    def errors(nu: float) -> dict[str, Tensor]:
-        point = (rho, nu * lam, 1 / (nu * s), dimension(nu))
+    def errors(nu: float, p: int) -> dict[str, Tensor]:
+        point = (rho, nu * lam, 1 / (nu * s), p)
         q = vmf_score(*point)
         return {
             name: (f(*point, order, validate_args=False) - q).abs().max() / nu
             for name, (f, order) in kinds.items()
         }
 
-    fitted = orders(half_orders(at.p), errors)
+    fitted = over_dimensions(at.p, errors)
     bounded = fitted.errors["bounded t"][:, 0]
     change = float(bounded[-1] / bounded[0])
     values = fitted.medians[0], change, float(bounded[-1])
@@ -250,13 +230,13 @@ def _coupled(at: Any, residual: Callable[..., Tensor]) -> Orders:
     """Fit the orders of residuals with and without the variance term."""
     rho, lam, offset = random_states(at.states, at.classes)
 
-    def errors(nu: float) -> dict[str, Tensor]:
-        point = (rho, nu * lam, at.tau, dimension(nu))
+    def errors(nu: float, p: int) -> dict[str, Tensor]:
+        point = (rho, nu * lam, at.tau, p)
         B, exact = joint_terms(*point), offset + vmf_score(*point)
-        terms = (offset + B[0], B[1], B[2], dimension(nu))
+        terms = (offset + B[0], B[1], B[2], p)
         return {name: residual(exact, terms, name == "with").abs() for name in ("with", "without")}
 
-    return orders(half_orders(at.p), errors)
+    return over_dimensions(at.p, errors)
 
 
 @check
@@ -292,8 +272,7 @@ def softmax_probabilities(
     def residual(exact: Tensor, terms: Sequence[Any], variance: bool) -> Tensor:
         return (probabilities(*terms, variance=variance) - exact.softmax(-1)).abs().amax(-1)
 
-    fitted = _coupled(at, residual)
-    return Finding(fitted.medians, fitted.details)
+    return _coupled(at, residual).finding
 
 
 @check
@@ -302,17 +281,17 @@ def projection_limit(at: Any, variance: Callable[..., Tensor] = projection_varia
     x = axis(at.x)
     below = 0.5 * torch.erfc(-x / math.sqrt(2))
 
-    def errors(nu: float) -> dict[str, Tensor]:
+    def errors(nu: float, p: int) -> dict[str, Tensor]:
         gaps = []
         for lam, beta in zip(*(a.tolist() for a in grid(at.lam, at.cosine)), strict=True):
             r0 = ratio_terms(torch.tensor(lam, dtype=torch.float64)).r0
             scale = (variance(lam, beta, math.sqrt(1 - beta**2)) / nu).sqrt()
             # Thresholds outside the sphere have probability zero or one.
             xi = (r0 * beta + scale * x).clamp(-1, 1)
-            exact = log_projection_tail(xi, beta, nu * lam, dimension(nu), upper=False).exp()
+            exact = log_projection_tail(xi, beta, nu * lam, p, upper=False).exp()
             gaps.append((exact - below).abs().max())
         return {"gap": torch.stack(gaps).max()}
 
-    fitted = orders(half_orders(at.p), errors)
+    fitted = over_dimensions(at.p, errors)
     last = float(fitted.errors["gap"][-1])
     return Finding((*fitted.medians, last, at.p[-1]), fitted.details, last < 0.01)
