@@ -8,6 +8,9 @@ from typing import Any
 import mpmath
 
 from resultant.training.config import TrainConfig
+from resultant_reproduction import Outcome, Records
+from resultant_reproduction.records import probe_path
+from resultant_reproduction.tables import realizations
 from training_records import record
 
 
@@ -30,3 +33,8 @@ def tail(t: float, degrees: float) -> float:
     c = mp.gamma((degrees + 1) / 2) / (mp.sqrt(degrees * mp.pi) * mp.gamma(degrees / 2))
     beyond: Any = mp.quad(lambda x: c * (1 + x * x / degrees) ** (-(degrees + 1) / 2), [t, mp.inf])
     return float(beyond)
+
+
+def angular_training(records: Records) -> Outcome:
+    """tab:angular-training from given records."""
+    return realizations(records, "angular-training", probe_path)

@@ -75,7 +75,7 @@ def compare_controls(name: str, evidence: Evidence) -> tuple[list[Cell], list[Ch
         for (objective, column, path), text in zip(COLUMNS, texts, strict=True):
             kind = (control_config(name, objective), realization, float(beta))
             entries.append(Entry(row, f"{objective} {column}", text, kind, path))
-    return compare(evidence, entries)
+    return compare(evidence.records, entries)
 
 
 def control_table(name: str, evidence: Evidence) -> Outcome:

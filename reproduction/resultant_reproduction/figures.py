@@ -9,7 +9,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant.report import style
@@ -66,8 +66,7 @@ class Chart(NamedTuple):
     paint: Callable[[Axes], object] | None = None
 
 
-def draw_chart(ax: Axes, chart: Chart) -> None:
-    """Draw the curves of a chart."""
+def _draw(ax: Axes, chart: Chart) -> None:
     for curve in chart.curves:
         look: Any = {"color": curve.color, "label": curve.label, **curve.more}
         if curve.error is None:
@@ -106,7 +105,7 @@ def draw_charts(
         figure = Figure(figsize=(columns * width, rows * height))
         axes = list(figure.subplots(rows, columns, squeeze=False, height_ratios=ratios).flat)
         for ax, chart in zip(axes, charts, strict=False):
-            draw_chart(ax, chart)
+            _draw(ax, chart)
             if under and ax.get_legend_handles_labels()[1]:
                 # The pad, in font sizes, leaves room for ticks and label.
                 place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 4}
@@ -265,32 +264,6 @@ def heat_maps(
         Chart((), title=title, paint=lambda ax, title=title: paint(ax, title)) for title in maps
     ]
     return draw_charts(charts, width=4.4, height=1.5 + 0.25 * len(rows))
-
-
-def bars(
-    groups: Mapping[str, Mapping[str, Sequence[float]]], colours: Mapping[str, str], ylabel: str
-) -> Figure:
-    """Draw one bar per kind and group: mean, deviation and seeds; a dash without seeds."""
-    names = list(next(iter(groups.values())))
-
-    def paint(ax: Axes) -> None:
-        for i, (kind, values) in enumerate(groups.items()):
-            colour = colours[kind]
-            for j, name in enumerate(names):
-                x, seeds = j + 0.4 * i - 0.2, values[name]
-                if not seeds:
-                    ax.text(x, 0, "–", ha="center", va="bottom", color=colour)
-                    continue
-                # Points and error bars show on the pale face, and the edge on any page.
-                look = {"color": [(colour, 0.3)], "edgecolor": colour, "lw": 1.5}
-                spread = stdev(seeds) if len(seeds) > 1 else None
-                ax.bar(x, fmean(seeds), 0.38, yerr=spread, **look)
-                ax.plot([x] * len(seeds), seeds, ".", color=BLACK)
-        ax.axhline(0, color=style.GREY, lw=1)
-        ax.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names])
-
-    key = [Curve(look="s", label=kind, color=colours[kind]) for kind in groups]
-    return draw_charts([Chart(key, ylabel=ylabel, paint=paint)], width=5.2, height=3.0)
 
 
 def course(values: Course, look: str, color: str, label: str | None = None) -> Curve:

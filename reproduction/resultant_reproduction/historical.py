@@ -13,7 +13,15 @@ from resultant.training.config import TrainConfig
 from resultant.training.records import Record
 from resultant_reproduction.courses import Course, seeds_of
 from resultant_reproduction.evidence import CONDITIONS, Evidence
-from resultant_reproduction.figures import BLACK, HOLLOW, Chart, Curve, bars, course, draw_charts
+from resultant_reproduction.figures import (
+    BLACK,
+    HOLLOW,
+    Chart,
+    Curve,
+    course,
+    draw_charts,
+    intervals,
+)
 from resultant_reproduction.plan import official, planned_seeds
 from resultant_reproduction.records import paired, probe_path
 from resultant_reproduction.spec import (
@@ -30,7 +38,6 @@ from resultant_reproduction.tables import Entry, compare
 from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLUMNS = load("printed/tables")["historical-power-temperature"]["columns"][1:]
@@ -48,29 +55,27 @@ LOOKS = {
 }
 # Interventions by their names in records.
 STRENGTHS = {"reduced": "Reduced gain disparity", "increased": "Increased gain disparity"}
-INTERVENTIONS = tuple(STRENGTHS.values())
-# Numbers of the last epoch by their names in records. The gains are of CIFAR-100 IF 100, and the
-# errors, for which no setting is named, are taken to be.
+# Numbers of the last epoch in records. The gains are of CIFAR-100 IF 100, and the errors, for which
+# no setting is named, are taken to be. sec:historical-gradient does not say whether its relative
+# errors of gradients stack all queries or are means over queries; of increments it says "mean
+# relative error".
+MEAN = ", mean over queries"
 LAST = {
-    "applied_gain_sd": "sd of applied gain",
-    "gain_sd": "sd of native gain",
-    "gradient_error": "leading gradient error (%)",
+    "sd of applied gain": "applied_gain_sd",
+    "sd of native gain": "gain_sd",
+    "leading gradient error (%)": "gradient_error",
+    f"leading gradient error (%){MEAN}": "mean_gradient_error",
 }
-# sec:historical-gradient does not say whether its relative errors of gradients stack all queries or
-# are means over queries; of increments it says "mean relative error". Prefixes in records.
-MEASURES = {"stacked": "", "mean over queries": "mean_"}
-SECOND = list(MEASURES)[1]
+INCREMENTS = {
+    f"error of the {strength} increment (%){end}": (key, strength)
+    for end, key in (("", "increment_error"), (MEAN, "mean_increment_error"))
+    for strength in STRENGTHS
+}
 
 
 def printed_last(key: str) -> list[str]:
     """Printed numbers of the last epoch, one per policy."""
-    return load("printed/figures")["training-gain"]["last"][key]
-
-
-def measures(key: str) -> dict[str, str]:
-    """Names of a number in records, by measure: only an error has two."""
-    error = key.endswith("_error")
-    return {name: f"{prefix}{key}" for name, prefix in MEASURES.items()} if error else {"": key}
+    return load("printed/figures")["training-gain"]["last"][key.removeprefix("mean_")]
 
 
 def settings() -> dict[str, TrainConfig]:
@@ -100,7 +105,7 @@ def heads(evidence: Evidence) -> Outcome:
         for policy, *texts in printed_rows("historical-power-temperature")
         for column, text in zip(COLUMNS, texts, strict=True)
     ]
-    cells, changes = compare(evidence, entries)
+    cells, changes = compare(evidence.records, entries)
     changes = [replace(c, row=c.what, what=f"{c.row} - ProCo") for c in changes if c.differences]
     for entry in entries:
         top = evidence.records.value(*entry.kind, "last.best_accuracy")
@@ -168,30 +173,21 @@ def _last_epoch(evidence: Evidence) -> list[Cell]:
     """Numbers of the last epoch in every setting, with the printed ones of `shown`."""
     cells = []
     for (place, config), (i, name) in product(settings().items(), enumerate(POLICIES)):
-        policy, row = POLICIES[name], f"{place}, {name}"
-
-        for key, title in LAST.items():
-            paper = parse_cell(printed_last(key)[i])
-            assert paper is not None
-            for measure, number in measures(key).items():
-                ours = evidence.records.value(config, *policy, f"last.{number}", 1.0)
-                cell = _measured(row, title, measure, ours, paper.digits, planned(name))
-                cells.append(replace(cell, paper=paper) if config == shown() else cell)
-        for measure, number in measures("increment_error").items():
-            courses = increment_errors(evidence.records.seeds(config, *policy), number)
-            for strength in STRENGTHS:
-                ours = courses[strength].at(config.epochs) if strength in courses else None
-                title = f"error of the {strength} increment (%)"
-                cells.append(_measured(row, title, measure, ours, 2, planned(name)))
+        kind, numbers = (config, *POLICIES[name]), {}
+        for title, key in LAST.items():
+            ours = evidence.records.value(*kind, f"last.{key}", 1.0)
+            numbers[title] = ours, parse_cell(printed_last(key)[i])
+        for title, (key, strength) in INCREMENTS.items():
+            course = increment_errors(evidence.records.seeds(*kind), key).get(strength)
+            numbers[title] = course and course.at(config.epochs), None
+        for title, (ours, paper) in numbers.items():
+            seeds, digits = (
+                0 if title.endswith(MEAN) else planned(name),
+                paper.digits if paper else 2,
+            )
+            cell = unprinted(f"{place}, {name}", title, ours, digits, seeds)
+            cells.append(replace(cell, paper=paper) if config == shown() else cell)
     return cells
-
-
-def _measured(
-    row: str, title: str, measure: str, ours: Value | None, digits: int, seeds: int
-) -> Cell:
-    if measure == SECOND:
-        title, seeds = f"{title}, {measure}", 0
-    return unprinted(row, title, ours, digits, seeds)
 
 
 def common_readouts(evidence: Evidence) -> Outcome:
@@ -205,17 +201,16 @@ def common_readouts(evidence: Evidence) -> Outcome:
         for name, own in values.items():
             ours = Value.of(list(own.values()))
             cells.append(unprinted(f"{place}, {name}", readout, ours, 2, planned(name)))
-        for name in INTERVENTIONS if config == shown() else ():
+        for name in STRENGTHS.values() if config == shown() else ():
             differences = paired(values[name], values["ProCo"])
             changes.append(Change(readout, f"{name} - ProCo", None, differences))
     tested = [change for change in changes if change.differences]
     parts = {f"{change.what}, {change.row}": bool(change.differences) for change in changes}
-    groups = {
-        name: {c.row: c.differences for c in changes if c.what == f"{name} - ProCo"}
-        for name in INTERVENTIONS
+    panels = {
+        name: {c.row: (c.interval, None) for c in changes if c.what == f"{name} - ProCo"}
+        for name in STRENGTHS.values()
     }
-    colours = {name: colour for name, (_, colour) in LOOKS.items()}
-    draw = (lambda: bars(groups, colours, "points from ProCo")) if tested else None
+    draw = (lambda: intervals(panels, "points from ProCo")) if tested else None
     return Outcome(cells, tested, draw, parts)
 
 
@@ -226,63 +221,45 @@ def _draw_training_gain(
     plane: Mapping[str, tuple[int, int, dict[str, Any]]],
 ) -> Figure:
     """Draw gains and increment errors over epochs, and the plane of one network."""
-    printed = {
-        key: [*map(float, printed_last(key))]
-        for key in ("gain_sd", "applied_gain_sd", "increment_error")
-    }
+    printed = {key: [*map(float, printed_last(key))] for key in ("gain_sd", "applied_gain_sd")}
+    last = max((e for c in applied.values() for e in c.values), default=0)
     gains = [course(own, "-", LOOKS[name][1], name) for name, own in applied.items()]
     gains += [course(own, ":", LOOKS[name][1]) for name, own in native.items()]
-    increments = [
+    faces = {
+        "gain_sd": ("paper, native gain", HOLLOW),
+        "applied_gain_sd": ("paper, last epoch", {}),
+    }
+    for key, (label, face) in faces.items():
+        gains.append(Curve(look="D", label=label, color=style.GREY, more=face))
+        for (_, colour), value in zip(LOOKS.values(), printed[key], strict=True):
+            gains.append(Curve([last], [value], "D", color=colour, more={**face, "zorder": 5}))
+    # Dashes are states, and colours interventions.
+    increments = [Curve(look=LOOKS[s][0], label=f"state: {s}", color=style.GREY) for s in errors]
+    increments += [
         course(own, LOOKS[state][0], LOOKS[STRENGTHS[strength]][1])
         for state, courses in errors.items()
         for strength, own in courses.items()
     ]
-    last = max((e for c in applied.values() for e in c.values), default=0)
-    for key, face in (("gain_sd", HOLLOW), ("applied_gain_sd", {})):
-        for (_, colour), value in zip(LOOKS.values(), printed[key], strict=True):
-            gains.append(Curve([last], [value], "D", color=colour, more={**face, "zorder": 5}))
-    gains.append(Curve(look="D", label="paper, last epoch", color=style.GREY))
-    gains.append(Curve(look="D", label="paper, native gain", color=style.GREY, more=HOLLOW))
-    label, wide = "paper, last epoch", {"lw": 5, "alpha": 0.6, "solid_capstyle": "butt"}
-    increments.append(
-        Curve([last, last], printed["increment_error"], "-", label, style.GREY, more=wide)
-    )
-    # Axes of one scale would put both arms on one line.
-    drawn_of = [f"first axis; {name}, seed {s}, epoch {e}" for name, (s, e, _) in plane.items()]
-    charts = [
-        Chart(gains, "epoch", "sd of gain (dotted: native)"),
-        Chart(increments, "epoch", "leading increment error (%)"),
-        Chart((), "".join(drawn_of), "second axis (other scale)"),
-    ]
-    figure = draw_charts(charts, width=3.2)
-    axes = figure.axes
-    with style.style():
-        if errors:
-            key = {f"state: {s.split()[0]}": {"ls": LOOKS[s][0]} for s in errors}
-            _key(axes[1], key | {label: wide})
-        for _, _, ends in plane.values():
-            _draw_plane(axes[2], ends)
-        for ax, present in zip(axes, (applied, errors, plane), strict=True):
-            if not present:
-                ax.text(0.5, 0.5, "no record", transform=ax.transAxes, ha="center")
-    return figure
-
-
-def _key(ax: Axes, looks: Mapping[str, dict[str, Any]]) -> None:
-    """Add a legend of line styles in grey, because colours have another meaning."""
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], color=style.GREY, label=name, **look) for name, look in looks.items()]
-    ax.legend(handles=handles)
-
-
-def _draw_plane(ax: Axes, ends: Mapping[str, Any]) -> None:
-    """Draw leading increments over the exact ones, which they almost hide."""
-    looks: dict[str, dict[str, Any]] = {
-        "exact": {"ls": "-", "lw": 1, "marker": "o"},
-        "leading": {"ls": "--", "lw": 2.2, "marker": "o", "ms": 8, "mfc": "none", "zorder": 3},
+    ends, wide = [*map(float, printed_last("increment_error"))], {"lw": 5, "alpha": 0.6}
+    increments.append(Curve([last, last], ends, "-", "paper, last epoch", style.GREY, more=wide))
+    arrows: list[Curve] = []
+    # Leading increments almost hide the exact ones. Axes of one scale would put both on one line.
+    large = {"lw": 2.2, "ms": 8, "mfc": "none", "zorder": 3}
+    kinds: dict[str, tuple[str, Mapping[str, Any]]] = {
+        "exact": ("o-", {}),
+        "leading": ("o--", large),
     }
-    _key(ax, looks)
-    for (strength, name), (kind, look) in product(STRENGTHS.items(), looks.items()):
-        x, y = ends[strength][kind]
-        ax.plot([0, x], [0, y], markevery=[1], color=LOOKS[name][1], **look)
+    for (_, _, own), (kind, (look, more)) in product(plane.values(), kinds.items()):
+        arrows.append(Curve(look=look, label=kind, color=style.GREY, more=more))
+        for strength, name in STRENGTHS.items():
+            x, y = own[strength][kind]
+            more = {**more, "markevery": [1]}
+            arrows.append(Curve((0, x), (0, y), look, color=LOOKS[name][1], more=more))
+    drawn_of = [f"first axis; {name}, seed {s}, epoch {e}" for name, (s, e, _) in plane.items()]
+    none = ["" if present else "no record" for present in (applied, errors, plane)]
+    charts = [
+        Chart(gains, "epoch", "sd of gain (dotted: native)", none[0]),
+        Chart(increments, "epoch", "leading increment error (%)", none[1]),
+        Chart(arrows, "".join(drawn_of), "second axis (other scale)", none[2]),
+    ]
+    return draw_charts(charts, width=3.2, height=3.6, legend=1, under=True)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from resultant.features.store import FeatureStore
 from resultant.training.config import TrainConfig, preset
+from resultant_reproduction import headline
 from resultant_reproduction.evidence import (
     Evidence,
     Reader,
@@ -20,15 +21,15 @@ from resultant_reproduction.evidence import (
     read_path,
     trained_as,
 )
-from resultant_reproduction.figures import draw_changes
-from resultant_reproduction.formats import p_equation, span
+from resultant_reproduction.figures import draw_changes, intervals
+from resultant_reproduction.formats import p_equation, p_text, span
+from resultant_reproduction.headline import TITLES
 from resultant_reproduction.plan import RULES, planned_seeds
-from resultant_reproduction.records import paired, probe_path
+from resultant_reproduction.records import Records, paired, probe_path
 from resultant_reproduction.spec import Cell, Change, Outcome, load, parse_cell, printed_rows
+from resultant_reproduction.templating import markdown_table
 from resultant_reproduction.value import Value, over_settings
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from resultant_reproduction.verdicts import Judgement
 
 # Note of tables with more seeds than planned.
 LATER = "Seeds beyond the planned ones were added after the numbers of the planned ones were known."
@@ -44,12 +45,12 @@ class Entry(NamedTuple):
     path: str
 
 
-def compare(evidence: Evidence, entries: Iterable[Entry]) -> tuple[list[Cell], list[Change]]:
+def compare(records: Records, entries: Iterable[Entry]) -> tuple[list[Cell], list[Change]]:
     """Cells of a table, and the changes of its rows from the first row with the same column."""
     cells, changes = [], []
     first: dict[str, tuple[float, dict[int, float]]] = {}
     for entry in entries:
-        values, paper = evidence.records.values(*entry.kind, entry.path), parse_cell(entry.text)
+        values, paper = records.values(*entry.kind, entry.path), parse_cell(entry.text)
         ours, planned = Value.of(list(values.values())), planned_seeds(*entry.kind)
         cells.append(Cell(entry.row, entry.column, paper, ours, planned=planned))
         if paper is None:
@@ -61,8 +62,8 @@ def compare(evidence: Evidence, entries: Iterable[Entry]) -> tuple[list[Cell], l
     return cells, changes
 
 
-def _realizations(
-    evidence: Evidence, name: str, path: Callable[[str], str], **settings: object
+def realizations(
+    records: Records, name: str, path: Callable[[str], str], **settings: object
 ) -> Outcome:
     """A table with one column per realization and one for the change of Pure Angular."""
     cells, changes = [], []
@@ -74,7 +75,7 @@ def _realizations(
             Entry(column, title, text, (config, rule, 0.0), path(names[-1].lower()))
             for column, text, rule in zip(COLUMNS, texts, RULES, strict=True)
         ]
-        row, tested = compare(evidence, entries)
+        row, tested = compare(records, entries)
         row = [replace(c, row=title, column=c.row, external=external) for c in row]
         planned = min(c.planned for c in row)
         row += [Cell(title, "Δ", parse_cell(delta), tested[-1].ours, external, planned=planned)]
@@ -84,33 +85,82 @@ def _realizations(
             for c in tested
             if c.differences or not external
         ]
-    return Outcome(cells, changes, lambda: _draw(changes))
+    return Outcome(cells, changes)
 
 
 # Realizations of tab:angular-training and tab:joint-fc, in the order of `plan.RULES`.
 COLUMNS = tuple(load("printed/tables")["angular-training"]["columns"][-5:-1])
-CHANGES = tuple(f"{column} - ProCo" for column in COLUMNS[1:])
+HEADINGS = ("", "change", "paper", "ours", "95 % interval", "networks", "p", "verdict")
 
 
-def _draw(changes: Sequence[Change]) -> Figure:
-    own = [c for c in changes if c.what == CHANGES[-1]]
-    return draw_changes(own, "Pure Angular less ProCo, percentage points")
+def training_table(evidence: Evidence) -> Outcome:
+    """tab:angular-training: all networks of the recipe, unpaired as in ``protocol.md``."""
+    table = realizations(evidence.every, "angular-training", probe_path)
+    judged = {}
+    for row in dict.fromkeys(cell.row for cell in table.cells):
+        setting, _, space = row.rpartition(", ")
+        for arm in RULES[1:] if setting in headline.SETTINGS else ():
+            own = (setting,), (space.lower(),)
+            judged[row, arm] = headline.effect(evidence.every, arm, "native", *own)
+    effects = {row: j for (row, arm), j in judged.items() if arm == "angular"}
+    cells = []
+    for cell in table.cells:
+        ours = effects[cell.row].ours if cell.row in effects and cell.column == "Δ" else None
+        own = replace(cell, ours=Value(ours.mean, None, ours.n), planned=0) if ours else cell
+        cells.append(own)
+    tested = [
+        (
+            *(row, f"{TITLES[arm]} - {TITLES['native']}", f"{j.printed:+.2f}"),
+            *(f"{j.ours.mean:+.2f}", j.ours.interval(2), str(j.ours.n)),
+            *(p_text(j.ours.p), j.text),
+        )
+        for (row, arm), j in judged.items()
+        if j.ours is not None
+    ]
+    about = (
+        "Unpaired: the difference of arm means with Welch's interval. Networks are those of both "
+        "arms. Each change by itself; neither intervals nor verdicts are corrected for their "
+        "number.\n\n"
+    )
+    rows = {f"{row} [{j.n}]": j.pair for row, j in effects.items()}
+    return Outcome(
+        cells,
+        draw=lambda: intervals({"Pure Angular less ProCo": rows}, "percentage points"),
+        sections={"Test": about + markdown_table(tested, HEADINGS)} if tested else {},
+        headline=_training_headline(evidence, [*effects.values()]),
+        notes=[
+            "Probes of the last epoch. Δ is the difference of the two means, with the networks of "
+            "both in brackets. The second round trained no intercept-preserving networks."
+        ],
+    )
 
 
-def of_cifar(outcome: Outcome) -> list[Change]:
-    """Select the changes by Pure Angular in the CIFAR settings of a table."""
-    return [c for c in outcome.changes if c.what == CHANGES[-1] and c.row.startswith("CIFAR")]
-
-
-def angular_training(evidence: Evidence) -> Outcome:
-    """tab:angular-training: long-tail probes of the first round, frequency prior."""
-    return _realizations(evidence, "angular-training", probe_path)
+def _training_headline(evidence: Evidence, effects: Sequence[Judgement]) -> str:
+    whole = headline.effect(evidence.every)
+    paper = [j.printed for j in effects if j.printed is not None]
+    if whole.ours is None:
+        return ""
+    rise = sum(j.ours is not None and j.ours.mean > 0 for j in effects)
+    return (
+        "Training with Pure Angular in place of ProCo changes long-tail probes by "
+        f"{whole.ours.text(2)} points, mean of {len(effects)} readouts over {whole.ours.n} "
+        f"networks of both rounds (printed {fmean(paper):+.2f}): {whole.verdict}. {rise} of "
+        f"{len(effects)} readouts rise; printed are {span(paper, 2, sign='+')}, and "
+        f"{sum(v > 0 for v in paper)} rise."
+    )
 
 
 def joint_fc(evidence: Evidence) -> Outcome:
     """tab:joint-fc: the classifier of joint training, last epoch."""
-    outcome = _realizations(evidence, "joint-fc", lambda _: "last.accuracy", objective="joint")
-    return replace(outcome, headline=_joint_headline(of_cifar(outcome)))
+    outcome = realizations(
+        evidence.records, "joint-fc", lambda _: "last.accuracy", objective="joint"
+    )
+    own = [c for c in outcome.changes if c.what == f"{COLUMNS[-1]} - ProCo"]
+    return replace(
+        outcome,
+        draw=lambda: draw_changes(own, "Pure Angular less ProCo, percentage points"),
+        headline=_joint_headline([c for c in own if c.row.startswith("CIFAR")]),
+    )
 
 
 def _joint_headline(changes: list[Change]) -> str:

@@ -14,6 +14,7 @@ import pytest
 import torch
 from scipy.stats import linregress, t
 
+from paper_evidence import angular_training
 from resultant.analysis import Policy, decide
 from resultant.classifiers.inputs import Sample
 from resultant.classifiers.leave_one_out import left_out_fold
@@ -25,7 +26,6 @@ from resultant_reproduction.calibration import over_queries
 from resultant_reproduction.catalog import catalog
 from resultant_reproduction.plan import PLANS, controlled
 from resultant_reproduction.records import packaged_json
-from resultant_reproduction.tables import angular_training
 
 PAGES = Path(__file__).parents[2] / "reproduction" / "pages"
 FINAL = [name for name, entry in catalog().items() if entry.final]
@@ -84,7 +84,7 @@ def test_the_command_prints_page_and_numbers(
 def test_native_numbers_are_those_of_the_tables(evidence: Evidence) -> None:
     """Every row of the baseline is a cell of a table; the answer counts them."""
     page, far = hyphenated("baseline"), []
-    first_round = [cell.content() for cell in angular_training(evidence).cells]
+    first_round = [cell.content() for cell in angular_training(evidence.records).cells]
     for table, both, apart in re.findall(
         r"^\| (?:\[.*?\]\((.*?)\.md\)|public logs): .*? \| (.*?) \| (.*?) \|", page, flags=re.M
     ):

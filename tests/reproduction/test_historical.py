@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from resultant_reproduction import ARTEFACTS, Evidence, Records
@@ -20,6 +21,7 @@ PLANE = {
     "reduced": {"exact": [-1.0, 0.1], "leading": [-1.1, 0.0]},
     "increased": {"exact": [2.0, 0.2], "leading": [2.2, 0.1]},
 }
+KINDS = (("exact", 1), ("leading", 4))
 ENDS = {"applied_gain_sd": 0.4, "gain_sd": 0.3, "gradient_error": 6.0}
 
 
@@ -74,7 +76,7 @@ def drawn(records: list[dict[str, Any]]) -> tuple[str, list[list[Any]], list[str
         return artefact.status(outcome), [], []
     figure = outcome.draw()
     lines = [list(ax.lines) for ax in figure.axes]
-    sentence = [text.get_text() for ax in figure.axes for text in ax.texts]
+    sentence = [ax.get_title(loc="left")[4:] for ax in figure.axes]
     sentence += [figure.axes[2].get_xlabel(), *outcome.notes]
     plt.close(figure)
     return artefact.status(outcome), lines, sentence
@@ -83,20 +85,21 @@ def drawn(records: list[dict[str, Any]]) -> tuple[str, list[list[Any]], list[str
 def test_training_gain_is_drawn() -> None:
     status, lines, text = drawn(every(0, 1, 2, mean=9.0))
     assert status == "rerun" and "no record" not in text
-    # Applied and native dispersion of three states; two interventions of each; two of the first.
-    # The printed numbers of the last epoch, and two entries of the legend; the printed range.
-    assert list(map(len, lines)) == [6 + 6 + 2, 6 + 1, 4]
-    assert [line.get_ydata()[0] for line in lines[0][6:9]] == [0.630, 0.684, 0.648]
-    assert [line.get_ydata()[0] for line in lines[0][9:12]] == [0.630, 0.349, 0.948]
+    # Applied and native dispersion of three states, and twice the printed numbers of the last epoch
+    # after an entry of the legend; three states, two interventions of each and the printed range;
+    # twice an entry and two increments of the first.
+    assert list(map(len, lines)) == [6 + 8, 3 + 6 + 1, 6]
+    assert [line.get_ydata()[0] for line in lines[0][7:10]] == [0.630, 0.684, 0.648]
+    assert [line.get_ydata()[0] for line in lines[0][11:]] == [0.630, 0.349, 0.948]
     assert lines[1].pop().get_xydata().tolist() == [[200, 8.82], [200, 10.18]]
     assert {line.get_linestyle() for line in lines[1]} == {"-", "--", ":"}
-    reduced, increased = lines[1][:2]
+    reduced, increased = lines[1][3:5]
     assert reduced.get_xydata().tolist() == [[100, 7], [200, 8]]
     assert increased.get_xydata().tolist() == [[100, 8], [200, 9]]
     assert reduced.get_color() != increased.get_color()
-    ends = [line.get_xydata()[-1].tolist() for line in lines[2]]
-    assert ends == [[-1.0, 0.1], [-1.1, 0.0], [2.0, 0.2], [2.2, 0.1]]
-    assert [line.get_linestyle() for line in lines[2]] == ["-", "--", "-", "--"]
+    ends = {kind: [v.get_xydata()[-1].tolist() for v in lines[2][i : i + 2]] for kind, i in KINDS}
+    assert ends == {kind: [PLANE[name][kind] for name in ("reduced", "increased")] for kind in ends}
+    assert [line.get_linestyle() for line in lines[2]] == ["-"] * 3 + ["--"] * 3
     seeds, plane = text[-2:]
     assert text[-3] == "first axis; ProCo, seed 0, epoch 200" and "Lines: seeds 0, 1, 2;" in seeds
     assert plane.startswith("(c) One network, ProCo of seed 0 at epoch 200: 98.00 % of")
@@ -135,12 +138,13 @@ def test_common_readouts_are_tested() -> None:
     (change,) = outcome.changes
     assert (change.row, change.what) == ("long-tail encoder", "Reduced gain disparity - ProCo")
     assert change.differences == pytest.approx((1.0, 1.1)) and change.verdict == "–"
-    # The bar that there is, and a dash in place of each that lacks.
+    # The only row that is drawn: the mean with Student's interval of two seeds.
     assert outcome.draw is not None
-    figure = outcome.draw()
-    ax: Any = figure.axes[0]
-    (bar,) = (p for p in ax.patches if p.get_width())
-    assert bar.get_height() == pytest.approx(1.05) and [t.get_text() for t in ax.texts] == ["–"] * 7
+    reduced, increased = (ax.lines for ax in outcome.draw().axes)
+    ends, mean = (line.get_xdata() for line in reduced[1:3])
+    reach = np.tan(0.475 * np.pi) * 0.05
+    assert mean == pytest.approx([1.05]) and ends == pytest.approx([1.05 - reach, 1.05 + reach])
+    assert len(reduced) == 4 and len(increased) == 1
     assert artefact.status(result(1.0, 1.1, 1.2)) == "partly rerun (1 of 8)"
     nothing = result()
     assert artefact.status(nothing) == "not run yet" and nothing.draw is None

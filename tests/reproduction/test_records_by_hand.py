@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from paper_evidence import tail
+from paper_evidence import angular_training, tail
 from resultant.training.records import read_lines
 from resultant_reproduction import ARTEFACTS, Evidence, Records, headline, tables
 from resultant_reproduction.spec import printed_rows
@@ -57,7 +57,7 @@ def test_spread_of_the_records(evidence: Evidence) -> None:
 def test_the_table_of_the_records_by_hand(evidence: Evidence) -> None:
     """Means, deviations and paired tests of tab:angular-training from the lines of main.jsonl."""
     known = lines()
-    outcome, tested = tables.angular_training(evidence), 0
+    outcome, tested = angular_training(evidence.records), 0
     for condition, dataset, imbalance in (
         ("CIFAR-10 / 100", "cifar10", 100.0),
         ("CIFAR-100 / 100", "cifar100", 100.0),

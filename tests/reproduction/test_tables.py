@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from resultant_reproduction import ARTEFACTS, Evidence, Records, tables
+from paper_evidence import angular_training
+from resultant_reproduction import ARTEFACTS, Records
 from resultant_reproduction.plan import controlled, official, planned_seeds
 from training_records import record
 
@@ -17,7 +18,7 @@ def test_fewer_and_more_seeds_than_planned() -> None:
         for r in records:
             value = {"accuracy": 0.6 + 0.01 * r["seed"]}
             r["probes"] = {"long_tail": {"encoder": value, "projection": value}}
-        outcome = tables.angular_training(Evidence(Records(records)))
+        outcome = angular_training(Records(records))
         result = {(c.row, c.column): c for c in outcome.cells}
         return ARTEFACTS["angular-training"].status(outcome), result[path, "ProCo"]
 
