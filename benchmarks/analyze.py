@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,23 +19,11 @@ from benchmarks import Row, Table, progress
 
 GPU = False
 LATENT, THREADS, RUNS = 24, 2, 3
-# Seconds between two looks at the memory.
-EVERY = 0.05
-
-
-class Size(NamedTuple):
-    """Rows to fit and to test, dimension and classes."""
-
-    train: int
-    test: int
-    dim: int
-    classes: int
-
-
+# Rows to fit and to test, dimension and classes.
 SIZES = {
-    "packaged": Size(10847, 10000, 64, 100),
-    "a thousand classes": Size(100_000, 20_000, 1024, 1000),
-    "the size of iNaturalist 2018": Size(353_237, 24_426, 1024, 8142),
+    "packaged": (10847, 10000, 64, 100),
+    "a thousand classes": (100_000, 20_000, 1024, 1000),
+    "the size of iNaturalist 2018": (353_237, 24_426, 1024, 8142),
 }
 
 
@@ -48,55 +35,45 @@ def labels(rows: int, classes: int, tail: float) -> torch.Tensor:
     return torch.arange(classes).repeat_interleave(counts)
 
 
-def write(folder: Path, size: Size) -> None:
+def write(folder: Path, train: int, test: int, dim: int, classes: int) -> None:
     """Write features whose classes overlap in a few directions, with noise in all directions."""
     generator = torch.Generator().manual_seed(0)
-    basis = torch.randn(LATENT, size.dim, generator=generator) / size.dim**0.5
-    centres = torch.randn(size.classes, LATENT, generator=generator)
-    for split, rows, tail in (("train", size.train, 0.01), ("test", size.test, 1.0)):
-        y = labels(rows, size.classes, tail)
+    basis = torch.randn(LATENT, dim, generator=generator) / dim**0.5
+    centres = torch.randn(classes, LATENT, generator=generator)
+    for split, rows, tail in (("train", train, 0.01), ("test", test, 1.0)):
+        y = labels(rows, classes, tail)
         np.save(folder / f"{split}_labels.npy", y.numpy())
         path = folder / f"{split}_features.npy"
-        out = np.lib.format.open_memmap(path, "w+", np.float32, (rows, size.dim))
+        out = np.lib.format.open_memmap(path, "w+", np.float32, (rows, dim))
         for top in range(0, rows, 8192):
             own = y[top : top + 8192]
             latent = centres[own] + 0.8 * torch.randn(len(own), LATENT, generator=generator)
-            noise = torch.randn(len(own), size.dim, generator=generator)
-            out[top : top + len(own)] = (latent @ basis + 2.0 * noise / size.dim**0.5).numpy()
+            noise = torch.randn(len(own), dim, generator=generator)
+            out[top : top + len(own)] = (latent @ basis + 2.0 * noise / dim**0.5).numpy()
         del out
 
 
-def resident(pid: int) -> int:
-    """Return the resident bytes of a process."""
-    try:
-        pages = int((Path("/proc") / str(pid) / "statm").read_text().split()[1])
-    except (OSError, IndexError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 def command(features: Path | None, folder: Path) -> tuple[float, float, int]:
-    """Run the command; return seconds to the summary and to the end, and bytes."""
+    """Run the command; return seconds to the end and to the summary, and the largest resident
+    bytes."""
     words = [sys.executable, "-m", "resultant", "analyze", "--out", str(folder / "out")]
     words += [] if features is None else [str(features)]
     # Spinning threads slow down everything else on the machine.
     environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, "OMP_NUM_THREADS": str(THREADS)}
-    shown, errors = folder / "shown", folder / "errors"
-    summary, peak, started = None, 0, time.perf_counter()
-    with shown.open("wb") as out, errors.open("wb") as log:
-        process = subprocess.Popen(words, stdout=out, stderr=log, env=environment)
-        while process.poll() is None:
-            if summary is None and shown.stat().st_size:
-                summary = time.perf_counter() - started
-            peak = max(peak, resident(process.pid))
-            time.sleep(EVERY)
-    ended = time.perf_counter() - started
+    started = time.perf_counter()
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        summary = time.perf_counter() - started
+        process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise RuntimeError(f"analyze failed: {errors.read_text()[-2000:]}")
-    return summary or ended, ended, peak
+        raise RuntimeError(f"analyze failed with status {process.returncode}")
+    return time.perf_counter() - started, summary, 1024 * usage.ru_maxrss
 
 
-def measure(name: str, size: Size) -> Row:
+def measure(name: str, size: tuple[int, int, int, int]) -> Row:
     """Measure one size; the fastest of some runs counts, the single one of the large sizes."""
     progress(f"analyze: {name}")
     with tempfile.TemporaryDirectory() as top:
@@ -104,15 +81,14 @@ def measure(name: str, size: Size) -> Row:
         if name != "packaged":
             features = folder / "features"
             features.mkdir()
-            write(features, size)
-        runs = [command(features, folder) for _ in range(RUNS if features is None else 1)]
-    summary, ended, peak = min(runs, key=lambda each: each[1])
+            write(features, *size)
+        ended, summary, peak = min(
+            command(features, folder) for _ in range(RUNS if features is None else 1)
+        )
+    train, test, dim, classes = size
+    shape = {"fitted and tested": f"{train:,} + {test:,}", "p": dim, "classes": classes}
     times = {"summary, s": summary, "page, s": ended, "peak, MB": peak / 1e6}
-    return {"features": name, "fitted and tested": f"{size.train:,} + {size.test:,}"} | {
-        "p": size.dim,
-        "classes": size.classes,
-        **times,
-    }
+    return {"features": name, **shape, **times}
 
 
 def run(data: Path | None) -> list[Table]:
