@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from resultant.classes.cosines import cosines
 from resultant.classes.gain import angular_gain
-from resultant.classes.realization import Realization, class_scores, realize
+from resultant.classes.realization import Realization, class_scores, cosines, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.boundaries import (

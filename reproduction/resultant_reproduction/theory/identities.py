@@ -11,13 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant.classes.cosines import cosines
 from resultant.classes.finite_sample import (
     expected_square_resultant,
     self_inclusion,
     unbiased_square_resultant,
 )
-from resultant.classes.realization import class_scores, target_temperature
+from resultant.classes.realization import class_scores, cosines, target_temperature
 from resultant.classes.rule import EDITED, Rule
 from resultant.decisions.gradients import GradientDifference, intercept_gradient_difference
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope

@@ -15,8 +15,7 @@ from resultant._core.arrays import exponentials, largest
 from resultant.analysis.metrics import class_means, sample_rows
 from resultant.analysis.plain import Result, UnansweredError
 from resultant.analysis.space import FrozenSpace
-from resultant.classes.cosines import cosines
-from resultant.classes.realization import Realization, realize
+from resultant.classes.realization import Realization, cosines, realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classifiers.calibration import calibration_error, confidence_bins
 from resultant.decisions.certificates import certificate, gradient_bound, loss_bound

@@ -15,8 +15,8 @@ from resultant.analysis.data import FeatureSet, Plan, row_weights
 from resultant.analysis.metrics import stratified
 from resultant.analysis.result import Explorer, FeatureMap
 from resultant.analysis.suspects import identity_text
-from resultant.classes.cosines import cosines
 from resultant.classes.metric import Metric
+from resultant.classes.realization import cosines
 from resultant.classes.statistics import ClassState
 from resultant.classifiers.inputs import Sample
 from resultant.classifiers.validation import shuffled_ranks

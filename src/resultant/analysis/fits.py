@@ -13,9 +13,8 @@ from torch import Tensor
 from resultant.analysis import metrics
 from resultant.analysis.plain import SIGNIFICANCE, Result, UnansweredError
 from resultant.analysis.space import FrozenSpace, unit
-from resultant.classes.cosines import cosines
 from resultant.classes.finite_sample import held_out_state
-from resultant.classes.realization import realize
+from resultant.classes.realization import cosines, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState, capped_concentration, fit_direction
 from resultant.classifiers.em import AUTO, Components, fit_components

@@ -17,7 +17,7 @@ from resultant.analysis.evaluate import FEW_ROWS, SMALLEST
 from resultant.analysis.metrics import sample_rows
 from resultant.analysis.plain import Caution
 from resultant.analysis.result import Method, RowTable
-from resultant.classes.cosines import cosines
+from resultant.classes.realization import cosines
 
 # Rows that a table keeps, and rows times classes of a split that are scored at most.
 KEPT = 200

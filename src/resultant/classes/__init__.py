@@ -2,7 +2,7 @@
 
 `statistics` sums samples and fits classes, `metric` centres and whitens samples, `rule` names a way
 to score, `gain` computes angular and target gains, `realization` turns a rule and fitted classes
-into scores of `cosines`, `finite_sample` corrects for small samples, `groups` are by class count.
+into scores, `finite_sample` corrects for small samples, `groups` are by class count.
 
 Conventions of this folder, `resultant.decisions` and `resultant.theory`:
 

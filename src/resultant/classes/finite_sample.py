@@ -1,8 +1,5 @@
-r"""Effects of a finite sample on class statistics, and their corrections.
-
-The mean length of n unit vectors is biased upwards, and a query that counts in its own class scores
-too high. The statistics are sums, so a query is removed by subtraction.
-"""
+"""Effects of a finite sample on class statistics, and their corrections: the mean length of n unit
+vectors is biased upwards, and a query that counts in its own class scores too high."""
 
 from __future__ import annotations
 
@@ -39,7 +36,6 @@ def expected_square_resultant(A: Number, n: Number) -> Tensor:
 
 def unbiased_square_resultant(R: Number, n: Number) -> Tensor:
     r"""Compute :math:`U = (nR^2-1)/(n-1)`, whose expectation is A^2 (eq:unbiased-resultant-square).
-    Estimates are negative where R^2 < 1/n.
 
     Args:
         R, n: Length in [0, 1] of the mean of unit vectors, and their number n >= 2.
@@ -143,7 +139,7 @@ def held_out_state(
 
     The concentration of class c solves :math:`A_p(\kappa)=\max\{\bar\rho_c, 0\}` with the mean
     cosine :math:`\bar\rho_c` of held-out vectors and the direction of the class: the maximum of
-    their likelihood. A class without held-out vectors has its kappa of ``statistics.state("loo")``.
+    their likelihood.
 
     Args:
         statistics, z, y: Sums of the fitted sample; held-out vectors and labels.

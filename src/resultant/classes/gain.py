@@ -23,8 +23,7 @@ NAMED = 5
 
 
 def angular_gain(state: ClassState, tau: Number, *, validate_args: Check = None) -> Tensor:
-    r"""Compute the gains :math:`g_c = A_p(\kappa_c)/\tau` [C] in the dtype of the state
-    (thm:centered-gain).
+    r"""Compute the gains :math:`g_c = A_p(\kappa_c)/\tau` (thm:centered-gain).
 
     Args:
         state, tau: Classes and temperature.
@@ -44,12 +43,11 @@ def angular_gain(state: ClassState, tau: Number, *, validate_args: Check = None)
 def target_gain(
     g: Tensor, beta: float, family: str = "linear", *, validate_args: Check = None
 ) -> Tensor:
-    r"""Compute target gains [C], which have the mean :math:`\bar g` of the gains.
+    r"""Compute target gains, which have the mean :math:`\bar g` of the gains and are g at beta = 1.
 
-    ``linear`` is :math:`g_c^\star=\bar g+\beta(g_c-\bar g)` (eq:target-gain), ``power`` is
-    :math:`g_c^{pow}=\bar g\,g_c^\beta/(C^{-1}\sum_j g_j^\beta)`
-    (sec:historical-power-temperature). Both give g at beta = 1 and :math:`\bar g` at beta = 0.
-    Linear targets may be negative beyond beta = 1, power targets never are.
+    ``linear`` is :math:`g_c^\star=\bar g+\beta(g_c-\bar g)` (eq:target-gain), negative for some
+    beta > 1, ``power`` is :math:`g_c^{pow}=\bar g\,g_c^\beta/(C^{-1}\sum_j g_j^\beta)`
+    (sec:historical-power-temperature).
 
     Args:
         g: Gains [C] >= 0; > 0 for a negative power.
@@ -85,8 +83,7 @@ def gain_at(p: int, kappa: Tensor, tau: Number) -> Tensor:
 
 
 def class_gains(g: Tensor, beta: float | Tensor, family: str, mean: Tensor | None = None) -> Gains:
-    """Return gains g [..., C] with their mean and targets; beta is a number or [..., 1] in the
-    dtype of g. A given ``mean`` is that of some of the classes."""
+    """Return gains g [..., C] with their mean or a given one, and targets; beta may be [..., 1]."""
     mean = g.mean(-1, keepdim=True) if mean is None else mean
     if family == "linear":
         # Exact at both ends.
@@ -98,8 +95,7 @@ def class_gains(g: Tensor, beta: float | Tensor, family: str, mean: Tensor | Non
 
 
 def class_temperature(tau: Number, g: Tensor, target: Tensor, dtype: torch.dtype) -> Tensor:
-    """Compute tau g/target for gains >= 0, which is tau where gain and target are equal; NaN unless
-    both are positive and scores in ``dtype`` can be compared at this temperature."""
+    """Compute tau g/target; NaN where scores in ``dtype`` cannot be compared at it."""
     star = tau * (g / target)
     return torch.where(comparable(star, dtype), star, math.nan)
 

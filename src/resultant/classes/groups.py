@@ -19,8 +19,7 @@ RANKED = 10
 
 def shot_groups(counts: Tensor) -> Tensor:
     """Return the group [C] of each class (sec:boundary-selection): HEAD above 100 samples, TAIL
-    below 20, MEDIUM between. Ten classes are grouped by rank, 3, 4 and 3 of them, and MEDIUM where
-    a cut would separate classes of equal count."""
+    below 20, else MEDIUM; of ten classes 3, 4 and 3 by rank, MEDIUM where a cut would part ties."""
     if not isinstance(counts, Tensor) or counts.dim() != 1:
         raise ValueError(f"expected counts [C], got {shape_of(counts)}")
     validation.require_in_range("counts", counts.double(), 0.0, rule=">= 0 and finite")
@@ -34,16 +33,14 @@ def shot_groups(counts: Tensor) -> Tensor:
 
 
 def one_size(counts: Tensor) -> bool:
-    """Return True if classes form no groups: all training counts are equal or, for classes that
-    are grouped by rank, the largest count is less than twice the smallest."""
+    """Return True if classes form no groups: counts that are equal or, by rank, nearly so."""
     if len(counts) == RANKED and counts.max() < 2 * counts.min():
         return True
     return bool((counts == counts[:1]).all())
 
 
 def group_masks(counts: Tensor | Sequence[int]) -> dict[str, Tensor]:
-    """Return a mask [C] of classes per name of the `shot_groups` of training ``counts`` [C]; none
-    where the classes are of `one_size`."""
+    """Return a mask [C] per name of the `shot_groups`; none where classes are of `one_size`."""
     counts = torch.as_tensor(counts)
     if counts.dim() != 1 or not len(counts) or counts.is_floating_point() or counts.is_complex():
         raise ValueError(f"expected counts [C] of integers, got {shape_of(counts)} {counts.dtype}")

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from resultant._core import chunks, validation
 from resultant._core.arrays import require_features, shape_of
+from resultant._core.autograd import is_transformed
 from resultant._core.validation import COMPUTE_DTYPE, Check, Number
-from resultant.classes.cosines import cosines
 from resultant.classes.gain import (
     Gains,
     class_gains,
@@ -27,12 +27,25 @@ from resultant.score.limits import require_temperature
 
 
 class Terms(NamedTuple):
-    """Scores ``q(rho; kappa, tau) + slope * rho + shift`` of classes [..., C]; terms that are None
-    are left out, and q without tau."""
+    """Terms of the scores of classes [..., C]; see `Realization`."""
 
     tau: Tensor | None
     slope: Tensor | None = None
     shift: Tensor | None = None
+
+    def at(self, classes: slice | Tensor) -> Terms:
+        """Return the terms of some classes."""
+
+        def chosen(a: Tensor | None) -> Tensor | None:
+            return a if a is None or a.dim() == 0 or a.shape[-1] == 1 else a[..., classes]
+
+        return Terms(*map(chosen, self))
+
+    def score(self, rho: Tensor, kappa: Tensor, p: int) -> Tensor:
+        """Return the scores at cosines ``rho`` [..., C], which may exceed one by rounding."""
+        if self.tau is None:
+            return self.of(None, rho)
+        return self.of(vmf_score(rho, kappa, self.tau, p, validate_args=False), rho)
 
     def of(self, q: Tensor | None, rho: Tensor) -> Tensor:
         """Add the terms at cosines ``rho`` to ``q``; q itself where nothing is added."""
@@ -44,8 +57,8 @@ class Terms(NamedTuple):
 
 
 def terms(realization: str, kappa: Tensor, tau: Tensor, gains: Gains | None, p: int) -> Terms:
-    """Compute the terms of a realization of kappa [..., C] and tau [] or [..., C] in the dtype to
-    compute in and ``gains`` in float64, as are slope and shift; NaN is no temperature."""
+    """Compute the terms of kappa [..., C] and tau [] or [..., C] in the dtype to compute in; gains,
+    slope and shift are float64, and NaN is no temperature."""
     if realization == "native":
         return Terms(tau)
     assert gains is not None
@@ -62,12 +75,20 @@ def terms(realization: str, kappa: Tensor, tau: Tensor, gains: Gains | None, p: 
     return Terms(star, None, h0 - h1)
 
 
+def cosines(z: Tensor, mu: Tensor) -> Tensor:
+    """Multiply unit vectors ``z`` [N, p] with class directions ``mu`` [C, p] in the dtype of mu.
+    Products of rounded vectors beyond [-1, 1] are clamped; gradients are those of the products."""
+    with torch.autocast(z.device.type, enabled=False):
+        rho = z.to(mu.dtype) @ mu.T
+    if not (torch.compiler.is_compiling() or rho.requires_grad or is_transformed()):
+        return rho.clamp_(-1, 1)
+    return rho + (rho.detach().clamp(-1, 1) - rho.detach())
+
+
 @dataclass(frozen=True, eq=False)
 class Realization:
-    r"""Scores of C classes as functions of their cosines, made by `realize`.
-
-    The score is ``q(rho; kappa, tau) + slope * rho + shift``; terms that are None are left out, and
-    q without tau.
+    r"""Scores ``q(rho; kappa, tau) + slope * rho + shift`` of C classes as functions of their
+    cosines, made by `realize`; terms that are None are left out, and q without tau.
 
     Args:
         mu, kappa: Directions [C, p] and concentrations [C].
@@ -104,11 +125,7 @@ class Realization:
     def at(self, rho: Tensor, classes: Tensor | None = None) -> Tensor:
         """Score cosines ``rho`` [..., C], or [..., K] of chosen ``classes`` [K]."""
         kappa, terms = self._chosen(classes)
-        if terms.tau is None:
-            return terms.of(None, rho)
-        # z and mu are unit vectors up to rounding, beyond which the score clamps rho.
-        q = vmf_score(rho, kappa, terms.tau, self.mu.shape[1], validate_args=False)
-        return terms.of(q, rho)
+        return terms.score(rho, kappa, self.mu.shape[1])
 
     def slope_at(self, rho: Tensor, classes: Tensor | None = None) -> Tensor:
         """Differentiate the scores in the cosine; arguments as in `at`."""
@@ -122,8 +139,7 @@ class Realization:
     def _chosen(self, classes: Tensor | None) -> tuple[Tensor, Terms]:
         if classes is None:
             return self.kappa, self.terms
-        terms = (a if a is None or a.dim() == 0 else a[classes] for a in self.terms)
-        return self.kappa[classes], Terms(*terms)
+        return self.kappa[classes], self.terms.at(classes)
 
     def gain(self) -> Tensor:
         r"""Compute the linear-mean coefficients [C]: :math:`A_c/\tau_c` plus the added slope."""
@@ -133,10 +149,9 @@ class Realization:
         return gain if self.slope is None else gain + self.slope
 
     def linear(self, intercept: bool = True) -> Realization:
-        r"""Build the linear scores :math:`a_c+g_c\rho_c` with the gain :math:`g_c` of these scores.
-        With the intercept, :math:`a_c=b_c+q_c(0)`, as the text of the paper defines it
-        (sec:softmax-geometry); without it, :math:`a_c=b_c` is the offset of the rule, which the
-        printed boundaries and margins match."""
+        r"""Build the linear scores :math:`a_c+g_c\rho_c` with the gains :math:`g_c`, and
+        :math:`a_c=b_c+q_c(0)`, as the text of the paper has it (sec:softmax-geometry), or without
+        the intercept :math:`a_c=b_c`, which the printed boundaries and margins match."""
         shift = self.at(torch.zeros_like(self.kappa)) if intercept else self.offset
         return Realization(self.mu, self.kappa, None, self.gain(), shift, self.offset)
 
@@ -148,7 +163,7 @@ def realize(
     dtype: torch.dtype = torch.float64,
     validate_args: Check = None,
 ) -> Realization:
-    """Apply a rule to fitted classes; returns the scores as functions of the cosines.
+    """Apply a rule to fitted classes.
 
     Args:
         state, rule: Classes, and temperature, realization, target gains and offset.
@@ -187,10 +202,8 @@ def target_temperature(
     dtype: torch.dtype | None = None,
     validate_args: Check = None,
 ) -> Tensor:
-    r"""Compute the temperatures :math:`\tau_c^\star=A_c/g_c^\star` [C] that reach the target gains.
-
-    They exist for positive :math:`A_c` and :math:`g_c^\star`, and where scores in ``dtype`` can be
-    compared (see `class_scores`). Where values are not checked, NaN stands for none.
+    r"""Compute the temperatures :math:`\tau_c^\star=A_c/g_c^\star` that reach the target gains, for
+    positive :math:`A_c` and :math:`g_c^\star`, where scores can be compared (see `class_scores`).
 
     Args:
         state, tau, beta, family: As in `class_scores`.
@@ -226,7 +239,7 @@ def class_scores(
     chunk: int | None = None,
     validate_args: Check = None,
 ) -> Tensor:
-    r"""Score unit vectors against fitted classes: [N, C] in the dtype and on the device of z.
+    r"""Score unit vectors against fitted classes.
 
     With :math:`q_c(\rho;\tau)` the exact score, :math:`g_c=A_c/\tau_0`, the target gains
     :math:`g_c^\star` of `target_gain` and :math:`\tau_c^\star=A_c/g_c^\star`:
@@ -260,8 +273,7 @@ def class_scores(
         >>> class_scores(torch.eye(3), state, tau=0.5, realization="angular").argmax(1)
         tensor([0, 1, 2])
     """
-    if chunk is not None:
-        chunk = validation.integer("chunk", chunk, 1, " or None")
+    chunk = require_chunk(chunk)
     require_features(z, state.dim, state.mu.device, validate_args)
     dtype = COMPUTE_DTYPE[z.dtype]
     rule = Rule(tau, realization, beta, family, offset)
@@ -277,11 +289,15 @@ def class_scores(
     return scores
 
 
+def require_chunk(chunk: int | None) -> int | None:
+    """Return the number of rows of a chunk; raise unless it is at least 1, or None."""
+    return None if chunk is None else validation.integer("chunk", chunk, 1, " or None")
+
+
 def _temperature_and_gains(
     state: ClassState, rule: Rule, dtype: torch.dtype, validate: Check
 ) -> tuple[Tensor, Gains | None]:
-    """Return the temperature and, unless native, the gains in float64; raise unless every class
-    has a score in ``dtype``."""
+    """Return temperature and gains in float64; raise unless each class has a score in ``dtype``."""
     where = state.num_classes, state.mu.device, validate
     tau = require_temperature(rule.tau, *where, dtype=dtype)
     if rule.realization == "native":

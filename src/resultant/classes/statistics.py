@@ -158,14 +158,15 @@ class ClassStatistics:
         return {name: a for name, a in sums.items() if a is not None}
 
     @staticmethod
-    def _of(**sums: Tensor) -> ClassStatistics:
+    def of(**sums: Tensor) -> ClassStatistics:
+        """Build statistics of given sums, by their names."""
         new = ClassStatistics(*sums["total"].shape, device="meta")
         vars(new).update(sums)
         return new
 
     def to(self, device: torch.device | str) -> ClassStatistics:
         """Copy the statistics to a device; the copy shares no memory with the original."""
-        return self._of(**{n: a.to(device, copy=True) for n, a in self._sums().items()})
+        return self.of(**{n: a.to(device, copy=True) for n, a in self._sums().items()})
 
     @torch.no_grad()
     def update(
@@ -223,7 +224,7 @@ class ClassStatistics:
         """Build statistics without the samples of a part of these."""
         self._require_same_shape(other)
         mine, theirs = self._sums(), other._sums()
-        rest = self._of(**{name: a - theirs[name].to(self.device) for name, a in mine.items()})
+        rest = self.of(**{name: a - theirs[name].to(self.device) for name, a in mine.items()})
         if (rest.count < 0).any():
             c = int((rest.count < 0).nonzero()[0])
             got = f"{int(other.count[c])} samples of {int(self.count[c])} in class {c}"
@@ -265,7 +266,7 @@ class ClassStatistics:
         if not ((count >= 0) & (weight >= 0) & weight.isfinite() & bounded).all():
             got = "negative, infinite or undefined values, or a mean longer than one"
             raise ValueError(f"{rule}, got {got}")
-        return ClassStatistics._of(**{name: a.to(device) for name, a in tensors.items()})
+        return ClassStatistics.of(**{name: a.to(device) for name, a in tensors.items()})
 
     @property
     def mean_length(self) -> Tensor:

@@ -21,8 +21,8 @@ from torch import Tensor
 from resultant._core import chunks
 from resultant._core.arrays import directions
 from resultant._core.validation import integer
-from resultant.classes.cosines import cosines
 from resultant.classes.gain import angular_gain
+from resultant.classes.realization import cosines
 from resultant.classes.statistics import MAX_KAPPA, ClassState, fit_direction
 from resultant.classifiers.inputs import AUTO, Rows, is_auto
 from resultant.vmf.estimators import (

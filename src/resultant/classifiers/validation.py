@@ -18,10 +18,9 @@ import torch
 from torch import Tensor
 
 from resultant._core.arrays import directions
-from resultant.classes.cosines import cosines
 from resultant.classes.gain import class_gains
 from resultant.classes.metric import Metric
-from resultant.classes.realization import Terms, terms
+from resultant.classes.realization import Terms, cosines, terms
 from resultant.classes.rule import TEMPERED
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.em import Components, fit_components

@@ -9,9 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from resultant._core.validation import finite_number
-from resultant.classes.cosines import cosines
 from resultant.classes.metric import Metric
-from resultant.classes.realization import Realization
+from resultant.classes.realization import Realization, cosines
 from resultant.classifiers.base import DirectionClassifier
 from resultant.classifiers.calibration import fit_calibration, fit_scale
 from resultant.classifiers.inputs import AUTO, Array, labelled, returned, row_chunks

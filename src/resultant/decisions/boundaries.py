@@ -1,9 +1,8 @@
-r"""Boundaries between two classes on the short arc between their prototypes.
+r"""Boundaries between two classes on the short arc between their prototypes, :math:`\theta` apart,
+where :math:`D(u)=s_a(\cos u)-s_b(\cos(\theta-u))` vanishes (eq:short-arc-margin, sec:root-solving).
 
-An angle :math:`u` from :math:`\mu_a` towards :math:`\mu_b`, :math:`\theta` apart, the boundary is
-where :math:`D(u)=s_a(\cos u)-s_b(\cos(\theta-u))` vanishes (eq:short-arc-margin,
-sec:root-solving). Scores that rise with their cosine make D fall: it has one root if D(0) and
--D(theta) are not negative, and none otherwise. Only an added negative slope can make D rise.
+Scores that rise with their cosine make D fall: it has one root if D(0) and -D(theta) are not
+negative, and none otherwise. Only an added negative slope can make D rise.
 """
 
 from __future__ import annotations
@@ -103,9 +102,8 @@ def short_arc_roots(
     r"""Find the boundaries :math:`s_a(\cos u)=s_b(\cos(\theta-u))` of pairs of classes on their
     short arcs (eq:short-arc-margin).
 
-    Sign changes between 2,001 uniform locations and zeros at a location are counted, as in the
-    paper; a single root is refined to rounding. If both scores rise on the whole arc, its ends
-    decide. Coinciding prototypes have no arc and no root.
+    Zeros and sign changes at 2,001 uniform locations are counted, as in the paper, and a single
+    root is refined to rounding; if both scores rise on the whole arc, its ends decide.
 
     Args:
         realization, pairs: Scores in float64, also linear ones; by default all pairs.
@@ -181,8 +179,7 @@ def _require_same_pairs(one: Tensor, other: Tensor) -> None:
 
 
 def arc_angles(realization: Realization, pairs: Tensor, validate: Check) -> Tensor:
-    """Compute the angles [P] between prototypes, accurate also near zero and pi; raise unless the
-    scores are in float64 and the pairs fit."""
+    """Compute the angles [P] of pairs of prototypes, accurate also near zero and pi."""
     if realization.mu.dtype != torch.float64:
         raise ValueError(f"expected scores in float64, got {realization.mu.dtype}")
     require_pairs(pairs, realization, validate)
@@ -197,9 +194,10 @@ def arc_angles(realization: Realization, pairs: Tensor, validate: Check) -> Tens
 def solve(
     margin: Margin, theta: Tensor, falling: Tensor, *, width: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Count the roots of margins on arcs of angles ``theta`` [P], and refine unique ones; roots are
-    NaN unless unique. Margins that are ``falling`` [P] on their whole arc need only its two ends;
-    ``width`` is the number of temporary numbers per margin."""
+    """Count the roots of margins on arcs of angles ``theta`` [P]; refine unique ones, else NaN.
+
+    Margins that are ``falling`` [P] on their whole arc need only its two ends. ``width`` is the
+    number of temporary numbers per margin."""
     count = torch.zeros_like(theta, dtype=torch.int64)
     root = torch.full_like(theta, math.nan)
     for kind, locations in ((falling, 2), (~falling, LOCATIONS)):

@@ -1,10 +1,9 @@
 r"""Certificates that complete equalization and the cosine rule agree, and bounds where not.
 
-At beta = 0 the Pure Angular score is :math:`\bar g\rho_c+\delta_c(z)`, the shared-scale cosine
-score and a residual :math:`\delta_c=q_c(\rho_c;\tau_0)-g_c\rho_c`
-(eq:Pure Angular-cosine-decomposition). A cosine margin above the range of the residual decides the
-prediction (prop:cosine-prediction-stability), the size of the residual and of its slope bounds
-losses and gradients (prop:cosine-gradient-stability), in float64, for the classes that can win.
+At beta = 0 the Pure Angular score is :math:`\bar g\rho_c+\delta_c(z)` with the residual
+:math:`\delta_c=q_c(\rho_c;\tau_0)-g_c\rho_c` (eq:Pure Angular-cosine-decomposition). A margin above
+the range of the residual decides the prediction (prop:cosine-prediction-stability); residual and
+slope bound losses and gradients (prop:cosine-gradient-stability).
 """
 
 from __future__ import annotations
@@ -16,11 +15,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from resultant._core import chunks, validation
+from resultant._core import chunks
 from resultant._core.arrays import normalized, require_features, require_labels
 from resultant._core.validation import COMPUTE_DTYPE, Check, Number
-from resultant.classes.cosines import cosines
-from resultant.classes.realization import Realization, realize
+from resultant.classes.realization import Realization, cosines, realize, require_chunk
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.gradients import tangent
@@ -85,10 +83,9 @@ def certificate(
     r"""Certify that Pure Angular at beta = 0 and the cosine rule predict the same class
     (eq:cosine-margin-certificate).
 
-    The certificate holds for the scores as `class_scores` computes them in the dtype of z, for any
-    chunks: the slack covers the worst case of their rounding, near 6e-4 for float32 features at
-    p = 128 and tau = 0.1, and near 4e-12 for float64. Products in less than the dtype (TF32) are
-    not covered.
+    The certificate holds for the scores as `class_scores` computes them in the dtype of z: the
+    slack covers the worst case of their rounding, near 6e-4 for float32 features at p = 128 and
+    tau = 0.1, and near 4e-12 for float64. Products in less than the dtype (TF32) are not covered.
 
     Args:
         z, state, tau, offset, chunk: As in `class_scores`. A class of offset -inf counts in the
@@ -116,8 +113,8 @@ def certificate(
 
 
 def disagreement_bound(certificate: Certificate) -> Bound:
-    """Compute the share of queries on which the rules disagree, and its bound, the share of queries
-    without certificate (eq:prediction-disagreement-bound).
+    """Compute the share of queries on which the rules disagree, and its bound, the share without
+    certificate (eq:prediction-disagreement-bound).
 
     Args:
         certificate: Certificates of N queries.
@@ -136,9 +133,8 @@ def disagreement_bound(certificate: Certificate) -> Bound:
 
 @torch.no_grad()
 def residual_bound(state: ClassState, tau: Number, *, validate_args: Check = None) -> ResidualBound:
-    r"""Compute the extremes [C] of :math:`\delta_c(\rho)` and its slope over
-    :math:`-1\le\rho\le1`, the exact constants behind :math:`\sup_{c,z}|\delta_c(z)|=O(\nu^{-1})`
-    (sec:cosine-prediction-equivalence).
+    r"""Compute the extremes of :math:`\delta_c(\rho)` and its slope over :math:`-1\le\rho\le1`,
+    behind :math:`\sup_{c,z}|\delta_c(z)|=O(\nu^{-1})` (sec:cosine-prediction-equivalence).
 
     Args:
         state, tau: Classes and temperature.
@@ -257,8 +253,7 @@ class _RulePair:
         chunk: int | None,
         validate: Check,
     ) -> None:
-        if chunk is not None:
-            chunk = validation.integer("chunk", chunk, 1, " or None")
+        chunk = require_chunk(chunk)
         native = realize(state, Rule(tau, offset=offset), validate_args=validate)
         assert native.tau is not None
         g, self.validate = native.gain(), validate
@@ -272,8 +267,7 @@ class _RulePair:
         self.native = Realization(native.mu[live], native.kappa[live], self.tau, None, None)
 
     def chunks(self, z: Tensor) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
-        """Yield rows, their cosine logits, residuals and slopes of the residuals [n, live]; raise
-        unless z fits the classes."""
+        """Yield rows, their cosine logits, residuals and slopes of the residuals [n, live]."""
         mu, kappa = self.native.mu, self.native.kappa
         require_features(z, mu.shape[1], mu.device, self.validate)
         for top in range(0, max(1, len(z)), self.chunk):
@@ -285,7 +279,7 @@ class _RulePair:
             yield rows, torch.addcmul(self.b, self.gbar, rho), delta, slope - self.g
 
     def labels(self, y: Tensor, number: int) -> Tensor:
-        """Return labels as indices of the classes that can win; raise if a class cannot."""
+        """Return labels as indices of the classes that can win."""
         require_labels(y, number, self.classes, self.live.device, self.validate)
         index = torch.full((self.classes,), -1, device=self.live.device)
         index[self.live] = torch.arange(len(self.live), device=self.live.device)
@@ -295,8 +289,7 @@ class _RulePair:
         return index[y]
 
     def slack(self, dtype: torch.dtype) -> Tensor:
-        """Compute twice the errors of the scores in a dtype, and of margin and residual here: an
-        exact margin - D above twice the error of the scores decides the winner of both rules."""
+        """Compute twice the errors of the scores in a dtype, and of margin and residual here."""
         cosine = replace(self.native, tau=None, slope=self.gbar, shift=self.b)
         angular = replace(self.native, slope=self.gbar - self.g, shift=self.b)
         residual = replace(self.native, slope=-self.g)
@@ -306,8 +299,7 @@ class _RulePair:
 
 
 def score_error(realization: Realization, dtype: torch.dtype) -> Tensor:
-    """Bound the rounding errors [C] of scores for features of a dtype: p roundings of the product
-    z mu times the largest slope of the score, and `ROUNDINGS` more of slope and size."""
+    """Bound the rounding errors [C] of scores for features of a dtype."""
     end = -torch.ones_like(realization.kappa)
     # q is concave in rho: an error of rho counts most at -1; |q| is at most t.
     steep = replace(realization, slope=None).slope_at(end)
@@ -317,6 +309,7 @@ def score_error(realization: Realization, dtype: torch.dtype) -> Tensor:
     if realization.shift is not None:
         size = size + realization.shift.abs()
     eps = torch.finfo(COMPUTE_DTYPE[dtype]).eps
+    # Those of the product z mu count by the slope.
     roundings = realization.mu.shape[1] * steep + ROUNDINGS * (steep + size)
     error = eps * roundings + torch.finfo(dtype).eps * size
     # No bound for a score that is not finite.

@@ -55,10 +55,9 @@ def margin_change(
     r"""Compute the change of margins from the native score to a rule (sec:margin-change-protocol).
 
     For pairs of classes (a, b) and the queries of both, the change of :math:`s_a-s_b` is
-    :math:`\Delta m=\Delta m_{lin}+r`, where :math:`\Delta m_{lin}` is the change of
-    `Realization.linear`, :math:`(g_a^\star-g_a)\rho_a-(g_b^\star-g_b)\rho_b` without the intercept,
-    as in the numbers that the paper prints. The sign is certified by
-    :math:`|\Delta m_{lin}|>|r|` and a slack for the rounding of the scores, as in `certificate`.
+    :math:`\Delta m=\Delta m_{lin}+r`, where :math:`\Delta m_{lin}` is that of `Realization.linear`,
+    :math:`(g_a^\star-g_a)\rho_a-(g_b^\star-g_b)\rho_b` without the intercept, as in the paper.
+    The sign is certified by :math:`|\Delta m_{lin}|>|r|` and a slack as in `certificate`.
 
     Args:
         z, y, state, rule, pairs: Vectors, labels, classes, rule and pairs.

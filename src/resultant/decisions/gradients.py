@@ -11,8 +11,7 @@ from torch import Tensor
 
 from resultant._core.arrays import require_features, require_labels, shape_of
 from resultant._core.validation import Check
-from resultant.classes.cosines import cosines
-from resultant.classes.realization import Realization, realize
+from resultant.classes.realization import Realization, cosines, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.margins import score_rows
@@ -31,8 +30,7 @@ class GradientCoordinates(NamedTuple):
 def gradient_coordinates(
     z: Tensor, y: Tensor, realization: Realization, *, validate_args: Check = None
 ) -> GradientCoordinates:
-    r"""Split the gradient of the cross-entropy :math:`L_y` into prototype and radial parts, in the
-    dtype of the scores.
+    r"""Split the gradient of the cross-entropy :math:`L_y` into prototype and radial parts.
 
     :math:`\nabla_zL_y=\sum_cC_c\mu_c+z\sum_c(t/\kappa_c)C_c` with
     :math:`C_c=(P_c-1[c=y])\,\partial_{\rho_c}q_c` (eq:gradient-coordinate-decomposition), also in
@@ -76,11 +74,9 @@ def gradient_coordinates(
 def loss_gradient(
     z: Tensor, y: Tensor, realization: Realization, *, validate_args: Check = None
 ) -> Tensor:
-    r"""Compute the gradients of the cross-entropy on the sphere, :math:`\Pi_z\nabla_zL_y` [N, p].
-
-    With exact scores the gradient is eq:exact-loss-gradient after projection, with
-    ``realization.linear()`` eq:leading-sphere-gradient; the printed errors of the leading gradient
-    match ``realization.linear(intercept=False)`` better.
+    r"""Compute the gradients of the cross-entropy on the sphere, :math:`\Pi_z\nabla_zL_y`:
+    eq:exact-loss-gradient of exact scores, projected, eq:leading-sphere-gradient of
+    ``realization.linear()``, of which ``intercept=False`` matches the printed errors better.
 
     Args:
         z, y, realization: Vectors, labels and scores.
@@ -107,10 +103,9 @@ class GradientDifference(NamedTuple):
 def intercept_gradient_difference(
     z: Tensor, y: Tensor, state: ClassState, rule: Rule, *, validate_args: Check = None
 ) -> GradientDifference:
-    r"""Compute the effect of the intercept on the gradient in two ways, which agree: the difference
-    :math:`\nabla_{\mathbb S}L_y^{temp}-\nabla_{\mathbb S}L_y^{preserve}`, and the prediction
-    :math:`\Pi_z\sum_c(P_c^{temp}-P_c^{preserve})d_c\mu_c`, which does not depend on the labels
-    (eq:intercept-gradient-difference).
+    r"""Compute the effect of the intercept on the gradient in two ways, which agree
+    (eq:intercept-gradient-difference): :math:`\nabla_{\mathbb S}L_y^{temp}-\nabla_{\mathbb
+    S}L_y^{preserve}`, and :math:`\Pi_z\sum_c(P_c^{temp}-P_c^{preserve})d_c\mu_c` without labels.
 
     Args:
         z, y, state, rule: Vectors, labels, classes, and the rule without its realization.
@@ -180,8 +175,7 @@ def mean_relative_error(G: Tensor, other: Tensor) -> float:
 
 
 def gradient_cosines(G: Tensor, other: Tensor) -> Tensor:
-    """Compute the cosines [N] between the rows of two stacks of gradients (sec:gradient-protocol),
-    in float64; NaN where a row is zero.
+    """Compute the cosines between the rows of two stacks of gradients (sec:gradient-protocol).
 
     Args:
         G, other: Gradients [N, p].

@@ -15,9 +15,8 @@ from torch import Tensor
 from resultant._core import chunks, validation
 from resultant._core.arrays import normalized, require_features, shape_of
 from resultant._core.validation import Check
-from resultant.classes.cosines import cosines
 from resultant.classes.groups import HEAD, MEDIUM, TAIL
-from resultant.classes.realization import Realization
+from resultant.classes.realization import Realization, cosines
 from resultant.classes.statistics import ClassState
 
 PAIR_TYPES = ("HH", "HM", "HT", "MM", "MT", "TT")
@@ -36,8 +35,8 @@ def all_pairs(num_classes: int, device: torch.device | str | None = None) -> Ten
 def pairwise_margins(
     z: Tensor, realization: Realization, pairs: Tensor, *, validate_args: Check = None
 ) -> Tensor:
-    r"""Compute the log odds :math:`\log P_a/P_b=s_a(z)-s_b(z)` [N, P] of pairs of classes, with
-    offsets; leading scores give eq:leading-pairwise-logodds.
+    r"""Compute the log odds :math:`\log P_a/P_b=s_a(z)-s_b(z)` of pairs of classes, with offsets
+    (eq:leading-pairwise-logodds for leading scores).
 
     Args:
         z, realization, pairs: Vectors, scores and pairs.
@@ -186,7 +185,7 @@ def select_pairs(
 
 
 def _closest(mu: Tensor, first: list[int], second: list[int], number: int) -> list[Pair]:
-    """Find the pairs of largest cosine between two groups, or within one, in falling order."""
+    """Find the pairs of largest cosine between two groups, or within one."""
     candidates: list[tuple[float, int, int]] = []
     for part in chunks.row_slices(len(first), 8 * len(second), chunks.MATRIX_BYTES):
         rho = cosines(mu[first[part]], mu[second])
@@ -207,8 +206,7 @@ def _others(
     number: int | None,
     generator: torch.Generator,
 ) -> list[Pair]:
-    """Draw a number of random pairs other than the near ones; all of them without a number, and if
-    there are no more."""
+    """Draw a number of random pairs other than the near ones; all, without or with no more."""
     m, n, same = len(first), len(second), first is second
     if number is None or (m * (m - 1) // 2 if same else m * n) <= len(near) + number:
         whole = combinations(first, 2) if same else product(first, second)

@@ -41,8 +41,7 @@ def should_stream(bank: ProCoBank, z: Tensor) -> bool:
 def streamed_entropies(
     loss: ContrastiveLoss, z: Tensor, y: Tensor, sizes: list[int] | None = None
 ) -> Tensor:
-    """Return the cross-entropies [V, N] of z [V, N, p], in the dtype to compute in, and labels y
-    [N]; ``sizes`` are the numbers of samples of all ranks, if known."""
+    """Return the cross-entropies [V, N] of z [V, N, p], in the dtype to compute in."""
     with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
         entropies, gradient = _Step(loss, z.detach(), y, sizes).result()
     return with_gradient(z, entropies, gradient)
@@ -57,17 +56,13 @@ class Columns(NamedTuple):
 
     def at(self, classes: slice | Tensor) -> Columns:
         """Return some of the classes."""
-
-        def chosen(a: Tensor | None) -> Tensor | None:
-            return a if a is None or a.dim() == 0 or a.shape[-1] == 1 else a[..., classes]
-
-        terms = Terms(*map(chosen, self.terms))
+        terms = self.terms.at(classes)
         return Columns(self.kappa[..., classes], terms, self.offset[..., classes])
 
 
 class PartialSoftmax:
-    """Sums over the classes absorbed so far, for queries [V, Q, p]: the largest logit ``top``, the
-    sum of exp(x - top), and that of exp(x - top) times the gradient of x in the query."""
+    """Sums of exp(x - top) and of its products with the gradient of x in the query over the logits
+    x of the classes absorbed so far, for queries [V, Q, p]; ``top`` is the largest logit."""
 
     def __init__(self, z: Tensor, score: Score) -> None:
         self.z, self.score = z, score
@@ -80,8 +75,7 @@ class PartialSoftmax:
         self.absorb_views(mean(sums, self.z.dtype)[0], columns)
 
     def absorb_views(self, mu: Tensor, columns: Columns, own: Tensor | None = None) -> None:
-        """Add classes of directions ``mu`` [V, K, p] or [K, p]; the class ``own`` [Q] of a query
-        has no part in its softmax."""
+        """Add classes of directions ``mu`` [V, K, p] or [K, p] without the class ``own`` [Q]."""
         # Queries first, so that the classes of all views are the columns of one score.
         rho = (self.z @ mu.mT).transpose(0, 1)
         x, slope = self.score(rho, columns.kappa, columns.terms)
@@ -185,8 +179,7 @@ class _Step:
         return entropies, gradient
 
     def _own(self, gains: Gains | None, offset: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits [V, Q] of the class of each query and their gradients [V, Q, p]; zero if
-        another process holds the class."""
+        """Return the logits [V, Q] and gradients of the own classes; zero for other processes'."""
         loss, bank, z = self.loss, self.bank, self.z
         mu, R, rows = self.mu[:, self.queries], self.R[:, self.queries], self.rows[self.queries]
         outside = self.outside[self.queries]
@@ -225,7 +218,7 @@ def with_gradient(
     z: Tensor, losses: Tensor, gradient: Tensor, again: Callable[[Tensor], Tensor] | None = None
 ) -> Tensor:
     """Return ``losses`` [...] of rows z [..., p] with the known ``gradient`` [..., p] of each row;
-    ``again`` computes them as a differentiable function of z, for second derivatives."""
+    ``again`` computes them from z, for second derivatives."""
     # In a tuple: autograd inspects every tensor among the arguments.
     return _WithGradient.apply(z, (losses, gradient, again))  # type: ignore[return-value]
 

@@ -52,22 +52,20 @@ class WideModule(nn.Module):
 
 
 class Snapshot(NamedTuple):
-    """The bank ``old`` as seen by each of V views and, with ``leave_out``, the class of each query
-    without the query."""
+    """The bank ``old`` as seen by each of V views."""
 
     mu: Tensor  # directions [V, C, p]
     R: Tensor  # mean lengths [V, C]
-    own_mu: Tensor | None = None  # [V, N, p]
+    own_mu: Tensor | None = None  # [V, N, p] of the class of each query without it (``leave_out``)
     own_R: Tensor | None = None  # [V, N]
 
 
 class ProCoBank(WideModule):
     r"""Running class statistics of ProCo: the banks ``old`` and ``new`` of controlled training.
 
-    ``old`` holds the previous epoch and the current one so far, ``new`` only the current epoch.
-    Both are buffers [C, p + 1] of sums and counts, and part of ``state_dict``. The samples of all
-    ranks of torch.distributed, however many each has, enter the banks of every rank. A label
-    outside of the classes adds nothing.
+    ``old`` holds the previous epoch and the current one so far, ``new`` only the current epoch:
+    buffers [C, p + 1] of sums and counts in ``state_dict``. The samples of all ranks of
+    torch.distributed enter the banks of every rank. A label outside of the classes adds nothing.
 
     Args:
         num_classes, dim: Number of classes C and dimension p of the unit vectors.
@@ -76,9 +74,8 @@ class ProCoBank(WideModule):
         leave_out: Take each query out of its own class before it is scored.
         seed: Seed >= 0 of the random starts, which are the same on all devices and ranks.
         shard_classes: Hold a share of the classes, ``classes``, in each process (`ProCoLoss`).
-        samples_per_epoch: Samples of an epoch on all ranks, each counted once for all of its views.
-            An epoch then begins by itself, before the first batch that does not fit the current
-            one. None leaves epochs to `start_epoch`.
+        samples_per_epoch: Samples of an epoch on all ranks, each counted once for all of its views,
+            after which an epoch begins by itself. None leaves epochs to `start_epoch`.
 
     Example:
         >>> bank = ProCoBank(3, 4)
@@ -109,10 +106,9 @@ class ProCoBank(WideModule):
         self.dim = validation.dimension(dim)
         self.estimator, self.leave_out = estimator, leave_out
         self.seed = validation.integer("seed", seed, 0)
-        if samples_per_epoch is not None:
-            name = "samples_per_epoch"
-            samples_per_epoch = validation.integer(name, samples_per_epoch, 1, " or None")
         self.samples_per_epoch = samples_per_epoch
+        if samples_per_epoch is not None:
+            self.samples_per_epoch = validation.integer("samples_per_epoch", samples_per_epoch, 1)
         self.shares = class_shares(self.num_classes) if shard_classes else [range(self.num_classes)]
         self.classes = self.shares[distributed.rank() if shard_classes else 0]
         self.shard_classes = shard_classes
@@ -145,8 +141,8 @@ class ProCoBank(WideModule):
 
     def start_epoch(self, epoch: int | None = None) -> None:
         """Begin an epoch, whose number may be given as to ``set_epoch`` of a sampler: copy ``new``
-        to ``old`` and restart ``new``. The bank no longer begins epochs by itself. Another call
-        with the number of the current epoch, as of a resumed training, changes nothing."""
+        to ``old`` and restart ``new``. The bank no longer begins epochs by itself; another call
+        with the number of the current epoch changes nothing."""
         self.seen = -1
         current = int(self.epoch)
         following = current + 1 if epoch is None else validation.integer("epoch", epoch, 0) + 1
@@ -160,12 +156,12 @@ class ProCoBank(WideModule):
         self._start(self.new, 1)
 
     def advance(self, n: int) -> None:
-        """Count the n samples of a step of all ranks; begin an epoch if they do not fit this one.
-        Inside torch.compile and inside a CUDA graph of the caller nothing can be counted."""
+        """Count n samples of a step of all ranks; begin an epoch if they do not fit this one."""
         size = self.samples_per_epoch
         if torch.compiler.is_compiling() or size is None or self.seen < 0:
             return
         if self.old.is_cuda and torch.cuda.is_current_stream_capturing():
+            # Nothing can be counted inside a graph of the caller.
             return
         if n > size:
             self.seen = -1
@@ -193,8 +189,8 @@ class ProCoBank(WideModule):
 
     @torch.no_grad()
     def update(self, z: Tensor, y: Tensor) -> Snapshot:
-        """Add unit vectors z [N, p] or, for V views, [V, N, p] with labels y [N] to both banks, and
-        return what each view is scored against: ``old`` with this view and the views before it."""
+        """Add unit vectors z [N, p] or [V, N, p] of V views with labels y [N] to both banks; return
+        what each view is scored against: ``old`` with this view and the views before it."""
         require_batch(z, y, self.num_classes, self.old)
         require_unit(z)
         sizes = rank_sizes(len(y))
@@ -202,12 +198,10 @@ class ProCoBank(WideModule):
         return self.add(z, y, sizes)
 
     def add(self, z: Tensor, y: Tensor, sizes: list[int] | None = None) -> Snapshot:
-        """Add views as `update` does, without checks, and without waiting for the device; ``sizes``
-        are the numbers of samples of all ranks, if known."""
+        """Add views as `update` does, without checks and without waiting for the device."""
         views, labels, here = self.gather_ranks(z, y, sizes)
-        dtype, own = COMPUTE_DTYPE[z.dtype], []
-        mu = self.old.new_empty(len(views), len(self.old), self.dim, dtype=dtype)
-        R = self.old.new_empty(mu.shape[:-1])
+        dtype, shape, own = COMPUTE_DTYPE[z.dtype], (len(views), len(self.old)), []
+        mu, R = self.old.new_empty(*shape, self.dim, dtype=dtype), self.old.new_empty(shape)
         for view, *out in zip(views, mu, R, strict=True):
             self.accumulate(view, labels)
             mean(self.old, dtype, out)
@@ -229,9 +223,10 @@ class ProCoBank(WideModule):
     def gather_ranks(
         self, z: Tensor, y: Tensor, sizes: list[int] | None = None
     ) -> tuple[Tensor, Tensor, slice]:
-        """Return views [V, N, p] and labels of all ranks, and the place of these queries in them.
-        Ranks exchange samples, however many each has: sums of all classes would be far more."""
+        """Return views [V, N, p] and labels of all ranks, and the place of these queries in them;
+        ``sizes`` are the numbers of samples of all ranks, if known."""
         views = by_view(z.detach())
+        # Samples, however many each rank has: sums of all classes would be far more.
         if distributed.world_size() == 1:
             return views, y, slice(None)
         return gather_samples(views, y, rank_sizes(len(y)) if sizes is None else sizes)
@@ -257,10 +252,10 @@ class ProCoBank(WideModule):
 
     def leave_one_out(self, z: Tensor, own: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return directions and mean lengths of the classes ``own`` [..., p + 1] of the queries z
-        [..., p], each without its query. An empty class has the length of the random start, and a
-        direction orthogonal to every query (zero), as a random one nearly is."""
+        [..., p], each without its query."""
         rest = torch.cat([own[..., :-1] - z, own[..., -1:] - 1], -1)
         mu, R = mean(rest, dtype)
+        # As of a random start, which is nearly orthogonal to every query.
         empty = rest[..., -1] < 0.5
         return mu.masked_fill_(empty.unsqueeze(-1), 0.0), R.masked_fill_(empty, START_LENGTH)
 
@@ -295,12 +290,9 @@ class ProCoBank(WideModule):
 
     def statistics(self, *, bank: str | Tensor = "old") -> ClassStatistics:
         """Return a copy of the sums of a bank; the start of a class is part of its weight."""
-        sums = self.named(bank)
-        statistics = ClassStatistics(len(sums), self.dim, device=sums.device)
-        statistics.total.copy_(sums[:, :-1])
-        statistics.weight.copy_(sums[:, -1])
-        statistics.count.copy_(sums[:, -1].round())
-        return statistics
+        total, weight = self.named(bank).clone().split([self.dim, 1], -1)
+        weight = weight.squeeze(-1)
+        return ClassStatistics.of(total=total, weight=weight, count=weight.round().long())
 
     def require_lengths(self) -> None:
         """Raise if a step that the device has finished had a vector of another length than one."""
@@ -341,11 +333,10 @@ class ProCoBank(WideModule):
         self, state_dict: Any, prefix: str, *rest: Any
     ) -> None:
         state_dict = dict(state_dict)
-        for name in (prefix + "old", prefix + "new"):
-            if name in state_dict:
-                rows = rows_of(state_dict[name], self.classes, self.num_classes)
-                # The kernels read rows one after the other, also of a tensor that is assigned.
-                state_dict[name] = rows.contiguous()
+        for name in {prefix + "old", prefix + "new"} & state_dict.keys():
+            rows = rows_of(state_dict[name], self.classes, self.num_classes)
+            # The kernels read rows one after the other, also of a tensor that is assigned.
+            state_dict[name] = rows.contiguous()
         seen, epoch = state_dict.pop(prefix + "seen", None), state_dict.get(prefix + "epoch")
         super()._load_from_state_dict(state_dict, prefix, *rest)
         if epoch is not None:
@@ -356,8 +347,8 @@ class ProCoBank(WideModule):
 def mean(
     sums: Tensor, dtype: torch.dtype, out: Sequence[Tensor] | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return directions [..., p] in a dtype and mean lengths [...] of sums and counts, which are
-    written to the contiguous tensors ``out``, if given."""
+    """Return directions [..., p] in a dtype and mean lengths [...] of sums and counts, written to
+    the contiguous tensors ``out``, if given."""
     if out is None:
         shape = sums.shape[:-1]
         out = sums.new_empty(*shape, sums.shape[-1] - 1, dtype=dtype), sums.new_empty(shape)
@@ -380,11 +371,11 @@ def _kernels(sums: Tensor) -> ModuleType | None:
 def write_starts(
     rows: Tensor, classes: range, num_classes: int, entropy: tuple[int, int, int]
 ) -> None:
-    """Write the starts of ``classes`` into rows [K, p + 1]; seed, epoch and bank fix them. The
-    starts of all ``num_classes`` classes are drawn, so that any share of them is the same."""
+    """Write the starts of ``classes`` into rows [K, p + 1], fixed by seed, epoch and bank."""
     rows[:, -1] = START_WEIGHT
     mixed = np.random.SeedSequence(entropy).generate_state(1, np.uint64)
     generator = torch.Generator("cpu").manual_seed(int(mixed[0] >> np.uint64(1)))
+    # All classes are drawn, so that any share of them is the same.
     for left in range(0, num_classes, START_ROWS):
         right = min(left + START_ROWS, num_classes)
         # Not in the default dtype, in which other numbers would be drawn.

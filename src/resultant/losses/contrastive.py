@@ -15,7 +15,7 @@ from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.losses._batch import compute_dtype, cross_entropy
 from resultant.losses.bank import ProCoBank, Snapshot, WideModule
-from resultant.score.exact import vmf_score, vmf_score_and_slope
+from resultant.score.exact import vmf_score_and_slope
 from resultant.score.limits import require_comparable
 
 
@@ -29,8 +29,8 @@ class ContrastiveLoss(WideModule):
 
     def __init__(self, bank: ProCoBank, rule: Rule, log_prior: Tensor) -> None:
         super().__init__()
-        self.bank, self._realization, self._family = bank, rule.realization, rule.family
-        self._temperature = _temperature(rule.tau)
+        self.bank, self.rule = bank, rule
+        self.temperature = validation.finite_number("temperature", rule.tau)
         self.has_gains = rule.realization != "native"
         self.has_temperatures = rule.realization in TEMPERED
         beta = torch.tensor([rule.beta], dtype=torch.float64, device="cpu")
@@ -46,17 +46,19 @@ class ContrastiveLoss(WideModule):
 
     @temperature.setter
     def temperature(self, value: float) -> None:
-        self._temperature = _temperature(value)
+        tau = validation.finite_number("temperature", value)
+        require_comparable("temperature", tau, torch.float32)
+        self._temperature = tau
 
     @property
     def realization(self) -> str:
         """Name of the realization."""
-        return self._realization
+        return self.rule.realization
 
     @property
     def family(self) -> str:
         """Family of the target gains."""
-        return self._family
+        return self.rule.family
 
     def start_epoch(self, epoch: int | None = None) -> None:
         """Begin an epoch of the bank; see `ProCoBank.start_epoch`."""
@@ -84,8 +86,7 @@ class ContrastiveLoss(WideModule):
 
     def realized(self, z: Tensor, snapshot: Snapshot, labels: Tensor | None = None) -> Tensor:
         """Return the realized scores [N, V, ..., C] of z [V, ..., N, p] against the classes that
-        each view sees, the columns of one score. With ``labels`` [N, V, ...] the class of a query
-        is without the query, if the snapshot has it so."""
+        each view sees; with ``labels``, the own classes are those of the snapshot, if any."""
         z = compute_dtype(z)
         rho = (z @ snapshot.mu.mT).movedim(-2, 0)
         kappa = self.bank.kappa(snapshot.R)
@@ -106,11 +107,8 @@ class ContrastiveLoss(WideModule):
 
     def _score(self, rho: Tensor, kappa: Tensor, gains: Gains | None) -> Tensor:
         """Return the realized scores at cosines ``rho`` of classes [..., C]."""
-        kappa, q = kappa.to(rho.dtype), None
-        terms = self.terms(kappa, gains)
-        if terms.tau is not None:
-            q = vmf_score(rho, kappa, terms.tau, self.bank.dim, validate_args=False)
-        return terms.of(q, rho)
+        kappa = kappa.to(rho.dtype)
+        return self.terms(kappa, gains).score(rho, kappa, self.bank.dim)
 
     def score_and_slope(self, rho: Tensor, kappa: Tensor, terms: Terms) -> tuple[Tensor, Tensor]:
         """Return the scores at cosines ``rho`` [..., C], and their slopes, which broadcast."""
@@ -131,10 +129,10 @@ class ContrastiveLoss(WideModule):
         return Terms(star, *(a if a is None else a.to(kappa.dtype) for a in added))
 
     def noted_gains(self, kappa: Tensor, dtype: torch.dtype) -> Gains | None:
-        """Return gains and targets of kappa [V, ..., C], if the realization uses them, noted for
-        `check`. Targets depend on the classes of all shards."""
+        """Return gains and targets of kappa [V, ..., C], if the realization uses them."""
         if not self.has_gains:
             return None
+        # Targets depend on the classes of all shards.
         gains = class_gains(self.gain(self.bank.of_all_shards(kappa)), self.beta, self.family)
         self.note(dtype, gains)
         if len(self.bank.shares) == 1:
@@ -144,8 +142,7 @@ class ContrastiveLoss(WideModule):
 
     def note(self, dtype: torch.dtype, gains: Gains | None, labels: Tensor | None = None) -> None:
         """Keep the least gain or target per class in training mode, for `check`; on the CPU, raise
-        now if it is not positive. ``gains`` are [V, ..., C] or, with ``labels`` [N, V, ...], those
-        of the own classes of queries [N, V, ..., 1]."""
+        unless positive. ``labels`` [N, V, ...] are of ``gains`` [N, V, ..., 1] of own classes."""
         checks = validation.should_validate(None, self.least_target)
         if gains is None or not self.has_temperatures or not (checks or self.training):
             return
@@ -173,9 +170,3 @@ class ContrastiveLoss(WideModule):
             return f"{self.bank.class_name(c)} ({got})"
 
         require_of_classes(f"{rule} ({self.family})", least > 0, named)
-
-
-def _temperature(value: object) -> float:
-    tau = validation.finite_number("temperature", value)
-    require_comparable("temperature", tau, torch.float32)
-    return tau

@@ -4,8 +4,7 @@ Two classes :math:`Z\mid Y=j\sim\mathrm{vMF}_p(\mu_j,\nu\lambda_j)`, :math:`j\in
 :math:`\nu=p/2-1` grows while :math:`\lambda_j`, the cosine c of the mean directions, the
 temperature and the class offsets are fixed (sec:conditional-margin). With :math:`t=1/\tau`,
 :math:`w=r_h\mu_h-r_t\mu_t` and :math:`r_j=r_0(\lambda_j)` the score difference that decides for h
-where it is >= 0 is :math:`D_\nu(z)=D_0(z)+O(1/\nu)`, :math:`D_0(z)=b_h-b_t+t\,w^\top z`. The
-errors of both rules are one-dimensional integrals.
+where it is >= 0 is :math:`D_\nu(z)=D_0(z)+O(1/\nu)`, :math:`D_0(z)=b_h-b_t+t\,w^\top z`.
 """
 
 from __future__ import annotations
@@ -224,15 +223,15 @@ class BinaryModel:
     def sample_margins(
         self, p: int, samples: int, label: Literal["h", "t"]
     ) -> tuple[Tensor, Tensor]:
-        r"""Draw Z of a class and return :math:`D_0(Z)` and :math:`D_\nu(Z)` [samples] in float64.
-        Only the projection of Z on the plane of the mean directions is drawn, exactly."""
+        r"""Draw Z of a class; return :math:`D_0(Z)` and :math:`D_\nu(Z)` [samples] in float64."""
         if label not in Pair._fields:
             raise ValueError(f"expected label 'h' or 't', got {label!r}")
         samples = validation.integer("samples", samples, 1)
         plane = self.concentrations(p), self.beta, self.alpha
         kappa, beta, alpha = (getattr(pair, label) for pair in plane)
         theta = sample_angle(p, torch.full((samples,), kappa, dtype=torch.float64))
-        # One coordinate of a uniform direction in p - 1 dimensions.
+        # Drawn is the projection of Z on the plane of the mean directions alone, exactly: along the
+        # own one, and one coordinate of a uniform direction in p - 1 dimensions.
         first = torch.randn_like(theta)
         others = 2 * torch._standard_gamma(torch.full_like(theta, (p - 2) / 2))
         across = theta.sin() * first / (first * first + others).sqrt()
@@ -320,8 +319,8 @@ def projection_variance(lam: Number, along: Number, across: Number) -> Tensor:
 def _bound(
     own: float, other: float, offset: float, tau: float, p: int
 ) -> Callable[[Tensor], Tensor]:
-    """Return the cosine to the other class above which its score is ahead, as a function of the
-    cosine to the own class, whose logit has an offset over that of the other."""
+    """Return, as a function of the cosine to the own class, whose logit has an offset, the cosine
+    to the other class above which its score is ahead."""
 
     def bound(rho: Tensor) -> Tensor:
         value = offset + vmf_score(rho, own, tau, p, validate_args=False)

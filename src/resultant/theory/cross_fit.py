@@ -78,10 +78,9 @@ def cross_fit_temperature(
     r"""Compute cross-fitted temperatures that equalize the leading gain at A_ref/tau.
 
     Without fold k, :math:`\widehat A_c=\sqrt{\max\{U_c,0\}}` with U of `unbiased_square_resultant`,
-    A_ref for a class of fewer than two samples, and
-    :math:`\tau_c=\tau\,\mathrm{clip}(\widehat A_c/A_{ref}, r_{min}, r_{max})`
-    (eq:cross-fit-temperature). The state has the direction of the other folds and the kappa fitted
-    to :math:`\widehat A`: ``class_scores(z_k, states[k], temperature[k], "native")`` scores fold k.
+    A_ref for a class of fewer than two samples, and :math:`\tau_c=\tau\,\mathrm{clip}(\widehat
+    A_c/A_{ref}, r_{min}, r_{max})` (eq:cross-fit-temperature). The state has the kappa fitted to
+    :math:`\widehat A`: ``class_scores(z_k, states[k], temperature[k], "native")`` scores fold k.
 
     Args:
         folds, tau: Statistics of K >= 2 folds, without weights, and the temperature.

@@ -1,9 +1,6 @@
-r"""Probabilities of a von Mises-Fisher vector X in the plane of two directions.
-
-At an angle :math:`\theta` to its mean direction, X has the cosine
-:math:`c\cos\theta+s\sin\theta\,W` to a direction at cosine c to the mean; W is a coordinate of a
-uniform direction in p - 1 dimensions. Tails are integrals over :math:`\theta`.
-"""
+r"""Tails of a von Mises-Fisher vector X in the plane of two directions, integrals over the angle
+:math:`\theta` to its mean direction: X has the cosine :math:`c\cos\theta+s\sin\theta\,W` to a
+direction at cosine c, with W a coordinate of a uniform direction in p - 1 dimensions."""
 
 from __future__ import annotations
 
@@ -31,8 +28,7 @@ REACH = 3.2
 
 def log_plane_tail(bound: Callable[[Tensor], Tensor], c: float, kappa: float, p: int) -> float:
     r"""Compute :math:`\log\Pr(m^\top X\ge bound(\mu^\top X))` of a vMF vector X in p >= 3
-    dimensions with :math:`m^\top\mu=c`; the bound is a continuous function of float64 cosines [n],
-    which may be infinite."""
+    dimensions with :math:`m^\top\mu=c`; the bound is continuous in the cosines, or infinite."""
     s = math.sqrt((1 - c) * (1 + c))
 
     def above(theta: Tensor) -> Tensor:
@@ -82,8 +78,7 @@ def _log_tail(above: Tensor, width: Tensor, p: int) -> Tensor:
 
 
 def _breaks(above: Callable[[Tensor], Tensor], s: float, low: float, high: float) -> list[float]:
-    """Find the angles at which W = 1 or W = -1 just reaches the bound, where the tail of W begins
-    or ends."""
+    """Find the angles at which W = 1 or W = -1 just reaches the bound."""
     breaks = []
     grid = torch.linspace(low, high, GRID, dtype=torch.float64)
     for sign in (1.0, -1.0):

@@ -69,14 +69,13 @@ def ratio_terms(lam: Tensor) -> RatioTerms:
 
 
 def ratio_approximation(nu: Number, x: Number, *, validate_args: Check = None) -> Tensor:
-    r"""Approximate the Bessel ratio :math:`R_\nu(\nu\lambda)` by :math:`r_0+r_1/\nu+r_2/\nu^2`
-    (eq:bessel-ratio-approx), to within `ratio_bound`.
+    r"""Approximate the Bessel ratio by :math:`r_0+r_1/\nu+r_2/\nu^2` (eq:bessel-ratio-approx).
 
     Args:
         nu, x: Order > 0 and argument >= 0.
 
     Returns:
-        Approximations.
+        Approximations, to within `ratio_bound`.
 
     Example:
         >>> ratio_approximation(63.0, 10.0), bessel_ratio(63.0, 10.0)
@@ -92,8 +91,7 @@ def ratio_approximation(nu: Number, x: Number, *, validate_args: Check = None) -
 
 
 def ratio_bound(nu: Number, *, validate_args: Check = None) -> Tensor:
-    r"""Bound the error of `ratio_approximation` over all arguments by :math:`\nu^{-3}`
-    (eq:bessel-ratio-bound).
+    r"""Bound the error of `ratio_approximation` by :math:`\nu^{-3}` (eq:bessel-ratio-bound).
 
     Args:
         nu: Order >= 10/9.
@@ -117,8 +115,6 @@ def joint_terms(
     rho: Number, kappa: Number, tau: Number, p: int, *, validate_args: Check = None
 ) -> tuple[Tensor, ...]:
     r"""Compute the coefficients :math:`B_0, B_1, B_2` of thm:joint-score-expansion.
-
-    The theorem keeps lambda away from zero; the coefficients have the right limits there.
 
     Args:
         rho, kappa, tau, p: As of `vmf_score`, with p >= 3.
@@ -146,8 +142,8 @@ def joint_expansion(
 ) -> Tensor:
     r"""Expand the score as :math:`B_0 + B_1/\nu + B_2/\nu^2` (thm:joint-score-expansion).
 
-    Values outside of p >= 8 and 1/tau <= sqrt(nu^2 + kappa^2)/4, where the expansion is meant to be
-    used, give one warning per call if values are checked.
+    Values outside of the range p >= 8 and 1/tau <= sqrt(nu^2 + kappa^2)/4 give one warning per
+    call if values are checked.
 
     Args:
         rho, kappa, tau, p, order: As in `joint_terms`, and the index of the last term.
@@ -237,9 +233,10 @@ def _concentrated(
 def free_energy_expansion(
     rho: Number, kappa: Number, tau: Number, p: int, order: int = 2, *, validate_args: Check = None
 ) -> Tensor:
-    r"""Expand the score as :math:`q=\nu F_0+F_1+F_2/\nu+O(\nu^{-2})`, uniformly in 1/tau.
+    r"""Expand the score as :math:`q=\nu F_0+F_1+F_2/\nu+O(\nu^{-2})`, uniformly in 1/tau, also of
+    the order of nu and beyond (sec:expansion-range).
 
-    The expansion also holds for 1/tau of the order of nu and beyond (sec:expansion-range). With
+    With
     :math:`\kappa=\nu\lambda`, :math:`1/\tau=\nu s`, :math:`S=\sqrt{1+\lambda^2}` and
     :math:`\tilde S^2=1+\lambda^2+2\lambda s\rho+s^2`, :math:`F_0=\psi(\tilde S)-\psi(S)` with
     :math:`\psi(x)=x-\log(1+x)`, :math:`F_1=-\frac12\log(\tilde S/S)` and

@@ -1,10 +1,6 @@
 r"""Leading scores of classes, the joint expansion propagated through softmax, and thresholds of
-posterior probabilities.
-
-With logits :math:`l_c = \ell_{0,c} + B_{1,c}/\nu + B_{2,c}/\nu^2` (thm:multiclass-propagation) the
-classes couple in second order through the variance :math:`V_1` of the first corrections under the
-leading probabilities.
-"""
+posterior probabilities. Classes of logits :math:`\ell_{0,c}+B_{1,c}/\nu+B_{2,c}/\nu^2` couple in
+second order through the variance :math:`V_1` of :math:`B_1` (thm:multiclass-propagation)."""
 
 from __future__ import annotations
 
@@ -17,8 +13,7 @@ from torch import Tensor
 from resultant._core import validation
 from resultant._core.arrays import normalized
 from resultant._core.validation import Check, Number
-from resultant.classes.cosines import cosines
-from resultant.classes.realization import Realization, realize
+from resultant.classes.realization import Realization, cosines, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.boundaries import ArcRoots, arc_angles, solve
@@ -32,9 +27,8 @@ OPPOSITE = 1e-6
 def joint_leading(state: ClassState, rule: Rule, *, validate_args: Check = None) -> Realization:
     r"""Build the leading logits :math:`\ell_c^0=b_c+g_c^0\rho_c` of sec:softmax-geometry.
 
-    The gain is :math:`g_c^0=r_0(\kappa_c/\nu)/\tau_c`. An edited score keeps its temperatures or
-    its added slope: exact and leading scores undergo the same intervention. Intercepts, of order
-    :math:`1/\nu`, are left out.
+    The gain is :math:`g_c^0=r_0(\kappa_c/\nu)/\tau_c`; an edited score keeps its temperatures or
+    its added slope. Intercepts, of order :math:`1/\nu`, are left out.
 
     Args:
         state, rule: Classes in p >= 3 dimensions, and the rule, whose offset is :math:`b_c`.
@@ -59,8 +53,7 @@ def joint_leading(state: ClassState, rule: Rule, *, validate_args: Check = None)
 def propagate_probabilities(
     l0: Tensor, B1: Number, B2: Number, p: int, *, variance: bool = True
 ) -> Tensor:
-    r"""Compute class probabilities [..., C], which sum to one, to second order in 1/nu
-    (eq:multiclass-prob-expansion).
+    r"""Compute class probabilities to second order in 1/nu (eq:multiclass-prob-expansion).
 
     Args:
         l0, B1, B2: Leading logits [..., C], offset and leading score, and their corrections.
@@ -90,7 +83,7 @@ def propagate_loss(
     variance: bool = True,
     validate_args: Check = None,
 ) -> Tensor:
-    r"""Compute the cross-entropy [...] to second order in 1/nu (eq:multiclass-loss-expansion).
+    r"""Compute the cross-entropy to second order in 1/nu (eq:multiclass-loss-expansion).
 
     Args:
         l0, B1, B2, p: As in `propagate_probabilities`.
