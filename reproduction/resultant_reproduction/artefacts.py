@@ -45,25 +45,20 @@ class Artefact:
     entry: Entry
     compute: Callable[[Evidence], Outcome]
 
-    def lacking(self, outcome: Outcome) -> tuple[int, int]:
-        """Number of results that need training, and number that need external data."""
-        done, of = outcome.done
-        external = outcome.external if self.entry.plans else of - done
-        return of - done - external + outcome.partial, external
-
     def status(self, outcome: Outcome) -> str:
         """Describe how far the artefact is rerun."""
+        done, of = outcome.done
         if self.entry.final:
             return "final"
-        (done, of), (_, external) = outcome.done, self.lacking(outcome)
         if done == of and not outcome.partial:
-            return "rerun"
+            return self.entry.kind
         if not done:
             return "not run yet" if self.entry.plans else "needs data we may not ship"
+        external = outcome.external if self.entry.plans else of - done
         rest = f", {outcome.partial} with fewer seeds than planned" if outcome.partial else ""
         if external:
             rest += f"; {external} need{'s' * (external == 1)} data we may not ship"
-        return f"partly rerun ({done} of {of}{rest})"
+        return f"partly {self.entry.kind} ({done} of {of}{rest})"
 
 
 def _function(entry: Entry) -> Callable[[Evidence], Outcome]:

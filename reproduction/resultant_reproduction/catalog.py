@@ -56,6 +56,11 @@ class Entry(NamedTuple):
     # The page is kept, see `beyond`.
     final: bool = False
 
+    @property
+    def kind(self) -> str:
+        """The word for complete numbers of ours."""
+        return "compared with our settings" if self.source.startswith("settings") else "rerun"
+
 
 @cache
 def catalog() -> dict[str, Entry]:
@@ -96,8 +101,7 @@ def describe(entry: Entry, progress: Mapping[str, tuple[int, int]]) -> tuple[str
         return "not run yet", ", ".join(steps)
     parts = [f"{done} of {runs} runs"] if left else []
     parts += ["some numbers need data we may not ship"] if entry.needs == "some" else []
-    kind = "compared with our settings" if entry.source.startswith("settings") else "rerun"
-    status = f"partly {kind} ({'; '.join(parts)})" if parts else kind
+    status = f"partly {entry.kind} ({'; '.join(parts)})" if parts else entry.kind
     return status, ", ".join(steps)
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,14 +21,7 @@ from resultant_reproduction.records import Records, packaged_json
 from resultant_reproduction.spec import load
 from resultant_reproduction.templating import render
 from resultant_reproduction.value import Estimate
-from resultant_reproduction.verdicts import (
-    CONFIRMED,
-    INCONCLUSIVE,
-    NEEDS_DATA,
-    NOT_REPRODUCED,
-    OTHER_SIZE,
-    Judgement,
-)
+from resultant_reproduction.verdicts import NEEDS_DATA, Judgement
 
 CONTRASTS = (
     *("contrast", "paper", "ours", "95 % interval", "p", "p, Holm", "ours less printed"),
@@ -38,8 +29,6 @@ CONTRASTS = (
 )
 SCOREBOARD = ("question", "paper", "ours", "verdict", "numbers")
 FOREST = "forest.svg"
-# Numbers of an effect, and their names in an interval.
-INTERVAL = {"points": "mean", "low": "low", "high": "high"}
 # Pages of this module.
 PAGES = ("judgement", "claims", "headline", "methods", "guide", "runs")
 
@@ -95,11 +84,10 @@ def contents(
         "parts": contrast_rows(headline.parts(every)),
         "readouts": contrast_rows(headline.readouts(every)),
         "contrast_headings": CONTRASTS,
-        "cells": list(headline.cells(every)),
-        "cell_headings": ("", *headline.TITLES.values()),
         "answer": headline.answer(every),
         "summary": headline.summary(every),
         "tuned": tuned.answer(evidence),
+        "tuned_stand_in": "Tiny-ImageNet-LT" in tuned.networks(evidence),
         "spread": headline.spread(every),
         "runs": sum(r["seed"] not in headline.FIRST_ROUND for r in every),
         "records": len(every),
@@ -211,41 +199,16 @@ def panels(records: Records, judged: Mapping[str, Claim]) -> dict[str, dict[str,
 
 def numbers(judged: Mapping[str, Claim], evidence: Evidence) -> dict[str, Any]:
     """The few numbers that other documents quote."""
-    chosen = tuned.effects(evidence, ("encoder",), "CIFAR-100")["halves"]
-    count = Counter(claim.judgement.verdict for claim in judged.values() if claim.counted)
-    coverage = judged["margin-coverage"]
-    share, training = coverage.judgement.ours, judged["training"]
-    return {
-        "frozen": _effect(judged["frozen-cifar100-encoder"], "+4.28"),
-        "tuned": chosen and {k: _rounded(getattr(chosen, n)) for k, n in INTERVAL.items()},
-        "training": _effect(training, "+0.64"),
-        "certificates": {
-            "what": coverage.entry["text"],
-            "coverage": share and round(share.mean / 100, 4),
-            "printed": coverage.paper,
-        },
-        "claims": {
-            "held": count[CONFIRMED],
-            "different": count[OTHER_SIZE],
-            "not_reproduced": count[NOT_REPRODUCED],
-            "open": count[INCONCLUSIVE],
-            "untested": count[NEEDS_DATA],
-        },
-        "sentence": (
-            "The mathematics holds, and equal gains help frozen CIFAR-100 features; training with "
-            f"equal gains: {training.judgement.verdict}."
-        ),
+
+    def interval(own: Estimate | None) -> dict[str, Any]:
+        ends = own and {"points": own.mean, "low": own.low, "high": own.high}
+        return {key: end and round(end, 2) for key, end in (ends or {}).items()}
+
+    claimed = {"frozen": judged["frozen-cifar100-encoder"], "training": judged["training"]}
+    effects = {
+        name: interval(own.judgement.ours) | {"printed": f"{own.judgement.printed:+.2f}"}
+        for name, own in claimed.items()
     }
-
-
-def _effect(claim: Claim, printed: str) -> dict[str, Any]:
-    ours = claim.judgement.ours or Estimate(math.nan)
-    return {
-        "what": claim.entry.get("short", claim.entry["text"]),
-        **{key: _rounded(getattr(ours, name)) for key, name in INTERVAL.items()},
-        "printed": printed,
+    return effects | {
+        "tuned": interval(tuned.effects(evidence, ("encoder",), "CIFAR-100")["halves"])
     }
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else round(value, 2)

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import t as student
 
 from resultant_reproduction import Evidence, Records
-from resultant_reproduction.headline import answer, effect, parts, readouts
+from resultant_reproduction.headline import answer, contrasts, effect, parts, readouts
 from resultant_reproduction.spec import printed_rows
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
@@ -68,3 +68,11 @@ def test_the_answer_names_what_is_real(evidence: Evidence) -> None:
         real = [row.title for row in rows if row.adjusted is not None and row.adjusted < 0.05]
         assert f"{len(real)} of its {of}" in text and all(title in text for title in real)
     assert answer(Records()) == ""
+
+
+def test_a_gain_of_direct_temperature_is_against_the_text(evidence: Evidence) -> None:
+    """The paper says that it lacks the gain: an effect of the printed size is no proof."""
+    _, row, *_ = contrasts(evidence.every)
+    ours = row.judgement.ours
+    assert ours is not None and ours.contains(0.0) is False and ours.mean > 0
+    assert row.judgement.verdict.endswith("lack of a gain not reproduced")
