@@ -22,8 +22,8 @@ from torch import Tensor
 
 from resultant._core import tensor_files
 from resultant._core.files import require_input_file
+from resultant._core.tensor_files import load_torch
 from resultant._core.text import one_line
-from resultant._core.torch_files import load_torch
 from resultant.cli.arguments import require_output_file
 from resultant.cli.progress import open_console
 from resultant.images.longtail import long_tail_counts

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from resultant._core.torch_files import load_torch
+from resultant._core.tensor_files import load_torch
 
 
 def archive(path: Path, content: Any, data: bytes | None = None) -> Path:

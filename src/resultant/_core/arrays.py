@@ -89,7 +89,7 @@ def shape_of(a: object) -> str:
 def normalized(z: Tensor) -> Tensor:
     """Normalize vectors of nearly unit length, in float64."""
     x = z.double()
-    return x / _lengths(x)
+    return x / x.square().sum(-1, keepdim=True).sqrt()
 
 
 def directions(z: Tensor) -> tuple[Tensor, Tensor]:
@@ -99,7 +99,7 @@ def directions(z: Tensor) -> tuple[Tensor, Tensor]:
     if z.dtype == torch.float64:
         # Divide by the largest entry first: the squares may overflow float64.
         x = x / _or_one(x.abs().amax(-1, keepdim=True))
-    length = _lengths(x)
+    length = x.square().sum(-1, keepdim=True).sqrt()
     return x / _or_one(length), length.squeeze(-1)
 
 
@@ -115,10 +115,6 @@ def largest(a: Tensor) -> tuple[Tensor, Tensor]:
 def exponentials(d: Tensor, scale: float = 1.0) -> Tensor:
     """Compute exp(scale * d) as a power of two, in half the time of torch.exp on a CPU."""
     return (d * (scale / math.log(2))).exp2_()
-
-
-def _lengths(x: Tensor) -> Tensor:
-    return x.square().sum(-1, keepdim=True).sqrt()
 
 
 def _or_one(a: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 import re
 from collections.abc import Iterable
@@ -88,11 +87,6 @@ def csv_cell(value: object) -> object:
     except ValueError:
         return f"'{value}"
     return value
-
-
-def html_text(text: str) -> str:
-    """A text as a part of HTML, also in an attribute."""
-    return html.escape(text)
 
 
 def file_name(name: str) -> str:

@@ -7,12 +7,12 @@ in `FeatureData.class_names`. An undefined number is NaN or None, and None in JS
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from resultant._core.text import html_text
 from resultant.analysis.plain import Caution, Difference, Estimate, Result
 from resultant.analysis.run import Analysis
 
@@ -222,13 +222,13 @@ class AnalysisResult(Result):
     def _repr_html_(self) -> str:
         """Show the recommendation and the methods of the chosen feature set in a notebook."""
         f = self.first
-        text = "".join(f"<p>{html_text(s)}</p>" for s in f.recommendation.sentences)
-        text += "".join(f"<p>Warning: {html_text(w.text)}</p>" for w in f.data.warnings)
+        text = "".join(f"<p>{html.escape(s)}</p>" for s in f.recommendation.sentences)
+        text += "".join(f"<p>Warning: {html.escape(w.text)}</p>" for w in f.data.warnings)
         head = ("method", "validation", "accuracy", "balanced accuracy", "log-loss")
         rows = [f"<tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>"]
         for m in f.methods:
             shares = (f"{100 * e.value:.1f} %" for e in (m.validation, m.accuracy, m.balanced))
-            cells = (html_text(m.name), *shares, f"{m.log_loss.value:.3f}")
+            cells = (html.escape(m.name), *shares, f"{m.log_loss.value:.3f}")
             rows.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
-        title = f"<h3>{html_text(f'{self.title}: {f.data.name}')}</h3>"
+        title = f"<h3>{html.escape(f'{self.title}: {f.data.name}')}</h3>"
         return f"{title}{text}<table>{''.join(rows)}</table>"

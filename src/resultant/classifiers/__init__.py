@@ -8,9 +8,8 @@ users) and `files`. `search` chooses settings on the rows of `validation`, or of
 `calibration` makes probabilities of scores; `em` fits several distributions, as `mixture`.
 """
 
-from typing import TYPE_CHECKING
-
-from resultant._core.lazy import lazy
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from resultant.classifiers.calibration import expected_calibration_error
@@ -26,13 +25,17 @@ __all__ = [
     "expected_calibration_error",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "CosinePrototypeClassifier": "vmf",
-        "VMFClassifier": "vmf",
-        "VMFClassifierCV": "cross_validated",
-        "VMFMixture": "mixture",
-        "expected_calibration_error": "calibration",
-    },
-)
+_MODULES = {
+    "CosinePrototypeClassifier": "vmf",
+    "VMFClassifier": "vmf",
+    "VMFClassifierCV": "cross_validated",
+    "VMFMixture": "mixture",
+    "expected_calibration_error": "calibration",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return value

@@ -7,9 +7,8 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from resultant._core.files import require_input_file
-from resultant._core.tensor_files import load_tensors
+from resultant._core.tensor_files import load_tensors, load_torch
 from resultant._core.text import one_line
-from resultant._core.torch_files import load_torch
 
 # Entries under which training programs store the weights.
 WRAPPERS = ("state_dict", "state_dict_ema", "model", "model_ema", "teacher", "encoder")

@@ -14,8 +14,7 @@ from resultant._core.autograd import is_traced
 from resultant._core.device import kernel_module
 from resultant.special import compiled
 from resultant.special.debye import expansion
-from resultant.special.differences import phi_difference, two_reciprocal
-from resultant.special.slopes import point
+from resultant.special.differences import phi_difference, point, two_reciprocal
 
 
 def evaluate(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:

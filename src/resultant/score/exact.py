@@ -9,14 +9,10 @@ with :math:`\rho=\mu^\top z` and :math:`t=1/\tau`,
     \tilde\kappa^2 = \kappa^2 + 2\kappa t\rho + t^2, \quad \nu = p/2-1
 
 (eq:main-exact). The difference is computed as a whole (`resultant.special.differences`), so the
-error of q is relative to its own size, in float64 and in float32; where q passes zero, to that of
-:math:`\rho\,\partial_\rho q`. All functions broadcast, keep dtype and device, and are
-differentiable in rho, kappa and tau.
-
-The cosine rho usually comes from a matrix product, and its error becomes
-:math:`\partial q = (\kappa t/\tilde\kappa) R_\nu(\tilde\kappa)\,\partial\rho`. With TF32 or
-bfloat16 products this error, up to 1e-3 t, dominates: keep the product in full float32 where
-exactness matters.
+error of q is relative to its own size; where q passes zero, to that of
+:math:`\rho\,\partial_\rho q`. All functions are differentiable in rho, kappa and tau. An error of
+the cosine, up to 1e-3 in a product with TF32 or bfloat16, is multiplied by the slope: keep the
+product in full float32 where exactness matters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Bessel functions: the ratio, its inverse, its integral, and log I.
 
-`compiled` is the kernel for CPUs. `debye` holds the expansion, `slopes` the ratio and its
-derivatives at one argument, `differences` their differences without cancellation, `ratio` the
-functions with derivatives, `bessel` the public ones.
+`compiled` is the kernel for CPUs. `debye` holds the expansion, `differences` the ratio, its
+derivatives and differences without cancellation, `ratio` the functions with derivatives, `bessel`
+the public ones.
 
 Conventions: arguments are tensors or numbers and broadcast; results keep dtype and device, bfloat16
 and float16 are computed in float32. An argument outside its stated shape, dtype or range is a

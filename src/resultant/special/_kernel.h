@@ -1,8 +1,8 @@
 /* The compiled kernel of the Bessel functions and of the score, for CPUs.
 
    A plain C library without headers of Python or torch, called through ctypes (`compiled.py`). The
-   formulas are those of `differences`, `slopes` and `ratio`, which stay the reference; the
-   coefficients come from `debye` at run time. `_kernel_f64.c` and `_kernel_f32.c` set the type T
+   formulas are those of `differences` and `ratio`, which stay the reference; the coefficients
+   come from `debye` at run time. `_kernel_f64.c` and `_kernel_f32.c` set the type T
    and include this file. Loops run over blocks of B elements, which compilers turn into vector
    instructions; functions without EXPORT compute one block. Names follow the Python modules: a is
    the order of the expansion, s = sqrt(a^2 + y), w = 1/s, g = 1/(a + s), u = scale/s. */

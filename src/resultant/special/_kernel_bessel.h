@@ -1,6 +1,6 @@
 /* Bessel functions of one order at many arguments, on top of `_kernel.h`. */
 
-/* The ratio and its derivatives at one block, `slopes.RatioSlopes`. */
+/* The ratio and its derivatives at one block, `differences.RatioSlopes`. */
 typedef struct {
     T r[B], complement[B], first[B], second[B];
 } Slopes;

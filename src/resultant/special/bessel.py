@@ -1,14 +1,9 @@
 r"""Modified Bessel functions of any real order: :math:`\log I_\nu`, the ratio, and its inverse.
 
-The ratio :math:`R_\nu(x) = I_{\nu+1}(x)/I_\nu(x)` is the mean resultant length of a von
-Mises-Fisher distribution in dimension :math:`p = 2\nu+2`. One method serves all arguments: the
-log-Debye expansion at a sufficiently large order, and for a smaller order the recurrence
-:math:`r_{j-1} = 1/(2j + x^2 r_j)` of :math:`r_\nu = R_\nu(x)/x`, which is stable downwards. No
-formula is exchanged for another along x, so the functions have no seam. Only derivatives and
-integrals at x far above a small order avoid the recurrence, which would lose their digits.
-
-All functions carry first and second derivatives in every argument except the order, a number or a
-tensor without gradient, which is at most 1e30, in float32 1e11.
+One method serves all arguments: the log-Debye expansion at a sufficiently large order, and for a
+smaller order the recurrence :math:`r_{j-1} = 1/(2j + x^2 r_j)` of :math:`r_\nu = R_\nu(x)/x`, which
+is stable downwards. All functions carry first and second derivatives in every argument except the
+order, a number or a tensor without gradient, which is at most 1e30, in float32 1e11.
 """
 
 from __future__ import annotations
@@ -38,8 +33,7 @@ def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) ->
     :math:`|\log I_0(x)|`.
 
     Args:
-        nu: Order >= 0.
-        x: Argument >= 0.
+        nu, x: Order and argument >= 0.
 
     Returns:
         A tensor of the broadcast shape; :math:`-\infty` at x = 0 unless nu = 0.
@@ -60,8 +54,7 @@ def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -
     max(1, :math:`|\log(e^{-x} I_\nu(x))|`).
 
     Args:
-        nu: Order >= 0.
-        x: Argument >= 0.
+        nu, x: Order and argument >= 0.
 
     Returns:
         A tensor of the broadcast shape; :math:`-\infty` at x = 0 unless nu = 0.
@@ -81,8 +74,7 @@ def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) ->
     The mean resultant length of a vMF distribution is :math:`A_p(\kappa) = R_{p/2-1}(\kappa)`.
 
     Args:
-        nu: Order >= 0.
-        x: Argument >= 0.
+        nu, x: Order and argument >= 0.
 
     Returns:
         A tensor of the broadcast shape.
@@ -144,8 +136,7 @@ def bessel_ratio_integral(
 
     Args:
         nu: Order >= 0.
-        lower: Lower bound >= 0.
-        upper: Upper bound >= 0; may be below ``lower``.
+        lower, upper: Bounds >= 0; ``upper`` may be below ``lower``.
 
     Returns:
         A tensor of the broadcast shape.

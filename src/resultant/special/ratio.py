@@ -25,14 +25,17 @@ from resultant.special.debye import (
 )
 from resultant.special.differences import (
     NODES,
+    RatioSlopes,
     bregman,
     complement_step,
     gauss_legendre,
+    inner_ratio,
     phi_difference,
     phi_step,
+    point,
+    ratio_slopes,
     ratio_step,
 )
-from resultant.special.slopes import RatioSlopes, inner_ratio, point, ratio_slopes
 
 # Halley steps from the start of Banerjee et al. (2005) to full precision; 2 suffice from p = 3 on.
 HALLEY_STEPS = 3

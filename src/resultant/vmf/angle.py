@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.autograd import is_transformed
-from resultant.special.differences import gauss_legendre, log1p_minus
-from resultant.special.slopes import ratio_slopes
+from resultant.special.differences import gauss_legendre, log1p_minus, ratio_slopes
 
 # The velocity of an angle is integrated to where its curvature predicts that the density has fallen
 # by exp(-DEPTH), with NODES Gauss-Legendre nodes.

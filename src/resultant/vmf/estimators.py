@@ -1,9 +1,4 @@
-r"""The normaliser, the mean resultant length, and estimators of the concentration.
-
-The mean of n unit vectors is longer than the mean of their distribution, by chance, and most so in
-high dimension: :math:`\mathbb E R^2 = A^2+(1-A^2)/n`. The estimators ``corrected`` and ``loo``
-remove this excess from R before they solve for the concentration.
-"""
+"""The normaliser, the mean resultant length, and estimators of the concentration."""
 
 from __future__ import annotations
 
