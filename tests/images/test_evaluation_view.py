@@ -33,6 +33,6 @@ def test_equals_the_transform_of_timm() -> None:
         mean, std = (torch.tensor(a)[:, None, None] for a in (settings.mean, settings.std))
         for size in ((410, 300), (300, 411), (70, 50)):
             assert EvaluationView(size[0]).short_side == size[0] * 256 // 224
-            levels = settings.view(settings.size)(photo(3, size)).float() / 255
+            levels = settings(photo(3, size)).float() / 255
             expected = transform(photo(3, size))
             torch.testing.assert_close((levels - mean) / std, expected, rtol=0, atol=1e-5)

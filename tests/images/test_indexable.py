@@ -84,10 +84,10 @@ def test_broken_items_are_named() -> None:
 @pytest.mark.parametrize(
     ("labels", "names", "message"),
     [
-        ([0, 5], ["a", "b"], "among the 2 class names, got 5 at index 1"),
+        ([0, 5], ["a", "b"], "among the 2 class names, got 5 of list.1"),
         ([0.5, 1], None, r"or strings as labels, one per image \[2\], got float64 \[2\]"),
         ([0], None, r"or strings as labels, one per image \[2\], got int64 \[1\]"),
-        (["a", "c"], ["a", "b"], "among the 2 class names, got c at index 1"),
+        (["a", "c"], ["a", "b"], "among the 2 class names, got c of list.1"),
         ([None, 1], None, r"or strings as labels, .* got object"),
         ([0, 1], ["a", "a"], "expected different class names, got 'a' for classes 0 and 1"),
     ],

@@ -13,7 +13,6 @@ from images.photographs import FILL, photographs, seeded
 from programs import run_interpreted
 from resultant.images import pillow_views, rendering
 from resultant.images.augment import FILTERS, POLICY, ClassificationView, ContrastiveView, magnitude
-from resultant.images.drawing import normalize
 from resultant.images.photo_views import (
     BILINEAR,
     CODE,
@@ -22,6 +21,7 @@ from resultant.images.photo_views import (
     classification_view,
     contrastive_view,
     evaluation_parameters,
+    normalize,
 )
 from resultant.networks.stacked_resnet import normalized_patches
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from resultant.images.augment import ClassificationView, ContrastiveView
-from resultant.images.drawing import MEAN, STD
+from resultant.images.photo_views import MEAN, STD
 from resultant.training.batches import CifarBatches
 
 N, SIZE, EACH = 29, 32, 8

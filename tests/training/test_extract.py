@@ -18,8 +18,8 @@ from resultant._core import tensor_files
 from resultant._core.network_files import CHECKPOINT
 from resultant.features.store import FeatureStore
 from resultant.images.cifar import Cifar
-from resultant.images.drawing import normalize
 from resultant.images.longtail import long_tail_indices
+from resultant.images.photo_views import normalize
 from resultant.images.source import ImageSplits
 from resultant.networks.stacked_resnet import StackedResNet32, patches
 from resultant.training.batches import CifarBatches

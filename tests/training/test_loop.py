@@ -17,7 +17,7 @@ from programs import run_program
 from resultant._core import tensor_files
 from resultant._core.network_files import CHECKPOINT
 from resultant._core.validation import DivergedError
-from resultant.images.drawing import normalize
+from resultant.images.photo_views import normalize
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
 from resultant.training.job import Job

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from images.test_store import source
 from resultant._core import distributed
-from resultant.images.drawing import normalize
 from resultant.images.evaluation_view import EvaluationView
-from resultant.images.photo_views import classification_view, contrastive_view
+from resultant.images.photo_views import classification_view, contrastive_view, normalize
 from resultant.images.store import ImageStore, open_store
 from resultant.training.inference import StoredViews
 from resultant.training.photo_batches import PhotoBatches, ahead

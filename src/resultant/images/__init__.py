@@ -5,7 +5,6 @@
   `longtail` defines subsets. `cifar` reads every form of CIFAR.
 - `decode` is the only decoder, by Pillow. Photographs are decoded first, into a `store`, and kept
   on the device or near it; `evaluation_view` has images without augmentation.
-- Views draw their parameters on the CPU (`photo_views`, `augment` for CIFAR, both on `drawing`).
-  `rendering` computes them by `pillow_views` on a CPU, on a GPU by the kernel `photo_kernel`, which
-  `photo_plan` prepares.
+- Views draw their parameters on the CPU (`photo_views`, `augment` for CIFAR). `rendering` computes
+  them: by `pillow_views` on a CPU, on a GPU by `photo_kernel`, which `photo_plan` prepares.
 """

@@ -13,16 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from resultant.images.drawing import draw_boxes, uniforms
-from resultant.images.photo_views import (
-    BILINEAR,
-    CODE,
-    COLUMNS,
-    CUBIC,
-    NEAREST,
-    PhotoView,
-    parameters,
-)
+from resultant.images import photo_views as photo
 from resultant.images.rendering import Rendering, placed_on
 
 # Colour of pixels from outside the image.
@@ -44,19 +35,19 @@ def small_views(images: Tensor, rows: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContrastiveView(PhotoView):
+class ContrastiveView(photo.PhotoView):
     """View of contrastive learning: resized crop, flip, colour jitter in random order, grey."""
 
     size: int = 32
 
     def draw(self, sizes: Tensor, generator: Generator) -> Tensor:
         """Draw parameters [N, 30] of images that already have ``size``."""
-        uniform = uniforms(len(sizes), generator)
-        box = draw_boxes(sizes.double(), self.scale, self.ratio, uniform)
+        uniform = photo.uniforms(len(sizes), generator)
+        box = photo.draw_boxes(sizes.double(), self.scale, self.ratio, uniform)
         flip, chance, grey = uniform(3).split(1, 1)
         # The draws are positions in the order.
         steps = self._jitter(chance, uniform(4), uniform(4).argsort(1))
-        rows = parameters(box, self.size, flip < 0.5, [*steps, self._grey(grey)])
+        rows = photo.parameters(box, self.size, flip < 0.5, [*steps, self._grey(grey)])
         return rows.float().double()
 
     def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
@@ -93,7 +84,10 @@ POLICY: tuple[tuple[Step, Step], ...] = (
     (("translate_y", 0.7, 9), ("autocontrast", 0.9, 1)),
 )
 
-FILTERS = {"shear_y": CUBIC, **dict.fromkeys(("translate_x", "translate_y", "rotate"), NEAREST)}
+FILTERS = {
+    "shear_y": photo.CUBIC,
+    **dict.fromkeys(("translate_x", "translate_y", "rotate"), photo.NEAREST),
+}
 
 
 def magnitude(name: str, level: int, sign: int, size: int) -> float:
@@ -103,20 +97,11 @@ def magnitude(name: str, level: int, sign: int, size: int) -> float:
     one. Rotations have no sign: they are anticlockwise.
     """
     part = level / 9
-    match name:
-        case "shear_y":
-            return sign * 0.3 * part
-        case "translate_x" | "translate_y":
-            return sign * 150 / 331 * size * part
-        case "rotate":
-            return 30 * part
-        case "brightness" | "saturation" | "contrast" | "sharpness":
-            return 1 + sign * 0.9 * part
-        case "posterize":
-            return round(8 - 4 * part)
-        case "solarize":
-            return 256 * (1 - part)
-    return 0.0
+    values = {"shear_y": sign * 0.3 * part, "rotate": 30 * part}
+    values |= {"posterize": round(8 - 4 * part), "solarize": 256 * (1 - part)}
+    values |= dict.fromkeys(("translate_x", "translate_y"), sign * 150 / 331 * size * part)
+    factors = ("brightness", "saturation", "contrast", "sharpness")
+    return (values | dict.fromkeys(factors, 1 + sign * 0.9 * part)).get(name, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +123,7 @@ class ClassificationView:
 
     def draw(self, sizes: Tensor, generator: Generator) -> Tensor:
         """Draw parameters [N, 32]: rows of `COLUMNS`, and the centre of the square."""
-        uniform = uniforms(len(sizes), generator)
+        uniform = photo.uniforms(len(sizes), generator)
         corner = (uniform(2) * (2 * self.padding + 1)).floor() - self.padding
         flip = uniform(1) < 0.5
         pair = (uniform(1) * len(POLICY)).long()[:, 0]
@@ -146,7 +131,7 @@ class ClassificationView:
         steps = []
         for k in range(2):
             table = [
-                [CODE[name], FILTERS.get(name, BILINEAR), p]
+                [photo.CODE[name], FILTERS.get(name, photo.BILINEAR), p]
                 + [magnitude(name, level, sign, self.size) for sign in (-1, 1)]
                 for name, p, level in (pair[k] for pair in POLICY)
             ]
@@ -154,7 +139,7 @@ class ClassificationView:
             used, value = chance[:, k] < p, torch.where(sign[:, k], below, above)
             steps.append(torch.stack((code * used, value, filters * used), 1))
         box = torch.cat((corner, torch.full_like(corner, self.size)), 1)
-        rows = parameters(box, self.size, flip, steps)
+        rows = photo.parameters(box, self.size, flip, steps)
         return torch.cat((rows, (uniform(2) * self.size).floor()), 1).float().double()
 
     def erase(self, views: Tensor, centre: Tensor) -> Tensor:
@@ -167,7 +152,7 @@ class ClassificationView:
         return views.masked_fill((rows[:, :, None] & columns[:, None, :])[:, None], 0)
 
     def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
-        rows, centre = parameters.split([len(COLUMNS), 2], 1)
+        rows, centre = parameters.split([len(photo.COLUMNS), 2], 1)
         return self.erase(small_views(images, rows), centre)
 
 

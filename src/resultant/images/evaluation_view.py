@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 class EvaluationView:
     """The evaluation transform of timm, as ``timm.data.create_transform`` builds it.
 
-    ``crop`` is the share of the resized image that the view covers. The mode ``center`` resizes the
-    shorter side and crops the centre, ``squash`` resizes both sides, ``border`` resizes the longer
-    side and pads the other with ``mean``.
+    ``crop`` is the share of the resized image that the view covers, ``mode`` the ``crop_mode`` of
+    timm: ``center``, ``squash``, or ``border``, which pads with ``mean``.
     """
 
     size: int
@@ -30,6 +29,7 @@ class EvaluationView:
     mode: str = "center"
     interpolation: str = "bilinear"
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
 
     @cached_property
     def _transform(self) -> Any:

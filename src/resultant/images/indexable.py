@@ -10,7 +10,7 @@ import numpy as np
 
 from resultant._core.text import one_line
 from resultant.images.decode import ImageError, as_picture
-from resultant.images.source import ImageSource, in_threads, require_different
+from resultant.images.source import ImageSource, LabelledImages, coded, in_threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,16 +79,12 @@ def open_indexable(
         rule = f"expected integers or strings as labels, one per image [{len(dataset)}]"
         raise ValueError(f"{rule}, got {y.dtype} {list(y.shape)}")
     names = class_names
-    if names is None:
-        names = sorted(set(y.tolist())) if named else _names_of(dataset, keys)
-    names = tuple(map(str, range(int(y.max()) + 1) if names is None else names))
-    require_different(names)
-    code = {key: c for c, key in enumerate(names if named else range(len(names)))}
-    codes = np.array([code.get(label, -1) for label in y.tolist()], dtype=np.int64)
-    for i in np.flatnonzero(codes < 0)[:1]:
-        rule = f"expected labels among the {len(names)} class names"
-        raise ValueError(f"{rule}, got {y[i]} at index {i}")
-    return ImageSource(IndexableImages(dataset, keys), codes, names)
+    if names is None and not named:
+        names = _names_of(dataset, keys)
+        names = range(int(y.max()) + 1) if names is None else names
+    images = LabelledImages(IndexableImages(dataset, keys), y.astype(object if named else np.int64))
+    sources, _ = coded({"train": images}, None if names is None else list(map(str, names)))
+    return sources["train"]
 
 
 def _labels_of(dataset: Any, keys: tuple[str, str]) -> Any:

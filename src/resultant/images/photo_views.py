@@ -8,13 +8,12 @@ each operation within one level of torchvision and timm on pictures of Pillow.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
-
-from resultant.images.drawing import Range, draw_boxes, uniforms
 
 # The operations of a step, by code; 0 for no operation.
 OPERATIONS = (
@@ -31,6 +30,8 @@ RANDOM = (
 )
 WARPS = ("rotate", "shear_x", "shear_y", "translate_x", "translate_y")
 JITTER = ("brightness", "contrast", "saturation", "hue")
+# The most bits or levels of operations of RandAugment.
+LEVELS = {"posterize": 4, "solarize": 256, "solarize_add": 110}
 # Jitter, grey and two layers of RandAugment.
 STEPS = 7
 BOX = ("top", "left", "height", "width")
@@ -41,7 +42,49 @@ COLUMNS = (*BOX, *WINDOW, "flip", *STEP)
 # Filters of a warp, the last number of a step.
 BILINEAR, CUBIC, NEAREST = 0.0, 1.0, 2.0
 
+# Attempts at a box within the image.
+ATTEMPTS = 10
+
+# Channels of a 3 x 3 x 3 neighbourhood of a pixel, padded for the tensor cores.
+PATCH = 32
+# Mean and standard deviation of the channels of CIFAR.
+MEAN = (0.4914, 0.4822, 0.4465)
+STD = (0.2023, 0.1994, 0.2010)
+
+Range = tuple[float, float]
 Colour = tuple[float, float, float]
+
+
+def uniforms(n: int, generator: Generator) -> Callable[[int], Tensor]:
+    """Return a function that draws uniform numbers [n, k] in float64, on the CPU."""
+    return lambda k: torch.rand(n, k, generator=generator, dtype=torch.float64)
+
+
+def draw_boxes(
+    sizes: Tensor, scale: Range, ratio: Range, uniform: Callable[[int], Tensor]
+) -> Tensor:
+    """Draw top, left, height and width [N, 4] of crops in images of ``sizes`` [N, 2] float64."""
+    area, aspect, corner = uniform(ATTEMPTS), uniform(ATTEMPTS), uniform(2)
+    low, high = scale
+    area = sizes.prod(1, keepdim=True) * (low + (high - low) * area)
+    low, high = map(math.log, ratio)
+    aspect = torch.exp(low + (high - low) * aspect)
+    sides = torch.stack((torch.sqrt(area / aspect), torch.sqrt(area * aspect)), 2).round_()
+    fits = ((sides > 0) & (sides <= sizes[:, None])).all(2)
+    chosen = sides[torch.arange(len(sizes)), fits.int().argmax(1)]
+    start = (corner * (sizes - chosen + 1)).floor()
+    height, width = sizes.unbind(1)
+    narrow, wide = width / height < ratio[0], width / height > ratio[1]
+    largest = torch.stack(
+        (
+            torch.where(narrow, (width / ratio[0]).round(), height),
+            torch.where(wide, (height * ratio[1]).round(), width),
+        ),
+        1,
+    )
+    middle = ((sizes - largest) / 2).floor()
+    fitted = fits.any(1, keepdim=True)
+    return torch.cat((torch.where(fitted, start, middle), torch.where(fitted, chosen, largest)), 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +142,8 @@ class PhotoView:
         index = (choice * len(RANDOM)).long()
         m = (self.magnitude + self.deviation * gauss).clamp(0, 10) / 10
         sign = torch.where(sign < 0.5, 1.0, -1.0)
-        values = torch.stack([_value(name, m, sign, self.size) for name in RANDOM], 1)
+        values = _values(m, sign * m, self.size)
+        values = torch.stack([values.get(name, torch.zeros_like(m)) for name in RANDOM], 1)
         code = torch.tensor([CODE[name] for name in RANDOM])[index] * (chance < 0.5) * used
         value = values.gather(1, index[:, None])[:, 0]
         return torch.stack((code.double(), value, (kind < 0.5).double()), 1)
@@ -132,24 +176,15 @@ def evaluation_parameters(sizes: Tensor, size: int, short_side: int) -> Tensor:
     return torch.cat((torch.zeros_like(sizes), sizes, resized, window, rest), 1)
 
 
-def _value(name: str, m: Tensor, sign: Tensor, size: int) -> Tensor:
-    """Return the value of an operation of RandAugment at magnitudes m [n] in [0, 1]."""
-    match name:
-        case "rotate":
-            return sign * m * 30
-        case "shear_x" | "shear_y":
-            return sign * m * 0.3
-        case "translate_x" | "translate_y":
-            return sign * m * 0.45 * size
-        case "posterize":
-            return (m * 4).trunc()
-        case "solarize":
-            return (m * 256).trunc()
-        case "solarize_add":
-            return (m * 110).trunc()
-        case "saturation" | "contrast" | "brightness" | "sharpness":
-            return m * 1.8 + 0.1
-    return torch.zeros_like(m)
+def _values(m: Tensor, signed: Tensor, size: int) -> dict[str, Tensor]:
+    """Return the values of operations of RandAugment at magnitudes m [n] in [0, 1], and signed."""
+    return {
+        "rotate": signed * 30,
+        **dict.fromkeys(("shear_x", "shear_y"), signed * 0.3),
+        **dict.fromkeys(("translate_x", "translate_y"), signed * 0.45 * size),
+        **{name: (m * k).trunc() for name, k in LEVELS.items()},
+        **dict.fromkeys(("saturation", "contrast", "brightness", "sharpness"), m * 1.8 + 0.1),
+    }
 
 
 def matrices(code: Tensor, value: Tensor, size: int) -> Tensor:
@@ -168,3 +203,18 @@ def matrices(code: Tensor, value: Tensor, size: int) -> Tensor:
         *(of("shear_y") - sin, cos, of("translate_y") + y0),
     )
     return torch.stack(entries, -1).unflatten(-1, (2, 3))
+
+
+def normalize(images: Tensor, mean: Sequence[float] = MEAN, std: Sequence[float] = STD) -> Tensor:
+    """Compute ``(images / 255 - mean) / std`` per channel of levels [N, C, H, W]."""
+    # Plain numbers: constants on the device would need a copy.
+    scales, shifts = channel_lines(mean, std)
+    return torch.stack(
+        [x * a + b for x, a, b in zip(images.unbind(1), scales, shifts, strict=True)], 1
+    )
+
+
+def channel_lines(mean: Sequence[float], std: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return scales and shifts of the channels such that level * scale + shift is normalized."""
+    shifts = [-m / s for m, s in zip(mean, std, strict=True)]
+    return [1 / (255 * s) for s in std], shifts

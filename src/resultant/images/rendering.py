@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from resultant._core.device import has_triton
-from resultant.images.drawing import channel_lines, normalize
 from resultant.images.photo_plan import Plan, most_taps, plan
-from resultant.images.photo_views import Colour
+from resultant.images.photo_views import Colour, channel_lines, normalize
 from resultant.images.pillow_views import levels
 
 

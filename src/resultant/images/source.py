@@ -57,31 +57,33 @@ class ImageSource:
     rows: np.ndarray | None = None
 
     def __len__(self) -> int:
-        return len(self.every_label if self.rows is None else self.rows)
+        return len(self.index)
 
-    @property
+    @cached_property
+    def index(self) -> np.ndarray:
+        """Positions [N] of the images in the collection."""
+        return np.arange(len(self.every_label)) if self.rows is None else self.rows
+
+    @cached_property
     def labels(self) -> np.ndarray:
         """Labels [N] int64."""
-        return self.every_label if self.rows is None else self.every_label[self.rows]
+        return self.every_label[self.index]
 
-    def read(self, index: int) -> Image:
+    def read(self, i: int) -> Image:
         """Return an image in mode RGB; an `ImageError` names a broken image."""
-        row = self._row(index)
-        return as_picture(self.images[row], self.images.name(row))
+        return as_picture(self.images[int(self.index[i])], self.name(i))
 
-    def name(self, index: int) -> str:
-        return self.images.name(self._row(index))
+    def name(self, i: int) -> str:
+        return self.images.name(int(self.index[i]))
 
     def select(self, rows: np.ndarray | Tensor | Sequence[int]) -> ImageSource:
         """Return the images at some indices, in their order, without a copy."""
-        rows = np.asarray(rows, dtype=np.int64)
-        return replace(self, rows=rows if self.rows is None else self.rows[rows])
+        return replace(self, rows=self.index[np.asarray(rows, dtype=np.int64)])
 
     def positions_in(self, other: ImageSource) -> np.ndarray:
         """Return the indices [N] of these images in a source of the same collection."""
-        rows, others = (np.arange(len(a)) if a.rows is None else a.rows for a in (self, other))
-        order = np.argsort(others, kind="stable")
-        return order[np.searchsorted(others[order], rows)]
+        order = other.order()
+        return order[np.searchsorted(other.index[order], self.index)]
 
     @cached_property
     def digest(self) -> str:
@@ -96,10 +98,7 @@ class ImageSource:
 
     def order(self) -> np.ndarray:
         """Return the indices in the order of the collection, which a large file is read in."""
-        return np.arange(len(self)) if self.rows is None else np.argsort(self.rows, kind="stable")
-
-    def _row(self, index: int) -> int:
-        return index if self.rows is None else int(self.rows[index])
+        return np.argsort(self.index, kind="stable")
 
 
 def cores() -> int:
@@ -221,11 +220,20 @@ def encode(
     skip: bool = False,
     skipped: Sequence[str] = (),
 ) -> ImageSplits:
-    """Build the splits with shared classes; ``names`` are the class names that numbers index.
+    """Build the splits with shared classes; arguments as in `coded`."""
+    sources, left_out = coded(raw, names, skip)
+    return ImageSplits(**sources, skipped=(*skipped, *left_out))
 
-    ``skip`` leaves out classes without training images, and the held-out images of such classes.
+
+def coded(
+    raw: Mapping[str, LabelledImages], names: Sequence[str] | None = None, skip: bool = False
+) -> tuple[dict[str, ImageSource], list[str]]:
+    """Return the splits with shared classes, and the names of what ``skip`` leaves out.
+
+    ``names`` are the class names that numbers index. ``skip`` leaves out classes without training
+    images, and the held-out images of such classes.
     """
-    train, skipped = raw["train"], list(skipped)
+    train, skipped = raw["train"], []
     present = set(train.labels.tolist())
     if not present:
         raise ValueError("expected training images, got none")
@@ -260,7 +268,7 @@ def encode(
         skipped += [f"{split.images.name(i)} of a class without training images" for i in unknown]
         source = ImageSource(split.images, labels, classes)
         splits[name] = source.select(np.flatnonzero(labels >= 0)) if unknown else source
-    return ImageSplits(**splits, skipped=tuple(skipped))
+    return splits, skipped
 
 
 def require_different(names: Sequence[str]) -> None:

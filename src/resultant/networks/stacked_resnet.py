@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from resultant._core.device import has_triton
-from resultant.images.drawing import PATCH, normalize
+from resultant.images.photo_views import PATCH, normalize
 from resultant.networks.norm import NormRelu, channels_last, next_shortcut
 
 WIDTHS = (16, 32, 64)

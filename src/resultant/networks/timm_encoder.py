@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,28 +18,13 @@ from resultant.networks.stacked_resnet import Outputs
 SCALE = 30.0
 
 
-class ModelSettings(NamedTuple):
-    """Images that a timm model expects, by its own configuration; see `EvaluationView`."""
-
-    size: int
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-    interpolation: str
-    crop: float
-    mode: str
-
-    def view(self, size: int) -> EvaluationView:
-        """Return the view for evaluation at a size, as timm's own."""
-        return EvaluationView(size, self.crop, self.mode, self.interpolation, self.mean)
-
-
-def model_settings(architecture: str) -> ModelSettings:
-    """Return the images that a timm model expects."""
+def model_settings(architecture: str) -> EvaluationView:
+    """Return the images that a timm model expects, by its own configuration."""
     configuration = _known(architecture).get_pretrained_cfg(architecture)
     resolve = vision_module("timm.data").resolve_data_config
     settings = resolve(pretrained_cfg=configuration.to_dict())
-    names = ("mean", "std", "interpolation", "crop_pct", "crop_mode")
-    return ModelSettings(settings["input_size"][-1], *(settings[name] for name in names))
+    names = ("crop_pct", "crop_mode", "interpolation", "mean", "std")
+    return EvaluationView(settings["input_size"][-1], *(settings[name] for name in names))
 
 
 def timm_encoder(

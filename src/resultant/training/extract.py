@@ -172,7 +172,7 @@ def extract(
             raise ValueError(f"{rule}, got {config.dataset}")
         view, counts = EvaluationView(config.size), data.counts
         if isinstance(loaded.network, EncoderNetwork):
-            view = model_settings(config.architecture).view(config.size)
+            view = replace(model_settings(config.architecture), size=config.size)
         for name, source in {"train": data.train, **data.held_out_splits}.items():
             views = partial(source_views, source, view, config.channels, device, workers)
             splits[name] = torch.from_numpy(source.labels), torch.arange(len(source)), views

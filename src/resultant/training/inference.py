@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from resultant._core import distributed
 from resultant._core.device import full_precision
-from resultant.images.drawing import normalize
 from resultant.images.evaluation_view import EvaluationView
-from resultant.images.photo_views import evaluation_parameters
+from resultant.images.photo_views import evaluation_parameters, normalize
 from resultant.images.rendering import Rendering, placed_on
 from resultant.images.source import ImageSource, in_threads
 from resultant.images.store import ImageStore, Placement

@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from resultant._core.device import device_of
-from resultant.images.drawing import MEAN, PATCH, STD, channel_lines
+from resultant.images.photo_views import MEAN, PATCH, STD, channel_lines
 
 PIXELS = 128
 
