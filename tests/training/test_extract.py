@@ -25,7 +25,7 @@ from resultant.networks.stacked_resnet import StackedResNet32, patches
 from resultant.training.batches import CifarBatches
 from resultant.training.checkpoints import save_run
 from resultant.training.config import Run, preset
-from resultant.training.extract import extract, keep_split, load_data, timm_network, with_classes
+from resultant.training.extract import extract, keep_split, load_data, timm_network
 from resultant.training.inference import network_outputs, outputs
 from resultant.training.loading import LoadedNetwork, load_network
 from resultant.training.probe import accuracies
@@ -183,7 +183,7 @@ def test_features_of_any_timm_network(name: str, tmp_path: Path) -> None:
     network = timm_network(
         preset("images", architecture=name), weights=str(tmp_path / "weights.pth")
     )
-    extract(with_classes(network, images), images, out, dtype="float32", workers=0)
+    extract(network, images, out, dtype="float32", workers=0)
     transform: Any = create_transform(**resolve_data_config(model=encoder), is_training=False)
     encoder.reset_classifier(0)
     assert images.test is not None

@@ -109,7 +109,7 @@ def read_sides(
         stores[i] = prepare(options.open(paths[i]), options.drop_zero_rows)
         features[i] = stores[i].features
     facts = [
-        (networks[i].dataset, networks[i].num_classes)
+        (networks[i].loaded.config.dataset, networks[i].loaded.num_classes)
         if i in networks
         else (stores[i].store.metadata.get("dataset"), stores[i].store.num_classes)
         for i in (0, 1)

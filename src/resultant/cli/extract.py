@@ -127,7 +127,7 @@ def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
         if not options.pretrained and weights is None:
             log.print(f"{options.model} has random weights; --pretrained and --weights load others")
         data = options.image_set.open(network.config, options.workers, log)
-        return extraction.with_classes(network, data), data
+        return network, data
     if options.path is None or options.model is not None:
         got = "neither" if options.path is None else "both"
         raise ValueError(f"expected the file of a network or --model NAME, got {got}")

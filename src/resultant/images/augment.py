@@ -84,10 +84,8 @@ POLICY: tuple[tuple[Step, Step], ...] = (
     (("translate_y", 0.7, 9), ("autocontrast", 0.9, 1)),
 )
 
-FILTERS = {
-    "shear_y": photo.CUBIC,
-    **dict.fromkeys(("translate_x", "translate_y", "rotate"), photo.NEAREST),
-}
+MOVED = ("translate_x", "translate_y", "rotate")
+FILTERS = {"shear_y": photo.CUBIC, **dict.fromkeys(MOVED, photo.NEAREST)}
 
 
 def magnitude(name: str, level: int, sign: int, size: int) -> float:

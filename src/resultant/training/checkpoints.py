@@ -60,16 +60,12 @@ class JobCheckpoint:
 
     def save_if_due(self, epoch: int, seconds: float, required: bool = False) -> bool:
         """Write the checkpoint if it is due; return True if this process has written it."""
-        last = epoch == self.job.config.epochs
-        late = seconds - self.saved_at > UNSAVED_SECONDS
-        due = required or last or late or epoch % self.job.checkpoint_every == 0
+        due = required or epoch == self.job.config.epochs or epoch % self.job.checkpoint_every == 0
+        due = due or seconds - self.saved_at > UNSAVED_SECONDS
         if not due or distributed.rank() > 0:
             return False
-        tensors = {
-            f"{i}.{name}": a
-            for i, stack in enumerate(self.stacks)
-            for name, a in stack.tensors().items()
-        }
+        parts = enumerate(stack.tensors() for stack in self.stacks)
+        tensors = {f"{i}.{name}": a for i, part in parts for name, a in part.items()}
         for name, a in tensors.items():
             # The last step may have diverged after a finite loss.
             if not a.isfinite().all():
@@ -131,8 +127,7 @@ def one_run(
     """Select one run of a job's checkpoint by its name, None for the only one, as `save_run`."""
     runs = {Run(**run).name: run for run in facts["runs"]}
     names = list(runs)
-    if name is None and len(names) == 1:
-        name = names[0]
+    name = names[0] if name is None and len(names) == 1 else name
     if name not in runs:
         rule = f"expected one of {', '.join(names)} behind {CHECKPOINT} and a colon"
         raise ValueError(f"{rule}, got {location}")

@@ -22,14 +22,6 @@ if TYPE_CHECKING:
 Dataset = Literal[
     "cifar10", "cifar100", "imagenet-lt", "inaturalist18", "places-lt", "tiny-imagenet-lt", "images"
 ]
-Objective = Literal["contrastive", "joint"]
-Contrastive = Literal["proco", "supcon", "balanced"]
-Schedule = Literal["cosine", "step"]
-Family = Literal["linear", "power"]
-Estimator = Literal["proco", "mle", "banerjee"]
-Precision = Literal["bfloat16", "float32"]
-ContrastiveKind = Literal["simclr", "autoaugment"]
-Views = Literal[1, 2]
 
 CIFAR = ("cifar10", "cifar100")
 # Size of the training set of CIFAR.
@@ -78,13 +70,9 @@ def whole(default: int, **bounds: int) -> Any:
     return field(default=default, metadata={"bounds": bounds, "whole": True})
 
 
-def a_seed() -> Any:
-    return whole(0, least=0, below=SEEDS)
-
-
-def require_bounds(settings: Any, kind: Any) -> None:
-    """Raise a ValueError unless settings follow the bounds in the fields of ``kind``."""
-    for f in fields(kind):
+def require_bounds(settings: Any) -> None:
+    """Raise a ValueError unless settings follow the bounds in their fields."""
+    for f in fields(settings):
         value: Any = getattr(settings, f.name)
         name, bounds = f.name, f.metadata.get("bounds")
         if f.type == "bool" and not isinstance(value, bool):
@@ -115,11 +103,11 @@ class TrainConfig:
     """Dataset of the training images."""
     imbalance: float = number(100.0, least=1)
     """n_max / n_min of the CIFAR subset."""
-    subset: int = a_seed()
+    subset: int = whole(0, least=0, below=SEEDS)
     """Seed that selects the images of the CIFAR subset; 0 for the usual images."""
     long_tail: float | None = number(None, least=1)
     """n_max / n_min of a long-tailed subset of a balanced image dataset; None for all images."""
-    subset_seed: int = a_seed()
+    subset_seed: int = whole(0, least=0, below=SEEDS)
     """Seed that selects the images of the long-tailed subset."""
     architecture: str = "resnet32"
     """resnet32 for CIFAR; for other datasets any name of timm, such as resnext50_32x4d."""
@@ -135,9 +123,9 @@ class TrainConfig:
     """Mean of the channels; None for that of the recipe or the timm model's configuration."""
     std: Channels | None = None
     """Standard deviation of the channels; None as for mean."""
-    objective: Objective = "contrastive"
+    objective: Literal["contrastive", "joint"] = "contrastive"
     """The contrastive loss alone, or joint with the loss of a classifier."""
-    contrastive: Contrastive = "proco"
+    contrastive: Literal["proco", "supcon", "balanced"] = "proco"
     """ProCo; or, to compare with it, SupCon or balanced contrastive learning, for native runs."""
     alpha: float = number(1.0, least=0)
     """Weight of the classification loss in joint training."""
@@ -149,17 +137,17 @@ class TrainConfig:
     """gamma, the coefficient of log pi_c in the contrastive logits."""
     classifier_prior: float | None = number(None)
     """gamma of the classifier in joint training; as in the contrastive logits if None."""
-    family: Family = "linear"
+    family: Literal["linear", "power"] = "linear"
     """Path of beta from equal gains to native gains: linear, or by powers."""
-    estimator: Estimator = "proco"
+    estimator: Literal["proco", "mle", "banerjee"] = "proco"
     """Estimator of the concentrations from the lengths of the class means."""
     leave_out: bool = False
     """Leave a query out of its own class when it is scored."""
-    contrastive_view: ContrastiveKind = "simclr"
+    contrastive_view: Literal["simclr", "autoaugment"] = "simclr"
     """Contrastive views: crops with colour jitter, or AutoAugment and Cutout (CIFAR)."""
     classification_view: bool = False
     """Add a third view for the classifier; otherwise the classifier reads the other views."""
-    classifier_views: Views = 2
+    classifier_views: Literal[1, 2] = 2
     """Number of contrastive views that the classifier reads without a third view."""
     epochs: int = whole(200, least=1)
     """Passes over the training images."""
@@ -171,7 +159,7 @@ class TrainConfig:
     """Momentum of SGD."""
     weight_decay: float = number(2e-4, least=0)
     """Weight decay of SGD."""
-    schedule: Schedule = "cosine"
+    schedule: Literal["cosine", "step"] = "cosine"
     """Decay of the learning rate: along a cosine, or by steps."""
     warmup: int = whole(0, least=0)
     """Epochs of linear growth to the learning rate."""
@@ -179,7 +167,7 @@ class TrainConfig:
     """Shares of the epochs at which the step schedule divides by ten."""
     clip: float | None = number(None, above=0)
     """Largest norm of the gradient; not for CIFAR, whose runs share a step."""
-    precision: Precision = "bfloat16"
+    precision: Literal["bfloat16", "float32"] = "bfloat16"
     """Precision of the network on a GPU; scores and statistics use float32 or more."""
     fuse: bool = True
     """Fused CUDA kernels for the blocks of ResNet-32, on a GPU of compute capability 9.0."""
@@ -188,7 +176,7 @@ class TrainConfig:
         for name, choices in CHOICES.items():
             if (got := getattr(self, name)) not in choices or isinstance(got, bool):
                 raise ValueError(f"expected {name} to be one of {choices}, got {got!r}")
-        require_bounds(self, TrainConfig)
+        require_bounds(self)
         joint, cifar = self.objective == "joint", self.dataset in CIFAR
         for valid, rule, got in self._rules(joint, cifar):
             if not valid:
@@ -263,13 +251,13 @@ class Run:
 
     realization: str = "native"
     beta: float = number(0.0)
-    seed: int = a_seed()
+    seed: int = whole(0, least=0, below=SEEDS)
 
     def __post_init__(self) -> None:
         if self.realization not in REALIZATIONS:
             rule = f"expected realization to be one of {REALIZATIONS}"
             raise ValueError(f"{rule}, got {self.realization!r}")
-        require_bounds(self, Run)
+        require_bounds(self)
 
     def rule(self, config: TrainConfig, offset: Tensor | None = None) -> Rule:
         """Return the rule of the run's scores, with an offset [C] of the logits."""
@@ -297,11 +285,11 @@ class ProbeConfig:
     """Momentum of SGD."""
     weight_decay: float = number(0.0, least=0)
     """Weight decay of SGD."""
-    seed: int = a_seed()
+    seed: int = whole(0, least=0, below=SEEDS)
     """Seed of the order of the features."""
 
     def __post_init__(self) -> None:
-        require_bounds(self, ProbeConfig)
+        require_bounds(self)
 
     def rate(self, epoch: int) -> float:
         r"""Return the rate of an epoch, :math:`\tfrac{lr}{2}(1+\cos(\pi e/E))`."""
@@ -317,18 +305,10 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def _images(dataset: Dataset, rate: float, decay: float, **changes: Any) -> TrainConfig:
-    settings: dict[str, Any] = {
-        "architecture": "resnet50",
-        "dim": 1024,
-        "size": 224,
-        "classification_view": True,
-        "temperature": 0.07,
-        "objective": "joint",
-        "epochs": 90,
-        # ProCo's program for these datasets clips at every step; its program for CIFAR does not.
-        "clip": 1.0,
-    }
-    settings |= {"learning_rate": rate, "weight_decay": decay, **changes}
+    settings: dict[str, Any] = {"architecture": "resnet50", "dim": 1024, "size": 224, "epochs": 90}
+    settings |= {"objective": "joint", "classification_view": True, "temperature": 0.07}
+    # ProCo's program for these datasets clips at every step; its program for CIFAR does not.
+    settings |= {"clip": 1.0, "learning_rate": rate, "weight_decay": decay, **changes}
     return TrainConfig(dataset=dataset, **settings)
 
 

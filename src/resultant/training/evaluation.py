@@ -22,7 +22,7 @@ from resultant._core.chunks import DEVICE_BYTES, rows_per_chunk
 from resultant._core.versions import versions
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
-from resultant.classes.statistics import ClassStatistics
+from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.images.cifar import Cifar
 from resultant.images.evaluation_view import EvaluationView
 from resultant.images.source import ImageSource, ImageSplits, cores
@@ -52,7 +52,6 @@ class SplitFeatures(NamedTuple):
     predictions: list[Tensor]  # classes [n] of the classifier of each run, if there is one
 
     def rows(self, index: Tensor) -> SplitFeatures:
-        """Return the features and labels of some images."""
         index = index.to(self.labels.device)
         spaces = {name: [x[index] for x in runs] for name, runs in self.spaces.items()}
         return SplitFeatures(spaces, self.labels[index], [])
@@ -151,10 +150,8 @@ def evaluate(
     records = base_records(trained, len(train.labels))
     held_out, first = [test] if val is None else [test, val], len(test.labels)
     y = torch.cat([split.labels for split in held_out])
-    queries = {
-        space: [torch.cat(x) for x in zip(*(a.spaces[space] for a in held_out), strict=True)]
-        for space in SPACES
-    }
+    pairs = {space: zip(*(a.spaces[space] for a in held_out), strict=True) for space in SPACES}
+    queries = {space: [torch.cat(x) for x in runs] for space, runs in pairs.items()}
     pools = {"long_tail": train} | ({} if balanced is None else {"balanced": balanced})
     names = [record["run"] for record in records]
     options = queries, y, first, counts, probes or ProbeConfig(), names, photographs
@@ -255,13 +252,13 @@ def frozen_predictions(
     statistics = ClassStatistics(num_classes, x.shape[1]).to(x.device)
     statistics.update(x, y)
     pieces = queries.split(rows_per_chunk(num_classes * queries.element_size(), DEVICE_BYTES))
-    predictions: dict[str, dict[str, Tensor]] = {}
-    for estimator in FROZEN_FITS:
-        state = statistics.state(estimator)
-        predictions[estimator] = {
-            realization: torch.cat(
-                [class_scores(z, state, FROZEN_TEMPERATURE, realization).argmax(-1) for z in pieces]
-            )
-            for realization in REALIZATIONS
-        }
-    return predictions
+
+    def predict(state: ClassState, realization: str) -> Tensor:
+        scores = (class_scores(z, state, FROZEN_TEMPERATURE, realization) for z in pieces)
+        return torch.cat([a.argmax(-1) for a in scores])
+
+    states = {estimator: statistics.state(estimator) for estimator in FROZEN_FITS}
+    return {
+        name: {rule: predict(state, rule) for rule in REALIZATIONS}
+        for name, state in states.items()
+    }

@@ -45,14 +45,6 @@ class NetworkFeatures:
     loaded: LoadedNetwork
     images: Images
 
-    @property
-    def dataset(self) -> str:
-        return self.loaded.config.dataset
-
-    @property
-    def num_classes(self) -> int:
-        return self.loaded.num_classes
-
     def write(
         self, out: Path, device: torch.device | str = "cpu", progress: OnImages | None = None
     ) -> FeatureStore:
@@ -65,19 +57,17 @@ def open_networks(
     files: Mapping[int, Location], root: Callable[[str], Location | None], **options: Any
 ) -> dict[int, NetworkFeatures]:
     """Load networks together with the images of their datasets, which they share."""
-    loaded = {i: load_network(file) for i, file in files.items()}
-    datasets = {_dataset_key(network.config): network.config for network in loaded.values()}
-    images = {
-        key: load_data(config, root(config.dataset), **options) for key, config in datasets.items()
-    }
-    networks = {i: NetworkFeatures(a, images[_dataset_key(a.config)]) for i, a in loaded.items()}
-    for network in networks.values():
-        require_images(network.loaded, network.images)
+    networks: dict[int, NetworkFeatures] = {}
+    images: dict[tuple[Any, ...], Images] = {}
+    for i, file in files.items():
+        network = load_network(file)
+        config = network.config
+        key = config.dataset, config.long_tail, config.subset_seed
+        if key not in images:
+            images[key] = load_data(config, root(config.dataset), **options)
+        require_images(network, images[key])
+        networks[i] = NetworkFeatures(network, images[key])
     return networks
-
-
-def _dataset_key(config: TrainConfig) -> tuple[Any, ...]:
-    return config.dataset, config.long_tail, config.subset_seed
 
 
 def load_data(config: TrainConfig, data: Location | None, **options: Any) -> Images:
@@ -90,7 +80,7 @@ def load_data(config: TrainConfig, data: Location | None, **options: Any) -> Ima
 def timm_network(
     config: TrainConfig, *, pretrained: bool = False, weights: str | None = None, size: int = 0
 ) -> LoadedNetwork:
-    """Build the encoder of timm that a configuration names, without classes; see `with_classes`."""
+    """Build the encoder of timm that a configuration names; its images give it the classes."""
     config = resolved(replace(config, pretrained=pretrained, weights=weights, size=size))
     options: dict[str, Any] = {"pretrained": pretrained, "weights": weights, "size": config.size}
     network = EncoderNetwork(config.architecture, **options).eval()
@@ -104,11 +94,6 @@ def keep_split(data: Images, split: str) -> ImageSplits:
         got = ", ".join(splits) or "images without splits of that name"
         raise ValueError(f"expected images with the split {split}, got {got}")
     return replace(data, **{name: splits[name] if name == split else None for name in splits})
-
-
-def with_classes(network: LoadedNetwork, data: ImageSplits) -> LoadedNetwork:
-    """Give an encoder of timm the classes of its images."""
-    return replace(network, num_classes=data.num_classes, class_names=data.class_names)
 
 
 def require_images(
@@ -162,14 +147,15 @@ def extract(
     require_writable_file(out)
     if dtype not in ("float16", "float32"):
         raise ValueError(f"expected dtype to be float16 or float32, got {dtype!r}")
+    if isinstance(loaded.network, EncoderNetwork):
+        loaded = replace(loaded, num_classes=data.num_classes, class_names=data.class_names)
     require_images(loaded, data, balanced, imbalance)
     trained_imbalance = imbalance if loaded.imbalance is None else loaded.imbalance
     splits: dict[str, Split] = {}
     subset_imbalance: float | None = None
     if isinstance(data, ImageSplits):
         if balanced or imbalance is not None:
-            rule = "expected balanced and imbalance only for CIFAR"
-            raise ValueError(f"{rule}, got {config.dataset}")
+            raise ValueError(f"expected balanced, imbalance only for CIFAR, got {config.dataset}")
         view, counts = EvaluationView(config.size), data.counts
         if isinstance(loaded.network, EncoderNetwork):
             view = replace(model_settings(config.architecture), size=config.size)
@@ -183,11 +169,11 @@ def extract(
         if not balanced and subset_imbalance is not None:
             rows = data.members(subset_imbalance, config.subset)
         for name, images, labels, positions in (
-            ("train", data.train_images[rows], train[rows], rows),
+            ("train", data.train_images, train, rows),
             ("test", data.test_images, data.test_labels, torch.arange(len(data.test_labels))),
         ):
-            views = partial(cifar_views, images.to(device), torch.float32)
-            splits[name] = labels, positions, views
+            views = partial(cifar_views, images[positions].to(device), torch.float32)
+            splits[name] = labels[positions], positions, views
         # Shot groups follow the images of the training, even if others are extracted.
         if trained_imbalance is not None:
             train = train[data.members(trained_imbalance, config.subset)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -55,8 +56,8 @@ class Job:
         if not self.runs:
             raise ValueError("expected one run or more, got none")
         for name in ("checkpoint_every", "test_every", "stack"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"expected {name} >= 1, got {getattr(self, name)}")
+            if (got := getattr(self, name)) < 1:
+                raise ValueError(f"expected {name} >= 1, got {got}")
         for epoch in self.gradient_epochs:
             if not 1 <= epoch <= self.config.epochs:
                 rule = f"expected gradient epochs in [1, {self.config.epochs}]"
@@ -65,21 +66,18 @@ class Job:
         if edited and self.config.contrastive != "proco":
             rule = f"expected native runs of {self.config.contrastive}, which has no gains to edit"
             raise ValueError(f"{rule}, got {edited[0]}")
-        names = [run.name for run in self.runs]
-        repeated = {name for name in names if names.count(name) > 1}
-        if repeated:
-            raise ValueError(f"expected different runs, got {', '.join(sorted(repeated))} twice")
+        name, times = Counter(run.name for run in self.runs).most_common(1)[0]
+        if times > 1:
+            raise ValueError(f"expected different runs, got {name} twice")
         if self.tensorboard and importlib.util.find_spec("tensorboard") is None:
             raise ValueError("expected tensorboard: pip install tensorboard")
         # Runs of one seed read the same images and must be neighbours in a stack.
-        order = sorted(self.runs, key=lambda run: run.seed)
-        object.__setattr__(self, "runs", tuple(order))
+        object.__setattr__(self, "runs", tuple(sorted(self.runs, key=lambda run: run.seed)))
 
     @property
     def identity(self) -> dict[str, Any]:
         """Settings that a checkpoint must share to be continued."""
-        runs = [asdict(run) for run in self.runs]
-        return {"config": asdict(self.config), "runs": runs, "stack": self.stack}
+        return {name: asdict(self)[name] for name in ("config", "runs", "stack")}
 
     def on(self, device: torch.device) -> Job:
         """Return the job for a device: in float32 on all devices but GPUs."""

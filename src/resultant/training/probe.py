@@ -1,8 +1,7 @@
-r"""Linear evaluation of frozen features, many probes at once.
+"""Linear evaluation of frozen features (Algorithm 2A, sec:linear-evaluation-algorithm).
 
-A probe is an affine classifier trained on features by cross-entropy, without prior offset and
-without vMF score (Algorithm 2A, sec:linear-evaluation-algorithm). Probes on the same samples see
-the same batches, so M probes are one batched matrix product.
+A probe is an affine classifier trained by cross-entropy, without prior offset and vMF score. Probes
+on the same samples see the same batches, so M probes are one batched matrix product.
 """
 
 from __future__ import annotations
@@ -35,18 +34,12 @@ def class_accuracies(predicted: Tensor, labels: Tensor, num_classes: int) -> Ten
     return correct / torch.bincount(y, minlength=num_classes)
 
 
-def group_accuracies(per_class: Tensor, masks: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the means [M] of accuracies [M, C] over the classes of each group of `group_masks`."""
-    return {name: per_class[:, mask.cpu()].nanmean(1) for name, mask in masks.items()}
-
-
 def accuracies(predicted: Tensor, labels: Tensor, counts: Tensor) -> dict[str, float]:
     """Return ``accuracy`` of predictions [N], and the mean over the classes of each group."""
-    per_class = class_accuracies(predicted[None], labels, len(counts))
-    groups = group_accuracies(per_class, group_masks(counts))
-    values = {name: float(value) for name, value in groups.items()}
-    values = {name: value for name, value in values.items() if not math.isnan(value)}
-    return {"accuracy": accuracy(predicted, labels), **values}
+    (per_class,) = class_accuracies(predicted[None], labels, len(counts))
+    groups = {n: float(per_class[mask.cpu()].nanmean()) for n, mask in group_masks(counts).items()}
+    known = {name: value for name, value in groups.items() if not math.isnan(value)}
+    return {"accuracy": accuracy(predicted, labels), **known}
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +110,7 @@ def linear_probes(
         probes.train(progress)
         predicted = probes.predict(_stacked(tests, dtype), names)
     per_class = class_accuracies(predicted, test_labels, num_classes)
-    groups = group_accuracies(per_class, masks) or None
+    groups = {name: per_class[:, mask.cpu()].nanmean(1) for name, mask in masks.items()} or None
     overall = (predicted == test_labels).double().cpu().mean(1)
     return ProbeResult(overall, per_class, groups, probes.weight, probes.bias, predicted)
 
@@ -183,20 +176,16 @@ class _Probes:
 
 def _require_features(name: str, values: Tensor | Sequence[Tensor]) -> list[Tensor]:
     """Return M tensors [n, d_i]; raise unless they are finite, of equal length, on one device."""
-    features = list(values) if not isinstance(values, Tensor) or values.dim() == 3 else []
+    features = list(values)
     if not features:
-        got = shape_of(values) if isinstance(values, Tensor) else "none"
-        raise ValueError(f"expected {name} [M, n, d] or a list of one [n, d_i] or more, got {got}")
+        raise ValueError(f"expected {name} [M, n, d] or a list of one [n, d_i] or more, got none")
     for i, a in enumerate(features):
         part = f"expected {name}[{i}]"
         if not isinstance(a, Tensor) or a.dim() != 2 or not a.numel():
             raise ValueError(f"{part} [n, d] of one row or more, got {shape_of(a)}")
-        for fact, got, expected in (
-            ("rows", len(a), len(features[0])),
-            ("device", a.device, features[0].device),
-        ):
-            if got != expected:
-                raise ValueError(f"{part} of {fact} {expected}, got {got}")
+        expected, got = ((len(b), b.device) for b in (features[0], a))
+        if got != expected:
+            raise ValueError(f"{part} of rows and device {expected}, got {got}")
         if a.dtype not in COMPUTE_DTYPE:
             raise ValueError(f"{part} of a floating dtype, got {a.dtype}")
         # The extremes take no memory, and NaN propagates to them.
