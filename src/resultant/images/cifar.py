@@ -95,28 +95,24 @@ class _Kind(NamedTuple):
     """Names of the files of one dataset."""
 
     name: str
+    archives: tuple[str, ...]
     classes: tuple[str, ...]
     train: tuple[str, ...]
     test: str
     folders: dict[str, str]  # folder in the archive by extension of the files
-    archives: tuple[str, ...]
     labels: str  # key of the labels in a python batch
     label_bytes: int  # of a binary record; the last byte is the label
 
 
 KINDS = {
     "cifar10": _Kind(
-        *("cifar10", tuple(CIFAR10_CLASSES.split())),
+        *("cifar10", tuple(MD5)[:2], tuple(CIFAR10_CLASSES.split())),
         *(tuple(f"data_batch_{i}" for i in range(1, 6)), "test_batch"),
-        {"": "cifar-10-batches-py", ".bin": "cifar-10-batches-bin"},
-        ("cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"),
-        *("labels", 1),
+        *({"": "cifar-10-batches-py", ".bin": "cifar-10-batches-bin"}, "labels", 1),
     ),
     "cifar100": _Kind(
-        *("cifar100", tuple(CIFAR100_CLASSES.split()), ("train",), "test"),
-        {"": "cifar-100-python", ".bin": "cifar-100-binary"},
-        ("cifar-100-python.tar.gz", "cifar-100-binary.tar.gz"),
-        *("fine_labels", 2),
+        *("cifar100", tuple(MD5)[2:], tuple(CIFAR100_CLASSES.split()), ("train",), "test"),
+        *({"": "cifar-100-python", ".bin": "cifar-100-binary"}, "fine_labels", 2),
     ),
 }
 
@@ -149,21 +145,18 @@ def load_cifar(name: str, root: str | os.PathLike[str], download: bool = False) 
 
 def _read(kind: _Kind, root: Path) -> Splits:
     """Read the first form that exists at ``root``."""
-    if root.is_file():
-        if root.name.endswith((".tar.gz", ".tgz")):
-            return _archive(kind, root)
-        if root.suffix == ".npz":
-            return _npz(root)
-        raise ValueError(f"expected {root} to be a folder, a .tar.gz or an .npz")
     for extension, inner in kind.folders.items():
         for folder in (root / inner, root):
             if (folder / (kind.train[0] + extension)).is_file():
                 return _batches(kind, extension, {p.name: p for p in folder.iterdir()}, folder)
-    for archive in kind.archives:
-        if (root / archive).is_file():
-            return _archive(kind, root / archive)
-    if (root / f"{kind.name}.npz").is_file():
-        return _npz(root / f"{kind.name}.npz")
+    inside = (root / name for name in (*kind.archives, f"{kind.name}.npz"))
+    for file in (root, *inside):
+        if file.is_file():
+            if file.name.endswith((".tar.gz", ".tgz")):
+                return _archive(kind, file)
+            if file.suffix == ".npz":
+                return _npz(file)
+            raise ValueError(f"expected {root} to be a folder, a .tar.gz or an .npz")
     for folder in (root / kind.name, root):
         if (folder / "train").is_dir():
             return _folder(kind, folder / "train"), _folder(kind, folder / "test")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,8 +42,6 @@ Location = str | os.PathLike[str]
 # Folders of splits.
 SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 NAME_FILES = ("classes.tsv", "classes.txt")
-# Share of the images of each class that is held out if the dataset has no held-out split.
-HELD_OUT = 0.2
 
 
 def open_images(
@@ -54,7 +52,7 @@ def open_images(
     test_list: Location | None = None,
     images: Location | None = None,
     class_names: Location | Sequence[str] | None = None,
-    held_out: float = HELD_OUT,
+    held_out: float = 0.2,
     split_seed: int = 0,
     image_column: str = "image",
     label_column: str = "label",
@@ -134,23 +132,21 @@ def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, La
         return {name: parquet(paths) for name, paths in _by_split(files, data.parent).items()}
     folders = {p.name.lower(): p for p in sorted(data.iterdir()) if p.is_dir()}
     folders = {SPLITS[name]: path for name, path in folders.items() if name in SPLITS}
-    files = sorted(p for p in data.rglob("*.parquet") if not _is_hidden(p.relative_to(data)))
+    files = sorted(_shown(data, "**/*.parquet"))
+    images = (path for path in _shown(data, "*/**/*") if path.suffix.lower() in SUFFIXES)
     # Folders of images may hold other tables, such as metadata.
-    if files and (not _has_images(data) or any(has_column(p, image_column) for p in files)):
+    if files and (not any(images) or any(has_column(p, image_column) for p in files)):
         return {name: parquet(paths) for name, paths in _by_split(files, data).items()}
     if "train" in folders:
         return {name: read_folder(path) for name, path in folders.items()}
     return {"train": read_folder(data)}
 
 
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
-
-
-def _has_images(data: Path) -> bool:
-    """Return True if a folder of the folder holds images."""
-    paths = (path.relative_to(data) for path in data.glob("*/**/*"))
-    return any(path.suffix.lower() in SUFFIXES and not _is_hidden(path) for path in paths)
+def _shown(data: Path, pattern: str) -> Iterator[Path]:
+    """Yield the paths of a pattern that are not hidden."""
+    for path in data.glob(pattern):
+        if not any(part.startswith(".") for part in path.relative_to(data).parts):
+            yield path
 
 
 def _by_split(files: list[Path], root: Path) -> dict[str, list[Path]]:
