@@ -1,10 +1,4 @@
-"""Random views of batches of small images, with the parameters of `photo_views`.
-
-    parameters = view.draw(sizes, generator)
-    augmented = normalize(view(images, parameters))
-
-Images and views are uint8 [N, 3, size, size], parameters are drawn on the CPU.
-"""
+"""Random views of batches of small images uint8 [N, 3, size, size], as those of `photo_views`."""
 
 from __future__ import annotations
 
@@ -89,11 +83,7 @@ FILTERS = {"shear_y": photo.CUBIC, **dict.fromkeys(MOVED, photo.NEAREST)}
 
 
 def magnitude(name: str, level: int, sign: int, size: int) -> float:
-    """Return the magnitude of an operation at a level 0..9: pixels, degrees, bits or factors.
-
-    The sign +1 or -1 is the direction of shears and translations, and puts factors above or below
-    one. Rotations have no sign: they are anticlockwise.
-    """
+    """Return the magnitude of an operation at a level 0..9: pixels, degrees, bits or factors."""
     part = level / 9
     values = {"shear_y": sign * 0.3 * part, "rotate": 30 * part}
     values |= {"posterize": round(8 - 4 * part), "solarize": 256 * (1 - part)}
@@ -106,13 +96,11 @@ def magnitude(name: str, level: int, sign: int, size: int) -> float:
 class ClassificationView:
     """View of the classifier: padded crop, flip, AutoAugment (CIFAR-10 policy), cutout.
 
-    RandomCrop(size, ``padding``) and RandomHorizontalFlip of torchvision; then one of the 25 pairs
-    of `POLICY`, each step with its probability; then a black square of side ``cutout`` around a
-    random pixel. The pairs are those of torchvision's AutoAugment. The steps follow ProCo's public
+    The pairs of `POLICY` are those of torchvision's AutoAugment. The steps follow ProCo's public
     code, whose results this view reproduces, and differ from torchvision: rotations go one way;
     the threshold of solarize falls from 256, not 255 (199.11, not 198.33, at level 2); shears are
     cubic, not nearest; translations keep their fraction of a pixel; and pixels from outside the
-    image are grey, not black.
+    image are grey, not black. ``cutout`` is the side of a black square around a random pixel.
     """
 
     size: int = 32

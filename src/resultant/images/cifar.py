@@ -1,7 +1,6 @@
 """CIFAR-10 and CIFAR-100 from archives, extracted batches, an .npz or an image folder.
 
-A long-tailed subset is defined by positions. The official archives and batches have the official
-order, an .npz that in which it was written. An image folder is read class by class in sorted order
+A long-tailed subset is defined by positions. An image folder is read class by class in sorted order
 of file names: subsets then have the usual sizes, but not the usual members.
 """
 

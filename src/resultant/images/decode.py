@@ -1,8 +1,7 @@
 """Decoding of image files to RGB, with one-line errors.
 
-Only the formats of `FORMATS` are read, even if Pillow has plugins for others. CMYK, palettes,
-grey and 16-bit images become RGB of 8 bits; transparency is dropped. Animations, truncated files
-and images of more than `MAX_PIXELS` pixels are refused.
+CMYK, palettes, grey and 16-bit images become RGB of 8 bits; transparency is dropped. Animations,
+truncated files and images of more than `MAX_PIXELS` pixels are refused.
 """
 
 from __future__ import annotations

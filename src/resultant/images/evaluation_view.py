@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EvaluationView:
-    """The evaluation transform of timm, as ``timm.data.create_transform`` builds it.
-
-    ``crop`` is the share of the resized image that the view covers, ``mode`` the ``crop_mode`` of
-    timm: ``center``, ``squash``, or ``border``, which pads with ``mean``.
-    """
+    """Evaluation transform of timm; ``crop`` is its ``crop_pct``, ``mode`` its ``crop_mode``."""
 
     size: int
     crop: float = 0.875

@@ -1,13 +1,8 @@
 """Image datasets from their files: class folders, lists, or Parquet.
 
-- ``FOLDER/train/CLASS/*`` with ``FOLDER/val`` or ``FOLDER/test`` or both.
-- ``FOLDER/CLASS/*``: some images of each class are held out as test.
-- Parquet files, in a folder or by a pattern. The name of a file (``train-*.parquet``,
-  ``test.parquet``) or of its folder gives the split; without, some rows of each class are held out.
-- Lists of images with their labels.
-
-Numeric labels take their names from ``classes.txt`` or ``classes.tsv`` of the folder, if there is
-such a file (`resultant.images.source.read_class_names`).
+A folder of classes may be in a folder ``train``, with ``val`` or ``test`` or both; the name of a
+Parquet file or of its folder gives its split. Without splits, some images of each class are held
+out. Numeric labels take their names from ``classes.txt`` or ``classes.tsv`` of the folder.
 """
 
 from __future__ import annotations
@@ -186,8 +181,7 @@ def open_published(
 ) -> ImageSplits:
     """Open a dataset of `PUBLISHED` with the options of `open_images`, which replace its lists.
 
-    ``data`` is the folder of the images, or holds a folder ``name``; ``lists`` is the folder of the
-    lists, if another one. A missing list of validation images beside test images is no error.
+    ``data`` is the folder of the images, or holds a folder ``name``; ``lists`` is that of lists.
     """
     about = PUBLISHED[name]
     if data is not None and (Path(data) / name).is_dir():

@@ -1,8 +1,4 @@
-"""Images in Parquet files, as on the Hugging Face hub.
-
-The column ``image`` holds encoded images: binary, or a struct with ``bytes``. The column ``label``
-holds numbers or names.
-"""
+"""Encoded images in Parquet files, binary or a struct with ``bytes`` as on the Hugging Face hub."""
 
 from __future__ import annotations
 

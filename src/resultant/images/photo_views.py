@@ -1,9 +1,8 @@
 """Random views of photographs of any size, from decoded pixels on the device.
 
 A view draws its parameters on the CPU, one row per image, so that every device has the same views:
-a box that is resized, a window of the resized box, a flip, and up to seven steps, each one of the
-operations below with a value. `rendering` computes the views: resized exactly as by Pillow, and
-each operation within one level of torchvision and timm on pictures of Pillow.
+a box that is resized, a window of it, a flip, and up to seven steps. `rendering` computes them:
+resized exactly as by Pillow, each operation within one level of torchvision and timm with Pillow.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Views computed by Pillow on the CPU, from the parameters that the kernels of a GPU take.
-
-`resultant.images.photo_views` describes the parameters.
-"""
+"""Views computed by Pillow on the CPU, from the parameters of `photo_views`."""
 
 from __future__ import annotations
 

@@ -36,10 +36,7 @@ R = TypeVar("R")
 
 
 class Images(Protocol):
-    """Images in a fixed order: contents of files, pictures of Pillow, or uint8 [H, W, 3].
-
-    ``name`` is the file and the row of an image, ``facts`` are bytes that differ if images differ.
-    """
+    """Images in a fixed order; ``facts`` are bytes that differ if images differ."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int) -> Any: ...
@@ -111,8 +108,7 @@ def in_threads(
 ) -> Iterator[R]:
     """Yield the results of a function in the order of the items, computed by threads ahead.
 
-    Pillow lets other threads run. ``workers`` are one per core at most, which is the default; 0
-    computes in this thread.
+    ``workers`` are one per core at most, which is the default; 0 computes in this thread.
     """
     number = cores() if workers is None else min(workers, cores())
     if not number:

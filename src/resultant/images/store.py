@@ -1,9 +1,7 @@
 """Decoded images of a source in one file, decoded once and used by every epoch and later jobs.
 
 A store is a folder with ``pixels.bin`` (uint8 [height, width, 3] image after image) and
-``index.safetensors`` (the sizes of the decoded images); it is named after the digest of the source
-and the size. Images with a shorter side above ``short_side`` are reduced to it. A store that was
-interrupted continues after the last image of its index.
+``index.safetensors`` (the sizes of the decoded images), after which an interrupted store continues.
 """
 
 from __future__ import annotations
@@ -78,8 +76,8 @@ def open_store(
 ) -> ImageStore:
     """Open the store of a source in a folder of stores; decode the images that the store lacks.
 
-    Processes that open the same store wait for the first one, which decodes by ``workers`` threads.
-    ``progress`` is called with the decoded images and their number, ``note`` with a sentence.
+    Images with a shorter side above ``short_side`` are reduced to it. Processes that open the same
+    store wait for the first one. ``note`` is called with a sentence.
     """
     about = f"{FORMAT} {short_side} {source.digest}"
     path = Path(folder) / hashlib.sha256(about.encode()).hexdigest()[:16]

@@ -30,11 +30,7 @@ def model_settings(architecture: str) -> EvaluationView:
 def timm_encoder(
     architecture: str, *, pretrained: bool = False, weights: str | None = None, size: int = 0
 ) -> nn.Module:
-    """Build an encoder of timm that maps images [N, 3, S, S] to features [N, d], d `feature_width`.
-
-    ``pretrained`` fetches weights of timm, ``weights`` is a file for `load_encoder`, and a size S
-    of 0 is that of the model's configuration.
-    """
+    """Build a timm encoder, images [N, 3, S, S] to features [N, d]; size 0 is the model's own."""
     timm = _known(architecture)
     configuration, options = timm.get_pretrained_cfg(architecture), {"num_classes": 0}
     if configuration.fixed_input_size and size not in (0, configuration.input_size[-1]):

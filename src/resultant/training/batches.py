@@ -24,10 +24,8 @@ CHUNK_IMAGES = 16384
 class CifarBatches:
     """Two or three views of a long-tailed subset on the device, made when an epoch begins.
 
-    A batch can be taken inside a CUDA graph: a counter on the device selects the batch. Images are
-    uint8 [n, 3, 32, 32], and equal ``seeds`` of runs are side by side. A ``classification_view`` is
-    a third view, for the classifier; ``autoaugment`` as ``contrastive`` makes all views
-    `ClassificationView`.
+    A batch can be taken inside a CUDA graph: a counter on the device selects the batch. Equal
+    ``seeds`` of runs are side by side. ``autoaugment`` makes all views `ClassificationView`.
     """
 
     def __init__(

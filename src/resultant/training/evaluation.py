@@ -140,9 +140,8 @@ def evaluate(
     """Probe and classify with all networks of a job; return one record per run.
 
     A record has configuration, versions, time, ``probes`` on the training images and on the images
-    that they are a subset of, and ``frozen`` decisions. Except for CIFAR, also the network's own
-    ``classifier``, and ``chosen`` with the frozen rule that the validation images choose.
-    Accuracies are fractions; those of groups are means over their classes.
+    that they are a subset of, ``frozen`` decisions, and except for CIFAR the ``classifier`` of the
+    network and the frozen rule ``chosen`` by validation images. Accuracies are fractions.
     """
     train, test, val, balanced = features or network_features(trained, data, workers)
     classes, photographs = data.num_classes, isinstance(data, ImageSplits)

@@ -133,14 +133,11 @@ def extract(
 ) -> None:
     """Write the encoder and projection features of training and held-out images.
 
-    Images are not augmented, and features are computed in float32. The store has ``train/*``, and
-    ``val/*`` and ``test/*`` if the dataset has these splits, with labels and ``identities``, the
-    positions in the official order or in the dataset. Its metadata have the ``class_names``, the
+    Features are float32 results. The store has ``train/*``, ``val/*`` and ``test/*`` with labels
+    and ``identities``, the positions in the dataset. Its metadata have the ``class_names``, the
     split of results as ``held_out``, the imbalance of ``train/*`` as ``imbalance`` and that of the
     training in ``config``, and the accuracies of the network's own classifier as ``classifier``.
-
-    For CIFAR, ``balanced`` takes all training images, and ``imbalance`` another subset than that of
-    the training. ``workers`` threads decode images, by default one per core.
+    For CIFAR, ``balanced`` takes all training images, ``imbalance`` another subset.
     """
     out, device, config = Path(out), torch.device(device), loaded.config
     require_name(out)

@@ -1,8 +1,4 @@
-"""Training on image datasets of every kind.
-
-One run at a time, in one process or in many under torchrun, which share the images of a batch and
-the held-out images.
-"""
+"""Training on image datasets of every kind, one run at a time, in one process or under torchrun."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Outputs of networks on images without augmentation: one forward pass for every evaluation.
-
-The images are given by functions of their indices, which yield batches of a network's input.
-"""
+"""Outputs of networks on images without augmentation: one forward pass for every evaluation."""
 
 from __future__ import annotations
 

@@ -31,12 +31,10 @@ def train(
 ) -> Trained:
     """Train the stacks of a job to its last epoch, from its checkpoint if there is one.
 
-    The first process writes to ``job.out``: ``metrics.jsonl`` with one line per run and epoch,
-    ``checkpoint.safetensors``, and at the end ``RUN.safetensors`` with the network and the banks of
-    each run. ``on_progress`` is called after every epoch, and with epoch 0 when a checkpoint is
-    continued; ``on_step`` with the finished share of an epoch, after every step outside a CUDA
-    graph. A DivergedError leaves the last checkpoint; a TerminatedError (SIGTERM) is raised after
-    the epoch is finished and saved.
+    The first process writes ``metrics.jsonl``, ``checkpoint.safetensors``, and at the end
+    ``RUN.safetensors`` of each run to ``job.out``. ``on_progress`` is called after every epoch, and
+    with epoch 0 when a checkpoint is continued; ``on_step`` with the finished share of an epoch. A
+    DivergedError leaves the last checkpoint; a TerminatedError (SIGTERM) comes after a saved epoch.
     """
     config = job.config
     with lock_folder(job.out, distributed.rank()):

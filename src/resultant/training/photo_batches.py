@@ -36,9 +36,8 @@ Prepared = tuple[int, Tensor, Tensor, torch.cuda.Event | None]
 class PhotoBatches:
     """Views of the images of a store, in batches of ``batch_size`` images over all processes.
 
-    ``batch`` returns the buffers of the views and the labels, which `advance` fills with the next
-    batch: a CUDA graph of the step reads them. ``decoded`` opens the store of the source before the
-    first epoch; ``residency`` is the kind of `Placement`.
+    ``batch`` returns the buffers of views and labels, which `advance` fills with the next batch: a
+    CUDA graph of the step reads them. ``decoded`` opens the store of the source.
     """
 
     def __init__(

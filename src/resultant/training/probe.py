@@ -83,10 +83,9 @@ def linear_probes(
 ) -> ProbeResult:
     """Train M linear probes from zero weights, and evaluate them.
 
-    Features are [M, n, d], or a list of M tensors [n, d_i], which are padded with zeros to the
-    widest; the probes share the labels [n] int64. Computed in float32 without TF32, or in float64
-    for float64 features, on their device. ``counts`` [C] define the groups of `group_masks`,
-    ``names`` [M] are for errors, and ``progress`` is called with the finished epochs of all.
+    Features are [M, n, d], or a list of M tensors [n, d_i]; the probes share the labels [n] int64.
+    Computed in float32 without TF32, or in float64 for float64 features, on their device.
+    ``counts`` [C] define the groups of `group_masks`, ``names`` [M] are for errors.
     """
     config = config or ProbeConfig()
     validation.integer("num_classes", num_classes, 2)

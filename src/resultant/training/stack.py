@@ -1,8 +1,7 @@
 """Several runs trained as one: their network, loss, optimizer and training step.
 
-The runs differ in realization, beta and seed. Their networks are stacked in one
-(`StackedResNet32`), their losses are added, and no gradient passes between runs. On a GPU the
-whole step is one CUDA graph.
+Networks are stacked in one (`StackedResNet32`), losses are added, and no gradient passes between
+runs. On a GPU the whole step is one CUDA graph.
 """
 
 from __future__ import annotations
