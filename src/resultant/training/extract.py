@@ -133,7 +133,7 @@ def extract(
 ) -> None:
     """Write the encoder and projection features of training and held-out images.
 
-    Features are float32 results. The store has ``train/*``, ``val/*`` and ``test/*`` with labels
+    Computed in float32. The store has ``train/*``, ``val/*`` and ``test/*`` with labels
     and ``identities``, the positions in the dataset. Its metadata have the ``class_names``, the
     split of results as ``held_out``, the imbalance of ``train/*`` as ``imbalance`` and that of the
     training in ``config``, and the accuracies of the network's own classifier as ``classifier``.
