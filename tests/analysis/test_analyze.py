@@ -21,7 +21,6 @@ from resultant.analysis.analyze import (
     analyze_sets,
     compare_sets,
     fit_rules,
-    foremost,
     one_component,
 )
 from resultant.analysis.data import (
@@ -131,15 +130,14 @@ class TestChoice:
         strong = candidate("strong", rows < 900, 9)
         near = candidate("near", (rows < 899) | (rows == 999), 5)
         able = [majority, simple, strong]
-        assert choose(able, self.plan(1000), None).key == "strong"
+        assert choose(able, self.plan(1000), None)[1] == "strong"
         # As accurate but for one row each way.
-        chosen = choose([*able, near], self.plan(1000), None)
-        assert (chosen.best, chosen.key) == ("near", "near")
+        assert choose([*able, near], self.plan(1000), None) == ("near", "near")
         again = candidate("again", rows < 900, 0)
-        assert choose([*able, again], self.plan(1000), None).key == "again"
+        assert choose([*able, again], self.plan(1000), None)[1] == "again"
         # One vMF method stands for all.
         vmf = [candidate(key, rows < n, 1, "vmf") for key, n in (("native", 600), ("angular", 500))]
-        assert choose([majority, *vmf], self.plan(1000), "angular").key == "angular"
+        assert choose([majority, *vmf], self.plan(1000), "angular")[1] == "angular"
 
     def test_features_that_do_not_carry_labels(self) -> None:
         evaluated, _ = analyze_sets([noise_set()], Settings(theory=False), silent)
@@ -167,7 +165,7 @@ def test_agrees_with_cross_validation_on_the_same_rows_and_folds(
         x, y = torch.cat([x, rows_of(data.val)]), torch.cat([y, data.val.y])
         cv = [np.split(np.arange(len(y)), [len(data.train)])]
     rows = plan(data)
-    found = search(data, rows)
+    found = search(data, rows, Settings())
     chosen = VMFClassifierCV(cv=cv, balanced=rows.metric == BALANCED).fit(x, y.numpy())
     point = found.points[found.chosen]
     for name, value in chosen.best_params_.items():
@@ -257,7 +255,7 @@ class TestRows:
         y[3], y[70] = 4, 0
         x[10] = -x[10]
         data = with_train(data, x=x, y=y)
-        model = fit_rules(data, Settings(), silent).candidates[0].model
+        model = fit_rules(data, plan(data), Settings(), silent).candidates[0].model
         tables = suspicious_rows(data, model)
         wrong = tables["label"]
         found = {(s, int(r)) for s, r in zip(wrong.split, wrong.row, strict=True)}
@@ -270,7 +268,7 @@ class TestRows:
     def test_hard_rows_are_no_label_errors(self) -> None:
         """Half of the rows are predicted wrongly, without confidence."""
         data = small_set(noise=1.2)
-        model = fit_rules(data, Settings(), silent).candidates[0].model
+        model = fit_rules(data, plan(data), Settings(), silent).candidates[0].model
         predicted = torch.as_tensor(model.predict(rows_of(data.test).numpy()))
         assert (predicted != data.test.y).double().mean() > 0.3
         assert suspicious_rows(data, model)["label"].total < 0.02 * sum(COUNTS)
@@ -318,7 +316,8 @@ def test_a_class_whose_rows_are_of_one_identity() -> None:
     data = small_set()
     ids = torch.arange(sum(COUNTS))
     ids[data.train.y == 2] = -1
-    fitted = fit_rules(with_train(data, identities=ids), Settings(references="none"), silent)
+    data = with_train(data, identities=ids)
+    fitted = fit_rules(data, plan(data), Settings(references="none"), silent)
     assert not (fitted.plan.labels == 2).any()
     for c in fitted.candidates:
         right = c.validated.predicted == fitted.plan.labels
@@ -326,12 +325,16 @@ def test_a_class_whose_rows_are_of_one_identity() -> None:
 
 
 def test_two_sets_of_one_source() -> None:
-    """Training rows do not choose a projection; only one of the sets is used."""
+    """Training rows do not choose a projection: the other is summarized before it is searched."""
     data = small_set()
     noisy = with_train(data, x=rows_of(data.train) + torch.randn(data.train.x.shape))
     sets = [replace(noisy, name="encoder"), data]
-    fitted = [fit_rules(one, Settings(), silent) for one in sets]
-    assert fitted[1].score > fitted[0].score and foremost(fitted) == 0
+    steps: list[str] = []
+    options = Settings(references="none", theory=False)
+    evaluated, first = analyze_sets(sets, options, steps.append)
+    assert evaluated[1].score > evaluated[0].score and first == 0
+    summarized = steps.index("encoder: evaluate on the test rows")
+    assert summarized < steps.index("projection: search vMF settings")
 
 
 @pytest.mark.parametrize("paired", [False, True])

@@ -87,45 +87,40 @@ def analyze_sets(
     progress: Progress,
     summarized: Callable[[Evaluated], object] = lambda _: None,
 ) -> tuple[list[Evaluated], int]:
-    """Analyze feature sets of one source; return them in order, and the index of the set to use,
-    with which ``summarized`` is called as soon as it is evaluated."""
+    """Analyze feature sets of one source; return them in order, and the index of the set with the
+    best validation score, with which ``summarized`` is called as soon as it is evaluated.
+
+    Training rows say nothing about a projection, which the loss has fitted to them: validation rows
+    of their own alone can choose it.
+    """
     if not sets:
         raise UnansweredError("expected one feature set or more, got none")
     names = [f"{data.name}: " if len(sets) > 1 else "" for data in sets]
     steps: list[Progress] = [lambda text, name=name: progress(name + text) for name in names]
-    fitted = [fit_rules(data, settings, step) for data, step in zip(sets, steps, strict=True)]
-    first = foremost(fitted)
-    evaluated: dict[int, Evaluated] = {}
-    for i in sorted(range(len(sets)), key=lambda i: i != first):
+    plans = [plan(data, None if settings.references == "all" else EVALUATED) for data in sets]
+    every, evaluated = range(len(sets)), {}
+    able = [i for i in every if plans[i].folds is None or sets[i].name != PROJECTION] or every
+    fitted = {i: fit_rules(sets[i], plans[i], settings, steps[i]) for i in able}
+    first = max(able, key=lambda i: fitted[i].score)
+    for i in sorted(every, key=lambda i: i != first):
+        one = fitted.get(i) or fit_rules(sets[i], plans[i], settings, steps[i])
         slow = settings.references == "all" or i == first
-        evaluated[i] = evaluate_methods(fitted[i], settings, steps[i], slow=slow)
+        evaluated[i] = evaluate_methods(one, settings, steps[i], slow=slow)
         if i == first:
             summarized(evaluated[i])
     for i, one in evaluated.items() if settings.theory else ():
         evaluated[i] = replace(one, result=explain(one, settings, steps[i]))
-    return [evaluated[i] for i in range(len(sets))], first
+    return [evaluated[i] for i in every], first
 
 
-def fit_rules(data: FeatureSet, settings: Settings, progress: Progress) -> Fitted:
-    """Split the rows, and search, fit and validate the vMF methods."""
+def fit_rules(data: FeatureSet, rows: Plan, settings: Settings, progress: Progress) -> Fitted:
+    """Search, fit and validate the vMF methods."""
     started = time.perf_counter()
-    rows = plan(data, None if settings.references == "all" else EVALUATED)
     progress("search vMF settings")
     found = search(data, rows, settings)
     progress("fit vMF classifiers")
     candidates = [*vmf_candidates(data, rows, found, settings), majority(data, rows)]
     return Fitted(data, rows, found, candidates, {"vmf": time.perf_counter() - started})
-
-
-def foremost(fitted: Sequence[Fitted]) -> int:
-    """Return the index of the feature set with the best validation score.
-
-    Training rows say nothing about a projection, which the loss has fitted to them: validation rows
-    of their own alone can choose it.
-    """
-    every = range(len(fitted))
-    able = [i for i in every if fitted[i].plan.folds is None or fitted[i].data.name != PROJECTION]
-    return max(able or every, key=lambda i: fitted[i].score)
 
 
 def evaluate_methods(
@@ -143,29 +138,30 @@ def evaluate_methods(
     seconds = {**fitted.seconds, "references": time.perf_counter() - started}
     started = time.perf_counter()
     progress("evaluate on the test rows")
-    choice = choose(candidates, rows, fitted.found.chosen)
-    methods, tested, labels = evaluate(candidates, choice, data, rows)
+    best, key = choose(candidates, rows, fitted.found.chosen)
+    used = key or best
+    methods, tested, labels = evaluate(candidates, key, data, rows)
     copies = duplicates(data)
-    method = next(m for m in methods if m.key == choice.used)
-    model = next(c.model for c in candidates if c.key == choice.used)
+    method = next(m for m in methods if m.key == used)
     warnings = tuple(cautions(data, rows, copies, method))
     result = FeatureResult(
         data=_described(fitted, (*data.notes, left_out(data, level, slow)), warnings),
         methods=methods,
-        recommendation=recommend(methods, choice, data, rows),
-        confusion=confusion(tested[choice.used].predicted, labels, data.num_classes),
+        recommendation=recommend(methods, best, key, data, rows),
+        confusion=confusion(tested[used].predicted, labels, data.num_classes),
         rows={"duplicate": copies},
         seconds={**seconds, "evaluate": time.perf_counter() - started},
     )
+    model = next(c.model for c in candidates if c.key == used)
     about = (data, rows, fitted.found, candidates, fitted.seconds)
-    return Evaluated(*about, result, tested, labels, choice.used, model)
+    return Evaluated(*about, result, tested, labels, used, model)
 
 
 def _described(
     fitted: Fitted, notes: tuple[str, ...], warnings: tuple[Caution, ...]
 ) -> FeatureData:
-    data, rows, found = fitted.data, fitted.plan, fitted.found
-    validation = f"settings of vMF methods by {found.words}; methods by {rows.words}"
+    data, rows, words = fitted.data, fitted.plan, fitted.found.words
+    validation = f"settings of vMF methods by {words}; methods by {rows.words}"
     return FeatureData(
         source=data.source,
         name=data.name,
@@ -175,7 +171,7 @@ def _described(
         train=data.train.name,
         test=data.test.name,
         val=None if data.val is None else data.val.name,
-        validation=validation if found.words != rows.words else rows.words,
+        validation=validation if words != rows.words else words,
         metric=rows.metric,
         train_count=data.counts.numpy(),
         test_count=torch.bincount(data.test.y, minlength=data.num_classes).numpy(),
@@ -225,9 +221,9 @@ def theory(fitted: Fitted, vmf: Candidate, settings: Settings, progress: Progres
     some = sample_rows(len(data.test), THEORY_CELLS // data.num_classes, 0)
     rows, identities = data.fitted, data.train.identities
     space = FrozenSpace.fit(
-        MetricRows(data.train.x, native.model, None if data.kept_apart is None else rows),
+        MetricRows(data.train.x, native.model.metric_, None if data.kept_apart is None else rows),
         data.train.y[rows],
-        MetricRows(data.test.x, native.model)[some],
+        MetricRows(data.test.x, native.model.metric_)[some],
         data.test.y[some],
         num_classes=data.num_classes,
         name=data.name,
@@ -240,11 +236,10 @@ def theory(fitted: Fitted, vmf: Candidate, settings: Settings, progress: Progres
 
 
 class MetricRows:
-    """Rows [N, p] of an ``index`` [n] or all in the metric of a `VMFClassifier`, read when asked
-    for."""
+    """Rows [N, p] of an ``index`` [n] or all as unit vectors of a metric, read when asked for."""
 
-    def __init__(self, rows: Any, model: Any, index: Tensor | None = None) -> None:
-        self.rows, self.model, self.index, self.dtype = rows, model, index, torch.float32
+    def __init__(self, rows: Any, metric: Any, index: Tensor | None = None) -> None:
+        self.rows, self.metric, self.index, self.dtype = rows, metric, index, torch.float32
         self.shape = (len(rows) if index is None else len(index), rows.shape[1])
 
     def __len__(self) -> int:
@@ -252,9 +247,7 @@ class MetricRows:
 
     def __getitem__(self, at: Any) -> Tensor:
         x = self.rows[at if self.index is None else self.index[at]].float()
-        if getattr(self.model, "metric_", None) is None:
-            return x
-        return unit_rows(self.model, x).float().cpu()
+        return x if self.metric is None else unit_rows(self.metric, x).float().cpu()
 
 
 def compare_sets(evaluated: Sequence[Evaluated], a: int, b: int) -> SetComparison:

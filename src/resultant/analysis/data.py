@@ -13,7 +13,6 @@ from torch import Tensor
 from resultant._core import chunks
 from resultant.analysis.metrics import sample_rows, split, stratified
 from resultant.analysis.plain import UnansweredError
-from resultant.analysis.space import Vectors
 from resultant.classifiers.validation import FOLDS, stratified_splits
 
 if TYPE_CHECKING:
@@ -48,15 +47,12 @@ class Settings:
     theory: bool = True  # also compute the theory and the numbers of the sliders and the map
 
 
-DEFAULT = Settings()
-
-
 @dataclass(frozen=True, eq=False)
 class Split:
     """Rows of one split."""
 
     name: str  # name of the split, as the user calls it
-    x: Vectors  # rows [N, p]: a tensor, or rows in a file
+    x: Any  # rows [N, p]: a tensor, or rows in a file
     y: Tensor  # classes [N] int64
     identities: Tensor | None = None  # identities [N] int64, or None
 
@@ -138,7 +134,7 @@ def feature_sets(
     source: str,
     fit_fraction: float | None = None,
     *,
-    vectors: Callable[[str], Vectors] | None = None,
+    vectors: Callable[[str], Any] | None = None,
 ) -> list[FeatureSet]:
     """Return the feature sets of a prepared store."""
     store, sets = prepared.store, []

@@ -62,20 +62,12 @@ class Candidate:
     note: str = ""  # a sentence about sampling or convergence, or ""
 
 
-class Majority:
-    """Always the largest class, with the shares of all classes as probabilities."""
-
-    def __init__(self, counts: Tensor) -> None:
-        self.share = (counts / counts.sum()).numpy()
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the shares [n, C] of the classes."""
-        return np.broadcast_to(self.share, (len(X), len(self.share))).copy()
-
-
 def majority(data: FeatureSet, plan: Plan) -> Candidate:
     """Return the baseline that always predicts the largest class."""
-    model = Majority(data.counts)
+    from sklearn.dummy import DummyClassifier
+
+    y = data.train.y.numpy()
+    model = DummyClassifier(strategy="prior").fit(y[:, None], y)
     checked = predict([model], plan.validation, plan.rows, data.num_classes)[0]
     about = ("majority", "always the largest class", "baseline", -1, {}, "")
     return Candidate(*about, checked, model, 0.0, len(data.fitted))
@@ -127,22 +119,10 @@ def probabilities(model: Any, x: Tensor, num_classes: int) -> Tensor:
     return p.new_zeros(len(p), num_classes).index_copy_(1, torch.as_tensor(model.classes_), p)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The keys of the method with the best validation score, and of the recommended one or None."""
-
-    best: str
-    key: str | None
-
-    @property
-    def used(self) -> str:
-        """The recommended method, or the best one."""
-        return self.key or self.best
-
-
-def choose(candidates: Sequence[Candidate], plan: Plan, vmf: str | None) -> Choice:
-    """Choose a method by its metric on the validation rows: the simplest of those that are at most
-    one standard error of the paired difference behind the best one (`Candidate.rank`)."""
+def choose(candidates: Sequence[Candidate], plan: Plan, vmf: str | None) -> tuple[str, str | None]:
+    """Return the keys of the method with the best metric on the validation rows, and of the method
+    to use: the simplest of those at most one standard error of the paired difference behind the
+    best one (`Candidate.rank`), or None if it does not beat the largest class."""
     hits = {c.key: (c.validated.predicted == plan.labels).double() for c in candidates}
     able = [c for c in candidates if c.family == "scikit-learn" or c.key == vmf]
     best = max(able, key=lambda c: (float(hits[c.key] @ plan.weights), -c.rank))
@@ -153,11 +133,11 @@ def choose(candidates: Sequence[Candidate], plan: Plan, vmf: str | None) -> Choi
 
     chosen = min(filter(ties, able), key=lambda c: c.rank)
     ahead, error = mean_and_error(hits[chosen.key] - hits["majority"], plan.weights)
-    return Choice(best.key, chosen.key if ahead > BEATS * error else None)
+    return best.key, chosen.key if ahead > BEATS * error else None
 
 
 def evaluate(
-    candidates: Sequence[Candidate], choice: Choice, data: FeatureSet, plan: Plan
+    candidates: Sequence[Candidate], key: str | None, data: FeatureSet, plan: Plan
 ) -> tuple[tuple[Method, ...], dict[str, Predictions], Tensor]:
     """Evaluate all methods on the test rows."""
     labels = data.test.y[plan.test]
@@ -168,8 +148,8 @@ def evaluate(
     methods = []
     for c in candidates:
         method = _method(c, tested[c.key], data, plan)
-        if choice.key not in (None, c.key):
-            both = right[choice.key], right[c.key]
+        if key not in (None, c.key):
+            both = right[key], right[c.key]
             method = replace(method, difference=paired_gain(*both, weights, len(candidates) - 1))
         methods.append(method)
     methods.sort(key=lambda m: -m.validation.value)
@@ -249,12 +229,12 @@ def _confused_order(matrix: np.ndarray) -> np.ndarray:
 
 
 def recommend(
-    methods: Sequence[Method], choice: Choice, data: FeatureSet, plan: Plan
+    methods: Sequence[Method], best_key: str, key: str | None, data: FeatureSet, plan: Plan
 ) -> Recommendation:
     """Put the choice into two sentences."""
     named = {m.key: m for m in methods}
-    m, best = named[choice.used], named[choice.best]
-    if choice.key is None:
+    m, best = named[key or best_key], named[best_key]
+    if key is None:
         words = class_name(data.class_names[int(data.counts.argmax())])
         sentences = (
             "These features do not carry these labels.",
@@ -262,7 +242,7 @@ def recommend(
             f"({_percent(named['majority'].validation)} {plan.metric}; the best is {best.name} "
             f"with {_percent(best.validation)}).",
         )
-        return Recommendation(None, choice.best, sentences, "")
+        return Recommendation(None, best_key, sentences, "")
     value = m.metric(plan.metric)
     first = (
         f"Use {m.name}: {_percent(value)} {plan.metric} on the test rows "
@@ -282,7 +262,7 @@ def recommend(
         gain, low, high = (signed(-100 * v) for v in (d.gain, d.high, d.low))
         word = {"tie": "ties with", "worse": "beats", "better": "is behind"}[d.verdict]
         reason += f"; on the test rows it {word} {other.name}: {gain} points [{low}, {high}]"
-    return Recommendation(choice.key, choice.best, (first, f"{reason}."), m.code)
+    return Recommendation(key, best_key, (first, f"{reason}."), m.code)
 
 
 def _percent(value: Estimate) -> str:

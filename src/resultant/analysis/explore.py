@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core.arrays import directions
 from resultant.analysis.data import FeatureSet, Plan, row_weights
 from resultant.analysis.metrics import stratified
 from resultant.analysis.result import Explorer, FeatureMap
-from resultant.analysis.suspects import identity_text
+from resultant.analysis.rules import sample_of
+from resultant.analysis.suspects import identity_text, unit_rows
 from resultant.classes.metric import Metric
 from resultant.classes.realization import cosines
 from resultant.classes.statistics import ClassState
-from resultant.classifiers.inputs import Sample
 from resultant.classifiers.validation import shuffled_ranks
 
 # Training rows times dimension that a metric is fitted to, its dimensions at most (directions are
@@ -36,35 +34,23 @@ CANDIDATES = 100
 EXPLORED_CELLS = 250_000
 SHOWN_CLASSES = 24
 
-
-@dataclass(frozen=True, eq=False)
-class Directions:
-    """Directions of classes in one metric."""
-
-    metric: Metric | None  # the metric; None for the plain directions
-    state: ClassState
-
-    def of(self, x: Tensor) -> Tensor:
-        """Return rows [n, p] as unit vectors of the metric in float64."""
-        z = directions(x.double())[0]
-        return z if self.metric is None else self.metric.transform(z)
+# Classes in one metric; None for the plain directions.
+Directions = tuple[Metric | None, ClassState]
 
 
 def fit_directions(data: FeatureSet, estimator: str) -> list[Directions]:
     """Fit the classes of a stratified sample in the plain directions and in the whitened ones of
     each shrinkage."""
     rows = data.fitted[stratified(data.train.y[data.fitted], METRIC_ENTRIES / data.dim)]
-    x, y = data.train.read(rows), data.train.y[rows]
-    sample = Sample(x, y, torch.ones_like(y, dtype=torch.float64), data.num_classes)
+    sample = sample_of(data, data.train.read(rows), data.train.y[rows])
     whiten = data.dim <= METRIC_DIM
     plain = sample.sums(scatter=whiten)
-    fitted = [Directions(None, plain.state(estimator))]
+    fitted: list[Directions] = [(None, plain.state(estimator))]
     if whiten:
         metric = Metric.fit(plain, SHRINKAGES[0])
-        sums = sample.metric_sums(torch.arange(len(y)), metric, SHRINKAGES)
+        sums = sample.metric_sums(torch.arange(len(rows)), metric, SHRINKAGES)
         for shrinkage, own in zip(SHRINKAGES, sums, strict=True):
-            at = metric.with_shrinkage(shrinkage)
-            fitted.append(Directions(at, own.state(estimator)))
+            fitted.append((metric.with_shrinkage(shrinkage), own.state(estimator)))
     return fitted
 
 
@@ -74,7 +60,7 @@ def feature_map(
     """Map test rows to two dimensions: PCA of the whitened rows, or UMAP if it is installed."""
     at = stratified(data.test.y[plan.test], MAP_ROWS)
     rows, predicted = plan.test[at], predicted[at]
-    z = fitted[min(2, len(fitted) - 1)].of(data.test.read(rows)).float()
+    z = unit_rows(fitted[min(2, len(fitted) - 1)][0], data.test.read(rows)).float()
     kind, explained = "PCA", (float("nan"), float("nan"))
     if importlib.util.find_spec("umap") is not None and len(z) > 15:
         import umap  # pyright: ignore[reportMissingImports]
@@ -104,7 +90,8 @@ def explorer(
     spread = shuffled_ranks(data.test.y[rows]).argsort(stable=True)[:most]
     rows = rows[spread.sort().values]
     x, label = data.test.read(rows), data.test.y[rows]
-    rho = torch.stack([cosines(f.of(x), f.state.mu) for f in fitted]).float()
+    states = [state for _, state in fitted]
+    rho = torch.stack([cosines(unit_rows(m, x), state.mu) for m, state in fitted]).float()
     # The classes of each row with the largest cosine under any metric, and its own.
     nearest = rho.amax(0).scatter(1, label[:, None], 2.0).topk(min(C, CANDIDATES), 1)
     candidates = nearest.indices.sort(1).values
@@ -112,12 +99,16 @@ def explorer(
     order = data.counts.argsort(descending=True, stable=True)
     shown = order[torch.linspace(0, C - 1, min(SHOWN_CLASSES, C)).round().long()]
     log_prior = (data.counts.double() / data.counts.sum()).log()
-    shrinkage = np.array([np.nan if f.metric is None else f.metric.shrinkage for f in fitted])
+    shrinkage = np.array([np.nan if metric is None else metric.shrinkage for metric, _ in fitted])
+    start = {k: settings.get(k) for k in ("realization", "beta", "temperature", "prior", "scale")}
+    metric = 0
+    if settings.get("whiten") and S > 1:
+        metric = 1 + int(np.abs(shrinkage[1:] - float(settings.get("shrinkage", 0.3))).argmin())
     return Explorer(
         dim=data.dim,
         shrinkage=shrinkage,
-        kappa=torch.stack([f.state.kappa for f in fitted]).numpy(),
-        resultant=torch.stack([f.state.resultant for f in fitted]).numpy(),
+        kappa=torch.stack([state.kappa for state in states]).numpy(),
+        resultant=torch.stack([state.resultant for state in states]).numpy(),
         log_prior=log_prior.numpy(),
         row=rows.numpy(),
         label=label.numpy(),
@@ -125,14 +116,6 @@ def explorer(
         candidates=candidates.numpy(),
         cosine=rho.gather(2, candidates.expand(S, -1, -1)).numpy(),
         shown=shown.numpy(),
-        pair_cosine=torch.stack([f.state.mu[shown] @ f.state.mu[shown].T for f in fitted]).numpy(),
-        start=_start(settings, shrinkage),
+        pair_cosine=torch.stack([a.mu[shown] @ a.mu[shown].T for a in states]).numpy(),
+        start={**start, "metric": metric},
     )
-
-
-def _start(settings: dict[str, Any], shrinkage: np.ndarray) -> dict[str, Any]:
-    start = {k: settings.get(k) for k in ("realization", "beta", "temperature", "prior", "scale")}
-    at = 0
-    if settings.get("whiten") and len(shrinkage) > 1:
-        at = 1 + int(np.abs(shrinkage[1:] - float(settings.get("shrinkage", 0.3))).argmin())
-    return {**start, "metric": at}

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from resultant.analysis import metrics
 from resultant.analysis.plain import SIGNIFICANCE, Result, UnansweredError
-from resultant.analysis.space import FrozenSpace, unit
+from resultant.analysis.space import CPU, FrozenSpace
 from resultant.classes.finite_sample import held_out_state
 from resultant.classes.realization import cosines, realize
 from resultant.classes.rule import Rule
-from resultant.classes.statistics import ClassState, capped_concentration, fit_direction
+from resultant.classes.statistics import capped_concentration, fit_direction
 from resultant.classifiers.em import AUTO, Components, fit_components
 from resultant.vmf.angle import sample_angle
 from resultant.vmf.estimators import log_normalizer_at
@@ -92,44 +92,40 @@ def compare_fits(
         ['mle', 'loo']
     """
     names = [name for name in fits if name != space.estimator]
-    unknown = [name for name in names if name not in FITS]
-    if unknown:
+    if unknown := [name for name in names if name not in FITS]:
         raise ValueError(f"expected fits among {', '.join(FITS)}, got {unknown}")
     second = metrics.rank_in_class(space.test_labels) % 2 == 1
     tested, fitting = (a.nonzero().squeeze(1) for a in (second, ~second))
     tested = tested[metrics.sample_rows(len(tested), max(1, CELLS // space.num_classes), 0)]
     if not len(tested):
         raise UnansweredError("expected two held-out rows of some class, got none")
-    fitted = [_plain(space.state), *(_fit(space, name, fitting) for name in names)]
-    results = [_evaluate(space, components, tested) for components in fitted]
-    rows = [
-        _row(space, name, components, result, results[0][0], space.test_labels[tested])
-        for name, components, result in zip([space.estimator, *names], fitted, results, strict=True)
-    ]
+    rows, base = [], None
+    for name in (space.estimator, *names):
+        components = _fit(space, name, fitting)
+        decided, cosine, density = _evaluate(space, components, tested)
+        base = decided if base is None else base
+        rows.append(_row(space, name, components, tested, base, decided, cosine, density))
     return FitComparison(tuple(rows), len(tested))
 
 
-def _plain(state: ClassState) -> Components:
-    """Return one component per class."""
-    C = state.num_classes
-    zeros, ones = torch.zeros(C, dtype=torch.float64), torch.ones(C).long()
-    return Components(state, torch.arange(C), zeros, ones)
-
-
 def _fit(space: FrozenSpace, name: str, fitting: Tensor) -> Components:
+    """Fit components of the classes, one of each but for ``components``."""
+    if name == "components":
+        rows = torch.arange(len(space.train))
+        if space.fitting is not None:
+            rows = space.fitting.nonzero().squeeze(1)
+        X = space.units("train", rows).to(space.dtype)
+        weight = torch.ones(len(rows), dtype=torch.float64, device=X.device)
+        y = space.labels[rows].to(X.device)
+        found = fit_components(X, y, weight, space.num_classes, AUTO, space.estimator)
+        return Components.of(found.tensors(), CPU)
     if name == "held-out":
         z = space.units("test", fitting).cpu()
-        return _plain(held_out_state(space.statistics, z, space.test_labels[fitting]))
-    if name != "components":
-        return _plain(space.statistics.state(name))
-    rows = torch.arange(len(space.train))
-    if space.fitting is not None:
-        rows = space.fitting.nonzero().squeeze(1)
-    X = unit(space.train[rows], "train", rows, space.device).to(space.dtype)
-    weight = torch.ones(len(rows), dtype=torch.float64, device=X.device)
-    y = space.labels[rows].to(X.device)
-    found = fit_components(X, y, weight, space.num_classes, AUTO, space.estimator)
-    return Components.of(found.tensors(), torch.device("cpu"))
+        state = held_out_state(space.statistics, z, space.test_labels[fitting])
+    else:
+        state = space.statistics.state(name)
+    zeros = torch.zeros(space.num_classes, dtype=torch.float64)
+    return Components(state, torch.arange(len(zeros)), zeros, torch.ones_like(zeros).long())
 
 
 def _evaluate(space: FrozenSpace, components: Components, tested: Tensor) -> tuple[Tensor, ...]:
@@ -141,29 +137,30 @@ def _evaluate(space: FrozenSpace, components: Components, tested: Tensor) -> tup
         for name in REALIZATIONS
     ]
     floor = on.log_weight - log_normalizer_at(space.dim, on.state.kappa)
-    decided, cosine, density = [], [], []
+    columns = []
     for _, x, y in space.queries(tested):
         rho = cosines(x, state.mu)
-        scores = (on.of_classes(rule.at(rho)) for rule in rules)
-        decided.append(torch.stack([s.max(1).indices for s in scores]).cpu())
+        decided = [on.of_classes(rule.at(rho)).max(1).indices for rule in rules]
         rho = cosines(x.double(), on.state.mu)
         joint = on.of_classes(torch.addcmul(floor, on.state.kappa, rho))
-        density.append(joint.gather(1, y[:, None])[:, 0].cpu())
-        own = rho.masked_fill(on.owner != y[:, None], -torch.inf)
-        cosine.append(own.amax(1).cpu())
-    return torch.cat(decided, 1), torch.cat(cosine), torch.cat(density)
+        own = rho.masked_fill(on.owner != y[:, None], -torch.inf).amax(1)
+        density = joint.gather(1, y[:, None])[:, 0]
+        columns.append((torch.stack(decided).cpu(), own.cpu(), density.cpu()))
+    return tuple(torch.cat(column, -1) for column in zip(*columns, strict=True))
 
 
 def _row(
     space: FrozenSpace,
     name: str,
     components: Components,
-    result: tuple[Tensor, ...],
+    tested: Tensor,
     base: Tensor,
-    labels: Tensor,
+    decided: Tensor,
+    cosine: Tensor,
+    density: Tensor,
 ) -> FitRow:
-    gains, (decided, cosine, density) = components.gain(space.tau), result
-    decisions = []
+    """Describe one fit by its decisions [R, n] and those of the space, ``base`` [R, n]."""
+    gains, labels, decisions = components.gain(space.tau), space.test_labels[tested], []
     for realization, before, after in zip(REALIZATIONS, base, decided, strict=True):
         d = metrics.paired_gain(before == labels, after == labels)
         gain = d.gain, d.low, d.high, d.p_value
@@ -257,14 +254,13 @@ def goodness_of_fit(space: FrozenSpace, *, seed: int = 0) -> GoodnessOfFit:
         across = torch.nn.functional.normalize(x - rho[:, None] * mu, dim=1)
         square, n = float((across @ across.T).square().sum()), len(rows)
         spread = (space.dim - 1) * (square - n) / (n * (n - 1)) if n > 1 else math.nan
-        values.append((_distance(laws[-1][None])[0], rho.mean().cpu(), spread))
+        values.append((_distance(laws[-1]), rho.mean().cpu(), spread))
     distance, mean, anisotropy = torch.tensor(values, dtype=torch.float64).T
-    histogram, p_value = _histogram(torch.cat(laws)), _p_value(distance, number)
-    expected, density = _simulated(space, classes, number, seed)
-    observed = distance, p_value, space.state.resultant[classes], mean, anisotropy, histogram
+    p_value, histogram = _p_value(distance, number), _histogram(torch.cat(laws))
     rejected = float((p_value < SIGNIFICANCE).double().mean())
-    density = density * histogram.sum()
-    return GoodnessOfFit(classes, number, *observed, rejected, expected, density)
+    observed = distance, p_value, space.state.resultant[classes], mean, anisotropy, histogram
+    expected, density = _simulated(space, classes, number, seed)
+    return GoodnessOfFit(classes, number, *observed, rejected, expected, density * histogram.sum())
 
 
 def _histogram(u: Tensor) -> Tensor:

@@ -99,25 +99,17 @@ def owners(labels: Tensor, identities: Tensor) -> Tensor:
     return (labels * (int(dense.max()) + 1) + dense).unique(return_inverse=True)[1]
 
 
-def identity_ranks(
-    labels: Tensor, identities: Tensor | None, seed: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Number the identities of each class in random order; without identities, the rows."""
-    if identities is None:
-        number, own = torch.arange(len(labels)), labels
-    else:
-        number = owners(labels, identities)
-        own = torch.empty(int(number.max()) + 1, dtype=torch.int64)
-        own[number] = labels
-    return shuffled_ranks(own, seed), own, number
-
-
 def split(labels: Tensor, identities: Tensor | None, share: float, seed: int) -> Tensor:
     """Return the fitted rows, [N] bool: a share of the identities of each class, at least two."""
     if not 0 < share < 1:
         raise ValueError(f"expected fitting_share in (0, 1), got {share!r}")
     if identities is not None and identities.shape != labels.shape:
         raise ValueError(f"expected identities [{len(labels)}], got {shape_of(identities)}")
-    rank, own, number = identity_ranks(labels, identities, seed)
+    number, own = torch.arange(len(labels)), labels
+    if identities is not None:
+        number = owners(labels, identities)
+        own = torch.empty(int(number.max()) + 1, dtype=torch.int64)
+        own[number] = labels
+    rank = shuffled_ranks(own, seed)
     # A single row would have a resultant of one.
     return (rank < (share * torch.bincount(own)).ceil().clamp_min(2)[own])[number]

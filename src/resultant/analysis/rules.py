@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant.analysis.data import BALANCED, DEFAULT, FeatureSet, Plan, Settings
+from resultant.analysis.data import BALANCED, FeatureSet, Plan, Settings
 from resultant.analysis.evaluate import Candidate, joined, predict
 from resultant.analysis.metrics import stratified
 from resultant.analysis.suspects import unit_rows
@@ -50,7 +50,7 @@ class VMFSearch:
     words: str  # the rows of the search in words
 
 
-def search(data: FeatureSet, plan: Plan, settings: Settings = DEFAULT) -> VMFSearch:
+def search(data: FeatureSet, plan: Plan, settings: Settings) -> VMFSearch:
     """Choose settings of each vMF method, by the search of `resultant.VMFClassifierCV`."""
     device, estimator, tau = settings.device, settings.estimator, settings.temperature
     most = SEARCH_BYTES / (4 * data.dim)
@@ -59,13 +59,13 @@ def search(data: FeatureSet, plan: Plan, settings: Settings = DEFAULT) -> VMFSea
         fit = plan.splits[0][0]
         fit = fit[stratified(data.train.y[fit], most)]
         x = torch.cat([data.train.read(fit), plan.validation.read(plan.rows)])
-        sample = _sample(x, torch.cat([data.train.y[fit], plan.labels]), data, device)
+        sample = sample_of(data, x, torch.cat([data.train.y[fit], plan.labels]), device)
         at = torch.arange(len(x), device=device)
         validation = Validation(sample, [(at[: len(fit)], at[len(fit) :])], **shared)
         words = plan.words
     else:
         rows, identities = stratified(data.train.y, most), data.train.identities
-        sample = _sample(data.train.read(rows), data.train.y[rows], data, device)
+        sample = sample_of(data, data.train.read(rows), data.train.y[rows], device)
         groups = None if identities is None else identities[rows].to(device)
         validation = Validation.of_folds(sample, groups=groups, **shared)
         part = f" of the {len(data.train):,}" if len(rows) < len(data.train) else ""
@@ -79,7 +79,8 @@ def search(data: FeatureSet, plan: Plan, settings: Settings = DEFAULT) -> VMFSea
     return VMFSearch(parameters, method_of(result.chosen.parameters()), words)
 
 
-def _sample(x: Tensor, y: Tensor, data: FeatureSet, device: torch.device | str) -> Sample:
+def sample_of(data: FeatureSet, x: Tensor, y: Tensor, device: torch.device | str = "cpu") -> Sample:
+    """Return rows [n, p] of classes [n] with weights of one."""
     weight = torch.ones(len(y), dtype=torch.float64, device=device)
     return Sample(x.to(device), y.to(device), weight, data.num_classes)
 
@@ -155,7 +156,7 @@ def _fit(model: Any, data: FeatureSet, rows: Tensor) -> tuple[Any, int]:
 
 
 def _sums(model: Any, num_classes: int, x: Tensor, y: Tensor) -> ClassStatistics:
-    return ClassStatistics(num_classes, x.shape[1]).add(unit_rows(model, x).cpu(), y)
+    return ClassStatistics(num_classes, x.shape[1]).add(unit_rows(model.metric_, x).cpu(), y)
 
 
 def _name(key: str, settings: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -34,17 +34,6 @@ if TYPE_CHECKING:
 NAMED = 8
 
 CPU = torch.device("cpu")
-
-
-class Vectors(Protocol):
-    """Rows [N, p] with access by slice or by indices [n]: a tensor, or rows in a file."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, rows: Any, /) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +60,9 @@ class FrozenSpace:
     """
 
     name: str
-    train: Vectors  # training rows [N, p] of any length and dtype
+    train: Any  # training rows [N, p] of any length and dtype: a tensor, or rows in a file
     labels: Tensor  # their classes [N]
-    test: Vectors  # held-out queries [M, p]
+    test: Any  # held-out queries [M, p]
     test_labels: Tensor
     fitting: Tensor | None  # fitted rows [N] bool, the others calibrate; None if all are fitted
     identities: Tensor | None  # identities [N] of the training rows
@@ -85,9 +74,9 @@ class FrozenSpace:
 
     @staticmethod
     def fit(
-        train: Vectors,
+        train: Any,
         labels: Tensor,
-        test: Vectors,
+        test: Any,
         test_labels: Tensor,
         *,
         num_classes: int | None = None,
@@ -290,7 +279,7 @@ def load_space(
 
 
 def _checked(
-    train: Vectors, labels: Tensor, test: Vectors, test_labels: Tensor, num_classes: int | None
+    train: Any, labels: Tensor, test: Any, test_labels: Tensor, num_classes: int | None
 ) -> tuple[Tensor, Tensor, int]:
     """Check shapes and labels; return the labels on the CPU and C."""
     for name, z in (("train", train), ("test", test)):

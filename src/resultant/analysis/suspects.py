@@ -17,6 +17,7 @@ from resultant.analysis.evaluate import FEW_ROWS, SMALLEST
 from resultant.analysis.metrics import sample_rows
 from resultant.analysis.plain import Caution
 from resultant.analysis.result import Method, RowTable
+from resultant.classes.metric import Metric
 from resultant.classes.realization import cosines
 
 # Rows that a table keeps, and rows times classes of a split that are scored at most.
@@ -74,7 +75,7 @@ def suspicious_rows(data: FeatureSet, model: Any) -> dict[str, RowTable]:
 def _probabilities(model: Any, x: Tensor, y: Tensor, left_out: bool) -> tuple[Tensor, Tensor]:
     """Return probabilities [n, C] in float64, and the cosines [n] with the own class."""
     state, own = model.state_, y[:, None].to(model.state_.mu.device)
-    z = unit_rows(model, x).to(state.mu)
+    z = unit_rows(model.metric_, x).to(state.mu)
     rho = cosines(z, state.mu)
     if left_out:
         rest = model.statistics_.total[own[:, 0]] - z
@@ -83,10 +84,9 @@ def _probabilities(model: Any, x: Tensor, y: Tensor, left_out: bool) -> tuple[Te
     return scores.softmax(1).cpu(), rho.gather(1, own)[:, 0].cpu()
 
 
-def unit_rows(model: Any, x: Tensor) -> Tensor:
-    """Return rows [n, p] as the unit vectors that a `VMFClassifier` scores, in float64."""
+def unit_rows(metric: Metric | None, x: Tensor) -> Tensor:
+    """Return rows [n, p] as unit vectors of a metric, in float64."""
     z = directions(x.double())[0]
-    metric = getattr(model, "metric_", None)
     return z if metric is None else metric.transform(z.to(metric.mean.device))
 
 
