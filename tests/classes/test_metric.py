@@ -26,9 +26,8 @@ def naive(z: Tensor, y: Tensor, shrinkage: float, w: Tensor) -> np.ndarray:
     for row, c, a in zip(z, y.tolist(), w, strict=True):
         covariance += a * torch.outer(row - means[c], row - means[c])
     covariance /= w.sum()
-    covariance = (1 - shrinkage) * covariance + shrinkage * covariance.trace() / p * torch.eye(
-        p, dtype=F64
-    )
+    mean = covariance.trace() / p * torch.eye(p, dtype=F64)
+    covariance = (1 - shrinkage) * covariance + shrinkage * mean
     x = (z - sum(means.values()) / len(means)).numpy() @ np.linalg.inv(sqrtm(covariance.numpy()))
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
@@ -50,11 +49,8 @@ def test_degenerate_samples() -> None:
     z, y = sample()[0][:5], torch.arange(5)
     metric = fit(z, y)
     # One sample per class: no variance, the metric only centres.
-    torch.testing.assert_close(
-        metric.transform(z) @ metric.transform(z).T,
-        torch.nn.functional.normalize(z - z.mean(0))
-        @ torch.nn.functional.normalize(z - z.mean(0)).T,
-    )
+    x, centred = metric.transform(z), torch.nn.functional.normalize(z - z.mean(0))
+    torch.testing.assert_close(x @ x.T, centred @ centred.T)
     zero = torch.zeros(1, 6, dtype=F64)
     assert (metric.transform(zero) == 0).all()
     equal = fit(z[:1].repeat(3, 1), torch.zeros(3).long())

@@ -18,7 +18,8 @@ from resultant.decisions.boundaries import displacement_error
 from small_classes import TAU
 
 STATE = classes()
-RULE = rs.realize(STATE, rs.Rule(TAU))
+RULE, NARROW = (rs.realize(STATE, rs.Rule(TAU), dtype=d) for d in (torch.float64, torch.float32))
+SAME = "boundaries of the same pairs, got 1 and 15"
 Z, Y = queries(STATE)
 GONE = torch.tensor([0.0, 0.0, -math.inf, 0.0, 0.0, 0.0])
 ONE, ALL = rs.short_arc_roots(RULE, PAIRS[:1]), rs.short_arc_roots(RULE)
@@ -28,24 +29,15 @@ ONE, ALL = rs.short_arc_roots(RULE, PAIRS[:1]), rs.short_arc_roots(RULE)
     ("call", "fact"),
     [
         (lambda: rs.loss_gradient(Z[:, :3], Y, RULE), r"z \[N, 64\], got shape \(7, 3\)"),
-        (
-            lambda: rs.effective_competitors(torch.ones(())),
-            r"scores \[..., C\] of one class .* \(\)",
-        ),
+        (lambda: rs.effective_competitors(GONE.sum()), r"scores \[..., C\] of one class .* \(\)"),
         (
             lambda: rs.stacked_relative_error(Z, Z[1:]),
             r"of one shape, got shape \(7, 64\) and shape \(6, 64\)",
         ),
         (lambda: rs.mean_relative_error(0 * Z, Z), "a row of G of positive norm, got none"),
-        (
-            lambda: rs.short_arc_roots(rs.realize(STATE, rs.Rule(TAU), dtype=torch.float32)),
-            "in float64",
-        ),
-        (lambda: rs.displacement(ONE, ALL), "boundaries of the same pairs, got 1 and 15"),
-        (
-            lambda: displacement_error(rs.displacement(ONE, ONE), rs.displacement(ALL, ALL)),
-            "boundaries of the same pairs, got 1 and 15",
-        ),
+        (lambda: rs.short_arc_roots(NARROW), "scores in float64, got torch.float32"),
+        (lambda: rs.displacement(ONE, ALL), SAME),
+        (lambda: displacement_error(rs.displacement(ONE, ONE), rs.displacement(ALL, ALL)), SAME),
         (lambda: rs.select_pairs(STATE, torch.zeros(2)), r"groups \[6\], .* got shape \(2,\)"),
         (lambda: rs.select_pairs(STATE, torch.full((6,), 3)), r"in \{0, 1, 2\}, got 3 at index 0"),
         (lambda: rs.loss_bound(Z, Y, STATE, TAU, offset=GONE), "class 2 of offset -inf at index 2"),

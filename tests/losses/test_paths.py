@@ -19,6 +19,9 @@ from resultant.training.stacked_loss import StackedProCoLoss
 # Expansions are short in this dimension, and quickly compiled.
 P = 64
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+DTYPES = {"cpu": torch.float64, "cuda": torch.float32}
+# Relative rounding by dtype.
+BARS = {torch.float64: 1e-11, torch.float32: 2e-5}
 PATHS = ["streamed", "graph", "sharded", "stacked", "compiled"]
 
 
@@ -60,14 +63,12 @@ def set_up(path: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def compare(plain: ProCoLoss, loss: Any, z: Tensor, y: Tensor, gradient: bool, **more: Any) -> None:
     """Compare losses, gradients of a weighted sum and banks, to the rounding of the dtype."""
-    bar = 1e-11 if z.dtype == torch.float64 else 2e-5
-    results = []
+    bar, results = BARS[z.dtype], []
     with pytest.MonkeyPatch.context() as patch:
+        for name in ("SCORE_BYTES", "DEVICE_BYTES"):
+            patch.setattr(chunks, name, 1 << 26)
         for one in (plain, loss):
-            if one is plain:
-                for name in ("SCORE_BYTES", "DEVICE_BYTES"):
-                    patch.setattr(chunks, name, 1 << 26)
-            else:
+            if one is loss:
                 patch.undo()
             x = z.detach().clone().requires_grad_(gradient)
             value = one(x, y, **more)
@@ -93,7 +94,6 @@ def test_equals_the_plain_path(
     path: str, realization: str, leave_out: bool, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_up(path, device, monkeypatch)
-    dtype = torch.float64 if device == "cpu" else torch.float32
     # Tracing takes long.
     few = path == "compiled" and realization != "preserve"
     for views in ((2,),) if few else ((), (1,), (2,)):
@@ -104,11 +104,10 @@ def test_equals_the_plain_path(
             torch.compiler.reset()
             called = torch.compile(loss, backend="eager", fullgraph=True)
         for training in (True, False):
-            plain.train(training)
-            called.train(training)
-            loss.train(training)
+            for one in (plain, called, loss):
+                one.train(training)
             for gradient in (True, False):
-                z, y = (a.to(device) for a in batch(*views, p=P, dtype=dtype))
+                z, y = (a.to(device) for a in batch(*views, p=P, dtype=DTYPES[device]))
                 compare(plain, called, z, y, gradient)
                 assert path != "streamed" or should_stream(loss.bank, z)
         assert path != "graph" or loss.replay.recorded
@@ -120,7 +119,7 @@ def test_equals_the_plain_path(
 def test_options(path: str, reduction: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reductions, weights, ignored samples and raw features, each against its definition."""
     set_up(path, device, monkeypatch)
-    dtype = torch.float64 if device == "cpu" else torch.float32
+    dtype, bar = DTYPES[device], BARS[DTYPES[device]]
     for leave_out, views in ((False, (2,)), (True, ())):
         z, y = batch(*views, p=P, dtype=dtype)
         kept = torch.arange(len(y)) % 5 != 0
@@ -137,7 +136,6 @@ def test_options(path: str, reduction: str, device: str, monkeypatch: pytest.Mon
         # Strided, as a network may give it.
         raw = torch.stack([z * length, z], -1)[..., 0].requires_grad_()
         got = loss(raw, y.masked_fill(~kept, -1), weights=w)
-        bar = 1e-11 if device == "cpu" else 2e-5
         torch.testing.assert_close(got, expected, rtol=bar, atol=bar)
         (grad,) = torch.autograd.grad(expected.sum(), x)
         (other_grad,) = torch.autograd.grad(got.sum(), raw)
@@ -155,22 +153,21 @@ def test_tensors_that_are_not_contiguous(
 ) -> None:
     """Views that are transposed, expanded or strided are read as they are."""
     set_up(path, device, monkeypatch)
-    dtype = torch.float64 if device == "cpu" else torch.float32
-    z, y = (a.to(device) for a in batch(2, p=P, dtype=dtype))
+    z, y = (a.to(device) for a in batch(2, p=P, dtype=DTYPES[device]))
     strided = torch.stack([y, y], -1)[:, 0]
     wide = torch.cat([z, z], -1)[..., :P]
     for x in (z.transpose(0, 1).contiguous().transpose(0, 1), z[:1].expand_as(z), wide):
         for training in (True, False):
-            plain, loss = made("angular", True).to(device), other(path, "angular", True).to(device)
-            plain.train(training)
-            loss.train(training)
+            plain, loss = (
+                one.to(device).train(training)
+                for one in (made("angular", True), other(path, "angular", True))
+            )
             for gradient in (True, False):
                 values = [
                     one(a.detach().requires_grad_(gradient), labels)
                     for one, a, labels in ((plain, x.contiguous(), y), (loss, x, strided))
                 ]
-                bar = 1e-11 if device == "cpu" else 2e-5
-                torch.testing.assert_close(values[1], values[0], rtol=bar, atol=0)
+                torch.testing.assert_close(values[1], values[0], rtol=BARS[z.dtype], atol=0)
 
 
 def test_one_class_and_classes_without_a_prior() -> None:

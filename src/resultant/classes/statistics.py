@@ -1,9 +1,5 @@
-r"""Class statistics of a labelled sample: sums that merge, and the classes fitted to them.
-
-A class of mean :math:`\bar z` has the length :math:`R=|\bar z|`, the direction
-:math:`\mu=\bar z/R` and a concentration :math:`\kappa` fitted to R. A query or a fold is removed by
-subtraction (sec:self-inclusion, sec:cross-fitted-estimator).
-"""
+r"""Class statistics of a labelled sample: sums that merge, and the classes fitted to them. A query
+or a fold is removed by subtraction (sec:self-inclusion, sec:cross-fitted-estimator)."""
 
 from __future__ import annotations
 
@@ -181,7 +177,8 @@ class ClassStatistics:
         """Add samples without checking them; weights are float64. A vector of zeros counts, and
         adds no direction."""
         self.count.index_add_(0, y, torch.ones_like(y))
-        self.weight.index_add_(0, y, _ones(z) if weights is None else weights)
+        ones = z.new_ones(len(z), dtype=torch.float64)
+        self.weight.index_add_(0, y, ones if weights is None else weights)
         for rows in feature_slices(z):
             # A rounded length would change 1 - R, and with it a large concentration.
             x = _normalized(z[rows])
@@ -312,7 +309,7 @@ class ClassStatistics:
                 i = int(missing.nonzero()[0])
                 got = f"one of class {int(y[i])}, which has no sample, at index {i}"
                 raise ValueError(f"expected queries that are among the samples, got {got}")
-        return _ones(z) if weights is None else weights
+        return z.new_ones(len(z), dtype=torch.float64) if weights is None else weights
 
     def left_out(self, x: Tensor, y: Tensor, w: Tensor, estimator: str) -> tuple[Tensor, Tensor]:
         """Compute `leave_one_out` of float64 unit vectors x, without checks and chunks."""
@@ -362,7 +359,3 @@ def _normalized(z: Tensor) -> Tensor:
     x = z.double()
     length = x.square().sum(-1, keepdim=True).sqrt()
     return x / length.masked_fill(length == 0, 1.0)
-
-
-def _ones(z: Tensor) -> Tensor:
-    return torch.ones(len(z), dtype=torch.float64, device=z.device)

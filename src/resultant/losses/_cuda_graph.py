@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch.autograd import forward_ad
 
 from resultant._core import distributed
 from resultant._core.autograd import is_plain
+from resultant.losses._streamed import with_gradient
 
 # Losses [V, N] of features [V, N, p] and labels [N].
 Step = Callable[[Tensor, Tensor], Tensor]
@@ -79,6 +81,26 @@ class Recorded:
         # A loss depends on its own row of z alone.
         losses = step(self.z, self.y)
         return losses.detach(), torch.autograd.grad(losses.sum(), self.z)[0]
+
+
+def replayed_entropies(loss: Any, replay: Replay, z: Tensor, y: Tensor) -> Tensor | None:
+    """Return ``loss.step_entropies`` by a graph of the streamed step, or None without a graph."""
+    bank = loss.bank
+    step, state = partial(loss.step_entropies, stream=True), (bank.old, bank.new, loss.least_target)
+    settings = (loss.temperature, *(a.data_ptr() for a in loss.buffers()))
+    if (known := replay(step, z, y, state, settings)) is None:
+        return None
+    after = loss.steps, bank.old._version
+
+    def again(z: Tensor) -> Tensor:
+        if after != (loss.steps, bank.old._version):
+            raise RuntimeError(
+                "expected second derivatives before the next change of the statistics, got them "
+                "after it: use cuda_graph=False"
+            )
+        return loss.step_entropies(z, y, again=True)
+
+    return with_gradient(z, *known, again)
 
 
 class Replay:

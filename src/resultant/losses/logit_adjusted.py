@@ -16,8 +16,8 @@ from resultant.losses.bank import WideModule
 class LogitAdjustedCrossEntropy(WideModule):
     r"""Cross-entropy of ``logits`` + :math:`\gamma\log\pi_c`, in at least float32.
 
-    ``loss(logits, y)`` of logits [N, C] or, for V views, [V, N, C], and labels ``y`` [N] of every
-    view is the mean over views and samples. Classes without a count are checked on the CPU.
+    ``loss(logits, y)`` of logits [N, C] or [V, N, C] of V views and labels ``y`` [N] is the mean
+    over views and samples. Classes without a count are checked on the CPU.
 
     Args:
         class_counts: Number of training samples per class [C]; their shares are :math:`\pi_c`.

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -20,9 +19,9 @@ from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.losses import _batch
 from resultant.losses._batch import by_view, compute_dtype, labels_by_view, require_unit
-from resultant.losses._cuda_graph import Replay, should_replay
+from resultant.losses._cuda_graph import Replay, replayed_entropies, should_replay
 from resultant.losses._ranks import rank_sizes
-from resultant.losses._streamed import should_stream, streamed_entropies, with_gradient
+from resultant.losses._streamed import should_stream, streamed_entropies
 from resultant.losses.bank import ProCoBank
 from resultant.losses.contrastive import ContrastiveLoss
 from resultant.losses.logit_adjusted import log_prior_of, require_counted, require_counts
@@ -48,9 +47,9 @@ class ProCoLoss(ContrastiveLoss):
     label out of range makes the loss NaN, and so does a class without a temperature that reaches
     its target gain (`class_scores`), which `check` raises.
 
-    Under torch.distributed every process gets the loss of its own queries, however many, takes the
-    same number of steps, and has the statistics of all samples. Scores that would take more than
-    256 MiB on a GPU, or 64 MiB on a CPU, are never stored, and a gradient has no gradient then.
+    Under torch.distributed every process gets the loss of its own queries, takes the same number of
+    steps, and has the statistics of all samples. Scores of more than 256 MiB on a GPU, or 64 MiB on
+    a CPU, are never stored, and a gradient has no gradient then.
 
     Args:
         num_classes, dim: Number of classes C and dimension p of the features.
@@ -66,14 +65,13 @@ class ProCoLoss(ContrastiveLoss):
         reduction: ``mean`` or ``sum`` over views and samples, or ``none`` for [N] or [V, N].
         ignore_index: Label of samples without a class, which have no loss and enter no statistics.
         cuda_graph: With ``"auto"``, a training step with its gradient is recorded as a CUDA graph
-            at the third call of a shape and replayed from then on; True records at the first call,
-            False never. Not recorded are more than four shapes, steps without a gradient, inside a
-            graph, torch.compile or torch.func, on several ranks, and steps whose kernels take
-            longer than their launches.
+            at the third call of a shape and replayed; True records at the first call, False never.
+            Not recorded are more than four shapes, steps without a gradient, inside a graph,
+            torch.compile or torch.func, on several ranks, and above 128 MiB of classes and scores.
         shard_classes: Share the banks and scores of the classes among the processes of the default
-            group. `state`, `scores` and ``bank.classes`` are those of a process; ``state_dict`` has
-            DTensors, which torch.distributed.checkpoint saves and loads for any number of processes
-            and ``load_state_dict`` takes, as it takes the banks of an unsharded loss.
+            group: `state`, `scores` and ``bank.classes`` are those of a process; ``state_dict`` has
+            DTensors, which torch.distributed.checkpoint saves and loads for any number of
+            processes, and ``load_state_dict`` also takes the banks of an unsharded loss.
 
     Raises:
         ValueError: For settings or batches out of range; values of z and y on the CPU only.
@@ -115,9 +113,9 @@ class ProCoLoss(ContrastiveLoss):
         if reduction not in (known := _batch.REDUCTIONS):
             raise ValueError(f"expected reduction to be one of {known}, got {reduction!r}")
         self.prior, self.has_counts = float(prior), class_counts is not None
+        self.steps, self.warned = 0, self.has_counts
         self.normalize, self.reduction, self.ignore_index = normalize, reduction, ignore_index
         self.replay = Replay(2 if cuda_graph == "auto" else 0) if cuda_graph else None
-        self.steps, self.warned = 0, False
 
     def extra_repr(self) -> str:
         parts = [f"temperature={self.temperature}", f"realization={self.realization!r}"]
@@ -132,8 +130,8 @@ class ProCoLoss(ContrastiveLoss):
         return self.bank.state()
 
     def scores(self, z: Tensor) -> Tensor:
-        """Return the scores [N, C] of features z [N, p], or [V, N, C] of V views [V, N, p], against
-        the bank ``old`` as it is, without prior and without an update."""
+        """Return the scores [N, C] or [V, N, C] of features z [N, p] or [V, N, p] against the bank
+        ``old`` as it is, without prior."""
         _batch.require_vectors(z, self.bank.old)
         unit = self._unit(z)
         require_unit(unit)
@@ -164,15 +162,15 @@ class ProCoLoss(ContrastiveLoss):
             sizes = rank_sizes(len(y)) if distributed.world_size() > 1 else [len(y)]
             bank.advance(sum(sizes))
             if self.replay is not None and should_replay(views, bank.num_classes):
-                losses = self._replayed(compute_dtype(views), y, self.replay)
+                # A gradient that is scaled for half precision is rounded after the scaling.
+                losses = replayed_entropies(self, self.replay, compute_dtype(views), y)
         if losses is None:
-            losses = self._entropies(views, y, sizes)
+            losses = self.step_entropies(views, y, sizes)
         losses = losses if z.dim() == 3 else losses.squeeze(0)
         return _batch.reduced(losses, y, weights, self.reduction, self.ignore_index)
 
     def _begin_step(self, z: Tensor, y: Tensor) -> None:
-        """Raise for an earlier step, for vectors without a direction, or for labels without a
-        prior; warn of a loss without counts."""
+        """Check the values of a batch and the lengths of earlier steps; warn of missing counts."""
         self.bank.require_lengths()
         if validation.should_validate(None, y):
             require_unit(self._unit(z.detach()))
@@ -180,14 +178,12 @@ class ProCoLoss(ContrastiveLoss):
                 ignored = self.ignore_index
                 require_counted(y if ignored is None else y[y != ignored], self.log_prior)
         self.steps += 1
-        if self.warned or self.has_counts or not self.training:
+        if self.warned or not self.training:
             return
-        self.warned, missing = True, []
-        if self.prior:
-            missing.append("the prior is uniform, which costs accuracy on classes of unequal size")
-        if self.bank.seen >= 0:
-            missing.append("the statistics keep the samples of all epochs")
-        if missing:
+        self.warned = True
+        uniform = "the prior is uniform, which costs accuracy on classes of unequal size"
+        kept = "the statistics keep the samples of all epochs"
+        if missing := [uniform] * bool(self.prior) + [kept] * (self.bank.seen >= 0):
             remedy = "pass class_counts, or prior=0 and call start_epoch() before every epoch"
             got = f"expected class_counts, got none: {' and '.join(missing)}; {remedy}"
             warnings.warn(got, stacklevel=5)
@@ -195,18 +191,11 @@ class ProCoLoss(ContrastiveLoss):
     def _unit(self, z: Tensor) -> Tensor:
         return functional.normalize(compute_dtype(z), dim=-1) if self.normalize else z
 
-    def _entropies(
-        self,
-        z: Tensor,
-        y: Tensor,
-        sizes: list[int] | None = None,
-        *,
-        stream: bool = False,
-        again: bool = False,
+    def step_entropies(
+        self, z: Tensor, y: Tensor, sizes: Any = None, stream: bool = False, again: bool = False
     ) -> Tensor:
-        """Return the cross-entropies [V, N] of features z [V, N, p]; NaN at labels y [N] that are
-        no class. ``sizes`` are the numbers of samples of all ranks, if known; ``stream`` stores no
-        scores, also if they are small; ``again`` is for the batch that was added last."""
+        """Return the cross-entropies [V, N] of z [V, N, p], NaN at labels y [N] that are no class;
+        ``stream`` stores no scores, ``again`` is for the batch that was added last."""
         z, bank = self._unit(z), self.bank
         labels = y.clamp(0, bank.num_classes - 1)
         if bank.shard_classes or stream or (not again and should_stream(bank, z)):
@@ -215,24 +204,3 @@ class ProCoLoss(ContrastiveLoss):
             snapshot = bank.seen_by_views(z, y) if again else self.snapshot(z, y, sizes)
             entropies = self.entropies(z, labels_by_view(labels, len(z)), snapshot).mT
         return entropies.masked_fill(labels != y, math.nan)
-
-    def _replayed(self, z: Tensor, y: Tensor, replay: Replay) -> Tensor | None:
-        """Return the `_entropies` by a CUDA graph of the streamed step, the fastest on a GPU, or
-        None where none is recorded. ``z`` is of the dtype to compute in: a gradient scaled for half
-        precision is rounded after the scaling."""
-        bank = self.bank
-        step, state = partial(self._entropies, stream=True), (bank.old, bank.new, self.least_target)
-        settings = (self.temperature, *(a.data_ptr() for a in self.buffers()))
-        if (known := replay(step, z, y, state, settings)) is None:
-            return None
-        after = self.steps, bank.old._version
-
-        def again(z: Tensor) -> Tensor:
-            if after != (self.steps, bank.old._version):
-                raise RuntimeError(
-                    "expected second derivatives before the next change of the statistics, got "
-                    "them after it: use cuda_graph=False"
-                )
-            return self._entropies(z, y, again=True)
-
-        return with_gradient(z, *known, again)

@@ -1,5 +1,5 @@
-"""Contrastive losses between the samples of a batch, to compare ProCo with, of unit vectors z
-[V, R, N, p] of R runs and labels y [N] or [R, N]: the means [R] over views and samples."""
+"""Contrastive losses [R] of R runs between the samples of a batch, to compare ProCo with, of unit
+vectors z [V, R, N, p] and labels y [N] or [R, N]."""
 
 from __future__ import annotations
 
