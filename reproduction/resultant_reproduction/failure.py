@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -156,39 +157,27 @@ def _draw_intercepts(
 ) -> Figure:
     """Draw drifts of native networks, and cross-entropies of states that failed."""
     count = len(next(iter(drifts.values())))
-    circles, bars = [], [Curve(look="D", label="paper", color=style.ORANGE)]
-    for i, (name, values) in enumerate(drifts.items()):
-        # Side by side, so that equal values and stars do not hide each other.
+    colours = dict(zip(states, itertools.cycle(STATES)))
+    drifted, losses = [], []
+    # Side by side, so that equal values and stars do not hide each other.
+    for i, values in enumerate(drifts.values()):
         x = [i - 0.35 + 0.4 * k / max(1, count - 1) for k in range(count)]
         label = None if i else f"{count} native networks"
-        look = {**HOLLOW, "mew": 0.8}
-        circles.append(Curve(x, values, "o", label, style.BLUE, more=look))
-        for k, (state, own) in enumerate(states.items()):
-            at, value = [i + 0.22 + 0.16 * k], [own["intercepts"][name]]
-            label, star = None if i else state, {"ms": 9, "mec": "white", "mew": 0.5}
-            circles.append(Curve(at, value, "*", label, STATES[k % len(STATES)], more=star))
-
-    def paint(ax: Axes) -> None:
-        wide = 0.7 / max(1, len(states))
-        for k, (state, own) in enumerate(states.items()):
-            losses = [row["cross_entropy"] for row in own["same_state"].values()]
-            x = [i + wide * (k - (len(states) - 1) / 2) for i in range(len(losses))]
-            ax.bar(x, losses, 0.9 * wide, color=STATES[k % len(STATES)], label=state)
-        names = [*next(iter(states.values()))["same_state"]] if states else [*LOSSES]
-        for i, name in enumerate(names):
-            if name in LOSSES:
-                loss = float(LOSSES[name])
-                ax.plot(i, loss, "D", color=style.ORANGE, mec="white", mew=0.5, zorder=5)
-                about = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center"}
-                ax.annotate(f"{loss:.2f}", (i, loss), fontsize=8, **about)
-        ax.set_xticks(range(len(names)), names)
-        ax.set_yscale("log")
-        ax.set_yticks(levels := [1, 2, 5, 10, 20, 50, 100], [str(level) for level in levels])
-        ax.minorticks_off()
-
-    ticks = {"xticks": range(len(drifts)), "xticklabels": list(drifts)}
+        drifted.append(Curve(x, values, "o", label, style.BLUE, more={**HOLLOW, "mew": 0.8}))
+    for k, (state, own) in enumerate(states.items()):
+        x, star = [i + 0.22 + 0.16 * k for i in range(len(drifts))], {"ms": 9}
+        y = [own["intercepts"][name] for name in drifts]
+        drifted.append(Curve(x, y, "*", state, colours[state], more=star))
+        y = [own["same_state"][name]["cross_entropy"] for name in LOSSES]
+        x = [i + 0.16 * (k + 1) for i in range(len(LOSSES))]
+        losses.append(Curve(x, y, "*", state, colours[state], more=star))
+    losses.append(
+        Curve(range(len(LOSSES)), [*map(float, LOSSES.values())], "D", "paper", style.ORANGE)
+    )
+    scale = {"yscale": "log", "ylim": (1, 130), "yticks": [1, 10, 100], "yticklabels": [1, 10, 100]}
+    ticks = [{"xticks": range(len(names)), "xticklabels": [*names]} for names in (drifts, LOSSES)]
     charts = [
-        Chart(circles, "", "largest |change of $q_c(0)$|", more=ticks, paint=symlog),
-        Chart(bars, "", "cross-entropy (log scale)", more={"ylim": (1, 130)}, paint=paint),
+        Chart(drifted, "", "largest |change of $q_c(0)$|", more=ticks[0], paint=symlog),
+        Chart(losses, "", "cross-entropy (log scale)", more=ticks[1] | scale),
     ]
     return draw_charts(charts, width=4.2, height=3.5, legend=1, under=True)

@@ -258,7 +258,9 @@ def import_proco(options: ImportProco) -> None:
     require_output_file(out, options.path)
     read = convert(options.path, out)
     rows = {"classes": read.num_classes, "dataset": RECIPES[read.num_classes][1], **read.facts}
-    rows |= {f"bank {name}": f"{int(b[:, -1].sum()):,} samples" for name, b in read.banks.items()}
+    for name, bank in read.banks.items():
+        # The weight of a start is no sample.
+        rows[f"bank {name}"] = f"{int(bank[:, -1].round().sum()):,} samples"
     found = rows.pop("imbalance")
     if rows["dataset"] in CIFAR:
         unknown = "unknown; extract needs --imbalance or --balanced"

@@ -6,7 +6,7 @@ and judge nothing but the direction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -75,8 +75,8 @@ def effect(title: str, printed: float | None, *arms: Sequence[float]) -> list[Ef
 
 def frozen(records: Records, space: str, read: Reader, kind: str = "ResNet-50") -> list[float]:
     """Read a number of the frozen summaries of native networks."""
-    summaries = records.frozen(KINDS[kind][0])[space]
-    return [v for summary in summaries if (v := read(summary)) is not None]
+    numbers = map(read, records.frozen(KINDS[kind][0])[space])
+    return [v for v in numbers if v is not None]
 
 
 def arm_title(arm: str, beta: float) -> str:
@@ -139,12 +139,9 @@ def frozen_numbers(records: Records) -> Iterator[tuple[str, ...]]:
 
 def frozen_effects(records: Records) -> list[Effect]:
     """Effects of equal gains on frozen native ResNet-50 networks, in points."""
-    return [
-        own
-        for space, read, name, text in _printed_cells()
-        if read is EQUALIZED
-        for own in effect(f"{space}: {name}", float(text), frozen(records, space, read))
-    ]
+    cells = [cell for cell in _printed_cells() if cell[1] is EQUALIZED]
+    found = (effect(f"{a}: {n}", float(t), frozen(records, a, r)) for a, r, n, t in cells)
+    return [e for own in found for e in own]
 
 
 def scaled_effects(records: Records) -> list[Effect]:
@@ -200,12 +197,12 @@ def listed(effects: Sequence[Effect]) -> str:
 def headline(records: Records) -> str:
     """The answer in two sentences; parts without networks are left out."""
     parts = {
-        "equal gains change frozen features by": listed(frozen_effects(records)),
-        "training with Pure Angular in place of ProCo changes long-tail probes by": listed(
-            equal_gain(records)
+        "equal gains change frozen features by": frozen_effects(records),
+        "training with Pure Angular in place of ProCo changes long-tail probes by": equal_gain(
+            records
         ),
     }
-    texts = [f"{words} {effects} points" for words, effects in parts.items() if effects]
+    texts = [f"{words} {listed(own)} points" for words, own in parts.items() if own]
     return f"On Tiny-ImageNet-LT, a stand-in, {'; '.join(texts)} [networks]." if texts else ""
 
 
@@ -270,15 +267,11 @@ def photographs(evidence: Evidence) -> Outcome:
     frozen, by_prior = frozen_effects(records), edits(records)
     # Of the edits the two that the protocol names.
     named = [e for e in by_prior if e.title.endswith(("beta 0, gamma 0", "beta 0, gamma -1"))]
-    panels: Mapping[str, Sequence[Effect]] = {
-        "Training": found,
-        "Frozen features": [*frozen, *named],
-    }
     drawn = {
         f"{title}, Tiny-ImageNet-LT (stand-in)": {
             f"{e.title} [{e.ours.n}]": (e.ours, exact(e.printed)) for e in effects
         }
-        for title, effects in panels.items()
+        for title, effects in (("Training", found), ("Frozen features", [*frozen, *named]))
         if effects
     }
     parts = {

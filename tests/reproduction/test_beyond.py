@@ -12,20 +12,30 @@ from typing import Any
 
 import pytest
 import torch
-from scipy.stats import linregress, t
+from scipy.stats import linregress, t, ttest_ind_from_stats
+from torch import Tensor
 
 from paper_evidence import angular_training
 from resultant.analysis import Policy, decide
+from resultant.analysis.metrics import identity_ranks
+from resultant.classes.realization import class_scores
+from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.inputs import Sample
 from resultant.classifiers.leave_one_out import left_out_fold
 from resultant.cli import main as cli
 from resultant.features.packaged import PACKAGED
-from resultant_reproduction import Evidence, Records
+from resultant.theory.cross_fit import cross_fit_temperature, fold_statistics
+from resultant_reproduction import Evidence, Outcome, Records
 from resultant_reproduction.beyond import answer, contrasts, estimate, kept, rows
 from resultant_reproduction.calibration import over_queries
 from resultant_reproduction.catalog import catalog
+from resultant_reproduction.formats import p_text
+from resultant_reproduction.headline import SETTINGS, TITLES
+from resultant_reproduction.pages import page_name
 from resultant_reproduction.plan import PLANS, controlled
-from resultant_reproduction.records import packaged_json
+from resultant_reproduction.records import packaged_json, probe_path
+from resultant_reproduction.tables import realizations
+from resultant_reproduction.verdicts import holm
 
 PAGES = Path(__file__).parents[2] / "reproduction" / "pages"
 FINAL = [name for name, entry in catalog().items() if entry.final]
@@ -81,25 +91,84 @@ def test_the_command_prints_page_and_numbers(
     assert (tmp_path / "beyond-losses.md").read_text() == kept("losses", ".md")
 
 
-def test_native_numbers_are_those_of_the_tables(evidence: Evidence) -> None:
-    """Every row of the baseline is a cell of a table; the answer counts them."""
-    page, far = hyphenated("baseline"), []
-    first_round = [cell.content() for cell in angular_training(evidence.records).cells]
-    for table, both, apart in re.findall(
-        r"^\| (?:\[.*?\]\((.*?)\.md\)|public logs): .*? \| (.*?) \| (.*?) \|", page, flags=re.M
+def test_native_numbers_are_those_of_the_tables(
+    evidence: Evidence, outcomes: dict[str, Outcome]
+) -> None:
+    """Every row of the baseline is a cell of a table, with the p of Welch's test against three
+    seeds, or against one more draw where no spread is printed; the answer counts them."""
+    page, far, tested = hyphenated("baseline"), [], []
+    tables = {"table-01": angular_training(evidence.records).cells}
+    tables |= {
+        page_name(catalog()[n].label): o.cells for n, o in reversed(outcomes.items())
+    } | tables
+    official = re.split(r" \|\s", (PAGES / f"{OFFICIAL}.md").read_text())
+    for table, both, apart, p in re.findall(
+        r"^\| (?:\[.*?\]\((.*?)\.md\)|public logs): .*? \| (.*?) \| (.*?) \| .*? \| (.*?) \|$",
+        page,
+        flags=re.M,
     ):
-        texts = first_round
-        if table != "table-01":
-            texts = re.split(
-                r" \|\s", (PAGES / f"{table or OFFICIAL}.md").read_text().replace("−", "-")
-            )
-        assert both in (text.removeprefix("| ") for text in texts)
         printed, ours = (float(part.split()[0]) for part in both.split(" / "))
         assert ours - printed == pytest.approx(float(apart), abs=0.011)
-        far += [float(apart)] if table else []
+        if not table:
+            assert both in (text.removeprefix("| ") for text in official)
+            continue
+        far.append(float(apart))
+        paper, own = next((c.paper, c.ours) for c in tables[table] if c.content() == both)
+        assert paper is not None and own is not None
+        if own.sd is None:
+            assert p == "–"
+        elif paper.value.sd is not None:
+            result: Any = ttest_ind_from_stats(*own, *paper.value[:2], 3, equal_var=False)
+            tested.append((result.pvalue, p))
+        else:
+            size = abs(own.mean - paper.value.mean) / (own.sd * sqrt(1 + 1 / own.n))
+            tested.append((2 * t.sf(size, own.n - 1), p))
+    assert [text for _, text in tested] == [p_text(float(p)) for p, _ in tested]
     near, largest = sum(abs(d) <= 1 for d in far), max(far, key=abs)
     text = answer("baseline", evidence).headline.replace("−", "-")
     assert f"in {near} of {len(far)} numbers, at most {largest:+.2f}" in text and len(far) == 66
+    small = sum(p < 0.05 for p, _ in tested)
+    assert f"of {len(tested)} that have several seeds {small} differ with p < 0.05" in text
+
+
+def test_pairing_by_seeds(evidence: Evidence) -> None:
+    """Squared deviations of paired changes over those of both kinds of networks."""
+    joint = realizations(evidence.records, "joint-fc", lambda _: "last.accuracy", objective="joint")
+    for table, outcome in ((1, angular_training(evidence.records)), (15, joint)):
+        changes = [c for c in outcome.changes if len(c.differences) > 1]
+        together = apart = 0.0
+        for change in changes:
+            setting, _, space = change.row.partition(", ")
+            config = controlled(
+                *SETTINGS[setting], objective="joint" if table == 15 else "contrastive"
+            )
+            path = probe_path(space.lower()) if space else "last.accuracy"
+            arm = [*TITLES][[*TITLES.values()].index(change.what.removesuffix(" - ProCo"))]
+            columns = [evidence.records.values(config, rule, 0.0, path) for rule in (arm, "native")]
+            after, before = ([own[seed] for seed in change.by_seed] for own in columns)
+            freedom = len(after) - 1
+            together += freedom * statistics.variance(change.differences)
+            apart += freedom * (statistics.variance(after) + statistics.variance(before))
+        text = f"over {len(changes)} changes of [Table {table}](table-{table:02}.md)"
+        assert f"{text} {together / apart:.2f} times, where" in kept("baseline", ".md")
+
+
+def test_counts_after_holms_correction(evidence: Evidence) -> None:
+    """Trained contrasts of strengths and estimators, and trials of joint training."""
+    families = {
+        "beta-sweep": lambda e: "trained" in e,
+        "estimator": lambda e: e["row"].endswith("ProCo's"),
+        "joint-protocol": lambda e: True,
+    }
+    for study, member in families.items():
+        found = [estimate(evidence, e) for e in contrasts(study) if member(e)]
+        p = [i.p for i in found if i is not None and i.p is not None]
+        assert len(p) == len(found)
+        left, text = sum(v < 0.05 for v in holm(p)), answer(study, evidence).headline
+        if study == "joint-protocol":
+            assert left == 0 and f"none is (least p = {min(p):.3f})" in text
+        else:
+            assert f"Holm's correction leaves {left} of {len(p)} differences" in text
 
 
 def test_trained_again_with_the_same_seed(evidence: Evidence) -> None:
@@ -183,6 +252,10 @@ def test_the_packaged_network(space: str, evidence: Evidence) -> None:
     decided = decide(own, [native, angular, *betas.values()])
     swept, rules, kappas = (hyphenated(s) for s in ("beta-sweep", "frozen-rules", "estimator"))
     equal = over_queries(decided.right(angular), decided.right(native), 100.0).text()
+    losses = over_queries(*(decided.nll[rule.canonical] for rule in (angular, native))).text(4)
+    assert re.search(rf"^\| packaged {space} \|.*\| {re.escape(losses)} \|", rules, flags=re.M)
+    loss = float(decided.nll[native.canonical].double().mean())
+    assert re.search(rf"{space.capitalize()}: native \| .*? %, NLL {loss:.4f} \|", kappas)
     assert f"| packaged {space} | {equal} |" in rules
     assert f"| {space.capitalize()}: angular less native (points) | {equal} |" in kappas
     for beta, policy in betas.items():
@@ -201,3 +274,41 @@ def test_the_packaged_network(space: str, evidence: Evidence) -> None:
     hits, before = (torch.cat(right[rule]) for rule in ("angular", "native"))
     added = over_queries(hits, before, 100.0).text()
     assert f"{space.capitalize()}, query left out" in kappas and f"and {added} without" in kappas
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("space", SPACES)
+def test_cross_fitting_of_the_packaged_network(space: str, evidence: Evidence) -> None:
+    """Equalization by temperature less native: in the sample, out of five folds, on held-out
+    queries, and with unbiased lengths on both."""
+    own = evidence.space(PACKAGED, space)
+    x, y = own.units("train", torch.arange(len(own.train))), own.labels
+    z, labels = own.units("test", torch.arange(len(own.test_labels))), own.test_labels
+    rank, _, number = identity_ranks(y, own.identities, 0)
+    fold, A_ref = (rank % 5)[number], float(own.state.resultant.mean())
+    parts = fold_statistics(x, y, fold, own.num_classes, 5)
+    clip: Any = {"r_min": 0.5, "r_max": 2.0, "estimator": own.estimator}
+
+    def right(rows: Tensor, of: Tensor, state: Any, tau: Any, rule: str = "native") -> Tensor:
+        return class_scores(rows.to(state.mu.dtype), state, tau, rule).argmax(1) == of
+
+    fit = cross_fit_temperature(parts, own.tau, A_ref, **clip)
+    out = torch.zeros(3, len(y), dtype=torch.bool)
+    for k, part in enumerate(parts):
+        at, rest = fold == k, own.statistics.without(part).state(own.estimator)
+        kinds = (rest, own.tau), (rest, own.tau, "temperature"), (fit.states[k], fit.temperature[k])
+        out[:, at] = torch.stack([right(x[at], y[at], *kind) for kind in kinds])
+    whole = cross_fit_temperature(
+        [ClassStatistics(own.num_classes, own.dim), own.statistics], own.tau, A_ref, **clip
+    )
+    state = own.state.to(dtype=own.dtype)
+    kinds = (state, own.tau), (state, own.tau, "temperature")
+    native, warm = (right(z, labels, *kind) for kind in kinds)
+    fresh = right(z, labels, whole.states[0], whole.temperature[0])
+    within = [right(x, y, *kind) for kind in kinds]
+    pairs = (within[1], within[0]), (out[1], out[0]), (out[2], out[0])
+    texts = [
+        over_queries(*pair, 100.0).text() for pair in (*pairs, (warm, native), (fresh, native))
+    ]
+    line = re.search(rf"^{space.capitalize()}, cross-fitted: .*", hyphenated("estimator"), re.M)
+    assert line is not None and re.findall(r"[+-]\d+\.\d\d \[.*?\]", line[0])[:5] == texts
