@@ -252,9 +252,10 @@ def test_the_packaged_network(space: str, evidence: Evidence) -> None:
     decided = decide(own, [native, angular, *betas.values()])
     swept, rules, kappas = (hyphenated(s) for s in ("beta-sweep", "frozen-rules", "estimator"))
     equal = over_queries(decided.right(angular), decided.right(native), 100.0).text()
-    losses = over_queries(*(decided.nll[rule.canonical] for rule in (angular, native))).text(4)
+    before, after = (decided.nll[rule.canonical] for rule in (native, angular))
+    losses = over_queries(after, before).text(4)
     assert re.search(rf"^\| packaged {space} \|.*\| {re.escape(losses)} \|", rules, flags=re.M)
-    loss = float(decided.nll[native.canonical].double().mean())
+    loss = float(before.double().mean())
     assert re.search(rf"{space.capitalize()}: native \| .*? %, NLL {loss:.4f} \|", kappas)
     assert f"| packaged {space} | {equal} |" in rules
     assert f"| {space.capitalize()}: angular less native (points) | {equal} |" in kappas
@@ -271,8 +272,8 @@ def test_the_packaged_network(space: str, evidence: Evidence) -> None:
         fold = left_out_fold(sample, own.statistics, own.estimator)
         for rule, hits in right.items():
             hits.append(fold.scores(rule, own.tau, 0.0, 0.0).argmax(-1) == fold.y)
-    hits, before = (torch.cat(right[rule]) for rule in ("angular", "native"))
-    added = over_queries(hits, before, 100.0).text()
+    hits, others = (torch.cat(right[rule]) for rule in ("angular", "native"))
+    added = over_queries(hits, others, 100.0).text()
     assert f"{space.capitalize()}, query left out" in kappas and f"and {added} without" in kappas
 
 
@@ -296,13 +297,17 @@ def test_cross_fitting_of_the_packaged_network(space: str, evidence: Evidence) -
     out = torch.zeros(3, len(y), dtype=torch.bool)
     for k, part in enumerate(parts):
         at, rest = fold == k, own.statistics.without(part).state(own.estimator)
-        kinds = (rest, own.tau), (rest, own.tau, "temperature"), (fit.states[k], fit.temperature[k])
-        out[:, at] = torch.stack([right(x[at], y[at], *kind) for kind in kinds])
+        used: Any = (
+            (rest, own.tau),
+            (rest, own.tau, "temperature"),
+            (fit.states[k], fit.temperature[k]),
+        )
+        out[:, at] = torch.stack([right(x[at], y[at], *kind) for kind in used])
     whole = cross_fit_temperature(
         [ClassStatistics(own.num_classes, own.dim), own.statistics], own.tau, A_ref, **clip
     )
     state = own.state.to(dtype=own.dtype)
-    kinds = (state, own.tau), (state, own.tau, "temperature")
+    kinds: Any = (state, own.tau), (state, own.tau, "temperature")
     native, warm = (right(z, labels, *kind) for kind in kinds)
     fresh = right(z, labels, whole.states[0], whole.temperature[0])
     within = [right(x, y, *kind) for kind in kinds]
