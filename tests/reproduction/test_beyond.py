@@ -17,11 +17,12 @@ from torch import Tensor
 
 from paper_evidence import angular_training
 from resultant.analysis import Policy, decide
-from resultant.analysis.metrics import identity_ranks
+from resultant.analysis.metrics import owners
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.inputs import Sample
 from resultant.classifiers.leave_one_out import left_out_fold
+from resultant.classifiers.validation import shuffled_ranks
 from resultant.cli import main as cli
 from resultant.features.packaged import PACKAGED
 from resultant.theory.cross_fit import cross_fit_temperature, fold_statistics
@@ -285,8 +286,9 @@ def test_cross_fitting_of_the_packaged_network(space: str, evidence: Evidence) -
     own = evidence.space(PACKAGED, space)
     x, y = own.units("train", torch.arange(len(own.train))), own.labels
     z, labels = own.units("test", torch.arange(len(own.test_labels))), own.test_labels
-    rank, _, number = identity_ranks(y, own.identities, 0)
-    fold, A_ref = (rank % 5)[number], float(own.state.resultant.mean())
+    number = torch.arange(len(y)) if own.identities is None else owners(y, own.identities)
+    ranks = shuffled_ranks(y[number.argsort()])
+    fold, A_ref = (ranks % 5)[number], float(own.state.resultant.mean())
     parts = fold_statistics(x, y, fold, own.num_classes, 5)
     clip: Any = {"r_min": 0.5, "r_max": 2.0, "estimator": own.estimator}
 
