@@ -1,8 +1,9 @@
-"""Tensors and JSON in one file, which is complete or absent."""
+"""Tensors and JSON in one file, complete or absent; files of torch.save, never executed."""
 
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from resultant._core import tensor_files
-from resultant._core.tensor_files import CHECKSUMS, load_tensors
+from resultant._core.tensor_files import CHECKSUMS, load_tensors, load_torch
 
 ABOUT: dict[str, Any] = {"epoch": 3, "runs": [{"seed": 0, "beta": 0.5}], "name": "é"}
 
@@ -76,3 +77,41 @@ def test_checksums_of_tensors(tmp_path: Path, sums: str, match: str) -> None:
     save_file({"a": torch.zeros(2)}, tmp_path / "a.safetensors", {CHECKSUMS: sums})
     with pytest.raises(ValueError, match=f"expected a whole safetensors file, got .*{match}"):
         load_tensors(tmp_path / "a.safetensors")
+
+
+def archive(path: Path, content: Any, data: bytes | None = None) -> Path:
+    """A file of torch.save with another pickle."""
+    torch.save(content, path)
+    if data is not None:
+        with zipfile.ZipFile(path) as old:
+            members = {name: old.read(name) for name in old.namelist()}
+        with zipfile.ZipFile(path, "w") as new:
+            for name, old_data in members.items():
+                new.writestr(name, data if name.endswith("data.pkl") else old_data)
+    return path
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80\x02h\x05.", b"\x80\x02R.", b"no pickle"])
+def test_broken_files_are_refused(data: bytes, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        load_torch(archive(tmp_path / "a.pt", {}, data))
+    (tmp_path / "legacy.pt").write_bytes(data)
+    with pytest.raises(ValueError, match=r"."):
+        load_torch(tmp_path / "legacy.pt")
+
+
+def test_stand_ins_take_the_place_of_a_class(tmp_path: Path) -> None:
+    class StandIn:
+        pass
+
+    path = archive(
+        tmp_path / "a.pt", {}, b"\x80\x02cabsent.module\nThing\n)\x81}X\x01\x00\x00\x00aK\x03sb."
+    )
+    with pytest.raises(
+        ValueError, match=r"other objects \(absent\.module\.Thing\), which are never"
+    ):
+        load_torch(path)
+    found = load_torch(path, [(StandIn, "absent.module.Thing")])
+    assert type(found) is StandIn and vars(found) == {"a": 3}
+    with pytest.raises(ValueError, match="other objects"):
+        load_torch(path)

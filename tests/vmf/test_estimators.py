@@ -68,22 +68,6 @@ class TestConcentration:
         R = double(0.1, 0.8).requires_grad_()
         assert torch.autograd.gradcheck(lambda r: concentration(5, r, estimator, n=40), R)
 
-    def test_errors(self) -> None:
-        with pytest.raises(ValueError, match=r"one of \('mle', .*'loo'\), got 'em'"):
-            concentration(5, 0.5, "em")
-        with pytest.raises(ValueError, match=r"expected R between 0 and 1, got 1\.5 at index 1"):
-            concentration(5, double(0.5, 1.5))
-        with pytest.raises(ValueError, match="p to be an integer >= 2, got 1"):
-            concentration(1, 0.5)
-        with pytest.raises(ValueError, match="expected n, the number of vectors, for 'loo'"):
-            concentration(5, 0.5, "loo")
-        with pytest.raises(ValueError, match=r"expected n >= 1 and finite, got 0\.5"):
-            concentration(5, 0.5, "corrected", n=0.5)
-        with pytest.raises(ValueError, match="expected kappa >= 0 and finite, got -3 at index 1"):
-            mean_resultant(5, double(0.5, -3.0))
-        with pytest.raises(ValueError, match="expected kappa >= 0 and finite, got nan"):
-            log_normalizer(5, math.nan)
-
 
 def directions(kappa: float, p: int, *shape: int) -> torch.Tensor:
     mu = torch.eye(1, p, dtype=torch.float64)[0]

@@ -30,8 +30,7 @@ def untraced(function: F) -> F:
 
 
 def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]:
-    """Move every batch dimension of a vmapped elementwise call to the front; tensors without one
-    broadcast from the right."""
+    """Move batch dimensions of a vmapped call to the front; others broadcast from the right."""
     pairs = list(zip(args, in_dims, strict=True))
     rank = max(a.dim() - (d is not None) for a, d in pairs if isinstance(a, Tensor))
 

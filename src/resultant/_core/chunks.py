@@ -1,8 +1,4 @@
-"""Byte budgets, and rows split into chunks that fit a budget.
-
-Every budget of the library is here. Results do not depend on the budgets, except for the last
-digits where a matrix product of another height is rounded differently.
-"""
+"""Byte budgets of the library, and rows split into chunks that fit a budget."""
 
 from __future__ import annotations
 

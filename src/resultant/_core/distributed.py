@@ -58,8 +58,7 @@ def _host_group(world: dist.ProcessGroup | None) -> Any:
 
 
 def wait_for_all() -> None:
-    """Wait until every process is here; other exchanges fail after ten minutes, in which one
-    process may still be evaluating."""
+    """Wait until every process is here, also longer than the ten minutes of other exchanges."""
     if world_size() > 1:
         dist.barrier(group=_patient_group(dist.group.WORLD))
 
@@ -89,8 +88,7 @@ def all_reduce_max(a: Tensor) -> Tensor:
 
 @contextmanager
 def processes(device: torch.device) -> Iterator[torch.device]:
-    """Join the process group of torchrun, if any, and yield the device of this process: the CUDA
-    device of its local rank, or ``device``."""
+    """Join the group of torchrun, if any, and yield the device of this process."""
     if not dist.is_available() or not {"RANK", "WORLD_SIZE"} <= os.environ.keys():
         yield device
         return

@@ -1,8 +1,7 @@
 """Files that are complete or absent, checks before writing, and a lock of a folder.
 
 A file is written in a private folder next to its place, synced and renamed: no planted link is
-followed, and temporary files of other libraries end with the folder. This module does not import
-torch, because commands check their output before anything else.
+followed, and temporary files of other libraries end with the folder. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ _in_use: set[Path] = set()
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary name; the file takes the place of ``path`` at the end, unless an error
-    occurs, with the permissions of any new file."""
+    """Yield a temporary name; without an error the file takes the place of ``path`` at the end."""
     require_writable_file(path)
     clean_folder(path.parent, path.name)
     try:
@@ -97,11 +95,8 @@ def require_writable_folder(out: Path) -> None:
 
 @contextmanager
 def lock_folder(folder: Path, rank: int = 0) -> Iterator[None]:
-    """Hold the lock of a folder, which is created; raise a ValueError if another job holds it.
-
-    Rank 0 holds the lock for all processes of a job, until it ends or is killed. File systems
-    without locks let every job in.
-    """
+    """Hold the lock of a folder, which is created, for all ranks of a job, until it ends or is
+    killed; raise a ValueError if another job holds it. File systems without locks let all in."""
     if rank > 0:
         yield
         return
@@ -141,8 +136,7 @@ def make_folder(folder: Path) -> None:
 
 
 def clean_folder(folder: Path, name: str = "") -> None:
-    """Remove the private folders, of the file ``name`` or of all, that killed processes of this
-    machine left in ``folder``."""
+    """Remove the private folders, of one file or of all, that killed processes left here."""
     node = re.escape(platform.node())
     start = re.escape(name) if name else ".+"
     pattern = re.compile(rf"\.{start}\.{node}-(\d+)-\w+{re.escape(SUFFIX)}")

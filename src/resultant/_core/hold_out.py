@@ -12,8 +12,7 @@ KEPT = 2
 
 
 def held_out_rows(labels: Tensor, share: float, seed: int = 0) -> Tensor:
-    """Draw a mask [N] of a share, in (0, 1), of the rows of each class with labels [N]; two rows
-    of a class are always kept."""
+    """Draw a mask [N] of a share of the rows of each class; two rows are always kept."""
     if not 0 < share < 1:
         raise ValueError(f"expected a share in (0, 1), got {share}")
     # Sorted by class, within a class at random.

@@ -73,8 +73,7 @@ def bytes_of(tensor: Tensor) -> memoryview:
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read the tensors and the JSON object of a file that `save` wrote; raise a ValueError if the
-    file is truncated, changed or of another kind."""
+    """Read the tensors and the JSON object that `save` wrote; raise a ValueError if damaged."""
     if not Path(path).exists():
         raise FileNotFoundError(f"expected a checkpoint, got no file at {path}")
     tensors, about = load_tensors(path)[0], read_metadata(path)

@@ -87,8 +87,7 @@ def finite_number(name: str, value: object) -> float:
 
 
 def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
-    """Return the arguments as tensors of one computing dtype and device, those of the tensors among
-    them, else float64, and the result's dtype."""
+    """Return the arguments as tensors of one computing dtype and device, and the result's dtype."""
     for name, a in arguments.items():
         if isinstance(a, Tensor):
             _floating(name, a)

@@ -84,11 +84,8 @@ def _tau_tau(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
 
 
 def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
-    r"""dq/dkappa :math:`= R(\tilde\kappa)\,\partial\tilde\kappa/\partial\kappa - R(\kappa)`.
-
-    Of two sums, one with the difference of the ratios and one with the difference of r, that with
-    the smaller terms is used; where squares underflow, the second, in which nothing cancels there.
-    """
+    """Compute dq/dkappa by one of two sums, with the difference of the ratios or of r: that with
+    the smaller terms; where squares underflow, the second, in which nothing cancels there."""
     a = _Tilted(rho, kappa, tau, p)
     e, x1, tiny = expansion(a.nu, rho.dtype), a.y1.sqrt(), torch.finfo(rho.dtype).tiny
     side = a.t * (a.t * a.sine) / (x1 + a.along.abs()).clamp_min(tiny)
@@ -105,7 +102,6 @@ _concentration_slope = elementwise(_concentration_value, SECONDS[1], _kappa_kapp
 
 
 def _temperature_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
-    r"""dq/dtau :math:`= -t^2 (t + \kappa\rho) R(\tilde\kappa)/\tilde\kappa`."""
     a = _Tilted(rho, kappa, tau, p)
     return -(a.t * a.t) * a.towards * a.r()
 

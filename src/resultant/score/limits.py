@@ -20,11 +20,8 @@ LARGEST_KAPPA = LIMITS[torch.float32][0]
 
 
 def temperature_range(dtype: torch.dtype) -> tuple[float, float]:
-    """Return the smallest and the largest tau at which scores in ``dtype`` can be compared.
-
-    The difference of two scores has an error of up to 12 eps/tau: 0.2 at the smallest tau; below it
-    the difference is meaningless. Far above the largest tau, 1/tau is lost.
-    """
+    """Return the smallest and the largest tau at which scores in ``dtype`` can be compared: their
+    difference has an error of up to 12 eps/tau, 0.2 at the smallest tau."""
     # Written out: torch.compile may turn a table lookup into a symbol.
     return (2.0**-46, 2.0**499) if dtype == torch.float64 else (2.0**-17, 2.0**100)
 

@@ -75,8 +75,7 @@ _BESSEL = _functions("bessel", 5, 2)
 
 
 def available(*tensors: Tensor) -> bool:
-    """Return True if the kernel can compute on these tensors here: plain tensors on the CPU,
-    outside of a transform of torch.func, of a trace and of a mode."""
+    """Return True for plain tensors on the CPU, outside of transforms, of traces and of modes."""
     if _library is None or not is_plain():
         return False
     # The memory of a lazy negation, such as the imaginary part of a conjugate, has the other sign.
@@ -97,8 +96,7 @@ def _table(e: LogDebye, dtype: torch.dtype) -> Tensor:
 
 @lru_cache(maxsize=1024)
 def _tables(nu: float, dtype: torch.dtype, absolute: bool = False) -> tuple[Any, ...]:
-    """Return the addresses of the expansion at ``nu`` and of the unshifted one, and both tensors,
-    which the caller keeps while the kernel reads them."""
+    """Return the addresses of the two expansions at ``nu``, and the tensors to keep meanwhile."""
     e = expansion(nu, dtype, absolute=absolute)
     near = _table(e, dtype)
     direct = _table(unshifted(e, dtype), dtype) if e.shift else near
@@ -160,8 +158,7 @@ def by_kernel(kind: str, function: Callable[..., Tensor]) -> Callable[..., Tenso
 
 
 def in_parts(part: Callable[[int, int], Any], count: int, work: int) -> None:
-    """Call ``part(first, last)`` over the ranges of ``count`` items, in the threads of torch, each
-    with `GRAIN` elements of the ``work`` or more. The kernel runs without the lock of Python."""
+    """Call ``part(first, last)`` over ranges of ``count`` items, in the threads of torch."""
     threads = min(torch.get_num_threads(), work // GRAIN, count)
     if threads <= 1:
         if work:

@@ -95,8 +95,7 @@ class RatioSlopes(NamedTuple):
 
 
 def ratio_slopes(nu: Number, x: Tensor, scale: float | Tensor = 1.0) -> RatioSlopes:
-    """Compute the ratio, its complement to one, and its derivatives at ``x``; the ``scale`` keeps
-    the second in range, which is of the order of x^-4."""
+    """Compute the slopes at ``x``; the ``scale`` keeps the second, of order x^-4, in range."""
 
     def slopes(e: LogDebye) -> tuple[Tensor, ...]:
         return unshifted_if_large(lambda e: _ratio_slopes(e, x, scale), e, x * x)
@@ -161,8 +160,7 @@ def phi_difference(e: LogDebye, p0: Point, p1: Point, h: Tensor) -> tuple[Tensor
 
 
 def _corrections(e: LogDebye, p0: Point, p1: Point, ds: Tensor) -> Tensor:
-    """Compute the difference of ``L - log(s)/2``: summed first, so that the largest term is rounded
-    into the result once."""
+    """Compute the difference of ``L - log(s)/2``, to which larger terms are added once."""
     bend = divided_difference(e.coefficients, p0.u, p1.u)
     return torch.addcmul(torch.log1p(ds * p0.w) * -0.5, ds * p1.u * p0.w, bend, value=-1)
 
@@ -289,8 +287,7 @@ def phi_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
 
 
 def complement_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
-    """Compute ``(x1 - x0) - (phi(x1) - phi(x0))``, the integral of 1 - R, with an error relative to
-    its own size."""
+    """Compute ``(x1 - x0) - (phi(x1) - phi(x0))``, the integral of 1 - R, to its own precision."""
 
     def step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
         dx, p0, p1 = x1 - x0, point(e, x0 * x0), point(e, x1 * x1)

@@ -34,8 +34,7 @@ def angle(kappa: Tensor, p: int, generator: torch.Generator | None = None) -> Te
 
 
 class _Reverse(torch.autograd.Function):
-    """Samples and their velocity as two operations, for torch.compile; the first takes a seed that
-    the compiled program draws."""
+    """Samples and their velocity as two operations, for torch.compile, which draws the seed."""
 
     @staticmethod
     def forward(kappa: Tensor, p: int, generator: torch.Generator | None) -> Tensor:

@@ -290,8 +290,7 @@ class HypersphericalUniform(VonMisesFisher):
 
 @register_kl(VonMisesFisher, VonMisesFisher)
 def _kl_divergence(a: VonMisesFisher, b: VonMisesFisher) -> Tensor:
-    r"""The divergence of the concentrations plus
-    :math:`A_p(\kappa_a)\kappa_b(1-\mu_a^\top\mu_b)` (prop:bregman-view), both nonnegative."""
+    """Add the divergence of the concentrations and of the directions (prop:bregman-view)."""
     if a.event_shape != b.event_shape:
         p, q = a.event_shape[0], b.event_shape[0]
         raise ValueError(f"expected distributions on one sphere, got p = {p} and {q}")

@@ -33,9 +33,8 @@ def log_projection_tail(xi: Number, beta: Number, kappa: Number, p: int, *, uppe
         \phi^*_{\nu-1/2}(\kappa\alpha\sin\psi), \qquad
         \log\phi^*_m(x) = \int_0^x R_m(s)\,ds.
 
-    The tail is :math:`\Pr(n^\top X\ge\xi)` if ``upper``, else :math:`\Pr(n^\top X\le\xi)`, for the
-    cosine :math:`\beta=\mu^\top n` and p >= 3. The absolute error of the logarithm is about
-    :math:`10^{-15}(p+\kappa)`. No gradients.
+    The tail is beyond :math:`\xi` if ``upper``, else below, for the cosine :math:`\beta=\mu^\top n`
+    and p >= 3. The error of the logarithm is about :math:`10^{-15}(p+\kappa)`. No gradients.
     """
     p = tail_dimension(p)
     (xi, beta, kappa), dtype = validation.tensors(xi=xi, beta=beta, kappa=kappa)

@@ -1,0 +1,112 @@
+"""What is refused: arguments, labels, features, JSON and shares."""
+
+# pyright: reportArgumentType=false
+# Bad input is passed on purpose.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from resultant import bessel_ratio
+from resultant._core import chunks, validation
+from resultant._core.arrays import require_features, require_labels
+from resultant._core.hold_out import held_out_rows
+from resultant._core.json_values import parse_json, require_types
+
+CPU = torch.device("cpu")
+Z = torch.nn.functional.normalize(torch.randn(5, 3, generator=torch.Generator().manual_seed(0)))
+Y = torch.tensor([0, 1, 2, 1, 0])
+LONG = Z * torch.tensor([1, 1, 1.2, 1, 1])[:, None]
+A = torch.tensor([[0.0, 1.0], [math.nan, 3.0]])
+X = torch.tensor([1.0, -2.0])
+KINDS = {"versions": dict, "trajectory.epoch": list, "seconds": float}
+
+
+def features(z: Any = Z) -> None:
+    require_features(z, 3, CPU, None)
+
+
+def labels(y: torch.Tensor = Y) -> None:
+    require_labels(y, 5, 3, CPU, None)
+
+
+def types(values: object) -> None:
+    require_types(values, KINDS, "here")
+
+
+def held_out(labels: list[int], share: float) -> None:
+    held_out_rows(torch.tensor(labels), share)
+
+
+def in_range(a: torch.Tensor, **options: Any) -> None:
+    validation.require_in_range("a", a, 0.0, rule=">= 0", **options)
+
+
+def integer(value: Any) -> int:
+    return validation.integer("n", value, 2, " or None")
+
+
+INTEGER = "n to be an integer >= 2 or None, got "
+REFUSALS: list[tuple[Callable[[], object], str]] = [
+    (lambda: features(Z[0]), r"z \[N, 3\], got shape \(3,\)"),
+    (lambda: features(Z.tolist()), r"z \[N, 3\], got list"),
+    (lambda: features(Z.long()), "z of a floating dtype, got torch.int64"),
+    (lambda: features(Z.to("meta")), "z on cpu, got z on meta"),
+    # The index of a bad row counts from the first row, not from the first of its chunk.
+    (lambda: features(LONG), r"\|z\| - 1 .* at index 2 \(norm"),
+    (lambda: labels(Y[:4]), r"y \[5\], one per row of z, got shape \(4,\)"),
+    (lambda: labels(Y.int()), "y of dtype torch.int64, got torch.int32"),
+    (lambda: labels(Y.to("meta")), "y on cpu, got y on meta"),
+    (lambda: labels(Y - 1), r"y in \[0, 3\), got -1 at index 0"),
+    (lambda: labels(Y + 1), r"y in \[0, 3\), got 3 at index 2"),
+    (lambda: held_out([0, 0, 1, 1], 0.5), "3 rows or more in some class, got 2 at the most"),
+    (lambda: held_out([0, 0, 0], 0.1), "6 rows or more in some class, got 3 at the most"),
+    (lambda: held_out([0, 0, 0], 1.0), r"a share in \(0, 1\), got 1.0"),
+    (lambda: types({"versions": 3}), "versions to be an object here, got 3"),
+    (lambda: types({"trajectory": {"epoch": 3}}), "trajectory.epoch to be a list here, got 3"),
+    (lambda: types({"seconds": "9"}), "seconds to be a number here, got '9'"),
+    (lambda: types({"seconds": True}), "seconds to be a number here, got True"),
+    (lambda: types([]), r"an object here, got \[\]"),
+    (lambda: validation.tensors(a=True), "a to be a tensor or number, got bool"),
+    (lambda: validation.tensors(a=X, b=Z[0]), r".*that broadcast, got a \(2,\), b \(3,\)"),
+    (lambda: validation.tensors(a=X, b=X.to("meta")), ".*one device, got a on cpu, b on"),
+    (lambda: validation.tensors(a=Y), "a of a floating dtype, got torch.int64"),
+    *((lambda v=v: integer(v), INTEGER) for v in (1, 2.0, True, torch.tensor(True), "3", None)),
+    (lambda: in_range(A), r"a >= 0, got nan at index \(1, 0\)"),
+    (lambda: in_range(A[0], open_low=True), "a >= 0, got 0 at index 0"),
+    (lambda: in_range(A[1, 1], high=2.0, remedy="divide"), r"a >= 0, got 3 \(divide\)"),
+    (lambda: in_range(A[0] / 0), "a >= 0, got nan at index 0"),
+    # A batch under vmap is checked as a whole.
+    (
+        lambda: torch.func.vmap(lambda v: bessel_ratio(3.0, v))(X),
+        "x >= 0 and finite, got -2 at index 1",
+    ),
+    (lambda: torch.func.grad(lambda v: bessel_ratio(3.0, v))(X[1]), "x >= 0 and finite, got -2"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSALS)
+def test_refused(call: Callable[[], object], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * 3 * 2)
+    with pytest.raises(ValueError, match=f"expected {message}"):
+        call()
+
+
+def test_accepted() -> None:
+    features()
+    labels()
+    in_range(A[:0] - 5)
+    in_range(A[0], high=1.0)
+    types({"versions": {}, "seconds": 3, "trajectory": None})
+    assert integer(torch.tensor(3)) == 3
+
+
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}")])
+def test_deep_nesting_is_refused(opened: str, closed: str) -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse_json(opened * 100_000 + "1" + closed * 100_000)
