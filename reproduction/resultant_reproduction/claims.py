@@ -42,9 +42,9 @@ class Claim:
 
     entry: Mapping[str, Any]
     judgement: Judgement
-    ours: str
-    paper: str
-    evidence: str
+    ours: str = ""
+    paper: str = ""
+    evidence: str = ""
 
     @property
     def name(self) -> str:
@@ -119,12 +119,11 @@ def _threshold(entry: Mapping[str, Any]) -> str:
     return f"Threshold: {', '.join(words)}."
 
 
-def _exponential(estimate: Estimate | None) -> Estimate | None:
-    if estimate is None:
+def _exponential(own: Estimate | None) -> Estimate | None:
+    if own is None:
         return None
-    ends = (None if end is None else math.exp(end) for end in (estimate.low, estimate.high))
-    low, high = ends
-    return estimate._replace(mean=math.exp(estimate.mean), low=low, high=high)
+    low, high = (None if end is None else math.exp(end) for end in (own.low, own.high))
+    return own._replace(mean=math.exp(own.mean), low=low, high=high)
 
 
 def printed(entry: Mapping[str, Any]) -> float | None:
@@ -167,19 +166,18 @@ def evaluate(evidence: Evidence, entry: Mapping[str, Any]) -> Claim:
         judgement = judge_number(arms(evidence, entry), number, threshold, side)
     if entry.get("withdrawn") and judgement.verdict != NEEDS_DATA:
         judgement = replace(judgement, verdict=INCONCLUSIVE)
-    claim = Claim(entry, judgement, "–", "", "")
-    mean = None if claim.shown[0] is None else claim.shown[0].mean
-    plus = "+" if _signed(entry) else ""
-    ours = "no runs" if mean is None else f"{mean:{plus}z,.{digits}f}"
-    paper = entry.get("paper") or f"{judgement.printed or 0.0:{plus}z,.{digits}f}"
-    return Claim(entry, judgement, ours, paper, _quality(entry, judgement))
+    own, form = Claim(entry, judgement).shown[0], f"{'+' if _signed(entry) else ''}z,.{digits}f"
+    ours = "no runs" if own is None else f"{own.mean:{form}}"
+    paper = entry.get("paper") or f"{judgement.printed or 0.0:{form}}"
+    units = entry.get("units", "network" if judgement.n == 1 else "networks")
+    quality = f"{judgement.n} {units}; recipe {entry['recipe']}"
+    return Claim(entry, judgement, ours, paper, quality)
 
 
 def _checked(evidence: Evidence, entry: Mapping[str, Any]) -> Claim:
-    """Judge the checks of the theory: one by its own numbers, several by how many pass."""
-    names = entry["checks"]
-    if names != "all":
-        (check,) = (evidence.check(name) for name in names)
+    """Judge one check of the theory by its own numbers, or all by how many pass."""
+    if entry["checks"] != "all":
+        check = evidence.check(*entry["checks"])
         quality = "check" if entry["recipe"] == "none" else "check; grid guessed"
         return Claim(entry, judge_check(check.holds), check.ours, check.paper, quality)
     held = [evidence.check(name).holds for name in CHECKS]
@@ -187,12 +185,6 @@ def _checked(evidence: Evidence, entry: Mapping[str, Any]) -> Claim:
     ours = f"{held.count(True)} of {len(held)} checks pass{unsettled}"
     judgement = judge_check(False not in held)
     return Claim(entry, judgement, ours, entry["paper"], f"{len(held)} checks")
-
-
-def _quality(entry: Mapping[str, Any], judgement: Judgement) -> str:
-    runs = judgement.ours.n if judgement.ours else 0
-    units = entry.get("units", "network" if runs == 1 else "networks")
-    return f"{runs} {units}; recipe {entry['recipe']}"
 
 
 def claims(evidence: Evidence) -> dict[str, Claim]:
@@ -218,24 +210,20 @@ def together(judged: Iterable[Claim]) -> str:
     same direction if all are on the printed side; not reproduced if none is; otherwise mixed.
     """
     own = [claim for claim in judged if claim.counted]
-    open_ = (INCONCLUSIVE, NEEDS_DATA)
-    settled = [c.judgement.verdict for c in own if not c.uninformative]
-    settled = [verdict for verdict in settled if verdict not in open_]
+    verdicts = {c.judgement.verdict for c in own if not c.uninformative}
+    settled = verdicts - {INCONCLUSIVE, NEEDS_DATA}
     if not settled:
         needs = all(claim.judgement.verdict == NEEDS_DATA for claim in own)
         return NEEDS_DATA if needs else INCONCLUSIVE
-    for verdict in (CONFIRMED, NOT_REPRODUCED):
-        if set(settled) == {verdict}:
-            return verdict
-    return OTHER_SIZE if NOT_REPRODUCED not in settled else MIXED
+    if len(settled) == 1:
+        return settled.pop()
+    return MIXED if NOT_REPRODUCED in settled else OTHER_SIZE
 
 
 def facts(evidence: Evidence) -> dict[str, str]:
     """Measure the numbers of the guide that are no claims, as text with intervals."""
-    texts = {}
-    for entry in load("claims")["fact"]:
-        terms = arms(evidence, entry)
-        texts[entry["name"]] = (
-            contrast(terms).text(entry.get("digits", 2)) if terms else "(no record)"
-        )
-    return texts
+    found = ((entry, arms(evidence, entry)) for entry in load("claims")["fact"])
+    return {
+        entry["name"]: contrast(terms).text(entry.get("digits", 2)) if terms else "(no record)"
+        for entry, terms in found
+    }

@@ -28,7 +28,6 @@ CONTRASTS = (
     *("networks", "verdict"),
 )
 SCOREBOARD = ("question", "paper", "ours", "verdict", "numbers")
-FOREST = "forest.svg"
 # Pages of this module.
 PAGES = ("judgement", "claims", "headline", "methods", "guide", "runs")
 
@@ -43,8 +42,7 @@ def write(text: Path, pages: Path, evidence: Evidence) -> None:
         title: {f"{name} [{j.n}]": j.pair for name, j in own.items()}
         for title, own in panels(evidence.every, judged).items()
     }
-    figure = intervals(drawn, "percentage points", stacked=True)
-    files.write_text(pages / FOREST, svg(figure))
+    files.write_text(pages / "forest.svg", svg(intervals(drawn, "percentage points", stacked=True)))
 
 
 def contents(
@@ -67,18 +65,12 @@ def contents(
         "pages": folder.as_posix(),
         "scoreboard": (scoreboard(judged, folder, photographs["trained"]), SCOREBOARD),
         "photographs": photographs,
-        "claims": [
-            (
-                question["text"],
-                [
-                    (f"{text} {_link(c.label)}", *more)
-                    for c in judged.values()
-                    if c.entry["question"] == question["name"]
-                    for text, *more in (c.row(),)
-                ],
-            )
-            for question in load("claims")["question"]
-        ],
+        "claims": {
+            question["text"]: [
+                (f"{text} {_link(c.label)}", *more) for c in own for text, *more in (c.row(),)
+            ]
+            for question, own in by_question(judged)
+        },
         "headings": HEADINGS,
         "contrasts": contrast_rows(headline.contrasts(every)),
         "parts": contrast_rows(headline.parts(every)),
@@ -117,36 +109,34 @@ def scaled() -> dict[str, str]:
 
 def beyond(evidence: Evidence) -> dict[str, tuple[str, str]]:
     """Titles and answers of the questions of the second round that have one, by name."""
-    asked = {name: ARTEFACTS[name] for name in ("dimension", "losses", "calibration", "stand-in")}
-    answers = {
-        name: (own.entry.title, own.compute(evidence).headline) for name, own in asked.items()
-    }
-    return {name: own for name, own in answers.items() if own[1]}
+    asked = (ARTEFACTS[name] for name in ("dimension", "losses", "calibration", "stand-in"))
+    answers = ((own.entry, own.compute(evidence).headline) for own in asked)
+    return {entry.name: (entry.title, text) for entry, text in answers if text}
+
+
+def by_question(judged: Mapping[str, Claim]) -> list[tuple[Mapping[str, Any], list[Claim]]]:
+    """Questions with their claims."""
+    return [
+        (question, [c for c in judged.values() if c.entry["question"] == question["name"]])
+        for question in load("claims")["question"]
+    ]
 
 
 def scoreboard(judged: Mapping[str, Claim], folder: Path, other: str = "") -> list[tuple[str, ...]]:
     """One row per question, with the claim that answers it and the verdicts of its claims.
     ``other`` has numbers of the stand-in, for a question without data."""
     rows = []
-    for question in load("claims")["question"]:
-        claim, label = judged[question["claim"]], question["label"]
-        own = [c for c in judged.values() if c.entry["question"] == question["name"]]
-        number = sum(c.counted for c in own)
+    for question, own in by_question(judged):
+        claim, number = judged[question["claim"]], sum(c.counted for c in own)
         interval = "" if claim.shown[0] is None else f" {claim.row()[3]} ({claim.evidence})"
         subject = claim.entry.get("short", claim.entry["text"])
         ours = f"{claim.ours}{interval}: {claim.verdict}"
         if other and claim.judgement.verdict == NEEDS_DATA:
             page = (folder / page_name("beyond:stand-in")).as_posix()
             ours += f"; [a stand-in]({page}.md): {other}"
-        rows.append(
-            (
-                f"**{question['text']}** {subject}",
-                claim.paper,
-                ours,
-                f"**{together(own)}** (of {number} claims: {tally(own)})",
-                _link(label, folder),
-            )
-        )
+        verdict = f"**{together(own)}** (of {number} claims: {tally(own)})"
+        what = f"**{question['text']}** {subject}"
+        rows.append((what, claim.paper, ours, verdict, _link(question["label"], folder)))
     return rows
 
 
@@ -159,17 +149,14 @@ def _link(label: str, folder: Path = Path()) -> str:
 
 def contrast_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     """Rows of contrasts under `CONTRASTS`."""
-    return [(title, *_cells(judgement, adjusted)) for title, judgement, adjusted in rows]
-
-
-def _cells(j: Judgement, adjusted: float | None) -> tuple[str, ...]:
-    if j.ours is None or j.apart is None:
-        return (f"{j.printed:+.2f}", *["–"] * 5, "0", j.verdict)
-    return (
-        *(f"{j.printed:+.2f}", f"{j.ours.mean:+.2f}", j.ours.interval(2)),
-        *(p_text(j.ours.p), p_text(adjusted)),
-        *(f"{j.apart.mean:+.2f} {j.apart.interval(2)}", str(j.ours.n), j.text),
-    )
+    texts = []
+    for title, j, adjusted in rows:
+        cells = ("–",) * 5
+        if j.ours is not None and j.apart is not None:
+            cells = f"{j.ours.mean:+.2f}", j.ours.interval(2), p_text(j.ours.p), p_text(adjusted)
+            cells = *cells, f"{j.apart.mean:+.2f} {j.apart.interval(2)}"
+        texts.append((title, f"{j.printed:+.2f}", *cells, str(j.n), j.text))
+    return texts
 
 
 def panels(records: Records, judged: Mapping[str, Claim]) -> dict[str, dict[str, Judgement]]:

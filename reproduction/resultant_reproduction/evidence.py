@@ -125,10 +125,12 @@ class Evidence:
         return space is None or f"train/{space}" in self._arrays(store)
 
     def _space(self, store: str, space: str, estimator: str) -> FrozenSpace:
+        settings: Any = {"tau": FROZEN_TEMPERATURE, "estimator": estimator}
+        settings["fitting_share"] = FIT_FRACTION.get(store)
         if store != PACKAGED:
-            return _fitted(FeatureStore.open(self.stores[store]), space, estimator, store)
+            return load_space(FeatureStore.open(self.stores[store]), space, **settings)
         with packaged() as shipped:
-            return _fitted(shipped, space, estimator, store)
+            return load_space(shipped, space, **settings)
 
     def _analysis(self, store: str, space: str, estimator: str) -> Analysis:
         return analyze_space(self.space(store, space, estimator))
@@ -170,17 +172,6 @@ class Evidence:
         return dict(sorted(summaries.items()))
 
 
-def _fitted(store: FeatureStore, space: str, estimator: str, name: str) -> FrozenSpace:
-    if space not in SPACES or f"train/{space}" not in store:
-        raise ValueError(f"expected features {space} in {store.where}, got {', '.join(store)}")
-    return load_space(
-        *(store, space),
-        tau=FROZEN_TEMPERATURE,
-        estimator=estimator,
-        fitting_share=FIT_FRACTION.get(name),
-    )
-
-
 # Reads a number of a frozen summary, None where there is none.
 Reader = Callable[[Mapping[str, Any]], float | None]
 
@@ -215,16 +206,12 @@ def read_edit(beta: float, gamma: float = 0.0, rule: str = "angular") -> Reader:
     return _difference(after, before, 100.0)
 
 
-# Numbers per network, by condition and space.
-ByCondition = dict[tuple[str, str], list[float]]
-
-
 def by_condition(
     evidence: Evidence,
     read: Reader,
     conditions: Iterable[str] = CONDITIONS,
     spaces: Sequence[str] = SPACES,
-) -> ByCondition:
+) -> dict[tuple[str, str], list[float]]:
     """Read a number of every native network, in the conditions that have any."""
     numbers = {}
     for condition, space in product(conditions, spaces):
@@ -235,15 +222,11 @@ def by_condition(
     return numbers
 
 
-def over_datasets(numbers: ByCondition) -> dict[str, Estimate]:
-    """Means over the settings of a dataset, by dataset and space, with intervals over networks."""
+def pooled(evidence: Evidence, read: Reader) -> dict[str, Estimate]:
+    """Read a number of every native network; means over the settings of a dataset, by dataset and
+    space, with intervals over networks."""
     settings: dict[str, list[list[float]]] = {}
-    for (condition, space), values in numbers.items():
+    for (condition, space), values in by_condition(evidence, read).items():
         settings.setdefault(f"{condition.partition(' / ')[0]} {space}", []).append(values)
     means = {place: over_settings(values) for place, values in settings.items()}
     return {place: i for place, i in means.items() if i is not None}
-
-
-def pooled(evidence: Evidence, read: Reader) -> dict[str, Estimate]:
-    """Read a number of every native network, and average as `over_datasets`."""
-    return over_datasets(by_condition(evidence, read))

@@ -20,7 +20,6 @@ from resultant.analysis import FrozenSpace
 from resultant.images.cifar import Cifar
 from resultant.images.source import ImageSplits
 from resultant.training.cifar import train_cifar
-from resultant.training.config import STACK
 from resultant.training.evaluation import Features, evaluate, network_features
 from resultant.training.image_sets import resolved, train_images
 from resultant.training.job import Job, Progress, Trained
@@ -79,25 +78,20 @@ def run_job(
     device: torch.device | str,
     *,
     store: Path | None = None,
-    stack: int = STACK,
-    checkpoint_every: int = 10,
-    concurrent_jobs: int = 0,
     end: float = math.inf,
     say: Say = print,
+    **options: Any,
 ) -> list[Record]:
     """Train and evaluate a job; return one record per run, with frozen summaries as planned.
 
     ``job_seconds`` of a record is the time of the training loop and ``whole_seconds`` the total
     time, including the epochs of earlier calls that this call continues. After ``end`` of the
     monotonic clock the training stops at the next checkpoint. ``store`` keeps decoded photographs.
+    Other options are those of `Job`.
     """
     start, report = time.monotonic(), _reporter(planned, say, end)
-    options: dict[str, Any] = {
-        "checkpoint_every": checkpoint_every,
-        "concurrent_jobs": concurrent_jobs,
-    }
     if isinstance(data, Cifar):
-        options |= {"gradient_epochs": planned.diagnosed, "stack": stack}
+        options["gradient_epochs"] = planned.diagnosed
         job = Job(planned.config, planned.runs, out, **options)
         diagnostic = power_diagnostic if planned.config.family == "power" else None
         trained = train_cifar(job, data, device, report, diagnostic)
@@ -118,13 +112,10 @@ def run_job(
     parts = {
         "analysis": {name: summaries(*rows) for name, rows in frozen.items()},
         "tuned": {name: _by_space(tuned, *rows) for name, rows in judged.items()},
-        "calibration": {
-            name: _by_space(_calibrated, *rows)
-            for name, rows in frozen.items()
-            if planned.calibrated
-        },
         "ended": last_states(features, trained, planned),
     }
+    if planned.calibrated:
+        parts["calibration"] = {n: _by_space(_calibrated, *rows) for n, rows in frozen.items()}
     if planned.gradient_epochs:
         parts["trajectory"] = trajectories(out / "metrics.jsonl", job.gradient_epochs)
     for part, by_name in parts.items():

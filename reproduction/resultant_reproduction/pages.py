@@ -6,20 +6,20 @@ The name of a page is the number in the paper, such as ``table-01``. `page_name`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from resultant._core import files
 from resultant.training.config import CIFAR
-from resultant_reproduction.catalog import PLACEHOLDERS, Entry, catalog
+from resultant_reproduction.catalog import PLACEHOLDERS, catalog
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.plan import PLANS, SECOND_ROUND, workload
 from resultant_reproduction.records import packaged_folder
 from resultant_reproduction.spec import Cell, Change, Outcome, load
 from resultant_reproduction.templating import markdown_table, render
+from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,19 +49,8 @@ def page_name(label: str) -> str:
 
 
 def _number(label: str) -> str:
-    return load("printed/paper")[label]["number"]
-
-
-def page_title(entry: Entry) -> str:
-    """Return the title of a page."""
-    beyond = entry.label.startswith("beyond")
-    return f"{'Beyond the paper' if beyond else _number(entry.label)}: {entry.title}"
-
-
-@cache
-def _labels() -> re.Pattern[str]:
-    known = [*load("printed/paper"), *(entry.label for entry in catalog().values())]
-    return re.compile("|".join(re.escape(label) for label in sorted(known, key=len, reverse=True)))
+    """Return the number in the paper, such as ``Table 1``."""
+    return load("printed/paper").get(label, {}).get("number", "Beyond the paper")
 
 
 def link_labels(text: str) -> str:
@@ -74,7 +63,8 @@ def link_labels(text: str) -> str:
         number = label.partition(":")[2].replace("-", " ") if beyond else _number(label)
         return f"[{number}]({page_name(label)}.md)" if label in pages else number
 
-    return _labels().sub(link, text)
+    known = sorted({*load("printed/paper"), *pages}, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, known)), link, text)
 
 
 def cell_table(cells: Sequence[Cell]) -> str:
@@ -91,27 +81,20 @@ def change_table(changes: Sequence[Change]) -> str:
     """Table of tested changes, without empty columns."""
     rows = []
     for change in changes:
-        ours, i = change.ours, change.interval
+        ours, i = Value.over(change.differences), change.interval
         rows.append(
             (
                 *(change.row, change.what),
                 "–" if change.paper is None else f"{change.paper:+.2f}",
-                "–" if ours is None else ours.text(2, sign=True),
+                ours.text(2, sign=True),
                 "–" if i is None or i.low is None else f"{i.low:+.2f} to {i.high:+.2f}",
-                "0" if ours is None else str(ours.n),
-                p_text(change.p_value),
-                change.verdict,
+                *(str(ours.n), p_text(change.p_value), change.verdict),
             )
         )
     kept = [i for i, own in enumerate(zip(*rows, strict=True)) if {*own} != {"–"}]
     return markdown_table(
         [[row[i] for i in kept] for row in rows], [CHANGE_HEADINGS[i] for i in kept]
     )
-
-
-def distinct(values: Iterable[object], form: str) -> str:
-    """List different texts of values, in a form such as ``{0.prior:g}``."""
-    return ", ".join(dict.fromkeys(form.format(value) for value in values))
 
 
 def _records(plan: str) -> str:
@@ -122,20 +105,18 @@ def _records(plan: str) -> str:
     return f"[{plan}.jsonl](../results/{path})" if known else "none yet"
 
 
-def default_drawing(outcome: Outcome) -> Callable[[], Figure] | None:
-    """Return the function that draws an outcome; None for settings and texts."""
+def draw(outcome: Outcome) -> Figure | None:
+    """Draw an outcome; None for settings and texts."""
     from resultant_reproduction.figures import comparison, draw_changes
 
     cells = [cell for cell in outcome.cells if cell.paper is not None]
     if outcome.draw is not None:
-        return outcome.draw
+        return outcome.draw()
     # Settings are neither trained nor external as a whole.
     if any(c.planned for c in cells) or (cells and all(c.external for c in cells)):
-        return lambda: comparison(cells)
-    if outcome.changes:
-        rows = [Change(f"{c.row}: {c.what}", "", c.paper, c.by_seed) for c in outcome.changes]
-        return lambda: draw_changes(rows, "change, percentage points")
-    return None
+        return comparison(cells)
+    rows = [Change(f"{c.row}: {c.what}", "", c.paper, c.by_seed) for c in outcome.changes]
+    return draw_changes(rows, "change, percentage points") if rows else None
 
 
 def make_page(artefact: Artefact, evidence: Evidence) -> Page:
@@ -145,18 +126,20 @@ def make_page(artefact: Artefact, evidence: Evidence) -> Page:
         from resultant_reproduction.beyond import kept
 
         return Page(name, *(kept(entry.name, suffix) for suffix in (".md", ".svg")))
+    from resultant_reproduction.figures import svg
+
     outcome = artefact.compute(evidence)
-    drawing = default_drawing(outcome)
+    figure = draw(outcome)
     tested = [change for change in outcome.changes if change.differences]
     printed = any(cell.paper for cell in outcome.cells)
     text = render(
         "page.md",
         entry=entry,
         page=name,
-        title=page_title(entry),
+        title=f"{_number(entry.label)}: {entry.title}",
         status=artefact.status(outcome),
         outcome=outcome,
-        picture=drawing is not None,
+        picture=figure is not None,
         printed=printed,
         alone=printed and not any(cell.ours for cell in outcome.cells),
         cells=cell_table(outcome.cells),
@@ -168,16 +151,11 @@ def make_page(artefact: Artefact, evidence: Evidence) -> Page:
         ],
         recipes=[(PLANS[plan], PLANS[plan].jobs(), _records(plan)) for plan in entry.plans],
         cifar=CIFAR,
-        distinct=distinct,
+        distinct=lambda own, form: ", ".join(dict.fromkeys(map(form.format, own))),
         workload=workload,
         placeholders=PLACEHOLDERS,
     )
-    picture = None
-    if drawing is not None:
-        from resultant_reproduction.figures import svg
-
-        picture = svg(drawing())
-    return Page(name, link_labels(text).strip() + "\n", picture)
+    return Page(name, link_labels(text).strip() + "\n", None if figure is None else svg(figure))
 
 
 def contents(statuses: Mapping[str, str]) -> str:
@@ -187,8 +165,8 @@ def contents(statuses: Mapping[str, str]) -> str:
         entry = catalog()[name]
         page = page_name(entry.label)
         kind = {"t": "Tables", "f": "Figures"}.get(entry.label[0], "Beyond the paper")
-        title = entry.title if kind == "Beyond the paper" else page_title(entry)
-        kinds[kind].append((page, f"[{title}]({page}.md)", status))
+        number = "" if kind == "Beyond the paper" else f"{_number(entry.label)}: "
+        kinds[kind].append((page, f"[{number}{entry.title}]({page}.md)", status))
     tables = {kind: [row[1:] for row in sorted(rows)] for kind, rows in kinds.items() if rows}
     return render("contents.md", tables=tables)
 
@@ -212,8 +190,8 @@ def write_pages(
 
 def write_page(page: Page, folder: Path) -> list[Path]:
     """Write a page and its figure; return the paths."""
-    parts = {".md": page.text} | ({} if page.svg is None else {".svg": page.svg})
-    paths = [folder / f"{page.name}{suffix}" for suffix in parts]
-    for path, text in zip(paths, parts.values(), strict=True):
+    parts = {folder / f"{page.name}.md": page.text, folder / f"{page.name}.svg": page.svg}
+    written = {path: text for path, text in parts.items() if text is not None}
+    for path, text in written.items():
         files.write_text(path, text)
-    return paths
+    return [*written]

@@ -71,7 +71,7 @@ class Records:
     ) -> list[Record]:
         """Select the records of one kind of run, followed by those that were set aside."""
         kind = identity(config, realization, beta)
-        aside = [record for record in self.set_aside if of_record(record) == kind]
+        aside = (record for record in self.set_aside if of_record(record) == kind)
         return [*self.seeds(config, realization, beta).values(), *aside]
 
     def values(
@@ -149,12 +149,11 @@ def read_added(paths: Sequence[Path]) -> list[Record]:
             raise ValueError(f"expected a file of records or of probes, got nothing at {path}")
     records = [r for path in paths if path.suffix == ".jsonl" for r in read_lines(path)]
     last = {run_of(record): record for record in records}
-    for path in paths:
-        if path.suffix != ".jsonl":
-            record = read_probes(path)
-            target = last.setdefault(run := run_of(record), record)
-            target["probes"] = merged_probes(target, record)
-            records += [record] if last[run] is record else []
+    for record in (read_probes(path) for path in paths if path.suffix != ".jsonl"):
+        if (run := run_of(record)) not in last:
+            last[run] = record
+            records.append(record)
+        last[run]["probes"] = merged_probes(last[run], record)
     return records
 
 

@@ -21,7 +21,7 @@ from resultant._core.device import require_device
 from resultant._core.validation import DivergedError
 from resultant.images.cifar import Cifar, load_cifar
 from resultant.images.source import ImageSplits
-from resultant.training.config import CIFAR, RESULTS, STACK
+from resultant.training.config import CIFAR, RESULTS, Run
 from resultant.training.image_sets import open_dataset
 from resultant.training.records import append
 from resultant_reproduction.jobs import OutOfTimeError, Say, run_job
@@ -34,14 +34,13 @@ def run_plan(
     data: Path = Path("data"),
     work: Path = Path("out/plans"),
     results: Path = RESULTS,
-    device: torch.device | str = "auto",
+    device: torch.device | str = "cpu",
     *,
     seeds: Sequence[int] = (),
     jobs: Sequence[str] = (),
     minutes: float | None = None,
     concurrent_jobs: int = 0,
     dry_run: bool = False,
-    stack: int = STACK,
     checkpoint_every: int = 10,
     say: Say = print,
 ) -> int:
@@ -49,10 +48,9 @@ def run_plan(
     return the number of jobs without complete records.
 
     Records of other plans count, and the packaged records if ``results`` is the default folder. The
-    next call continues one that was killed or reached its time limit of ``minutes``. If a run
-    diverged, the kinds of runs of its job are trained separately, and then the seeds. Two calls at
-    once must not write the same file of records, which is rewritten as a whole. Networks and
-    checkpoints are in ``work/NAME/JOB``. A ``dry_run`` reports what is left.
+    next call continues one that was killed or reached its time limit. Two calls at once must not
+    write the same file of records, which is rewritten as a whole. Networks and checkpoints are in
+    ``work/NAME/JOB``.
     """
     if minutes is not None and not 0 < minutes < math.inf:
         raise ValueError(f"expected minutes > 0 and finite, got {minutes:g}")
@@ -65,8 +63,7 @@ def run_plan(
         raise ValueError(f"expected jobs of {name} ({known}), got {', '.join(sorted(unknown))}")
     chosen = [job for job in planned if not jobs or job.name in jobs]
     places = folders(Path(results))
-    sources = both_rounds(places)
-    records = Records.read(*sources)
+    records = Records.read(*both_rounds(places))
     left = missing(chosen, records)
     where = f", in {results} or packaged" if len(places) > 1 else ""
     say(f"{name}: {len(chosen) - len(left)} of {len(chosen)} jobs have their records{where}")
@@ -78,14 +75,12 @@ def run_plan(
             done = len(job.runs) - sum(len(part.runs) for part in rest)
             say(f"{job.name}: {done} of {len(job.runs)} records, {workload(rest) or 'done'}")
         return len(left)
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
     device = require_device(device)
     images = _images(left, data)
     end = math.inf if minutes is None else time.monotonic() + 60 * minutes
     whole = {job.name: job for job in plan(name).jobs()}
     options: dict[str, Any] = {"checkpoint_every": checkpoint_every, "end": end, "say": say}
-    options |= {"concurrent_jobs": concurrent_jobs, "stack": stack, "store": Path(work) / "store"}
+    options |= {"concurrent_jobs": concurrent_jobs, "store": Path(work) / "store"}
 
     def train(job: PlannedJob) -> None:
         folder = Path(work) / name / _folder(job, whole[job.name])
@@ -101,7 +96,7 @@ def run_plan(
 
     if not _in_turn(left, train, end, say):
         say(f"{minutes:g} minutes are over; repeat the call to continue")
-    remain = missing(chosen, Records.read(*sources))
+    remain = missing(chosen, Records.read(*both_rounds(places)))
     if remain:
         say(f"{name}: incomplete records: {', '.join(job.name for job in remain)}")
     return len(remain)
@@ -132,13 +127,11 @@ def _in_turn(
 
 def _split(job: PlannedJob) -> list[PlannedJob]:
     """Split a job by the kinds of its runs, or run by run if all are of one kind."""
-    kinds = list(dict.fromkeys((run.realization, run.beta) for run in job.runs))
-    parts = [
-        tuple(run for run in job.runs if (run.realization, run.beta) == kind) for kind in kinds
-    ]
-    if len(parts) == 1:
-        parts = [(run,) for run in job.runs]
-    return [replace(job, runs=runs) for runs in parts] if len(parts) > 1 else []
+    kinds: dict[tuple[str, float], list[Run]] = {}
+    for run in job.runs:
+        kinds.setdefault((run.realization, run.beta), []).append(run)
+    parts = [*kinds.values()] if len(kinds) > 1 else [[run] for run in job.runs]
+    return [replace(job, runs=tuple(runs)) for runs in parts] if len(parts) > 1 else []
 
 
 def _folder(job: PlannedJob, whole: PlannedJob) -> str:

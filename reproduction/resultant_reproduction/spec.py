@@ -94,18 +94,13 @@ class Cell:
         if not digits and (self.ours.n > 1 or not self.ours.mean.is_integer()):
             digits = 1
         ours = self.ours.text(digits, self.paper.signed)
-        seeds = f" [{self.ours.n}]" if self.ours.n > 1 or self.planned else ""
-        if self.partial:
-            seeds = f" [{self.ours.n} of {self.planned}]"
+        seeds = self.ours.counted(self.planned) if self.ours.n > 1 or self.planned else ""
         return f"{self.paper.text} / {ours}{seeds}"
 
 
 def unprinted(row: str, column: str, ours: Value | None, digits: int, planned: int) -> Cell:
     """Make a cell of our number alone, with the number of recorded and planned seeds."""
-    text = "no record"
-    if ours is not None:
-        of = f" of {planned}" if ours.n < planned else ""
-        text = f"{ours.text(digits)} [{ours.n}{of}]"
+    text = "no record" if ours is None else f"{ours.text(digits)}{ours.counted(planned)}"
     return Cell(row, column, None, ours, text=text, planned=planned)
 
 

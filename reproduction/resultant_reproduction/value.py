@@ -47,6 +47,10 @@ class Value(NamedTuple):
         mean = f"{self.mean:{'+' if sign else ''}z,.{digits}f}"
         return mean if self.sd is None else f"{mean} ± {self.sd:.{digits}f}"
 
+    def counted(self, planned: int) -> str:
+        """Format the number of runs in brackets, with the planned number where they are fewer."""
+        return f" [{self.n} of {planned}]" if self.n < planned else f" [{self.n}]"
+
 
 Terms = Sequence[tuple[float, Value]]
 
