@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -39,3 +40,19 @@ def untimed(value: Any) -> Any:
         timed = ("seconds", "fit_seconds", "predict_seconds", "snippet", "reference_snippet")
         return {k: untimed(v) for k, v in value.items() if k not in timed}
     return [untimed(v) for v in value] if isinstance(value, list) else value
+
+
+def alike(actual: Any, expected: Any, rel: float, tolerance: float, where: str = "") -> None:
+    """Compare results but for times: floats up to rounding, everything else exactly."""
+    if isinstance(expected, dict):
+        assert actual.keys() == expected.keys(), where
+        for key in (k for k in expected if "seconds" not in k):
+            alike(actual[key], expected[key], rel, tolerance, f"{where}.{key}")
+    elif isinstance(expected, list):
+        assert len(actual) == len(expected), where
+        for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
+            alike(a, b, rel, tolerance, f"{where}[{i}]")
+    elif isinstance(expected, float):
+        assert actual == pytest.approx(expected, rel=rel, abs=tolerance), where
+    else:
+        assert actual == expected, where

@@ -24,27 +24,12 @@ from resultant.analysis import (
     self_inclusion,
 )
 from resultant.analysis.pairs import choose_pairs
+from small_features import alike
 
 
 @pytest.fixture(autouse=True)
 def several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "DEVICE_BYTES", 1 << 16)
-
-
-def close(a: Any, b: Any, where: str) -> None:
-    """Compare results: floats up to rounding, everything else exactly."""
-    if isinstance(a, dict):
-        assert a.keys() == b.keys(), where
-        for key in a:
-            close(a[key], b[key], f"{where}.{key}")
-    elif isinstance(a, list):
-        assert len(a) == len(b), where
-        for i, (x, y) in enumerate(zip(a, b, strict=True)):
-            close(x, y, f"{where}[{i}]")
-    elif isinstance(a, float) and isinstance(b, float):
-        assert b == pytest.approx(a, rel=1e-9, abs=1e-9), where
-    else:
-        assert a == b, where
 
 
 @pytest.mark.gpu
@@ -57,7 +42,8 @@ def test_every_question(small_analysis: Analysis) -> None:
     assert result.gains is not None and not result.gains.gain.is_cuda
     assert not space.state.mu.is_cuda and not space.statistics.total.is_cuda
     for name in ("space", *QUESTIONS):
-        close(getattr(small_analysis, name).to_dict(), getattr(result, name).to_dict(), name)
+        expected, actual = (getattr(a, name).to_dict() for a in (small_analysis, result))
+        alike(actual, expected, 1e-9, 1e-9, name)
     angular = Policy("angular")
     decisions = decide(space, [angular], torch.tensor([3, 50, 2]))
     for column in (decisions.prediction, decisions.nll, decisions.confidence):
@@ -87,4 +73,4 @@ def test_splits_and_identities() -> None:
         )
     )
     assert results["inclusion"]["history"] is not None
-    close(expected, results, "results")
+    alike(results, expected, 1e-9, 1e-9)

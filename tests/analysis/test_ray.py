@@ -23,7 +23,7 @@ from resultant.analysis import evaluate, rules
 from resultant.analysis import ray as ray_engine
 from resultant.cli import main as cli
 from resultant.features import FeatureStore
-from small_features import COUNTS, small_features
+from small_features import COUNTS, alike, small_features
 
 pytest.importorskip("pyarrow")
 DIM, ROWS = 8, sum(COUNTS)
@@ -61,22 +61,6 @@ def folder(tmp_path_factory: Any) -> Path:
             columns = {"features": list(z[i].numpy()), "label": y[i].numpy()}
             write_parquet(folder / f"{split}-{i:05d}.parquet", columns, row_group_size=16)
     return folder
-
-
-def alike(actual: Any, expected: Any, where: str = "") -> None:
-    """Compare results: floats up to rounding of float32 scores, everything else exactly."""
-    if isinstance(expected, dict):
-        assert actual.keys() == expected.keys(), where
-        for key in (k for k in expected if "seconds" not in k):
-            alike(actual[key], expected[key], f"{where}.{key}")
-    elif isinstance(expected, list):
-        assert len(actual) == len(expected), where
-        for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
-            alike(a, b, f"{where}[{i}]")
-    elif isinstance(expected, float):
-        assert actual == pytest.approx(expected, rel=1e-5, abs=1e-6), where
-    else:
-        assert actual == expected, where
 
 
 def dies_once(flag: Path, original: Any) -> Any:
@@ -119,7 +103,7 @@ def test_the_command_gives_the_result_of_one_machine(
         os.kill(victim, 0)
     methods = results[0]["features"][0]["methods"]
     assert {m["rows"] for m in methods if m["family"] == "vmf"} == {ROWS}
-    alike(results[1], results[0])
+    alike(results[1], results[0], 1e-5, 1e-6)
 
 
 @pytest.mark.slow

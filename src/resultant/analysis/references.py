@@ -88,7 +88,9 @@ class Discriminant(LinearDiscriminantAnalysis):
         coef = solve(covariance, mean.T, assume_a="pos").T
         intercept = np.log(self.priors_) - (mean * coef).sum(1) / 2
         two = len(coef) == 2
-        self.coef_, self.intercept_ = (np.diff(a, axis=0) if two else a for a in (coef, intercept))
+        self.coef_, self.intercept_ = (
+            (np.diff(a, axis=0) if two else a).astype(X.dtype) for a in (coef, intercept)
+        )
         return self
 
 
