@@ -24,11 +24,6 @@ def by_view(a: Tensor) -> Tensor:
     return a if a.dim() == 3 else a.unsqueeze(0)
 
 
-def labels_by_view(y: Tensor, views: int) -> Tensor:
-    """Expand labels ``y`` [N] to [N, V]."""
-    return y.unsqueeze(-1).expand(-1, views)
-
-
 def cross_entropy(scores: Tensor, offset: Tensor, labels: Tensor) -> Tensor:
     """Return the cross-entropies [...] of ``scores`` [..., C] + ``offset`` [C] at labels [...]."""
     logits = (scores + offset.to(scores.dtype)).flatten(0, -2)
@@ -71,8 +66,7 @@ def require_batch(
 
 
 def sample_weights(y: Tensor, indices: Any, weights: Tensor | None) -> Tensor | None:
-    """Return the weights [N] of samples with labels y [N], or None for equal weights; tensors of
-    ``indices`` from a miner weigh a sample by its number of places among them."""
+    """Return the weights [N] of samples, or their numbers of places in ``indices`` of a miner."""
     if indices is not None and weights is not None:
         raise ValueError("expected indices_tuple or weights, got both")
     if indices is not None:

@@ -100,15 +100,6 @@ class PartialSoftmax:
         distributed.all_reduce_sum(self.total)
         distributed.all_reduce_sum(self.gradient)
 
-    def log_sum(self) -> Tensor:
-        """Return the log-sum-exp of the logits [V, Q]."""
-        return self.top + self.total.log()
-
-    def mean_gradient(self) -> Tensor:
-        """Return the gradient of the log-sum-exp [V, Q, p]; zero without classes."""
-        tiny = torch.finfo(self.total.dtype).tiny
-        return self.gradient / self.total.clamp_min(tiny).unsqueeze(-1)
-
 
 def partial_softmax(z: Tensor, score: Score, terms: Terms) -> PartialSoftmax:
     """Return an empty softmax for queries z [V, Q, p], by the fastest way of the device."""
@@ -171,9 +162,11 @@ class _Step:
             part.over_processes()
             distributed.all_reduce_sum(own_logit)
             distributed.all_reduce_sum(own_gradient)
-        above = part.log_sum() - own_logit
+        above = part.top + part.total.log() - own_logit
         entropies = torch.logaddexp(above, torch.zeros_like(above))
-        gradient = above.sigmoid().unsqueeze(-1) * (part.mean_gradient() - own_gradient)
+        # The gradient of the log-sum-exp is zero without classes.
+        others = part.gradient / part.total.clamp_min(torch.finfo(z.dtype).tiny).unsqueeze(-1)
+        gradient = above.sigmoid().unsqueeze(-1) * (others - own_gradient)
         if bank.shard_classes:
             entropies, gradient = entropies[:, self.here], gradient[:, self.here]
         return entropies, gradient

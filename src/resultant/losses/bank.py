@@ -347,8 +347,7 @@ class ProCoBank(WideModule):
 def mean(
     sums: Tensor, dtype: torch.dtype, out: Sequence[Tensor] | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return directions [..., p] in a dtype and mean lengths [...] of sums and counts, written to
-    the contiguous tensors ``out``, if given."""
+    """Return directions [..., p] in a dtype and mean lengths [...], in ``out`` if given."""
     if out is None:
         shape = sums.shape[:-1]
         out = sums.new_empty(*shape, sums.shape[-1] - 1, dtype=dtype), sums.new_empty(shape)

@@ -20,8 +20,7 @@ from resultant.score.limits import require_comparable
 
 
 class ContrastiveLoss(WideModule):
-    """Contrastive loss against the classes of a bank, scored by a rule, with offsets ``log_prior``
-    [C]; see `ProCoLoss`."""
+    """Contrastive loss against the classes of a bank, scored by a rule; see `ProCoLoss`."""
 
     beta: Tensor
     log_prior: Tensor
@@ -29,7 +28,7 @@ class ContrastiveLoss(WideModule):
 
     def __init__(self, bank: ProCoBank, rule: Rule, log_prior: Tensor) -> None:
         super().__init__()
-        self.bank, self.rule = bank, rule
+        self.bank, self._rule = bank, rule
         self.temperature = validation.finite_number("temperature", rule.tau)
         self.has_gains = rule.realization != "native"
         self.has_temperatures = rule.realization in TEMPERED
@@ -53,12 +52,12 @@ class ContrastiveLoss(WideModule):
     @property
     def realization(self) -> str:
         """Name of the realization."""
-        return self.rule.realization
+        return self._rule.realization
 
     @property
     def family(self) -> str:
         """Family of the target gains."""
-        return self.rule.family
+        return self._rule.family
 
     def start_epoch(self, epoch: int | None = None) -> None:
         """Begin an epoch of the bank; see `ProCoBank.start_epoch`."""
@@ -71,8 +70,7 @@ class ContrastiveLoss(WideModule):
         return self.bank.snapshot(COMPUTE_DTYPE[z.dtype])
 
     def entropies(self, z: Tensor, labels: Tensor, snapshot: Snapshot) -> Tensor:
-        """Return the cross-entropies [N, V, ...] of z [V, ..., N, p] at labels [N, V, ...],
-        differentiable in z to any order."""
+        """Return the cross-entropies [N, V, ...] of z [V, ..., N, p] at labels [N, V, ...]."""
         with torch.autocast(z.device.type, enabled=False):
             return cross_entropy(self.realized(z, snapshot, labels), self.log_prior, labels)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.arrays import require_labels, shape_of
-from resultant.losses._batch import by_view, compute_dtype, cross_entropy, labels_by_view
+from resultant.losses._batch import by_view, compute_dtype, cross_entropy
 from resultant.losses.bank import WideModule
 
 
@@ -45,7 +45,7 @@ class LogitAdjustedCrossEntropy(WideModule):
         require_labels(y, logits.shape[-2], C, logits.device, None)
         require_counted(y, self.log_prior)
         views = by_view(logits)
-        return self.mean_entropy(views, labels_by_view(y, len(views)))
+        return self.mean_entropy(views, y.unsqueeze(-1).expand(-1, len(views)))
 
     def mean_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Average the cross-entropies of logits [V, ..., N, C] at labels [N, V, ...] over N, V."""

@@ -18,7 +18,7 @@ from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.losses import _batch
-from resultant.losses._batch import by_view, compute_dtype, labels_by_view, require_unit
+from resultant.losses._batch import by_view, compute_dtype, require_unit
 from resultant.losses._cuda_graph import Replay, replayed_entropies, should_replay
 from resultant.losses._ranks import rank_sizes
 from resultant.losses._streamed import should_stream, streamed_entropies
@@ -202,5 +202,6 @@ class ProCoLoss(ContrastiveLoss):
             entropies = streamed_entropies(self, compute_dtype(z), y, sizes)
         else:
             snapshot = bank.seen_by_views(z, y) if again else self.snapshot(z, y, sizes)
-            entropies = self.entropies(z, labels_by_view(labels, len(z)), snapshot).mT
+            by_query = labels.unsqueeze(-1).expand(-1, len(z))
+            entropies = self.entropies(z, by_query, snapshot).mT
         return entropies.masked_fill(labels != y, math.nan)
