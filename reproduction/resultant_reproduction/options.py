@@ -7,19 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import tyro
 
-from resultant.cli.arguments import Data, Device, several, shown_default
+from resultant.cli.arguments import Data, Device, shown_default
 from resultant.training.config import RESULTS
 
-if TYPE_CHECKING:
-    Names = tuple[str, ...]
-    Integers = tuple[int, ...]
-    Paths = tuple[Path, ...]
-else:
-    Names, Integers, Paths = map(several, (str, int, Path))
+Names = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,7 @@ class Reproduce:
     """Markdown file that "all" writes."""
     store: Annotated[Names, shown_default("NAME=PATH ...", "none")] = ()
     """Feature stores of datasets that the package does not ship."""
-    records: Annotated[Paths, shown_default("PATH ...", "none")] = ()
+    records: Annotated[tuple[Path, ...], shown_default("PATH ...", "none")] = ()
     """records.jsonl of trainings on such datasets, and files written by probe --out."""
     data: Data = None
     """Folder of the datasets, for "run"."""
@@ -73,7 +68,7 @@ class Reproduce:
     """Folder for networks and checkpoints, for "run"."""
     device: Device = "auto"
     """Device for "run": auto, cpu, cuda or cuda:N."""
-    seeds: Annotated[Integers, shown_default("INT ...", "all of the plan")] = ()
+    seeds: Annotated[tuple[int, ...], shown_default("INT ...", "all of the plan")] = ()
     """Seeds to train, for "run"."""
     jobs: Annotated[Names, shown_default("NAME ...", "all of the plan")] = ()
     """Names of the jobs to train, for "run"."""

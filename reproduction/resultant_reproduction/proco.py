@@ -25,7 +25,7 @@ from resultant._core.files import require_input_file
 from resultant._core.tensor_files import load_torch
 from resultant._core.text import one_line
 from resultant.cli.arguments import require_output_file
-from resultant.cli.progress import open_console
+from resultant.cli.progress import PlainConsole
 from resultant.images.longtail import long_tail_counts
 from resultant.losses.bank import START_WEIGHT
 from resultant.networks.timm_encoder import SCALE
@@ -253,7 +253,7 @@ def import_proco(options: ImportProco) -> None:
     with suppress(ValueError, OSError, KeyError, TypeError):
         about = tensor_files.load(out)[1]
         if "config" in about and about["proco"]["source_sha256"] == _digest(options.path):
-            open_console().print(f"already converted: {out}", highlight=False, soft_wrap=True)
+            PlainConsole().print(f"already converted: {out}", soft_wrap=True)
             return
     require_output_file(out, options.path)
     read = convert(options.path, out)
@@ -268,4 +268,4 @@ def import_proco(options: ImportProco) -> None:
     table = Table(title=str(out), title_justify="left", show_header=False)
     for name, value in rows.items():
         table.add_row(name.replace("_", " "), "unknown" if value is None else str(value))
-    open_console().print(table)
+    PlainConsole().print(table)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resultant.cli import arguments
-from resultant.cli.progress import open_console
+from resultant.cli.progress import PlainConsole
 from resultant.training.config import RESULTS
 from resultant.training.records import Record, of_record, read_folder
 from resultant_reproduction import catalog
@@ -44,7 +44,7 @@ def reproduce(options: Reproduce) -> int:
         rule = "expected a folder of records at --results"
         raise ValueError(f"{rule}, got {got} at {options.results}")
     if tuple(options.what) == ("list",):
-        list_artefacts(open_console(), Records.read(*both_rounds(folders(options.results))))
+        list_artefacts(PlainConsole(), Records.read(*both_rounds(folders(options.results))))
     else:
         _show(options)
     return 0
@@ -57,7 +57,7 @@ def _show(options: Reproduce) -> None:
     from resultant_reproduction.artefacts import ARTEFACTS
     from resultant_reproduction.pages import make_page, write_page, write_pages
 
-    console, names = open_console(), _names(options.what)
+    console, names = PlainConsole(), _names(options.what)
     require_writable_folder(options.out)
     evidence, added = _evidence(options)
     if not len(evidence.records):

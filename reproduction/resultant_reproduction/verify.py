@@ -26,13 +26,13 @@ STYLES = {True: "green", False: "bold red", None: "yellow"}
 
 def verify(options: Verify) -> int:
     """Run the checks; return 1 with --strict if one does not hold."""
-    from resultant.cli.progress import open_console
+    from resultant.cli.progress import PlainConsole
     from resultant_reproduction.theory import selected
 
     names, out = selected(options.only), options.out
     require_output(out)
     checks = run(names, out, options.figures)
-    console = open_console()
+    console = PlainConsole()
     console.print(table(checks, out / RESULTS))
     for check in checks:
         if check.note:
@@ -66,14 +66,14 @@ def run(names: Sequence[str], out: Path, figures: bool) -> list[Check]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
     from resultant._core.versions import versions
-    from resultant.cli.progress import ProgressBar, open_console
+    from resultant.cli.progress import PlainConsole, ProgressBar
     from resultant.report import style
     from resultant_reproduction.theory import CHECKS
 
     text = TextColumn("{task.description}")
     columns = text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     checks, written = [], []
-    with ProgressBar(open_console(stderr=True), *columns) as progress:
+    with ProgressBar(PlainConsole(stderr=True), *columns) as progress:
         task = progress.add_task("", total=len(names))
         for name in names:
             progress.update(task, description=name)

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from resultant.cli.progress import EpochProgress, Screen, open_console
+from resultant.cli.progress import EpochProgress, PlainConsole, Screen
 from resultant.training.job import Progress
 
 
@@ -24,7 +24,8 @@ def test_epochs(terminal: bool, quiet: bool) -> None:
     """A bar on a terminal that also moves within an epoch, a line per epoch in a file; a job that
     continues another is announced everywhere."""
     file = io.StringIO()
-    console = Console(file=file, force_terminal=terminal, width=140, quiet=quiet)
+    look: dict[str, Any] = {"width": 140, "highlight": False}
+    console = Console(file=file, force_terminal=terminal, quiet=quiet, **look)
     with EpochProgress(console, "work", 10) as shown:
         shown(progress(0, {}))
         assert shown.tasks[0].completed == 2
@@ -65,7 +66,7 @@ def test_work_goes_on_without_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     os.close(reader)
     with os.fdopen(writer, "w") as file:
         monkeypatch.setattr("sys.stdout", file)
-        console = open_console()
+        console = PlainConsole()
         console.print("first")
         console.print("second")
         assert console.quiet
@@ -74,7 +75,7 @@ def test_work_goes_on_without_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_names_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
     """Neither in lines, nor in tables and steps, and they steer no terminal."""
     name = "o[/x] [red]a :smile: \x1b[2J"
-    console = open_console()
+    console = PlainConsole()
     console.print(name)
     table = Table(name, title=name)
     table.add_row(name)

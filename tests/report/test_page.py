@@ -118,13 +118,14 @@ def test_numbers_of_the_paper(result: AnalysisResult) -> None:
 
 
 def test_table() -> None:
-    rows = [("=1+1", 0.1234567890123, None), *(("x", float(i), None) for i in range(SHOWN))]
-    table = Table("t", "T", "", (Column("name"), Column("v"), Column("none")), rows)
+    numbers = [0.1234567890123, *map(float, range(SHOWN))]
+    values = ["=1+1", *(SHOWN * ["x"])], numbers, (1 + SHOWN) * [None]
+    table = Table("t", "T", "", tuple(map(Column, ("name", "v", "none"), values)))
     first, *others = table.csv().decode().splitlines()[1:]
     assert first == "'=1+1,0.1234567890123," and len(others) == SHOWN
     assert len(table.shown()) == SHOWN
     # A column without values is left out of the page.
-    assert table.heads() == {0: False, 1: True}
+    assert [(c.name, numeric) for c, numeric in table.heads()] == [("name", False), ("v", True)]
     assert table.shown()[0][1] == ("0.1235", "0.1234567890123", True)
 
 

@@ -3,8 +3,7 @@
 Torch is imported when a device is looked up, so that help and usage errors come at once.
 """
 
-# Optional, and `several` values as a plain tuple: tyro imports typeguard, which takes .2 s, to
-# check the default of X | None and of tuple[X, ...].
+# Optional: tyro imports typeguard, which takes .2 s, to check the default of X | None.
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
-from resultant._core.text import counted
+from resultant._core.text import counted, listed
 
 if TYPE_CHECKING:
     import torch
@@ -48,22 +47,6 @@ SHOWN = 5
 def shown_default(metavar: str, text: str) -> object:
     """Describe an option in the help whose default is None or empty."""
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {text})")
-
-
-def several(kind: type | tuple[str, ...]) -> Any:
-    """Return the type of an option that takes any number of values, of a type or of some words."""
-    choices = kind if isinstance(kind, tuple) else None
-    value = str if isinstance(kind, tuple) else kind
-    word = value.__name__.upper() if choices is None else f"{{{','.join(choices)}}}"
-    spec = tyro.constructors.PrimitiveConstructorSpec(
-        nargs="*",
-        metavar=f"[{word} [...]]",
-        instance_from_str=lambda words: tuple(map(value, words)),
-        is_instance=lambda values: isinstance(values, tuple),
-        str_from_instance=lambda values: list(map(str, values)),
-        choices=choices,
-    )
-    return Annotated[object, spec]
 
 
 Data = Annotated[Optional[Path], shown_default("PATH", f"${DATA_VARIABLE}, else ./data")]
@@ -191,17 +174,14 @@ class ImageOptions:
         splits = open_dataset(
             config, self.root(config.dataset), **self.arguments(), workers=workers
         )
-        if splits.skipped:
-            rest = len(splits.skipped) - SHOWN
-            lines = [*splits.skipped[:SHOWN], *([f"and {rest:,} more"] if rest > 0 else [])]
-            text = "\n  ".join([f"skipped {len(splits.skipped):,}:", *lines])
-            log.print(text, highlight=False, soft_wrap=True)
+        if names := splits.skipped:
+            log.print(f"skipped {len(names):,}: {listed(names, SHOWN)}", soft_wrap=True)
         sizes = {"train": splits.train, **splits.held_out_splits}
         numbers = ", ".join(f"{len(source):,} {name}" for name, source in sizes.items())
         ends = sorted({int(splits.counts.min()), int(splits.counts.max())})
         number = counted(splits.num_classes, "class", "classes")
         classes = f"{number} of {' to '.join(f'{n:,}' for n in ends)}"
-        log.print(f"{config.dataset}: {numbers} images, {classes} training images", highlight=False)
+        log.print(f"{config.dataset}: {numbers} images, {classes} training images")
         return splits
 
 

@@ -54,33 +54,26 @@ def compare(options: Compare) -> None:
     titles = [printable(path.name if short else path) for path in (options.a, options.b)]
     with Screen(options.quiet, options.json) as screen, tempfile.TemporaryDirectory() as folder:
         stores, names = read_sides(options, Path(folder), screen)
-        settings, evaluated, chosen = options.settings(), [], []
-        for side, store, title in zip("AB", stores, titles, strict=True):
-            some, first = analyze_sets(
-                feature_sets(store, f"{side}: {title}"),
-                replace(settings, theory=False),
-                lambda text, side=side: screen.step(f"{side}: {text}"),
-            )
+        settings, evaluated, chosen, pairs = options.settings(), [], [], len(names)
+        steps = [lambda text, side=side: screen.step(f"{side}: {text}") for side in "AB"]
+        for i, store in enumerate(stores):
+            sets = feature_sets(store, f"{'AB'[i]}: {titles[i]}")
+            some, first = analyze_sets(sets, replace(settings, theory=False), steps[i])
             chosen.append(len(evaluated) + first)
             evaluated += some
-        pairs = len(names)
         comparisons = tuple(compare_sets(evaluated, i, pairs + i) for i in range(pairs))
         # The pair whose first side is used decides.
         decided = comparisons[chosen[0]]
         both = [evaluated[i].result for i in chosen]
         lines = [("read", read_line(feature)) for feature in both]
-        lines += [
-            ("verdict", c.sentence if pairs == 1 else f"{name}: {c.sentence}")
-            for name, c in zip(names, comparisons, strict=True)
-        ]
+        for name, c in zip(names, comparisons, strict=True):
+            lines.append(("verdict", c.sentence if pairs == 1 else f"{name}: {c.sentence}"))
         for side, feature in zip("AB", both, strict=True):
             lines += remarks(feature, f"{side}: ")
         # The verdict is known before the details of the page.
         print_lines(screen, lines)
         for i, one in enumerate(evaluated):
-            step = f"{'AB'[i >= pairs]}: "
-            explained = explain(one, settings, lambda text, step=step: screen.step(step + text))
-            evaluated[i] = replace(one, result=explained)
+            evaluated[i] = replace(one, result=explain(one, settings, steps[i >= pairs]))
         used = chosen[decided.difference.verdict == "better"]
         finish(options, screen, " and ".join(titles), evaluated, used, comparisons)
 
@@ -122,12 +115,8 @@ def read_sides(
         require_same_classes(paths, [stores[0], stores[1]])
     names = match_names([features[0], features[1]], paths)
     for i, network in networks.items():
-        step = f"extract features of {printable(paths[i])}"
-        store = network.write(
-            folder / f"{i}.safetensors",
-            find_device(options.device),
-            lambda *_, step=step: screen.step(step),
-        )
+        screen.step(f"extract features of {printable(paths[i])}")
+        store = network.write(folder / f"{i}.safetensors", find_device(options.device))
         store.where = printable(paths[i])
         stores[i] = prepare(store)
     chosen = [replace(stores[i], features=tuple(n[i] for n in names.values())) for i in (0, 1)]

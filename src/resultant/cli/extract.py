@@ -76,11 +76,11 @@ def extract(options: Extract) -> None:
     """Write the features of a network and print the contents of the store."""
     from rich.table import Table
 
-    from resultant.cli.progress import EpochProgress, open_console
+    from resultant.cli.progress import EpochProgress, PlainConsole
     from resultant.features.store import FeatureStore
     from resultant.training import extract as extraction
 
-    device, log = find_device(options.device), open_console(stderr=True)
+    device, log = find_device(options.device), PlainConsole(stderr=True)
     network, data = _open(options, log)
     if options.split is not None:
         data = extraction.keep_split(data, options.split)
@@ -92,7 +92,7 @@ def extract(options: Extract) -> None:
             device=device,
             progress=lambda done, total: progress.tick(done / total),
         )
-    store, console = FeatureStore.open(options.out), open_console()
+    store, console = FeatureStore.open(options.out), PlainConsole()
     table = Table("array", "shape", "dtype", title=store.where, title_justify="left")
     for name in store:
         shape = " x ".join(map(str, store[name].shape))
@@ -102,7 +102,7 @@ def extract(options: Extract) -> None:
     if accuracies:
         text = ", ".join(f"{name} {100 * value:.3f} %" for name, value in accuracies.items())
         held_out = store.metadata["held_out"]
-        console.print(f"classifier of the network on {held_out}: {text}", highlight=False)
+        console.print(f"classifier of the network on {held_out}: {text}")
 
 
 def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:

@@ -48,7 +48,7 @@ def probe(options: Probe) -> None:
     from torch.nn.functional import normalize
 
     from resultant._core import files
-    from resultant.cli.progress import EpochProgress, open_console, percent
+    from resultant.cli.progress import EpochProgress, PlainConsole, percent
     from resultant.features.store import FeatureStore
     from resultant.training.probe import linear_probes, main_encoder
 
@@ -79,7 +79,7 @@ def probe(options: Probe) -> None:
         return list(features.values())
 
     labels = [store[f"{split}/labels"].to(device) for split in ("train", "test")]
-    with EpochProgress(open_console(stderr=True), "probes", 1) as progress:
+    with EpochProgress(PlainConsole(stderr=True), "probes", 1) as progress:
         result = linear_probes(
             *(read("train"), labels[0], read("test"), labels[1], store.num_classes),
             options.config,
@@ -92,7 +92,7 @@ def probe(options: Probe) -> None:
     columns: list[Any] = [result["accuracy"], *groups.values()]
     for i, name in enumerate(names):
         table.add_row(name, *(percent(column[i]) for column in columns))
-    open_console().print(table)
+    PlainConsole().print(table)
     if options.out is not None:
         record = {
             "store": str(options.store),

@@ -25,23 +25,23 @@ NAMED = 200
 
 
 class PlainConsole(Console):
-    """A console without markup, and without characters that steer a terminal.
+    """A console for results, or for progress with ``stderr``: without markup, and without
+    characters that steer a terminal; files have wide lines.
 
     Work goes on without output if its reader is gone, as in ``resultant analyze | head -n 1``.
     """
 
+    def __init__(self, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False)
+        if not self.is_terminal:
+            self.width = WIDTH
+
     def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(visible(text), **{**options, "markup": False, "emoji": False})
+        return super().render_str(visible(text), **options)
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
-
-
-def open_console(stderr: bool = False) -> Console:
-    """Return the console for results, or for progress with ``stderr``; files have wide lines."""
-    console = PlainConsole(stderr=stderr)
-    return console if console.is_terminal else PlainConsole(stderr=stderr, width=WIDTH)
 
 
 def percent(fraction: float | None) -> str:
@@ -99,7 +99,7 @@ class EpochProgress(ProgressBar):
         if time.monotonic() - self.printed > silence:
             self.printed = time.monotonic()
             if everywhere or not self.console.is_terminal:
-                self.console.print(f"{self.title}: {text}", soft_wrap=True, highlight=False)
+                self.console.print(f"{self.title}: {text}", soft_wrap=True)
 
 
 class Screen(ProgressBar):
@@ -111,8 +111,8 @@ class Screen(ProgressBar):
     """
 
     def __init__(self, quiet: bool = False, json: Path | None = None) -> None:
-        self.results = open_console()
-        log = self.results if self.results.is_terminal else open_console(stderr=True)
+        self.results = PlainConsole()
+        log = self.results if self.results.is_terminal else PlainConsole(stderr=True)
         self.results.quiet, log.quiet = quiet or str(json) == "-", quiet
         text = TextColumn("{task.description}", markup=False)
         super().__init__(log, SpinnerColumn(), text, TimeElapsedColumn())
@@ -128,7 +128,7 @@ class Screen(ProgressBar):
         self.update(self.task, description=name)
         if not self.console.is_terminal:
             seconds = time.monotonic() - self.started
-            self.console.print(f"{seconds:6.1f} s  {name}", highlight=False)
+            self.console.print(f"{seconds:6.1f} s  {name}")
 
 
 def describe(progress: Progress) -> str:

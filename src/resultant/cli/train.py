@@ -9,17 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, make_dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import UnionType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Optional,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
 
 import tyro
 
@@ -29,7 +19,6 @@ from resultant.cli.arguments import (
     Workers,
     data_root,
     find_device,
-    several,
     shown_default,
 )
 from resultant.training.config import (
@@ -38,9 +27,9 @@ from resultant.training.config import (
     CIFAR_IMAGES,
     OTHERS_ALONE,
     PRESETS,
-    REALIZATIONS,
     STACK,
     WITHOUT_BETA,
+    Realization,
     Run,
     TrainConfig,
 )
@@ -72,31 +61,19 @@ OTHER_OPTIONS = (*OTHERS_ALONE, "architecture", "size")
 def _preset(config: TrainConfig) -> TrainConfig:
     """Return the settings of a preset, with an option in its help for each that it may change."""
     hidden = OTHER_OPTIONS if config.dataset in CIFAR else CIFAR_OPTIONS
-    shown = {name: _quick(kind) for name, kind in get_type_hints(TrainConfig).items()}
+    shown = get_type_hints(TrainConfig)
     shown |= {name: Annotated[shown[name], tyro.conf.Suppress] for name in hidden}
     fields_of = [(name, kind, field(default=getattr(config, name))) for name, kind in shown.items()]
     preset = make_dataclass("Preset", fields_of, bases=(TrainConfig,), frozen=True, kw_only=True)
     return preset(**vars(config))
 
 
-def _quick(kind: Any) -> Any:
-    """Return a type whose default tyro checks without typeguard (see `resultant.cli.arguments`)."""
-    if get_origin(kind) is UnionType:
-        # None first: the check ends there.
-        return Union[None, *(k for k in get_args(kind) if k is not type(None))]
-    return several(get_args(kind)[0]) if get_origin(kind) is tuple else kind
-
-
 if TYPE_CHECKING:
     Preset = TrainConfig
-    Names = tuple[str, ...]
-    Floats = tuple[float, ...]
-    Integers = tuple[int, ...]
 else:
     Preset = tyro.extras.subcommand_type_from_defaults(
         {name: _preset(config) for name, config in PRESETS.items()}, PRESET_HELP
     )
-    Names, Floats, Integers = map(several, (REALIZATIONS, float, int))
 
 
 @dataclass(frozen=True)
@@ -115,11 +92,11 @@ class Train:
 
     config: Preset
     """The recipe. Each of its settings is an option."""
-    realization: Names = ("native",)
+    realization: tuple[Realization, ...] = ("native",)
     """Realization of the target gains in the scores."""
-    beta: Floats = (0.0,)
+    beta: tuple[float, ...] = (0.0,)
     """Share of the differences between gains to keep; ignored by native and cosine."""
-    seeds: Integers = (0,)
+    seeds: tuple[int, ...] = (0,)
     """Seeds of weights, batches and augmentations, one run per seed."""
     image_set: ImageOptions = field(default_factory=ImageOptions)
     """The images."""
@@ -139,7 +116,7 @@ class Train:
     """Epochs between checkpoints; after a minute, the next epoch writes one in any case."""
     test_every: int = 1
     """Epochs between tests of a classifier."""
-    gradient_epochs: Annotated[Integers, shown_default("INT ...", "none")] = ()
+    gradient_epochs: Annotated[tuple[int, ...], shown_default("INT ...", "none")] = ()
     """Epochs after which leading and exact gradients are compared."""
     tensorboard: bool = False
     """Write the metrics for TensorBoard too."""
@@ -153,7 +130,7 @@ def train(options: Train) -> None:
     """Train the runs, evaluate them and append their records to ``records.jsonl``."""
     from resultant._core import distributed
     from resultant._core.files import require_writable_folder
-    from resultant.cli.progress import open_console
+    from resultant.cli.progress import PlainConsole
     from resultant.images.store import delete_stores
     from resultant.training.image_sets import resolved
     from resultant.training.job import Job
@@ -174,7 +151,7 @@ def train(options: Train) -> None:
     shared = ("checkpoint_every", "test_every", "gradient_epochs", "stack", "tensorboard")
     job = Job(config, runs, options.out, **{name: getattr(options, name) for name in shared})
     with distributed.processes(find_device(options.device)) as device:
-        log = open_console(stderr=True)
+        log = PlainConsole(stderr=True)
         log.quiet = distributed.rank() > 0
         records: dict[str, dict] = {}
         for batch in work(job, options, device, log):
@@ -186,9 +163,9 @@ def train(options: Train) -> None:
         return
     if options.delete_store:
         delete_stores(options.store or options.out / "store")
-    console = open_console()
+    console = PlainConsole()
     console.print(accuracy_table(list(records.values())))
-    console.print(f"records: {path}", highlight=False)
+    console.print(f"records: {path}")
 
 
 def require_batch(config: TrainConfig, images: int) -> None:
@@ -220,7 +197,7 @@ def _train_cifar(
     require_batch(config, members)
     title = f"{config.dataset}, {number} run{'s' * (number > 1)}"
     text = f"{members:,} images, {config.views} views, {config.epochs} epochs on {device}"
-    log.print(f"{title}: {text}", highlight=False)
+    log.print(f"{title}: {text}")
     with training(job, log, title) as progress:
         trained = train_cifar(job, data, device, progress, on_step=progress.tick)
     yield base_records(trained, members)
@@ -254,7 +231,7 @@ def _train_run(
             *(job, data, device, options.workers, progress, progress.tick),
             store=options.store or options.out / "store",
             on_images=progress.decoding,
-            note=partial(log.print, highlight=False, soft_wrap=True),
+            note=partial(log.print, soft_wrap=True),
         )
     yield base_records(trained, len(data.train))
     if not options.evaluate or not data.held_out_splits:
@@ -286,7 +263,7 @@ def training(job: Job, log: Console, title: str) -> Iterator[EpochProgress]:
 def evaluating(log: Console, title: str) -> Iterator[None]:
     """Show that probes and frozen rules are fitted."""
     if not log.is_terminal:
-        log.print(f"{title}: probes and frozen rules", highlight=False)
+        log.print(f"{title}: probes and frozen rules")
     with log.status("probes and frozen rules"):
         yield
 
@@ -304,15 +281,17 @@ def grid(
     )
 
 
-# Columns of the table, and the paths of their numbers in a record: words before, words of the
-# numbers, words behind. E is the encoder, P the projection.
-SPACES = "encoder projection"
+# Columns of the table, and the paths of their numbers in a record. E is the encoder, P the
+# projection.
+SPACES = ("encoder", "projection")
 COLUMNS = {
-    "classifier": ("classifier", "accuracy", ""),
-    "head / medium / tail": ("classifier", "head medium tail", ""),
-    "long-tail probe E / P": ("probes long_tail", SPACES, "accuracy"),
-    "balanced probe E / P": ("probes balanced", SPACES, "accuracy"),
-    "P: vMF / cosine / angular": ("frozen projection proco", "native cosine angular", ""),
+    "classifier": ["classifier/accuracy"],
+    "head / medium / tail": [f"classifier/{group}" for group in ("head", "medium", "tail")],
+    "long-tail probe E / P": [f"probes/long_tail/{space}/accuracy" for space in SPACES],
+    "balanced probe E / P": [f"probes/balanced/{space}/accuracy" for space in SPACES],
+    "P: vMF / cosine / angular": [
+        f"frozen/projection/proco/{name}" for name in ("native", "cosine", "angular")
+    ],
 }
 
 
@@ -323,11 +302,8 @@ def accuracy_table(records: Sequence[dict]) -> Table:
     from resultant.cli.progress import percent
 
     cells = {
-        name: [
-            [_value(record, [*first.split(), word, *last.split()]) for word in words.split()]
-            for record in records
-        ]
-        for name, (first, words, last) in COLUMNS.items()
+        name: [[_value(record, path) for path in paths] for record in records]
+        for name, paths in COLUMNS.items()
     }
     columns = [name for name in cells if any(v is not None for row in cells[name] for v in row)]
     title = "accuracy in percent" if columns else "after the last epoch"
@@ -342,10 +318,10 @@ def accuracy_table(records: Sequence[dict]) -> Table:
     return table
 
 
-def _value(record: Any, path: Sequence[str]) -> float | None:
-    if path[0] == "classifier" not in record:
+def _value(record: Any, path: str) -> float | None:
+    if "classifier" not in record:
         # Tested after the last epoch, and not again.
-        path = ["last", *path[1:]]
-    for name in path:
+        path = path.replace("classifier", "last")
+    for name in path.split("/"):
         record = record.get(name) if isinstance(record, dict) else None
     return record

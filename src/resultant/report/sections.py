@@ -22,18 +22,18 @@ ROWS = {
         "Likely label errors",
         "Another class is far more likely than the label, by scores of rows that were held out. "
         "Log odds: how many nats more likely.",
-        (Column("more likely"), Column("log odds", "{:.1f}".format)),
+        ("more likely", {"log odds": "{:.1f}".format}),
     ),
     "duplicate": (
         "Exact duplicates",
         "Rows with the same features as a row of another split: test accuracy may be too high.",
-        (Column("label of the copy"), Column("copy in"), Column("its row", str)),
+        ("label of the copy", {"copy in": str, "its row": str}),
     ),
     "outlier": (
         "Outliers",
         "Rows far from the direction of their class. Deviations: robust standard deviations of the "
         "cosine below the median of the class.",
-        (Column("nearest class"), Column("deviations", "{:.1f}".format)),
+        ("nearest class", {"deviations": "{:.1f}".format}),
     ),
 }
 
@@ -98,31 +98,31 @@ def _method_text(result: FeatureResult, method: Method) -> str:
 
 def methods_table(result: FeatureResult) -> Table:
     """Return all numbers of all methods."""
-    data, recommended = result.data, result.recommendation.key
-    columns = (
-        *(Column("method"), Column("validation", share, "%"), Column("accuracy", share, "%")),
-        *(Column("95 % interval"), Column("balanced accuracy", share, "%")),
-        *(Column(group, share, "%") for group in data.group_names),
-        *(Column("difference", points, "points"), Column("verdict"), Column("log-loss")),
-        *(Column("calibration error", share, "%"), Column("fit time", seconds, "s")),
-        *(Column("predict time", seconds, "s"), Column("training rows")),
-        *(Column("settings"), Column("note")),
-    )
-    rows = []
-    for m in result.methods:
-        d = None if m.key == recommended else m.difference
-        verdict = "recommended" if m.key == recommended else "" if d is None else d.verdict
-        interval = f"{share(m.accuracy.low)}\u00a0to\u00a0{share(m.accuracy.high)}"
-        rows.append(
-            [
-                *(m.name, m.validation.value, m.accuracy.value, interval, m.balanced.value),
-                *(m.groups.get(group) for group in data.group_names),
-                *(None if d is None else d.gain, verdict, m.log_loss.value),
-                *(None if m.reliability is None else m.reliability.error, m.fit_seconds),
-                *(m.predict_seconds, m.rows, settings(m.settings), m.note),
-            ]
-        )
-    keys = [m.key for m in result.methods]
+    data, recommended, methods = result.data, result.recommendation.key, result.methods
+    keys = [m.key for m in methods]
+    differences = [None if m.key == recommended else m.difference for m in methods]
+    verdicts = ["" if d is None else d.verdict for d in differences]
+    if recommended in keys:
+        verdicts[keys.index(recommended)] = "recommended"
+    errors = [None if m.reliability is None else m.reliability.error for m in methods]
+    ends = [(share(m.accuracy.low), share(m.accuracy.high)) for m in methods]
+    columns = [
+        Column("method", [m.name for m in methods]),
+        Column("validation", [m.validation.value for m in methods], share, "%"),
+        Column("accuracy", [m.accuracy.value for m in methods], share, "%"),
+        Column("95 % interval", [f"{low}\u00a0to\u00a0{high}" for low, high in ends]),
+        Column("balanced accuracy", [m.balanced.value for m in methods], share, "%"),
+        *(Column(g, [m.groups.get(g) for m in methods], share, "%") for g in data.group_names),
+        Column("difference", [d and d.gain for d in differences], points, "points"),
+        Column("verdict", verdicts),
+        Column("log-loss", [m.log_loss.value for m in methods]),
+        Column("calibration error", errors, share, "%"),
+        Column("fit time", [m.fit_seconds for m in methods], seconds, "s"),
+        Column("predict time", [m.predict_seconds for m in methods], seconds, "s"),
+        Column("training rows", [m.rows for m in methods]),
+        Column("settings", [settings(m.settings) for m in methods]),
+        Column("note", [m.note for m in methods]),
+    ]
     return Table(
         "methods",
         "All numbers",
@@ -130,7 +130,6 @@ def methods_table(result: FeatureResult) -> Table:
         f"methods. Difference: {data.metric} minus that of the recommended method; the intervals "
         "hold for all comparisons together.",
         columns,
-        rows,
         keys.index(recommended) if recommended in keys else None,
     )
 
@@ -224,57 +223,55 @@ def _matrix(result: FeatureResult) -> Iterator[Chart]:
 def pairs_tables(result: FeatureResult) -> list[Table]:
     """Return the most confused pairs of classes, if there are any."""
     c, names = result.confusion, result.data.class_names
-    rows = [
-        (names[true], names[predicted], int(n), float(s))
-        for (true, predicted), n, s in zip(c.pairs, c.count, c.share, strict=True)
-    ]
     columns = (
-        *(Column("true class"), Column("predicted class")),
-        *(Column("test rows"), Column("share of the class", share, "%")),
+        Column("true class", [names[true] for true, _ in c.pairs]),
+        Column("predicted class", [names[predicted] for _, predicted in c.pairs]),
+        Column("test rows", [int(n) for n in c.count]),
+        Column("share of the class", [float(s) for s in c.share], share, "%"),
     )
     sentence = f"Most frequent errors of {evaluated(result).name} on the test rows."
-    return [Table("confused", "Most confused pairs", sentence, columns, rows)] if rows else []
+    return [Table("confused", "Most confused pairs", sentence, columns)] if len(c.pairs) else []
 
 
 def classes_table(result: FeatureResult) -> Table:
     """Return numbers of all classes, the least accurate first."""
     data, method, theory = result.data, evaluated(result), result.theory
-    gain = None if theory is None or theory.gains is None else theory.gains.gain.tolist()
-    groups = [data.group_names[g] for g in data.group] if data.group_names else None
-    order = np.argsort(method.class_accuracy, kind="stable").tolist()
-    rows = [
-        (
-            *(data.class_names[c], float(method.class_accuracy[c])),
-            *(int(data.train_count[c]), int(data.test_count[c])),
-            *("" if groups is None else groups[c], None if gain is None else gain[c]),
-        )
-        for c in order
-    ]
+    gain = None if theory is None else theory.gains and theory.gains.gain
+    order = np.argsort(method.class_accuracy, kind="stable")
     columns = (
-        *(Column("class"), Column("accuracy", share, "%"), Column("training rows")),
-        *(Column("test rows"), Column("group"), Column("gain g")),
+        Column("class", [data.class_names[c] for c in order]),
+        Column("accuracy", method.class_accuracy[order].tolist(), share, "%"),
+        Column("training rows", [int(data.train_count[c]) for c in order]),
+        Column("test rows", [int(data.test_count[c]) for c in order]),
+        Column(
+            "group", [data.group_names[data.group[c]] if data.group_names else "" for c in order]
+        ),
+        Column("gain g", [None if gain is None else float(gain[c]) for c in order]),
     )
     sentence = f"Accuracy of {method.name}, and rows of each class."
-    return Table("classes", "All classes", sentence, columns, rows)
+    return Table("classes", "All classes", sentence, columns)
 
 
 def row_tables(result: FeatureResult, file: str) -> list[Table]:
     """Return the rows to look at; ``file`` is the CSV file that has all of them."""
     names, tables = result.data.class_names, []
-    for kind, (title, sentence, last) in ROWS.items():
+    for kind, (title, sentence, (other, last)) in ROWS.items():
         table = result.rows.get(kind)
         if table is None or not len(table.row):
             continue
-        columns = (Column("row", str), Column("split"), Column("identity"), Column("label"), *last)
-        rows: list[list[Any]] = []
-        for i, other in enumerate(table.other):
-            named = names[table.label[i]], names[other] if other >= 0 else ""
-            score = float(table.score[i])
-            copy = (str(table.copy_split[i]), int(score)) if kind == "duplicate" else (score,)
-            where = int(table.row[i]), str(table.split[i]), str(table.identity[i])
-            rows.append([*where, *named, *copy])
+        scores: list[Any] = [table.score.tolist()]
+        if kind == "duplicate":
+            scores = [list(map(str, table.copy_split)), list(map(int, table.score))]
+        columns = (
+            Column("row", table.row.tolist(), str),
+            Column("split", list(map(str, table.split))),
+            Column("identity", list(map(str, table.identity))),
+            Column("label", [names[c] for c in table.label]),
+            Column(other, [names[c] if c >= 0 else "" for c in table.other]),
+            *(Column(n, v, form) for (n, form), v in zip(last.items(), scores, strict=True)),
+        )
         total = f"{counted(table.total, 'row', 'rows')}. "
-        tables.append(Table(f"rows-{kind}", title, total + sentence, columns, rows, file=file))
+        tables.append(Table(f"rows-{kind}", title, total + sentence, columns, file=file))
     return tables
 
 

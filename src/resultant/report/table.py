@@ -65,9 +65,10 @@ def _text(value: float | None, form: Callable[[float], str]) -> str:
 
 
 class Column(NamedTuple):
-    """A column: heading, format of its values on the page, and their unit there."""
+    """A column: heading, values, their format on the page, and their unit there."""
 
     name: str
+    values: Sequence[Any]
     format: Callable[[Any], str] = number
     unit: str = ""
 
@@ -82,42 +83,45 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table: the first value of a row is its name, the row ``marked`` is highlighted, and the
-    file ``file`` has all rows (by default the CSV file of this table, called ``name``)."""
+    """A table: the first column names the rows, the row ``marked`` is highlighted, and the file
+    ``file`` has all rows (by default the CSV file of this table, called ``name``)."""
 
     name: str
     title: str
     sentence: str
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Any]]
     marked: int | None = None
     file: str = ""
 
-    def heads(self) -> dict[int, bool]:
+    def __len__(self) -> int:
+        return len(self.columns[0].values)
+
+    def heads(self) -> list[tuple[Column, bool]]:
         """Return the columns that have a value, each with True if it holds numbers."""
-        kinds: dict[int, bool] = {}
-        for i in range(len(self.columns)):
-            values = [row[i] for row in self.rows if not is_missing(row[i]) and row[i] != ""]
-            if values or not i:
-                kinds[i] = any(isinstance(v, int | float) for v in values)
+        kinds: list[tuple[Column, bool]] = []
+        for column in self.columns:
+            values = [v for v in column.values if not is_missing(v) and v != ""]
+            if values or not kinds:
+                kinds.append((column, any(isinstance(v, int | float) for v in values)))
         return kinds
 
-    def shown(self) -> list[list[Cell]]:
+    def shown(self) -> list[tuple[Cell, ...]]:
         """Return the first rows as cells of the columns of `heads`."""
-        heads = self.heads()
-        return [[_cell(self.columns[i], row[i]) for i in heads] for row in self.rows[:SHOWN]]
+        columns = [[_cell(c.format, v) for v in c.values[:SHOWN]] for c, _ in self.heads()]
+        return list(zip(*columns, strict=True))
 
     def csv(self) -> bytes:
         """Return all rows as CSV with every digit."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([csv_cell(column.name) for column in self.columns])
-        writer.writerows(["" if is_missing(v) else csv_cell(v) for v in row] for row in self.rows)
+        rows = zip(*(column.values for column in self.columns), strict=True)
+        writer.writerows(["" if is_missing(v) else csv_cell(v) for v in row] for row in rows)
         return text.getvalue().encode()
 
 
-def _cell(column: Column, value: Any) -> Cell:
+def _cell(form: Callable[[Any], str], value: Any) -> Cell:
     if is_missing(value):
-        return Cell(column.format(None), "", True)
+        return Cell(form(None), "", True)
     numeric = isinstance(value, int | float)
-    return Cell(column.format(value), repr(float(value)) if numeric else str(value), numeric)
+    return Cell(form(value), repr(float(value)) if numeric else str(value), numeric)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -19,13 +19,15 @@ FEWEST = 20
 
 def theory_charts(result: FeatureResult) -> list[Chart]:
     """Return one chart per question that has an answer."""
-    parts = (_gains, _boundaries, _certificate, _intercepts, _calibration, _fit)
-    return [chart for part in parts for chart in part(result) if not chart.empty]
+    parts = {"gains": _gains, "boundaries": _boundaries, "cosine": _certificate}
+    parts |= {"intercepts": _intercepts, "calibration": _calibration, "fit": _fit}
+    answers = {name: getattr(result.theory, name, None) for name in parts}
+    answers["calibration"] = evaluated(result).reliability
+    charts = (parts[name](result, r) for name, r in answers.items() if r is not None)
+    return [chart for chart in charts if chart is not None and not chart.empty]
 
 
-def _gains(result: FeatureResult) -> Iterator[Chart]:
-    if result.theory is None or (r := result.theory.gains) is None:
-        return
+def _gains(result: FeatureResult, r: Any) -> Chart:
     rank = ""
     if r.rank_correlation is not None:
         rank = f"; their rank correlation with class size is {signed(r.rank_correlation, 2)}"
@@ -41,7 +43,7 @@ def _gains(result: FeatureResult) -> Iterator[Chart]:
         look = {name: v for name, v in groups.items() if name != "legend"}
         rings = np.asarray(r.corrected_gain)
         marks.insert(0, Mark("points", count, rings, hollow=True, classes=classes, **look))
-    yield Chart(
+    return Chart(
         "gains",
         "Gains of the classes",
         f"One temperature gives the classes gains from {r.minimum:.2f} to {r.maximum:.2f}, a "
@@ -54,16 +56,14 @@ def _gains(result: FeatureResult) -> Iterator[Chart]:
     )
 
 
-def _boundaries(result: FeatureResult) -> Iterator[Chart]:
-    if result.theory is None or (r := result.theory.boundaries) is None:
-        return
+def _boundaries(result: FeatureResult, r: Any) -> Chart | None:
     if (predicted := r.predicted.get("linear_mean")) is None:
-        return
+        return None
     exact, linear = np.asarray(r.shift_degrees), np.asarray(predicted.shift_degrees)
     kept = np.isfinite(exact) & np.isfinite(linear)
     if not kept.any():
-        return
-    yield Chart(
+        return None
+    return Chart(
         "boundaries",
         "Moved decision boundaries",
         f"Equal gains move the boundaries between {int(kept.sum())} pairs of classes by up to "
@@ -77,16 +77,14 @@ def _boundaries(result: FeatureResult) -> Iterator[Chart]:
     )
 
 
-def _certificate(result: FeatureResult) -> Iterator[Chart]:
-    if result.theory is None or (r := result.theory.cosine) is None:
-        return
+def _certificate(result: FeatureResult, r: Any) -> Chart:
     part = np.linspace(0, 100, len(r.margin_quantiles))
     curves = (
         ("margin", r.margin_quantiles, style.BLUE),
         ("range of the residual", r.residual_quantiles, style.ORANGE),
     )
     wrong = counted(r.certified_disagreements, "certified row differs", "certified rows differ")
-    yield Chart(
+    return Chart(
         "certificate",
         "Provably the same prediction as cosine",
         f"angular at β = 0 provably predicts the same class as cosine on {percent(r.coverage)} of "
@@ -99,14 +97,11 @@ def _certificate(result: FeatureResult) -> Iterator[Chart]:
     )
 
 
-def _intercepts(result: FeatureResult) -> Iterator[Chart]:
-    theory = result.theory
-    if theory is None or theory.gains is None or (r := theory.intercepts) is None:
-        return
-    if r.worst_class is None:
-        return
+def _intercepts(result: FeatureResult, r: Any) -> Chart | None:
+    if result.theory is None or result.theory.gains is None or r.worst_class is None:
+        return None
     drift = np.asarray(r.temperature) - np.asarray(r.native)
-    yield Chart(
+    return Chart(
         "intercepts",
         "Intercepts under class temperatures",
         f"A temperature per class also moves the score at cosine zero: by up to "
@@ -117,7 +112,7 @@ def _intercepts(result: FeatureResult) -> Iterator[Chart]:
         (
             level(0.0),
             Mark(
-                *("points", np.asarray(theory.gains.gain), drift),
+                *("points", np.asarray(result.theory.gains.gain), drift),
                 classes=np.arange(len(drift)),
                 **by_group(result.data.group, result.data.group_names),
             ),
@@ -126,16 +121,13 @@ def _intercepts(result: FeatureResult) -> Iterator[Chart]:
     )
 
 
-def _calibration(result: FeatureResult) -> Iterator[Chart]:
-    method = evaluated(result)
-    if (r := method.reliability) is None:
-        return
-    yield Chart(
+def _calibration(result: FeatureResult, r: Any) -> Chart:
+    return Chart(
         "calibration",
         "Calibration",
-        f"{method.name} has an expected calibration error of {percent(r.error)} on the test rows; "
-        f"calibrated probabilities lie on the diagonal. Bins with fewer than {FEWEST} rows are not "
-        "drawn.",
+        f"{evaluated(result).name} has an expected calibration error of {percent(r.error)} on the "
+        "test rows; calibrated probabilities lie on the diagonal. Bins with fewer than "
+        f"{FEWEST} rows are not drawn.",
         Axis("confidence", ends=(0, 1)),
         Axis("accuracy", ends=(0, 1)),
         (
@@ -146,15 +138,13 @@ def _calibration(result: FeatureResult) -> Iterator[Chart]:
     )
 
 
-def _fit(result: FeatureResult) -> Iterator[Chart]:
-    if result.theory is None or (r := result.theory.fit) is None:
-        return
+def _fit(result: FeatureResult, r: Any) -> Chart:
     n = len(r.histogram)
     observed, expected = (
         n * np.asarray(h, dtype=float) / float(h.sum()) for h in (r.histogram, r.expected_histogram)
     )
     centres = (np.arange(n) + 0.5) / n
-    yield Chart(
+    return Chart(
         "fit",
         "Fit of the vMF distribution",
         f"A test rejects the fitted vMF for {percent(r.rejected)} of the classes at the 5 % level; "

@@ -36,7 +36,8 @@ RECIPE_CHANNELS = {
 # Realizations without beta.
 WITHOUT_BETA = ("native", "cosine")
 # As in `resultant.classes.rule`, which loads torch; settings and records do not need it.
-REALIZATIONS = ("native", "temperature", "preserve", "angular", "cosine")
+Realization = Literal["native", "temperature", "preserve", "angular", "cosine"]
+REALIZATIONS = get_args(Realization)
 
 # Settings of CIFAR, and of all other datasets.
 CIFAR_ALONE = ("imbalance", "subset", "contrastive", "contrastive_view")
