@@ -1,8 +1,6 @@
-"""The command ``resultant``.
+"""The command ``resultant``, one file per command with its options: `analyze`, `compare`, `train`,
+`extract`, `probe`.
 
-One file per command, with the options of the command next to its function: `analyze`, `compare`,
-`train`, `extract`, `probe`. Options that commands share are in `arguments`; options are parsed
-without torch. `progress` shows long work, and `output` prints the summary of an analysis. `main`
-finds and runs a command; other distributions add commands through the entry points
-``resultant.commands``, each a `resultant.cli.main.Command`.
+Options that commands share are in `arguments`; options are parsed without torch. `progress` shows
+long work, `output` prints the summary of an analysis, and `main` finds and runs a command.
 """

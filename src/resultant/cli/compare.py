@@ -141,11 +141,8 @@ def match_names(
 
 
 def require_same_classes(paths: Sequence[Path], stores: Sequence[Prepared]) -> None:
-    """Raise if the classes of two stores differ.
-
-    The classes are compared by name if both sides have names, or if both have only labels. A side
-    whose labels are words numbers them by their order, so words are compared with labels too.
-    """
+    """Raise if the classes of two stores differ: by name, unless one side has only labels; words
+    are compared with labels too, as they are numbered by their order."""
     from resultant.features.selection import WORDS
 
     only_labels = {all(map(str.isdecimal, store.names)) for store in stores}

@@ -58,11 +58,8 @@ class ProgressBar(Bar):
 
 
 class EpochProgress(ProgressBar):
-    """Progress in epochs: call it with the progress after an epoch, and `tick` within an epoch.
-
-    Output that is not a terminal gets a line per epoch, and one every 30 seconds within an epoch. A
-    job that continues an earlier one is announced by a line everywhere.
-    """
+    """Progress in epochs: call it with the progress after an epoch, and `tick` within an epoch. In
+    a file it is a line per epoch, and one every 30 seconds within an epoch."""
 
     def __init__(self, console: Console, title: str, epochs: int) -> None:
         super().__init__(
@@ -105,9 +102,7 @@ class EpochProgress(ProgressBar):
 class Screen(ProgressBar):
     """The console of a command for the length of a ``with`` block: results, and named steps.
 
-    On a terminal both are one console, so that results stand above the bar of the steps. Elsewhere
-    results go to the standard output, and steps to the standard error, one line each. ``quiet``
-    prints neither; ``json`` is the file of a JSON summary, - for the standard output.
+    On a terminal both are one console, so that results stand above the bar of the steps.
     """
 
     def __init__(self, quiet: bool = False, json: Path | None = None) -> None:

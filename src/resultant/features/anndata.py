@@ -1,7 +1,4 @@
-"""Features in AnnData files (.h5ad), read by h5py: X and obsm are features, obs has the labels.
-
-Nothing outside of the file is read. Declared sizes are compared with the memory first.
-"""
+"""Features in AnnData files (.h5ad), read by h5py: X and obsm are features, obs has the labels."""
 
 from __future__ import annotations
 

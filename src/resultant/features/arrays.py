@@ -1,8 +1,5 @@
-"""Arrays by name in .npy, .npz, .safetensors and .pt files, read by NumPy, safetensors and torch.
-
-No pickle is loaded. Arrays are mapped; compressed members of an .npz are decoded as a whole, after
-their declared size is compared with the memory.
-"""
+"""Arrays by name in .npy, .npz, .safetensors and .pt files, mapped where they are not compressed.
+No pickle is loaded."""
 
 from __future__ import annotations
 

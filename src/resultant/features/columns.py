@@ -1,8 +1,5 @@
-"""The columns of a table that are vectors of features.
-
-Vectors are a list column, or several columns of numbers with numbers in their names (``f0`` to
-``f63``, ``pixel_0_0`` to ``pixel_7_7``); without such names, all columns of floats are one vector.
-"""
+"""The columns of a table that are vectors: a list column, or several columns of numbers with
+numbers in their names (``f0`` to ``f63``, ``pixel_0_0`` to ``pixel_7_7``), else all floats."""
 
 from __future__ import annotations
 

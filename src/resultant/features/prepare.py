@@ -20,11 +20,8 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Prepared:
-    """A store of the rows of classes that can be fitted, with labels [0, C) and their ``names``.
-
-    ``features`` are those that train and the split ``test`` both have, ``val`` is the split that
-    chooses settings, if any. ``notes`` are sentences about what was held out or left out.
-    """
+    """The rows of classes that can be fitted: features of both train and ``test``, the names of
+    the classes, sentences on what was held or left out, and the split that chooses settings."""
 
     store: FeatureStore
     test: str
@@ -41,11 +38,10 @@ class Prepared:
 
 
 def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = False) -> Prepared:
-    """Prepare a store of one split, or of train and test (or val), for analysis.
+    """Prepare a store for analysis, without zero vectors or rows of unknown classes if asked.
 
-    One split is divided 80 to 20 within each class. Classes with fewer than two training rows are
-    left out: the direction of a single row is that of its class and says nothing about the spread.
-    ``drop_zeros`` leaves out rows of zero vectors, ``skip_unknown`` rows of unknown classes.
+    Classes with fewer than two training rows are left out: the direction of a single row is that of
+    its class and says nothing about the spread.
     """
     rows, notes = _Rows(store), []
     if store.label_files:

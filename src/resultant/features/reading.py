@@ -16,11 +16,8 @@ class FileError(ValueError):
 
 @contextmanager
 def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
-    """Turn every error of a library over a file or a URL into a `FileError` of one line.
-
-    Libraries raise almost any exception over broken bytes. A pipe or a device is refused before it
-    is opened. ``kind`` is the expected content, such as "a whole Parquet file of features".
-    """
+    """Turn every error of a library over a file or a URL of a ``kind`` of content into a
+    `FileError`: libraries raise almost any exception over broken bytes."""
     rule = f"expected {os.fspath(path)} to be {kind}"
     try:
         if "://" not in os.fspath(path):

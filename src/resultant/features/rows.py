@@ -85,10 +85,7 @@ class TensorRows(Rows):
 
 
 class FileRows(Rows):
-    """Rows of an array in a file, which is opened at each reading: shards may be thousands.
-
-    ``opened`` opens an array of NumPy, of HDF5, or a sparse matrix, with a shape and slices.
-    """
+    """Rows of an array in a file, ``opened`` at each reading: shards may be thousands."""
 
     def __init__(
         self,
@@ -146,10 +143,8 @@ class IndexedRows(Rows):
 
 @dataclass(frozen=True)
 class NonNumericArray:
-    """An array of strings, objects or records, with its dtype as text.
-
-    ``read`` returns the distinct strings and the index of each row [N]; None for other arrays.
-    """
+    """An array of strings, objects or records, with its dtype as text; ``read`` returns the
+    distinct strings and the index of each row [N]."""
 
     shape: tuple[int, ...]
     kind: str

@@ -218,10 +218,8 @@ def _candidates(parts: Parts) -> set[str]:
 def _class_labels(
     where: str, parts: Parts, called: dict[str, str]
 ) -> tuple[dict[str, Rows], list[str]]:
-    """Return the labels of each split as class numbers [N], and names of classes if they are words.
-
-    Words are numbered in sorted order over all splits; numerals are sorted as numbers.
-    """
+    """Return the labels of each split as class numbers [N]; words, whose sorted names are returned
+    too, are numbered over all splits, numerals as numbers."""
     pieces = [(called[name], *part) for name, of_name in parts.items() for part in of_name]
     words = [(name, file) for name, file, a in pieces if isinstance(a, NonNumericArray)]
     for name, file, array in pieces:

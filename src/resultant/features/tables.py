@@ -1,8 +1,5 @@
-"""Features in tables: Parquet, Arrow (Feather), CSV and TSV files, read by pyarrow.
-
-Parquet is read by row groups, whose declared sizes are compared with the memory first. Arrow files
-are mapped, and CSV files are decoded block by block into columns in memory.
-"""
+"""Features in tables, read by pyarrow: Parquet by row groups, Arrow (Feather) mapped, CSV and TSV
+decoded block by block into columns in memory."""
 
 from __future__ import annotations
 
@@ -63,10 +60,8 @@ def read_table(path: Path | str, names: Names) -> tuple[dict[str, AnyArray], lis
 
 
 class Table:
-    """A table in parts: the row groups of a Parquet file, or the whole of another file.
-
-    ``tops`` are the first row of each part and the number of rows.
-    """
+    """A table in parts: the row groups of a Parquet file, or the whole of another file; ``tops``
+    are the first row of each part and the number of rows."""
 
     def __init__(self, path: Path | str) -> None:
         self.path, self.suffix = path, Path(str(path).partition("?")[0]).suffix

@@ -41,9 +41,8 @@ class Axis:
 class Mark:
     """Points, a line, bars, cells of a matrix, or a level: a straight line across the figure.
 
-    Colour and shape are one for all points or one per point; ``colours`` are further ones by name,
-    from which the page offers a choice. A card shows the ``text`` [n] of a point, else the names of
-    its ``classes`` [n] or [n, 2]. Entries of the ``legend`` are label, colour and shape.
+    Colour and shape are one for all points or one per point. A card shows the ``text`` [n] of a
+    point, else the names of its ``classes`` [n] or [n, 2].
     """
 
     type: Literal["points", "line", "bars", "cells", "level"]
@@ -58,8 +57,8 @@ class Mark:
     high: Values = ()
     classes: Values = ()
     text: Sequence[str] = ()
-    legend: Sequence[tuple[str, str, str]] = ()
-    colours: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    legend: Sequence[tuple[str, str, str]] = ()  # label, colour, shape
+    colours: Mapping[str, Sequence[str]] = field(default_factory=dict)  # a choice on the page
     dash: str = "solid"
     marks: bool = False  # points on a line
     width: Any = None  # of bars
@@ -74,11 +73,8 @@ def level(at: float) -> Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure of one panel, its ``marks`` from the lowest to the highest.
-
-    ``name`` is for files, ``sentence`` is the caption, and ``paper`` the number and label of the
-    part of the paper that it repeats. ``diagonal`` draws x = y too, ``square`` omits the ticks.
-    """
+    """A figure of one panel: ``sentence`` is the caption, ``paper`` the part of the paper that it
+    repeats; ``diagonal`` draws x = y too, ``square`` omits the ticks."""
 
     name: str
     title: str

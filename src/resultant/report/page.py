@@ -32,10 +32,8 @@ SCRIPTS = ("shared/vmf.js", "shared/chart.js", "templates/explorer.js", "templat
 
 @dataclass(frozen=True)
 class Tab:
-    """The part of the page about one feature set: its charts and tables by section.
-
-    ``key`` is the anchor, and the beginning of the names of its files; "" for a single set.
-    """
+    """The part of the page about one feature set: charts and tables by section; ``key`` is the
+    anchor, and the beginning of the names of its files."""
 
     key: str
     title: str
