@@ -60,8 +60,9 @@ def reference(p: Picture, row: list[float], size: int, fill: tuple[float, ...] =
     # Not at the top: kernels are interpreted in a process without torchvision.
     from timm.data import auto_augment as timm
 
-    from images.pictures import tv
+    from resultant._core.vision import vision_module
 
+    tv = vision_module("torchvision.transforms.functional")
     of = dict(zip(COLUMNS, row, strict=True))
     top, left, height, width = (int(of[k]) for k in ("top", "left", "height", "width"))
     p = p.crop((left, top, left + width, top + height))

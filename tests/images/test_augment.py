@@ -16,11 +16,11 @@ from torch import Tensor
 from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
 
 from images.photographs import LEAST_P, levels, seeded
-from images.pictures import tv
+from resultant._core.vision import vision_module
 from resultant.images.augment import FILL, FILTERS, POLICY, ClassificationView, magnitude
 from resultant.images.photo_views import BILINEAR, CODE, COLUMNS, OPERATIONS
 
-SIZE = 32
+tv, SIZE = vision_module("torchvision.transforms.functional"), 32
 BICUBIC = Image.Resampling.BICUBIC
 Picture = Image.Image
 

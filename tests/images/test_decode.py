@@ -68,11 +68,8 @@ def test_levels_of_other_kinds() -> None:
     assert pixels(decode(several, "a")).max() == 0
 
 
-@pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "TIFF"])
-def test_animations_are_refused(kind: str) -> None:
-    data = encoded(gradient(), kind, save_all=True, append_images=[Image.new("RGB", (4, 4))])
-    with pytest.raises(ImageError, match=r"^expected a\.gif to be a still image, got 2 frames$"):
-        decode(data, "a.gif")
+def animated(kind: str) -> bytes:
+    return encoded(gradient(), kind, save_all=True, append_images=[Image.new("RGB", (4, 4))])
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP"])
@@ -86,15 +83,16 @@ def test_truncated_images_are_refused(kind: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
-@pytest.mark.parametrize(("width", "height"), [(16_000, 9_000), (100_000, 100_000)])
-def test_decompression_bombs_are_refused_unread(width: int, height: int) -> None:
-    with pytest.raises(ImageError, match=r"expected c to have at most 134,217,728 pixels, got"):
-        decode(png(width, height), "c")
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [
+        *(
+            (animated(kind), "to be a still image, got 2 frames")
+            for kind in ("GIF", "PNG", "WEBP", "TIFF")
+        ),
+        # Refused unread.
+        (png(16_000, 9_000), "to have at most 134,217,728 pixels, got 16,000 x 9,000"),
+        (png(100_000, 100_000), "to have at most 134,217,728 pixels, got more than Pillow opens"),
         (b"", "to be a whole image, got an empty file"),
         (b"%PDF-1.4", "to be a whole image, got no known format"),
         (encoded(gradient(), "PPM"), "to be a whole image, got no known format"),

@@ -49,6 +49,11 @@ def test_subsets_are_nested_and_seeded() -> None:
     sets = [set(long_tail_indices(y, 10, f).tolist()) for f in (100, 50, 10, 1)]
     assert sets[0] < sets[1] < sets[2] < sets[3] == set(range(1000))
     assert set(long_tail_indices(y, 10, 10, seed=1).tolist()) != sets[2]
+    # Unequal classes are cut to the smallest.
+    assert long_tail_counts(5, 1, 10).tolist() == [5]
+    labels = np.array([0] * 9 + [1] * 4 + [2] * 6)
+    kept = labels[long_tail_indices(labels, 3, 4.0).numpy()]
+    assert np.bincount(kept).tolist() == [4, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -66,10 +71,3 @@ def test_subsets_are_nested_and_seeded() -> None:
 def test_refused(function: Callable[..., Any], arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         function(*arguments)
-
-
-def test_unequal_classes_are_cut_to_the_smallest() -> None:
-    assert long_tail_counts(5, 1, 10).tolist() == [5]
-    labels = np.array([0] * 9 + [1] * 4 + [2] * 6)
-    kept = labels[long_tail_indices(labels, 3, 4.0).numpy()]
-    assert np.bincount(kept).tolist() == [4, 2, 1]

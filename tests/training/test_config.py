@@ -39,9 +39,8 @@ def test_presets_of_the_paper(name: str) -> None:
 
 def test_cosine() -> None:
     config = preset("cifar-controlled")
-    for epoch in range(200):
-        expected = 0.15 * (1 + math.cos(math.pi * epoch / 200))
-        assert config.rate(epoch) == pytest.approx(expected, rel=1e-14)
+    expected = [0.15 * (1 + math.cos(math.pi * epoch / 200)) for epoch in range(200)]
+    assert [config.rate(epoch) for epoch in range(200)] == pytest.approx(expected, rel=1e-14)
     assert config.rate(0) == 0.3 and config.rate(100) == pytest.approx(0.15)
 
 

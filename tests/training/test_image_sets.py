@@ -15,7 +15,16 @@ from torch import Tensor
 from torch.func import functional_call
 
 from images.photographs import BILINEAR, reference
-from listed import NUM_CLASSES, SIZES, SMALL, options, scaled
+from listed import (
+    NUM_CLASSES,
+    SIZES,
+    SMALL,
+    four_classes,
+    open_listed,
+    options,
+    scaled,
+    write_images,
+)
 from programs import run_program
 from resultant._core import distributed
 from resultant._core.tensor_files import load
@@ -33,10 +42,35 @@ from resultant.training.image_sets import open_dataset, resolved, train_images
 from resultant.training.job import Job
 from resultant.training.photo_batches import require_batches
 from resultant.training.stack import Stack
-from training.listed_training import CHANGES, RUN, config
-from training.listed_training import _four_classes as _four_classes
-from training.listed_training import data as data
-from training.listed_training import root as root
+
+RUN = Run("angular", 0.5, 3)
+CHANGES = {"learning_rate": 0.02, "clip": 0.5}
+
+
+@pytest.fixture(autouse=True)
+def _four_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give ImageNet-LT four classes."""
+    monkeypatch.setitem(PUBLISHED, "imagenet-lt", PUBLISHED["imagenet-lt"])
+    four_classes()
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the images and of their lists."""
+    path = tmp_path_factory.mktemp("images")
+    write_images(path)
+    return path
+
+
+@pytest.fixture
+def data(root: Path) -> ImageSplits:
+    """The images without validation images."""
+    return open_listed(root)
+
+
+def config(**changes: Any) -> TrainConfig:
+    """A small recipe."""
+    return preset("imagenet-lt", precision="float32", **(SMALL | CHANGES | changes))
 
 
 def views_by_pil(settings: TrainConfig, data: ImageSplits, epoch: int) -> Any:

@@ -19,7 +19,7 @@ from resultant.training.cifar import train_cifar
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.job import Job, Trained
 from resultant.training.stack import Stack, build, side_by_side
-from tiny_job import DATA, metrics
+from tiny_job import DATA, metrics, stop_after
 from tiny_job import config as tiny_config
 
 COUNTS, N = [6, 4, 2, 2], 6
@@ -233,6 +233,23 @@ def test_stacks_at_once_equal_single_stacks(tmp_path: Path) -> None:
         for key, loss in losses(out).items():
             assert at_once[key] == pytest.approx(loss, rel=1e-4), key
         assert (weights[run.name] - alone).norm() <= 1e-2 * alone.norm() > 0
+
+
+@pytest.mark.gpu
+def test_resumes(tmp_path: Path) -> None:
+    """Stopped after its second epoch and continued, a job on a GPU ends as an undisturbed one."""
+    jobs = [
+        Job(tiny_config(epochs=4), RUNS, tmp_path / name, checkpoint_every=2, stack=2)
+        for name in ("whole", "stopped")
+    ]
+    with pytest.raises(KeyboardInterrupt):
+        train_cifar(jobs[1], DATA, "cuda", on_progress=stop_after(2))
+    whole, resumed = (learned(train_cifar(job, DATA, "cuda")) for job in jobs)
+    expected = losses(jobs[0].out)
+    assert len(expected) == 4 * len(RUNS)
+    assert losses(jobs[1].out) == pytest.approx(expected, rel=1e-4)
+    for name, a in whole.items():
+        assert (resumed[name] - a).norm() <= 1e-2 * a.norm() > 0
 
 
 @pytest.mark.slow
