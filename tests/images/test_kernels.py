@@ -11,7 +11,7 @@ from torch import Tensor
 
 from images.photographs import FILL, photographs, seeded
 from programs import run_interpreted
-from resultant.images import pillow_views, rendering
+from resultant.images import rendering
 from resultant.images.augment import FILTERS, POLICY, ClassificationView, ContrastiveView, magnitude
 from resultant.images.photo_views import (
     BILINEAR,
@@ -49,7 +49,7 @@ def rendered(device: str, size: int, parameters: Tensor) -> tuple[Tensor, Tensor
     out = torch.full((n, size, size, 3), torch.nan, device=device).permute(0, 3, 1, 2)
     arguments = (a.to(device) for a in (pixels, offsets, sizes.int()))
     views(*arguments, views.plan(parameters), out)
-    expected = pillow_views.levels(pixels, offsets, sizes, parameters, size, FILL)
+    expected = rendering.levels(pixels, offsets, sizes, parameters, size, FILL)
     return out.cpu(), normalize(expected, MEAN, STD)
 
 

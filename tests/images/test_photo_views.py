@@ -14,7 +14,7 @@ from scipy import stats
 from torchvision import transforms
 
 from images.photographs import FILL, LEAST_P, column, photographs, references, seeded
-from resultant.images import pillow_views
+from resultant.images import rendering
 from resultant.images.augment import ContrastiveView
 from resultant.images.photo_views import (
     COLUMNS,
@@ -41,7 +41,7 @@ def test_views_equal_torchvision_and_timm(view: PhotoView) -> None:
     pixels, offsets, sizes = photographs(160)
     parameters = view.draw(sizes, seeded(7))
     expected = references(pixels, offsets, sizes, parameters, SIZE)
-    out = pillow_views.levels(pixels, offsets, sizes, parameters, SIZE, FILL)
+    out = rendering.levels(pixels, offsets, sizes, parameters, SIZE, FILL)
     assert torch.equal(out, expected)
 
 

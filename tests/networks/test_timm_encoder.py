@@ -11,8 +11,8 @@ from torch import nn
 
 from images.photos import photo
 from resultant._core.vision import vision_module
-from resultant.images.evaluation_view import EvaluationView
 from resultant.networks.timm_encoder import (
+    EvaluationView,
     ImageNetwork,
     feature_width,
     model_settings,

@@ -17,7 +17,6 @@ from torch import Tensor
 from images.photos import photo, write_folder
 from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import FeatureStore
-from resultant.images.evaluation_view import EvaluationView
 from resultant.images.indexable import open_indexable
 from resultant.images.longtail import long_tail_indices
 from resultant.images.opening import open_images
@@ -25,6 +24,7 @@ from resultant.images.photo_views import contrastive_view
 from resultant.images.source import ImageSplits
 from resultant.images.store import open_store
 from resultant.networks.stacked_resnet import StackedResNet32
+from resultant.networks.timm_encoder import EvaluationView
 from resultant.training.checkpoints import save_run
 from resultant.training.cifar import train_cifar
 from resultant.training.config import ProbeConfig, Run, preset

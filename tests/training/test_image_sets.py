@@ -30,13 +30,12 @@ from resultant._core import distributed
 from resultant._core.tensor_files import load
 from resultant.cli.main import main
 from resultant.images.decode import ImageError
-from resultant.images.evaluation_view import EvaluationView
 from resultant.images.files import FileImages, file_status
 from resultant.images.opening import PUBLISHED
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
-from resultant.networks.timm_encoder import ImageNetwork
+from resultant.networks.timm_encoder import EvaluationView, ImageNetwork
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.image_sets import open_dataset, resolved, train_images
 from resultant.training.job import Job

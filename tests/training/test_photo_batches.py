@@ -12,9 +12,9 @@ from torch import Tensor
 
 from images.test_store import source
 from resultant._core import distributed
-from resultant.images.evaluation_view import EvaluationView
 from resultant.images.photo_views import classification_view, contrastive_view, normalize
 from resultant.images.store import ImageStore, open_store
+from resultant.networks.timm_encoder import EvaluationView
 from resultant.training.inference import StoredViews
 from resultant.training.photo_batches import PhotoBatches, ahead
 

@@ -4,7 +4,7 @@
   folders and lists, `parquet` and the published datasets, `indexable` any Python dataset;
   `longtail` defines subsets. `cifar` reads every form of CIFAR.
 - `decode` is the only decoder, by Pillow. Photographs are decoded first, into a `store`, and kept
-  on the device or near it; `evaluation_view` has images without augmentation.
+  on the device or near it.
 - Views draw their parameters on the CPU (`photo_views`, `augment` for CIFAR). `rendering` computes
-  them: by `pillow_views` on a CPU, on a GPU by `photo_kernel`, which `photo_plan` prepares.
+  them: by Pillow on a CPU, on a GPU by `photo_kernel`, which `photo_plan` prepares.
 """

@@ -8,17 +8,15 @@ reduced one has more, against aliasing.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import NamedTuple
 
-import PIL
 import torch
 from torch import Tensor
 
 from resultant.images.photo_views import NEAREST, STEPS, matrices
 
 BITS = 22
-# From version 13 on, Pillow resizes columns before rows where heights shrink much more than widths.
-ORDERED = int(PIL.__version__.partition(".")[0]) >= 13
 
 
 class Plan(NamedTuple):
@@ -51,7 +49,7 @@ def plan(parameters: Tensor, size: int, taps: int, sides: Tensor | None = None) 
     weights = torch.where(mirrored[:, :, None], weights.flip(1), weights)
     counts = (2 * (parameters[:, 2:4] / parameters[:, 4:6]).clamp_min(1.0)).ceil().int()
     shrunk = height - rows
-    swapped = (shrunk > 0) & (shrunk > 2 * (width - columns)) & ORDERED
+    swapped = (shrunk > 0) & (shrunk > 2 * (width - columns)) & chooses_order()
 
     def ordered(a: Tensor) -> Tensor:
         """Return rows and columns [n, 2, ...] in the order of the plan."""
@@ -63,6 +61,16 @@ def plan(parameters: Tensor, size: int, taps: int, sides: Tensor | None = None) 
         torch.cat((ordered(counts), swapped.int()[:, None]), 1),
         torch.cat((steps, maps.flatten(2)), 2),
     )
+
+
+@cache
+def chooses_order() -> bool:
+    """Return True if Pillow resizes columns first where heights shrink much more: from 13 on."""
+    try:
+        from PIL import __version__
+    except ImportError:
+        return True
+    return int(__version__.partition(".")[0]) >= 13
 
 
 def fixed_point(maps: Tensor) -> Tensor:

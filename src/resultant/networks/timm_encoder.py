@@ -2,20 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from resultant._core.text import one_line
 from resultant._core.vision import vision_module
-from resultant.images.evaluation_view import EvaluationView
 from resultant.networks.encoder_weights import load_encoder
 from resultant.networks.stacked_resnet import Outputs
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 # Scale of the cosine classifier, a constant of the code of ProCo's authors.
 SCALE = 30.0
+
+
+@dataclass(frozen=True)
+class EvaluationView:
+    """Evaluation transform of timm; ``crop`` is its ``crop_pct``, ``mode`` its ``crop_mode``."""
+
+    size: int
+    crop: float = 0.875
+    mode: str = "center"
+    interpolation: str = "bilinear"
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+
+    @cached_property
+    def _transform(self) -> Any:
+        return vision_module("timm.data").create_transform(
+            input_size=(3, self.size, self.size),
+            crop_pct=self.crop,
+            crop_mode=self.mode,
+            interpolation=self.interpolation,
+            mean=self.mean,
+            # Levels, which the device normalizes.
+            use_prefetcher=True,
+        )
+
+    @property
+    def short_side(self) -> int:
+        """Shorter side after resizing by the mode ``center``."""
+        return int(self.size / self.crop)
+
+    def __call__(self, image: Image) -> Tensor:
+        """Return uint8 [3, size, size] of an RGB image."""
+        return torch.as_tensor(np.asarray(self._transform(image)))
 
 
 def model_settings(architecture: str) -> EvaluationView:

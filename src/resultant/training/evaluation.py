@@ -24,10 +24,10 @@ from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.images.cifar import Cifar
-from resultant.images.evaluation_view import EvaluationView
 from resultant.images.source import ImageSource, ImageSplits, cores
 from resultant.images.store import open_store
 from resultant.networks.stacked_resnet import Outputs
+from resultant.networks.timm_encoder import EvaluationView
 from resultant.training import inference
 from resultant.training.config import ProbeConfig
 from resultant.training.inference import StoredViews, Views, cifar_views, source_views

@@ -19,10 +19,9 @@ from resultant.features.rows import TensorRows
 from resultant.features.schema import require_vectors
 from resultant.features.store import FeatureStore, write_store
 from resultant.images.cifar import Cifar, load_cifar
-from resultant.images.evaluation_view import EvaluationView
 from resultant.images.source import ImageSplits
 from resultant.networks.stacked_resnet import Outputs
-from resultant.networks.timm_encoder import EncoderNetwork, model_settings
+from resultant.networks.timm_encoder import EncoderNetwork, EvaluationView, model_settings
 from resultant.training.config import CIFAR, TrainConfig
 from resultant.training.image_sets import open_dataset, resolved
 from resultant.training.inference import Views, cifar_views, network_outputs, source_views

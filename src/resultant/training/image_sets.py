@@ -11,13 +11,12 @@ from typing import Any
 import torch
 
 from resultant._core.device import device_of
-from resultant.images.evaluation_view import EvaluationView
 from resultant.images.longtail import long_tail_indices
 from resultant.images.opening import PUBLISHED, Location, open_images, open_published
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.images.store import ImageStore, OnImages, open_store
-from resultant.networks.timm_encoder import model_settings
+from resultant.networks.timm_encoder import EvaluationView, model_settings
 from resultant.training.config import RECIPE_CHANNELS, TrainConfig
 from resultant.training.hooks import HeldOutTest
 from resultant.training.inference import StoredViews
