@@ -73,7 +73,7 @@ def _fitted(space: FrozenSpace, name: str, fitting: Tensor) -> ClassState | Comp
     if name == "components":
         weight = torch.ones(len(space.train), dtype=torch.float64)
         X = space.units("train", torch.arange(len(space.train)))
-        return fit_components(X, space.labels, weight, space.num_classes, AUTO, space.estimator)
+        return fit_components(X, space.labels, weight, AUTO, space.estimator)
     if name == "held-out":
         z = space.units("test", fitting)
         return held_out_state(space.statistics, z, space.test_labels[fitting])

@@ -67,8 +67,7 @@ def test_scale_is_the_minimum_of_the_smoothed_loss() -> None:
 
     found: Any = minimize_scalar(loss, bounds=(-5, 5), method="bounded")
     expected = np.exp(found.x)
-    for start in (None, 300.0):
-        assert fit_scale(s, y, w, start=start) == pytest.approx(expected, rel=2e-3)
+    assert fit_scale(s, y, w) == pytest.approx(expected, rel=2e-3)
     # The scale is in inverse proportion to the scores.
     assert fit_scale(50 * s, y, w) == pytest.approx(expected / 50, rel=2e-3)
 
@@ -224,11 +223,11 @@ def test_the_search_moves_by_what_matters(
 ) -> None:
     """The loss of separable rows falls with the temperature for ever."""
 
-    def evaluate(self: Any, point: Point, start: float | None) -> Candidate:
+    def evaluate(self: Any, point: Point) -> Candidate:
         losses = torch.full((60,), size * point.temperature).double()
         return Candidate(point, 1.0, float(losses[0]), losses, 1.0, torch.ones(60).double())
 
-    monkeypatch.setattr(searching._Search, "_evaluate", evaluate)
+    monkeypatch.setattr(searching.Search, "_evaluate", evaluate)
     X, y = sample()
     validation = Validation(labelled(X, y), stratified_splits(torch.from_numpy(y)))
     axes = {"realization": ("native",), "shrinkage": (None,), "components": (1,)}

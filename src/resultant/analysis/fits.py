@@ -117,15 +117,14 @@ def _fit(space: FrozenSpace, name: str, fitting: Tensor) -> Components:
         X = space.units("train", rows).to(space.dtype)
         weight = torch.ones(len(rows), dtype=torch.float64, device=X.device)
         y = space.labels[rows].to(X.device)
-        found = fit_components(X, y, weight, space.num_classes, AUTO, space.estimator)
+        found = fit_components(X, y, weight, AUTO, space.estimator)
         return Components.of(found.tensors(), CPU)
     if name == "held-out":
         z = space.units("test", fitting).cpu()
         state = held_out_state(space.statistics, z, space.test_labels[fitting])
     else:
         state = space.statistics.state(name)
-    zeros = torch.zeros(space.num_classes, dtype=torch.float64)
-    return Components(state, torch.arange(len(zeros)), zeros, torch.ones_like(zeros).long())
+    return Components.single(state)
 
 
 def _evaluate(space: FrozenSpace, components: Components, tested: Tensor) -> tuple[Tensor, ...]:

@@ -1,21 +1,15 @@
-r"""Shared base of the classifiers: rows to directions, sums to classes, scores to labels.
+"""Shared base of the classifiers: rows to directions, sums to classes, scores to labels.
 
-A row x is reduced to its direction z = x/|x|, and on request moved to a `Metric`. Classes are
-fitted from sums (`ClassStatistics`), weighted by sample weights. A query is scored by its cosines
-with the class directions alone.
-
-- One feature leaves two directions, which is no sphere here: p >= 2.
-- A class without weight (named in ``classes`` of `partial_fit`, or of weight zero) has score -inf
-  and probability zero, and takes no part in the mean gain.
-- Rows are NumPy arrays, SciPy's sparse matrices, anything that scikit-learn takes for an array, or
-  torch tensors. Results for a tensor are tensors on its device, except labels that are strings.
-  float32 and float64 are kept; tensors of half precision are computed in float32.
+A row is reduced to its direction, and on request moved to a `Metric`. Classes are fitted from
+weighted sums. One without weight (named in ``classes`` of `partial_fit`, or of weight zero) has
+score -inf and probability zero, and takes no part in the mean gain. Results for a torch tensor are
+tensors on its device, except labels that are strings; half precision is computed in float32.
 """
 
 from __future__ import annotations
 
 import copy
-import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -32,14 +26,14 @@ from resultant._core.arrays import directions
 from resultant._core.validation import finite_number
 from resultant.classes.metric import Metric, require_shrinkage
 from resultant.classes.realization import Realization, realize
-from resultant.classes.rule import REALIZATIONS, Rule
+from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers import inputs
 from resultant.classifiers.calibration import calibrated, fit_scale
 from resultant.classifiers.em import Components, fit_components, require_components
 from resultant.classifiers.files import SavedEstimator
-from resultant.classifiers.inputs import Array, Rows, Sample, is_auto, returned, row_chunks
-from resultant.classifiers.leave_one_out import left_out_fold
+from resultant.classifiers.inputs import AUTO, Array, Rows, Sample, is_auto, returned, row_chunks
+from resultant.classifiers.leave_one_out import class_means, left_out_fold
 from resultant.classifiers.search import search_rules
 from resultant.classifiers.validation import (
     SHRINKAGES,
@@ -48,7 +42,6 @@ from resultant.classifiers.validation import (
     draw_rows,
     stratified_splits,
 )
-from resultant.vmf.estimators import require_estimator
 
 # Rows times classes that fit the scale, and rows after which `partial_fit` forgets a scale.
 SCALE_CELLS = 1 << 16
@@ -60,26 +53,36 @@ WITHIN = "within"
 class DirectionClassifier(ClassifierMixin, SavedEstimator):
     """Classifier by the scores of classes that are fitted in one pass over the rows, or several."""
 
-    temperature: Any
-    prior: Any
-    scale: Any
-    whiten: Any
-    shrinkage: Any
-    center: Any
-    device: torch.device | str | None
     realization: Any = "cosine"
     beta: Any = 0.0
     estimator: str = "mle"
     components: Any = 1
     classes_: np.ndarray  # labels of the classes [C]
-    class_prior_: np.ndarray  # share of each class in the weight [C]
     statistics_: ClassStatistics  # sums of the classes, in the metric
-    state_: ClassState  # fitted classes, all C of them, in the metric
-    n_features_in_: int  # number of features p
-    metric_: Metric | None = None  # metric of the rows, or None
+    n_features_in_: int
+    metric_: Metric | None = None
+    shrinkage_: Any = None
     components_: Components | None = None  # several components per class, or None
     scale_: float | None = None  # fitted factor of the scores, or None
     calibration_: dict[str, Any] | None = None  # see `fit_calibration`
+
+    def __init__(
+        self,
+        temperature: Any = 0.1,
+        prior: Any = 0.0,
+        device: torch.device | str | None = None,
+        scale: Any = AUTO,
+        whiten: Any = None,
+        shrinkage: Any = AUTO,
+        center: bool | None = None,
+    ) -> None:
+        self.temperature = temperature
+        self.prior = prior
+        self.device = device
+        self.scale = scale
+        self.whiten = whiten
+        self.shrinkage = shrinkage
+        self.center = center
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -108,18 +111,16 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
             sample_weight: Weights [N] >= 0, one per row by default.
         """
         fitted, first = copy.copy(self), not hasattr(self, "statistics_")
-        if first and classes is None:
-            raise ValueError("expected classes at the first call of partial_fit, got None")
         if classes is not None:
             classes = np.asarray(unique_labels(inputs.class_labels("classes", classes)))
-        if not first:
-            if classes is not None and not np.array_equal(classes, self.classes_):
-                rule = f"expected the classes of the first call, {self.classes_.tolist()}"
-                raise ValueError(f"{rule}, got {classes.tolist()}")
-            classes = self.classes_
-        sample, fitted.classes_ = inputs.labelled(
-            fitted, X, y, sample_weight, classes=classes, reset=first
-        )
+        known = classes if first else self.classes_
+        if known is None:
+            raise ValueError("expected classes at the first call of partial_fit, got None")
+        if classes is not None and not np.array_equal(classes, known):
+            rule = f"expected the classes of the first call, {known.tolist()}"
+            raise ValueError(f"{rule}, got {classes.tolist()}")
+        settings: dict[str, Any] = {"classes": known, "reset": first}
+        sample, fitted.classes_ = inputs.labelled(fitted, X, y, sample_weight, **settings)
         if first:
             fitted._fit(sample)
             return self._adopt(fitted)
@@ -128,9 +129,8 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         fitted._finish(sums, sample.rows.dtype)
         fitted.scale_ = None
         if is_auto(self.scale):
-            new, share = fitted._left_out_scale(sample), len(sample.y) / SCALE_ROWS
-            old = new if self.scale_ is None else self.scale_
-            fitted.scale_ = math.exp(math.log(old) + min(1.0, share) * math.log(new / old))
+            new, share = fitted._left_out_scale(sample), min(1.0, len(sample.y) / SCALE_ROWS)
+            fitted.scale_ = (self.scale_ or new) ** (1 - share) * new**share
         return self._adopt(fitted)
 
     def _require_one_pass(self) -> bool:
@@ -138,9 +138,8 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         if require_components(self.components) != 1:
             got = f"components={self.components!r}"
             raise AttributeError(f"partial_fit expects components=1, got {got}; use fit")
-        for name, wanted in (("temperature", True), ("shrinkage", self._whitens)):
-            if wanted and is_auto(getattr(self, name)):
-                raise AttributeError(f'partial_fit expects a number as {name}, got "auto"')
+        if is_auto(self.temperature) or (self._whitens and is_auto(self.shrinkage)):
+            raise AttributeError('partial_fit expects numbers, got "auto"; use fit')
         return True
 
     def _adopt(self, fitted: Self) -> Self:
@@ -184,35 +183,32 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
             self.metric_ = metric if auto else metric.with_shrinkage(self.shrinkage)
         elif self._whitens or self._centers:
             sums = sample.scattered if self._whitens else sample.sums()
-            shrinkage = getattr(self, "shrinkage_", 1.0) if self._whitens else 1.0
+            shrinkage = self.shrinkage_ if self._whitens else 1.0
             self.metric_ = Metric.fit(sums, shrinkage, center=self._centers, whiten=self._whitens)
-            return sums.total / torch.where(sums.weight > 0, sums.weight, 1.0)[:, None]
+            return class_means(sums)
         return None
 
     def _search(self, sample: Sample) -> float | None:
         """Choose temperature and shrinkage, if they are left to the data; return the scale."""
-        if self._whitens and not is_auto(self.shrinkage):
-            self.shrinkage_ = require_shrinkage(self.shrinkage)
-        if not (is_auto(self.temperature) or (self._whitens and is_auto(self.shrinkage))):
+        shrinkages: Any = (1.0 if self._centers else None,)
+        if self._whitens:
+            auto = is_auto(self.shrinkage)
+            shrinkages = SHRINKAGES if auto else (require_shrinkage(self.shrinkage),)
+        self.shrinkage_ = shrinkages[0]
+        if len(shrinkages) == 1 and not is_auto(self.temperature):
             return None
-        if self.realization not in REALIZATIONS:
-            rule = f"expected realization to be one of {REALIZATIONS}"
-            raise ValueError(f"{rule}, got {self.realization!r}")
-        axes: dict[str, tuple[Any, ...]] = {
-            "realization": (self.realization,),
-            "beta": (finite_number("beta", self.beta),),
+        rule = Rule(0.1, self.realization, finite_number("beta", self.beta))
+        axes: dict[str, Sequence[Any]] = {
+            "realization": (rule.realization,),
+            "beta": (rule.beta,),
             "prior": (finite_number("prior", self.prior),),
             "components": (require_components(self.components),),
-            "shrinkage": (1.0 if self._centers else None,),
+            "shrinkage": shrinkages,
         }
         if not is_auto(self.temperature):
             axes["temperature"] = (float(self.temperature),)
-        if self._whitens:
-            axes["shrinkage"] = SHRINKAGES if is_auto(self.shrinkage) else (self.shrinkage_,)
         chosen = search_rules(self._validation_of(sample.merged), axes).chosen
-        self.temperature_ = chosen.point.temperature
-        if self._whitens:
-            self.shrinkage_ = float(chosen.point.shrinkage or 0.0)
+        self.temperature_, self.shrinkage_ = chosen.point.temperature, chosen.point.shrinkage
         return chosen.scale
 
     def _validation_of(self, sample: Sample, folds: int | None = None) -> Validation:
@@ -237,15 +233,11 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         number, self.components_ = require_components(self.components), None
         if number == 1:
             return
-        require_estimator(self.estimator)
-        present, sample = self._present, sample.merged
-        # Numbers of the classes among those that have weight.
-        own, rows = (present.cumsum(0) - 1)[sample.y], sample.rows
+        sample = sample.merged
+        rows = sample.rows
         if self.metric_ is not None or not isinstance(rows, Tensor):
             rows = self._all_units(rows)
-        self.components_ = fit_components(
-            rows, own, sample.w, int(present.sum()), number, self.estimator
-        )
+        self.components_ = fit_components(rows, sample.y, sample.w, number, self.estimator)
 
     def _left_out_scale(self, sample: Sample, means: Tensor | None = None) -> float:
         """Fit the scale to a sample of the fitted rows, each against classes without it."""
@@ -295,11 +287,10 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         """Return the scores of the classes that have weight, as functions of their cosines."""
         realization, tau, beta, prior = self._rule()
         inputs.require_temperatures(tau, dtype)
-        offset = prior * self._log_prior() if prior else None
-        if (many := self.components_) is not None:
-            offset = many.log_weight + prior * self._log_prior()[many.owner]
-        rule = Rule(tau, realization, beta, offset=offset)
-        return realize(self._present_state(), rule, dtype=dtype, validate_args=True)
+        parts = self._parts
+        offset = parts.log_weight + prior * self._log_prior()[parts.owner]
+        rule = Rule(tau, realization, beta, offset=offset if offset.any() else None)
+        return realize(parts.state, rule, dtype=dtype, validate_args=True)
 
     def _scale(self) -> float:
         """Return the factor of the scores."""
@@ -320,8 +311,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
     def directions(self, X: Any) -> Array:
         """Return unit vectors [N, p] of rows in the metric, which ``state_`` scores: arguments of
         `class_scores`, `certificate` and other functions of fitted classes."""
-        queries, rows = self._query(X)
-        return returned(self._all_units(rows).to(queries.device), X)
+        return returned(self._all_units(self._query(X)), X)
 
     @property
     def _present(self) -> Tensor:
@@ -332,32 +322,30 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         weight = self.statistics_.weight[self._present]
         return (weight / weight.sum()).log()
 
-    def _present_state(self) -> ClassState:
-        """Return the components, or the classes that have weight."""
+    @property
+    def _parts(self) -> Components:
+        """The components of the classes that have weight, one each unless several are fitted."""
         if self.components_ is not None:
-            return self.components_.state
+            return self.components_
         s, at = self.state_, self._present
-        return ClassState(s.mu[at], s.kappa[at], s.count[at], validate_args=False)
+        state = ClassState(s.mu[at], s.kappa[at], s.count[at], validate_args=False)
+        return Components.single(state)
 
-    def _query(self, X: Any) -> tuple[Rows, Rows]:
-        """Return the rows on their own device, and on the device of the classes."""
+    def _query(self, X: Any) -> Rows:
+        """Return the rows on the device of the classes."""
         check_is_fitted(self, "statistics_")
-        rows = inputs.features(self, X, reset=False)
-        return rows, rows.to(self.statistics_.device)
+        return inputs.features(self, X, reset=False).to(self.statistics_.device)
 
     @torch.no_grad()
     def _scores(self, X: Any) -> Tensor:
-        """Return the scores [N, C] on the device of the rows."""
-        queries, rows = self._query(X)
-        realization, present = self._realization(rows.dtype), self._present
+        """Return the scores [N, C] on the device of the classes."""
+        rows, present = self._query(X), self._present
+        realization = self._realization(rows.dtype)
         scores = torch.full((len(rows), len(present)), -torch.inf).to(rows.device, rows.dtype)
-        columns, many = present.nonzero().squeeze(-1), self.components_
+        columns, parts = present.nonzero().squeeze(-1), self._parts
         for part in row_chunks(rows, len(realization.mu)):
-            own = realization(self._units(rows[part]))
-            scores[part, columns] = own if many is None else many.of_classes(own)
-        if (scale := self._scale()) != 1:
-            scores *= scale
-        return scores.to(queries.device)
+            scores[part, columns] = parts.of_classes(realization(self._units(rows[part])))
+        return scores.mul_(self._scale())
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores with prior and scale [N, C]; for two classes their difference [N]."""
@@ -381,7 +369,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         """Return the labels of the largest probabilities [N]; among equal ones the first class."""
         index = self._logits(X).argmax(-1)
         if isinstance(X, Tensor) and self.classes_.dtype.kind in "biuf":
-            return torch.as_tensor(self.classes_, device=index.device)[index]
+            return torch.as_tensor(self.classes_, device=X.device)[index.to(X.device)]
         return self.classes_[index.cpu().numpy()]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

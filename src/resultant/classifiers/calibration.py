@@ -87,12 +87,7 @@ def _array(a: Any) -> np.ndarray:
 
 @torch.no_grad()
 def fit_scale(
-    scores: Tensor,
-    labels: Tensor,
-    weights: Tensor | None = None,
-    *,
-    number: float | None = None,
-    start: float | None = None,
+    scores: Tensor, labels: Tensor, weights: Tensor | None = None, *, number: float | None = None
 ) -> float:
     r"""Fit the factor s of the scores with which softmax(s * scores) has the least cross-entropy.
 
@@ -113,8 +108,8 @@ def fit_scale(
     target = float(w @ ((1 - smooth) * own + smooth * everyone))
     if target >= 0:
         return 1.0
-    s = start if start is not None else 1 / max(-float(w @ everyone), SCALES[0])
     low, high = SCALES
+    s = 1 / max(-float(w @ everyone), low)
     for _ in range(60):
         e = exponentials(d, s)
         total = e.sum(1)

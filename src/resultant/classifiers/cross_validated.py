@@ -20,7 +20,7 @@ from resultant.classes.rule import REALIZATIONS
 from resultant.classifiers.base import WITHIN
 from resultant.classifiers.inputs import AUTO, Sample, as_numpy, is_auto, labelled, warn_of_units
 from resultant.classifiers.leave_one_out import LeaveOneOut
-from resultant.classifiers.search import AXES, SCORINGS, SearchResult, search_rules
+from resultant.classifiers.search import AXES, SCORINGS, Search, mean_and_error, search_rules
 from resultant.classifiers.validation import SHRINKAGES, Split, Validation
 from resultant.classifiers.vmf import VMFClassifier
 
@@ -31,27 +31,22 @@ class VMFClassifierCV(VMFClassifier):
     r"""`VMFClassifier` with metric, rule and number of components chosen by cross-validation.
 
     Parameters list values; a parameter of one value is fixed. The search goes along one parameter
-    at a time from the best point so far, without the metric, with the metric, and with several
-    components (`resultant.classifiers.search`); `resultant analyze` makes the same choice on the
-    same rows and folds. Classes without a fold are sums of all rows less those of the fold.
+    at a time from the best point so far, without the metric, with it, and with several components;
+    `resultant analyze` makes the same choice on the same rows and folds. The training rows of a
+    network are not unseen queries: folds of them promise more accuracy, and choose sharper
+    probabilities, than new rows get.
 
-    The training rows of a network are not unseen queries: folds of them promise more accuracy, and
-    choose sharper probabilities, than new rows get.
-
-    A row whose class is in no training row is an error in accuracy, and is left out of
-    neg_log_loss: it has no likelihood under any parameters.
+    A row whose class is in no training row is an error in accuracy, and left out of neg_log_loss.
 
     Args:
         realization, beta, temperature: Values of the parameters of `VMFClassifier`.
-        prior: Strengths of the class prior, or ``"auto"``: 0, 0.5 and 1, and 0 alone if
-            ``balanced``.
+        prior: Strengths of the class prior, or ``"auto"``: 0, 0.5 and 1; 0 alone if ``balanced``.
         estimator, device: As in `VMFClassifier`.
         cv: Number of stratified folds, ``"loo"`` (each row against the classes without this row),
             or a splitter or splits of scikit-learn. About 262,144 / C rows are scored, 1,024 or
             more; if these are fewer than the rows of a numbered fold, one split leaves them out.
         scoring: ``neg_log_loss`` or ``accuracy``.
-        balanced: Give every class the same weight in the score, for queries that are not
-            distributed as the sample.
+        balanced: Give every class the same weight in the score, as if queries of all were alike.
         extend: Add a value outside the edge of several values while the best is at the edge: half
             or twice a temperature, 0.5 less or more of beta and prior.
         scale: ``"auto"`` fits the scale of the scores of each point to the rows left out, as
@@ -71,11 +66,10 @@ class VMFClassifierCV(VMFClassifier):
         cv_results_: For each evaluated point ``params``, ``param_*``, its fitted ``scale``, and
             ``mean_test_*``, ``std_test_*``, ``rank_test_*`` and ``split*_test_*`` of both
             scorings; ``*_test_score`` is the chosen scoring.
-        comparisons_: Comparisons of the point of the best score with the best point that has one
-            parameter at its first value, and with the best point that has all parameters there
-            (``all``): the ``gain`` in the score, its ``standard_error`` over paired rows, the 95 %
-            ``interval``, and ``reference``, the parameters compared with. The gain of a choice is
-            optimistic on the rows that chose.
+        comparisons_: For each parameter, and for ``all`` together, the point of the best score
+            compared with the best that has the first value there: ``gain`` in the score, its
+            ``standard_error`` over paired rows, 95 % ``interval``, and ``reference``, the
+            parameters compared with. The gain is optimistic on the rows that chose.
         unscored_: Number of rows left out of neg_log_loss.
 
     Raises:
@@ -109,21 +103,14 @@ class VMFClassifierCV(VMFClassifier):
         components: Sequence[int] | int | str = AUTO,
         center: bool = True,
     ) -> None:
-        self.realization = realization
-        self.beta = beta
-        self.temperature = temperature
-        self.prior = prior
-        self.estimator = estimator
+        listed: Any = {"temperature": temperature, "realization": realization, "beta": beta}
+        listed |= {"prior": prior, "components": components}
+        listed |= {"whiten": whiten, "shrinkage": shrinkage}
+        super().__init__(**listed, estimator=estimator, device=device, scale=scale, center=center)
         self.cv = cv
         self.scoring = scoring
         self.balanced = balanced
-        self.device = device
         self.extend = extend
-        self.scale = scale
-        self.whiten = whiten
-        self.shrinkage = shrinkage
-        self.components = components
-        self.center = center
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose the parameters by cross-validation and fit the classes.
@@ -229,10 +216,7 @@ class VMFClassifierCV(VMFClassifier):
         if names is not None and names.shape != sample.y.shape:
             raise ValueError(f"expected groups [{len(sample.y)}], got shape {names.shape}")
         if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):
-            own = None
-            if names is not None:
-                own = torch.from_numpy(np.unique(names, return_inverse=True)[1]).to(sample.y.device)
-            return Validation.of_folds(sample, integer("cv", self.cv, 2), own, **settings)
+            return Validation.of_folds(sample, integer("cv", self.cv, 2), names, **settings)
         # Folds of a user keep what belongs together.
         return Validation(sample, self._given(sample.y, names), **settings, merge=False)
 
@@ -245,7 +229,7 @@ class VMFClassifierCV(VMFClassifier):
             for pair in splitter.split(indices, labels, names)
         ]
 
-    def _set_results(self, result: SearchResult, axes: dict[str, list[Any]]) -> None:
+    def _set_results(self, result: Search, axes: dict[str, list[Any]]) -> None:
         """Set the results of all points, the chosen one, and the comparisons."""
         points, validation = result.candidates, result.validation
         params = [candidate.parameters() for candidate in points]
@@ -272,20 +256,17 @@ class VMFClassifierCV(VMFClassifier):
         self.comparisons_ = {}
         for name in (*first, "all"):
             kept = first if name == "all" else {name: first[name]}
-            pool = [
-                i
-                for i, candidate in enumerate(points)
-                if all(getattr(candidate.point, key) == value for key, value in kept.items())
-            ]
+            pool = [i for i, c in enumerate(points) if c.point._asdict().items() >= kept.items()]
             if not pool:
                 continue
             reference = max(pool, key=lambda i: means[i])
-            difference = best - values[reference]
-            gain = float(difference @ w)
-            error = float((w * (difference - gain)).square().sum().sqrt())
-            interval = (gain - 1.96 * error, gain + 1.96 * error)
-            comparison = {"gain": gain, "standard_error": error, "interval": interval}
-            self.comparisons_[name] = {**comparison, "reference": params[reference]}
+            gain, error = mean_and_error(best - values[reference], w)
+            self.comparisons_[name] = {
+                "gain": gain,
+                "standard_error": error,
+                "interval": (gain - 1.96 * error, gain + 1.96 * error),
+                "reference": params[reference],
+            }
 
 
 def _split_scores(values: Tensor, weights: Tensor, split: Tensor) -> dict[str, np.ndarray]:

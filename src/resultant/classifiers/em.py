@@ -1,8 +1,6 @@
-r"""Expectation-maximization for mixtures of von Mises-Fisher distributions.
+"""Expectation-maximization for mixtures of von Mises-Fisher distributions, and classes of several.
 
-The rows are read in chunks and moved to the device chunk by chunk, so that memory does not grow
-with their number. Sums and densities are in float64: at p = 65,536 a density is the difference of
-numbers around 1e5.
+Sums and densities are in float64: at p = 65,536 a density is the difference of numbers near 1e5.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ ROWS_PER_SEED = 4
 
 @dataclass(frozen=True)
 class WeightedRows:
-    """Rows of any length, read as unit vectors in chunks."""
+    """Rows of any length, which are moved to a device chunk by chunk as unit vectors."""
 
     X: Rows  # rows [N, p]
     weight: Tensor  # weights [N] in float64
@@ -201,6 +199,12 @@ class Components:
         mu, kappa, size, *rest = (tensors[name].to(device) for name in PARTS)
         return Components(ClassState(mu, kappa, size), *rest)
 
+    @staticmethod
+    def single(state: ClassState) -> Components:
+        """Return one component per class."""
+        ones = torch.ones_like(state.kappa, dtype=torch.int64)
+        return Components(state, ones.cumsum(0) - 1, torch.zeros_like(ones).double(), ones)
+
     def gain(self, tau: float) -> Tensor:
         """Compute the gains [C]: the means of the gains of the components of each class."""
         share = self.log_weight.exp() * angular_gain(self.state, tau, validate_args=False)
@@ -225,24 +229,25 @@ def require_components(components: object) -> int | str:
 
 
 def fit_components(
-    X: Tensor, y: Tensor, weight: Tensor, num_classes: int, components: int | str, estimator: str
+    X: Tensor, y: Tensor, weight: Tensor, components: int | str, estimator: str
 ) -> Components:
-    """Fit a mixture to the rows of each class, whose components have one concentration: a class
-    has too few rows for more. With ``auto``, the number of components of a class has the lowest
-    BIC, computed for 1, 2, ... until the BIC rises."""
+    """Fit a mixture to the rows of each class that has weight. Its components have one
+    concentration: a class has too few rows for more. With ``auto``, the number of components of a
+    class has the lowest BIC, computed for 1, 2, ... until the BIC rises."""
     order = y.argsort(stable=True)
     order = order[weight[order] > 0]
-    groups = order.split(torch.bincount(y[order], minlength=num_classes).tolist())
+    groups = order.split(y[order].unique_consecutive(return_counts=True)[1].tolist())
     em, parts = EM(tied=True, estimator=estimator), []
     for group in groups:
         mixture = _fit_class(WeightedRows(X, weight, group, X.device), components, em)
         kept = mixture.weight > 0
         share = mixture.weight[kept]
         parts.append((mixture.mu[kept], mixture.kappa[kept], share, share * weight[group].sum()))
-    owner = torch.tensor([c for c, part in enumerate(parts) for _ in part[1]], device=X.device)
-    mu, kappa, share, count = (torch.cat(list(column)) for column in zip(*parts, strict=True))
+    number = torch.tensor([len(kappa) for _, kappa, *_ in parts], device=X.device)
+    owner = torch.arange(len(parts), device=X.device).repeat_interleave(number)
+    mu, kappa, share, count = map(torch.cat, zip(*parts, strict=True))
     state = ClassState(mu, kappa, count.round().long(), validate_args=False)
-    return Components(state, owner, share.log(), torch.bincount(owner, minlength=num_classes))
+    return Components(state, owner, share.log(), number)
 
 
 def _fit_class(rows: WeightedRows, components: int | str, em: EM) -> Mixture:
@@ -253,11 +258,15 @@ def _fit_class(rows: WeightedRows, components: int | str, em: EM) -> Mixture:
 
     if components != AUTO:
         return fit(min(int(components), len(rows.index))).mixture
-    best, lowest, number = fit(1), math.inf, float(rows.weight[rows.index].sum())
-    for K in range(1, max(1, min(MOST, len(rows.index) // ROWS_PER_COMPONENT)) + 1):
-        found = best if K == 1 else fit(K)
-        bic = K * rows.X.shape[1] * math.log(number) - 2 * number * found.value
-        if bic >= lowest:
+    number = float(rows.weight[rows.index].sum())
+
+    def bic(K: int, found: Fit) -> float:
+        return K * rows.X.shape[1] * math.log(number) - 2 * number * found.value
+
+    best = fit(1)
+    for K in range(2, min(MOST, len(rows.index) // ROWS_PER_COMPONENT) + 1):
+        found = fit(K)
+        if bic(K, found) >= bic(K - 1, best):
             break
-        best, lowest = found, bic
+        best = found
     return best.mixture

@@ -23,7 +23,7 @@ FORMAT = "resultant.classifier 1"
 
 # Tensors of statistics and metric, and attributes that a fit or a calibration chooses.
 SUMS = ("count", "weight", "total")
-METRIC = ("metric.mean", "metric.basis", "metric.variance")
+METRIC = ("mean", "basis", "variance")
 CHOSEN = ("temperature_", "shrinkage_", "scale_", "calibration_")
 
 KINDS: dict[str, Any] = {
@@ -49,7 +49,6 @@ class SavedEstimator(BaseEstimator):
         if isinstance(parameters["whiten"], Metric):
             # The metric itself is in the file.
             parameters |= {"whiten": "within", "shrinkage": parameters["whiten"].shrinkage}
-        chosen = {name: getattr(self, name, None) for name in CHOSEN}
         labels, metric, components = fitted.classes_, fitted.metric_, fitted.components_
         if labels.dtype.kind not in "biufU" and not all(isinstance(a, str) for a in labels):
             raise ValueError(f"expected labels of strings or numbers, got {labels.dtype}")
@@ -57,15 +56,14 @@ class SavedEstimator(BaseEstimator):
             "format": FORMAT,
             "class": type(self).__name__,
             "parameters": parameters,
-            "chosen": {name: value for name, value in chosen.items() if value is not None},
+            "chosen": _present({name: getattr(self, name, None) for name in CHOSEN}),
             "labels": labels.tolist(),
             "dtype": labels.dtype.str if labels.dtype.kind != "O" else "object",
         }
         tensors = {name: getattr(fitted.statistics_, name) for name in SUMS}
         if metric is not None:
             about["metric"] = metric.shrinkage
-            parts = {name: getattr(metric, name.removeprefix("metric.")) for name in METRIC}
-            tensors |= {name: part for name, part in parts.items() if part is not None}
+            tensors |= _present({f"metric.{part}": getattr(metric, part) for part in METRIC})
         tensors |= {} if components is None else components.tensors()
         try:
             about = json.loads(json.dumps(about, allow_nan=False, default=_plain))
@@ -99,7 +97,8 @@ class SavedEstimator(BaseEstimator):
         classifier: Any = cls(**parameters, device=device)  # type: ignore[call-arg]
         vars(classifier).update(chosen)
         if "metric" in about:
-            classifier.metric_ = Metric(*map(tensors.get, METRIC), about["metric"])  # type: ignore[arg-type]
+            parts: Any = {part: tensors.get(f"metric.{part}") for part in METRIC}
+            classifier.metric_ = Metric(**parts, shrinkage=about["metric"])
         if "owner" in tensors:
             classifier.components_ = Components.of(tensors, statistics.device)
         classifier.n_features_in_ = statistics.dim
@@ -113,6 +112,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{value!r} of type {type(value).__name__}")
+
+
+def _present(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def packed(value: Any) -> Any:

@@ -49,10 +49,6 @@ class SparseRows:
     def __getitem__(self, index: slice | Tensor) -> Tensor:
         return torch.from_numpy(self.matrix[as_numpy(index)].toarray()).to(self.device)
 
-    def at(self, index: Tensor) -> SparseRows:
-        """Return some of the rows [n], sparse."""
-        return SparseRows(self.matrix[as_numpy(index)], self.device)
-
     def to(self, device: torch.device | str) -> SparseRows:
         """Return the rows, dense on another device when they are chosen."""
         return SparseRows(self.matrix, device)
@@ -92,11 +88,8 @@ class Sample:
 
     def distinct(self, index: Tensor, *keys: Tensor) -> tuple[Tensor, Tensor]:
         """Choose one of the rows of equal values, class and ``keys`` [n] among those of an
-        ``index`` [n]; return their places in the index and their total weights.
-
-        They are sorted by keys, class and values, so that k equal rows are one row of weight k in
-        all that is drawn from them. Rows that are distinct and of weight one stay as they are.
-        """
+        ``index`` [n], in this order: k equal rows are one row of weight k in all that is drawn
+        from them. Return places in the index and weights; distinct rows of weight one stay."""
         at, w = index.cpu().numpy(), self.w[index]
         columns = [*(k.cpu().numpy() for k in (*keys, self.y[index])), self._digests[at]]
         _, first, group = np.unique(columns, axis=1, return_index=True, return_inverse=True)
@@ -112,8 +105,11 @@ class Sample:
         index, w = self.distinct(torch.arange(len(self.y), device=self.y.device))
         if len(w) == len(self.y) and bool((self.w == 1).all()):
             return self
-        rows = self.rows[index] if isinstance(self.rows, Tensor) else self.rows.at(index)
-        return Sample(rows, self.y[index], w, self.num_classes)
+        rows = self.rows
+        if isinstance(rows, Tensor):
+            return Sample(rows[index], self.y[index], w, self.num_classes)
+        some = SparseRows(rows.matrix[as_numpy(index)], rows.device)
+        return Sample(some, self.y[index], w, self.num_classes)
 
     def at(self, index: Tensor) -> Sample:
         """Return some of the rows [n], dense."""
@@ -136,19 +132,19 @@ class Sample:
     ) -> list[ClassStatistics]:
         """Sum rows of an ``index`` [n] in the metrics of several shrinkages, which share a
         rotation; computed in the dtype of the rows, and summed in float64."""
-        dtype, size = self.rows.dtype, (self.num_classes, self.dim)
-        metric = metric.to(dtype=dtype)
-        scales = torch.stack([metric.with_shrinkage(s).scale for s in shrinkages], 1).to(dtype)
-        sums = [ClassStatistics(*size, device=metric.mean.device) for _ in shrinkages]
+        dtype, metric = self.rows.dtype, metric.to(dtype=self.rows.dtype)
+        scales = [metric.with_shrinkage(s).scale.to(dtype) for s in shrinkages]
+        squares = torch.stack(scales, 1).square()
+        size, device = (self.num_classes, self.dim), metric.mean.device
+        sums = [ClassStatistics(*size, device=device) for _ in shrinkages]
         for at in self.chunks(index):
-            z = directions(self.rows[at])[0].to(dtype)
-            y, w = self.y[at], self.w[at]
+            z, y, w = directions(self.rows[at])[0].to(dtype), self.y[at], self.w[at]
             x = metric.rotate(z)
-            inverse = (x.square() @ scales.square()).rsqrt() * w.to(dtype)[:, None]
+            inverse = (x.square() @ squares).rsqrt() * w.to(dtype)[:, None]
             inverse = torch.where(have_direction(z, x), inverse, 0.0)
-            for k, statistics in enumerate(sums):
-                part = x.new_zeros(statistics.total.shape).index_add_(0, y, x * inverse[:, k, None])
-                statistics.total += part * scales[:, k]
+            for statistics, scale, factor in zip(sums, scales, inverse.T, strict=True):
+                part = x.new_zeros(size).index_add_(0, y, x * factor[:, None])
+                statistics.total += part * scale
                 statistics.count.index_add_(0, y, torch.ones_like(y))
                 statistics.weight.index_add_(0, y, w)
         return sums
@@ -289,12 +285,9 @@ def sample_weights(sample_weight: Any, length: int) -> np.ndarray:
 
 def require_temperatures(temperature: Any, dtype: torch.dtype) -> None:
     """Raise unless scores in ``dtype`` can be compared at one temperature, or at several."""
-    if is_auto(temperature):
-        return
-    several = isinstance(temperature, list | tuple) or getattr(temperature, "ndim", 0) > 0
-    for tau in temperature if several else (temperature,):
-        number = tau if isinstance(tau, Tensor) else finite_number("temperature", tau)
-        require_comparable("temperature", number, dtype)
+    if not is_auto(temperature):
+        for tau in np.asarray(as_numpy(temperature), object).ravel():
+            require_comparable("temperature", finite_number("temperature", tau), dtype)
 
 
 def as_numpy(a: Any) -> Any:
@@ -303,5 +296,5 @@ def as_numpy(a: Any) -> Any:
 
 
 def returned(a: Tensor, X: Any) -> Array:
-    """Return a tensor for a tensor X, an array otherwise."""
-    return a if isinstance(X, Tensor) else a.cpu().numpy()
+    """Return a tensor on the device of a tensor X, an array otherwise."""
+    return a.to(X.device) if isinstance(X, Tensor) else a.cpu().numpy()

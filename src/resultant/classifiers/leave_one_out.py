@@ -36,11 +36,15 @@ class LeaveOneOut(Validation):
             metric = means = None
             if shrinkage is not None:
                 metric = Metric.fit(sums, shrinkage, center=self.center, whiten=self.whiten)
-                means = sums.total / torch.where(sums.weight > 0, sums.weight, 1.0)[:, None]
-                sums = self.sample.sums(metric=metric)
+                means, sums = class_means(sums), self.sample.sums(metric=metric)
             some = self.sample.at(self.index)
             self._folds[key] = [left_out_fold(some, sums, self.estimator, metric, means)]
         return self._folds[key]
+
+
+def class_means(sums: ClassStatistics) -> Tensor:
+    """Return the means [C, p] of the classes, zeros without weight."""
+    return sums.total / torch.where(sums.weight > 0, sums.weight, 1.0)[:, None]
 
 
 def left_out_fold(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -159,31 +160,35 @@ class VMFMixture(DensityMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Array:
         """Return the most likely component [N] of each row."""
-        return returned(self._joint(X)[1].argmax(-1), X)
+        return returned(self._joint(X)[0].argmax(-1), X)
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities [N, K] of the components, given each row."""
-        queries, joint = self._joint(X)
-        return returned(joint.softmax(-1).to(queries.dtype), X)
+        joint, dtype = self._joint(X)
+        return returned(joint.softmax(-1).to(dtype), X)
 
     def score_samples(self, X: Any) -> Array:
         """Return the log densities [N] of the directions of the rows."""
-        queries, joint = self._joint(X)
-        return returned(joint.logsumexp(-1).to(queries.dtype), X)
+        joint, dtype = self._joint(X)
+        return returned(joint.logsumexp(-1).to(dtype), X)
 
     def score(self, X: Any, y: Any = None) -> float:  # type: ignore[override]
         """Return the mean of `score_samples`."""
-        return float(self._joint(X)[1].logsumexp(-1).mean())
+        return float(self._joint(X)[0].logsumexp(-1).mean())
 
     def bic(self, X: Any) -> float:
         """Return the Bayesian information criterion of rows; the lowest is the best."""
-        log_density = self._joint(X)[1].logsumexp(-1)
-        penalty = self._number_of_parameters() * math.log(len(log_density))
-        return penalty - 2 * float(log_density.sum())
+        return self._criterion(X, math.log)
 
     def aic(self, X: Any) -> float:
         """Return the Akaike information criterion of rows; the lowest is the best."""
-        return 2 * self._number_of_parameters() - 2 * float(self._joint(X)[1].logsumexp(-1).sum())
+        return self._criterion(X, lambda _: 2.0)
+
+    def _criterion(self, X: Any, penalty: Callable[[int], float]) -> float:
+        """Return the penalty of each parameter, less twice the log-likelihood."""
+        joint, (K, p) = self._joint(X)[0], self.directions_.shape
+        number = K * (p - 1) + (1 if self.concentration == "tied" else K) + K - 1
+        return penalty(len(joint)) * number - 2 * float(joint.logsumexp(-1).sum())
 
     def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Draw unit vectors [n_samples, p] in order of their components, and the components."""
@@ -201,10 +206,6 @@ class VMFMixture(DensityMixin, BaseEstimator):
                 for mu, kappa, n in zip(mixture.mu, mixture.kappa, counts, strict=True)
             ]
         return torch.cat(drawn).numpy(), np.repeat(np.arange(len(counts)), counts)
-
-    def _number_of_parameters(self) -> int:
-        K, p = self.directions_.shape
-        return K * (p - 1) + (1 if self.concentration == "tied" else K) + K - 1
 
     def _rows(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[WeightedRows, EM]:
         """Check rows and parameters; return both as the algorithm takes them."""
@@ -224,9 +225,8 @@ class VMFMixture(DensityMixin, BaseEstimator):
             raise ValueError(f"expected max_kappa > 0, got {cap:g}")
         hard, tied = self.assignment == "hard", self.concentration == "tied"
         em = EM(hard, tied, self.estimator, integer("max_iter", self.max_iter, 1), tol, cap)
-        device = rows.device if self.device is None else require_device(self.device)
         index = torch.arange(len(rows), device=rows.device)
-        return WeightedRows(rows, weight, index, device), em
+        return WeightedRows(rows, weight, index, self._device(rows)), em
 
     def _seeds(self, rows: WeightedRows, random: np.random.RandomState) -> Tensor:
         """Return the seeds [K, p]."""
@@ -255,14 +255,16 @@ class VMFMixture(DensityMixin, BaseEstimator):
         return Mixture(*(torch.as_tensor(a, device=device) for a in arrays))
 
     @torch.no_grad()
-    def _joint(self, X: Any) -> tuple[Rows, Tensor]:
-        """Return the rows, and log weight times density [N, K] in float64 on their device."""
+    def _joint(self, X: Any) -> tuple[Tensor, torch.dtype]:
+        """Return log weight times density [N, K] in float64, and the dtype of the rows."""
         check_is_fitted(self)
         rows = features(self, X, reset=False, dense=True)
-        device = rows.device if self.device is None else require_device(self.device)
-        mixture = self._mixture(device)
-        joint = torch.empty(len(rows), len(self.weights_), dtype=torch.float64, device=rows.device)
-        for part in row_chunks(rows, len(self.weights_)):
-            x = directions(rows[part].to(device))[0]
-            joint[part] = mixture.log_joint(x).to(rows.device)
-        return rows, joint
+        mixture = self._mixture(self._device(rows))
+        parts = [
+            mixture.log_joint(directions(rows[part].to(mixture.mu.device))[0])
+            for part in row_chunks(rows, len(self.weights_))
+        ]
+        return torch.cat(parts), rows.dtype
+
+    def _device(self, rows: Rows) -> torch.device:
+        return rows.device if self.device is None else require_device(self.device)

@@ -1,7 +1,4 @@
-r"""The search: settings of the rules, chosen on validation rows.
-
-`VMFClassifierCV`, ``temperature="auto"`` of `VMFClassifier` and `resultant analyze` call
-`search_rules` on a `Validation`, so that they agree on the same rows and splits.
+"""The one search of settings, of `VMFClassifierCV`, ``"auto"`` and `resultant analyze`.
 
 The loss of a point is the mean cross-entropy after the scale of the scores is fitted: without a
 scale of its own, an edit of the gains and the mean gain would be confounded. The search goes along
@@ -99,20 +96,22 @@ class Candidate:
         return {**point, "whiten": "within"}
 
 
+def mean_and_error(difference: Tensor, w: Tensor) -> tuple[float, float]:
+    """Average paired differences [M] with weights of sum one; return its standard error too."""
+    mean = float(difference @ w)
+    return mean, math.sqrt(float((w * (difference - mean)).square().sum()))
+
+
 def simplest(
     candidates: Iterable[Candidate], best: Candidate, weights: Tensor, loss_weights: Tensor
 ) -> Candidate:
     """Return the simplest of the candidates that tie with the best, by `departures`."""
 
-    def within(difference: Tensor, w: Tensor, margin: float) -> bool:
-        mean = float(difference @ w)
-        error = math.sqrt(float((w * (difference - mean)).square().sum()))
-        return mean <= max(margin, error)
-
     def ties(candidate: Candidate) -> bool:
-        worse, margin = candidate.losses - best.losses, LOSS_MARGIN * max(1.0, best.loss)
-        hits = best.hits - candidate.hits
-        return within(hits, weights, MARGIN) and within(worse, loss_weights, margin)
+        fewer, error = mean_and_error(best.hits - candidate.hits, weights)
+        worse, of_loss = mean_and_error(candidate.losses - best.losses, loss_weights)
+        margin = LOSS_MARGIN * max(1.0, best.loss)
+        return fewer <= max(MARGIN, error) and worse <= max(margin, of_loss)
 
     return min(
         filter(ties, candidates),
@@ -146,18 +145,6 @@ def departures(point: Point) -> float:
     return steps + (0 if point.realization == "native" else 1 + edited * abs(point.beta) / STEP)
 
 
-@dataclass(frozen=True, eq=False)
-class SearchResult:
-    """Candidates of a search."""
-
-    validation: Validation
-    candidates: list[Candidate]  # all evaluated points
-    best: Candidate  # the best score
-    chosen: Candidate  # the simplest candidate that ties with the best
-    rules: dict[str, Candidate]  # the simplest tie with the best of each realization, by its name
-    weights: Tensor  # weights [M] in the loss, zero for rows whose class has no training rows
-
-
 def search_rules(
     validation: Validation,
     axes: Mapping[str, Sequence[Any]] | None = None,
@@ -165,7 +152,7 @@ def search_rules(
     scoring: str = "neg_log_loss",
     scaled: bool = True,
     extend: bool = True,
-) -> SearchResult:
+) -> Search:
     """Search the best settings on validation rows."""
     every: dict[str, Sequence[Any]] = dict(AXES)
     if validation.balanced:
@@ -173,58 +160,57 @@ def search_rules(
         every["prior"] = (0.0,)
     if len(validation.sample.y) * validation.sample.dim > COMPONENT_CELLS:
         every["components"] = (1,)
-    return _Search(validation, every | dict(axes or {}), scoring, scaled, extend).run()
+    search = Search(validation, every | dict(axes or {}), scoring, scaled, extend)
+    search.run()
+    return search
 
 
 @dataclass(eq=False)
-class _Search:
-    """The state of a search; arguments of `search_rules`."""
+class Search:
+    """A search, with the arguments of `search_rules`, and what it found."""
 
     validation: Validation
     axes: dict[str, Sequence[Any]]
     scoring: str
     scaled: bool
     extend: bool
-    candidates: dict[Point, Candidate | None] = field(default_factory=dict)
+    evaluated: dict[Point, Candidate | None] = field(default_factory=dict)
 
     @cached_property
     def weights(self) -> Tensor:
-        """Weights [M] in the loss."""
+        """Weights [M] in the loss, zero for rows whose class has no training rows."""
         absent = torch.cat([fold.absent for fold in self.validation.folds()])
         weights = self.validation.weights.masked_fill(absent, 0.0)
         if not weights.sum() > 0:
             raise ValueError("expected a validation row of a class with training rows, got none")
         return weights / weights.sum()
 
-    def run(self) -> SearchResult:
-        """Search all families of points."""
-        names = [name for name in SEARCHED if name in self.axes["realization"]]
-        counts, shrinkages = self.axes["components"], self.axes["shrinkage"]
-        without = [(s,) for s in shrinkages if s is None]
-        inside = tuple(s for s in shrinkages if s is not None)
-        for metric in [*without, inside] if inside else without:
-            of_metric: dict[str, Candidate] = {}
-            for name in names:
-                # Class temperatures change the slopes as angular does, to first order.
-                near = of_metric.get("angular") if name in TEMPERED else None
-                candidate = self._family(name, metric, counts[:1], near and near.point)
-                if candidate is not None:
-                    of_metric[name] = candidate
-            if len(counts) > 1 and of_metric:
-                point = min(of_metric.values(), key=self._badness).point
-                # Components are fitted anew in each metric: that of one component is kept.
-                self._family(point.realization, (point.shrinkage,), counts, point)
-        every = [candidate for candidate in self.candidates.values() if candidate is not None]
-        if not every:
+    @cached_property
+    def candidates(self) -> list[Candidate]:
+        """All evaluated points that can be realized."""
+        found = [candidate for candidate in self.evaluated.values() if candidate is not None]
+        if not found:
             raise ValueError("expected axes with a point that can be realized, got none")
-        rules = {}
-        for name in REALIZATIONS:
-            if own := [candidate for candidate in every if candidate.point.realization == name]:
-                rules[name] = self._simplest(own)
-        chosen = self._simplest(every)
-        rules[chosen.point.realization] = chosen
-        best = min(every, key=self._badness)
-        return SearchResult(self.validation, every, best, chosen, rules, self.weights)
+        return found
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate of the best score."""
+        return min(self.candidates, key=self._badness)
+
+    @cached_property
+    def chosen(self) -> Candidate:
+        """The simplest candidate that ties with the best."""
+        return self._simplest(self.candidates)
+
+    @property
+    def rules(self) -> dict[str, Candidate]:
+        """The chosen candidate, and of each other realization the simplest tie with its best."""
+        own: dict[str, list[Candidate]] = {name: [] for name in REALIZATIONS}
+        for candidate in self.candidates:
+            own[candidate.point.realization].append(candidate)
+        rules = {name: self._simplest(found) for name, found in own.items() if found}
+        return rules | {self.chosen.point.realization: self.chosen}
 
     def _badness(self, candidate: Candidate) -> float:
         return candidate.loss if self.scoring == "neg_log_loss" else -candidate.accuracy
@@ -233,6 +219,24 @@ class _Search:
         best = min(candidates, key=self._badness)
         return simplest(candidates, best, self.validation.weights, self.weights)
 
+    def run(self) -> None:
+        """Search all families of points."""
+        counts, shrinkages = self.axes["components"], self.axes["shrinkage"]
+        inside = tuple(s for s in shrinkages if s is not None)
+        metrics = [(None,)] * (None in shrinkages) + [inside] * bool(inside)
+        for metric in metrics:
+            found: dict[str, Candidate] = {}
+            for name in (name for name in SEARCHED if name in self.axes["realization"]):
+                # Class temperatures change the slopes as angular does, to first order.
+                near = found.get("angular") if name in TEMPERED else None
+                candidate = self._family(name, metric, counts[:1], near and near.point)
+                if candidate is not None:
+                    found[name] = candidate
+            if len(counts) > 1 and found:
+                point = min(found.values(), key=self._badness).point
+                # Components are fitted anew in each metric: that of one component is kept.
+                self._family(point.realization, (point.shrinkage,), counts, point)
+
     def _family(
         self,
         realization: str,
@@ -240,10 +244,9 @@ class _Search:
         components: Sequence[int],
         near: Point | None,
     ) -> Candidate | None:
-        """Search the points of a realization, ``near`` a point of a similar family; return the
-        best, None if no point can be realized."""
+        """Return the best point of a realization, ``near`` one of a similar family; or None."""
         axes = {name: self.axes[name] for name in ("temperature", "beta", "prior")}
-        axes |= {"shrinkage": tuple(shrinkages), "components": tuple(components)}
+        axes |= {"shrinkage": shrinkages, "components": components}
         if realization in FIXED_BETA:
             axes["beta"] = (FIXED_BETA[realization],)
         if realization == "cosine":
@@ -261,13 +264,12 @@ class _Search:
                     axes[name] = tuple(value for value in sides if value is not None)
             free.reverse()
         origin = Point(realization, **first)
-        best, moved = self._at(origin, None), True
+        best, moved = self._at(origin), True
         while moved:
-            moved = False
+            before = best
             for name in free:
-                better = self._along(name, axes[name], best.point if best else origin, best)
-                if better is not None and (best is None or better.point != best.point):
-                    best, moved = better, True
+                best = self._along(name, axes[name], best.point if best else origin, best)
+            moved = best is not before
         return best
 
     def _along(
@@ -291,23 +293,19 @@ class _Search:
     def _better(
         self, origin: Point, name: str, value: Any, best: Candidate | None
     ) -> Candidate | None:
-        start = None
-        if best is not None:
-            # The scale is about proportional to the temperature.
-            start = best.scale * (value / best.point.temperature if name == "temperature" else 1.0)
-        other = self._at(origin._replace(**{name: value}), start)
+        other = self._at(origin._replace(**{name: value}))
         if other is None or best is None:
             return best if other is None else other
         margin = LEAST * max(1.0, abs(self._badness(best)))
         return other if self._badness(other) < self._badness(best) - margin else best
 
-    def _at(self, point: Point, start: float | None) -> Candidate | None:
+    def _at(self, point: Point) -> Candidate | None:
         """Evaluate a point once; None if a class has no temperature there."""
-        if point not in self.candidates:
-            self.candidates[point] = self._evaluate(point, start)
-        return self.candidates[point]
+        if point not in self.evaluated:
+            self.evaluated[point] = self._evaluate(point)
+        return self.evaluated[point]
 
-    def _evaluate(self, point: Point, start: float | None) -> Candidate | None:
+    def _evaluate(self, point: Point) -> Candidate | None:
         folds = self.validation.folds(point.shrinkage, point.components)
         s, y = torch.cat([fold.scores(*point[:4]) for fold in folds]), self.validation.y
         if s.isnan().any():
@@ -316,7 +314,7 @@ class _Search:
         own, labels, w = s, y, self.weights
         if not counted.all():
             own, labels, w = s[counted], y[counted], w[counted]
-        scale = fit_scale(own, labels, w, start=start) if self.scaled else 1.0
+        scale = fit_scale(own, labels, w) if self.scaled else 1.0
         losses = torch.zeros_like(self.weights)
         losses[counted] = log_losses(own, labels, scale)
         hits = (largest(s)[1] == y).double()

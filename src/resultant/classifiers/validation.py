@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,7 +25,7 @@ from resultant.classes.realization import Terms, cosines, terms
 from resultant.classes.rule import TEMPERED
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.em import Components, fit_components
-from resultant.classifiers.inputs import Sample
+from resultant.classifiers.inputs import Sample, as_numpy
 from resultant.score.exact import vmf_score
 from resultant.vmf.estimators import mean_resultant_at
 
@@ -82,7 +83,10 @@ class ValidationFold:
     def scores(self, realization: str, tau: float, beta: float, prior: float) -> Tensor:
         """Compute the scores [n, C] of a rule: -inf for classes without training rows, NaN for
         classes without a temperature that realizes the target gain."""
-        s = self._realized(realization, tau, beta)
+        return self.of_classes(self._realized(realization, tau, beta), prior)
+
+    def of_classes(self, s: Tensor, prior: float) -> Tensor:
+        """Sum the components of scores [n, M], and add the prior."""
         if self.components is not None:
             s = self.components.of_classes(s + self.components.log_weight.to(s.dtype))
             every = s.new_full((len(s), self.weight.shape[-1]), -torch.inf)
@@ -151,7 +155,7 @@ class Validation:
 
     @classmethod
     def of_folds(
-        cls, sample: Sample, folds: int = FOLDS, groups: Tensor | None = None, **settings: Any
+        cls, sample: Sample, folds: int = FOLDS, groups: Any = None, **settings: Any
     ) -> Validation:
         """Return rows of stratified folds; equal rows, or those of ``groups`` [N], share one."""
         sample = sample.merged if groups is None else sample
@@ -164,17 +168,31 @@ class Validation:
         self, shrinkage: float | None = None, components: int | str = 1
     ) -> list[ValidationFold]:
         """Return the folds in the metric of a shrinkage, None for rows as they are."""
-        key, every = (shrinkage, components), range(len(self.train))
+        key = shrinkage, components
         if key not in self._folds:
-            if components != 1:
-                self._folds[key] = [self._mixture_fold(k, shrinkage, components) for k in every]
-            elif shrinkage is None:
-                self._folds[key] = [
-                    self._fold(k, self._rest(k), self._units(self._rows(k))) for k in every
-                ]
-            else:
-                self._add_metric_folds(shrinkage)
+            every = [self._made(k, shrinkage, components) for k in range(len(self.train))]
+            self._folds |= {name: [made[name] for made in every] for name in every[0]}
         return self._folds[key]
+
+    def _made(
+        self, k: int, shrinkage: float | None, components: int | str
+    ) -> dict[tuple[float | None, int | str], ValidationFold]:
+        """Score the rows of a split; in the first metric, those of all shrinkages of `LADDER`."""
+        if components != 1:
+            return {(shrinkage, components): self._mixture_fold(k, shrinkage, components)}
+        if shrinkage is None:
+            return {(None, 1): self._fold(k, self._rest(k), self._units(self._rows(k)))}
+        metric, wanted = self._metrics[k], [shrinkage]
+        if self.whiten and all(key is None for key, _ in self._folds):
+            wanted = sorted({shrinkage, *LADDER})
+        # One rotation serves all shrinkages.
+        rows = [(z, metric.rotate(z)) for z in self._units(self._rows(k))]
+        folds = {}
+        every = self.sample.metric_sums(self.train[k], metric, wanted)
+        for value, sums in zip(wanted, every, strict=True):
+            shrunk = metric.with_shrinkage(value)
+            folds[value, 1] = self._fold(k, sums, (shrunk.normalize(z, x) for z, x in rows))
+        return folds
 
     def _rows(self, k: int) -> Tensor:
         return self.index[self.split == k]
@@ -205,22 +223,6 @@ class Validation:
         sums = (self._rest(k, scatter=self.whiten) for k in range(len(self.train)))
         return [Metric.fit(rest, **settings, dtype=self.sample.rows.dtype) for rest in sums]
 
-    def _add_metric_folds(self, shrinkage: float) -> None:
-        """Add the folds of a shrinkage; the first pass adds all of `LADDER`."""
-        wanted = [shrinkage]
-        if self.whiten and not any(key is not None for key, _ in self._folds):
-            wanted = sorted({shrinkage, *LADDER})
-        self._folds |= {(value, 1): [] for value in wanted}
-        for k, train in enumerate(self.train):
-            metric = self._metrics[k]
-            # One rotation serves all shrinkages.
-            rows = [(z, metric.rotate(z)) for z in self._units(self._rows(k))]
-            every = self.sample.metric_sums(train, metric, wanted)
-            for value, sums in zip(wanted, every, strict=True):
-                shrunk = metric.with_shrinkage(value)
-                fold = self._fold(k, sums, (shrunk.normalize(z, x) for z, x in rows))
-                self._folds[value, 1].append(fold)
-
     def _units(self, index: Tensor, metric: Metric | None = None) -> Iterator[Tensor]:
         for at in self.sample.chunks(index):
             x = directions(self.sample.rows[at])[0].to(self.sample.rows.dtype)
@@ -238,12 +240,11 @@ class Validation:
         train = self.train[k][chosen]
         y = self.sample.y[train]
         weight = w.new_zeros(self.sample.num_classes).index_add_(0, y, w)
-        own = ((weight > 0).cumsum(0) - 1)[y]
         x = torch.cat(list(self._units(train, metric)))
-        parts = fit_components(x, own, w, int((weight > 0).sum()), number, self.estimator)
-        state, y = parts.state, self.y[self.split == k]
-        rho = self._cosines(self._units(self._rows(k), metric), state)
-        return ValidationFold(rho, y, state.kappa, weight, state.dim, parts)
+        parts = fit_components(x, y, w, number, self.estimator)
+        rho = self._cosines(self._units(self._rows(k), metric), parts.state)
+        y = self.y[self.split == k]
+        return ValidationFold(rho, y, parts.state.kappa, weight, parts.state.dim, parts)
 
     def _cosines(self, rows: Iterable[Tensor], state: ClassState) -> Tensor:
         """Compute the cosines [n, M] of unit vectors in chunks, none of them for no rows."""
@@ -274,11 +275,12 @@ def shuffled_ranks(y: Tensor, seed: int = 0) -> Tensor:
     return rank
 
 
-def stratified_splits(y: Tensor, folds: int = FOLDS, groups: Tensor | None = None) -> list[Split]:
-    """Split rows into stratified folds, at random in an order that is always the same."""
+def stratified_splits(y: Tensor, folds: int = FOLDS, groups: Any = None) -> list[Split]:
+    """Split rows into stratified folds, at random in an order that is always the same; rows of one
+    of the ``groups`` [N] share a fold."""
     own, number = y, torch.arange(len(y), device=y.device)
     if groups is not None:
-        number = torch.unique(groups, return_inverse=True)[1]
+        number = torch.from_numpy(np.unique(as_numpy(groups), return_inverse=True)[1]).to(y.device)
         # A group counts as the class of one of its rows.
         own = y.new_zeros(int(number.max()) + 1).scatter_(0, number, y)
     # Small classes start in different folds, so that the folds have about one size.

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from resultant._core.validation import finite_number
 from resultant.classes.metric import Metric
-from resultant.classes.realization import Realization, cosines
+from resultant.classes.realization import Realization
 from resultant.classifiers.base import DirectionClassifier
 from resultant.classifiers.calibration import fit_calibration, fit_scale
+from resultant.classifiers.em import Mixture
 from resultant.classifiers.inputs import AUTO, Array, labelled, returned, row_chunks
 from resultant.classifiers.validation import ValidationFold
 from resultant.score.limits import require_comparable
-from resultant.vmf.estimators import log_normalizer_at
 
 # Calibrations of probabilities: one scale, or a curve per class.
 METHODS = ("scale", "sigmoid", "isotonic")
@@ -27,15 +27,13 @@ class VMFClassifier(DirectionClassifier):
 
     The score of class c is that of `class_scores`, plus :math:`\gamma\log\pi_c` with the share
     :math:`\pi_c` of the class in the sample. Temperature, realization, beta and prior may be set
-    after the fit; the fitted scale remains that of the fit.
+    after the fit, whose scale remains. The defaults serve frozen features and test rows of any mix
+    of classes; `ProCoLoss` has those of ProCo.
 
     A class of K components has the score :math:`\log\sum_k w_k e^{q_k(z)}` of its components'
     scores. For ``native`` this is the exact score of the mixture; the other realizations edit the
     gain of each component, relative to the mean over all components. ``state_`` and
     ``statistics_`` remain those of one distribution per class, as gains and certificates need them.
-
-    The defaults serve frozen features and test rows of any mix of classes. `ProCoLoss` has those of
-    ProCo: ``native`` scores, the frequencies of the classes as prior, and its estimator.
 
     Args:
         temperature: Temperature tau of the score, at least 7.6e-6 for rows in float32 and 1.4e-14
@@ -89,17 +87,11 @@ class VMFClassifier(DirectionClassifier):
         shrinkage: float | str = AUTO,
         center: bool | None = None,
     ) -> None:
-        self.temperature = temperature
+        super().__init__(temperature, prior, device, scale, whiten, shrinkage, center)
         self.realization = realization
         self.beta = beta
         self.estimator = estimator
-        self.prior = prior
-        self.device = device
-        self.scale = scale
         self.components = components
-        self.whiten = whiten
-        self.shrinkage = shrinkage
-        self.center = center
 
     def calibrate(self, X: Any, y: Any, sample_weight: Any = None, method: str = "scale") -> Self:
         """Calibrate `predict_proba` on rows that were not fitted, such as a validation split.
@@ -147,16 +139,14 @@ class VMFClassifier(DirectionClassifier):
         for a query that is unlike every class: a score for out-of-distribution detection. It
         depends on the fit alone, not on temperature, realization, beta or prior.
         """
-        queries, rows = self._query(X)
-        state, shares = self._present_state(), self._log_prior()
-        if (many := self.components_) is not None:
-            shares = shares[many.owner] + many.log_weight
-        floor = shares - log_normalizer_at(state.dim, state.kappa)
-        density = torch.empty(len(rows), dtype=rows.dtype, device=rows.device)
-        for part in row_chunks(rows, state.num_classes):
-            rho = cosines(self._units(rows[part], torch.float64), state.mu)
-            density[part] = torch.addcmul(floor, state.kappa, rho).logsumexp(-1).to(rows.dtype)
-        return returned(density.to(queries.device), X)
+        rows, parts = self._query(X), self._parts
+        share = parts.log_weight.exp() * self._log_prior()[parts.owner].exp()
+        mixture = Mixture(parts.state.mu, parts.state.kappa, share)
+        density = [
+            mixture.log_joint(self._units(rows[part], torch.float64)).logsumexp(-1)
+            for part in row_chunks(rows, len(share))
+        ]
+        return returned(torch.cat(density).to(rows.dtype), X)
 
 
 class CosinePrototypeClassifier(DirectionClassifier):
@@ -179,34 +169,13 @@ class CosinePrototypeClassifier(DirectionClassifier):
         [1]
     """
 
-    def __init__(
-        self,
-        temperature: float = 0.1,
-        prior: float = 0.0,
-        device: torch.device | str | None = None,
-        scale: float | str = AUTO,
-        whiten: str | Metric | None = None,
-        shrinkage: float | str = AUTO,
-        center: bool | None = None,
-    ) -> None:
-        self.temperature = temperature
-        self.prior = prior
-        self.device = device
-        self.scale = scale
-        self.whiten = whiten
-        self.shrinkage = shrinkage
-        self.center = center
-
     def _realization(self, dtype: torch.dtype) -> Realization:
-        prior = finite_number("prior", self.prior)
         temperature = finite_number("temperature", self.temperature)
         require_comparable("temperature", temperature, dtype)
-        state = self._present_state().to(dtype=dtype)
+        state = self._parts.state.to(dtype=dtype)
         slope = torch.full_like(state.kappa[0], 1 / temperature)
-        shift = (prior * self._log_prior()).to(dtype) if prior else None
-        return Realization(state.mu, state.kappa, None, slope, shift)
+        shift = finite_number("prior", self.prior) * self._log_prior()
+        return Realization(state.mu, state.kappa, None, slope, shift.to(dtype))
 
     def _fold_scores(self, fold: ValidationFold) -> Tensor:
-        prior, tau = finite_number("prior", self.prior), float(self.temperature)
-        scores = fold.rho / tau + (prior * fold.log_prior).to(fold.rho.dtype)
-        return scores.masked_fill(~fold.present, -torch.inf)
+        return fold.of_classes(fold.rho / float(self.temperature), float(self.prior))
