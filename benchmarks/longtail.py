@@ -5,26 +5,25 @@ benchmarks/longtail.md.
 
 FOLDER holds the files of `benchmarks.embeddings`, and cifar10-lt.safetensors of ``resultant
 extract``; packaged features and digits need none. A record is one set, tail, seed and method.
-Records that FILE has are skipped, so that the same command continues; ``--minutes`` ends it in
-time. All sets come with the first seed first."""
+Records that FILE has are skipped, so that the same command continues one that was ended. All sets
+come with the first seed first."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import product
-from multiprocessing import TimeoutError, get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from joblib import Parallel, delayed, parallel_config
 from safetensors.torch import load_file
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -45,6 +44,8 @@ FOLDS = 3
 # Rows of the largest class, except for features of networks trained on a long tail.
 LARGEST = 100
 LEAST_PROBABILITY = 1e-9
+# Rows of each class of digits: training, test.
+HEAD, LAST = slice(-40), slice(-40, None)
 
 FILES = ("banking77", "clinc150", "cifar10", "cifar100", "tiny-imagenet")
 # Stores of networks that were trained on a long tail, and their spaces.
@@ -66,11 +67,9 @@ def read(name: str, folder: Path) -> Split:
     """Read all rows of a set."""
     if name == "digits":
         digits: Any = load_digits()
-        rng = np.random.default_rng(0)
-        rows = [rng.permutation(np.flatnonzero(digits.target == c)) for c in range(10)]
-        train = np.concatenate([own[:-40] for own in rows])
-        test = np.concatenate([own[-40:] for own in rows])
-        x, y = digits.data.astype(np.float32), digits.target
+        x, y, rng = digits.data.astype(np.float32), digits.target, np.random.default_rng(0)
+        rows = [rng.permutation(np.flatnonzero(y == c)) for c in range(10)]
+        train, test = (np.concatenate([own[part] for own in rows]) for part in (HEAD, LAST))
         return Split(x[train], y[train], x[test], y[test])
     store, _, space = name.rpartition("-")
     if store in TRAINED:
@@ -110,18 +109,6 @@ class Key(NamedTuple):
     method: str
 
 
-class Method(NamedTuple):
-    """Settings of a method in the order of preference, and the estimator of a setting."""
-
-    settings: Sequence[tuple[Any, ...]]
-    estimator: Callable[..., Any]
-
-
-def prepared(rows: str, *steps: Any) -> Any:
-    """Return a pipeline whose rows are normalized to length one, or standardized."""
-    return make_pipeline(Normalizer() if rows == "normalized" else StandardScaler(), *steps)
-
-
 class Discriminant(LinearDiscriminantAnalysis):
     """Linear discriminant analysis with equal priors of the classes."""
 
@@ -131,35 +118,36 @@ class Discriminant(LinearDiscriminantAnalysis):
         return super().fit(X, y)
 
 
-ROWS = ("normalized", "standardized")
+ROWS = {"normalized": Normalizer, "standardized": StandardScaler}
+NORMALIZED, STANDARDIZED = ROWS
+BALANCED: dict[str, Any] = {"class_weight": "balanced"}
 
-REFERENCES = {
-    "logistic": Method(
-        [*product(ROWS[:1], (10.0, 100.0, 1000.0)), *product(ROWS[1:], (1e-3, 1e-2, 1e-1))],
-        lambda rows, C: prepared(
-            rows, LogisticRegression(C=C, class_weight="balanced", max_iter=300)
-        ),
+# Settings of each method in the order of preference, the rows first, and the steps of a setting.
+REFERENCES: dict[str, tuple[Sequence[tuple[Any, ...]], Callable[..., Any]]] = {
+    "logistic": (
+        [(NORMALIZED, C) for C in (10.0, 100.0, 1e3)]
+        + [(STANDARDIZED, C) for C in (1e-3, 1e-2, 0.1)],
+        lambda C: [LogisticRegression(C=C, max_iter=300, **BALANCED)],
     ),
-    "svm": Method(
-        [*product(ROWS[:1], (0.1, 0.3, 1.0, 3.0, 10.0))],
-        lambda rows, C: prepared(rows, LinearSVC(C=C, class_weight="balanced")),
+    "svm": (
+        [(NORMALIZED, C) for C in (0.1, 0.3, 1.0, 3.0, 10.0)],
+        lambda C: [LinearSVC(C=C, **BALANCED)],
     ),
-    "lda": Method(
+    "lda": (
         [*product(ROWS, ("auto", 0.03, 0.1, 0.3, 0.5, 0.8))],
-        lambda rows, shrinkage: prepared(rows, Discriminant(solver="lsqr", shrinkage=shrinkage)),
+        lambda shrinkage: [Discriminant(solver="lsqr", shrinkage=shrinkage)],
     ),
-    "knn": Method(
+    "knn": (
         [*product(ROWS, (1, 3, 5, 10, 20), ("uniform", "distance"))],
-        lambda rows, k, weights: prepared(rows, KNeighborsClassifier(k, weights=weights)),
+        lambda k, weights: [KNeighborsClassifier(k, weights=weights)],
     ),
-    "centroid": Method([*product(ROWS)], lambda rows: prepared(rows, NearestCentroid())),
-    "random": Method(
-        [*product((0.5, 1.0, 2.0), (0.01, 0.1, 1.0))],
-        lambda gamma, alpha: prepared(
-            ROWS[0],
+    "centroid": ([*product(ROWS)], lambda: [NearestCentroid()]),
+    "random": (
+        [*product([NORMALIZED], (0.5, 1.0, 2.0), (0.01, 0.1, 1.0))],
+        lambda gamma, alpha: [
             RBFSampler(gamma=gamma, n_components=2000, random_state=0),
-            RidgeClassifier(alpha=alpha, class_weight="balanced"),
-        ),
+            RidgeClassifier(alpha=alpha, **BALANCED),
+        ],
     ),
 }
 OURS = "vmf"
@@ -171,21 +159,23 @@ def balanced_accuracy(y: np.ndarray, predicted: np.ndarray) -> float:
     return float(np.mean([(predicted[y == c] == c).mean() for c in np.unique(y)]))
 
 
-def chosen(method: Method, x: np.ndarray, y: np.ndarray) -> tuple[Any, ...]:
+def reference(name: str, setting: tuple[Any, ...]) -> Any:
+    """Return the estimator of a setting."""
+    rows, *values = setting
+    return make_pipeline(ROWS[rows](), *REFERENCES[name][1](*values))
+
+
+def chosen(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, ...]:
     """Return the setting whose predictions of the rows left out are best, the first of equals."""
-    splits = [
-        (train.numpy(), left_out.numpy())
-        for train, left_out in stratified_splits(torch.from_numpy(y), FOLDS)
-    ]
 
     def validated(setting: tuple[Any, ...]) -> float:
         predicted = np.empty_like(y)
-        for train, left_out in splits:
-            fitted = method.estimator(*setting).fit(x[train], y[train])
+        for train, left_out in stratified_splits(torch.from_numpy(y), FOLDS):
+            fitted = reference(name, setting).fit(x[train], y[train])
             predicted[left_out] = fitted.predict(x[left_out])
         return balanced_accuracy(y, predicted)
 
-    return max(method.settings, key=validated)
+    return max(REFERENCES[name][0], key=validated)
 
 
 def fit(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, dict[str, Any]]:
@@ -195,12 +185,13 @@ def fit(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, dict[str, Any]]:
         return search, search.best_params_ | {"scale": search.scale_}
     if name == "vmf-default":
         return VMFClassifier().fit(x, y), {}
-    setting = chosen(REFERENCES[name], x, y)
-    return REFERENCES[name].estimator(*setting).fit(x, y), {"setting": setting}
+    setting = chosen(name, x, y)
+    return reference(name, setting).fit(x, y), {"setting": setting}
 
 
 def record(key: Key, folder: Path) -> dict[str, Any]:
-    """Measure one method on one draw of a set."""
+    """Measure one method on one draw of a set, on one thread."""
+    torch.set_num_threads(1)
     rows = long_tailed(read(key.set, folder), key.set, key.tail, key.seed)
     started = time.perf_counter()
     with warnings.catch_warnings():
@@ -244,36 +235,24 @@ def measured(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 
-def _start() -> None:
-    torch.set_num_threads(1)
-
-
 def main() -> None:
     options = argparse.ArgumentParser(prog="python -m benchmarks.longtail", description=__doc__)
     options.add_argument("--data", type=Path, required=True, help="folder of the embeddings")
     options.add_argument("--out", type=Path, required=True, help="file of the records, JSON lines")
     options.add_argument("--processes", type=int, default=1)
-    options.add_argument("--minutes", type=float, default=float("inf"), help="limit of the run")
     given = options.parse_args()
-    end = time.monotonic() + 60 * given.minutes
     done = {Key(*(row[name] for name in Key._fields)) for row in measured(given.out)}
     keys = [Key(n, tail, s, m) for s, n, tail, m in product(SEEDS, SETS, TAILS, METHODS)]
-    missing = [key for key in keys if key not in done]
-    # Libraries read the number of threads when a process starts.
-    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    measure = partial(record, folder=given.data)
-    with get_context("spawn").Pool(given.processes, _start) as pool, given.out.open("a") as file:
-        results = pool.imap_unordered(measure, missing)
-        try:
-            for number in range(len(missing)):
-                row = results.next(min(max(end - time.monotonic(), 0.0), 1e6))
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-                name = " ".join(str(row[field]) for field in Key._fields)
-                print(f"{number + 1} {name}: {row['balanced_accuracy']:.4f}", flush=True)
-        except TimeoutError:
-            # Leaving the pool ends its processes.
-            print(f"the limit of {given.minutes:g} minutes is reached; run again to continue")
+    tasks = (delayed(record)(key, given.data) for key in keys if key not in done)
+    with (
+        parallel_config("loky", inner_max_num_threads=1, n_jobs=given.processes),
+        given.out.open("a") as file,
+    ):
+        rows: Any = Parallel(return_as="generator_unordered", pre_dispatch="all")(tasks)
+        for row in rows:
+            print(json.dumps(row), file=file, flush=True)
+            name = " ".join(str(row[field]) for field in Key._fields)
+            print(f"{name}: {row['balanced_accuracy']:.4f}", flush=True)
 
 
 if __name__ == "__main__":

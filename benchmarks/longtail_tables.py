@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any, NamedTuple
 
 from benchmarks import HERE, Row
-from benchmarks.longtail import METHODS, OURS, REFERENCES, SETS, TAILS, measured
+from benchmarks.longtail import METHODS, OURS, REFERENCES, SEEDS, SETS, TAILS, Key, measured
 
 RECORDS = HERE / "longtail.jsonl"
 # Points of balanced accuracy below the best reference that count as a loss.
@@ -47,15 +48,13 @@ class Cell(NamedTuple):
 
 def cells(path: Path = RECORDS) -> list[Cell]:
     """Read records; cells without a seed that all methods have are left out."""
-    records, kept = measured(path), []
-    for name in SETS:
-        for tail in TAILS:
-            own = [row for row in records if (row["set"], row["tail"]) == (name, tail)]
-            by_method = {m: {r["seed"]: r for r in own if r["method"] == m} for m in METHODS}
-            seeds = sorted(set.intersection(*(set(rows) for rows in by_method.values())))
-            if seeds:
-                rows = {m: [own[s] for s in seeds] for m, own in by_method.items()}
-                kept.append(Cell(f"{name}, {tail}", rows))
+    by_key = {tuple(row[name] for name in Key._fields): row for row in measured(path)}
+    kept = []
+    for name, tail in product(SETS, TAILS):
+        seeds = [s for s in SEEDS if all((name, tail, s, m) in by_key for m in METHODS)]
+        if seeds:
+            rows = {m: [by_key[name, tail, s, m] for s in seeds] for m in METHODS}
+            kept.append(Cell(f"{name}, {tail}", rows))
     return kept
 
 
@@ -80,11 +79,10 @@ def comparison(all_cells: Sequence[Cell]) -> list[Row]:
     for cell in all_cells:
         best = cell.best
         points, error = cell.lead(best)
-        pairs = {
-            "log-loss": "log_loss",
-            "choose and fit, s": "fit_seconds",
-            "predict, s": "predict_seconds",
-        }
+
+        def pair(key: str, cell: Cell = cell, best: str = best) -> str:
+            return " / ".join(_number(cell.mean(method, key)) for method in (OURS, best))
+
         rows.append(
             {
                 "set, tail": cell.name,
@@ -92,10 +90,9 @@ def comparison(all_cells: Sequence[Cell]) -> list[Row]:
                 "vmf": f"{mean(cell.accuracies(OURS)):.2f}",
                 "best reference": f"{mean(cell.accuracies(best)):.2f} ({best})",
                 "vmf ahead by": f"{points:+.2f} ± {error:.2f}",
-            }
-            | {
-                title: " / ".join(_number(cell.mean(method, key)) for method in (OURS, best))
-                for title, key in pairs.items()
+                "log-loss": pair("log_loss"),
+                "choose and fit, s": pair("fit_seconds"),
+                "predict, s": pair("predict_seconds"),
             }
         )
     return rows

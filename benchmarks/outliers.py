@@ -1,17 +1,11 @@
 """Out-of-distribution scores of fitted classes, compared with published detectors.
 
-``--data`` is the folder of `benchmarks.embeddings`. A fifth of the classes of each set is held out,
-three times at random. Detectors are fitted to the training rows of the other classes; the test rows
-of all classes are scored, and the AUROC of held-out against other classes is recorded.
-``clinc150-outside`` scores the out-of-scope queries of CLINC against all its classes.
-
-The formulas are those of pytorch-ood: the distance to the k-th nearest unit vector (kNN), the least
-distance of Mahalanobis to a class, the same less that to all rows (RMD), and energy and largest
-probability of a logistic regression."""
+``--data`` is the folder of `benchmarks.embeddings`. The formulas are those of pytorch-ood: the
+distance to the k-th nearest unit vector (kNN), the least distance of Mahalanobis to a class, the
+same less that to all rows (RMD), and energy and largest probability of a logistic regression."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,18 +72,10 @@ def logits(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> Scores:
     return {"energy": energy, "largest probability": np.exp(scores.max(1) - energy)}
 
 
-DETECTORS: tuple[Callable[[np.ndarray, np.ndarray, np.ndarray], Scores], ...] = (
-    fitted_classes,
-    neighbours,
-    gaussians,
-    logits,
-)
-
-
 def areas(x: np.ndarray, y: np.ndarray, queries: np.ndarray, inside: np.ndarray) -> dict[str, Any]:
     """Return the AUROC of every detector, in percent."""
     found: Scores = {}
-    for detector in DETECTORS:
+    for detector in (fitted_classes, neighbours, gaussians, logits):
         found |= detector(x, y, queries)
     return {name: 100 * float(roc_auc_score(inside, score)) for name, score in found.items()}
 
