@@ -126,8 +126,7 @@ def fit_rules(data: FeatureSet, rows: Plan, settings: Settings, progress: Progre
 def evaluate_methods(
     fitted: Fitted, settings: Settings, progress: Progress, *, slow: bool = True
 ) -> Evaluated:
-    """Fit the references (logistic regressions only if ``slow``), choose the method, and evaluate
-    all methods on the test rows."""
+    """Fit references (logistic ones only if ``slow``), choose, and evaluate on the test rows."""
     # The models of scikit-learn load pandas where it is installed.
     from resultant.analysis.references import left_out, references
 
@@ -202,8 +201,7 @@ def explain(evaluated: Evaluated, settings: Settings, progress: Progress) -> Fea
 
 
 def one_component(fitted: Fitted, settings: Settings) -> Candidate:
-    """Return the chosen vMF method or another of one component per class, else the chosen one
-    fitted again with one."""
+    """Return the chosen vMF method, or another, with one component per class."""
     methods = [c for c in fitted.candidates if c.family == "vmf"]
     chosen = next(c for c in methods if c.key == fitted.found.chosen)
     for method in (chosen, *methods):

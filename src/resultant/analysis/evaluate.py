@@ -77,10 +77,8 @@ def predict(
     models: Sequence[Any], split: Split, rows: Tensor, num_classes: int
 ) -> list[Predictions]:
     """Predict some rows [n] of a split by several models; every row is read once."""
-    columns, seconds = (
-        torch.empty(len(models), 3, len(rows), dtype=torch.float64),
-        len(models) * [0.0],
-    )
+    columns = torch.empty(len(models), 3, len(rows), dtype=torch.float64)
+    seconds = len(models) * [0.0]
     for at, parts in split.map(partial(_predict, models, num_classes), rows, num_classes):
         for i, (part, spent) in enumerate(parts):
             columns[i, :, at] = part
@@ -110,8 +108,7 @@ def joined(parts: Iterable[Predictions]) -> Predictions:
 
 
 def probabilities(model: Any, x: Tensor, num_classes: int) -> Tensor:
-    """Return the probabilities [n, C] of a model for rows [n, p], on the CPU; zero for classes
-    that the model was not fitted to."""
+    """Return the probabilities [n, C] of rows [n, p]; zero for classes that were not fitted."""
     rows = x if hasattr(model, "statistics_") else x.numpy()
     p = torch.as_tensor(model.predict_proba(rows)).cpu()
     if p.shape[1] == num_classes:

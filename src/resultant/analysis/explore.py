@@ -39,8 +39,7 @@ Directions = tuple[Metric | None, ClassState]
 
 
 def fit_directions(data: FeatureSet, estimator: str) -> list[Directions]:
-    """Fit the classes of a stratified sample in the plain directions and in the whitened ones of
-    each shrinkage."""
+    """Fit the classes of a stratified sample in the plain and in the whitened directions."""
     rows = data.fitted[stratified(data.train.y[data.fitted], METRIC_ENTRIES / data.dim)]
     sample = sample_of(data, data.train.read(rows), data.train.y[rows])
     whiten = data.dim <= METRIC_DIM

@@ -152,8 +152,7 @@ def _reference(
     grid: Grid,
     number: float,
 ) -> Candidate:
-    """Choose settings, validate them, and fit about ``number`` rows; a model that can begins each
-    fit at its last solution."""
+    """Choose settings, validate them, and fit about ``number`` rows."""
     model, last = make_pipeline(Normalizer(), *steps), steps[-1]
     fit, rows = plan.splits[0]
     scores = []

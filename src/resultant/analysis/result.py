@@ -1,6 +1,5 @@
-"""The result of an analysis: plain frozen dataclasses of numbers, names and arrays.
+"""The result of an analysis, from which the page, the summary, JSON and the files are made.
 
-The page, the summary in the terminal, JSON and the files beside the page are made from it alone.
 Accuracies and shares are between 0 and 1, losses in nats, times in seconds. Classes are numbered as
 in `FeatureData.class_names`. An undefined number is NaN or None, and None in JSON.
 """
@@ -43,8 +42,7 @@ class FeatureData(Result):
 
 @dataclass(frozen=True, eq=False)
 class Reliability(Result):
-    """Rows, mean confidence and accuracy in 15 equal bins of the largest probability, NaN in an
-    empty bin, and the expected calibration error."""
+    """Rows, mean confidence and accuracy (or NaN) in 15 bins, and the calibration error."""
 
     count: np.ndarray
     confidence: np.ndarray

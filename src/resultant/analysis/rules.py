@@ -124,8 +124,7 @@ def vmf_candidates(
 def fit_points(
     data: FeatureSet, rows: Tensor, points: Sequence[dict[str, Any]]
 ) -> Iterator[tuple[Any, int, float]]:
-    """Fit a `VMFClassifier` per point to some training rows; return its rows and seconds too.
-    Points whose fits agree share one pass over the rows."""
+    """Fit a `VMFClassifier` per point, with rows and seconds; points of one fit share a pass."""
     from resultant.classifiers import VMFClassifier
 
     fits: dict[str, tuple[Any, int, float]] = {}

@@ -70,8 +70,7 @@ def analyze_space(
         1.0
     """
     questions = tuple(questions)
-    unknown = [name for name in questions if name not in QUESTIONS]
-    if unknown:
+    if unknown := [name for name in questions if name not in QUESTIONS]:
         raise ValueError(f"expected questions among {', '.join(QUESTIONS)}, got {unknown}")
     chosen = cache(lambda: pairs.choose_pairs(space, seed=seed))
     functions: dict[str, Callable[[], Result]] = {

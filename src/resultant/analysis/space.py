@@ -110,6 +110,8 @@ class FrozenSpace:
             ValueError: Shapes, labels or values do not fit; the message has the row.
 
         Example:
+            >>> import torch
+            >>> from resultant.analysis import FrozenSpace
             >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
             >>> FrozenSpace.fit(z, y, z[:4], y[:4]).num_classes
             4
@@ -122,8 +124,7 @@ class FrozenSpace:
         fitting = None
         if fitting_share is not None:
             fitting = split(labels, identities, fitting_share, seed)
-        statistics = ClassStatistics(C, train.shape[1], device=device)
-        width = 8 * train.shape[1]
+        statistics, width = ClassStatistics(C, train.shape[1], device=device), 8 * train.shape[1]
         for rows in chunks.row_slices(len(test), width, chunks.ROW_BYTES, device):
             unit(test[rows], "test", torch.arange(len(test))[rows], device)
         for rows in chunks.row_slices(len(train), width, chunks.ROW_BYTES, device):

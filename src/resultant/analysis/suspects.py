@@ -133,16 +133,11 @@ def _table(
     kind: str, found: list[tuple[Split, Tensor, Tensor, Tensor]], copied: str | None = None
 ) -> RowTable:
     """Join the rows of all splits, the largest score first, or copies of a split in order."""
-    columns = [
-        np.concatenate(column)
-        for column in zip(
-            *(
-                (np.full(len(rows), s.name), rows, identity_text(s, rows), s.y[rows], other, score)
-                for s, rows, other, score in found
-            ),
-            strict=True,
-        )
+    parts = [
+        (np.full(len(rows), s.name), rows, identity_text(s, rows), s.y[rows], other, score)
+        for s, rows, other, score in found
     ]
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     total = len(columns[-1])
     order = np.argsort(-columns[-1], kind="stable") if copied is None else np.arange(total)
     kept = [column[order[:KEPT]] for column in columns]
