@@ -110,13 +110,9 @@ def judge(
 
 @torch.no_grad()
 def calibrate(space: FrozenSpace) -> dict[str, dict[str, Any]]:
-    """Judge every fit and rule; return numbers in JSON types by name of the fit.
-
-    ``rules`` has accuracy, cross-entropies, scale and calibration error by rule. ``points`` and
-    ``nats`` are Pure Angular less native, [mean, low, high] over the judging queries: accuracy in
-    percentage points, and cross-entropy with fitted scales. ``spread`` and ``correlation`` compare
-    the gains with those of ProCo's kappa.
-    """
+    """Judge every fit and rule, in JSON types by name of the fit: ``points`` of accuracy and
+    ``nats`` of cross-entropy with fitted scales are Pure Angular less native, [mean, low, high]
+    over the judging queries; ``spread`` and ``correlation`` compare the gains with ProCo's."""
     split = halves(space)
     usual = gains(_fitted(space, "proco", split[0]), space.tau)
     results = {}

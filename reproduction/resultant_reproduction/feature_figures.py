@@ -325,10 +325,9 @@ def _draw_support(analyses: Shown) -> Figure:
         Curve(s.sizes, s.predicted_bias, "--", "expected bias"),
     ]
     thin, hollow = {"elinewidth": 0.6, "capsize": 0}, {**HOLLOW, "ms": 6, "mew": 0.8}
+    name = "one class, SD over queries"
     gained = [
-        Curve(
-            own.count, own.exact, ".", "one class, SD over queries", None, own.exact_sd, None, thin
-        ),
+        Curve(own.count, own.exact, ".", name, error=own.exact_sd, more=thin),
         Curve(own.count, own.predicted, "o", r"$(1-A^2)/(\tau n)$", style.RED, more=hollow),
     ]
     charts = [

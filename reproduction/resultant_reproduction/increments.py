@@ -38,11 +38,8 @@ def gradient_increments(
 
     An increment stacks the tangent gradients of all queries. ``increment_error`` is
     :math:`100\|\Delta G-\Delta G^0\|/\|\Delta G\|` by strength, ``mean_increment_error`` its mean
-    over queries, our reading of the paper's "mean relative error"; both again
-    ``_without_intercept``: by linear scores without :math:`q_c(0)`. ``increment_plane`` has the
-    ``share`` of squared lengths within the plane through zero nearest to the four increments (the
-    paper does not define its plane), and the points in its principal axes, with x >= 0 for the
-    exact increased increment and y >= 0 for the exact reduced one.
+    over queries; both again ``_without_intercept``. ``increment_plane`` is the plane through zero
+    nearest to the four increments: its ``share`` of squared lengths, and the points in its axes.
     """
     if not 0 < float(state.kappa.min()) < float(state.kappa.max()):
         return {}

@@ -7,7 +7,7 @@ networks; no arms where records are missing. Readouts of one network are average
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from statistics import fmean
 from typing import Any
 
@@ -40,13 +40,10 @@ def arms(evidence: Evidence, entry: Keys) -> Terms:
         if name in entry:
             keys = entry[name] if isinstance(entry[name], list) else [entry[name]]
             found = [term for own in keys for term in measure(evidence, own)]
-            return [] if any(not values for _, values in found) else _weighed(found, entry)
+            scaled = math.log if entry.get("log") else float
+            weighed = [(w, Value.over([*map(scaled, own)])) for w, own in found if own]
+            return weighed if len(weighed) == len(found) else []
     return []
-
-
-def _weighed(found: Sequence[tuple[float, Sequence[float]]], entry: Keys) -> Terms:
-    log = entry.get("log", False)
-    return [(w, Value.over([math.log(v) for v in own] if log else own)) for w, own in found]
 
 
 Found = list[tuple[float, list[float]]]
@@ -163,13 +160,9 @@ def _ends(read: Callable[[Mapping[str, Any]], float]) -> Callable[[Evidence], li
     def values(evidence: Evidence) -> list[float]:
         trainings = Trainings.of(evidence)
         ends = trainings.ends() if trainings else []
-        return [read(state) for _, state in ends]
+        return [read(state["same_state"]) for _, state in ends]
 
     return values
-
-
-def _rule(state: Mapping[str, Any], rule: str, name: str) -> float:
-    return float(state["same_state"][rule][name])
 
 
 def _increments(evidence: Evidence) -> list[float]:
@@ -218,9 +211,9 @@ def _released(part: str) -> Callable[[Evidence], list[float]]:
 SPECIAL: dict[str, Callable[[Evidence], list[float]]] = {
     "failing-kappa": _kappas,
     "failing-loss": _ends(
-        lambda s: _rule(s, "temperature", "cross_entropy") / _rule(s, "native", "cross_entropy")
+        lambda s: s["temperature"]["cross_entropy"] / s["native"]["cross_entropy"]
     ),
-    "failing-classes": _ends(lambda s: _rule(s, "temperature", "distinct")),
+    "failing-classes": _ends(lambda s: float(s["temperature"]["distinct"])),
     "increments": _increments,
     "largest-errors": _largest_errors,
     "support": _support,
@@ -229,12 +222,8 @@ SPECIAL: dict[str, Callable[[Evidence], list[float]]] = {
 }
 
 
-def _special(evidence: Evidence, name: str) -> Found:
-    return [(1.0, SPECIAL[name](evidence))]
-
-
 MEASURES: dict[str, Callable[[Evidence, Any], Found]] = {
     "frozen": frozen,
     "trained": trained,
-    "special": _special,
+    "special": lambda evidence, name: [(1.0, SPECIAL[name](evidence))],
 }

@@ -116,8 +116,9 @@ def _note(settings: Sequence[Setting], left: dict[str, str]) -> str:
 
 def training(evidence: Evidence) -> Outcome:
     """tab:training-hyperparameters: the controlled recipe and that of ImageNet-LT."""
+    ours = {column: _trained(evidence, column) for column in COLUMNS}
     settings = [
-        Setting(row, column, text, _trained(evidence, row, column))
+        Setting(row, column, text, ours[column][row])
         for row, *texts in printed_rows("training-hyperparameters")
         for column, text in zip(COLUMNS, texts, strict=True)
         if text != "--"
@@ -126,31 +127,28 @@ def training(evidence: Evidence) -> Outcome:
     return Outcome(cells, notes=[_note(settings, load("settings")["training"]["left"])])
 
 
-def _trained(evidence: Evidence, row: str, column: str) -> Ours:
-    """Our setting of a row."""
+def _trained(evidence: Evidence, column: str) -> dict[str, Ours]:
+    """Our settings, by row."""
     condition, store = COLUMNS[column]
-    config = trained_as(condition)
+    config, fields = trained_as(condition), load("settings")["training"]["fields"]
     small = config.dataset in CIFAR
-    match row:
-        case "Encoder dimension":
-            if evidence.has(store, "encoder"):
-                return float(evidence.space(store, "encoder").train.shape[1])
-            return WIDTHS.get(config.architecture)
-        case "Optimizer":
-            return type(_stack(config.objective).optimizer).__name__
-        case "Contrastive views":
-            return config.views - config.classification_view
-        case "Main intervention strength":
-            runs = [run for job in PLANS["main"].jobs() for run in job.runs]
-            return _only(run.beta for run in runs) if small else None
-        case "Classification weight (pure / joint)":
-            stacks = map(_stack, ("contrastive", "joint"))
-            return " / ".join(f"{config.alpha if s.classification else 0:g}" for s in stacks)
-        case "Imbalance factors (stated below the table)":
-            return ", ".join(map(str, IMBALANCES))
-        case "Schedule (stated below the table)" if not small:
-            return None
-    return getattr(config, load("settings")["training"]["fields"][row])
+    width: Ours = WIDTHS.get(config.architecture)
+    if evidence.has(store, "encoder"):
+        width = float(evidence.space(store, "encoder").train.shape[1])
+    stacks = map(_stack, ("contrastive", "joint"))
+    main = _only(run.beta for job in PLANS["main"].jobs() for run in job.runs)
+    ours = {row: getattr(config, field) for row, field in fields.items()}
+    return ours | {
+        "Encoder dimension": width,
+        "Optimizer": type(_stack(config.objective).optimizer).__name__,
+        "Contrastive views": config.views - config.classification_view,
+        "Main intervention strength": main if small else None,
+        "Classification weight (pure / joint)": " / ".join(
+            f"{config.alpha if s.classification else 0:g}" for s in stacks
+        ),
+        "Imbalance factors (stated below the table)": ", ".join(map(str, IMBALANCES)),
+        "Schedule (stated below the table)": config.schedule if small else None,
+    }
 
 
 @cache

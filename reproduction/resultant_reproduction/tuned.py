@@ -49,13 +49,8 @@ CHOICES = {
 
 def tuned(x: Tensor, y: Tensor, queries: Tensor, labels: Tensor) -> dict[str, dict[str, Any]]:
     """Compute the accuracy of both rules at 0.1 and at temperatures chosen by validation, from
-    training features ``x`` [N, p] of classes ``y`` [N] and test features [M, p] of classes [M].
-
-    By rule: ``shared``, the accuracy at 0.1; ``halves``, where each half of the test rows is
-    classified at the best temperature of the other half; ``folds``, at the best temperature of five
-    folds of the training rows; ``temperatures``, the three chosen; and ``curves``, the accuracies
-    by temperature on both halves and on the folds.
-    """
+    training features ``x`` [N, p] of classes ``y`` [N] and test features [M, p] of classes [M]:
+    ``halves`` of the test rows choose for each other, ``folds`` of the training rows for all."""
     x, queries = (F.normalize(a.double(), dim=-1) for a in (x, queries))
     num_classes = int(y.max()) + 1
     statistics = ClassStatistics(num_classes, x.shape[1])

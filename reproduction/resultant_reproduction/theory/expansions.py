@@ -130,11 +130,8 @@ def fixed_regime(
     """Check that the fixed-dimension expansion is more accurate at low dimension and high
     concentration (sec:controlled-studies), for which the paper gives no grid.
 
-    Both errors are of order kappa^-3 at fixed p, because the ratio terms of the joint expansion
-    are exact to kappa^-2. The joint expansion lacks only the third-order terms without a power of
-    nu; the fixed one lacks the whole third order. At p = 3 the latter is smaller, because its part
-    linear in t vanishes. The smaller constant depends on p and t, so only a sign that all grids
-    share decides the claim.
+    Both errors are of order kappa^-3 at fixed p, and the smaller constant depends on p and t, so
+    that only a sign that all grids share decides the claim.
     """
     medians = {}
     for name, t in at.t.items():
