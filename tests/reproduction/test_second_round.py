@@ -206,19 +206,13 @@ def test_repetitions_count_in_no_contrast() -> None:
     assert repeated_note(Records(others)) == ""
 
 
-@pytest.mark.parametrize(
-    ("arm", "beta", "readout", "effect"),
-    [
+def test_printed_effects_of_imagenet() -> None:
+    for arm, beta, readout, effect in (
         ("temperature", 0.0, "encoder", 22.93 - 23.05),
         ("angular", 1.5, "projection", 37.76 - 36.86),
         ("angular", 0.0, "classifier", 57.35 - 57.26),
-    ],
-)
-def test_printed_effects_of_imagenet(arm: str, beta: float, readout: str, effect: float) -> None:
-    assert printed_effect("ResNet-50", arm, beta, readout) == pytest.approx(effect)
-    assert printed_effect("ResNeXt-50", arm, beta, readout) is None
-
-
-def test_the_page_without_runs() -> None:
+    ):
+        assert printed_effect("ResNet-50", arm, beta, readout) == pytest.approx(effect)
+        assert printed_effect("ResNeXt-50", arm, beta, readout) is None
     outcome = photographs(Evidence(Records()))
     assert outcome.done[0] == 0 and outcome.draw is None

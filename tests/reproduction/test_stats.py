@@ -68,6 +68,14 @@ def test_interval_over_queries_is_the_paired_one() -> None:
     more, less = int((after & ~before).sum()), int((before & ~after).sum())
     assert result.p == pytest.approx(2 * binom.cdf(min(more, less), more + less, 0.5))
     assert over_queries(after, after).p == 1
+    # Cross-entropies have a normal interval and test.
+    x = torch.randn(400, generator=torch.Generator().manual_seed(1)).double()
+    result, spread = (
+        over_queries(x, torch.zeros_like(x)),
+        float(x.std(correction=0)) / len(x) ** 0.5,
+    )
+    assert result.p == pytest.approx(2 * norm.sf(abs(result.mean) / spread))
+    assert result.high == pytest.approx(result.mean + norm.ppf(0.975) * spread)
 
 
 def test_few_hits_are_tested_exactly() -> None:
@@ -92,12 +100,3 @@ def test_interval_over_seeds_is_the_paired_t_test(steps: tuple[float, ...]) -> N
     t = np.tan(0.475 * np.pi) if len(steps) == 2 else 0.95 * np.sqrt(2 / (1 - 0.95**2))
     reach = t * np.std(steps, ddof=1) / np.sqrt(len(steps))
     assert result.high == pytest.approx(np.mean(steps) + reach, rel=1e-9)
-
-
-def test_interval_of_a_mean_of_numbers() -> None:
-    """Cross-entropies have a normal interval and test."""
-    x = torch.randn(400, generator=torch.Generator().manual_seed(1)).double()
-    result = over_queries(x, torch.zeros_like(x))
-    spread = float(x.std(correction=0)) / len(x) ** 0.5
-    assert result.p == pytest.approx(2 * norm.sf(abs(result.mean) / spread))
-    assert result.high == pytest.approx(result.mean + norm.ppf(0.975) * spread)

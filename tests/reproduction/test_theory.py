@@ -31,7 +31,7 @@ from resultant.theory.score_expansion import (
 from resultant.theory.softmax import posterior_thresholds, propagate_loss, propagate_probabilities
 from resultant_reproduction import Evidence
 from resultant_reproduction.spec import load
-from resultant_reproduction.theory import CHECKS, selected
+from resultant_reproduction.theory import CHECKS
 from resultant_reproduction.theory.check import power_fits
 from resultant_reproduction.theory.orders import mean_scores
 from resultant_reproduction.theory.transition import AT_ZERO, at_head_margin, at_margin
@@ -192,11 +192,6 @@ def test_fixed_regime_names_the_grids() -> None:
     assert none.ours == "> 0 on 0 of 9: none; from 0.00 to 0.00" and none.holds is False
     # A joint expansion with an error of a tenth is worse everywhere.
     assert regime(joint=scaled(joint_expansion, 1.1)).holds
-
-
-def test_selected() -> None:
-    # In the order of the paper, for any order of the request.
-    assert selected(["regime-map", "leading-gain"]) == ["leading-gain", "regime-map"]
 
 
 def test_power_fits() -> None:
