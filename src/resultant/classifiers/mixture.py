@@ -69,8 +69,11 @@ class VMFMixture(DensityMixin, BaseEstimator):
         device: Device of the computation, by default that of X (the CPU for NumPy).
 
     Attributes:
-        weights_, directions_, concentrations_: Weights [K], mean directions [K, p] and kappa [K].
-        converged_, n_iter_: True if the fit has converged, and the number of passes over the rows.
+        weights_: Weights [K] of the components.
+        directions_: Mean directions [K, p].
+        concentrations_: Concentrations kappa [K].
+        converged_: True if the fit has converged.
+        n_iter_: Number of passes over the rows.
         lower_bound_: Mean log-likelihood of the fitted rows; with ``hard``, of the assigned rows.
         n_features_in_: Number of features p.
 

@@ -57,7 +57,8 @@ class VMFClassifier(DirectionClassifier):
         center: Subtract the mean of the class means first; None does so for ``"within"``.
 
     Attributes:
-        temperature_, shrinkage_: Chosen temperature for ``"auto"``, and shrinkage in use.
+        temperature_: Chosen temperature for ``"auto"``.
+        shrinkage_: Shrinkage in use.
         metric_: The `Metric` in which classes are fitted, or None; `directions` moves rows there.
         scale_: Fitted factor of the scores.
         components_: With ``components`` other than 1, the fitted components: ``state``, ``owner``
