@@ -55,17 +55,13 @@ def gain_prior(evidence: Evidence) -> Outcome:
                         planned=seeds,
                     )
                 )
-    shown = {title: own for title, networks in by_data.items() if (own := _known(networks))}
     notes = [
         f"{title}, {network}: {_describe(changes)}."
-        for title, networks in shown.items()
+        for title, networks in by_data.items()
         for network, changes in networks.items()
+        if changes
     ]
     return Outcome(cells, draw=lambda: _draw(by_data), notes=notes)
-
-
-def _known(networks: Mapping[str, Changes]) -> dict[str, Changes]:
-    return {network: changes for network, changes in networks.items() if changes}
 
 
 def _changes(summaries: Sequence[Mapping[str, Any]]) -> Changes:
@@ -114,7 +110,7 @@ def _draw(by_data: Mapping[str, Mapping[str, Changes]]) -> Figure:
             if cell := parse_cell(text):
                 value, more = [cell.value.mean], diamond | {"zorder": 5}
                 curves.append(Curve([0.0], value, "D", color=colours[gamma], more=more))
-        name = title if _known(networks) else f"{title} (paper alone)"
+        name = title if any(networks.values()) else f"{title} (paper alone)"
         limits = {"xlim": (-0.1, 1.6)}
         ylabel = "" if charts else "points from ProCo"
         charts.append(Chart(curves, r"$\beta$", ylabel, name, limits))

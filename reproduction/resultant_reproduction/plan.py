@@ -84,15 +84,13 @@ class Plan:
 
 
 @cache
-def controlled(dataset: str, imbalance: float, **changes: object) -> TrainConfig:
-    """Return the controlled two-view recipe (sec:controlled-training-protocol)."""
-    return preset("cifar-controlled", dataset=dataset, imbalance=float(imbalance), **changes)
+def _cifar(name: str, dataset: str, imbalance: float, **changes: object) -> TrainConfig:
+    return preset(name, dataset=dataset, imbalance=float(imbalance), **changes)
 
 
-@cache
-def official(dataset: str, imbalance: float, **changes: object) -> TrainConfig:
-    """Return ProCo's public three-view recipe, which matches the historical table best."""
-    return preset("cifar-official", dataset=dataset, imbalance=float(imbalance), **changes)
+# The controlled two-view recipe (sec:controlled-training-protocol), and ProCo's public three-view
+# recipe, which matches the historical table best.
+controlled, official = partial(_cifar, "cifar-controlled"), partial(_cifar, "cifar-official")
 
 
 # Parts of records that a job keeps, as in `PlannedJob`.
@@ -200,16 +198,13 @@ def _is_complete(record: Record, job: PlannedJob, run: Run) -> bool:
     # A plan skips the probes of the balanced set if some of its images are missing.
     pools = {"long_tail"} if "plan" in record else {"long_tail", "balanced"}
     complete = all(part in record for part, needed in parts.items() if needed)
-    return complete and pools <= record.get("probes", {}).keys() and _has_errors(record, job)
-
-
-def _has_errors(record: Record, job: PlannedJob) -> bool:
-    """Test whether the trajectory of a record has the errors of all diagnosed epochs."""
+    # The trajectory has the errors of all diagnosed epochs.
     course = record.get("trajectory", {})
     increments = ("increment_error",) if job.config.family == "power" else ()
     names = ("epoch", "gradient_error", *increments)
     rows = zip(*(course.get(name, ()) for name in names), strict=False)
-    return {epoch for epoch, *errors in rows if None not in errors} >= set(job.diagnosed)
+    diagnosed = {epoch for epoch, *errors in rows if None not in errors} >= set(job.diagnosed)
+    return complete and diagnosed and pools <= record.get("probes", {}).keys()
 
 
 def missing(jobs: Sequence[PlannedJob], records: Records) -> list[PlannedJob]:
@@ -219,11 +214,8 @@ def missing(jobs: Sequence[PlannedJob], records: Records) -> list[PlannedJob]:
         record = records.seeds(job.config, run.realization, run.beta).get(run.seed)
         return record is not None and _is_complete(record, job, run)
 
-    left = (
-        replace(job, runs=tuple(run for run in job.runs if not is_recorded(job, run)))
-        for job in jobs
-    )
-    return [job for job in left if job.runs]
+    left = ([run for run in job.runs if not is_recorded(job, run)] for job in jobs)
+    return [replace(job, runs=tuple(own)) for job, own in zip(jobs, left, strict=True) if own]
 
 
 def workload(jobs: Sequence[PlannedJob]) -> str:

@@ -39,12 +39,12 @@ def reproduce(options: Reproduce) -> int:
     if misplaced:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in misplaced)
         raise ValueError(f"expected {names} after run and a plan, got {' '.join(options.what)}")
-    if options.results != RESULTS and not options.results.is_dir():
-        got = "a file" if options.results.exists() else "nothing"
-        rule = "expected a folder of records at --results"
-        raise ValueError(f"{rule}, got {got} at {options.results}")
+    where = options.results
+    if where != RESULTS and not where.is_dir():
+        got = "a file" if where.exists() else "nothing"
+        raise ValueError(f"expected a folder of records at --results, got {got} at {where}")
     if tuple(options.what) == ("list",):
-        list_artefacts(PlainConsole(), Records.read(*both_rounds(folders(options.results))))
+        list_artefacts(PlainConsole(), Records.read(*both_rounds(folders(where))))
     else:
         _show(options)
     return 0
@@ -61,8 +61,8 @@ def _show(options: Reproduce) -> None:
     require_writable_folder(options.out)
     evidence, added = _evidence(options)
     if not len(evidence.records):
-        where = options.results
-        console.print(f"no records in {where}: numbers of trainings are missing", highlight=False)
+        text = f"no records in {options.results}: numbers of trainings are missing"
+        console.print(text, highlight=False)
     if tuple(options.what) == ("all",):
         with console.status("reading") as status:
             write_pages(evidence, options.out, ARTEFACTS, status.update)

@@ -37,13 +37,12 @@ def verify(options: Verify) -> int:
     for check in checks:
         if check.note:
             console.print(f"{check.name}: {check.note}", style="dim", highlight=False)
-    failed, unsettled = ([c.name for c in checks if c.holds is holds] for holds in (False, None))
-    for which, verdict in ((failed, "do not hold"), (unsettled, "not settled")):
-        if which:
+    for holds, verdict in ((False, "do not hold"), (None, "not settled")):
+        if which := [check.name for check in checks if check.holds is holds]:
             console.print(f"{len(which)} of {len(checks)} {verdict}: {', '.join(which)}")
-    if not failed and not unsettled:
+    if all(check.holds for check in checks):
         console.print(f"all {len(checks)} hold")
-    return 1 if options.strict and failed else 0
+    return int(options.strict and any(check.holds is False for check in checks))
 
 
 def require_output(out: Path) -> None:
@@ -82,9 +81,8 @@ def run(names: Sequence[str], out: Path, figures: bool) -> list[Check]:
             seconds = round(time.perf_counter() - start, 3)
             drawn = style.save(check.draw(), out / name) if figures and check.draw else []
             checks.append(check)
-            numbers = {key: getattr(check, key) for key in WRITTEN}
             about = {"seconds": seconds, "figures": [path.name for path in drawn]}
-            written.append({**numbers, **about})
+            written.append({key: getattr(check, key) for key in WRITTEN} | about)
             progress.advance(task)
     numerics = {"numpy": numpy.__version__, "scipy": scipy.__version__}
     record = {

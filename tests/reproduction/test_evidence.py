@@ -18,15 +18,24 @@ from small_features import small_features
 from training_records import record
 
 
-def test_a_store_of_something_else_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "feature", "dataset", "message"),
+    [
+        ("inaturalist18", "projection", "cifar10", r"inaturalist18 in .*a.safe.*, got .* cifar10"),
+        (
+            *("imagenet-lt-resnet50", "features", "imagenet-lt"),
+            "expected train/encoder or train/projection in .*, got .*train/features",
+        ),
+        ("places", "projection", "places", r"expected stores named imagenet-lt.*, got places"),
+    ],
+)
+def test_a_store_of_something_else_is_refused(
+    name: str, feature: str, dataset: str, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "a.safetensors"
-    write_store(path, small_features(names=("projection",)), {"dataset": "cifar10"})
-    with pytest.raises(ValueError, match=r"of inaturalist18 in .*a.safetensors, got .* cifar10"):
-        Evidence(Records(), {"inaturalist18": path})
-    write_store(path, small_features(names=("features",)), {"dataset": "imagenet-lt"})
-    rule = "expected train/encoder or train/projection in .*, got .*train/features"
-    with pytest.raises(ValueError, match=rule):
-        Evidence(Records(), {"imagenet-lt-resnet50": path})
+    write_store(path, small_features(names=(feature,)), {"dataset": dataset})
+    with pytest.raises(ValueError, match=message):
+        Evidence(Records(), {name: path})
 
 
 class Quick(Evidence):

@@ -15,7 +15,7 @@ import pytest
 
 from paper_evidence import numbered
 from resultant.training.records import identity
-from resultant_reproduction import ARTEFACTS, Artefact, Evidence, Records, controls
+from resultant_reproduction import ARTEFACTS, Artefact, controls
 from resultant_reproduction.catalog import Entry
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.plan import PLANS, RULES, controlled
@@ -230,8 +230,3 @@ def test_every_trained_cell_is_planned() -> None:
                 asked += [(config, realization, 0.0) for realization in RULES]
     assert all(identity(*kind) in planned for kind in asked)
     assert identity(controlled("cifar10", 30), "native", 0.0) not in planned
-
-
-def test_stores_have_names() -> None:
-    with pytest.raises(ValueError, match=r"expected stores named imagenet-lt.*, got places"):
-        Evidence(Records(), {"places": Path("x")})
