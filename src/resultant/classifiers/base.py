@@ -68,11 +68,11 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
 
     def __init__(
         self,
-        temperature: Any = 0.1,
-        prior: Any = 0.0,
+        temperature: float | str = 0.1,
+        prior: float = 0.0,
         device: torch.device | str | None = None,
-        scale: Any = AUTO,
-        whiten: Any = None,
+        scale: float | str = AUTO,
+        whiten: str | Metric | None = None,
         shrinkage: Any = AUTO,
         center: bool | None = None,
     ) -> None:

@@ -132,7 +132,7 @@ class VMFClassifierCV(VMFClassifier):
             self._validation(sample, groups), axes, **settings, extend=self.extend
         )
         fitted._set_results(result, axes)
-        scale = result.chosen.scale if scaled else self.scale
+        scale: Any = result.chosen.scale if scaled else self.scale
         settings = {**fitted.best_params_, "estimator": self.estimator, "device": self.device}
         best = VMFClassifier(**settings, scale=scale)
         if best.whiten is not None:

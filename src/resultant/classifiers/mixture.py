@@ -44,12 +44,9 @@ class VMFMixture(DensityMixin, BaseEstimator):
     r"""Mixture of von Mises-Fisher distributions, fitted by expectation-maximization.
 
     The density of a direction z is :math:`\sum_k w_k e^{\kappa_k\mu_k^\top z}/Z_p(\kappa_k)` with
-    the exact normaliser. Rows count by their directions. A fit reads the rows in chunks: its
-    memory does not grow with their number beyond a few numbers per row, also for rows on a disk
-    (``numpy.memmap``), and a GPU holds one chunk at a time.
-
-    A component that loses all rows keeps the weight 0. Equal rows would have an infinite
-    concentration; ``max_kappa`` bounds it.
+    the exact normaliser. Rows count by their directions, and are read in chunks, also from a disk
+    (``numpy.memmap``); a GPU holds one chunk at a time. A component that loses all rows keeps the
+    weight 0.
 
     Args:
         n_components: Number of components K.
@@ -64,7 +61,7 @@ class VMFMixture(DensityMixin, BaseEstimator):
         n_init: Number of starts; the best likelihood is kept.
         max_iter: The most passes over the rows.
         tol: Change of the mean log-likelihood at which a fit has converged.
-        max_kappa: Largest concentration, by default the larger of 1e5 and 100 p.
+        max_kappa: Largest concentration, that of equal rows; by default 1e5, or 100 p if larger.
         random_state: Seed, or random state of NumPy.
         device: Device of the computation, by default that of X (the CPU for NumPy).
 

@@ -134,12 +134,9 @@ class VMFClassifier(DirectionClassifier):
 
     @torch.no_grad()
     def log_marginal(self, X: Any) -> Array:
-        r"""Compute the log density [N] of rows [N, p] under the fitted mixture, in float64.
-
-        The density is :math:`\log\sum_c\pi_c f(z;\mu_c,\kappa_c)` with the vMF density f. It is low
-        for a query that is unlike every class: a score for out-of-distribution detection. It
-        depends on the fit alone, not on temperature, realization, beta or prior.
-        """
+        r"""Compute the log density :math:`\log\sum_c\pi_c f(z;\mu_c,\kappa_c)` [N] of rows [N, p],
+        by the fit alone, whatever temperature, realization, beta and prior are. It is low for a
+        query that is unlike every class: a score for out-of-distribution detection."""
         rows, parts = self._query(X), self._parts
         share = parts.log_weight.exp() * self._log_prior()[parts.owner].exp()
         mixture = Mixture(parts.state.mu, parts.state.kappa, share)
