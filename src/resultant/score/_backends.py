@@ -43,11 +43,15 @@ def by_rows(
     if kappa.numel() == tau.numel() == 1 and rho.shape == shape:
         return kernel(rho, kappa, tau, p, slope)
     classes = shape[len(shape) - len(own) :]
-    kappa, tau = (a if a.numel() == 1 else a.expand(classes).reshape(-1) for a in (kappa, tau))
     # Not -1: there may be no rows.
     rows = shape.numel() // max(1, classes.numel()), classes.numel()
-    results = kernel(rho.expand(shape).reshape(rows), kappa, tau, p, slope)
-    return tuple(a.reshape(shape) for a in results)
+    kappa, tau = (
+        a if a.numel() == 1 or a.shape == rows[1:] else a.expand(classes).reshape(-1)
+        for a in (kappa, tau)
+    )
+    rho = rho if rho.shape == shape else rho.expand(shape)
+    results = kernel(rho if shape == rows else rho.reshape(rows), kappa, tau, p, slope)
+    return results if shape == rows else tuple(a.reshape(shape) for a in results)
 
 
 def expression(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:
