@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from resultant_reproduction import Evidence
-from resultant_reproduction.measures import SPECIAL, arms
+from resultant_reproduction.measures import MEASURES, SPECIAL, arms
 from resultant_reproduction.spec import load
 from resultant_reproduction.value import contrast
 
@@ -245,6 +245,25 @@ def test_measures_of_the_packaged_features(evidence: Evidence) -> None:
     assert SPECIAL["self-inclusion"](evidence) == pytest.approx(expected)
 
 
-def test_an_absent_arm_leaves_no_measure(evidence: Evidence) -> None:
+def test_every_kind_is_recomputed(evidence: Evidence) -> None:
+    """Every key that a measure reads is in a claim above, and every special measure is tested."""
+    special = {CLAIMS[name].get("special") for name in NAIVE} | {"support", "self-inclusion"}
+    # Those of the released classifier are tested with the stores that a user adds.
+    special |= {name for name in SPECIAL if name.startswith("released-")}
+    assert set(SPECIAL) <= special
+    assert {kind for name in NAIVE for kind in MEASURES if kind in CLAIMS[name]} == set(MEASURES)
+
+    def keys(entries: Iterator[dict[str, Any]]) -> set[str]:
+        parts = (
+            own
+            for entry in entries
+            for kind in ("frozen", "trained")
+            for own in (entry[kind] if isinstance(entry.get(kind), list) else [entry.get(kind, {})])
+        )
+        return {key for own in parts for key in own}
+
+    used = keys(iter(CLAIMS.values()))
+    assert used - keys(CLAIMS[name] for name in NAIVE) <= {"objective"}
+    # An absent arm leaves no measure.
     for name in ("imagenet-training", "imagenet-backbones"):
         assert arms(evidence, CLAIMS[name]) == []

@@ -17,7 +17,7 @@ def test_verify_writes_table_numbers_and_figures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "deep" / "out"
-    names = ["failure-state", "prior-reversal"]
+    names = ["failure-state", "ratio-remainder"]
     assert cli.main(["verify", "--out", str(out), "--only", *names]) == 0
     shown = capsys.readouterr().out
     assert all(word in shown for word in ("claim", "paper", "ours", "verdict", "holds"))
@@ -30,9 +30,8 @@ def test_verify_writes_table_numbers_and_figures(
     # In the order of the paper.
     assert [check["name"] for check in record["checks"]] == names[::-1]
     assert record["checks"][1]["details"]["values"]["A"]["paper"] == 0.04244
-    # Figures of the paper.
-    files = {"prior-reversal.pdf", "prior-reversal.png", "verify.json"}
-    assert {f.name for f in out.iterdir()} == files
+    files = {f"{name}.{suffix}" for name in names for suffix in ("pdf", "png")}
+    assert {f.name for f in out.iterdir()} == files | {"verify.json"}
 
 
 def test_verify_fails(

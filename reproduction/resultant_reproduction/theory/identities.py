@@ -19,11 +19,13 @@ from resultant.classes.finite_sample import (
 from resultant.classes.realization import class_scores, cosines, target_temperature
 from resultant.classes.rule import EDITED, Rule
 from resultant.decisions.gradients import GradientDifference, intercept_gradient_difference
+from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.special.bessel import bessel_ratio, bessel_ratio_integral
 from resultant.theory.cross_fit import cross_fit_temperature, fold_statistics
 from resultant.theory.score_expansion import directional_cumulants
 from resultant.vmf.distribution import VonMisesFisher
+from resultant_reproduction.figures import BLACK, LOG, Chart, Curve
 from resultant_reproduction.spec import load
 from resultant_reproduction.theory.check import (
     Finding,
@@ -157,8 +159,25 @@ def failure_state(at: Any, score: Callable[..., Tensor] = vmf_score) -> Finding:
         holds = low <= float(text) <= high
         rows[name] = {"paper": float(text), "ours": own, "range": [low, high], "holds": holds}
 
+    def panels() -> list[Chart]:
+        rho = torch.linspace(-1, 1, 201, dtype=torch.float64)
+        native, cooled = (score(rho, at.kappa, t, at.p) for t in (at.tau_0, ours["tau*"]))
+        preserve = cooled - ours["q(0; tau*)"] + ours["q(0; tau_0)"]
+        angular = native + (at.gbar - ours["A"] / at.tau_0) * rho
+        curves = [
+            Curve(rho, native, "-", "native", BLACK),
+            Curve(rho, cooled, "-", "temperature", style.RED),
+            Curve(rho, preserve, "-", "preserve", style.ORANGE),
+            Curve(rho, angular, "--", "angular", style.BLUE),
+        ]
+        xlabel = r"cosine $\rho$"
+        return [
+            Chart(curves, xlabel, "score", "intercept of the collapsed class"),
+            Chart(curves, xlabel, "", "near zero", {"ylim": (-9, 9)}),
+        ]
+
     holds = all(row["holds"] for row in rows.values())
-    return Finding([*ours.values()], {"values": rows}, holds)
+    return Finding([*ours.values()], {"values": rows}, holds, panels)
 
 
 @check
@@ -194,8 +213,38 @@ def finite_sample(
 
     worst = largest(gaps())
 
+    def panels() -> list[Chart]:
+        torch.manual_seed(6)
+        p, repeats, counts = 64, 400, (2, 5, 10, 20, 50, 100)
+        many = torch.logspace(0.2, 2.1, 60, dtype=torch.float64)
+        lengths, gains = [], []
+        for lam, colour in ((0.5, style.BLUE), (1.0, style.ORANGE), (3.0, style.GREEN)):
+            law = VonMisesFisher(torch.eye(p, dtype=torch.float64)[0], lam * (p / 2 - 1))
+            A = float(law.mean.norm())
+            squares, gained = [], []
+            for n in counts:
+                sample = law.sample((repeats, n))
+                mean = sample.mean(1, keepdim=True)
+                squares.append(float(mean.square().sum(-1).mean()))
+                rest = (n * mean - sample) / (n - 1)
+                gained.append(float((sample * (mean - rest)).sum(-1).mean() / at.tau))
+            name = f"$A={A:.2f}$"
+            lengths += [
+                Curve(many, square(A, many), "-", f"{name}, identity", colour),
+                Curve(counts, squares, "o", f"{name}, vMF draws", colour),
+                Curve(many[[0, -1]], (A * A, A * A), ":", color=colour, more={"lw": 1}),
+            ]
+            gains += [
+                Curve(many, inclusion(A, at.tau, many), color=colour),
+                Curve(counts, gained, "o", color=colour),
+            ]
+        xlabel = "sample size $n$"
+        length = xlabel, r"$E\,R_n^2$ (dotted: $A^2$)", "mean length"
+        gain = xlabel, "score gained", rf"self-inclusion at $\tau={at.tau:g}$"
+        return [Chart(lengths, *length, {"xscale": "log"}), Chart(gains, *gain, LOG)]
+
     details = {"vectors": x.tolist(), "A": A, "largest_difference": worst}
-    return Finding([*map(rounding, worst.values())], details, max(worst.values()) < 1e-13)
+    return Finding([*map(rounding, worst.values())], details, max(worst.values()) < 1e-13, panels)
 
 
 @check

@@ -152,8 +152,20 @@ def centered_remainder(at: Any, parts: Callable[..., Any] = decompose) -> Findin
         return {"remainder": remainder.max(), "intercept": h.abs().max()}
 
     fitted = over_dimensions(at.p, errors)
-    slopes = [float(power_fits(fitted.x[-5:], e[-5:])[0]) for e in fitted.errors.values()]
-    return Finding(slopes, {**fitted.details["largest"], "slopes": slopes})
+    nu, sizes = fitted.x, fitted.details["largest"]
+    slopes = [float(power_fits(nu[-5:], e[-5:])[0]) for e in fitted.errors.values()]
+
+    def panels() -> list[Chart]:
+        remainder = sizes["remainder"]
+        curves = [
+            Curve(nu, remainder, "o-", r"$\sup(|r|+|\partial_\rho r|)$"),
+            Curve(nu, sizes["intercept"], "s-", r"$\sup|q(0)|$"),
+            Curve(nu, 2 * remainder[-1] * nu[-1] / nu, "--", r"slope $-1$", style.GREY),
+        ]
+        labels = r"$\nu=p/2-1$", r"largest over $\rho,\lambda,t$", "Centred decomposition"
+        return [Chart(curves, *labels, LOG)]
+
+    return Finding(slopes, {**sizes, "slopes": slopes}, panels=panels)
 
 
 def mean_scores(rho: Tensor, kappa: Tensor, tau: Tensor | float, p: int) -> Tensor:
