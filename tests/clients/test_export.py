@@ -32,7 +32,7 @@ class ClassifierScores(nn.Module):
     def __init__(self, classifier: VMFClassifier) -> None:
         super().__init__()
         self.classifier = classifier
-        self.rule = (classifier.temperature, classifier.realization, classifier.beta)
+        self.rule = (float(classifier.temperature), classifier.realization, classifier.beta)
 
     def forward(self, x: Tensor) -> Tensor:
         z = nn.functional.normalize(x, dim=-1)

@@ -62,13 +62,13 @@ def check_accumulate(device: str) -> None:
         expected = banks.index_add(1, labels[:4] - 10, samples.expand(2, -1, -1))
         got, noted = banks.to(device), torch.zeros((), dtype=torch.int64, device=device)
         strided = torch.stack([z, torch.zeros_like(z)], 1).to(device)[:, 0]
-        accumulate(strided, labels.to(device), *got, noted, 10, 0.05)
+        accumulate(strided, labels.to(device), got[0], got[1], noted, 10, 0.05)
         torch.testing.assert_close(got.cpu(), expected, rtol=1e-14, atol=1e-14)
         assert noted == 0
         for sample, largest in ((4, 1), (2, 3 + 2), (1, 3 + 2)):
             x = z.clone()
             x[sample] = 0
-            accumulate(x.to(device), labels.to(device), *got, noted, 10, 0.05)
+            accumulate(x.to(device), labels.to(device), got[0], got[1], noted, 10, 0.05)
             assert noted == largest
 
 

@@ -175,3 +175,18 @@ def test_parts_add_up_where_the_tilt_shortens(kappa: float, t: float, p: int) ->
     whole = parts.intercept + parts.gain * rho + parts.remainder
     assert ((whole - value).abs() <= 5e-15 * sizes).all()
     assert ((parts.gain + along - slope).abs() <= 5e-15 * (parts.gain + along.abs() + slope)).all()
+
+
+def test_slope_of_the_remainder_without_cancellation() -> None:
+    """In float32 it is right to its own size, a thousandth of the gain or less."""
+    rho = torch.tensor([-1.0, -0.3, 0.4, 1.0])
+    for p, kappa, tau in ((1024, 200.0, 1.0), (4096, 5000.0, 0.5), (65536, 1e4, 0.1)):
+        along = []
+        for dtype in (torch.float32, torch.float64):
+            x = rho.to(dtype).requires_grad_()
+            parts = decompose(
+                x, torch.tensor(kappa, dtype=dtype), torch.tensor(tau, dtype=dtype), p
+            )
+            along.append(torch.autograd.grad(parts.remainder.sum(), x)[0])
+            assert (along[-1].abs() <= 1e-2 * parts.gain).all()
+        torch.testing.assert_close(along[0].double(), along[1], rtol=2e-6, atol=0)

@@ -138,8 +138,9 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         if require_components(self.components) != 1:
             got = f"components={self.components!r}"
             raise AttributeError(f"partial_fit expects components=1, got {got}; use fit")
-        if is_auto(self.temperature) or (self._whitens and is_auto(self.shrinkage)):
-            raise AttributeError('partial_fit expects numbers, got "auto"; use fit')
+        for name, wanted in (("temperature", True), ("shrinkage", self._whitens)):
+            if wanted and is_auto(getattr(self, name)):
+                raise AttributeError(f'partial_fit expects a number as {name}, got "auto"; use fit')
         return True
 
     def _adopt(self, fitted: Self) -> Self:

@@ -126,6 +126,23 @@ def score_and_slope(*arguments: Any) -> tuple[Tensor, Tensor]:
     return score(*arguments), slope(*arguments)
 
 
+def _excess_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
+    """Compute slope - gain from the difference of the inner ratios."""
+    a = _Tilted(rho, kappa, tau, p)
+    return a.scale * inner_ratio_difference(expansion(a.nu, rho.dtype), a.y0, a.y1, a.h)
+
+
+_excess = elementwise(
+    _excess_value,
+    SECONDS[0],
+    lambda rho, kappa, tau, p: SECONDS[1](rho, kappa, tau, p) - ratio(p / 2 - 1, kappa, 1) / tau,
+    lambda rho, kappa, tau, p: (
+        SECONDS[2](rho, kappa, tau, p) + ratio(p / 2 - 1, kappa, 0) / (tau * tau)
+    ),
+    None,
+)
+
+
 def _remainder_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     rho = rho.clamp(-1, 1)
     tilt = Tilt(kappa, tau)
@@ -138,7 +155,7 @@ def _remainder_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
 
 remainder = elementwise(
     _remainder_value,
-    lambda rho, kappa, tau, p: slope(rho, kappa, tau, p) - ratio(p / 2 - 1, kappa, 0) / tau,
+    _excess,
     lambda rho, kappa, tau, p: (
         _concentration_slope(rho, kappa, tau, p)
         - _concentration_slope(torch.zeros_like(rho), kappa, tau, p)
