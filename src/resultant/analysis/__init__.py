@@ -1,7 +1,14 @@
-"""The analysis of frozen features: `analyze` splits, fits, chooses, evaluates and explains feature
-sets, `result` holds the answers, and `export` writes them; `space` fits the classes of a feature
-space, and each question of the paper is a function of it: `gains`, `decisions`, `pairs`,
-`finite_sample` and `fits`; `run` asks them all."""
+"""The analysis of frozen features, and questions about them, each a function with a plain result.
+
+`analyze` tells the analysis of feature sets as a sequence: `data` is the rows and their roles,
+`rules` and `references` fit vMF classifiers and those of scikit-learn; `evaluate` chooses one on
+the validation rows, measures all on the test rows; `suspects` are rows to look at, `explore` the
+map and the sliders, and `export` writes files. `result` holds all of it.
+
+`space` fits the classes of a feature space, and each question of the paper is a function of it:
+`gains`, `decisions`, `pairs`, `finite_sample` and `fits`; `run` asks them all. `metrics` are
+measures with their errors, `plain` results as JSON types, and `ray` reads rows on a cluster.
+"""
 
 from resultant.analysis.decisions import (
     CosineAgreement,
