@@ -1,4 +1,4 @@
-"""What is refused: arguments, labels, features, JSON and shares."""
+"""Refused arguments, labels, features, JSON and shares."""
 
 # pyright: reportArgumentType=false
 # Bad input is passed on purpose.

@@ -21,7 +21,10 @@ from training_records import record
 @pytest.mark.parametrize(
     ("name", "feature", "dataset", "message"),
     [
-        ("inaturalist18", "projection", "cifar10", r"inaturalist18 in .*a.safe.*, got .* cifar10"),
+        (
+            *("inaturalist18", "projection", "cifar10"),
+            r"of inaturalist18 in .*a.safetensors, got .* cifar10",
+        ),
         (
             *("imagenet-lt-resnet50", "features", "imagenet-lt"),
             "expected train/encoder or train/projection in .*, got .*train/features",

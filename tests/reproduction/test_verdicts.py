@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from random import Random
-from statistics import stdev
+from statistics import fmean, stdev
 
 import mpmath
 import pytest
 
+from paper_evidence import tail
 from resultant_reproduction.value import Value, contrast
 from resultant_reproduction.verdicts import (
     CONFIRMED,
@@ -28,6 +29,27 @@ from resultant_reproduction.verdicts import (
 A, B = [1.0, 2.0, 4.0, 3.5], [0.5, 0.25, 1.5]
 
 
+def test_one_arm_is_students_interval() -> None:
+    """For one arm of n runs the interval is mean ± t sd / sqrt(n), with n - 1 degrees."""
+    ours = contrast([(1.0, Value.over(A))])
+    error = stdev(A) / 2
+    assert ours.mean == fmean(A) and ours.freedom == pytest.approx(3)
+    assert ours.error == pytest.approx(error)
+    assert ours.low is not None and ours.p is not None
+    reach = (ours.mean - ours.low) / error
+    assert 2 * tail(reach, 3) == pytest.approx(0.05)
+    assert 2 * tail(ours.mean / error, 3) == pytest.approx(ours.p)
+
+
+def test_two_arms_are_welchs_test() -> None:
+    ours = contrast([(1.0, Value.over(A)), (-1.0, Value.over(B))])
+    a, b = stdev(A) ** 2 / 4, stdev(B) ** 2 / 3
+    freedom = (a + b) ** 2 / (a**2 / 3 + b**2 / 2)
+    assert ours.freedom == pytest.approx(freedom)
+    assert ours.mean == pytest.approx(fmean(A) - fmean(B)) and ours.n == 7
+    assert ours.p == pytest.approx(2 * tail(ours.mean / math.sqrt(a + b), freedom))
+
+
 @pytest.mark.slow
 def test_coverage_of_a_mean_over_settings() -> None:
     """About 95 % of the intervals over settings with unequal spreads contain the truth."""
@@ -44,7 +66,6 @@ def test_coverage_of_a_mean_over_settings() -> None:
 
 def test_printed_deviations_are_of_three_seeds() -> None:
     own = contrast([(1.0, Value.over(A))])
-    assert own.error == pytest.approx(stdev(A) / 2) and own.freedom == pytest.approx(3)
     three = contrast([(1.0, Value.printed(1.0, 0.3))])
     assert three.error == pytest.approx(math.sqrt(0.03)) and three.freedom == 2
     exact = contrast([(1.0, Value.over(A)), (-1.0, Value.printed(1.0))])

@@ -1,4 +1,4 @@
-"""What the distribution, its fit and the estimators refuse."""
+"""Refused arguments of the distribution, of its fit and of the estimators."""
 
 # pyright: reportArgumentType=false
 # Bad input is passed on purpose.

@@ -151,7 +151,8 @@ def extract(
     subset_imbalance: float | None = None
     if isinstance(data, ImageSplits):
         if balanced or imbalance is not None:
-            raise ValueError(f"expected balanced, imbalance only for CIFAR, got {config.dataset}")
+            rule = "expected balanced and imbalance only for CIFAR"
+            raise ValueError(f"{rule}, got {config.dataset}")
         view, counts = EvaluationView(config.size), data.counts
         if isinstance(loaded.network, EncoderNetwork):
             view = replace(model_settings(config.architecture), size=config.size)

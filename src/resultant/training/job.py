@@ -66,9 +66,9 @@ class Job:
         if edited and self.config.contrastive != "proco":
             rule = f"expected native runs of {self.config.contrastive}, which has no gains to edit"
             raise ValueError(f"{rule}, got {edited[0]}")
-        name, times = Counter(run.name for run in self.runs).most_common(1)[0]
-        if times > 1:
-            raise ValueError(f"expected different runs, got {name} twice")
+        repeated = [n for n, times in Counter(run.name for run in self.runs).items() if times > 1]
+        if repeated:
+            raise ValueError(f"expected different runs, got {', '.join(sorted(repeated))} twice")
         if self.tensorboard and importlib.util.find_spec("tensorboard") is None:
             raise ValueError("expected tensorboard: pip install tensorboard")
         # Runs of one seed read the same images and must be neighbours in a stack.

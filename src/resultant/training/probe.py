@@ -175,16 +175,20 @@ class _Probes:
 
 def _require_features(name: str, values: Tensor | Sequence[Tensor]) -> list[Tensor]:
     """Return M tensors [n, d_i]; raise unless they are finite, of equal length, on one device."""
-    features = list(values)
+    features = list(values) if not isinstance(values, Tensor) or values.dim() == 3 else []
     if not features:
-        raise ValueError(f"expected {name} [M, n, d] or a list of one [n, d_i] or more, got none")
+        got = shape_of(values) if isinstance(values, Tensor) else "none"
+        raise ValueError(f"expected {name} [M, n, d] or a list of one [n, d_i] or more, got {got}")
     for i, a in enumerate(features):
         part = f"expected {name}[{i}]"
         if not isinstance(a, Tensor) or a.dim() != 2 or not a.numel():
             raise ValueError(f"{part} [n, d] of one row or more, got {shape_of(a)}")
-        expected, got = ((len(b), b.device) for b in (features[0], a))
-        if got != expected:
-            raise ValueError(f"{part} of rows and device {expected}, got {got}")
+        for fact, got, expected in (
+            ("rows", len(a), len(features[0])),
+            ("device", a.device, features[0].device),
+        ):
+            if got != expected:
+                raise ValueError(f"{part} of {fact} {expected}, got {got}")
         if a.dtype not in COMPUTE_DTYPE:
             raise ValueError(f"{part} of a floating dtype, got {a.dtype}")
         # The extremes take no memory, and NaN propagates to them.
