@@ -79,7 +79,6 @@ def contents(
         "answer": headline.answer(every),
         "summary": headline.summary(every),
         "tuned": tuned.answer(evidence),
-        "tuned_stand_in": "Tiny-ImageNet-LT" in tuned.networks(evidence),
         "spread": headline.spread(every),
         "runs": sum(r["seed"] not in headline.FIRST_ROUND for r in every),
         "records": len(every),
@@ -197,5 +196,6 @@ def numbers(judged: Mapping[str, Claim], evidence: Evidence) -> dict[str, Any]:
         for name, own in claimed.items()
     }
     return effects | {
-        "tuned": interval(tuned.effects(evidence, ("encoder",), "CIFAR-100")["halves"])
+        name: interval(tuned.effects(evidence, ("encoder",), dataset)["halves"])
+        for name, dataset in {"tuned": "CIFAR-100", "tuned-photos": tuned.PHOTOS}.items()
     }

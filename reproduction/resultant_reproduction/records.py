@@ -123,7 +123,7 @@ def packaged_folder(name: str) -> Path | None:
 
 
 def packaged_json(name: str) -> dict[str, Any]:
-    """Read numbers of the packaged network by space; none without the packaged results."""
+    """Read a file of packaged numbers; empty without the packaged results."""
     folder = packaged_folder("results")
     path = None if folder is None else folder / name
     return parse_json(read_bytes(path)) if path is not None and path.is_file() else {}
