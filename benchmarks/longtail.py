@@ -3,8 +3,8 @@ benchmarks/longtail.md.
 
     python -m benchmarks.longtail --data FOLDER --out FILE.jsonl --processes 12
 
-FOLDER holds the files of `benchmarks.embeddings`, and cifar10-lt.safetensors of ``resultant
-extract``; packaged features and digits need none. A record is one set, tail, seed and method.
+FOLDER holds the files of `benchmarks.embeddings`, and cifar10-lt.safetensors and
+tiny-imagenet-lt.safetensors of ``resultant extract``; packaged features and digits need none. A record is one set, tail, seed and method.
 Records that FILE has are skipped, so that the same command continues one that was ended. All sets
 come with the first seed first."""
 
@@ -49,7 +49,9 @@ HEAD, LAST = slice(-40), slice(-40, None)
 
 FILES = ("banking77", "clinc150", "cifar10", "cifar100", "tiny-imagenet")
 # Stores of networks that were trained on a long tail, and their spaces.
-TRAINED = ("packaged", "cifar10-lt")
+TRAINED = ("packaged", "cifar10-lt", "tiny-imagenet-lt")
+# Above so many classes of such a store, every tenth in the order of size, with so many test rows.
+MOST, STEP, TEST = 100, 10, 20
 SETS = (*FILES, "digits", *map("-".join, product(TRAINED, ("encoder", "projection"))))
 
 
@@ -78,11 +80,21 @@ def read(name: str, folder: Path) -> Split:
             arrays = load_file(path)
         x, x_test = (arrays[f"{split}/{space}"] for split in ("train", "test"))
         y, y_test = arrays["train/labels"], arrays["test/labels"]
-        return Split(x.float().numpy(), y.numpy(), x_test.float().numpy(), y_test.numpy())
+        rows = Split(x.float().numpy(), y.numpy(), x_test.float().numpy(), y_test.numpy())
+        return thinned(rows) if y.max() >= MOST else rows
     with np.load(folder / f"{name}.npz") as f:
         x, x_test = (f["low"] + f["step"] * f[part] for part in ("train", "test"))
         y, y_test = f["train_y"].astype(np.int64), f["test_y"].astype(np.int64)
     return Split(x.astype(np.float32), y, x_test.astype(np.float32), y_test)
+
+
+def thinned(rows: Split) -> Split:
+    """Keep every tenth class, in the order of size, and the first test rows of each."""
+    kept = np.argsort(-np.bincount(rows.y), kind="stable")[::STEP]
+    train = [np.flatnonzero(rows.y == c) for c in kept]
+    test = [np.flatnonzero(rows.y_test == c)[:TEST] for c in kept]
+    y, y_test = (np.repeat(np.arange(len(own)), [len(r) for r in own]) for own in (train, test))
+    return Split(rows.x[np.concatenate(train)], y, rows.x_test[np.concatenate(test)], y_test)
 
 
 def long_tailed(rows: Split, name: str, tail: int, seed: int) -> Split:
