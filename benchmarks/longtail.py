@@ -4,7 +4,8 @@ benchmarks/longtail.md.
     python -m benchmarks.longtail --data FOLDER --out FILE.jsonl --processes 12
 
 FOLDER holds the files of `benchmarks.embeddings`, and cifar10-lt.safetensors and
-tiny-imagenet-lt.safetensors of ``resultant extract``; packaged features and digits need none. A record is one set, tail, seed and method.
+tiny-imagenet-lt.safetensors of ``resultant extract``; packaged features and digits need none. A
+record is one set, tail, seed and method.
 Records that FILE has are skipped, so that the same command continues one that was ended. All sets
 come with the first seed first."""
 

@@ -56,24 +56,6 @@ def scipy_ratio(p: int, x: Array) -> Array:
         return special.ive(p / 2, x) / special.ive(p / 2 - 1, x)
 
 
-def debye_phi(nu: float, x: Array) -> Array:
-    """Evaluate the Debye expansion with its first four terms (DLMF 10.41.3)."""
-    s = np.hypot(nu, x)
-    u = nu / s
-    v = u * u
-    u1 = u * (3 - 5 * v) / 24
-    u2 = v * (81 - 462 * v + 385 * v**2) / 1152
-    u3 = u * v * (30375 - 369603 * v + 765765 * v**2 - 425425 * v**3) / 414720
-    u4 = 4465125 - 94121676 * v + 349922430 * v**2 - 446185740 * v**3 + 185910725 * v**4
-    series = u1 / nu + u2 / nu**2 + u3 / nu**3 + v * v * u4 / 39813120 / nu**4
-    return s - nu * np.log(nu + s) - 0.5 * np.log(2 * np.pi * s) + np.log1p(series)
-
-
-def debye_ratio(p: int, x: Array) -> Array:
-    with np.errstate(all="ignore"):
-        return x * np.exp(debye_phi(p / 2, x) - debye_phi(p / 2 - 1, x))
-
-
 def miller(order: int, x: Tensor) -> tuple[Tensor, Tensor]:
     """Evaluate log I_order(x) - x and log I_{order+1}(x) - x by recurrence from 2 order down to 0,
     where I_0 is known.
@@ -131,7 +113,6 @@ def tensorflow_probability() -> Any:
 def scores() -> dict[str, Score]:
     """List the available scores, ours first."""
     phis = {"scipy ive": lambda nu, x: np.log(special.ive(nu, x)) + x - nu * np.log(x)}
-    phis["Debye, 4 terms"] = debye_phi
     if (log_ive := tensorflow_probability()) is not None:
         phis["TFP on JAX"] = lambda nu, x: log_ive(nu, x) + x - nu * np.log(x)
     ours = {name: ours_score(dtype) for name, dtype in OURS.items()}
@@ -142,7 +123,7 @@ def scores() -> dict[str, Score]:
 def ratios() -> dict[str, Ratio]:
     """List the available ratios, ours first."""
     ratios: dict[str, Ratio] = {name: ours_ratio(dtype) for name, dtype in OURS.items()}
-    ratios |= {"scipy ive": scipy_ratio, "Debye, 4 terms": debye_ratio}
+    ratios["scipy ive"] = scipy_ratio
     if (log_ive := tensorflow_probability()) is not None:
         ratios["TFP on JAX"] = lambda p, x: np.exp(log_ive(p / 2, x) - log_ive(p / 2 - 1, x))
     return {**ratios, "ProCo recurrence": proco_ratio}

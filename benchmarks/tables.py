@@ -19,7 +19,6 @@ BENCHMARKS = {
     "training": "Training many small networks",
     "images": "Training on image files",
     "analyze": "The command analyze",
-    "probes": "Linear probes",
     "outliers": "Out-of-distribution detection",
 }
 

@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import accuracy, losses, peers, probes
+from benchmarks import accuracy, losses, peers
 from benchmarks.tables import BENCHMARKS, by_column, documents, insert, shown, table
-from resultant.training.config import ProbeConfig
-from resultant.training.probe import linear_probes
 
 ROOT = Path(__file__).parents[2]
 
@@ -117,25 +115,3 @@ def test_errors_of_every_quantity() -> None:
 def test_direct_loss_is_ours() -> None:
     torch.manual_seed(0)
     assert losses.agreement("cpu") < 1e-3
-
-
-def split(rows: int = 90) -> probes.Split:
-    """Five classes that overlap, so that steps matter."""
-    generator = torch.Generator().manual_seed(3)
-    y = torch.arange(2 * rows) % 5
-    centres = torch.randn(5, 8, generator=generator)
-    x = centres[y] + 1.5 * torch.randn(2 * rows, 8, generator=generator)
-    return x[:rows], y[:rows], x[rows:], y[rows:]
-
-
-def test_plain_probe_is_ours() -> None:
-    x, y, test, expected = split()
-    config = ProbeConfig(seed=1, epochs=7, batch_size=32)
-    ours = linear_probes(x[None], y, test[None], expected, 5, config)
-    assert probes.accuracy(split(), config) == pytest.approx(100 * float(ours.accuracy[0]))
-    # With one batch an epoch of which nothing is left, the weights stay zero: the first class.
-    config = ProbeConfig(epochs=2, batch_size=100)
-    first = 100 * float((expected == 0).double().mean())
-    assert probes.accuracy(split(), config, drop=True) == pytest.approx(first)
-    cells = probes.changes(split(), orders=2)
-    assert cells.keys() == {"ours", *probes.CHOICES} and " to " in cells["rate by steps"]
