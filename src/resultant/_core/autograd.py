@@ -89,7 +89,7 @@ def _is_exporting() -> bool:
     return known() if known else torch.compiler._is_compiling_flag
 
 
-def _opaque(value: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def opaque(value: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Make ``value`` one operation to torch.compile, which takes a minute for a long expression; an
     exported program has the expression, and does not need this package."""
     index = len(_VALUES)
@@ -112,7 +112,7 @@ def elementwise(
 ) -> Callable[..., Tensor]:
     """Make ``value(*args)`` differentiable, with ``partials[i](*args)`` its i-th derivative; higher
     ones, and forward mode except under torch.compile, exist as far as those of the partials do."""
-    compute = _opaque(value)
+    compute = opaque(value)
 
     class Reverse(torch.autograd.Function):
         forward = staticmethod(compute)

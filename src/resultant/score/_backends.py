@@ -56,27 +56,20 @@ def by_rows(
 
 def expression(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:
     """Compute `evaluate` in torch; terms of the classes have the shape of kappa and tau."""
-    rho, tilt = rho.clamp(-1, 1), Tilt(kappa, tau)
-    e = expansion(p / 2 - 1, kappa.dtype)
-    q, r1 = phi_difference(e, point(e, tilt.y0), point(e, tilt.y1(rho)), tilt.h(rho))
+    tilt, e = Tilt(rho, kappa, tau), expansion(p / 2 - 1, kappa.dtype)
+    q, r1 = phi_difference(e, point(e, tilt.y0), point(e, tilt.y1), tilt.h)
     return (q, 0.5 * tilt.two_kappa_t * r1) if slope else (q,)
 
 
 class Tilt:
-    r"""Squares at both ends of the tilt from :math:`\kappa\mu` to :math:`\kappa\mu + tz`."""
+    r"""Squares y0 and y1 at both ends of the tilt from :math:`\kappa\mu` to :math:`\kappa\mu + tz`,
+    and their difference h, without cancellation."""
 
-    def __init__(self, kappa: Tensor, tau: Tensor) -> None:
+    def __init__(self, rho: Tensor, kappa: Tensor, tau: Tensor) -> None:
+        self.rho, self.y0 = rho.clamp(-1, 1), kappa * kappa
         self.t, self.t_rest = two_reciprocal(tau)  # 1/tau and its rounding error
-        self.y0 = kappa * kappa
         self.two_kappa_t = 2 * (kappa * self.t + kappa * self.t_rest)
         self.t_squared = self.t * self.t + 2 * self.t * self.t_rest
         gap = (kappa - self.t) - self.t_rest
-        self.gap_squared = gap * gap
-
-    def y1(self, rho: Tensor) -> Tensor:
-        r"""Compute :math:`\tilde\kappa^2` as a sum of terms that are not negative."""
-        return torch.addcmul(self.gap_squared, self.two_kappa_t, 1 + rho)
-
-    def h(self, rho: Tensor) -> Tensor:
-        """Compute ``y1 - y0`` directly."""
-        return torch.addcmul(self.t_squared, self.two_kappa_t, rho)
+        self.y1 = torch.addcmul(gap * gap, self.two_kappa_t, 1 + self.rho)
+        self.h = torch.addcmul(self.t_squared, self.two_kappa_t, self.rho)

@@ -3,55 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from resultant._core.autograd import elementwise, is_constant
+from resultant._core.autograd import elementwise, is_constant, opaque
 from resultant.score._backends import Tilt, evaluate
 from resultant.special.debye import expansion, two_product
 from resultant.special.differences import (
+    RatioSlopes,
     inner_ratio,
     inner_ratio_difference,
     phi_second_difference,
     ratio_difference,
     unshifted_if_large,
 )
-from resultant.special.ratio import inner, ratio, ratio_slope, ratio_slope_step
+from resultant.special.ratio import inner, ratio, slope_step, slopes
 
 
 def _score_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     return evaluate(rho, kappa, tau, p, slope=False)[0]
 
 
-class _Tilted:
-    r"""Quantities of the tilted end that derivatives share; each differentiable."""
+class _Tilted(Tilt):
+    """Quantities that derivatives share; each differentiable by torch."""
 
     def __init__(self, rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> None:
-        rho = rho.clamp(-1, 1)
-        tilt = Tilt(kappa, tau)
-        self.nu, self.rho, self.kappa, self.t = p / 2 - 1, rho, kappa, tilt.t
-        self.y0, self.y1, self.h = tilt.y0, tilt.y1(rho), tilt.h(rho)
-        self.scale = kappa * tilt.t
-        self.sine = (1 - rho) * (1 + rho)  # squared
+        super().__init__(rho, kappa, tau)
+        self.nu, self.kappa, self.scale = p / 2 - 1, kappa, kappa * self.t
+        self.sine = (1 - self.rho) * (1 + self.rho)  # squared
         # kappa + t rho and t + kappa rho, which cancel near rho = -1.
-        product, lost = two_product(tilt.t, rho)
-        self.along = (kappa + product) + (lost + tilt.t_rest * rho)
-        product, lost = two_product(kappa, rho)
-        self.towards = (tilt.t + product) + (lost + tilt.t_rest)
+        product, lost = two_product(self.t, self.rho)
+        self.along = (kappa + product) + (lost + self.t_rest * self.rho)
+        product, lost = two_product(kappa, self.rho)
+        self.towards = (self.t + product) + (lost + self.t_rest)
 
-    def r(self, n: int = 0) -> Tensor:
-        r"""Compute :math:`R(\tilde\kappa)/\tilde\kappa`, or its n-th derivative D."""
-        return inner(self.nu, self.y1, n)
-
-    def ratio_slope(self) -> Tensor:
-        r"""Compute :math:`R'(\tilde\kappa)`."""
-        return ratio_slope(self.nu, self.y1)
-
-    def ratio_slope_step(self) -> Tensor:
-        r"""Compute :math:`R'(\tilde\kappa) - R'(\kappa)`."""
-        return ratio_slope_step(self.nu, self.y0, self.y1, self.h.detach())
+    @cached_property
+    def slopes(self) -> RatioSlopes:
+        r"""The Bessel ratio and its derivatives at :math:`\tilde\kappa`."""
+        return slopes(self.nu, self.y1)
 
 
 def _partial(second: Callable[[_Tilted], Tensor], in_tau: bool = False) -> Callable[..., Tensor]:
@@ -61,7 +53,7 @@ def _partial(second: Callable[[_Tilted], Tensor], in_tau: bool = False) -> Calla
         value = second(_Tilted(rho, kappa, tau, p))
         return value / -(tau * tau) if in_tau else value
 
-    return partial
+    return opaque(partial)
 
 
 # Second derivatives of q. With r and d = D r < 0 at the tilted end, each is a sum of
@@ -69,18 +61,23 @@ def _partial(second: Callable[[_Tilted], Tensor], in_tau: bool = False) -> Calla
 # one function in either order, so that Hessians are symmetric to the last bit. `SECONDS` are those
 # of the slope, in rho, kappa and tau.
 SECONDS = (
-    _partial(lambda a: a.scale * (a.scale * a.r(1))),
-    _partial(lambda a: a.t * (a.ratio_slope() - a.t * (a.towards * a.r(1)))),
-    _partial(lambda a: a.kappa * (a.ratio_slope() - a.kappa * (a.along * a.r(1))), in_tau=True),
+    _partial(lambda a: a.scale * (a.scale * a.slopes.d1)),
+    _partial(lambda a: a.t * (a.slopes.first - a.t * (a.towards * a.slopes.d1))),
+    _partial(lambda a: a.kappa * (a.slopes.first - a.kappa * (a.along * a.slopes.d1)), in_tau=True),
 )
-_kappa_kappa = _partial(lambda a: a.ratio_slope_step() - a.t * (a.t * (a.sine * a.r(1))))
-_kappa_tau = _partial(lambda a: a.rho * a.ratio_slope() + a.scale * (a.sine * a.r(1)), in_tau=True)
+_kappa_kappa = _partial(
+    lambda a: slope_step(a.nu, a.y0, a.y1, a.h) - a.t * (a.t * (a.sine * a.slopes.d1))
+)
+_kappa_tau = _partial(
+    lambda a: a.rho * a.slopes.first + a.scale * (a.sine * a.slopes.d1), in_tau=True
+)
 
 
+@opaque
 def _tau_tau(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     a = _Tilted(rho, kappa, tau, p)
-    in_t = a.ratio_slope() - a.kappa * (a.kappa * (a.sine * a.r(1)))
-    return a.t * a.t * a.t * (a.t * in_t + 2 * a.towards * a.r())
+    in_t = a.slopes.first - a.kappa * (a.kappa * (a.sine * a.slopes.d1))
+    return a.t * a.t * a.t * (a.t * in_t + 2 * a.towards * a.slopes.r)
 
 
 def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
@@ -103,7 +100,7 @@ _concentration_slope = elementwise(_concentration_value, SECONDS[1], _kappa_kapp
 
 def _temperature_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     a = _Tilted(rho, kappa, tau, p)
-    return -(a.t * a.t) * a.towards * a.r()
+    return -(a.t * a.t) * a.towards * inner(a.nu, a.y1)
 
 
 _temperature_slope = elementwise(_temperature_value, SECONDS[2], _kappa_tau, _tau_tau, None)
@@ -144,13 +141,11 @@ _excess = elementwise(
 
 
 def _remainder_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
-    rho = rho.clamp(-1, 1)
-    tilt = Tilt(kappa, tau)
-    e = expansion(p / 2 - 1, rho.dtype)
+    tilt, e = Tilt(rho, kappa, tau), expansion(p / 2 - 1, rho.dtype)
     middle = tilt.y0 + tilt.t_squared  # the tilted square at rho = 0
-    bend = phi_second_difference(e, middle, tilt.y1(rho), tilt.two_kappa_t * rho)
+    along = tilt.two_kappa_t * tilt.rho
     shift = inner_ratio_difference(e, tilt.y0, middle, tilt.t_squared)
-    return 0.5 * tilt.two_kappa_t * rho * shift + bend
+    return 0.5 * along * shift + phi_second_difference(e, middle, tilt.y1, along)
 
 
 remainder = elementwise(

@@ -177,7 +177,7 @@ def ambient_gradient(
     along = slope(rho, kappa, tau, p)
     # t r1 kappa is the slope; t^2 r1 needs r1 where kappa = 0.
     t = 1 / tau
-    rest = t * t * inner(p / 2 - 1, Tilt(kappa, tau).y1(rho), 0)
+    rest = t * t * inner(p / 2 - 1, Tilt(rho, kappa, tau).y1)
     return (along.unsqueeze(-1) * mu + rest.unsqueeze(-1) * z).to(dtype)
 
 

@@ -52,53 +52,40 @@ def point(e: LogDebye, y: Tensor) -> Point:
     return Point(y, s, w, (s + a).reciprocal(), e.scale * w)
 
 
-def half_plus_at(e: LogDebye, p: Point) -> Tensor:
-    """Compute ``1/2 + u L'(u)``, the numerator of the correction to r."""
-    return horner([0.5, *e.weighted(1)[1:]], p.u)
+def corrected(e: LogDebye, p: Point) -> tuple[Tensor, Tensor]:
+    """Compute ``1/2 + u L'(u)``, the numerator of the correction to r, and r."""
+    half_plus = horner([0.5, *e.weighted(1)[1:]], p.u)
+    return half_plus, p.g - half_plus * p.w * p.w
 
 
-def r_at(half_plus: Tensor, p: Point) -> Tensor:
-    return p.g - half_plus * p.w * p.w
-
-
-def inner_ratio(e: LogDebye, y: Tensor, derivative: int = 0) -> Tensor:
-    """Compute ``D^n r`` at ``y``, n = 0, 1 or 2."""
-    p = point(e, y)
-    e1 = half_plus_at(e, p)
-    r = r_at(e1, p)
-    d1 = d2 = torch.zeros_like(r)
-    if derivative >= 1:
-        e2 = horner(e.weighted(2), p.u)
-        d1 = (2 * e1 + e2) * p.w**4 - p.w * p.g * p.g
-        if derivative == 2:
-            e3 = horner(e.weighted(3), p.u)
-            d2 = (p.w * p.g) ** 2 * (p.w + 2 * p.g) - (8 * e1 + 6 * e2 + e3) * p.w**6
+def inner_ratio(e: LogDebye, y: Tensor) -> Tensor:
+    """Compute r at ``y``."""
+    r = corrected(e, point(e, y))[1]
     for step in e.steps():
-        below = (step + y * r).reciprocal()
-        if derivative >= 1:
-            rise = 2 * r + y * d1
-            d1_below = -below * below * rise
-            if derivative == 2:
-                d2 = -2 * below * d1_below * rise - below * below * (4 * d1 + y * d2)
-            d1 = d1_below
-        r = below
-    return (r, d1, d2)[derivative]
+        r = (step + y * r).reciprocal()
+    return r
 
 
 class RatioSlopes(NamedTuple):
     """The ratio R_nu at x and its derivatives, each with an error relative to its own size."""
 
     r: Tensor  # R/x
+    d1: Tensor  # D r
+    d2: Tensor  # D D r
     complement: Tensor  # 1 - R
     first: Tensor  # R'
     second: Tensor  # R''/x, times a scale
 
 
-def ratio_slopes(nu: Number, x: Tensor, scale: float | Tensor = 1.0) -> RatioSlopes:
-    """Compute the slopes at ``x``; the ``scale`` keeps the second, of order x^-4, in range."""
+def ratio_slopes(
+    nu: Number, x: Tensor, y: Tensor | None = None, scale: float | Tensor = 1.0
+) -> RatioSlopes:
+    """Compute the slopes at ``x``, all but the complement from ``y = x^2``; the ``scale`` keeps the
+    second, of order x^-4, in range."""
+    square = x * x if y is None else y
 
     def slopes(e: LogDebye) -> tuple[Tensor, ...]:
-        return unshifted_if_large(lambda e: _ratio_slopes(e, x, scale), e, x * x)
+        return unshifted_if_large(lambda e: _ratio_slopes(e, x, square, scale), e, square)
 
     return RatioSlopes(*by_order(nu, x.dtype, slopes))
 
@@ -116,37 +103,31 @@ def unshifted_if_large(compute: Callable[[LogDebye], Any], e: LogDebye, y: Tenso
     return tuple(torch.where(is_large, b, a) for a, b in zip(near, beyond, strict=True))
 
 
-def _ratio_slopes(e: LogDebye, x: Tensor, scale: float | Tensor) -> RatioSlopes:
+def _ratio_slopes(e: LogDebye, x: Tensor, y: Tensor, scale: float | Tensor) -> RatioSlopes:
     """Compute `ratio_slopes` by one expansion, without ``r + y D r``, which cancels for x >> nu."""
-    a, y = e.order, x * x
-    p = point(e, y)
+    a, p = e.order, point(e, y)
     square = p.w * p.w
     share = y * square  # (x/s)^2
-    e1 = half_plus_at(e, p)
+    e1, r = corrected(e, p)
     e2, e3 = (horner(e.weighted(n), p.u) for n in (2, 3))
-    r = r_at(e1, p)
+    both = 2 * e1 + e2
     complement = (a + a * a / (p.s + x)) * p.g + x * e1 * square
-    d1 = (2 * e1 + e2) * square * square - p.w * p.g * p.g
-    first = a * p.w * p.g - e1 * square + share * (2 * e1 + e2) * square
-    inner = (2 * e1 + e2) * (1 + 2 * a * a * square) - share * (4 * e1 + 4 * e2 + e3)
+    d1 = both * square * square - p.w * p.g * p.g
+    d2 = (p.w * p.g) ** 2 * (p.w + 2 * p.g) - (8 * e1 + 6 * e2 + e3) * p.w**6
+    first = a * p.w * p.g - e1 * square + share * both * square
+    inner = both * (1 + 2 * a * a * square) - share * (4 * e1 + 4 * e2 + e3)
     second = scale * square * p.w * (p.w * inner - a * (a + 2 * p.s) * p.g * p.g)
     for step in e.steps():
         below = (step + y * r).reciprocal()
-        d1_below = -below * below * (2 * r + y * d1)
-        rest = step - y * first
+        rise, rest = 2 * r + y * d1, step - y * first
+        d1_below = -below * below * rise
+        d2 = -2 * below * d1_below * rise - below * below * (4 * d1 + y * d2)
         turn = below * below * (2 * scale * first + y * second)
         second = 2 * scale * below * d1_below * rest - turn
         first = below * below * rest
         complement = (step - x * complement) * below
         r, d1 = below, d1_below
-    return RatioSlopes(r, complement, first, second)
-
-
-def _dr(e: LogDebye, p0: Point, p1: Point, h: Tensor, half_plus: Tensor) -> Tensor:
-    """Compute ``r(y1) - r(y0)`` at the order of the expansion; ``half_plus`` is that of p0."""
-    ds = h / (p0.s + p1.s)
-    de = -p0.u * ds * p1.w * divided_difference(e.weighted(1), p0.u, p1.u)
-    return p1.w * p1.w * (half_plus * h * p0.w * p0.w - de) - ds * p0.g * p1.g
+    return RatioSlopes(r, d1, d2, complement, first, second)
 
 
 def phi_difference(e: LogDebye, p0: Point, p1: Point, h: Tensor) -> tuple[Tensor, Tensor]:
@@ -156,7 +137,11 @@ def phi_difference(e: LogDebye, p0: Point, p1: Point, h: Tensor) -> tuple[Tensor
     # the error of a logarithm below the smallest normal number.
     x = torch.nn.functional.hardshrink(ds * p0.g, torch.finfo(ds.dtype).tiny)
     others = _corrections(e, p0, p1, ds) + (x - torch.log1p(x)) * e.order
-    return _down(e, torch.addcmul(others, ds, p0.s * p0.g), p0, p1, h)
+    phi = torch.addcmul(others, ds, p0.s * p0.g)
+    if not e.shift:
+        return phi, corrected(e, p1)[1]
+    drop, r1, _ = _down(e, p0, p1, h)
+    return phi - drop, r1
 
 
 def _corrections(e: LogDebye, p0: Point, p1: Point, ds: Tensor) -> Tensor:
@@ -165,17 +150,18 @@ def _corrections(e: LogDebye, p0: Point, p1: Point, ds: Tensor) -> Tensor:
     return torch.addcmul(torch.log1p(ds * p0.w) * -0.5, ds * p1.u * p0.w, bend, value=-1)
 
 
-def _down(e: LogDebye, phi: Tensor, p0: Point, p1: Point, h: Tensor) -> tuple[Tensor, Tensor]:
-    """Continue a difference of phi from the order of the expansion down to nu, with ``r(y1)``."""
-    half_plus, r1 = half_plus_at(e, p0), r_at(half_plus_at(e, p1), p1)
-    if not e.shift:
-        return phi, r1
-    r0, dr = r_at(half_plus, p0), _dr(e, p0, p1, h, half_plus)
+def _down(e: LogDebye, p0: Point, p1: Point, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Come down from the order of the expansion to nu: return by how much a difference of phi
+    drops, ``r(y1)``, and ``r(y1) - r(y0)``."""
+    (half_plus, r0), (_, r1) = corrected(e, p0), corrected(e, p1)
+    ds = h / (p0.s + p1.s)
+    de = -p0.u * ds * p1.w * divided_difference(e.weighted(1), p0.u, p1.u)
+    dr = p1.w * p1.w * (half_plus * h * p0.w * p0.w - de) - ds * p0.g * p1.g
     # phi at the order below is phi - log r. Accumulate the product of some r1/r0 twice: as its
     # distance from one, and directly for values far from one.
-    drop, steps, lower = torch.zeros_like(phi), e.steps(), torch.minimum(p0.y, p1.y)
+    drop, steps, lower = torch.zeros_like(dr), e.steps(), torch.minimum(p0.y, p1.y)
     for first in range(0, len(steps), GROUP):
-        excess, product = torch.zeros_like(phi), torch.ones_like(phi)
+        excess, product = torch.zeros_like(dr), torch.ones_like(dr)
         for step in steps[first : first + GROUP]:
             # y1 r1 - y0 r0; errors of dr times the larger y would grow with every step.
             f0, df = step + p0.y * r0, h * torch.where(h < 0, r0, r1) + lower * dr
@@ -186,23 +172,12 @@ def _down(e: LogDebye, phi: Tensor, p0: Point, p1: Point, h: Tensor) -> tuple[Te
             product = product * (f0 * r1)
         near = (excess > -0.5) & (excess < 3)
         drop = drop + torch.where(near, torch.where(near, excess, 0.0).log1p(), product.log())
-    return phi - drop, r1
+    return drop, r1, dr
 
 
 def inner_ratio_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
     """Compute ``r(y1) - r(y0)`` for ``h = y1 - y0``."""
-    p0, p1 = point(e, y0), point(e, y1)
-    half_plus = half_plus_at(e, p0)
-    dr = _dr(e, p0, p1, h, half_plus)
-    r0 = r_at(half_plus, p0)
-    r1 = r0 + dr
-    lower = torch.minimum(y0, y1)
-    for step in e.steps():
-        # As in `_down`.
-        df = h * torch.where(h < 0, r0, r1) + lower * dr
-        r0, r1 = (step + y0 * r0).reciprocal(), (step + y1 * r1).reciprocal()
-        dr = -df * r0 * r1
-    return dr
+    return _down(e, point(e, y0), point(e, y1), h)[2]
 
 
 def ratio_difference(e: LogDebye, x0: Tensor, x1: Tensor, h: Tensor) -> Tensor:
@@ -210,8 +185,7 @@ def ratio_difference(e: LogDebye, x0: Tensor, x1: Tensor, h: Tensor) -> Tensor:
     a = e.order
     tiny = torch.finfo(h.dtype).tiny
     p0, p1 = point(e, x0 * x0), point(e, x1 * x1)
-    half_plus = half_plus_at(e, p0)
-    r0, r1 = r_at(half_plus, p0), r_at(half_plus_at(e, p1), p1)
+    (half_plus, r0), (_, r1) = corrected(e, p0), corrected(e, p1)
     dx = h / (x0 + x1).clamp_min(tiny)
     de = -p0.u * h / (p0.s + p1.s) * p1.w * divided_difference(e.weighted(1), p0.u, p1.u)
     dR = a * p0.g * p1.g * (dx + a * h / (x1 * p0.s + x0 * p1.s).clamp_min(tiny))
@@ -243,10 +217,10 @@ def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Ten
 
     def bend(e: LogDebye, y: Tensor) -> Tensor:
         if e.shift:
-            return step * step * inner_ratio(e, y, 1)
+            return step * step * _ratio_slopes(e, y.sqrt(), y, 1.0).d1
         # In products that neither overflow nor underflow at a large y.
         p = point(e, y)
-        both = 2 * half_plus_at(e, p) + horner(e.weighted(2), p.u)
+        both = 2 * corrected(e, p)[0] + horner(e.weighted(2), p.u)
         return both * (step * p.w * p.w) ** 2 - (step * p.g) ** 2 * p.w
 
     def chosen(y: Tensor) -> Tensor:
@@ -294,8 +268,8 @@ def complement_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
         h = dx * (x1 + x0)
         ds = h / (p0.s + p1.s)
         lag = (e.order / (p0.s + x0)) * (e.order / (p1.s + x1))  # (dx - ds)/(dx + ds)
-        deficit = lag * (dx + ds) - _corrections(e, p0, p1, ds)
-        return -_down(e, -(deficit + torch.log1p(ds * p0.g) * e.order), p0, p1, h)[0]
+        deficit = lag * (dx + ds) - _corrections(e, p0, p1, ds) + torch.log1p(ds * p0.g) * e.order
+        return deficit + _down(e, p0, p1, h)[0] if e.shift else deficit
 
     return _along(step, nu, x0, x1)
 

@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from resultant._core.autograd import elementwise, is_constant
+from resultant._core.autograd import elementwise, is_constant, opaque
 from resultant.special.compiled import by_kernel
 from resultant.special.debye import (
     LogDebye,
@@ -77,17 +77,18 @@ def ratio(nu: Number, x: Tensor, derivative: int) -> Tensor:
     return _derivatives[derivative](nu, x)
 
 
-def _inner_value(nu: float, y: Tensor, derivative: int) -> Tensor:
-    return inner_ratio(expansion(nu, y.dtype), y, derivative)
+def slopes(nu: float, y: Tensor, scale: float | Tensor = 1.0) -> RatioSlopes:
+    """Compute `ratio_slopes` from y = x^2, all but the complement differentiable by torch."""
+    y = bounded(y, 1.1)
+    return ratio_slopes(nu, y.sqrt(), y, scale)
 
 
-_inner = elementwise(_inner_value, None, lambda nu, y, n: inner(nu, y, n + 1) / 2, None)
-
-
-def inner(nu: float, y: Tensor, derivative: int) -> Tensor:
-    """Compute the n-th power of 2 d/dy on R_nu(x)/x as a function of y = x^2, n = 0, 1 or 2."""
-    return (_inner if derivative < 2 else _inner_value)(nu, y, derivative)
-
+# inner(nu, y): R_nu(x)/x as a function of y = x^2.
+inner = elementwise(
+    lambda nu, y: inner_ratio(expansion(nu, y.dtype), y),
+    None,
+    opaque(lambda nu, y: slopes(nu, y).d1 / 2),
+)
 
 # complement(nu, x): 1 - R_nu(x).
 complement = elementwise(
@@ -97,31 +98,12 @@ complement = elementwise(
 )
 
 
-def _slopes(nu: float, y: Tensor, scale: float | Tensor = 1.0) -> RatioSlopes:
-    return ratio_slopes(nu, bounded(y, 1.1).sqrt(), scale)
-
-
-# ratio_slope(nu, y): R_nu' at y = x^2; ratio_slope_step(nu, y0, y1, h): its difference, for
-# h = y1 - y0.
-ratio_slope = elementwise(
-    lambda nu, y: _slopes(nu, y).first, None, lambda nu, y: _slopes(nu, y).second / 2
-)
-
-
-def _ratio_slope_step(nu: float, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
-    slope0, slope1 = _slopes(nu, y0).first, _slopes(nu, y1).first
+def slope_step(nu: float, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
+    """Compute the difference of R_nu' from y0 to y1 = y0 + h."""
+    slope0, slope1 = slopes(nu, y0).first, slopes(nu, y1).first
     apart, nodes = slope1 - slope0, gauss_legendre(NODES)
-    close = sum((w * _slopes(nu, y0 + s * h, 0.5 * h).second for s, w in nodes), 0 * h)
+    close = sum((w * slopes(nu, y0 + s * h, 0.5 * h).second for s, w in nodes), 0 * h)
     return torch.where(apart.abs() > 0.25 * torch.maximum(slope0, slope1), apart, close)
-
-
-ratio_slope_step = elementwise(
-    _ratio_slope_step,
-    None,
-    lambda nu, y0, y1, h: _slopes(nu, y0).second / -2,
-    lambda nu, y0, y1, h: _slopes(nu, y1).second / 2,
-    None,
-)
 
 
 def _integral_value(nu: Number, lower: Tensor, upper: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from resultant._core import validation
 from resultant._core.autograd import is_transformed
 from resultant._core.validation import Check, Number
 from resultant.score.limits import validated_arguments
-from resultant.special.ratio import inner
+from resultant.special.ratio import inner, slopes
 
 # The bound of lem:bessel-ratio-remainder is proved from this order on.
 LEAST_ORDER = 10 / 9
@@ -292,7 +292,8 @@ def directional_cumulants(
     order = validation.integer("order", order, 1, most=3)
     (rho, kappa, _), p, dtype = validated_arguments(rho, kappa, 1.0, p, validate_args)
     nu, y, m = p / 2 - 1, kappa * kappa, kappa * rho
-    D = [inner(nu, y, n) for n in range(3)]
+    at = slopes(nu, y)
+    D = inner(nu, y), at.d1, at.d2
     cumulants = m * D[0], D[0] + m**2 * D[1], 3 * m * D[1] + m**3 * D[2]
     return tuple(a.to(dtype) for a in cumulants[:order])
 

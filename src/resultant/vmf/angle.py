@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant._core.autograd import is_transformed
+from resultant._core.autograd import elementwise, is_transformed, opaque
 from resultant.special.differences import gauss_legendre, log1p_minus, ratio_slopes
 
 # The velocity of an angle is integrated to where its curvature predicts that the density has fallen
@@ -24,51 +24,30 @@ NODES = 32
 def angle(kappa: Tensor, p: int, generator: torch.Generator | None = None) -> Tensor:
     r"""Sample the angle :math:`\theta` for each kappa (float64), with its derivative in kappa; in
     ``torch.func.vmap`` its argument ``randomness`` is obeyed."""
-    if torch.compiler.is_compiling():
-        return _Reverse.apply(kappa, p, generator)  # type: ignore[return-value]
+    if not torch.compiler.is_compiling():
+        return _move(kappa, _draw(kappa.detach(), p, generator), p)
+    seed = torch.randint(2**62, (), device=kappa.device, generator=generator)
+    return _move(kappa, torch.ops.resultant.sample_angle(kappa.detach(), seed, p), p)
+
+
+def _draw(kappa: Tensor, p: int, generator: torch.Generator | None) -> Tensor:
     if is_transformed():
         # A draw that does nothing: a batch of draws makes a batch of angles, one draw makes one,
         # and vmap raises where it forbids draws.
         kappa = kappa + 0 * torch.rand((), dtype=kappa.dtype, device=kappa.device)
-    return _Angle.apply(kappa, p, generator)  # type: ignore[return-value]
+    return _Draw.apply(kappa, p, generator)  # type: ignore[return-value]
 
 
-class _Reverse(torch.autograd.Function):
-    """Samples and their velocity as two operations, for torch.compile, which draws the seed."""
+class _Draw(torch.autograd.Function):
+    """Angles without derivatives, in batches of torch.func.vmap too."""
 
-    @staticmethod
-    def forward(kappa: Tensor, p: int, generator: torch.Generator | None) -> Tensor:
-        seed = torch.randint(2**62, (), device=kappa.device, generator=generator)
-        return torch.ops.resultant.sample_angle(kappa, seed, p)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        kappa, ctx.p, _ = inputs
-        ctx.save_for_backward(kappa, output)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
-        kappa, theta = ctx.saved_tensors
-        return grad * torch.ops.resultant.angle_velocity(kappa, theta, ctx.p), None, None
-
-
-class _Angle(_Reverse):
     @staticmethod
     def forward(kappa: Tensor, p: int, generator: torch.Generator | None) -> Tensor:
         return sample_angle(p, kappa.reshape(-1), generator).reshape(kappa.shape)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _Reverse.setup_context(ctx, inputs, output)
-        ctx.save_for_forward(inputs[0], output)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
-        return grad * velocity(ctx.p, *ctx.saved_tensors), None, None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:  # type: ignore[override]
-        return tangent * velocity(ctx.p, *ctx.saved_tensors)
+        ctx.mark_non_differentiable(output)
 
     @staticmethod
     def vmap(  # type: ignore[override]
@@ -76,12 +55,33 @@ class _Angle(_Reverse):
     ) -> tuple[Tensor, int]:
         kappa = kappa.movedim(in_dims[0] or 0, 0)
         if info.randomness != "same":
-            return angle(kappa, p, generator), 0
+            return _draw(kappa, p, generator), 0
         # The same random numbers for every element: all that the rejection may consume.
-        seed = int(torch.randint(2**62, (), generator=generator))
-        device = kappa.device
-        rows = [angle(row, p, torch.Generator(device).manual_seed(seed)) for row in kappa]
-        return torch.stack(rows), 0
+        seed = torch.randint(2**62, (), generator=generator)
+        return torch.stack([_seeded(row, seed, p) for row in kappa]), 0
+
+
+def _seeded(kappa: Tensor, seed: Tensor, p: int) -> Tensor:
+    generator = torch.Generator(kappa.device).manual_seed(int(seed))
+    return sample_angle(p, kappa.reshape(-1), generator).reshape(kappa.shape)
+
+
+# One operation to torch.compile and in exported programs.
+_OPERATORS = torch.library.Library("resultant", "FRAGMENT")
+_OPERATORS.define("sample_angle(Tensor kappa, Tensor seed, int p) -> Tensor")
+_OPERATORS.impl("sample_angle", _seeded, "CompositeExplicitAutograd")
+torch.library.register_fake(
+    "resultant::sample_angle", lambda kappa, *_: kappa.new_empty(kappa.shape), lib=_OPERATORS
+)
+
+# _move(kappa, theta, p): a sample theta, which moves with kappa.
+_velocity = opaque(lambda kappa, theta, p: velocity(p, kappa, theta))
+_move = elementwise(
+    lambda kappa, theta, p: theta.clone(),
+    lambda kappa, theta, p: _velocity(kappa, _move(kappa, theta, p), p),
+    None,
+    None,
+)
 
 
 def sample_angle(p: int, kappa: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -133,20 +133,3 @@ def velocity(p: int, kappa: Tensor, theta: Tensor) -> Tensor:
         log_sin = torch.log1p((2 * s * (cot * c - s)).clamp_min(-1 + 1e-16))
         total += weight * (lead - drop) * ((p - 2) * log_sin - kappa * drop).exp()
     return side * reach * total
-
-
-def _seeded(kappa: Tensor, seed: Tensor, p: int) -> Tensor:
-    generator = torch.Generator(kappa.device).manual_seed(int(seed))
-    return sample_angle(p, kappa.reshape(-1), generator).reshape(kappa.shape)
-
-
-_OPERATORS = torch.library.Library("resultant", "FRAGMENT")
-for _name, _second, _function in (
-    ("sample_angle", "seed", _seeded),
-    ("angle_velocity", "theta", lambda kappa, theta, p: velocity(p, kappa, theta)),
-):
-    _OPERATORS.define(f"{_name}(Tensor kappa, Tensor {_second}, int p) -> Tensor")
-    _OPERATORS.impl(_name, _function, "CompositeExplicitAutograd")
-    torch.library.register_fake(
-        f"resultant::{_name}", lambda kappa, *_: kappa.new_empty(kappa.shape), lib=_OPERATORS
-    )

@@ -187,7 +187,7 @@ class VonMisesFisher(Distribution):
     @property
     def variance_across(self) -> Tensor:
         r"""The variance in each direction orthogonal to the mean, :math:`A_p(\kappa)/\kappa`."""
-        return inner(self._nu, self.concentration.double() ** 2, 0).to(self.loc.dtype)
+        return inner(self._nu, self.concentration.double() ** 2).to(self.loc.dtype)
 
     @property
     def variance(self) -> Tensor:
