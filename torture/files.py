@@ -20,7 +20,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from resultant.cli._console import message_of
+from resultant.cli.main import message_of
 from torture import KEPT, ROOT
 from torture.mutations import EXECUTED, mutate, replace_file
 from torture.readers import READERS, write_inputs

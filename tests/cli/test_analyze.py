@@ -139,7 +139,7 @@ def test_reports_among_other_files(
     write_store("z.safetensors", small_features())
     for error, status in ((KeyboardInterrupt, 130), (OSError("full"), 1)):
         with monkeypatch.context() as patch:
-            patch.setattr("resultant.report.folder.write_page", Mock(side_effect=error))
+            patch.setattr("resultant.report.page.write_page", Mock(side_effect=error))
             assert analyze("z.safetensors", "--out", "out") == status
         assert os.listdir() == ["z.safetensors"]
     assert analyze("z.safetensors", "--out", ".") == 0

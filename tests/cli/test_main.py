@@ -24,7 +24,6 @@ import tyro
 
 import resultant
 from resultant._core.termination import TerminatedError
-from resultant.cli import _console
 from resultant.cli import main as cli
 from resultant.training import config
 
@@ -75,10 +74,9 @@ def test_help_and_usage_errors_need_no_torch() -> None:
 def test_analyze_loads_nothing_of_training() -> None:
     """Nor the compiler of torch, which takes two seconds and which losses do without too."""
     names = ["resultant.cli.analyze", "resultant.losses"]
-    for file in ("analyze.py", "output.py"):
-        for node in ast.walk(ast.parse((CLI / file).read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("resultant"):
-                names.append(str(node.module))
+    for node in ast.walk(ast.parse((CLI / "analyze.py").read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("resultant"):
+            names.append(str(node.module))
     assert "resultant.features.prepare" in names and "resultant.analysis.analyze" in names
     modules = set(python(f"import sys, {', '.join(names)}; print(*sys.modules)").split())
     others = ("resultant.training", "resultant.networks", "resultant.images")
@@ -213,7 +211,7 @@ def test_sigterm(command: Any, capfd: Shown) -> None:
 def test_extras_are_those_of_the_package() -> None:
     path = Path(__file__).parents[2] / "pyproject.toml"
     extras = tomllib.loads(path.read_text())["project"]["optional-dependencies"]
-    for module, extra in _console.EXTRAS.items():
+    for module, extra in cli.EXTRAS.items():
         names = [re.split(r"[^\w-]", wheel)[0] for wheel in extras[extra]]
         assert {"PIL": "pillow"}.get(module, module) in names
     # Extras of earlier versions still install.

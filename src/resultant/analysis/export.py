@@ -95,7 +95,7 @@ def write_predictions(folder: Path, data: FeatureSet, model: Any) -> str:
 
         pyarrow.parquet.write_table(pyarrow.table(whole), folder / PREDICTIONS[0])
         return PREDICTIONS[0]
-    _write_csv(folder / PREDICTIONS[1], list(whole), zip(*whole.values(), strict=True))
+    write_csv(folder / PREDICTIONS[1], list(whole), zip(*whole.values(), strict=True))
     return PREDICTIONS[1]
 
 
@@ -116,11 +116,12 @@ def write_rows(folder: Path, result: AnalysisResult) -> str:
                     last = ["", f"{t.copy_split[i]} {int(t.score[i])}"]
                 place = [feature.data.name, t.kind, t.split[i], row, t.identity[i]]
                 lines.append([*place, classes[t.label[i]], classes[t.other[i]], *last])
-    _write_csv(folder / ROWS, header, lines)
+    write_csv(folder / ROWS, header, lines)
     return ROWS
 
 
-def _write_csv(path: Path, header: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
+def write_csv(path: Path, header: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
+    """Write a table in which no cell is a formula."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([csv_cell(name) for name in header])

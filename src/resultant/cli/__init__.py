@@ -2,5 +2,5 @@
 `extract`, `probe`.
 
 Options that commands share are in `arguments`; options are parsed without torch. `progress` shows
-long work, `output` prints the summary of an analysis, and `main` finds and runs a command.
+long work, and `main` finds and runs a command, and explains its errors.
 """

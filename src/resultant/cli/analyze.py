@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
+from resultant._core.files import write_text
+from resultant._core.text import counted, one_line, printable
 from resultant.cli.arguments import (
     STDIN,
     FeatureOptions,
@@ -19,7 +24,9 @@ from resultant.cli.arguments import (
 )
 
 if TYPE_CHECKING:
+    from resultant.analysis.analyze import Evaluated
     from resultant.analysis.data import FeatureSet
+    from resultant.analysis.result import AnalysisResult, FeatureResult, SetComparison
     from resultant.cli.progress import Screen
 
 
@@ -46,8 +53,6 @@ class Analyze(FeatureOptions):
         Annotated[Optional[str], shown_default("[FEATURES]", "shipped with the package")]
     ] = None
     """Features and labels of training rows, and of test rows if you have them."""
-    out: Path = Path("out/analyze")
-    """Folder of the report; an earlier report is replaced, other files are left untouched."""
     fit_fraction: Annotated[Optional[float], shown_default("FRACTION", "1")] = None
     """Fraction of the training rows to fit; the others validate."""
     skip_unknown_classes: bool = False
@@ -59,7 +64,6 @@ class Analyze(FeatureOptions):
 def analyze(options: Analyze) -> None:
     """Analyze the features, print the summary as soon as it is known, and write the report."""
     from resultant.analysis.analyze import analyze_sets
-    from resultant.cli.output import finish, print_lines, summary_lines
     from resultant.cli.progress import Screen
 
     require_engine(options)
@@ -76,7 +80,6 @@ def analyze(options: Analyze) -> None:
 
 def read_sets(options: Analyze, stack: ExitStack, screen: Screen) -> list[FeatureSet]:
     """Open the features; temporary files and a cluster end with the stack."""
-    from resultant._core.text import printable
     from resultant.analysis.data import feature_sets
     from resultant.features.packaged import packaged_file
     from resultant.features.prepare import check_features, prepare
@@ -119,3 +122,97 @@ def require_engine(options: Analyze) -> None:
         raise ValueError(f"{rule}, got {path}")
     if fraction is not None and not 0 < fraction < 1:
         raise ValueError(f"expected --fit-fraction in (0, 1), got {fraction:g}")
+
+
+def finish(
+    options: FeatureOptions,
+    screen: Screen,
+    title: str,
+    evaluated: Sequence[Evaluated],
+    chosen: int,
+    comparisons: tuple[SetComparison, ...] = (),
+) -> None:
+    """Write the report; print the path of the page, and the JSON summary if asked for."""
+    from resultant._core.versions import versions
+    from resultant.analysis.result import AnalysisResult
+    from resultant.report.page import PAGE, write_report
+
+    screen.step("write the report")
+    features, used = tuple(one.result for one in evaluated), versions(find_device(options.device))
+    result = AnalysisResult(
+        title, features, chosen, comparisons, versions=used, options=options.given()
+    )
+    result = write_report(options.out, result, evaluated, figures=options.figures)
+    page = printable(options.out / PAGE)
+    print_lines(screen, [("page", page)])
+    if options.json is None:
+        return
+    files = {kind: printable(options.out / name) for kind, name in result.files.items()}
+    summary = {**summary_dict(result), "page": page, "files": files}
+    text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
+    if str(options.json) == STDIN:
+        sys.stdout.write(text)
+    else:
+        write_text(options.json, text)
+
+
+def print_lines(screen: Screen, lines: Iterable[tuple[str, str]]) -> None:
+    """Print headings and texts, one per line."""
+    from rich.text import Text
+
+    for heading, text in lines:
+        bold = heading in ("use", "result", "verdict")
+        line = Text(f"{heading:<8}", style="bold cyan" if bold else "cyan")
+        line.append(one_line(text), style="bold" if bold else "default")
+        screen.results.print(line, soft_wrap=True)
+
+
+def read_line(feature: FeatureResult) -> str:
+    """Return what was read, in one line."""
+    data = feature.data
+    splits = ", ".join(f"{rows:,} {name}" for name, rows in data.splits.items())
+    classes = counted(len(data.class_names), "class", "classes")
+    rows = counted(sum(data.splits.values()), "row", "rows")
+    return f"{data.source}, {data.name}: {rows} of {data.dim:,} dimensions, {classes} ({splits})"
+
+
+def summary_lines(feature: FeatureResult) -> Iterator[tuple[str, str]]:
+    """Yield headings and texts: what was read, the recommendation, warnings."""
+    yield "read", read_line(feature)
+    first, *others = feature.recommendation.sentences
+    yield "use" if feature.recommendation.key else "result", first
+    for text in others:
+        yield "why", text
+    yield "check", f"Validation: {feature.data.validation}."
+    yield from remarks(feature)
+
+
+def remarks(feature: FeatureResult, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the warnings and notes of a feature set."""
+    for warning in feature.data.warnings:
+        yield "warning", f"{prefix}{warning.text}"
+    for note in feature.data.notes:
+        yield "note", f"{prefix}{note}"
+
+
+def summary_dict(result: AnalysisResult) -> dict[str, Any]:
+    """Return the summary as JSON types."""
+    same = ("source", "dim", "splits", "metric", "validation", "notes")
+    kept = ("key", "name", "settings", "validation", "accuracy", "balanced", "log_loss")
+    whole = result.to_dict()
+    features = []
+    for feature in whole["features"]:
+        data, methods = feature["data"], feature["methods"]
+        features.append(
+            {
+                **{name: data[name] for name in same},
+                "features": data["name"],
+                "classes": len(data["class_names"]),
+                "recommendation": feature["recommendation"],
+                "methods": [{name: m[name] for name in (*kept, "difference")} for m in methods],
+                "warnings": [w["text"] for w in data["warnings"]],
+                "rows": {kind: table["total"] for kind, table in feature["rows"].items()},
+            }
+        )
+    facts = {name: whole[name] for name in ("title", "chosen", "comparisons")}
+    return {**facts, "features": features}

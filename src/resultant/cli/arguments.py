@@ -40,8 +40,6 @@ MAGIC = {
     b"\x93NUMPY": ".npy",
     b"\x89HDF": ".h5ad",
 }
-# Names of broken images that are printed.
-SHOWN = 5
 
 
 def shown_default(metavar: str, text: str) -> object:
@@ -60,7 +58,7 @@ Device = Annotated[str, tyro.conf.arg(metavar="DEVICE")]
 class FeatureOptions:
     """The features, their classifiers, and the report."""
 
-    out: Path
+    out: Path = Path("out/analyze")
     """Folder of the report; an earlier report is replaced, other files are left untouched."""
     features: Annotated[Optional[str], shown_default("NAME", "all")] = None
     """Array or column of the features."""
@@ -92,7 +90,7 @@ class FeatureOptions:
         before the features are read, which may take long."""
         import torch
 
-        from resultant.report.folder import require_report_folder
+        from resultant.report.page import require_report_folder
         from resultant.score.limits import require_temperature
 
         require_report_folder(self.out)
@@ -175,7 +173,7 @@ class ImageOptions:
             config, self.root(config.dataset), **self.arguments(), workers=workers
         )
         if names := splits.skipped:
-            log.print(f"skipped {len(names):,}: {listed(names, SHOWN)}", soft_wrap=True)
+            log.print(f"skipped {len(names):,}: {listed(names, 5)}", soft_wrap=True)
         sizes = {"train": splits.train, **splits.held_out_splits}
         numbers = ", ".join(f"{len(source):,} {name}" for name, source in sizes.items())
         ends = sorted({int(splits.counts.min()), int(splits.counts.max())})

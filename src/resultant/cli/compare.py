@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from resultant._core.text import printable
+from resultant.cli.analyze import finish, print_lines, read_line, remarks
 from resultant.cli.arguments import FeatureOptions, ImageOptions, find_device
 
 if TYPE_CHECKING:
@@ -43,10 +45,8 @@ class Compare(FeatureOptions):
 
 def compare(options: Compare) -> None:
     """Compare both sides, write the report and print its summary."""
-    from resultant._core.text import printable
     from resultant.analysis.analyze import analyze_sets, compare_sets, explain
     from resultant.analysis.data import feature_sets
-    from resultant.cli.output import finish, print_lines, read_line, remarks
     from resultant.cli.progress import Screen
 
     options.check()
@@ -84,7 +84,6 @@ def read_sides(
     """Return the prepared stores of A and B, and the features to compare by name; features of
     networks are extracted into a folder."""
     from resultant._core.network_files import find_network
-    from resultant._core.text import printable
     from resultant.features.prepare import check_features, prepare
 
     paths = options.a, options.b

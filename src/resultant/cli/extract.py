@@ -113,8 +113,7 @@ def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
     from resultant.training import extract as extraction
 
     require_name(options.out)
-    named = ("long_tail", "subset_seed")
-    values = {name: getattr(options, name) for name in named}
+    values = {"long_tail": options.long_tail, "subset_seed": options.subset_seed}
     changes: dict[str, Any] = {name: v for name, v in values.items() if v is not None}
     if options.path is None and options.model is not None:
         require_output_file(options.out, options.out.parent)
@@ -126,8 +125,7 @@ def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
         )
         if not options.pretrained and weights is None:
             log.print(f"{options.model} has random weights; --pretrained and --weights load others")
-        data = options.image_set.open(network.config, options.workers, log)
-        return network, data
+        return network, options.image_set.open(network.config, options.workers, log)
     if options.path is None or options.model is not None:
         got = "neither" if options.path is None else "both"
         raise ValueError(f"expected the file of a network or --model NAME, got {got}")
@@ -136,8 +134,7 @@ def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
             raise ValueError(f"expected --{name} only with --model, got it with {options.path}")
     network = extraction.load_network(find_network(options.path) or options.path)
     require_output_file(options.out, options.path)
-    config = network.config
-    if config.dataset in CIFAR:
-        return network, load_cifar(config.dataset, data_root(options.image_set.data))
-    config = replace(config, **changes)
-    return network, options.image_set.open(config, options.workers, log)
+    if network.config.dataset in CIFAR:
+        return network, load_cifar(network.config.dataset, data_root(options.image_set.data))
+    changed = replace(network.config, **changes)
+    return network, options.image_set.open(changed, options.workers, log)

@@ -1,4 +1,4 @@
-"""The entry point of ``resultant``: find the command, parse its options, run it.
+"""The entry point of ``resultant``: find the command, parse its options, run it, explain errors.
 
 The module of a command is imported when the command is named, and torch when its options are valid.
 """
@@ -17,12 +17,23 @@ from difflib import get_close_matches
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from resultant._core.termination import terminable
+from resultant._core.termination import TerminatedError, terminable
+from resultant._core.text import one_line, shortened
 from resultant._version import __version__
-from resultant.cli._console import OK, WRONG_USE, complain, explain, message_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+
+OK, FAILED, WRONG_USE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+
+# The extra of the package that installs a module.
+EXTRAS = {"torchvision": "vision", "timm": "vision", "PIL": "vision", "ray": "ray"}
+# Errors that a user can correct.
+MISTAKES = (
+    *(ValueError, FileNotFoundError, FileExistsError),
+    *(IsADirectoryError, NotADirectoryError, PermissionError),
+)
 
 
 class Command(NamedTuple):
@@ -79,7 +90,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         status, message = explained
         if message:
-            complain(message)
+            # One of several processes of torchrun names its rank.
+            several = os.environ.get("WORLD_SIZE", "1") != "1"
+            rank = f"rank {os.environ.get('RANK')}: " if several else ""
+            print(f"resultant: {rank}{message}", file=sys.stderr)
         return status
 
 
@@ -181,3 +195,43 @@ resultant {COMPLETION}print-completion SHELL
 
 exit status: 0 done, 1 failed, 2 bad input, 130 interrupted,
              143 terminated"""
+
+
+def explain(error: BaseException) -> tuple[int, str] | None:
+    """Return the exit status and the message of an error; None for a defect of the program."""
+    text = message_of(error)
+    if isinstance(error, ModuleNotFoundError):
+        module = (error.name or "").partition(".")[0]
+        install = f"expected {module}: pip install 'resultant[{EXTRAS.get(module)}]'"
+        return (WRONG_USE, install) if module in EXTRAS else None
+    if isinstance(error, MISTAKES):
+        return WRONG_USE, text
+    if isinstance(error, OSError):
+        # As with ``| head``: nobody reads on.
+        return FAILED, "" if isinstance(error, BrokenPipeError) else text
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, ": ".join(("interrupted", *map(str, error.args)))
+    if isinstance(error, TerminatedError):
+        # torchrun ends the other processes this way after one has failed and printed why.
+        silent = not error.args and "RANK" in os.environ
+        return TERMINATED, "" if silent else ": ".join(("terminated", *map(str, error.args)))
+    full = type(error).__name__ == "OutOfMemoryError" or "allocate memory" in text
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and full):
+        remedy = "reduce the rows, --batch-size, --stack or --workers"
+        return FAILED, f"expected more memory, got: {text.partition('. ')[0]}; {remedy}"
+    if isinstance(error, RuntimeError) and "by peer" in text:
+        lost = "expected all processes of the job to live, got one that was lost"
+        return FAILED, f"{lost}; give the same command again"
+    return None
+
+
+def message_of(error: BaseException) -> str:
+    """Return the message of an error in one line of bounded length, with the name of its file."""
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        message = f"expected a file, got nothing at {error.filename}"
+    elif isinstance(error, OSError) and error.strerror is not None:
+        where = "" if error.filename is None else f": {error.filename}"
+        message = f"{error.strerror}{where}"
+    else:
+        message = str(error) or type(error).__name__
+    return shortened("; ".join(filter(None, (one_line(message), getattr(error, "remedy", "")))))

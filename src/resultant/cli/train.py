@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
 
 import tyro
 
+from resultant._core.text import counted
 from resultant.cli.arguments import (
     Device,
     ImageOptions,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from resultant.cli.progress import EpochProgress
-    from resultant.images.source import ImageSplits
     from resultant.training.job import Job
 
 PRESET_HELP = {
@@ -187,7 +187,7 @@ def _train_cifar(
     if (number := world_size()) > 1:
         rule = "expected one process for CIFAR, whose runs are trained together"
         raise ValueError(f"{rule}, got {number}")
-    config, number, root = job.config, len(job.runs), data_root(options.image_set.data)
+    config, root = job.config, data_root(options.image_set.data)
     data = load_cifar(config.dataset, root, options.download)
     images = len(data.train_labels)
     if images != CIFAR_IMAGES:
@@ -195,7 +195,7 @@ def _train_cifar(
         log.print(f"{few}, usually {CIFAR_IMAGES:,}", soft_wrap=True)
     members = len(data.members(config.imbalance, config.subset))
     require_batch(config, members)
-    title = f"{config.dataset}, {number} run{'s' * (number > 1)}"
+    title = f"{config.dataset}, {counted(len(job.runs), 'run', 'runs')}"
     text = f"{members:,} images, {config.views} views, {config.epochs} epochs on {device}"
     log.print(f"{title}: {text}")
     with training(job, log, title) as progress:
@@ -210,38 +210,33 @@ def _train_images(
     job: Job, options: Train, device: torch.device, log: Console
 ) -> Iterator[list[dict]]:
     """Train the runs one after the other; yield the record of each after its training, and again
-    with its evaluation. The network is freed before the next run."""
-    data = options.image_set.open(job.config, options.workers, log)
-    require_batch(job.config, len(data.train))
-    for run in job.runs:
-        one = replace(job, runs=(run,), out=job.out / run.name)
-        yield from _train_run(one, data, options, device, log)
-
-
-def _train_run(
-    job: Job, data: ImageSplits, options: Train, device: torch.device, log: Console
-) -> Iterator[list[dict]]:
+    with its evaluation."""
     from resultant._core.distributed import wait_for_all
     from resultant.training.evaluation import base_records, evaluate, network_features
     from resultant.training.image_sets import train_images
 
-    title = f"{job.config.dataset} {job.runs[0].name}"
-    with training(job, log, title) as progress:
-        trained = train_images(
-            *(job, data, device, options.workers, progress, progress.tick),
-            store=options.store or options.out / "store",
-            on_images=progress.decoding,
-            note=partial(log.print, soft_wrap=True),
-        )
-    yield base_records(trained, len(data.train))
-    if not options.evaluate or not data.held_out_splits:
-        return
-    with evaluating(log, title):
-        # Every process computes its share of the features; the first one fits the probes.
-        features = network_features(trained, data, options.workers)
-        if not log.quiet:
-            yield evaluate(trained, data, features=features)
-        wait_for_all()
+    data = options.image_set.open(job.config, options.workers, log)
+    require_batch(job.config, len(data.train))
+    for run in job.runs:
+        one = replace(job, runs=(run,), out=job.out / run.name)
+        title = f"{job.config.dataset} {run.name}"
+        with training(one, log, title) as progress:
+            trained = train_images(
+                *(one, data, device, options.workers, progress, progress.tick),
+                store=options.store or options.out / "store",
+                on_images=progress.decoding,
+                note=partial(log.print, soft_wrap=True),
+            )
+        yield base_records(trained, len(data.train))
+        if options.evaluate and data.held_out_splits:
+            with evaluating(log, title):
+                # Every process computes its share of the features; the first one fits the probes.
+                features = network_features(trained, data, options.workers)
+                if not log.quiet:
+                    yield evaluate(trained, data, features=features)
+                wait_for_all()
+        # The network is freed before the next run.
+        trained = features = None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from resultant.analysis.result import AnalysisResult
 from resultant.features.prepare import check_features, prepare
 from resultant.features.selection import WORDS
 from resultant.features.store import FeatureStore
-from resultant.report.folder import require_report_folder, write_report
+from resultant.report.page import require_report_folder, write_report
 
 
 def analyze(

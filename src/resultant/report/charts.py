@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -86,12 +86,6 @@ class Chart:
     diagonal: bool = False
     square: bool = False
 
-    def document(self) -> dict[str, Any]:
-        """Return the axes and marks as JSON types, as chart.js reads them."""
-        axes = {"x": _fields(self.x), "y": _fields(self.y)}
-        flags = {"diagonal": self.diagonal, "square": self.square}
-        return {**axes, "marks": [_fields(mark) for mark in self.marks], **flags}
-
     @property
     def empty(self) -> bool:
         """True if no mark has a finite value."""
@@ -109,7 +103,12 @@ def by_group(group: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
 
 
 def numbers(values: Any) -> Any:
-    """Return values as JSON types: None for numbers that are not finite, six digits of others."""
+    """Return values as JSON types: None for numbers that are not finite, six digits of others; of
+    charts and their parts the fields that are set."""
+    if isinstance(values, Axis | Mark | Chart):
+        every = ((f.name, getattr(values, f.name)) for f in fields(values))
+        given = ((n, v) for n, v in every if not (isinstance(v, Sized) and len(v) == 0))
+        return {n: numbers(v) for n, v in given if v is not None and v is not False}
     if isinstance(values, Mapping):
         return {name: numbers(value) for name, value in values.items()}
     if isinstance(values, list | tuple):
@@ -119,16 +118,6 @@ def numbers(values: Any) -> Any:
     if isinstance(values, np.ndarray):
         return numbers(values.tolist()) if values.dtype.kind == "f" else values.tolist()
     return values
-
-
-def _fields(item: Any) -> dict[str, Any]:
-    """Return the fields that are set, as JSON types."""
-    values = {f.name: getattr(item, f.name) for f in fields(item)}
-    return {
-        name: numbers(v)
-        for name, v in values.items()
-        if not (v is None or v is False or (hasattr(v, "__len__") and len(v) == 0))
-    }
 
 
 def draw(chart: Chart) -> Figure:

@@ -1,4 +1,5 @@
-"""The page of an analysis: one HTML file that needs no other, and its tables as CSV files."""
+"""A report: a page of HTML that needs no other file, its tables as CSV files, and in its folder the
+predictions, a classifier, rows to look at and results.json."""
 
 from __future__ import annotations
 
@@ -7,14 +8,20 @@ import gzip
 import hashlib
 import importlib.resources
 import json
+import shutil
+import tempfile
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from resultant._core.files import replacing, require_writable_folder
 from resultant._core.text import file_name
+from resultant.analysis.analyze import Evaluated
+from resultant.analysis.export import CLASSIFIER, PREDICTIONS, RESULTS, ROWS, write_files
 from resultant.analysis.result import AnalysisResult, FeatureResult
 from resultant.report import sections, style
 from resultant.report.charts import Chart, draw, numbers
@@ -26,8 +33,45 @@ LARGEST = 4_000_000
 MAP_POINTS = 3000
 COSINES = 600_000
 
+# All files and folders of a report.
+PAGE = "index.html"
+PARTS = (PAGE, RESULTS, ROWS, *PREDICTIONS, CLASSIFIER, "tables", "figures")
+
 STYLES = ("shared/chart.css", "templates/page.css")
 SCRIPTS = ("shared/vmf.js", "shared/chart.js", "templates/explorer.js", "templates/page.js")
+
+
+def require_report_folder(out: Path) -> None:
+    """Raise a ValueError unless a report can be written into a folder: it may hold an earlier
+    report and other files, but no other file of the same name."""
+    require_writable_folder(out)
+    present = [name for name in PARTS if (out / name).exists()]
+    if present and not {PAGE, RESULTS} <= set(present):
+        rule = "expected --out without other files of the names of a report"
+        raise ValueError(f"{rule}, got {out / present[0]}; choose another folder")
+
+
+def write_report(
+    out: Path, result: AnalysisResult, evaluated: Sequence[Evaluated], *, figures: bool = False
+) -> AnalysisResult:
+    """Write the page and its files into a folder, each complete or absent, the page last; return
+    the result with the names of its files."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        result = write_files(folder, result, evaluated, out)
+        write_page(result, folder, figures=figures)
+        files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+        for old in PARTS:
+            path = out / old
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif Path(old) not in files:
+                path.unlink(missing_ok=True)
+        for file in sorted(files, key=lambda file: str(file) == PAGE):
+            (out / file).parent.mkdir(parents=True, exist_ok=True)
+            with replacing(out / file) as temporary:
+                shutil.copyfile(folder / file, temporary)
+    return result
 
 
 @dataclass(frozen=True)
@@ -51,17 +95,17 @@ class Tab:
 
 
 def write_page(result: AnalysisResult, folder: Path, *, figures: bool = False) -> Path:
-    """Write the page ``index.html`` into an existing folder, with its tables as CSV files and, with
-    ``figures``, its charts as PDF and PNG; return its path."""
+    """Write the page into an existing folder, with its tables as CSV files and, with ``figures``,
+    its charts as PDF and PNG; return its path."""
     tabs, html = render(result, figures)
     (folder / "tables").mkdir(exist_ok=True)
     for tab in tabs:
         for table in (table for tables in tab.tables.values() for table in tables):
             if not table.file:
-                (folder / "tables" / f"{tab.file(table)}.csv").write_bytes(table.csv())
+                table.write(folder / "tables" / f"{tab.file(table)}.csv")
         for chart in tab.all_charts() if figures else ():
             style.save(draw(chart), folder / "figures" / tab.file(chart))
-    path = folder / "index.html"
+    path = folder / PAGE
     path.write_text(html, encoding="utf-8")
     return path
 
@@ -107,7 +151,7 @@ def _html(result: AnalysisResult, tabs: list[Tab], cosines: int, figures: bool) 
 
     data = {
         tab.key: {
-            "charts": {tab.file(chart): chart.document() for chart in tab.all_charts()},
+            "charts": {tab.file(chart): numbers(chart) for chart in tab.all_charts()},
             "names": tab.result.data.class_names,
             "explorer": _explorer(tab.result, cosines),
         }

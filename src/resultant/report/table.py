@@ -5,14 +5,14 @@ Text has a dash for a missing number, one minus sign, and no break before a perc
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from resultant._core.text import csv_cell, signed
+from resultant._core.text import signed
+from resultant.analysis.export import write_csv
 
 # Rows that the page shows; the CSV file has all rows.
 SHOWN = 100
@@ -73,14 +73,6 @@ class Column(NamedTuple):
     unit: str = ""
 
 
-class Cell(NamedTuple):
-    """A cell of the page: its text, the key that sorts it, and True for a number."""
-
-    text: str
-    key: str
-    numeric: bool
-
-
 @dataclass(frozen=True)
 class Table:
     """A table: the first column names the rows, the row ``marked`` is highlighted, and the file
@@ -105,23 +97,21 @@ class Table:
                 kinds.append((column, any(isinstance(v, int | float) for v in values)))
         return kinds
 
-    def shown(self) -> list[tuple[Cell, ...]]:
-        """Return the first rows as cells of the columns of `heads`."""
+    def shown(self) -> list[tuple[tuple[str, str, bool], ...]]:
+        """Return the first rows; a cell of the columns of `heads` is its text, the key that sorts
+        it, and True for a number."""
         columns = [[_cell(c.format, v) for v in c.values[:SHOWN]] for c, _ in self.heads()]
         return list(zip(*columns, strict=True))
 
-    def csv(self) -> bytes:
-        """Return all rows as CSV with every digit."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([csv_cell(column.name) for column in self.columns])
+    def write(self, path: Path) -> None:
+        """Write all rows as CSV with every digit."""
         rows = zip(*(column.values for column in self.columns), strict=True)
-        writer.writerows(["" if is_missing(v) else csv_cell(v) for v in row] for row in rows)
-        return text.getvalue().encode()
+        lines = (["" if is_missing(v) else v for v in row] for row in rows)
+        write_csv(path, [column.name for column in self.columns], lines)
 
 
-def _cell(form: Callable[[Any], str], value: Any) -> Cell:
+def _cell(form: Callable[[Any], str], value: Any) -> tuple[str, str, bool]:
     if is_missing(value):
-        return Cell(form(None), "", True)
+        return form(None), "", True
     numeric = isinstance(value, int | float)
-    return Cell(form(value), repr(float(value)) if numeric else str(value), numeric)
+    return form(value), repr(float(value)) if numeric else str(value), numeric

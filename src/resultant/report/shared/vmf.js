@@ -25,14 +25,10 @@ const vmf = (() => {
     }
   }
 
-  // Bessel ratio I_{nu+1}(x) / I_nu(x).
-  function ratio(nu, x) {
-    return (x / (2 * (nu + 1))) * Math.exp(logSeries(nu + 1, x) - logSeries(nu, x));
-  }
-
-  function resultant(kappa, p) {
-    return ratio(p / 2 - 1, kappa);
-  }
+  // I_{nu+1}(x) / (x I_nu(x)), the Bessel ratio I_{nu+1}(x) / I_nu(x), and that of a class.
+  const quotient = (nu, x) => Math.exp(logSeries(nu + 1, x) - logSeries(nu, x)) / (2 * (nu + 1));
+  const ratio = (nu, x) => x * quotient(nu, x);
+  const resultant = (kappa, p) => ratio(p / 2 - 1, kappa);
 
   function length(rho, kappa, tau) {
     const t = 1 / tau;
@@ -45,10 +41,7 @@ const vmf = (() => {
   }
 
   function slope(rho, kappa, tau, p) {
-    const nu = p / 2 - 1;
-    const r = length(rho, kappa, tau);
-    const quotient = Math.exp(logSeries(nu + 1, r) - logSeries(nu, r));
-    return ((kappa / tau) * quotient) / (2 * (nu + 1));
+    return (kappa / tau) * quotient(p / 2 - 1, length(rho, kappa, tau));
   }
 
   // Scores of classes as functions of the cosine; see `class_scores` in the library. A target gain
@@ -57,19 +50,14 @@ const vmf = (() => {
     const g = resultants.map((A) => A / tau);
     const mean = g.reduce((a, b) => a + b) / g.length;
     return kappas.map((kappa, c) => {
-      const target = mean + beta * (g[c] - mean);
-      const star = (tau * g[c]) / target;
-      const base = logSeries(p / 2 - 1, kappa);
-      const native = { score: (rho) => score(rho, kappa, tau, p, base), slope: (rho) => slope(rho, kappa, tau, p) };
-      if (realization === "native") return { ...native, gain: g[c] };
+      const target = realization === "native" ? g[c] : mean + beta * (g[c] - mean);
       if (realization === "cosine") return { score: (rho) => mean * rho, slope: () => mean, gain: mean };
-      if (realization === "angular") {
-        const added = target - g[c];
-        return { score: (rho) => native.score(rho) + added * rho, slope: (rho) => native.slope(rho) + added, gain: target };
-      }
-      if (!(target > 0)) return { score: () => NaN, slope: () => NaN, gain: target };
-      const kept = realization === "preserve" ? score(0, kappa, tau, p) - score(0, kappa, star, p) : 0;
-      return { score: (rho) => score(rho, kappa, star, p, base) + kept, slope: (rho) => slope(rho, kappa, star, p), gain: target };
+      const added = realization === "angular" ? target - g[c] : 0;
+      const own = realization === "temperature" || realization === "preserve" ? (tau * g[c]) / target : tau;
+      if (!(own > 0)) return { score: () => NaN, slope: () => NaN, gain: target };
+      const base = logSeries(p / 2 - 1, kappa);
+      const kept = realization === "preserve" ? score(0, kappa, tau, p, base) - score(0, kappa, own, p, base) : 0;
+      return { score: (rho) => score(rho, kappa, own, p, base) + added * rho + kept, slope: (rho) => slope(rho, kappa, own, p) + added, gain: target };
     });
   }
 
