@@ -1,6 +1,3 @@
-"""The command ``resultant``, one file per command with its options: `analyze`, `compare`, `train`,
-`extract`, `probe`.
-
-Options that commands share are in `arguments`; options are parsed without torch. `progress` shows
-long work, and `main` finds and runs a command, and explains its errors.
-"""
+"""The command ``resultant``, one file per command: `analyze`, `compare`, `train`, `extract` and
+`probe`; `main` finds and runs it, and explains errors. Shared options are in `arguments`, and are
+parsed without torch; `progress` shows long work."""

@@ -1,7 +1,4 @@
-"""Options that commands share: of devices and paths, of features, and of images.
-
-Torch is imported when a device is looked up, so that help and usage errors come at once.
-"""
+"""Options that commands share: of devices and paths, of features, and of images."""
 
 # Optional: tyro imports typeguard, which takes .2 s, to check the default of X | None.
 
@@ -86,8 +83,7 @@ class FeatureOptions:
     """Print errors alone."""
 
     def check(self) -> None:
-        """Raise if the report cannot be written, or the scores are not defined at --temperature:
-        before the features are read, which may take long."""
+        """Raise if the report cannot be written, or --temperature has no scores."""
         import torch
 
         from resultant.report.page import require_report_folder
@@ -241,8 +237,7 @@ def refuse_network(path: Path | str) -> None:
 
 
 def require_output_file(out: Path, source: Path) -> None:
-    """Make the folder of an output file; raise if the file cannot be written, or if ``out`` is the
-    ``source`` or a network."""
+    """Make the folder of a file; raise if it cannot be written, or is the source or a network."""
     from resultant._core.files import make_folder, require_writable_file, require_writable_folder
     from resultant._core.network_files import is_network
 

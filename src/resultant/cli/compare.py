@@ -81,8 +81,7 @@ def compare(options: Compare) -> None:
 def read_sides(
     options: Compare, folder: Path, screen: Screen
 ) -> tuple[list[Prepared], dict[str, tuple[str, str]]]:
-    """Return the prepared stores of A and B, and the features to compare by name; features of
-    networks are extracted into a folder."""
+    """Return the stores of A and B, of networks too, and the features to compare by name."""
     from resultant._core.network_files import find_network
     from resultant.features.prepare import check_features, prepare
 
@@ -140,10 +139,10 @@ def match_names(
 
 
 def require_same_classes(paths: Sequence[Path], stores: Sequence[Prepared]) -> None:
-    """Raise if the classes of two stores differ: by name, unless one side has only labels; words
-    are compared with labels too, as they are numbered by their order."""
+    """Raise if the classes of two stores differ, by name unless one side has only labels."""
     from resultant.features.selection import WORDS
 
+    # The labels of words are their order, which says nothing of another file.
     only_labels = {all(map(str.isdecimal, store.names)) for store in stores}
     words = any(store.store.metadata.get("labels") == WORDS for store in stores)
     if len(only_labels) == 2 and not words:

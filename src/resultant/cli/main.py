@@ -1,7 +1,4 @@
-"""The entry point of ``resultant``: find the command, parse its options, run it, explain errors.
-
-The module of a command is imported when the command is named, and torch when its options are valid.
-"""
+"""The entry point of ``resultant``: find the command, parse its options, run it, explain errors."""
 
 from __future__ import annotations
 
@@ -37,12 +34,11 @@ MISTAKES = (
 
 
 class Command(NamedTuple):
-    """A subcommand: a dataclass of options, whose docstrings are the help, and a function of them
-    that returns an exit status or None, both as ``module:name``; and a few words for the help."""
+    """A subcommand; modules are imported when a command is named, and torch when it runs."""
 
-    options: str
-    target: str
-    summary: str
+    options: str  # module:name of a dataclass, whose docstrings are the help
+    target: str  # module:name of a function of the options, which returns an exit status or None
+    summary: str  # a few words for the help
 
 
 COMMANDS = {
@@ -75,8 +71,7 @@ def execute() -> NoReturn:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand with the arguments after ``resultant``, by default those of the process;
-    return the exit status. Errors are one line on standard error, without a traceback."""
+    """Run a subcommand and return the exit status; an error is one line on standard error."""
     try:
         with terminable():
             status = run(sys.argv[1:] if argv is None else argv)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -17,9 +17,6 @@ from resultant.cli.arguments import (
     require_output_file,
 )
 from resultant.training.config import ProbeConfig
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -72,26 +69,24 @@ def probe(options: Probe) -> None:
         rule = f"expected features called encoder for --encoder {encoder}"
         raise ValueError(f"{rule}, got {', '.join(names)} in {options.store}")
 
-    def read(split: str) -> list[Tensor]:
+    sides: list[tuple[Any, Any]] = []
+    for split in ("train", "test"):
         features = {name: store[f"{split}/{name}"].to(device).float() for name in names}
         if encoder == "unit" and "encoder" in features:
             features["encoder"] = normalize(features["encoder"], dim=-1)
-        return list(features.values())
-
-    labels = [store[f"{split}/labels"].to(device) for split in ("train", "test")]
+        sides.append((list(features.values()), store[f"{split}/labels"].to(device)))
+    (x, y), (q, labels) = sides
     with EpochProgress(PlainConsole(stderr=True), "probes", 1) as progress:
-        result = linear_probes(
-            *(read("train"), labels[0], read("test"), labels[1], store.num_classes),
-            options.config,
+        result: dict[str, Any] = linear_probes(
+            *(x, y, q, labels, store.num_classes, options.config),
             counts=store.label_counts(),
             names=names,
             progress=lambda done, total: progress.tick(done / total),
         ).to_dict()
-    groups: Any = result["groups"] or {}
-    table = Table("features", "accuracy", *groups)
-    columns: list[Any] = [result["accuracy"], *groups.values()]
+    columns = {"accuracy": result["accuracy"], **(result["groups"] or {})}
+    table = Table("features", *columns)
     for i, name in enumerate(names):
-        table.add_row(name, *(percent(column[i]) for column in columns))
+        table.add_row(name, *(percent(column[i]) for column in columns.values()))
     PlainConsole().print(table)
     if options.out is not None:
         record = {

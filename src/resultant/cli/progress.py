@@ -25,11 +25,7 @@ NAMED = 200
 
 
 class PlainConsole(Console):
-    """A console for results, or for progress with ``stderr``: without markup, and without
-    characters that steer a terminal; files have wide lines.
-
-    Work goes on without output if its reader is gone, as in ``resultant analyze | head -n 1``.
-    """
+    """A console without markup and without characters that steer a terminal."""
 
     def __init__(self, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, markup=False, emoji=False)
@@ -40,6 +36,7 @@ class PlainConsole(Console):
         return super().render_str(visible(text), **options)
 
     def on_broken_pipe(self) -> None:
+        # Work goes on without a reader, as in ``resultant analyze | head -n 1``.
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
@@ -58,8 +55,7 @@ class ProgressBar(Bar):
 
 
 class EpochProgress(ProgressBar):
-    """Progress in epochs: call it with the progress after an epoch, and `tick` within an epoch. In
-    a file it is a line per epoch, and one every 30 seconds within an epoch."""
+    """Progress in epochs, called after an epoch; in a file a line per epoch and per 30 seconds."""
 
     def __init__(self, console: Console, title: str, epochs: int) -> None:
         super().__init__(
@@ -100,13 +96,11 @@ class EpochProgress(ProgressBar):
 
 
 class Screen(ProgressBar):
-    """The console of a command for the length of a ``with`` block: results, and named steps.
-
-    On a terminal both are one console, so that results stand above the bar of the steps.
-    """
+    """The results and the named steps of a command for the length of a ``with`` block."""
 
     def __init__(self, quiet: bool = False, json: Path | None = None) -> None:
         self.results = PlainConsole()
+        # One console on a terminal: results stand above the bar of the steps.
         log = self.results if self.results.is_terminal else PlainConsole(stderr=True)
         self.results.quiet, log.quiet = quiet or str(json) == "-", quiet
         text = TextColumn("{task.description}", markup=False)

@@ -209,8 +209,7 @@ def _train_cifar(
 def _train_images(
     job: Job, options: Train, device: torch.device, log: Console
 ) -> Iterator[list[dict]]:
-    """Train the runs one after the other; yield the record of each after its training, and again
-    with its evaluation."""
+    """Train one run after the other; yield its record after training, and with its evaluation."""
     from resultant._core.distributed import wait_for_all
     from resultant.training.evaluation import base_records, evaluate, network_features
     from resultant.training.image_sets import train_images

@@ -90,7 +90,7 @@ def _memory(X: Any, y: Any, test: Any, val: Any) -> FeatureStore:
         raise ValueError("expected labels y [N] with features X [N, p], got None")
     splits = {"train": (X, y), "test": test, "val": val}
     parts = {name: pair for name, pair in splits.items() if pair is not None}
-    labels = {name: np.asarray(_array(own)) for name, (_, own) in parts.items()}
+    labels = {name: _array(own) for name, (_, own) in parts.items()}
     known = np.unique(np.concatenate(list(labels.values())))
     arrays: dict[str, Any] = {}
     for name, (x, _) in parts.items():
@@ -106,8 +106,8 @@ def _memory(X: Any, y: Any, test: Any, val: Any) -> FeatureStore:
 
 
 def _array(a: Any) -> Any:
-    """Return a tensor as an array, and a data frame or a list as NumPy does."""
+    """Return a tensor, a data frame or a list as an array."""
     if isinstance(a, torch.Tensor):
         a = a.detach().cpu()
-        return (a.float() if a.dtype == torch.bfloat16 else a).numpy()
-    return a.to_numpy() if hasattr(a, "to_numpy") else np.asarray(a)
+        a = a.float() if a.dtype == torch.bfloat16 else a
+    return np.asarray(a)

@@ -39,23 +39,19 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Mark:
-    """Points, a line, bars, cells of a matrix, or a level: a straight line across the figure.
-
-    Colour and shape are one for all points or one per point. A card shows the ``text`` [n] of a
-    point, else the names of its ``classes`` [n] or [n, 2].
-    """
+    """Points, a line, bars, cells of a matrix, or a level: a straight line across the figure."""
 
     type: Literal["points", "line", "bars", "cells", "level"]
     x: Values = ()
     y: Values = ()
     label: str = ""
-    colour: str | Sequence[str] = style.BLUE
+    colour: str | Sequence[str] = style.BLUE  # of all points or one per point, as the shape
     shape: str | Sequence[str] = "circle"
     hollow: bool = False
     size: float = 7
     low: Values = ()  # ends of horizontal intervals of points
     high: Values = ()
-    classes: Values = ()
+    classes: Values = ()  # [n] or [n, 2]; a card shows their names, or the text
     text: Sequence[str] = ()
     legend: Sequence[tuple[str, str, str]] = ()  # label, colour, shape
     colours: Mapping[str, Sequence[str]] = field(default_factory=dict)  # a choice on the page
@@ -71,10 +67,14 @@ def level(at: float) -> Mark:
     return Mark("level", at=at, colour=style.GREY, dash="dashed")
 
 
+def diagonal(low: float, high: float) -> Mark:
+    """Return a dotted line of equal coordinates."""
+    return Mark("line", [low, high], [low, high], colour=style.GREY, dash="dotted")
+
+
 @dataclass(frozen=True)
 class Chart:
-    """A figure of one panel: ``sentence`` is the caption, ``paper`` the part of the paper that it
-    repeats; ``diagonal`` draws x = y too, ``square`` omits the ticks."""
+    """A figure of one panel with its caption ``sentence``; ``square`` omits the ticks."""
 
     name: str
     title: str
@@ -82,8 +82,7 @@ class Chart:
     x: Axis
     y: Axis
     marks: tuple[Mark, ...] = ()
-    paper: str = ""
-    diagonal: bool = False
+    paper: str = ""  # the part of the paper that it repeats
     square: bool = False
 
     @property
@@ -103,8 +102,7 @@ def by_group(group: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
 
 
 def numbers(values: Any) -> Any:
-    """Return values as JSON types: None for numbers that are not finite, six digits of others; of
-    charts and their parts the fields that are set."""
+    """Return values as JSON types: six digits, None if not finite; the given fields of charts."""
     if isinstance(values, Axis | Mark | Chart):
         every = ((f.name, getattr(values, f.name)) for f in fields(values))
         given = ((n, v) for n, v in every if not (isinstance(v, Sized) and len(v) == 0))
@@ -131,11 +129,6 @@ def draw(chart: Chart) -> Figure:
         ax = figure.subplots()
         for mark in chart.marks:
             _draw(ax, mark)
-        if chart.diagonal:
-            # Where both axes have values.
-            (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
-            ends = [max(left, bottom), min(right, top)]
-            ax.plot(ends, ends, ":", color=style.GREY, linewidth=1)
         _axes(ax, chart)
         handles, labels = ax.get_legend_handles_labels()
         if len(handles) > 1:

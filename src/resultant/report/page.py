@@ -42,8 +42,7 @@ SCRIPTS = ("shared/vmf.js", "shared/chart.js", "templates/explorer.js", "templat
 
 
 def require_report_folder(out: Path) -> None:
-    """Raise a ValueError unless a report can be written into a folder: it may hold an earlier
-    report and other files, but no other file of the same name."""
+    """Raise unless a folder can take a report: it has none of its files, or an earlier report."""
     require_writable_folder(out)
     present = [name for name in PARTS if (out / name).exists()]
     if present and not {PAGE, RESULTS} <= set(present):
@@ -54,8 +53,7 @@ def require_report_folder(out: Path) -> None:
 def write_report(
     out: Path, result: AnalysisResult, evaluated: Sequence[Evaluated], *, figures: bool = False
 ) -> AnalysisResult:
-    """Write the page and its files into a folder, each complete or absent, the page last; return
-    the result with the names of its files."""
+    """Write the page and its files, each complete or absent; return the result with their names."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         result = write_files(folder, result, evaluated, out)
@@ -76,10 +74,9 @@ def write_report(
 
 @dataclass(frozen=True)
 class Tab:
-    """The part of the page about one feature set: charts and tables by section; ``key`` is the
-    anchor, and the beginning of the names of its files."""
+    """The part of the page about one feature set: charts and tables by section."""
 
-    key: str
+    key: str  # the anchor, and the beginning of the names of its files
     title: str
     result: FeatureResult
     charts: dict[str, list[Chart]]
@@ -95,8 +92,7 @@ class Tab:
 
 
 def write_page(result: AnalysisResult, folder: Path, *, figures: bool = False) -> Path:
-    """Write the page into an existing folder, with its tables as CSV files and, with ``figures``,
-    its charts as PDF and PNG; return its path."""
+    """Write the page, its tables and, with ``figures``, its charts as files; return its path."""
     tabs, html = render(result, figures)
     (folder / "tables").mkdir(exist_ok=True)
     for tab in tabs:
@@ -111,8 +107,7 @@ def write_page(result: AnalysisResult, folder: Path, *, figures: bool = False) -
 
 
 def render(result: AnalysisResult, figures: bool = False) -> tuple[list[Tab], str]:
-    """Return the parts of the page, and the page as HTML of at most `LARGEST` bytes: with fewer
-    points and rows behind its sliders if it would be larger."""
+    """Return the parts of the page and its HTML, with as many points as `LARGEST` bytes allow."""
     part = 1.0 / len(result.features)
     while True:
         points = max(1, int(part * MAP_POINTS))

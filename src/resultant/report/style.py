@@ -1,14 +1,10 @@
-"""The style of every figure, and figures as files.
-
-matplotlib is imported by the functions that draw; everything else works without it.
-"""
+"""The style of every figure, and figures as files; matplotlib is imported when one is drawn."""
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,32 +45,27 @@ STYLE: dict[str, Any] = {
 }
 
 
-@contextmanager
-def style() -> Iterator[None]:
+def style() -> AbstractContextManager[None]:
     """Draw in this style within a ``with`` block."""
     import matplotlib as mpl
     from cycler import cycler
 
     settings: Any = {**STYLE, "axes.prop_cycle": cycler(color=CYCLE)}
-    with mpl.rc_context(settings):
-        yield
+    return mpl.rc_context(settings)
 
 
 def save(figure: Figure, stem: str | os.PathLike[str]) -> list[Path]:
     """Write a figure as ``stem.pdf`` and ``stem.png``, whole or absent; return the paths."""
     stem = Path(stem)
     make_folder(stem.parent)
-    written = []
-    for suffix in ("pdf", "png"):
-        path = stem.with_name(f"{stem.name}.{suffix}")
+    paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("pdf", "png")]
+    # No dates: the same numbers give the same file.
+    for path, metadata in zip(paths, ({"CreationDate": None}, None), strict=True):
         # In memory: on a full disk, matplotlib may raise errors other than OSError.
         drawn = io.BytesIO()
-        # No dates: the same numbers give the same file.
-        metadata = {"CreationDate": None} if suffix == "pdf" else None
         # The style includes the resolution and the fonts of the file.
         with style():
-            figure.savefig(drawn, format=suffix, metadata=metadata)
+            figure.savefig(drawn, format=path.suffix[1:], metadata=metadata)
         with replacing(path) as temporary:
             temporary.write_bytes(drawn.getbuffer())
-        written.append(path)
-    return written
+    return paths

@@ -1,7 +1,4 @@
-"""Tables of a report, for the page and as CSV files with every digit, and numbers as text.
-
-Text has a dash for a missing number, one minus sign, and no break before a percent sign.
-"""
+"""Tables of a report, for the page and as CSV files with every digit, and numbers as text."""
 
 from __future__ import annotations
 
@@ -75,15 +72,14 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table: the first column names the rows, the row ``marked`` is highlighted, and the file
-    ``file`` has all rows (by default the CSV file of this table, called ``name``)."""
+    """A table: the first column names the rows, and the row ``marked`` is highlighted."""
 
     name: str
     title: str
     sentence: str
     columns: Sequence[Column]
     marked: int | None = None
-    file: str = ""
+    file: str = ""  # that has all rows; by default the CSV file of this table
 
     def __len__(self) -> int:
         return len(self.columns[0].values)
@@ -98,8 +94,7 @@ class Table:
         return kinds
 
     def shown(self) -> list[tuple[tuple[str, str, bool], ...]]:
-        """Return the first rows; a cell of the columns of `heads` is its text, the key that sorts
-        it, and True for a number."""
+        """Return the first rows: text, sorting key and True for a number, of each of `heads`."""
         columns = [[_cell(c.format, v) for v in c.values[:SHOWN]] for c, _ in self.heads()]
         return list(zip(*columns, strict=True))
 

@@ -9,7 +9,7 @@ import numpy as np
 from resultant._core.text import class_name, counted, signed
 from resultant.analysis.result import FeatureResult
 from resultant.report import style
-from resultant.report.charts import Axis, Chart, Mark, by_group, level
+from resultant.report.charts import Axis, Chart, Mark, by_group, diagonal, level
 from resultant.report.sections import evaluated
 from resultant.report.table import percent
 
@@ -59,21 +59,24 @@ def _gains(result: FeatureResult, r: Any) -> Chart:
 def _boundaries(result: FeatureResult, r: Any) -> Chart | None:
     if (predicted := r.predicted.get("linear_mean")) is None:
         return None
-    exact, linear = np.asarray(r.shift_degrees), np.asarray(predicted.shift_degrees)
-    kept = np.isfinite(exact) & np.isfinite(linear)
+    both = np.stack([r.shift_degrees, predicted.shift_degrees])
+    kept = np.isfinite(both).all(0)
     if not kept.any():
         return None
+    both = both[:, kept]
     return Chart(
         "boundaries",
         "Moved decision boundaries",
         f"Equal gains move the boundaries between {int(kept.sum())} pairs of classes by up to "
-        f"{np.abs(exact[kept]).max():.2f}°; the gains alone predict the shift with a mean error of "
+        f"{np.abs(both[0]).max():.2f}°; the gains alone predict the shift with a mean error of "
         f"{predicted.mean_absolute_degrees:.3f}°.",
         Axis("exact shift (degrees)"),
         Axis("predicted from the gains (degrees)"),
-        (Mark("points", exact[kept], linear[kept], classes=np.asarray(r.pairs)[kept]),),
+        (
+            diagonal(float(both.min(1).max()), float(both.max(1).min())),
+            Mark("points", *both, classes=np.asarray(r.pairs)[kept]),
+        ),
         "Figure 3, fig:main-boundaries",
-        diagonal=True,
     )
 
 
@@ -131,7 +134,7 @@ def _calibration(result: FeatureResult, r: Any) -> Chart:
         Axis("confidence", ends=(0, 1)),
         Axis("accuracy", ends=(0, 1)),
         (
-            Mark("line", [0.0, 1.0], [0.0, 1.0], colour=style.GREY, dash="dotted"),
+            diagonal(0.0, 1.0),
             Mark("line", r.confidence, np.where(r.count >= FEWEST, r.accuracy, np.nan), marks=True),
         ),
         "Appendix M.5, sec:backbone-calibration-extension",

@@ -5,7 +5,6 @@
 
 const chart = (() => {
   const POINTS = 121;
-  const GREY = "#8a8a8a";
   const grid = (low, high, n = POINTS) => Array.from({ length: n }, (_, i) => low + ((high - low) * i) / (n - 1));
   const logGrid = (low, high, n = POINTS) => grid(Math.log(low), Math.log(high), n).map(Math.exp);
   const degrees = (radians) => (radians * 180) / Math.PI;
@@ -149,9 +148,9 @@ const chart = (() => {
     if (!svg.targets) listen(svg);
     const W = Math.round(svg.clientWidth) || svg.drawnWidth || 460;
     svg.drawnWidth = W;
-    const { x: across, y: up, marks, diagonal = false, square = false, followed = -1, names = [] } = spec;
+    const { x: across, y: up, marks, square = false, followed = -1, names = [] } = spec;
     const all = (axis) => marks.flatMap((m) => extent(m, axis));
-    const x = scale(across, all("x"), Math.max(3, Math.round(W / 80)), diagonal || !across.pad ? 0.02 : across.pad);
+    const x = scale(across, all("x"), Math.max(3, Math.round(W / 80)), 0.02);
     const y = scale(up, all("y"), 5, 0.05);
     const most = up.names ? Math.max(0.4 * W, Math.min(190, 0.55 * W)) : W;
     const letters = Math.floor((most - 26) / 6.6);
@@ -160,7 +159,7 @@ const chart = (() => {
     const yTicks = square ? [] : labels(y.ticks, letters);
     const L = 14 + (up.label ? 16 : 0) + 6.6 * Math.max(0, ...yTicks.map(([, t]) => t.length));
     const [R, T, B] = [16, 10, across.label ? 44 : 26];
-    const H = spec.height ?? (square ? W - L - R + T + B : up.names ? up.names.length * 24 + T + B : Math.max(290, Math.min(480, 0.42 * W)));
+    const H = square ? W - L - R + T + B : up.names ? up.names.length * 24 + T + B : Math.max(290, Math.min(480, 0.42 * W));
     const [right, bottom] = [W - R, H - B];
     const targets = [];
     const context = {
@@ -185,10 +184,6 @@ const chart = (() => {
         parts.push(`<path d="M${L} ${py}H${right}" class="grid"/><text x="${L - 6}" y="${py + 4}" text-anchor="end">${escape(label)}</text>`);
       }
     } else parts.push(`<rect x="${L}" y="${T}" width="${right - L}" height="${bottom - T}" class="grid" fill="none"/>`);
-    if (diagonal) {
-      const ends = [Math.max(...["x", "y"].map((a) => Math.min(...all(a).filter(finite)))), Math.min(...["x", "y"].map((a) => Math.max(...all(a).filter(finite))))];
-      parts.push(`<path d="M${context.X(ends[0])} ${context.Y(ends[0])}L${context.X(ends[1])} ${context.Y(ends[1])}" class="level" style="stroke:${GREY}" stroke-dasharray="2 4"/>`);
-    }
     for (const mark of marks) parts.push(MARKS[mark.type](mark, context));
     if (across.label) parts.push(`<text x="${(L + right) / 2}" y="${H - 6}" text-anchor="middle">${escape(across.label)}</text>`);
     if (up.label) parts.push(`<text transform="translate(12 ${(T + bottom) / 2}) rotate(-90)" text-anchor="middle">${escape(up.label)}</text>`);

@@ -78,13 +78,8 @@ class Explorer {
   // Weighted mean of a quantity, over rows of one group if given.
   mean(rows, pick, group = null) {
     const { weight, label, group: groups } = this.data;
-    let [sum, total] = [0, 0];
-    rows.forEach((row, i) => {
-      if (group !== null && groups[label[i]] !== group) return;
-      sum += weight[i] * pick(row);
-      total += weight[i];
-    });
-    return sum / total;
+    const kept = [...rows.keys()].filter((i) => group === null || groups[label[i]] === group);
+    return kept.reduce((sum, i) => sum + weight[i] * pick(rows[i]), 0) / kept.reduce((sum, i) => sum + weight[i], 0);
   }
 
   accuracies(rows) {
