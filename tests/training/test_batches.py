@@ -100,5 +100,5 @@ def test_runs_of_one_seed_see_the_same_images(
 def test_refused(images: Tensor) -> None:
     with pytest.raises(ValueError, match=r"one seed side by side, got seeds \(0, 1, 0\)"):
         batches(images, [0, 1, 0])
-    with pytest.raises(ValueError, match="at least a batch of 8, got 7 images"):
+    with pytest.raises(ValueError, match="at least one batch of 8, got 7 images"):
         batches(images[:7], [0])

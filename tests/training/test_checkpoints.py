@@ -16,7 +16,7 @@ import pytest
 from resultant._core import tensor_files
 from resultant._core.network_files import CHECKPOINT
 from resultant._core.termination import TerminatedError, terminable
-from resultant.training import hooks
+from resultant.training import loop
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
 from resultant.training.job import Job, Progress
@@ -35,7 +35,7 @@ def _forty_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
         inner(self, epoch)
 
     monkeypatch.setattr(Stack, "start_epoch", start_epoch)
-    monkeypatch.setattr(hooks, "time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: now))
 
 
 @pytest.mark.slow

@@ -36,10 +36,10 @@ from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.networks.timm_encoder import EvaluationView, ImageNetwork
+from resultant.training.batches import require_batches
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.image_sets import open_dataset, resolved, train_images
 from resultant.training.job import Job
-from resultant.training.photo_batches import require_batches
 from resultant.training.stack import Stack
 
 RUN = Run("angular", 0.5, 3)

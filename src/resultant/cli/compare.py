@@ -17,7 +17,8 @@ from resultant.cli.arguments import FeatureOptions, ImageOptions, find_device
 if TYPE_CHECKING:
     from resultant.cli.progress import Screen
     from resultant.features.prepare import Prepared
-    from resultant.training.extract import NetworkFeatures
+    from resultant.training.extract import Images
+    from resultant.training.loading import LoadedNetwork
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +88,7 @@ def read_sides(
 
     paths = options.a, options.b
     files = {i: file for i in (0, 1) if (file := find_network(paths[i])) is not None}
-    networks: dict[int, NetworkFeatures] = {}
+    networks: dict[int, tuple[LoadedNetwork, Images]] = {}
     features: dict[int, Sequence[str]] = {}
     if files:
         from resultant.training.extract import FEATURES, open_networks
@@ -100,7 +101,7 @@ def read_sides(
         stores[i] = prepare(options.open(paths[i]), options.drop_zero_rows)
         features[i] = stores[i].features
     facts = [
-        (networks[i].loaded.config.dataset, networks[i].loaded.num_classes)
+        (networks[i][0].config.dataset, networks[i][0].num_classes)
         if i in networks
         else (stores[i].store.metadata.get("dataset"), stores[i].store.num_classes)
         for i in (0, 1)
@@ -113,8 +114,13 @@ def read_sides(
         require_same_classes(paths, [stores[0], stores[1]])
     names = match_names([features[0], features[1]], paths)
     for i, network in networks.items():
+        from resultant.features.store import FeatureStore
+        from resultant.training.extract import extract
+
         screen.step(f"extract features of {printable(paths[i])}")
-        store = network.write(folder / f"{i}.safetensors", find_device(options.device))
+        out = folder / f"{i}.safetensors"
+        extract(*network, out, device=find_device(options.device))
+        store = FeatureStore.open(out)
         store.where = printable(paths[i])
         stores[i] = prepare(store)
     chosen = [replace(stores[i], features=tuple(n[i] for n in names.values())) for i in (0, 1)]

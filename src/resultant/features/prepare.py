@@ -20,8 +20,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Prepared:
-    """The rows of classes that can be fitted: features of both train and ``test``, the names of
-    the classes, sentences on what was held or left out, and the split that chooses settings."""
+    """The rows of classes that can be fitted; ``notes`` are sentences, ``val`` chooses settings."""
 
     store: FeatureStore
     test: str
@@ -38,11 +37,8 @@ class Prepared:
 
 
 def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = False) -> Prepared:
-    """Prepare a store for analysis, without zero vectors or rows of unknown classes if asked.
-
-    Classes with fewer than two training rows are left out: the direction of a single row is that of
-    its class and says nothing about the spread.
-    """
+    """Prepare a store for analysis; classes of one training row, which have no spread, are left
+    out."""
     rows, notes = _Rows(store), []
     if store.label_files:
         notes.append(f"The labels are those of {listed(store.label_files)}.")

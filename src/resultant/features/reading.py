@@ -16,8 +16,7 @@ class FileError(ValueError):
 
 @contextmanager
 def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
-    """Turn every error of a library over a file or a URL of a ``kind`` of content into a
-    `FileError`: libraries raise almost any exception over broken bytes."""
+    """Turn all errors over a file or URL, and libraries raise almost any, into a `FileError`."""
     rule = f"expected {os.fspath(path)} to be {kind}"
     try:
         if "://" not in os.fspath(path):

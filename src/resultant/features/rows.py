@@ -143,8 +143,8 @@ class IndexedRows(Rows):
 
 @dataclass(frozen=True)
 class NonNumericArray:
-    """An array of strings, objects or records, with its dtype as text; ``read`` returns the
-    distinct strings and the index of each row [N]."""
+    """An array of strings, objects or records; ``read`` returns distinct strings, and indices
+    [N]."""
 
     shape: tuple[int, ...]
     kind: str

@@ -38,8 +38,8 @@ Parts = dict[str, list[tuple[str, AnyArray]]]
 
 
 class Contents(NamedTuple):
-    """Arrays of a file by full name, their names in the file, metadata, and the labels that the
-    metadata describe, None for those that are chosen."""
+    """Arrays of a file by full name; ``describes`` are labels of the metadata, None for the
+    chosen."""
 
     arrays: dict[str, AnyArray]
     called: dict[str, str]
@@ -218,8 +218,7 @@ def _candidates(parts: Parts) -> set[str]:
 def _class_labels(
     where: str, parts: Parts, called: dict[str, str]
 ) -> tuple[dict[str, Rows], list[str]]:
-    """Return the labels of each split as class numbers [N]; words, whose sorted names are returned
-    too, are numbered over all splits, numerals as numbers."""
+    """Return class numbers [N] of each split, and the sorted names of classes that are words."""
     pieces = [(called[name], *part) for name, of_name in parts.items() for part in of_name]
     words = [(name, file) for name, file, a in pieces if isinstance(a, NonNumericArray)]
     for name, file, array in pieces:

@@ -105,10 +105,8 @@ class FeatureStore:
         return self.rows(name)[:]
 
     def vectors(self, name: str) -> Tensor | Rows:
-        """Return features that are indexed as arrays are; large ones stay on disk.
-
-        Those that are not mapped are kept in memory up to an eighth of the memory.
-        """
+        """Return features to be indexed as arrays are; those above an eighth of the memory stay on
+        disk."""
         rows = self.rows(name)
         if not isinstance(rows, TensorRows) and rows.nbytes <= total_memory() // 8:
             rows = self._arrays[name] = TensorRows(self[name], rows)

@@ -60,8 +60,7 @@ def read_table(path: Path | str, names: Names) -> tuple[dict[str, AnyArray], lis
 
 
 class Table:
-    """A table in parts: the row groups of a Parquet file, or the whole of another file; ``tops``
-    are the first row of each part and the number of rows."""
+    """A table in parts, its row groups or the whole; ``tops`` are their first rows, and the end."""
 
     def __init__(self, path: Path | str) -> None:
         self.path, self.suffix = path, Path(str(path).partition("?")[0]).suffix

@@ -1,8 +1,7 @@
 """Operations on a view in its scratch, for the kernel of `photo_kernel`.
 
-Each has the arithmetic of Pillow on x86, over the pixels of a view in blocks; on ARM, Pillow fuses
-the products of a blend, and truncates some to another level. Pillow truncates after every step, and
-one level more becomes many in the next step (equalization, hue).
+Each has the arithmetic of Pillow on x86 (on ARM, Pillow fuses the products of a blend), which
+truncates after every step: one level more becomes many in the next step.
 """
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false

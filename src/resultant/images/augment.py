@@ -96,11 +96,9 @@ def magnitude(name: str, level: int, sign: int, size: int) -> float:
 class ClassificationView:
     """View of the classifier: padded crop, flip, AutoAugment (CIFAR-10 policy), cutout.
 
-    The pairs of `POLICY` are those of torchvision's AutoAugment. The steps follow ProCo's public
-    code, whose results this view reproduces, and differ from torchvision: rotations go one way;
-    the threshold of solarize falls from 256, not 255 (199.11, not 198.33, at level 2); shears are
-    cubic, not nearest; translations keep their fraction of a pixel; and pixels from outside the
-    image are grey, not black. ``cutout`` is the side of a black square around a random pixel.
+    The steps follow ProCo's public code and differ from torchvision: rotations go one way; the
+    threshold of solarize falls from 256, not 255; shears are cubic, not nearest; translations keep
+    their fraction of a pixel; and pixels from outside the image are grey, not black.
     """
 
     size: int = 32

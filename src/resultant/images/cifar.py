@@ -1,7 +1,7 @@
 """CIFAR-10 and CIFAR-100 from archives, extracted batches, an .npz or an image folder.
 
-A long-tailed subset is defined by positions. An image folder is read class by class in sorted order
-of file names: subsets then have the usual sizes, but not the usual members.
+An image folder is read class by class in sorted order of file names: its long-tailed subsets have
+the usual sizes, but not the usual members.
 """
 
 from __future__ import annotations
@@ -119,14 +119,9 @@ KINDS = {
 def load_cifar(name: str, root: str | os.PathLike[str], download: bool = False) -> Cifar:
     """Load ``cifar10`` or ``cifar100``; ``download`` fetches the archive with torchvision first.
 
-    ``root`` is a file or folder of one of these forms, or a folder that holds one. The first form
-    that exists is read, in this order:
-
-    - extracted official batches, python (a pickle that may name NumPy alone) or binary;
-    - an official archive .tar.gz, read in memory; under its official name the MD5 is checked;
-    - NAME.npz with train_images, train_labels, test_images and test_labels (or x_train, y_train,
-      x_test and y_test), images [N, 3, 32, 32] or [N, 32, 32, 3] uint8;
-    - an image folder train/CLASS/*.png and test/CLASS/*.png, classes by name or number.
+    ``root`` is, or holds, extracted official batches, an official archive, NAME.npz (train_images,
+    train_labels, test_images and test_labels, or x_train, y_train, x_test and y_test), or an image
+    folder train/CLASS/*.png and test/CLASS/*.png. The first of these that exists is read.
     """
     if name not in KINDS:
         raise ValueError(f"expected name to be one of {', '.join(KINDS)}, got {name!r}")

@@ -1,8 +1,5 @@
-"""Decoding of image files to RGB, with one-line errors.
-
-CMYK, palettes, grey and 16-bit images become RGB of 8 bits; transparency is dropped. Animations,
-truncated files and images of more than `MAX_PIXELS` pixels are refused.
-"""
+"""Decoding of image files to RGB of 8 bits without transparency, with one-line errors; animations,
+truncated files and images of more than `MAX_PIXELS` pixels are refused."""
 
 from __future__ import annotations
 

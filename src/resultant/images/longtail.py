@@ -38,9 +38,8 @@ def long_tail_indices(
 ) -> Tensor:
     """Return the indices int64 of a long-tailed subset of images with ``labels`` [N], by class.
 
-    NumPy's legacy generator shuffles the indices of class 0, then those of class 1, and so on; the
-    first n_i are kept. Subsets of one seed are therefore nested: imbalance 100 in 50 in 10, and
-    imbalance 1 keeps everything.
+    NumPy's legacy generator shuffles the indices of each class in turn; the first n_i are kept.
+    Subsets of one seed are therefore nested: imbalance 100 in 50 in 10.
     """
     y = np.asarray(labels)
     if y.ndim != 1 or not y.size or not np.issubdtype(y.dtype, np.integer):

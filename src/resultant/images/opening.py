@@ -179,10 +179,8 @@ PUBLISHED = {
 def open_published(
     name: str, data: Location | None, lists: Location | None = None, **options: Any
 ) -> ImageSplits:
-    """Open a dataset of `PUBLISHED` with the options of `open_images`, which replace its lists.
-
-    ``data`` is the folder of the images, or holds a folder ``name``; ``lists`` is that of lists.
-    """
+    """Open a dataset of `PUBLISHED` from ``data`` or its folder ``name``, by the lists in
+    ``lists``."""
     about = PUBLISHED[name]
     if data is not None and (Path(data) / name).is_dir():
         data = Path(data) / name

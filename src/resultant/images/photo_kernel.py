@@ -1,7 +1,6 @@
 """Views of photographs as one Triton kernel, one program per view, with normalized output.
 
-A program resizes its crop, then takes the steps of the view one after the other. The view stays in
-a scratch of the program, in half precision, where levels are exact: an operation that reads other
+The view stays in a scratch in half precision, where levels are exact. An operation that reads other
 pixels writes to the second half of the scratch, and the halves change places.
 """
 

@@ -1,8 +1,7 @@
 """Plans of views for the kernel of photographs: taps that resize, and steps with affine maps.
 
-Pillow resizes one axis after the other, by weights in multiples of 2^-22, and rounds to levels
-after both: whole numbers, so that every device is exact. An enlarged pixel has two taps per axis; a
-reduced one has more, against aliasing.
+Pillow resizes one axis after the other by weights in multiples of 2^-22, and rounds to levels after
+both: whole numbers, so that every device is exact.
 """
 
 from __future__ import annotations
@@ -29,11 +28,8 @@ class Plan(NamedTuple):
 
 
 def plan(parameters: Tensor, size: int, taps: int, sides: Tensor | None = None) -> Plan:
-    """Compute a plan of views on the device of their parameters [n, 30], for `most_taps` or more.
-
-    ``sides`` are the heights and widths [n, 2] of images whose boxes may reach beyond them; pixels
-    from there are black.
-    """
+    """Compute a plan of views [n, 30]; pixels beyond the ``sides`` [n, 2] of images, if any, are
+    black."""
     steps = parameters[:, 9:].unflatten(1, (STEPS, 3))
     maps = matrices(steps[:, :, 0], steps[:, :, 1], size)
     nearest = (steps[:, :, 2] == NEAREST)[:, :, None, None]
@@ -90,11 +86,8 @@ def most_taps(parameters: Tensor) -> int:
 def axis_taps(
     start: Tensor, length: Tensor, outputs: Tensor, window: Tensor, size: int, number: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the first source pixels [N, size] and the weights [N, size, number] of their taps.
-
-    ``start`` and ``length`` [N] are boxes along one axis, ``outputs`` [N] their resized lengths,
-    ``window`` [N] the first pixels of windows of ``size`` pixels in them.
-    """
+    """Return the first source pixels [N, size] and the weights [N, size, number] of the taps of
+    windows in boxes along one axis, which are resized to ``outputs`` pixels."""
     length, outputs = length.double()[:, None], outputs.double()[:, None]
     scale = length / outputs
     support = scale.clamp_min(1.0)

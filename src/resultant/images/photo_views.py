@@ -1,8 +1,7 @@
 """Random views of photographs of any size, from decoded pixels on the device.
 
-A view draws its parameters on the CPU, one row per image, so that every device has the same views:
-a box that is resized, a window of it, a flip, and up to seven steps. `rendering` computes them:
-resized exactly as by Pillow, each operation within one level of torchvision and timm with Pillow.
+A view draws its parameters on the CPU, one row per image, so that every device has the same views.
+Each operation is within one level of torchvision and timm with Pillow.
 """
 
 from __future__ import annotations
@@ -90,10 +89,9 @@ def draw_boxes(
 class PhotoView:
     """A distribution of views: resized crop, flip, jitter, grey and RandAugment, in order.
 
-    Equal to RandomResizedCrop(size, scale, ratio), RandomHorizontalFlip, RandomApply of ColorJitter
-    with ``p_jitter`` and RandomGrayscale(``p_grey``) of torchvision, and to ``rand-mM-nN-mstdD``
-    of timm with M = ``magnitude``, N = ``layers`` and D = ``deviation``. ``jitter`` are the spreads
-    of brightness, contrast, saturation and hue.
+    Those of torchvision with the same names, and ``rand-mM-nN-mstdD`` of timm with M =
+    ``magnitude``, N = ``layers`` and D = ``deviation``; ``jitter`` are brightness, contrast,
+    saturation and hue.
     """
 
     size: int = 224

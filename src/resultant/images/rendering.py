@@ -35,10 +35,7 @@ def moved(a: Tensor, device: torch.device) -> Tensor:
 
 
 class Rendering:
-    """Normalized views of decoded images, [n, 3, size, size] channels last, ``number`` per call.
-
-    Pixels from outside an image have the colour ``fill``, in levels, by default ``mean``.
-    """
+    """Normalized views of decoded images, ``number`` per call; pixels from outside are ``fill``."""
 
     def __init__(
         self,
@@ -67,11 +64,8 @@ class Rendering:
     def __call__(
         self, pixels: Tensor, offsets: Tensor, sizes: Tensor, plan: tuple[Tensor, ...], out: Tensor
     ) -> None:
-        """Write views to ``out`` [n, 3, size, size], channels last.
-
-        ``pixels`` are flat uint8 decoded images, on the CPU for Pillow, with their first bytes
-        ``offsets`` [n] int64 and their heights and widths ``sizes`` [n, 2] int32.
-        """
+        """Write views of flat uint8 ``pixels``, which begin at ``offsets`` [n] and have heights and
+        widths ``sizes`` [n, 2], to ``out`` [n, 3, size, size], channels last."""
         if self.kernel:
             from resultant.images.photo_kernel import render
 

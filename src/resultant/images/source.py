@@ -1,8 +1,5 @@
-"""Datasets of labelled images: one class for files, Parquet and anything indexable, and splits.
-
-The training images define the classes: names in sorted order, numbers in ascending order. Numbers
-may point into a list of class names.
-"""
+"""Datasets of labelled images, and splits. The training images define the classes: names in sorted
+order, numbers in ascending order, which may point into a list of class names."""
 
 from __future__ import annotations
 
@@ -106,10 +103,8 @@ def cores() -> int:
 def in_threads(
     function: Callable[[T], R], items: Iterable[T], workers: int | None = None
 ) -> Iterator[R]:
-    """Yield the results of a function in the order of the items, computed by threads ahead.
-
-    ``workers`` are one per core at most, which is the default; 0 computes in this thread.
-    """
+    """Yield results in the order of the items, by threads: one per core, ``workers`` at most, or
+    0."""
     number = cores() if workers is None else min(workers, cores())
     if not number:
         yield from map(function, items)
@@ -132,9 +127,8 @@ def in_threads(
 class ImageSplits:
     """Training images, at least one per class, and held-out images with the same classes.
 
-    With both held-out splits, settings are chosen on ``val`` and evaluated on ``test``.
-    ``balanced`` are the images that ``train`` is a long-tailed subset of; ``skipped`` names images
-    and classes that were left out.
+    Settings are chosen on ``val`` and evaluated on ``test``, if there are both. ``train`` is a
+    long-tailed subset of ``balanced``, if any; ``skipped`` names what was left out.
     """
 
     train: ImageSource
@@ -224,11 +218,8 @@ def encode(
 def coded(
     raw: Mapping[str, LabelledImages], names: Sequence[str] | None = None, skip: bool = False
 ) -> tuple[dict[str, ImageSource], list[str]]:
-    """Return the splits with shared classes, and the names of what ``skip`` leaves out.
-
-    ``names`` are the class names that numbers index. ``skip`` leaves out classes without training
-    images, and the held-out images of such classes.
-    """
+    """Return the splits with shared classes, of which ``names`` are those that numbers index, and
+    the names of what ``skip`` leaves out: classes without training images, and their images."""
     train, skipped = raw["train"], []
     present = set(train.labels.tolist())
     if not present:

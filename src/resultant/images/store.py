@@ -1,7 +1,7 @@
 """Decoded images of a source in one file, decoded once and used by every epoch and later jobs.
 
 A store is a folder with ``pixels.bin`` (uint8 [height, width, 3] image after image) and
-``index.safetensors`` (the sizes of the decoded images), after which an interrupted store continues.
+``index.safetensors`` (their sizes), after which an interrupted store continues.
 """
 
 from __future__ import annotations
@@ -74,11 +74,8 @@ def open_store(
     progress: OnImages | None = None,
     note: Callable[[str], object] | None = None,
 ) -> ImageStore:
-    """Open the store of a source in a folder of stores; decode the images that the store lacks.
-
-    Images with a shorter side above ``short_side`` are reduced to it. Processes that open the same
-    store wait for the first one. ``note`` is called with a sentence.
-    """
+    """Open the store of a source in a folder of stores; decode the images that it lacks, reduced to
+    ``short_side``. Processes that open the same store wait for the first one."""
     about = f"{FORMAT} {short_side} {source.digest}"
     path = Path(folder) / hashlib.sha256(about.encode()).hexdigest()[:16]
     make_folder(path)
@@ -197,11 +194,8 @@ def delete_stores(folder: str | os.PathLike[str]) -> None:
 
 
 class Placement:
-    """Pixels of batches of ``number`` images at most, for the views of a device.
-
-    ``slots`` batches are in use or in preparation at a time. ``kind`` is ``gpu``, ``disk``, or
-    ``auto`` for the first that fits.
-    """
+    """Pixels of batches of ``number`` images at most, for the views of a device, ``slots`` batches
+    at a time; on the GPU for the kind ``gpu``, and for ``auto`` if they fit."""
 
     def __init__(
         self,

@@ -17,9 +17,8 @@ MOMENTUM, EPS = 0.1, 1e-5
 class NormRelu(nn.Module):
     """relu(batch_norm(x) + residual) over the channels of x [N, runs * channels, H, W].
 
-    Parameters and running moments are [runs, channels]. With ``shortcut``, the number of channels
-    of the next block, the shortcut of that block is returned too: the output itself, or `halved`.
-    On a GPU the gradients of the two then arrive separately, which saves adding them.
+    With ``shortcut``, the number of channels of the next block, the shortcut of that block is
+    returned too: on a GPU the gradients of the two arrive separately, which saves adding them.
     """
 
     running_mean: Tensor

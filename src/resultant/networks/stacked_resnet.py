@@ -34,11 +34,8 @@ class Outputs(NamedTuple):
 
 
 class _BlockConv(torch.autograd.Function):
-    """A grouped convolution computed with fewer, wider groups that are zero off the diagonal.
-
-    cuDNN is slow on groups of 16 channels and fast on 64; the zeros cost only arithmetic, which is
-    not the bottleneck.
-    """
+    """A grouped convolution with fewer, wider groups that are zero off the diagonal: cuDNN is slow
+    on groups of 16 channels and fast on 64, and arithmetic is not the bottleneck."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, dense: Tensor, stride: int) -> Tensor:
@@ -95,11 +92,8 @@ class StackedConv(nn.Module):
 
 
 class Stem(StackedConv):
-    """The first convolution, as a matrix product of patches that the runs of one seed share.
-
-    x is [N, G * 32, H, W] for G seeds, each with runs / G consecutive runs: per pixel the 27 values
-    of its neighbourhood (`patches`) and five zeros.
-    """
+    """The first convolution, as a matrix product of `patches` [N, G * 32, H, W] of G seeds that the
+    runs of a seed share."""
 
     def forward(self, x: Tensor) -> Tensor:
         groups = x.shape[1] // PATCH

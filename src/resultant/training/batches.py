@@ -1,8 +1,5 @@
-"""Batches of CIFAR on the device.
-
-Everything random about an epoch follows from (seed, epoch) and is drawn on the CPU. A run can be
-resumed at any epoch, and runs of one seed see the same batches on every device.
-"""
+"""Batches of CIFAR on the device. Everything random about an epoch follows from (seed, epoch) and
+is drawn on the CPU: runs of one seed see the same batches on every device."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from resultant._core import distributed
 from resultant.images.augment import ClassificationView, ContrastiveView, View
 from resultant.networks.stacked_resnet import normalized_patches
 
@@ -22,11 +20,8 @@ CHUNK_IMAGES = 16384
 
 
 class CifarBatches:
-    """Two or three views of a long-tailed subset on the device, made when an epoch begins.
-
-    A batch can be taken inside a CUDA graph: a counter on the device selects the batch. Equal
-    ``seeds`` of runs are side by side. ``autoaugment`` makes all views `ClassificationView`.
-    """
+    """Two or three views of a long-tailed subset on the device, made when an epoch begins; a
+    counter on the device selects the batch, also inside a CUDA graph."""
 
     def __init__(
         self,
@@ -42,9 +37,8 @@ class CifarBatches:
         self.seeds = tuple(dict.fromkeys(seeds))
         if list(seeds) != sorted(seeds, key=self.seeds.index):
             raise ValueError(f"expected runs of one seed side by side, got seeds {tuple(seeds)}")
+        require_batches(len(images), batch_size)
         self.steps = len(images) // batch_size
-        if not self.steps:
-            raise ValueError(f"expected at least a batch of {batch_size}, got {len(images)} images")
         size, device, groups = images.shape[-1], images.device, len(self.seeds)
         # Kinds of views, and the number of views of each kind.
         strong = 2 if contrastive == "simclr" else 0
@@ -85,9 +79,8 @@ class CifarBatches:
         return [torch.stack(orders, 1), *drawn]
 
     def load(self, drawn: list[Tensor]) -> None:
-        order, *parameters = drawn
-        remaining = iter(parameters)
-        self.order.copy_(order)
+        remaining = iter(drawn)
+        self.order.copy_(next(remaining))
         self.step.zero_()
         for g in range(len(self.seeds)):
             top = 0
@@ -117,6 +110,16 @@ class CifarBatches:
         self.step += 1
         labels = self.labels[order][self.group]
         return normalized_patches(views[self.slot], self.dtype), labels
+
+
+def require_batches(images: int, batch_size: int) -> None:
+    """Raise unless the images are a batch or more, and the processes can share a batch."""
+    processes = distributed.world_size()
+    if batch_size % processes:
+        rule = f"expected batch_size to be a multiple of the {processes} processes"
+        raise ValueError(f"{rule}, got {batch_size}")
+    if images < batch_size:
+        raise ValueError(f"expected at least one batch of {batch_size}, got {images} images")
 
 
 def mixed(seed: int, epoch: int) -> int:

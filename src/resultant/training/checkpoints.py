@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,16 +23,8 @@ from resultant.training.stack import LOWER, Stack
 START_AGAIN = "choose another folder to start again"
 # Seconds since the last checkpoint after which an epoch is saved in any case.
 UNSAVED_SECONDS = 60.0
-# Facts of a checkpoint by their names in the file; the last is ``concurrent_jobs``.
-STORED = ("epoch", "seconds", "beside")
-
-
-class Done(NamedTuple):
-    """Epochs in a checkpoint, their seconds, and the most jobs that shared the device."""
-
-    epoch: int
-    seconds: float
-    concurrent_jobs: int
+# Epochs of a checkpoint, their seconds, and the most jobs that shared the device.
+STORED = {"epoch": int, "seconds": float, "beside": int}
 
 
 class JobCheckpoint:
@@ -43,9 +35,9 @@ class JobCheckpoint:
         self.identity = {**job.identity, "images": stacks[0].batches.digest}
         self.concurrent_jobs, self.saved_at = 0, 0.0
 
-    def resume(self) -> Done:
-        """Load the checkpoint into the stacks of all processes, if any; return the epochs done."""
-        done = Done(0, 0.0, 0)
+    def resume(self) -> tuple[int, float]:
+        """Load the checkpoint, if any, in all processes; return the epochs done, their seconds."""
+        done: list[Any] = [0, 0.0, 0]
         path = self.job.out / CHECKPOINT
         if distributed.rank() == 0 and path.exists():
             done = _load(path, self.identity, self.stacks)
@@ -56,7 +48,7 @@ class JobCheckpoint:
         self.concurrent_jobs = int(concurrent)
         if epoch < self.job.config.epochs:
             self.concurrent_jobs = max(self.concurrent_jobs, self.job.concurrent_jobs)
-        return Done(int(epoch), self.saved_at, self.concurrent_jobs)
+        return int(epoch), self.saved_at
 
     def save_if_due(self, epoch: int, seconds: float, required: bool = False) -> bool:
         """Write the checkpoint if it is due; return True if this process has written it."""
@@ -71,7 +63,7 @@ class JobCheckpoint:
             if not a.isfinite().all():
                 rule = f"expected finite values ({LOWER})"
                 raise DivergedError(f"{rule}, got others in {name} after epoch {epoch}")
-        done = Done(epoch, seconds, self.concurrent_jobs)
+        done = epoch, seconds, self.concurrent_jobs
         facts = {**self.identity, **dict(zip(STORED, done, strict=True))}
         facts["class_names"] = list(self.job.class_names)
         tensor_files.save(self.job.out / CHECKPOINT, tensors, facts)
@@ -79,7 +71,7 @@ class JobCheckpoint:
         return True
 
 
-def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
+def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> list[Any]:
     try:
         tensors, facts = tensor_files.load(path)
     except ValueError as error:
@@ -96,12 +88,12 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
                 other = ", ".join(f"{k} {v}" for k, v in other.items() if v != value.get(k))
             got = f"another in its {part}: {other}"
             raise ValueError(f"{rule}, got {got}; {START_AGAIN}")
-    require_types(facts, {"epoch": int, "seconds": float, "beside": int}, f"in {path}")
-    stored: list[Any] = [facts.get(name) for name in STORED]
-    done = Done(*stored)
-    if None in done or not 0 < done.epoch <= facts["config"]["epochs"] or not done.seconds >= 0:
+    require_types(facts, STORED, f"in {path}")
+    done: list[Any] = [facts.get(name) for name in STORED]
+    epoch, seconds, _ = done
+    if None in done or not 0 < epoch <= facts["config"]["epochs"] or not seconds >= 0:
         rule = f"expected epochs in (0, {facts['config']['epochs']}] and their seconds in {path}"
-        raise ValueError(f"{rule}, got {done.epoch} and {done.seconds}; {START_AGAIN}")
+        raise ValueError(f"{rule}, got {epoch} and {seconds}; {START_AGAIN}")
     for i, stack in enumerate(stacks):
         prefix = f"{i}."
         stack.load({k.removeprefix(prefix): a for k, a in tensors.items() if k.startswith(prefix)})

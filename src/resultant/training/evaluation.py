@@ -1,9 +1,6 @@
-"""Evaluation of trained networks: linear probes, frozen decisions, and one record per run.
-
-Probes are Algorithm 2A (sec:linear-evaluation-algorithm), frozen decisions by a vMF distribution
-per class Algorithm 2B (sec:frozen-vmf-algorithm). A validation split besides the test images
-chooses the learning rate of the probes and one frozen rule.
-"""
+"""Evaluation of trained networks: linear probes (Algorithm 2A, sec:linear-evaluation-algorithm),
+frozen decisions (Algorithm 2B, sec:frozen-vmf-algorithm), and one record per run. A validation
+split besides the test images chooses the learning rate of the probes and one frozen rule."""
 
 from __future__ import annotations
 
@@ -137,12 +134,8 @@ def evaluate(
     workers: int | None = None,
     features: Features | None = None,
 ) -> list[dict[str, Any]]:
-    """Probe and classify with all networks of a job; return one record per run.
-
-    A record has configuration, versions, time, ``probes`` on the training images and on the images
-    that they are a subset of, ``frozen`` decisions, and except for CIFAR the ``classifier`` of the
-    network and the frozen rule ``chosen`` by validation images. Accuracies are fractions.
-    """
+    """Probe and classify with all networks of a job; return one record per run, with accuracies as
+    fractions; those of ``classifier`` and ``chosen`` only for other images than CIFAR."""
     train, test, val, balanced = features or network_features(trained, data, workers)
     classes, photographs = data.num_classes, isinstance(data, ImageSplits)
     counts = torch.bincount(train.labels.cpu(), minlength=classes)
@@ -213,10 +206,8 @@ def _probe(
     runs: Sequence[str],
     with_rate: bool,
 ) -> dict[str, list[dict[str, Any]]]:
-    """Fit a probe per space, run and learning rate; return the accuracies of the chosen ones.
-
-    The ``first`` queries test the probes; the others, if any, choose the learning rate.
-    """
+    """Fit a probe per space, run and learning rate; return accuracies on the ``first`` queries of
+    those chosen by the other queries, if any."""
     train, test = ([x for space in SPACES for x in a[space]] for a in (pool.spaces, queries))
     names = [f"{space} of {run}" for space in SPACES for run in runs]
     best: list[tuple[float, dict[str, Any]]] = [(-1.0, {})] * len(test)

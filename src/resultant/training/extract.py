@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -17,10 +17,9 @@ from resultant._core.tensor_files import require_name
 from resultant._core.text import one_line
 from resultant.features.rows import TensorRows
 from resultant.features.schema import require_vectors
-from resultant.features.store import FeatureStore, write_store
+from resultant.features.store import write_store
 from resultant.images.cifar import Cifar, load_cifar
 from resultant.images.source import ImageSplits
-from resultant.networks.stacked_resnet import Outputs
 from resultant.networks.timm_encoder import EncoderNetwork, EvaluationView, model_settings
 from resultant.training.config import CIFAR, TrainConfig
 from resultant.training.image_sets import open_dataset, resolved
@@ -31,32 +30,13 @@ from resultant.training.probe import accuracies
 FEATURES = ("encoder", "projection")
 
 Images = Cifar | ImageSplits
-# Labels [N] and positions [N] of the images of a split, and the input of the network.
-Split = tuple[Tensor, Tensor, Views]
-# Called with the finished images and their number.
-OnImages = Callable[[int, int], object]
-
-
-@dataclass(frozen=True, eq=False)
-class NetworkFeatures:
-    """A network with the images of its dataset; `write` computes the features."""
-
-    loaded: LoadedNetwork
-    images: Images
-
-    def write(
-        self, out: Path, device: torch.device | str = "cpu", progress: OnImages | None = None
-    ) -> FeatureStore:
-        """Write the features to ``out``, which ends in .safetensors, and open them."""
-        extract(self.loaded, self.images, out, device=device, progress=progress)
-        return FeatureStore.open(out)
 
 
 def open_networks(
     files: Mapping[int, Location], root: Callable[[str], Location | None], **options: Any
-) -> dict[int, NetworkFeatures]:
+) -> dict[int, tuple[LoadedNetwork, Images]]:
     """Load networks together with the images of their datasets, which they share."""
-    networks: dict[int, NetworkFeatures] = {}
+    networks: dict[int, tuple[LoadedNetwork, Images]] = {}
     images: dict[tuple[Any, ...], Images] = {}
     for i, file in files.items():
         network = load_network(file)
@@ -65,7 +45,7 @@ def open_networks(
         if key not in images:
             images[key] = load_data(config, root(config.dataset), **options)
         require_images(network, images[key])
-        networks[i] = NetworkFeatures(network, images[key])
+        networks[i] = network, images[key]
     return networks
 
 
@@ -128,15 +108,13 @@ def extract(
     dtype: Literal["float16", "float32"] = "float16",
     device: torch.device | str = "cpu",
     workers: int | None = None,
-    progress: OnImages | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> None:
-    """Write the encoder and projection features of training and held-out images.
+    """Write the encoder and projection features of training and held-out images, in float32.
 
-    Computed in float32. The store has ``train/*``, ``val/*`` and ``test/*`` with labels
-    and ``identities``, the positions in the dataset. Its metadata have the ``class_names``, the
-    split of results as ``held_out``, the imbalance of ``train/*`` as ``imbalance`` and that of the
-    training in ``config``, and the accuracies of the network's own classifier as ``classifier``.
-    For CIFAR, ``balanced`` takes all training images, ``imbalance`` another subset.
+    ``identities`` are positions in the dataset. In the metadata, ``imbalance`` is that of
+    ``train/*``, that of the training is in ``config``, and ``classifier`` are the accuracies of the
+    network's own. For CIFAR, ``balanced`` takes all training images, ``imbalance`` another subset.
     """
     out, device, config = Path(out), torch.device(device), loaded.config
     require_name(out)
@@ -147,7 +125,8 @@ def extract(
         loaded = replace(loaded, num_classes=data.num_classes, class_names=data.class_names)
     require_images(loaded, data, balanced, imbalance)
     trained_imbalance = imbalance if loaded.imbalance is None else loaded.imbalance
-    splits: dict[str, Split] = {}
+    # Labels [N] and positions [N] of the images of a split, and the input of the network.
+    splits: dict[str, tuple[Tensor, Tensor, Views]] = {}
     subset_imbalance: float | None = None
     if isinstance(data, ImageSplits):
         if balanced or imbalance is not None:
@@ -160,14 +139,15 @@ def extract(
             views = partial(source_views, source, view, config.channels, device, workers)
             splits[name] = torch.from_numpy(source.labels), torch.arange(len(source)), views
     else:
-        subset_imbalance = loaded.imbalance if imbalance is None else imbalance
-        subset_imbalance = 1.0 if balanced else subset_imbalance
-        train, rows = data.train_labels, torch.arange(len(data.train_labels))
-        if not balanced and subset_imbalance is not None:
+        train, test = data.train_labels, torch.arange(len(data.test_labels))
+        subset_imbalance, rows = 1.0, torch.arange(len(train))
+        if not balanced:
+            subset_imbalance = loaded.imbalance if imbalance is None else imbalance
+            assert subset_imbalance is not None, "refused by require_images"
             rows = data.members(subset_imbalance, config.subset)
         for name, images, labels, positions in (
             ("train", data.train_images, train, rows),
-            ("test", data.test_images, data.test_labels, torch.arange(len(data.test_labels))),
+            ("test", data.test_images, data.test_labels, test),
         ):
             views = partial(cifar_views, images[positions].to(device), torch.float32)
             splits[name] = labels[positions], positions, views
@@ -181,7 +161,17 @@ def extract(
         arrays |= {f"{name}/labels": labels, f"{name}/identities": identities}
         batches, top = views(torch.arange(len(labels))), 0
         for chunk in network_outputs(loaded.network.to(device), batches, device):
-            _fill(arrays, name, chunk, top, getattr(torch, dtype))
+            for feature in FEATURES:
+                full, x = f"{name}/{feature}", getattr(chunk, feature)[0]
+                x = x.to("cpu", getattr(torch, dtype))
+                if not x.shape[1]:
+                    # An encoder of timm has no projection.
+                    continue
+                if full not in arrays:
+                    arrays[full] = x.new_empty(len(labels), x.shape[1])
+                # Checked now and not after hours of images: float16 may be too narrow.
+                require_vectors(x, f"{full} as {x.dtype}", TensorRows(arrays[full]), top)
+                arrays[full][top : top + len(x)] = x
             if name == data.held_out and chunk.logits is not None:
                 predictions.append(chunk.logits[0].argmax(-1).cpu())
             top += chunk.encoder.shape[1]
@@ -205,19 +195,3 @@ def extract(
         labels, _, _ = splits[data.held_out]
         about["classifier"] = accuracies(torch.cat(predictions), labels, counts)
     write_store(out, arrays, about)
-
-
-def _fill(
-    arrays: dict[str, Tensor], split: str, chunk: Outputs, top: int, dtype: torch.dtype
-) -> None:
-    """Copy the features of a chunk into ``arrays``, from row ``top`` on."""
-    for feature in FEATURES:
-        name, x = f"{split}/{feature}", getattr(chunk, feature)[0].to("cpu", dtype)
-        if not x.shape[1]:
-            # An encoder of timm has no projection.
-            continue
-        if name not in arrays:
-            arrays[name] = x.new_empty(len(arrays[f"{split}/labels"]), x.shape[1])
-        # Checked now and not after hours of images: float16 may be too narrow.
-        require_vectors(x, f"{name} as {dtype}", TensorRows(arrays[name]), top)
-        arrays[name][top : top + len(x)] = x

@@ -1,12 +1,8 @@
-"""Hooks of the training loop: tests, gradient diagnostics and the progress display.
-
-A measuring hook is called after an epoch with the epoch, the stacks and one row of values per run,
-in the order of the runs, and adds values to the rows.
-"""
+"""Hooks of the training loop: tests and gradient diagnostics. A hook is called after an epoch with
+the epoch, the stacks and one row of values per run, to which it adds values."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +14,6 @@ from resultant.classes.realization import realize
 from resultant.decisions.gradients import loss_gradient, mean_relative_error, stacked_relative_error
 from resultant.networks.stacked_resnet import Outputs, StackedResNet32
 from resultant.training.inference import Views, outputs, shared_outputs
-from resultant.training.job import Job, Progress
 from resultant.training.probe import accuracies
 from resultant.training.stack import Stack
 
@@ -61,11 +56,8 @@ class HeldOutTest:
 
 @dataclass(frozen=True, eq=False)
 class GradientErrors:
-    """Compare leading with exact gradients (sec:historical-gradient) after some epochs.
-
-    The queries are evenly chosen training images uint8; errors are those of `Realization.linear`,
-    with and without the intercept. The ``diagnostic`` adds values from the same projections.
-    """
+    """Compare leading with exact gradients (sec:historical-gradient) on evenly chosen training
+    images uint8 after some epochs; the ``diagnostic`` adds values from the same projections."""
 
     images: Tensor
     labels: Tensor
@@ -95,44 +87,3 @@ class GradientErrors:
                     leading = loss_gradient(z[index], y, scores.linear(intercept))
                     values[f"gradient_error{end}"] = stacked_relative_error(exact, leading)
                     values[f"mean_gradient_error{end}"] = mean_relative_error(exact, leading)
-
-
-class ProgressReport:
-    """The clock of a call that continues after ``first`` epochs, and its callbacks."""
-
-    def __init__(
-        self,
-        job: Job,
-        stacks: Sequence[Stack],
-        first: int,
-        on_progress: Callable[[Progress], object] | None,
-        on_step: Callable[[float], object] | None,
-    ) -> None:
-        self.stacks, self.first, self.epochs = stacks, first, job.config.epochs - first
-        self.on_progress, self.on_step = on_progress, on_step
-        self.short_steps = stacks[0].small and stacks[0].device.type == "cuda"
-        self.steps = stacks[0].batches.steps
-        steps = sum(stack.batches.steps * len(stack.runs) for stack in stacks)
-        self.views_per_epoch = steps * job.config.batch_size * job.config.views
-        self.began = 0.0
-        if on_progress is not None and first:
-            on_progress(Progress(0, self.epochs, 0.0, 0.0, before=first))
-
-    def start(self) -> None:
-        self.began = time.perf_counter()
-
-    def seconds(self) -> float:
-        """Return the seconds since `start`."""
-        return time.perf_counter() - self.began
-
-    def after_step(self, step: int) -> None:
-        if self.on_step is not None and not self.short_steps:
-            self.on_step((step + 1) / self.steps)
-
-    def after_epoch(self, epoch: int, rows: Rows, saved: bool) -> None:
-        if self.on_progress is None:
-            return
-        seconds, done = self.seconds(), epoch - self.first
-        losses = {values["run"].name: values["loss"] for values in rows}
-        speed = self.views_per_epoch * done / seconds
-        self.on_progress(Progress(done, self.epochs, seconds, speed, losses, self.first, saved))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -103,34 +103,29 @@ def train_images(
         got = ", ".join(data.class_names)
         raise ValueError(f"expected images of two classes or more, got one class: {got}")
     view, dtype = EvaluationView(config.size), getattr(torch, config.precision)
-    stores: dict[ImageSource, ImageStore] = {}
 
-    def decoded(source: ImageSource) -> ImageStore:
+    @cache
+    def stores() -> dict[ImageSource, ImageStore]:
         # All of them first: a broken held-out image would otherwise end the training.
-        for images in (data.train, *data.held_out_splits.values()):
-            if images not in stores:
-                options = images, store or job.out / "store", view.short_side
-                stores[images] = open_store(*options, workers, on_images, note)
-        return stores[source]
+        options = store or job.out / "store", view.short_side, workers, on_images, note
+        sources = data.train, *data.held_out_splits.values()
+        return {source: open_store(source, *options) for source in sources}
 
     views = [contrastive_view(config.size)] * 2
     views += [classification_view(config.size)] * config.classification_view
     batches = PhotoBatches(
-        *(data.train, partial(decoded, data.train), views, job.runs[0].seed, config.batch_size),
+        *(data.train, lambda: stores()[data.train], views, job.runs[0].seed, config.batch_size),
         *(config.channels, dtype, device, residency, note),
     )
     # Errors of the settings and of the weights come before the images are decoded.
     stack = Stack(config, job.runs, batches, data.counts, device)
     hooks = []
     if config.objective == "joint" and (held_out := data.val or data.test) is not None:
-
-        @cache
-        def stored() -> StoredViews:
-            return StoredViews(decoded(held_out), view, config.channels, dtype, device)
-
+        options = view, config.channels, dtype, device
+        stored = cache(lambda: StoredViews(stores()[held_out], *options))
         labels = torch.from_numpy(held_out.labels)
-        options = labels, data.counts, job.test_every, config.epochs
-        hooks.append(HeldOutTest(lambda rows: stored()(rows), *options))
+        when = job.test_every, config.epochs
+        hooks.append(HeldOutTest(lambda rows: stored()(rows), labels, data.counts, *when))
     try:
         with device_of(stack.total):
             return train(job, [stack], hooks, on_progress, on_step)

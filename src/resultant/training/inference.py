@@ -68,10 +68,8 @@ def shared_outputs(
     keep: Callable[[Outputs], list[Tensor]],
     autocast: Autocast | None = None,
 ) -> list[Tensor]:
-    """Compute outputs of ``number`` images; every process computes a share and returns all.
-
-    ``keep`` takes tensors [n, ...] from outputs; they are returned in the order of the images.
-    """
+    """Compute what ``keep`` takes from the outputs of ``number`` images, in their order; every
+    process computes a share and returns all."""
     # DDP sends the running moments of the first process before every forward pass; since the last
     # one each process has added its share of a batch. Those of the first are saved.
     distributed.broadcast_from_rank0(*network.buffers())

@@ -32,11 +32,8 @@ class LoadedNetwork:
 
 
 def load_network(path: Location) -> LoadedNetwork:
-    """Load the network of a run, or a converted checkpoint of ProCo's authors.
-
-    ``path`` is a file of `checkpoints.save_run` or of ``resultant import-proco``, or a run of the
-    checkpoint of a job, as ``out/checkpoint.safetensors:native-seed0``.
-    """
+    """Load the network of a run from the file of the run, of ``resultant import-proco``, or of the
+    checkpoint of a job, as ``out/checkpoint.safetensors:native-seed0``."""
     (file, run_name), location = split_run(path), os.fspath(path)
     tensors, about = tensor_files.load(file)
     try:

@@ -8,6 +8,7 @@ weights and see the same batches and augmentations, for every realization.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 
 import torch
@@ -16,18 +17,21 @@ from resultant._core import distributed, termination
 from resultant._core.files import lock_folder
 from resultant._core.validation import DivergedError
 from resultant.training.checkpoints import JobCheckpoint, save_run
-from resultant.training.hooks import Hook, ProgressReport, Rows
+from resultant.training.hooks import Hook, Rows
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.log import MetricsLog
 from resultant.training.stack import LOWER, Stack, side_by_side
+
+OnProgress = Callable[[Progress], object] | None
+OnStep = Callable[[float], object] | None
 
 
 def train(
     job: Job,
     stacks: list[Stack],
     hooks: Sequence[Hook] = (),
-    on_progress: Callable[[Progress], object] | None = None,
-    on_step: Callable[[float], object] | None = None,
+    on_progress: OnProgress = None,
+    on_step: OnStep = None,
 ) -> Trained:
     """Train the stacks of a job to its last epoch, from its checkpoint if there is one.
 
@@ -36,19 +40,20 @@ def train(
     with epoch 0 when a checkpoint is continued; ``on_step`` with the finished share of an epoch. A
     DivergedError leaves the last checkpoint; a TerminatedError (SIGTERM) comes after a saved epoch.
     """
-    config = job.config
     with lock_folder(job.out, distributed.rank()):
         checkpoint = JobCheckpoint(job, stacks)
-        first, earlier, concurrent_jobs = checkpoint.resume()
-        log = MetricsLog(config, job.out, first, job.tensorboard)
+        first, earlier = checkpoint.resume()
+        log = MetricsLog(job.config, job.out, first, job.tensorboard)
         log.require_past(job.runs, job.gradient_epochs)
-        report = ProgressReport(job, stacks, first, on_progress, on_step)
-        if first < config.epochs:
+        if on_progress is not None and first:
+            on_progress(Progress(0, job.config.epochs - first, 0.0, 0.0, before=first))
+        seconds = earlier
+        if first < job.config.epochs:
             for stack in stacks:
                 stack.batches.open()
-        with termination.deferred():
-            seconds = _train_epochs(stacks, hooks, checkpoint, log, report, earlier)
-        trained = Trained(job, stacks, log.last, seconds, earlier, concurrent_jobs)
+            with termination.deferred():
+                seconds = _train_epochs(stacks, hooks, checkpoint, log, on_progress, on_step)
+        trained = Trained(job, stacks, log.last, seconds, earlier, checkpoint.concurrent_jobs)
         if distributed.rank() == 0:
             for run, stack, index in trained.networks():
                 save_run(job.out / f"{run.name}.safetensors", stack, index, job.class_names)
@@ -60,28 +65,31 @@ def _train_epochs(
     hooks: Sequence[Hook],
     checkpoint: JobCheckpoint,
     log: MetricsLog,
-    report: ProgressReport,
-    earlier: float,
+    on_progress: OnProgress,
+    on_step: OnStep,
 ) -> float:
-    """Train the epochs that are left; return the seconds of all epochs, ``earlier`` included."""
-    first, epochs, seconds = report.first, checkpoint.job.config.epochs, earlier
-    if first == epochs:
-        return seconds
-    if stacks[0].device.type == "cuda":
+    """Train the epochs that are left; return the seconds of all epochs, earlier ones included."""
+    config, first, earlier = log.config, log.first, checkpoint.saved_at
+    epochs, steps, cuda = config.epochs, stacks[0].batches.steps, stacks[0].device.type == "cuda"
+    views = sum(steps * len(stack.runs) for stack in stacks) * config.batch_size * config.views
+    if cuda:
         for stack in stacks:
             stack.capture(first)
         torch.cuda.synchronize()
-    report.start()
+        # Short steps are launched ahead of the device.
+        on_step = None if stacks[0].small else on_step
+    began, seconds = time.perf_counter(), 0.0
     drawn = [stack.batches.draw(first) for stack in stacks]
     for epoch in range(first, epochs):
         for stack, batches in zip(stacks, drawn, strict=True):
             stack.start_epoch(epoch)
             stack.batches.load(batches)
         with side_by_side(stacks):
-            for step in range(stacks[0].batches.steps):
+            for step in range(steps):
                 for stack in stacks:
                     stack.replay()
-                report.after_step(step)
+                if on_step is not None:
+                    on_step((step + 1) / steps)
 
         # The device is still working: draw the next epoch.
         if epoch + 1 < epochs:
@@ -92,13 +100,16 @@ def _train_epochs(
             hook(epoch + 1, stacks, rows)
         log.write(epoch, rows)
 
-        seconds = earlier + report.seconds()
+        seconds = time.perf_counter() - began
         ends = any(distributed.all_gather_int(int(termination.requested())))
-        saved = checkpoint.save_if_due(epoch + 1, seconds, ends)
-        report.after_epoch(epoch + 1, rows, saved)
+        saved = checkpoint.save_if_due(epoch + 1, earlier + seconds, ends)
+        if on_progress is not None:
+            losses, done = {row["run"].name: row["loss"] for row in rows}, epoch + 1 - first
+            speed = views * done / seconds
+            on_progress(Progress(done, epochs - first, seconds, speed, losses, first, saved))
         if ends and epoch + 1 < epochs:
             raise termination.TerminatedError(f"saved after epoch {epoch + 1}/{epochs}")
-    return seconds
+    return earlier + seconds
 
 
 def measure(stacks: Sequence[Stack], epoch: int) -> Rows:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from itertools import chain
 from typing import Any, TypeVar
 
 import torch
@@ -20,7 +21,7 @@ from resultant.images.photo_views import PhotoView
 from resultant.images.rendering import Rendering, moved, placed_on
 from resultant.images.source import ImageSource
 from resultant.images.store import ImageStore, Placement
-from resultant.training.batches import mixed
+from resultant.training.batches import mixed, require_batches
 from resultant.training.config import Channels
 
 # Steps whose views are drawn at a time; another number draws other views.
@@ -34,11 +35,8 @@ Prepared = tuple[int, Tensor, Tensor, torch.cuda.Event | None]
 
 
 class PhotoBatches:
-    """Views of the images of a store, in batches of ``batch_size`` images over all processes.
-
-    ``batch`` returns the buffers of views and labels, which `advance` fills with the next batch: a
-    CUDA graph of the step reads them. ``decoded`` opens the store of the source.
-    """
+    """Views of the images of a store, in batches of ``batch_size`` images over all processes, in
+    buffers that `advance` fills and a CUDA graph of the step reads."""
 
     def __init__(
         self,
@@ -84,14 +82,12 @@ class PhotoBatches:
 
     @cached_property
     def store(self) -> ImageStore:
-        """The decoded images."""
         return self.decoded()
 
     @cached_property
     def placement(self) -> Placement:
-        """The decoded images where the views are made."""
-        where = placed_on(self.device)
-        placement = Placement(self.store, where, self.images, self.slots, self.residency)
+        options = placed_on(self.device), self.images, self.slots, self.residency
+        placement = Placement(self.store, *options)
         if self.note is not None:
             self.note(placement.text)
         return placement
@@ -149,22 +145,16 @@ class PhotoBatches:
         drawn = [view.draw(sizes, generator).unflatten(0, order.shape) for view in self.kinds]
         return torch.cat([a[:, self.share] for a in drawn], 1)
 
-    def _drawn(
-        self, order: Tensor, first: Tensor, generator: torch.Generator
-    ) -> Generator[tuple[Tensor, Tensor]]:
-        """Yield the images and the views of each step."""
-        groups = order.split(DRAWN_STEPS)
-        drawn = (self._views(some, generator) if k else first for k, some in enumerate(groups))
-        # A step does not wait while the views of the next steps are drawn.
-        for some, parameters in zip(groups, self._ahead(drawn), strict=True):
-            yield from zip(some[:, self.share], parameters, strict=True)
-
     def _prepare(
         self, order: Tensor, first: Tensor, generator: torch.Generator
     ) -> Generator[Prepared]:
         """Make the batches of an epoch, on a stream of its own on a GPU."""
-        for step, (rows, parameters) in enumerate(self._drawn(order, first, generator)):
-            slot = step % self.slots
+        groups = order.split(DRAWN_STEPS)
+        drawn = (self._views(some, generator) if k else first for k, some in enumerate(groups))
+        # A step does not wait while the views of the next steps are drawn.
+        views_of_steps = chain.from_iterable(self._ahead(drawn))
+        for step, (rows, parameters) in enumerate(zip(order, views_of_steps, strict=True)):
+            rows, slot = rows[self.share], step % self.slots
             if (event := self.taken[slot]) is not None:
                 # The host is at most ``slots`` batches ahead of the device.
                 event.synchronize()
@@ -183,16 +173,6 @@ class PhotoBatches:
     def _ahead(self, items: Generator[T]) -> Generator[T]:
         """Prepare for a device ahead; on the CPU a thread only takes a core from the network."""
         return items if self.stream is None else ahead(items)
-
-
-def require_batches(images: int, batch_size: int) -> None:
-    """Raise unless the images are a batch or more, and the processes can share a batch."""
-    processes = distributed.world_size()
-    if batch_size % processes:
-        rule = f"expected batch_size to be a multiple of the {processes} processes"
-        raise ValueError(f"{rule}, got {batch_size}")
-    if images < batch_size:
-        raise ValueError(f"expected at least one batch of {batch_size}, got {images} images")
 
 
 def ahead(items: Generator[T]) -> Generator[T]:

@@ -81,12 +81,8 @@ def linear_probes(
     names: Sequence[str] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> ProbeResult:
-    """Train M linear probes from zero weights, and evaluate them.
-
-    Features are [M, n, d], or a list of M tensors [n, d_i]; the probes share the labels [n] int64.
-    Computed in float32 without TF32, or in float64 for float64 features, on their device.
-    ``counts`` [C] define the groups of `group_masks`, ``names`` [M] are for errors.
-    """
+    """Train M linear probes from zero weights on features [M, n, d], or a list of M tensors [n,
+    d_i], and evaluate them; in float32 without TF32, or in float64 for float64 features."""
     config = config or ProbeConfig()
     validation.integer("num_classes", num_classes, 2)
     xs, tests = _require_features("train", train), _require_features("test", test)

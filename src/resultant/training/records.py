@@ -125,8 +125,7 @@ def merged_probes(old: Record, new: Record) -> dict[str, dict[str, Any]]:
 def append(path: Path, records: Sequence[Record]) -> None:
     """Add records to a file, which is complete at any time; records of the same runs are replaced.
 
-    A new record of the same training keeps the values of the old one that the new one lacks, probes
-    by their features and pools: a finished job is not evaluated again by every call.
+    A new record of the same training keeps what it lacks of the old one, also probes by pool.
     """
     lines = {run_of(r): r for r in records}
     kept = []

@@ -1,8 +1,5 @@
-"""Several runs trained as one: their network, loss, optimizer and training step.
-
-Networks are stacked in one (`StackedResNet32`), losses are added, and no gradient passes between
-runs. On a GPU the whole step is one CUDA graph.
-"""
+"""Several runs trained as one: stacked networks, added losses, one optimizer, and one training
+step, on a GPU as a CUDA graph. No gradient passes between runs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Losses of several runs trained together: one axis of runs, one sequence of kernels.
-
-The loss of R runs takes V views z [V, R, N, p] and labels y [N] or [R, N], and returns the losses
-[R]. The classes of all runs are the columns of one score: R runs launch as many kernels as one.
-"""
+"""Losses [R] of R runs trained together, of V views z [V, R, N, p] and labels y [N] or [R, N]. The
+classes of all runs are the columns of one score: R runs launch as many kernels as one."""
 
 from __future__ import annotations
 

@@ -122,8 +122,7 @@ class FusedBlock(torch.autograd.Function):
     """relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut), in training.
 
     x and shortcut [N, runs * c, W, W] are channels-last bf16 and may share memory: their gradients
-    are returned separately. Convolutions are [runs, c, c, 3, 3], norms [runs, c], all in float32;
-    ``following`` as in `NormRelu`. The first call compiles, before a graph is captured.
+    are returned separately. The first call compiles, before a graph is captured.
     """
 
     @staticmethod

@@ -1,8 +1,7 @@
 """A 3 x 3 convolution of many runs with norm, residual and ReLU, for inference in float32 on a GPU.
 
-A norm in evaluation mode is a scale and a shift per channel, so everything is one pass over the
-activation. Tensor cores compute each product in three parts, as exact as float32; cuDNN has no fast
-algorithm for this.
+One pass over the activation. Tensor cores compute each product in three parts, as exact as float32;
+cuDNN has no fast algorithm for this.
 """
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
@@ -52,11 +51,7 @@ def _convolve(
 def convolve(
     x: Tensor, weight: Tensor, scale: Tensor, shift: Tensor, residual: Tensor | None, stride: int
 ) -> Tensor:
-    """Compute relu(conv(x) * scale + shift + residual), channels-last [N, runs * o, H', W'].
-
-    x [N, runs * i, H, W] and the residual, of the shape of the result, are channels-last; weight
-    is [runs, o, i, 3, 3], scale and shift are [runs, o].
-    """
+    """Compute relu(conv(x) * scale + shift + residual), channels-last [N, runs * o, H', W']."""
     runs, o, i = weight.shape[:3]
     n, _, H, W = x.shape
     high, wide = (H - 1) // stride + 1, (W - 1) // stride + 1

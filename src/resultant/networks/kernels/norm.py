@@ -112,10 +112,8 @@ def _gradient_sums(
 ):  # fmt: skip
     """Sum g and g (x - mean), with g the gradient where the output is positive.
 
-    The gradient may come in two parts, which saves adding them beforehand. With a residual, g is
-    also the gradient of the residual; then, or with two parts, g is stored, otherwise computed
-    again. A second part that is halved holds the even pixels, in the middle of the ``wide``
-    channels of each run.
+    The gradient may come in two parts, of which the second, if halved, holds the even pixels, in
+    the middle of the ``wide`` channels of each run. With a residual or two parts, g is stored.
     """
     part, parts = tl.program_id(0), tl.num_programs(0)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
