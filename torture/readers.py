@@ -74,11 +74,11 @@ READERS = {
     "metrics": Reader("resultant.training.log:read_metrics", "metrics.jsonl"),
     "images": Reader(IMAGES, "images"),
     "image table": Reader(IMAGES, "table"),
-    "class names": Reader("resultant.images.source:read_class_names", "names.txt"),
+    "class names": Reader("resultant.images.opening:read_class_names", "names.txt"),
     "cifar": Reader(CIFAR, "cifar10.npz"),
     "cifar archive": Reader(CIFAR, "cifar10.tar.gz"),
     "statistics": Reader("resultant:ClassStatistics.load", "statistics.safetensors"),
-    "weights": Reader("resultant.networks.encoder_weights:read_weights", "weights.pth"),
+    "weights": Reader("resultant.networks.timm_encoder:read_weights", "weights.pth"),
 }
 
 

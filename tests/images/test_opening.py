@@ -16,8 +16,8 @@ from images.photos import array, counts, photo, photo_bytes, write_folder, write
 from listed import image_files
 from resultant.images.decode import ImageError
 from resultant.images.files import read_list
-from resultant.images.opening import open_images
-from resultant.images.source import ImageSplits, read_class_names
+from resultant.images.opening import open_images, read_class_names
+from resultant.images.source import ImageSplits
 
 
 def test_folders_of_splits(tmp_path: Path) -> None:

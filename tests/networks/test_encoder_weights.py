@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from resultant.networks.encoder_weights import load_encoder
+from resultant.networks.timm_encoder import load_encoder
 
 
 def network() -> nn.Sequential:

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.memory import require_content
-from resultant.features.reading import reading
-from resultant.features.rows import AnyArray, FileRows, NonNumericArray, torch_dtype
+from resultant.features.rows import AnyArray, FileRows, NonNumericArray, reading, torch_dtype
 
 KIND = "a whole AnnData file"
 

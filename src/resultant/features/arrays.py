@@ -22,8 +22,8 @@ from torch import Tensor
 
 from resultant._core.json_values import parse_json
 from resultant._core.memory import require_content
-from resultant.features.reading import reading
-from resultant.features.rows import AnyArray, FileRows, NonNumericArray, TensorRows, torch_dtype
+from resultant.features import rows
+from resultant.features.rows import AnyArray, FileRows, NonNumericArray, TensorRows, reading
 
 # The format that `write_store` notes in the metadata; files of other programs have none, pt or np.
 FORMAT = "resultant.FeatureStore 1"
@@ -106,7 +106,7 @@ def _array(
     path: Path, load: Callable[[], np.ndarray], shape: Any, dtype: np.dtype[Any]
 ) -> AnyArray:
     """Return the rows of an array; strings are read when they are needed, and objects never."""
-    number = None if dtype.kind in "OVUS" else torch_dtype(dtype)
+    number = None if dtype.kind in "OVUS" else rows.torch_dtype(dtype)
     if number is not None:
         return FileRows(lambda: nullcontext(load()), shape, number)
     words = (lambda: _distinct(load(), path)) if dtype.kind in "US" else None

@@ -14,18 +14,10 @@ from typing import Any
 from pyarrow import fs
 
 from resultant._core.files import require_input_file
+from resultant.features import naming
 from resultant.features.arrays import read_npy, read_npz, read_safetensors, read_torch
-from resultant.features.naming import (
-    KINDS,
-    LABELS,
-    TABLES,
-    Names,
-    Shard,
-    full_name,
-    shards,
-    split_of,
-)
-from resultant.features.reading import reading
+from resultant.features.naming import LABELS, Names, Shard, full_name, shards, split_of
+from resultant.features.rows import reading
 from resultant.features.selection import Contents, combine
 from resultant.features.tables import read_table
 
@@ -70,8 +62,8 @@ def _local(path: Path) -> list[Shard]:
     if path.is_dir():
         return shards(path)
     require_input_file(path)
-    if path.suffix not in KINDS:
-        rule = f"expected {path} to be a folder or a file of features ({', '.join(KINDS)})"
+    if path.suffix not in naming.KINDS:
+        rule = f"expected {path} to be a folder or a file of features ({', '.join(naming.KINDS)})"
         got = f"another: {path.suffix or 'it'} is not read; save the arrays by numpy.savez"
         raise ValueError(f"{rule}, got {got}")
     return [Shard.of(path, [path.name])]
@@ -116,7 +108,7 @@ def _features_and_labels(path: Path, name: str | None) -> list[Shard]:
 def _read(file: Shard, names: Names) -> Contents:
     path, split = file.path, file.split or "train"
     metadata: dict[str, Any] = {}
-    if isinstance(path, str) or path.suffix in TABLES:
+    if isinstance(path, str) or path.suffix in naming.TABLES:
         arrays, classes = read_table(path, names)
         metadata = {"class_names": classes, "num_classes": len(classes)} if classes else {}
         called = {f"{split}/{name}": name for name in arrays}

@@ -1,10 +1,12 @@
-"""Rows of features: in memory or mapped, read from files on demand, joined, or selected."""
+"""Rows of features: in memory or mapped, read from files on demand, joined, or selected; and the
+errors of the libraries that read files, as one line with the path."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,8 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
+from resultant._core.files import require_input_file
+from resultant._core.text import one_line
 
 
 class Rows:
@@ -178,3 +182,24 @@ def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype | None:
         return torch.from_numpy(np.empty(0, dtype.newbyteorder("="))).dtype
     except TypeError:
         return None
+
+
+class FileError(ValueError):
+    """A file is missing, broken or of another kind; the message has the path."""
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
+    """Turn all errors over a file or URL, and libraries raise almost any, into a `FileError`."""
+    rule = f"expected {os.fspath(path)} to be {kind}"
+    try:
+        if "://" not in os.fspath(path):
+            require_input_file(path)
+        yield
+    except FileError:
+        raise
+    except FileNotFoundError:
+        raise FileError(f"{rule}, got no such file") from None
+    except Exception as error:
+        text = one_line(error) or type(error).__name__
+        raise FileError(f"{rule}, got: {text}") from None

@@ -11,19 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant.features.naming import (
-    IDENTITIES,
-    LABELS,
-    SPLIT,
-    Names,
-    full_name,
-    is_numeral,
-    require_name,
-    split_of,
-    split_part,
-    usual_name,
-    what_of,
-)
+from resultant.features import naming
+from resultant.features.naming import SPLIT, Names, split_part, usual_name, what_of
 from resultant.features.rows import AnyArray, ConcatRows, NonNumericArray, Rows, TensorRows
 from resultant.features.schema import INTEGER_DTYPES
 
@@ -138,7 +127,7 @@ def _divide(where: str, parts: Parts, called: dict[str, str]) -> tuple[Parts, di
 
 def _split_indices(where: str, words: list[str], codes: Tensor) -> dict[str, Tensor]:
     """Return the indices of the rows of each split; ``codes`` [N] are indices of the words."""
-    splits = [split_of(word) or "" for word in words]
+    splits = [naming.split_of(word) or "" for word in words]
     if "" in splits:
         got = f"the split {words[splits.index('')]!r}, none of train, val and test"
         raise ValueError(f"expected splits in {SPLIT} of {where}, got: {got}")
@@ -161,16 +150,16 @@ def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
 
     def require(name: str) -> str:
         # A name with a split, such as X_train, stands for X of all splits.
-        what = name if name in present else what_of(full_name(name))
-        require_name(where, what if what in present else name, present)
+        what = name if name in present else what_of(naming.full_name(name))
+        naming.require_name(where, what if what in present else name, present)
         return what
 
-    labels = usual_name(present, LABELS) if names.labels is None else require(names.labels)
+    labels = usual_name(present, naming.LABELS) if names.labels is None else require(names.labels)
     if names.identities is not None:
         identities = require(names.identities)
     else:
-        fits = {n for n in present if n.lower() in IDENTITIES and _identifies(parts, n)}
-        identities = usual_name(fits - {labels, names.features}, IDENTITIES)
+        fits = {n for n in present if n.lower() in naming.IDENTITIES and _identifies(parts, n)}
+        identities = usual_name(fits - {labels, names.features}, naming.IDENTITIES)
     if names.features is not None:
         features = {require(names.features)}
     else:
@@ -227,7 +216,7 @@ def _class_labels(
             raise ValueError(f"{rule}, got {array.dtype} in {file}")
     values = {n: [_values(called[n], *part) for part in of_name] for n, of_name in parts.items()}
     names = sorted({word for of_name in values.values() for found, _ in of_name for word in found})
-    if all(map(is_numeral, names)):
+    if all(map(naming.is_numeral, names)):
         names.sort(key=float)
     numbers = {word: c for c, word in enumerate(names)}
     labels: dict[str, Rows] = {}

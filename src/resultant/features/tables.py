@@ -1,9 +1,13 @@
 """Features in tables, read by pyarrow: Parquet by row groups, Arrow (Feather) mapped, CSV and TSV
-decoded block by block into columns in memory."""
+decoded block by block into columns in memory.
+
+Vectors are list columns, or several columns of numbers with numbers in their names (``f0`` to
+``f63``, ``pixel_0_0`` to ``pixel_7_7``), else all floats."""
 
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_right
 from collections import Counter
 from contextlib import nullcontext
@@ -15,16 +19,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pyarrow.types as t
 import torch
 from pyarrow import csv
 from torch import Tensor
 
 from resultant._core.json_values import parse_json
 from resultant._core.memory import require_content
-from resultant.features.columns import is_number, is_text, is_vector, vector_columns
-from resultant.features.naming import LABELS, Names, is_numeral, usual_name
-from resultant.features.reading import reading
-from resultant.features.rows import AnyArray, FileRows, NonNumericArray, Rows, torch_dtype
+from resultant.features import naming
+from resultant.features.naming import LABELS, Names, usual_name
+from resultant.features.rows import AnyArray, FileRows, NonNumericArray, Rows, reading, torch_dtype
 
 KIND = {
     ".parquet": "a whole Parquet file of features",
@@ -37,6 +41,12 @@ MAGIC = b"ARROW1"
 
 # Bytes of text of a CSV file that are decoded at once.
 BLOCK = 1 << 26
+
+# Columns that data frames add for the numbers of their rows.
+_ROW_NUMBERS = re.compile(r"__index_level_\d+__|Unnamed: \d+|index|")
+
+# Between the numbers at the end of a name: x7, x_7, pixel_7_7.
+_SEPARATORS = ("-", "_", ".", " ")
 
 
 def read_table(path: Path | str, names: Names) -> tuple[dict[str, AnyArray], list[str]]:
@@ -114,8 +124,8 @@ class Table:
         shape, kind = (self.tops[-1],), field.type
         if is_text(kind):
             return NonNumericArray(shape, str(kind), partial(self._words, field.name))
-        value = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if not is_number(value) and not pa.types.is_boolean(value):
+        value = kind.value_type if t.is_dictionary(kind) else kind
+        if not is_number(value) and not t.is_boolean(value):
             return NonNumericArray(shape, str(kind))
 
         def numbers() -> Any:
@@ -126,7 +136,7 @@ class Table:
     def _words(self, name: str) -> tuple[list[str], Tensor]:
         """Read the distinct strings of a column and the index of each row."""
         column = self.column(name)
-        if not pa.types.is_dictionary(column.type):
+        if not t.is_dictionary(column.type):
             column = column.dictionary_encode()
         array = column.unify_dictionaries().combine_chunks()
         codes = torch.from_numpy(array.indices.to_numpy().astype(np.int64))
@@ -226,7 +236,7 @@ def _read_csv(path: Path) -> pa.Table:
     """Read a table; columns are integers, floats of 32 bits, or strings."""
     parse = csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
     names = csv.open_csv(path, csv.ReadOptions(block_size=BLOCK), parse).schema.names
-    if all(map(is_numeral, names)):
+    if all(map(naming.is_numeral, names)):
         raise ValueError(f"numbers in the first line: {', '.join(names[:3])}, ...")
     # Arrow infers types from the first block alone: a first pass infers those of all blocks.
     kinds: dict[str, set[pa.DataType]] = {name: set() for name in names}
@@ -268,3 +278,76 @@ def dataset_class_names(schema: pa.Schema, label: str | None) -> list[str]:
     except (KeyError, TypeError, ValueError):
         return []
     return [str(n) for n in names] if isinstance(names, list) else []
+
+
+def vector_columns(schema: pa.Schema, names: Names) -> dict[str, tuple[str, ...]]:
+    """Choose the features by name: list columns, or columns of numbers, floats before integers, if
+    there is no list column or ``names`` asks for them."""
+    label = names.labels or usual_name(schema.names, LABELS)
+    other = {label, names.identities, naming.SPLIT} - {names.features}
+    fields = [f for f in schema if f.name not in other]
+    lists = {f.name: (f.name,) for f in fields if is_vector(f.type)}
+    numbers = [
+        f.name
+        for f in fields
+        if is_number(f.type)
+        and not _ROW_NUMBERS.fullmatch(f.name)
+        and f.name.lower() not in naming.IDENTITIES
+    ]
+    floats = [n for n in numbers if t.is_floating(schema.field(n).type)]
+    wide = _by_stem(numbers)
+    with_floats = {stem: columns for stem, columns in wide.items() if {*columns} & {*floats}}
+    if names.features is not None and names.features in wide:
+        wide = {names.features: wide[names.features]}
+    elif lists or names.features in schema.names:
+        wide = {}
+    elif with_floats:
+        wide = with_floats
+    elif len(floats) > 1:
+        wide = {"features": tuple(floats)}
+    elif not wide and len(numbers) > 1:
+        wide = {"features": tuple(numbers)}
+    for field in fields:
+        stem, _ = _numbered(field.name)
+        if stem in wide and not is_number(field.type):
+            got = f"column {field.name!r} of {field.type}"
+            raise ValueError(f"{got} among the numbers of {naming.among(list(wide[stem]))}")
+    return lists | wide
+
+
+def _numbered(name: str) -> tuple[str, list[int]]:
+    """Split a name into its stem and the numbers at its end; without numbers no stem."""
+    # Texts and numbers in turn: an expression of repeated numbers would try every cut.
+    parts = re.split(r"(\d+)", name)
+    if len(parts) == 1 or parts[-1]:
+        return "", []
+    first = len(parts) - 2
+    while first > 1 and parts[first - 1] in _SEPARATORS:
+        first -= 2
+    stem = "".join(parts[:first])
+    stem = stem[:-1] if stem.endswith(_SEPARATORS) else stem
+    return stem or "features", [int(n) for n in parts[first:-1:2]]
+
+
+def _by_stem(names: list[str]) -> dict[str, tuple[str, ...]]:
+    """Group names with numbers at their ends by what is before, in the order of the numbers."""
+    stems: dict[str, list[str]] = {}
+    for name in sorted(names, key=lambda name: (_numbered(name)[1], name)):
+        stems.setdefault(_numbered(name)[0], []).append(name)
+    return {stem: tuple(of) for stem, of in stems.items() if stem and len(of) > 1}
+
+
+def is_number(kind: Any) -> bool:
+    return t.is_floating(kind) or t.is_integer(kind)
+
+
+def is_vector(kind: Any) -> bool:
+    is_list = t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind)
+    return is_list and is_number(kind.value_type)
+
+
+def is_text(kind: Any) -> bool:
+    """Return True for strings, and dictionaries of strings."""
+    kind = kind.value_type if t.is_dictionary(kind) else kind
+    view = getattr(t, "is_string_view", lambda _: False)
+    return t.is_string(kind) or t.is_large_string(kind) or view(kind)

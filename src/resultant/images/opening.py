@@ -18,19 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from resultant._core.files import read_bytes
 from resultant._core.hold_out import held_out_rows
-from resultant._core.text import listed
+from resultant._core.text import listed, one_line
 from resultant.features.naming import split_of
 from resultant.images.decode import SUFFIXES
 from resultant.images.files import read_folder, read_list
 from resultant.images.parquet import has_column, read_parquet
-from resultant.images.source import (
-    ImageSplits,
-    LabelledImages,
-    encode,
-    read_class_names,
-    without_broken,
-)
+from resultant.images.source import ImageSplits, LabelledImages, coded, without_broken
 
 Location = str | os.PathLike[str]
 
@@ -108,7 +103,8 @@ def open_images(
         class_names = next((folder / n for n in NAME_FILES if (folder / n).is_file()), None)
     if isinstance(class_names, str | os.PathLike):
         class_names = read_class_names(Path(class_names))
-    splits = encode(raw, class_names, skip=skip_broken, skipped=skipped)
+    sources, left_out = coded(raw, class_names, skip_broken)
+    splits = ImageSplits(**sources, skipped=(*skipped, *left_out))
     if len(raw) == 1:
         # Two images of a class stay.
         test = held_out_rows(torch.from_numpy(splits.train.labels), held_out, split_seed).numpy()
@@ -156,6 +152,30 @@ def _by_split(files: list[Path], root: Path) -> dict[str, list[Path]]:
         raise ValueError(f"{rule}, got {listed(map(str, splits['']), 3)}")
     # Files of a single split of any name are the whole dataset.
     return {"train": files} if len(splits) == 1 else splits
+
+
+def read_class_names(path: str | Path) -> tuple[str, ...]:
+    """Read class names: one per line, or columns ``label`` and ``name`` separated by tabs."""
+    try:
+        lines = read_bytes(Path(path)).decode("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"expected class names in {path}, got: {one_line(error)}") from None
+    lines = [line.strip() for line in lines if line.strip()]
+    if not lines:
+        raise ValueError(f"expected class names in {path}, got none")
+    if "\t" not in lines[0]:
+        return tuple(lines)
+    head, *rows = (line.split("\t") for line in lines)
+    if not {"label", "name"} <= set(head):
+        got = one_line(", ".join(head))
+        raise ValueError(f"expected columns label and name in {path}, got {got}")
+    cells = [dict(zip(head, row, strict=False)) for row in rows]
+    by_label = {cell["label"]: cell.get("name", "").strip() for cell in cells}
+    names = tuple(by_label.get(str(c), "") for c in range(len(rows)))
+    if not all(names):
+        rule = f"expected each of the labels 0 to {len(rows) - 1} once with a name in {path}"
+        raise ValueError(f"{rule}, got none for {names.index('')}")
+    return names
 
 
 class PublishedDataset(NamedTuple):

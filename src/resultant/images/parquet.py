@@ -12,9 +12,8 @@ import numpy as np
 
 from resultant._core.memory import require_content
 from resultant._core.text import one_line
-from resultant.features.columns import is_text
-from resultant.features.reading import FileError, reading
-from resultant.features.tables import dataset_class_names, open_parquet
+from resultant.features.rows import FileError, reading
+from resultant.features.tables import dataset_class_names, is_text, open_parquet
 from resultant.images.decode import ImageError
 from resultant.images.source import LabelledImages
 

@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core.files import read_bytes
 from resultant._core.text import listed, one_line
 from resultant.images.decode import ImageError, as_picture
 
@@ -203,18 +201,6 @@ class LabelledImages(NamedTuple):
         return f"{one_line(self.labels[index])} of {self.images.name(index)}"
 
 
-def encode(
-    raw: Mapping[str, LabelledImages],
-    names: Sequence[str] | None = None,
-    *,
-    skip: bool = False,
-    skipped: Sequence[str] = (),
-) -> ImageSplits:
-    """Build the splits with shared classes; arguments as in `coded`."""
-    sources, left_out = coded(raw, names, skip)
-    return ImageSplits(**sources, skipped=(*skipped, *left_out))
-
-
 def coded(
     raw: Mapping[str, LabelledImages], names: Sequence[str] | None = None, skip: bool = False
 ) -> tuple[dict[str, ImageSource], list[str]]:
@@ -267,27 +253,3 @@ def require_different(names: Sequence[str]) -> None:
             rule = "expected different class names"
             raise ValueError(f"{rule}, got {one_line(name)!r} for classes {seen[key]} and {c}")
         seen[key] = c
-
-
-def read_class_names(path: str | Path) -> tuple[str, ...]:
-    """Read class names: one per line, or columns ``label`` and ``name`` separated by tabs."""
-    try:
-        lines = read_bytes(Path(path)).decode("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"expected class names in {path}, got: {one_line(error)}") from None
-    lines = [line.strip() for line in lines if line.strip()]
-    if not lines:
-        raise ValueError(f"expected class names in {path}, got none")
-    if "\t" not in lines[0]:
-        return tuple(lines)
-    head, *rows = (line.split("\t") for line in lines)
-    if not {"label", "name"} <= set(head):
-        got = one_line(", ".join(head))
-        raise ValueError(f"expected columns label and name in {path}, got {got}")
-    cells = [dict(zip(head, row, strict=False)) for row in rows]
-    by_label = {cell["label"]: cell.get("name", "").strip() for cell in cells}
-    names = tuple(by_label.get(str(c), "") for c in range(len(rows)))
-    if not all(names):
-        rule = f"expected each of the labels 0 to {len(rows) - 1} once with a name in {path}"
-        raise ValueError(f"{rule}, got none for {names.index('')}")
-    return names
