@@ -58,7 +58,7 @@ def cifar(path: Path) -> None:
 
 
 FEATURES, IMAGES, CIFAR = (f"torture.readers:{name}" for name in ("features", "images", "cifar"))
-NETWORK = "resultant.training.loading:load_network"
+NETWORK = "resultant.training.checkpoints:load_network"
 READERS = {
     "npz": Reader(FEATURES, "plain.npz"),
     "packed npz": Reader(FEATURES, "packed.npz"),

@@ -29,8 +29,8 @@ from resultant.cli.progress import PlainConsole
 from resultant.images.longtail import long_tail_counts
 from resultant.losses.bank import START_WEIGHT
 from resultant.networks.timm_encoder import SCALE
+from resultant.training.checkpoints import build_network
 from resultant.training.config import CIFAR, CIFAR_IMAGES, Run, preset
-from resultant.training.loading import build_network
 
 if TYPE_CHECKING:
     from resultant_reproduction.options import ImportProco
@@ -215,7 +215,7 @@ def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoC
     other facts under ``proco``. An existing file is replaced by a complete one only.
 
     Raises:
-        ValueError: If the file is no such checkpoint, or `loading.load_network` could not load it.
+        ValueError: If the file is no such checkpoint, or `load_network` could not load it.
     """
     read, where = read_proco_checkpoint(path), os.fspath(path)
     facts, num_classes = read.facts, read.num_classes

@@ -14,7 +14,7 @@ from proco_alike import C, P, loss_modules, saved
 from resultant.cli import main as cli
 from resultant.features.store import FeatureStore
 from resultant.images.longtail import long_tail_counts
-from resultant.training.loading import load_network
+from resultant.training.checkpoints import load_network
 
 pytestmark = pytest.mark.slow
 

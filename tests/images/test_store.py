@@ -63,7 +63,7 @@ def test_images_are_decoded_and_reduced_once(
         )
 
     store = opened()
-    assert store.bytes == 3 * (32 * 26 * 20 + 8 * 16 * 30)
+    assert len(store.pixels) == 3 * (32 * 26 * 20 + 8 * 16 * 30)
     check(store)
     assert len(notes) == 1 and notes[0].startswith("decoded 40 images in ")
     assert seen == [(k, 40) for k in range(1, 41)]
@@ -152,7 +152,7 @@ def test_stores_are_deleted_and_nothing_else(tmp_path: Path) -> None:
 def test_placed_batches_are_those_of_the_file(tmp_path: Path) -> None:
     store = open_store(source(tmp_path / "files", 26), tmp_path / "s", SHORT, workers=0)
     mapped, streamed = (Placement(store, torch.device("cpu"), 5, 3) for _ in range(2))
-    streamed.buffers = torch.empty(3, store.bytes, dtype=torch.uint8)
+    streamed.buffers = torch.empty(3, len(store.pixels), dtype=torch.uint8)
     for slot, rows in enumerate(map(torch.tensor, [[3, 20, 4], [9, 3, 25, 0, 7], [7, 24, 24]])):
         (a, starts), (b, others) = (place.place(rows, slot) for place in (mapped, streamed))
         for row, start, other in zip(rows.tolist(), starts.tolist(), others.tolist(), strict=True):

@@ -25,7 +25,7 @@ from resultant.images.source import ImageSplits
 from resultant.images.store import open_store
 from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.networks.timm_encoder import EvaluationView
-from resultant.training.checkpoints import save_run
+from resultant.training.checkpoints import load_network, save_run
 from resultant.training.cifar import train_cifar
 from resultant.training.config import ProbeConfig, Run, preset
 from resultant.training.evaluation import (
@@ -40,7 +40,6 @@ from resultant.training.extract import extract
 from resultant.training.image_sets import train_images
 from resultant.training.inference import outputs
 from resultant.training.job import Job, Trained
-from resultant.training.loading import load_network
 from resultant.training.photo_batches import PhotoBatches
 from resultant.training.probe import linear_probes
 from resultant.training.stack import Stack

@@ -23,11 +23,10 @@ from resultant.images.photo_views import normalize
 from resultant.images.source import ImageSplits
 from resultant.networks.stacked_resnet import StackedResNet32, patches
 from resultant.training.batches import CifarBatches
-from resultant.training.checkpoints import save_run
+from resultant.training.checkpoints import LoadedNetwork, load_network, save_run
 from resultant.training.config import Run, preset
 from resultant.training.extract import extract, keep_split, load_data, timm_network
 from resultant.training.inference import network_outputs, outputs
-from resultant.training.loading import LoadedNetwork, load_network
 from resultant.training.probe import accuracies
 from resultant.training.stack import Stack
 from tiny_cifar import tiny_cifar, tiny_config

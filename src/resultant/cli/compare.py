@@ -17,8 +17,8 @@ from resultant.cli.arguments import FeatureOptions, ImageOptions, find_device
 if TYPE_CHECKING:
     from resultant.cli.progress import Screen
     from resultant.features.prepare import Prepared
+    from resultant.training.checkpoints import LoadedNetwork
     from resultant.training.extract import Images
-    from resultant.training.loading import LoadedNetwork
 
 
 @dataclass(frozen=True, kw_only=True)

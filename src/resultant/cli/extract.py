@@ -23,8 +23,8 @@ from resultant.training.config import CIFAR, TrainConfig
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from resultant.training.checkpoints import LoadedNetwork
     from resultant.training.extract import Images
-    from resultant.training.loading import LoadedNetwork
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import io
 import warnings
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from PIL import Image, UnidentifiedImageError
 
 from resultant._core.text import one_line
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 # Endings of the names of image files, in lower case.
@@ -23,6 +20,9 @@ MAX_PIXELS = 2**27
 # A JPEG with further pictures, as phones write it; the first picture is the photograph.
 SEVERAL_PICTURES = "MPO"
 
+# Such as those of odd EXIF data.
+warnings.filterwarnings("ignore", module=r"PIL\.")
+
 
 class ImageError(ValueError):
     """Image that is missing or broken, in one line that names the image."""
@@ -31,11 +31,8 @@ class ImageError(ValueError):
     remedy = "--skip-broken leaves broken images out"
 
 
-def decode(data: bytes, name: str) -> Image:
+def decode(data: bytes, name: str) -> Image.Image:
     """Decode the content of an image file to mode RGB; errors have the name of the image."""
-    from PIL import Image, UnidentifiedImageError
-
-    _silence()
     rule = f"expected {name} to be a whole image"
     few = f"expected {name} to have at most {MAX_PIXELS:,} pixels"
     try:
@@ -59,10 +56,8 @@ def decode(data: bytes, name: str) -> Image:
         raise ImageError(f"{rule}, got: {one_line(error) or type(error).__name__}") from None
 
 
-def as_picture(image: Any, name: str) -> Image:
+def as_picture(image: Any, name: str) -> Image.Image:
     """Return an image in mode RGB from the content of a file, a picture of Pillow or an array."""
-    from PIL import Image
-
     if isinstance(image, bytes):
         return decode(image, name)
     if isinstance(image, Image.Image):
@@ -74,15 +69,7 @@ def as_picture(image: Any, name: str) -> Image:
     return Image.fromarray(pixels).convert("RGB")
 
 
-@cache
-def _silence() -> None:
-    """Switch off the warnings of Pillow, such as those of odd EXIF data, for the process."""
-    warnings.filterwarnings("ignore", module=r"PIL\.")
-
-
-def _rgb(image: Image, name: str) -> Image:
-    from PIL import Image
-
+def _rgb(image: Image.Image, name: str) -> Image.Image:
     if image.mode.startswith("I;16"):
         # Pillow would clip to 255.
         return Image.fromarray((np.asarray(image) // 257).astype(np.uint8)).convert("RGB")

@@ -25,8 +25,7 @@ from resultant.images._photo_operations import (
     _store,
     _warp,
 )
-from resultant.images.photo_plan import BITS, Plan
-from resultant.images.photo_views import STEPS
+from resultant.images.photo_views import BITS, STEPS, Plan
 
 SHIFT, HALF = tl.constexpr(BITS), tl.constexpr(1 << (BITS - 1))
 # Numbers of a step: code, value, filter, and the six entries of the affine map.

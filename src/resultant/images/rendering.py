@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image, ImageEnhance, ImageOps
+from PIL.Image import Resampling
 from torch import Tensor
 
 from resultant._core.device import has_triton
 from resultant.images import photo_views as photo
-from resultant.images.photo_plan import Plan, most_taps, plan
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
+from resultant.images.photo_views import Plan, most_taps, plan
 
 STEP = photo.COLUMNS.index("code0")
+# By the numbers `photo_views.BILINEAR`, ``CUBIC`` and ``NEAREST``.
+FILTERS = (Resampling.BILINEAR, Resampling.BICUBIC, Resampling.NEAREST)
 
 
 def uses_kernel(device: torch.device) -> bool:
@@ -85,8 +86,6 @@ def levels(
     fill: tuple[int, ...],
 ) -> Tensor:
     """Compute views uint8 [N, 3, size, size] with parameters [N, 30] from flat uint8 pixels."""
-    from PIL import Image
-
     steps = parameters[:, STEP:].unflatten(1, (photo.STEPS, 3))
     maps = photo.matrices(steps[:, :, 0], steps[:, :, 1], size).flatten(2).tolist()
     out = np.empty((len(parameters), size, size, 3), np.uint8)
@@ -99,65 +98,46 @@ def levels(
         for (code, value, kind), entries in zip(steps[i].tolist(), maps[i], strict=True):
             name = photo.OPERATIONS[int(code)]
             if name in photo.WARPS:
-                view = _warp(view, entries, kind, fill)
+                options = Image.Transform.AFFINE, entries, FILTERS[int(kind)]
+                view = view.transform(view.size, *options, fillcolor=fill)
             elif code:
-                view = _operations()[name](view, value)
+                view = OPERATIONS[name](view, value)
         out[i] = np.asarray(view)
     return torch.from_numpy(out).permute(0, 3, 1, 2)
 
 
-def crop(image: Image, row: list[int], size: int) -> Image:
+def crop(image: Image.Image, row: list[int], size: int) -> Image.Image:
     """Resize a box, cut a window from it, and mirror it; pixels outside the image are black."""
-    from PIL import Image, ImageOps
-
     top, left, height, width, rows, columns, down, across, flip = row
     if (left, top, width, height) != (0, 0, *image.size):
         image = image.crop((left, top, left + width, top + height))
     if image.size != (columns, rows):
-        image = image.resize((columns, rows), Image.Resampling.BILINEAR)
+        image = image.resize((columns, rows), Resampling.BILINEAR)
     if (across, down, size, size) != (0, 0, columns, rows):
         image = image.crop((across, down, across + size, down + size))
     return ImageOps.mirror(image) if flip else image
 
 
-def _warp(image: Image, entries: list[float], kind: float, fill: tuple[int, ...]) -> Image:
-    from PIL import Image
-
-    filters = {photo.CUBIC: Image.Resampling.BICUBIC, photo.NEAREST: Image.Resampling.NEAREST}
-    return image.transform(
-        image.size,
-        Image.Transform.AFFINE,
-        entries,
-        filters.get(kind, Image.Resampling.BILINEAR),
-        fillcolor=fill,
-    )
-
-
-def _operations() -> dict[str, Callable[[Any, float], Any]]:
-    from PIL import ImageEnhance, ImageOps
-
-    return {
-        "brightness": lambda image, v: ImageEnhance.Brightness(image).enhance(v),
-        "contrast": lambda image, v: ImageEnhance.Contrast(image).enhance(v),
-        "saturation": lambda image, v: ImageEnhance.Color(image).enhance(v),
-        "sharpness": lambda image, v: ImageEnhance.Sharpness(image).enhance(v),
-        "hue": _turn_hue,
-        "grey": lambda image, v: image.convert("L").convert("RGB"),
-        "autocontrast": lambda image, v: ImageOps.autocontrast(image),
-        "equalize": lambda image, v: ImageOps.equalize(image),
-        "invert": lambda image, v: ImageOps.invert(image),
-        "posterize": lambda image, v: ImageOps.posterize(image, int(v)),
-        "solarize": lambda image, v: ImageOps.solarize(image, v),  # type: ignore[arg-type]
-        "solarize_add": lambda image, v: image.point(
-            [min(255, level + int(v)) if level < 128 else level for level in range(256)] * 3
-        ),
-    }
-
-
-def _turn_hue(image: Image, turn: float) -> Image:
+def _turn_hue(image: Image.Image, turn: float) -> Image.Image:
     """Turn the hues, bytes in Pillow, by a share of the circle within [-1/2, 1/2]."""
-    from PIL import Image
-
     hue, saturation, value = image.convert("HSV").split()
     turned = np.asarray(hue) + np.array(int(turn * 255)).astype(np.uint8)
     return Image.merge("HSV", (Image.fromarray(turned), saturation, value)).convert("RGB")
+
+
+OPERATIONS: dict[str, Callable[[Any, float], Any]] = {
+    "brightness": lambda image, v: ImageEnhance.Brightness(image).enhance(v),
+    "contrast": lambda image, v: ImageEnhance.Contrast(image).enhance(v),
+    "saturation": lambda image, v: ImageEnhance.Color(image).enhance(v),
+    "sharpness": lambda image, v: ImageEnhance.Sharpness(image).enhance(v),
+    "hue": _turn_hue,
+    "grey": lambda image, v: image.convert("L").convert("RGB"),
+    "autocontrast": lambda image, v: ImageOps.autocontrast(image),
+    "equalize": lambda image, v: ImageOps.equalize(image),
+    "invert": lambda image, v: ImageOps.invert(image),
+    "posterize": lambda image, v: ImageOps.posterize(image, int(v)),
+    "solarize": lambda image, v: ImageOps.solarize(image, v),  # type: ignore[arg-type]
+    "solarize_add": lambda image, v: image.point(
+        [min(255, level + int(v)) if level < 128 else level for level in range(256)] * 3
+    ),
+}

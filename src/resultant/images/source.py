@@ -11,17 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
+from PIL.Image import Image
 from torch import Tensor
 
 from resultant._core.text import listed, one_line
 from resultant.images.decode import ImageError, as_picture
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 # Tasks that each thread has ahead.
 AHEAD = 8

@@ -14,20 +14,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from filelock import FileLock
+from PIL import Image
 from torch import Tensor
 
 from resultant._core import tensor_files
 from resultant._core.files import clean_folder, make_folder
 from resultant._core.text import counted, data_size
 from resultant.images.source import ImageSource, in_threads
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 # Part of the name of a store; a new number makes new stores.
 FORMAT = 2
@@ -54,11 +51,6 @@ class ImageStore:
 
     def __len__(self) -> int:
         return len(self.sizes)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of all decoded images."""
-        return len(self.pixels)
 
     @property
     def lengths(self) -> Tensor:
@@ -145,10 +137,8 @@ def _decode(
     return result
 
 
-def reduced(picture: Image, short_side: int) -> Image:
+def reduced(picture: Image.Image, short_side: int) -> Image.Image:
     """Return a picture whose shorter side is at most ``short_side``, as torchvision resizes it."""
-    from PIL import Image
-
     least = min(picture.size)
     if least <= short_side:
         return picture
@@ -207,12 +197,12 @@ class Placement:
     ) -> None:
         self.store, self.pixels, self.number = store, store.pixels, number
         self.buffers: Tensor | None = None
-        self.text = f"decoded images: {data_size(store.bytes)} on the disk"
+        self.text = f"decoded images: {data_size(len(store.pixels))} on the disk"
         if device.type != "cuda":
             return
-        if kind == "gpu" or (kind == "auto" and _fits(store.bytes, device)):
+        if kind == "gpu" or (kind == "auto" and _fits(len(store.pixels), device)):
             self.pixels = store.pixels.to(device)
-            self.text = f"decoded images: {data_size(store.bytes)} on the GPU"
+            self.text = f"decoded images: {data_size(len(store.pixels))} on the GPU"
             return
         most = int(store.lengths.topk(min(number, len(store))).values.sum())
         self.buffers = torch.empty(slots, most, dtype=torch.uint8, device=device)

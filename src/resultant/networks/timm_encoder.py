@@ -6,11 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from PIL.Image import Image
 from torch import Tensor, nn
 
 from resultant._core.files import require_input_file
@@ -18,9 +19,6 @@ from resultant._core.tensor_files import load_tensors, load_torch
 from resultant._core.text import one_line
 from resultant._core.vision import vision_module
 from resultant.networks.stacked_resnet import Outputs
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 # Scale of the cosine classifier, a constant of the code of ProCo's authors.
 SCALE = 30.0

@@ -21,10 +21,10 @@ from resultant.features.store import write_store
 from resultant.images.cifar import Cifar, load_cifar
 from resultant.images.source import ImageSplits
 from resultant.networks.timm_encoder import EncoderNetwork, EvaluationView, model_settings
+from resultant.training.checkpoints import LoadedNetwork, load_network
 from resultant.training.config import CIFAR, TrainConfig
 from resultant.training.image_sets import open_dataset, resolved
 from resultant.training.inference import Views, cifar_views, network_outputs, source_views
-from resultant.training.loading import LoadedNetwork, load_network
 from resultant.training.probe import accuracies
 
 FEATURES = ("encoder", "projection")
