@@ -129,7 +129,7 @@ def measure(name: str, source: ImageSource, size: int, folder: Path) -> Row:
         "ratio": still / step,
         "decoding, images/s": len(source) / decoding,
         "network, GB": network / 1e9,
-        "other, GB": (torch.cuda.memory_reserved() - network - store.bytes) / 1e9,
+        "other, GB": (torch.cuda.memory_reserved() - network - len(store.pixels)) / 1e9,
     }
 
 
