@@ -85,7 +85,7 @@ def documents(root: Path) -> dict[Path, str]:
 
 
 def headline(root: Path) -> list[Row]:
-    """Return the rows of the README: effects of the paper, certificates, accuracy and speed."""
+    """Return the rows of the README: effects of the paper, accuracy and speed."""
     numbers = effects(root)
     paper = "paper: {printed}"
     cells = [
@@ -104,7 +104,6 @@ def headline(root: Path) -> list[Row]:
             effect(numbers["training"]),
             paper.format(**numbers["training"]),
         ),
-        certified(root),
         largest_errors(read(root, "accuracy")["tables"]),
         rates(read(root, "speed")["tables"][0]["rows"]),
     ]
@@ -119,17 +118,6 @@ def effects(root: Path) -> Row:
 def effect(row: Row) -> str:
     text = f"{row['points']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
     return text.replace(" ", "\N{NO-BREAK SPACE}")  # an interval stays on one line
-
-
-def certified(root: Path) -> tuple[str, str, str]:
-    """Share of queries with a certificate, from Table 4: encoder features."""
-    page = (root / "reproduction" / "pages" / "table-04.md").read_text()
-    cell = re.search(r"\| CIFAR-100 / 100, Encoder \|.*\| ([\d,]+) of ([\d,]+) / ([\d,.]+)", page)
-    if cell is None:
-        raise ValueError("expected the certified queries of CIFAR-100 / 100 in Table 4")
-    printed, queries, ours = (float(x.replace(",", "")) for x in cell.groups())
-    what = "rows of CIFAR-100-LT with provably the same prediction as cosine"
-    return what, f"{100 * ours / queries:.1f} %", f"paper: {100 * printed / queries:.1f} %"
 
 
 PEERS = {"TFP": "TFP on JAX", "scipy": "scipy ive", "ProCo": "ProCo recurrence"}
