@@ -15,6 +15,7 @@ from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.measures import arms
 from resultant_reproduction.records import packaged_folder
 from resultant_reproduction.spec import Outcome, load
+from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.value import Estimate, contrast
 
 
@@ -41,6 +42,20 @@ def contrasts(study: str) -> Iterator[dict[str, Any]]:
                 text = text.replace(f'"{{{word}}}"', json.dumps(value))
                 text = text.replace(f"{{{word}}}", str(value))
             yield json.loads(text)
+
+
+def listed(kind: str, evidence: Evidence) -> str:
+    """List the ``listed`` effects of the stand-in with networks and direction."""
+    texts = []
+    for entry in contrasts("stand-in"):
+        terms = arms(evidence, entry) if entry.get("listed") == kind else ()
+        if terms:
+            own, networks = contrast(terms), " and ".join(str(value.n) for _, value in terms)
+            side = (own.sign or 0) * entry["printed"]
+            direction = "open" if not side else "same direction" if side > 0 else "other direction"
+            space = next(word for word in SPACES if word in entry["row"])
+            texts.append(f"{space} {own.text(2)} [{networks}] ({direction})")
+    return ", ".join(texts)
 
 
 def estimate(evidence: Evidence, entry: dict[str, Any]) -> Estimate | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from resultant._core import files
-from resultant_reproduction import catalog, headline, stand_in, tuned
+from resultant_reproduction import beyond, catalog, headline, tuned
 from resultant_reproduction.artefacts import ARTEFACTS
 from resultant_reproduction.claims import HEADINGS, Claim, claims, facts, tally, together
 from resultant_reproduction.evidence import Evidence
@@ -51,16 +51,13 @@ def contents(
     """Texts of the document, of its pages and of the numbers, by path."""
     folder = Path(os.path.relpath(pages, text.parent))
     every = evidence.every
-    photographs = {
-        "frozen": stand_in.listed(stand_in.frozen_effects(every)),
-        "trained": stand_in.listed(stand_in.equal_gain(every)),
-    }
+    photographs = {kind: beyond.listed(kind, evidence) for kind in ("frozen", "trained")}
     values = {
         "claim": judged,
         "counted": sum(claim.counted for claim in judged.values()),
         "tally": tally(judged.values()),
         "fact": facts(evidence),
-        "beyond": beyond(evidence),
+        "beyond": answers(evidence),
         "scaled": scaled(),
         "pages": folder.as_posix(),
         "scoreboard": (scoreboard(judged, folder, photographs["trained"]), SCOREBOARD),
@@ -106,11 +103,11 @@ def scaled() -> dict[str, str]:
     return {"nats": Estimate(*nats).text(4), "mixtures": Estimate(*points).text(2)}
 
 
-def beyond(evidence: Evidence) -> dict[str, tuple[str, str]]:
+def answers(evidence: Evidence) -> dict[str, tuple[str, str]]:
     """Titles and answers of the questions of the second round that have one, by name."""
     asked = (ARTEFACTS[name] for name in ("dimension", "losses", "calibration", "stand-in"))
-    answers = ((own.entry, own.compute(evidence).headline) for own in asked)
-    return {entry.name: (entry.title, text) for entry, text in answers if text}
+    found = ((own.entry, own.compute(evidence).headline) for own in asked)
+    return {entry.name: (entry.title, text) for entry, text in found if text}
 
 
 def by_question(judged: Mapping[str, Claim]) -> list[tuple[Mapping[str, Any], list[Claim]]]:

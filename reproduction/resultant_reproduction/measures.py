@@ -27,7 +27,7 @@ from resultant_reproduction.evidence import (
 )
 from resultant_reproduction.failure import Trainings
 from resultant_reproduction.historical import POLICIES, increment_errors, shown
-from resultant_reproduction.plan import official
+from resultant_reproduction.plan import official, stand_in
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.value import Terms, Value
 
@@ -115,7 +115,9 @@ def _summaries(
 
 def _config(condition: str, keys: Keys) -> TrainConfig:
     """Training configuration of a condition: controlled, with some settings changed, or public."""
-    if (recipe := keys.get("recipe")) in ("public", "power"):
+    if (recipe := keys.get("recipe")) == "stand-in":
+        return stand_in(**keys.get("network", {}))
+    if recipe in ("public", "power"):
         family = {"family": "power"} if recipe == "power" else {}
         return official(*CONDITIONS[condition], **family)  # type: ignore[misc]
     own = {name: keys[name] for name in ("objective", "prior") if name in keys}
@@ -127,12 +129,13 @@ def trained(evidence: Evidence, keys: Keys) -> Found:
     network. A term may have an objective, a prior or settings of its own. Paired terms are added
     by seed."""
     found, by_seed = [], []
+    records = evidence.every if keys.get("recipe") == "stand-in" else evidence.records
     for term in keys.get("terms", ({"rule": "angular"}, {"weight": -1.0, "rule": "native"})):
         own = {**keys, **term}
         for setting in own["settings"]:
             kind = (_config(setting, own), own["rule"], float(own.get("beta", 0.0)))
             scale = float(own.get("scale", 100.0))
-            by_path = [evidence.records.values(*kind, path, scale) for path in own["paths"]]
+            by_path = [records.values(*kind, path, scale) for path in own["paths"]]
             shared = [seed for seed in by_path[0] if all(seed in v for v in by_path)]
             values = {seed: fmean(v[seed] for v in by_path) for seed in shared}
             weight = float(own.get("weight", 1.0)) / len(own["settings"])

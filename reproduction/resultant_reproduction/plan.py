@@ -143,24 +143,11 @@ SECOND_ROUND = tuple(name for name, about in load("plans").items() if about.get(
 
 
 @cache
-def _photographs() -> dict[tuple[str, str], list[PlannedJob]]:
-    """Return the jobs of one seed of the stand-in, by architecture and objective."""
-    jobs: dict[tuple[str, str], list[PlannedJob]] = {}
-    for job in PLANS["tiny"].jobs((0,)):
-        jobs.setdefault((job.config.architecture, job.config.objective), []).append(job)
-    return jobs
-
-
 def stand_in(architecture: str = "resnet50", objective: str = "contrastive") -> TrainConfig:
     """Return the recipe of photographs that stand in for ImageNet-LT (group 2 of protocol.md)."""
-    return _photographs()[architecture, objective][0].config
-
-
-# Arms of the stand-in: realization and beta.
-PHOTO_ARMS, PHOTO_BOTH, _ = (
-    tuple((job.runs[0].realization, job.runs[0].beta) for job in jobs)
-    for jobs in _photographs().values()
-)
+    configs = (job.config for job in PLANS["tiny"].jobs((0,)))
+    kind = (architecture, objective)
+    return next(c for c in configs if (c.architecture, c.objective) == kind)
 
 
 @cache

@@ -33,8 +33,9 @@ from resultant_reproduction.catalog import catalog
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.headline import SETTINGS, TITLES
 from resultant_reproduction.pages import page_name
-from resultant_reproduction.plan import PLANS, controlled
+from resultant_reproduction.plan import PLANS, controlled, stand_in
 from resultant_reproduction.records import packaged_json, probe_path
+from resultant_reproduction.spec import load, printed_rows
 from resultant_reproduction.tables import realizations
 from resultant_reproduction.verdicts import holm
 
@@ -49,7 +50,7 @@ def shown(page: list[str], row: str, column: str | None) -> str:
     headings = ""
     for line in page:
         headings = line if line.startswith("|  |") else headings
-        if re.match(rf"\| {re.escape(row)}( \||\b.* \[)", line):
+        if re.match(rf"\| {re.escape(row)}( \||\b[^|]* \[)", line):
             cells = dict(zip(headings.split(" | "), line.split(" | "), strict=True))
             return line if column is None else cells.get(column) or cells[f"{column} |"]
     raise AssertionError(row)
@@ -70,7 +71,7 @@ def test_rows_of_the_page(study: str, evidence: Evidence) -> None:
         assert ours is not None and ours.low is not None and ours.high is not None
         numbers = [ours.mean] if entry.get("level") else [ours.mean, ours.low, ours.high]
         sign = "" if entry.get("level") else "+"
-        found = [f"{number:{sign}.{entry.get('digits', 2)}f}" for number in numbers]
+        found = [f"{number:{sign},.{entry.get('digits', 2)}f}" for number in numbers]
         # A mean that rounds to zero has no minus sign.
         found[0] = re.sub(r"^-(0\.0*)$", r"+\1", found[0])
         text = shown(page, entry["row"], entry.get("column"))
@@ -170,6 +171,49 @@ def test_counts_after_holms_correction(evidence: Evidence) -> None:
             assert left == 0 and f"none is (least p = {min(p):.3f})" in text
         else:
             assert f"Holm's correction leaves {left} of {len(p)} differences" in text
+
+
+def test_the_stand_in(evidence: Evidence) -> None:
+    """Printed effects of ImageNet-LT, directions, Holm's family, and networks trained again."""
+    page, texts = hyphenated("stand-in"), load("printed/in_text")["angular-training"]
+    cells = {
+        f"ResNet-50: {title}, {space.lower()}": float(text.split()[0])
+        for setting, space, *row in printed_rows("angular-training")
+        if setting == "ImageNet-LT"
+        for title, text in zip(TITLES.values(), row, strict=False)
+    }
+    cells |= {
+        f"ResNet-50: Pure Angular, beta 1.5, {e['column'].lower()}": float(e["printed"])
+        for e in texts
+    }
+    found = {e["row"]: (e, estimate(evidence, e)) for e in contrasts("stand-in")}
+    lines = re.findall(
+        r"^\| (.*?) \| (\S+) \| .*? \| 4 and 4 \| (\S+) \| (\S+) \| (.*?) \|$", page, re.M
+    )
+    p = [i.p for row, (_, i) in found.items() if re.match("ResNet-50: .* less", row) and i]
+    corrected = map(p_text, holm([v for v in p if v is not None]))
+    assert {row for row, *_ in lines[:8]} == {*found} & {row for row, *_ in lines[:8]}
+    assert sorted(line[3] for line in lines[:8]) == sorted(corrected)
+    assert {line[3] for line in lines[8:]} == {"–"} and len(lines) == 11
+    for row, printed, own, _, direction in lines:
+        entry, i = found[row]
+        assert i is not None and i.sign is not None and own == p_text(i.p)
+        if row.startswith("ResNet-50: "):
+            after, before = (
+                cells[row.replace(*names)]
+                for names in ((" less ProCo", ""), (row[11 : row.rindex(",")], "ProCo"))
+            )
+            assert float(printed) == pytest.approx(after - before)
+            assert entry.get("printed", float(printed)) == float(printed)
+        word = {0: "open", 1: "same direction", -1: "other direction"}
+        side = 0 if printed == "–" else i.sign * float(printed)
+        assert direction == ("–" if printed == "–" else word[(side > 0) - (side < 0)])
+    moved = []
+    for rule, beta in (("native", 0.0), ("temperature", 0.0), ("preserve", 0.0), ("angular", 0.0)):
+        first, *again = evidence.every.trainings(stand_in(), rule, beta)[::4]
+        pairs = [[r["probes"]["long_tail"][s]["accuracy"] for r in (*again, first)] for s in SPACES]
+        moved.append(f"{TITLES[rule]} " + " / ".join(f"{100 * (a - b):+.2f}" for a, b in pairs))
+    assert f"moved by {', '.join(moved)} points" in page
 
 
 def test_trained_again_with_the_same_seed(evidence: Evidence) -> None:
