@@ -21,12 +21,6 @@ PLAN_HEADINGS = ("plan", "trainings", "runs done", "left")
 # Seeds that extend a plan of one seed.
 MORE = (1, 2)
 
-PLACEHOLDERS = (
-    "LISTS is the folder of the usual lists (ImageNet_LT_train.txt, iNaturalist18_train.txt and so "
-    "on), IMAGES the folder of the images of the same dataset, and a .pth.tar file a checkpoint of "
-    "ProCo's authors, from their repository."
-)
-
 
 class Entry(NamedTuple):
     """A table or figure, or a question beyond the paper, as in ``artefacts.toml``."""
@@ -129,13 +123,6 @@ def plan_rows(records: Records) -> Rows:
         rest += f"; two more seeds: {workload(more)}" if more else ""
         rows.append((plan.name, plan.title, done, rest))
     return rows
-
-
-PLANS_NOTE = (
-    "`resultant reproduce run PLAN` trains the runs of a plan without complete records; "
-    f"`--seeds {' '.join(map(str, MORE))}` trains other seeds than planned. Records of other "
-    "plans count, and the next call continues an interrupted one."
-)
 
 
 def external_commands() -> Rows:

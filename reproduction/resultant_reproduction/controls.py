@@ -15,7 +15,7 @@ from resultant_reproduction.courses import Course, seeds_of
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.failure import symlog
 from resultant_reproduction.figures import Chart, course, draw_charts, heat_maps
-from resultant_reproduction.formats import network_counts, span
+from resultant_reproduction.formats import span
 from resultant_reproduction.plan import RULES, controlled, planned_seeds
 from resultant_reproduction.records import probe_path
 from resultant_reproduction.spec import (
@@ -25,9 +25,10 @@ from resultant_reproduction.spec import (
     load,
     parse_cell,
     printed_rows,
+    say,
     unprinted,
 )
-from resultant_reproduction.tables import LATER, Entry, compare
+from resultant_reproduction.tables import Entry, compare
 from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def control_table(name: str, evidence: Evidence) -> Outcome:
     cells, changes = compare_controls(name, evidence)
     later = any(c.ours and c.ours.n > c.planned for c in cells)
     tested = [change for change in changes if change.differences]
-    return Outcome(cells, tested, notes=[LATER] if later else [])
+    return Outcome(cells, tested, notes=[say("later-seeds")] if later else [])
 
 
 MAPS = {
@@ -123,11 +124,8 @@ def _map_headline(cells: Sequence[Cell], objective: str) -> str:
             parts.append(f"under {prior} prior {ours} (printed {theirs})")
     if not parts:
         return ""
-    return (
-        f"CIFAR-10, {objective} training, changes by any edit (points): {'; '.join(parts)}; "
-        f"{network_counts(c.ours.n for c in cells if c.ours)} a change; counts and means are not "
-        "tested, for changes share their ProCo networks."
-    )
+    networks = f"n = {span([c.ours.n for c in cells if c.ours], 0)}"
+    return say("map-headline", objective=objective, parts="; ".join(parts), networks=networks)
 
 
 def _sign_counts(cells: Sequence[Cell]) -> list[str]:
@@ -139,16 +137,15 @@ def _sign_counts(cells: Sequence[Cell]) -> list[str]:
     same = sum(paper * ours > 0 for paper, ours in signed)
     theirs, means = (Value.of(list(own)) for own in zip(*pairs, strict=True))
     assert theirs is not None and means is not None
-    none = len(known) - len(signed)
-    left_out = f" ({none} printed as 0.00 left out)" if none else ""
-    most = max(v.n for _, v in known)
-    seeds = f"{span([float(v.n) for _, v in known], 0)} seed{'s' if most > 1 else ''}"
-    return [
-        f"{len(known)} of {len(cells)} changes have records, of {seeds} each; {same} of "
-        f"{len(signed)} have the printed sign{left_out}. Mean and sd over these {len(known)} "
-        f"changes, which share their ProCo networks: {means.text(2, sign=True)} points, "
-        f"{theirs.text(2, sign=True)} printed."
-    ]
+    none, seeds = len(known) - len(signed), [v.n for _, v in known]
+    texts = {
+        "seeds": f"{span(seeds, 0)} seed{'s' if max(seeds) > 1 else ''}",
+        "left_out": f" ({none} printed as 0.00 left out)" if none else "",
+        "ours": means.text(2, sign=True),
+        "theirs": theirs.text(2, sign=True),
+    }
+    counts = {"known": len(known), "cells": len(cells), "same": same, "signed": len(signed)}
+    return [say("map-signs", **texts, **counts)]
 
 
 def _draw_map(cells: Sequence[Cell]) -> Figure:

@@ -18,7 +18,7 @@ from resultant_reproduction.formats import p_text
 from resultant_reproduction.headline import Row
 from resultant_reproduction.pages import page_name
 from resultant_reproduction.records import Records, packaged_json
-from resultant_reproduction.spec import load
+from resultant_reproduction.spec import load, say
 from resultant_reproduction.templating import render
 from resultant_reproduction.value import Estimate
 from resultant_reproduction.verdicts import NEEDS_DATA, Judgement
@@ -83,8 +83,8 @@ def contents(
         "artefact_headings": catalog.HEADINGS,
         "plans": catalog.plan_rows(every),
         "plan_headings": catalog.PLAN_HEADINGS,
-        "plans_note": catalog.PLANS_NOTE,
-        "placeholders": catalog.PLACEHOLDERS,
+        "plans_note": say("plans", more=" ".join(map(str, catalog.MORE))),
+        "placeholders": say("placeholders"),
         "external": catalog.external_commands(),
     }
     texts = {text: render("reproduction.md", **values)}

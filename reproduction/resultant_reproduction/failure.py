@@ -14,7 +14,7 @@ from resultant_reproduction.figures import HOLLOW, Chart, Curve, draw_charts
 from resultant_reproduction.formats import seed_list
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.records import dig
-from resultant_reproduction.spec import Cell, Outcome, parse_cell
+from resultant_reproduction.spec import Cell, Outcome, parse_cell, say
 from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
@@ -99,10 +99,7 @@ def realization(evidence: Evidence) -> Outcome:
         named = {_named(own).replace("kappa", "least kappa"): state for own, state in ends}
         return _draw_intercepts(drifts, named)
 
-    note = (
-        f"Circles: {len(states)} native networks of the frozen tables, every seed; "
-        f"{_star(trainings, ends)}."
-    )
+    note = say("native-states", number=len(states), star=_star(trainings, ends))
     parts = {"native states": bool(states)}
     return Outcome(_cells(ends), draw=draw if states or ends else None, parts=parts, notes=[note])
 
@@ -125,7 +122,7 @@ def _cells(failed: Sequence[End]) -> list[Cell]:
 def _star(trainings: Trainings | None, ends: Sequence[End]) -> str:
     """Describe the network of the first star and of panel (b)."""
     if trainings is None or not ends:
-        return "panel (b) has the printed numbers alone, for no training kept a state that failed"
+        return say("no-failing-state")
     training, state = ends[0]
     losses = ", ".join(
         f"{name} {row['cross_entropy']:.2f}" for name, row in state["same_state"].items()
@@ -135,12 +132,8 @@ def _star(trainings: Trainings | None, ends: Sequence[End]) -> str:
         kappas += f", native of that seed {' and '.join(f'{kappa:.3g}' for kappa in own)}"
     kappas += f", the least of {len(ends)} such states" if len(ends) > 1 else ""
     lost, seeds = [*map(trainings.lost, trainings.edited)], {t.seed for t in trainings.edited}
-    return (
-        "star and panel (b): the last state of a network trained by direct temperature on "
-        f"CIFAR-100 IF 10 under a uniform prior, seed {training.seed}; a class collapsed there "
-        f"({kappas}); cross-entropy {losses}; a class collapsed in {sum(lost)} of {len(lost)} such "
-        f"trainings, of {seed_list(sorted(seeds))}"
-    )
+    texts = {"kappas": kappas, "losses": losses, "seeds": seed_list(sorted(seeds))}
+    return say("failing-state", **texts, seed=training.seed, lost=sum(lost), of=len(lost))
 
 
 # Colours of single states.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 SIGNIFICANCE = 0.05
 
@@ -11,11 +11,6 @@ def span(values: Sequence[float], digits: int, sign: str = "") -> str:
     """Format the smallest and the largest value."""
     low, high = (format(f(values), f"{sign}z.{digits}f") for f in (min, max))
     return low if low == high else f"{low} to {high}"
-
-
-def network_counts(numbers: Iterable[int]) -> str:
-    """Format the range of numbers of networks."""
-    return f"n = {span([float(n) for n in numbers], 0)}"
 
 
 def p_text(p: float | None) -> str:

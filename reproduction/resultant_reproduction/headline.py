@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.records import Records, probe_path
-from resultant_reproduction.spec import load, parse_cell, printed_rows
+from resultant_reproduction.spec import load, parse_cell, printed_rows, say
 from resultant_reproduction.value import PRINTED_SEEDS, Value
 from resultant_reproduction.verdicts import (
     CONFIRMED,
@@ -148,31 +148,30 @@ def answer(records: Records) -> str:
     ends = {title: end for title, end in high.items() if end is not None}
     if whole is None or whole.high is None or not ends:
         return ""
-    seen, divided = found(single), found(parts(records))
+    real = found(parts(records)), found(single)
     widest = max(ends, key=ends.__getitem__)
-    names = [f" ({', '.join(titles)})" if titles else "" for titles in (divided, seen)]
-    return (
-        f"**Which differences are real?** Pure Angular less ProCo, mean of all settings, "
-        f"{'may be zero' if whole.contains(0.0) else 'is not zero'}: {whole.text(2)}. After Holm's "
-        f"correction {len(divided)} of its 4 parts are not zero{names[0]}, and {len(seen)} "
-        f"of its {len(single)} readouts{names[1]}. **How large can they still be?** With 95 % "
-        f"confidence at most {whole.high:+.2f} in the mean, and {ends[widest]:+.2f} in a readout "
-        f"({widest})."
+    return say(
+        "headline-answer",
+        zero="may be zero" if whole.contains(0.0) else "is not zero",
+        whole=whole.text(2),
+        parts=len(real[0]),
+        single=len(real[1]),
+        of=len(single),
+        names=[f" ({', '.join(titles)})" if titles else "" for titles in real],
+        high=whole.high,
+        end=ends[widest],
+        widest=widest,
     )
 
 
 def summary(records: Records) -> str:
-    """Say how direct temperature does, how many readouts survive Holm's correction, and what the
-    seeds of the first round say alone; empty without intervals."""
+    """Summarize direct temperature, Holm's correction and the first round."""
     other, first = effect(records, "temperature").ours, effect(records, seeds=FIRST_ROUND).ours
     if other is None or first is None:
         return ""
     rows = readouts(records)
-    return (
-        f"Direct temperature, of which the paper says that it lacks the gain, changes probes by "
-        f"{other.text(2)}. After Holm's correction {len(found(rows))} of {len(rows)} readouts "
-        f"differ from zero, and the seeds of the first round alone say {first.text(2)}."
-    )
+    texts = {"other": other.text(2), "first": first.text(2)}
+    return say("headline-summary", **texts, found=len(found(rows)), of=len(rows))
 
 
 def spread(records: Records) -> tuple[float, float, float, float, float] | None:

@@ -31,6 +31,7 @@ from resultant_reproduction.spec import (
     load,
     parse_cell,
     printed_rows,
+    say,
     unprinted,
 )
 from resultant_reproduction.summarize import SPACES
@@ -155,15 +156,10 @@ def training_gain(evidence: Evidence) -> Outcome:
     notes = []
     if applied:
         seeds = seeds_of({name: applied.get(name) for name in POLICIES})
-        notes.append(
-            f"(a), (b) Lines: {seeds}; means over seeds, shaded from the smallest to the largest "
-            "value."
-        )
+        notes.append(say("gain-courses", seeds=seeds))
     for state, (seed, epoch, plane) in first.items():
-        notes.append(
-            f"(c) One network, {state} of seed {seed} at epoch {epoch}: "
-            f"{100 * plane['share']:.2f} % of their squared lengths are in the plane."
-        )
+        about = {"state": state, "seed": seed, "epoch": epoch}
+        notes.append(say("increment-plane", **about, share=100 * plane["share"]))
     some = applied or errors or planes
     draw = (lambda: _draw_training_gain(applied, native, errors, first)) if some else None
     return Outcome(_last_epoch(evidence), draw=draw, parts=parts, notes=notes)

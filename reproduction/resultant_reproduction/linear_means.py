@@ -7,17 +7,13 @@ from collections.abc import Mapping
 
 from resultant.analysis import margin_directions
 from resultant_reproduction.evidence import PACKAGED, Evidence, by_condition, read_path
+from resultant_reproduction.spec import say
 from resultant_reproduction.templating import markdown_table
 from resultant_reproduction.value import Value
 
 HEADING = "The two linear means"
 WITHOUT = "without intercepts, b_c + g_c rho (as printed)"
 WITH = "with intercepts, b_c + q_c(0) + g_c rho (as in the text)"
-ABOUT = (
-    "The text of the paper defines the linear mean with the intercepts of the classes, "
-    "b_c + q_c(0) + g_c rho (sec:softmax-geometry). The numbers that it prints are close to those "
-    "of the linear mean without them, b_c + g_c rho, and our claims have none either."
-)
 # Errors of boundaries predicted by each, in degrees.
 ERRORS = [read_path(f"boundaries.{name}.mae") for name in ("linear_mean", "linear_intercept")]
 # Printed mean errors of boundaries in degrees (sec:root-solving), by condition.
@@ -49,7 +45,7 @@ def boundary_means(evidence: Evidence) -> str:
     texts = ("–" if error is None else f"{error:.4f}" for error in packaged)
     rows.append(("CIFAR-100 / 100, the packaged network", "–", *texts))
     table = markdown_table(rows, ("mean error (degrees)", "paper", WITHOUT, WITH))
-    return f"{ABOUT} In brackets: networks.\n\n{table}"
+    return f"{say('linear-means')} In brackets: networks.\n\n{table}"
 
 
 def margin_means(evidence: Evidence, stores: Mapping[str, str]) -> str:
@@ -67,8 +63,5 @@ def margin_means(evidence: Evidence, stores: Mapping[str, str]) -> str:
             rows.append((f"{title}: {what} (%)", printed, *texts))
         wrong = (f"{m.certified_wrong} of {m.incidences:,}" for m in own)
         rows.append((f"{title}: covered and wrong", "0", *wrong))
-    about = (
-        "The records keep margins of the version without intercepts alone, so that this table is "
-        "of features: of the packaged network, imbalance 100, and of stores that are given."
-    )
-    return f"{ABOUT} {about}\n\n{markdown_table(rows, ('margin changes', 'paper', WITHOUT, WITH))}"
+    table = markdown_table(rows, ("margin changes", "paper", WITHOUT, WITH))
+    return f"{say('linear-means')} {say('margin-means')}\n\n{table}"

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from resultant._core import files
 from resultant.training.config import CIFAR
-from resultant_reproduction.catalog import PLACEHOLDERS, catalog
+from resultant_reproduction.catalog import catalog
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.plan import PLANS, SECOND_ROUND, workload
 from resultant_reproduction.records import packaged_folder
-from resultant_reproduction.spec import Cell, Change, Outcome, load
+from resultant_reproduction.spec import Cell, Change, Outcome, load, say
 from resultant_reproduction.templating import markdown_table, render
 from resultant_reproduction.value import Value
 
@@ -153,7 +153,7 @@ def make_page(artefact: Artefact, evidence: Evidence) -> Page:
         cifar=CIFAR,
         distinct=lambda own, form: ", ".join(dict.fromkeys(map(form.format, own))),
         workload=workload,
-        placeholders=PLACEHOLDERS,
+        placeholders=say("placeholders"),
     )
     return Page(name, link_labels(text).strip() + "\n", None if figure is None else svg(figure))
 

@@ -18,6 +18,7 @@ from resultant_reproduction import catalog
 from resultant_reproduction.pages import page_name
 from resultant_reproduction.plan import PLANS
 from resultant_reproduction.records import Records, both_rounds, folders, read_added
+from resultant_reproduction.spec import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -144,7 +145,7 @@ def list_artefacts(console: Console, records: Records) -> None:
         console.print("no records: numbers of trainings are missing", highlight=False)
     console.print(rich_table("artefacts", catalog.HEADINGS, catalog.overview(records)))
     console.print(rich_table("plans", catalog.PLAN_HEADINGS, catalog.plan_rows(records)))
-    note = catalog.PLANS_NOTE.replace("`", "")
+    note = say("plans", more=" ".join(map(str, catalog.MORE))).replace("`", "")
     console.print(note, highlight=False, soft_wrap=True)
     for title, *commands in catalog.external_commands():
         console.print(f"\n{title}:", highlight=False)

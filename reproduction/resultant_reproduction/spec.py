@@ -28,6 +28,11 @@ def load(name: str) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
+def say(name: str, **values: object) -> str:
+    """Fill in a sentence of ``sentences.toml``."""
+    return load("sentences")[name].format(**values)
+
+
 def printed_rows(name: str) -> list[list[str]]:
     """Look up the cells of a printed table."""
     return load("printed/tables")[name]["rows"]

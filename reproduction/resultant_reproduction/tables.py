@@ -26,13 +26,10 @@ from resultant_reproduction.formats import p_equation, p_text, span
 from resultant_reproduction.headline import TITLES
 from resultant_reproduction.plan import RULES, planned_seeds
 from resultant_reproduction.records import Records, paired, probe_path
-from resultant_reproduction.spec import Cell, Change, Outcome, load, parse_cell, printed_rows
+from resultant_reproduction.spec import Cell, Change, Outcome, load, parse_cell, printed_rows, say
 from resultant_reproduction.templating import markdown_table
 from resultant_reproduction.value import Value, over_settings
 from resultant_reproduction.verdicts import Judgement
-
-# Note of tables with more seeds than planned.
-LATER = "Seeds beyond the planned ones were added after the numbers of the planned ones were known."
 
 
 class Entry(NamedTuple):
@@ -95,19 +92,19 @@ HEADINGS = ("", "change", "paper", "ours", "95 % interval", "networks", "p", "ve
 
 def training_table(evidence: Evidence) -> Outcome:
     """tab:angular-training: all networks of the recipe, unpaired as in ``protocol.md``."""
-    table = realizations(evidence.every, "angular-training", probe_path)
+    printed = realizations(evidence.every, "angular-training", probe_path).cells
     judged = {}
-    for row in dict.fromkeys(cell.row for cell in table.cells):
+    for row in dict.fromkeys(cell.row for cell in printed):
         setting, _, space = row.rpartition(", ")
         for arm in RULES[1:] if setting in headline.SETTINGS else ():
             own = (setting,), (space.lower(),)
             judged[row, arm] = headline.effect(evidence.every, arm, "native", *own)
     effects = {row: j for (row, arm), j in judged.items() if arm == "angular"}
     cells = []
-    for cell in table.cells:
+    for cell in printed:
         ours = effects[cell.row].ours if cell.row in effects and cell.column == "Δ" else None
-        own = replace(cell, ours=Value(ours.mean, None, ours.n), planned=0) if ours else cell
-        cells.append(own)
+        value = Value(ours.mean, None, ours.n) if ours else None
+        cells.append(replace(cell, ours=value, planned=0) if value else cell)
     tested = [
         (
             *(row, f"{TITLES[arm]} - {TITLES['native']}", f"{j.printed:+.2f}"),
@@ -117,21 +114,16 @@ def training_table(evidence: Evidence) -> Outcome:
         for (row, arm), j in judged.items()
         if j.ours is not None
     ]
-    about = (
-        "Unpaired: the difference of arm means with Welch's interval. Networks are those of both "
-        "arms. Each change by itself; neither intervals nor verdicts are corrected for their "
-        "number.\n\n"
-    )
     rows = {f"{row} [{j.n}]": j.pair for row, j in effects.items()}
+    table = markdown_table(tested, HEADINGS)
     return Outcome(
         cells,
         draw=lambda: intervals({"Pure Angular less ProCo": rows}, "percentage points"),
-        sections={"Test": about + markdown_table(tested, HEADINGS)} if tested else {},
+        sections={"Test": say("training-test") + markdown_table(tested, HEADINGS)}
+        if tested
+        else {},
         headline=_training_headline(evidence, [*effects.values()]),
-        notes=[
-            "Probes of the last epoch. Δ is the difference of the two means, with the networks of "
-            "both in brackets. The second round trained no intercept-preserving networks."
-        ],
+        notes=[say("training-note")],
     )
 
 
@@ -140,14 +132,10 @@ def _training_headline(evidence: Evidence, effects: Sequence[Judgement]) -> str:
     paper = [j.printed for j in effects if j.printed is not None]
     if whole.ours is None:
         return ""
+    texts = {"whole": whole.ours.text(2), "verdict": whole.verdict, "printed": span(paper, 2, "+")}
+    counts = {"of": len(effects), "n": whole.ours.n, "risen": sum(v > 0 for v in paper)}
     rise = sum(j.ours is not None and j.ours.mean > 0 for j in effects)
-    return (
-        "Training with Pure Angular in place of ProCo changes long-tail probes by "
-        f"{whole.ours.text(2)} points, mean of {len(effects)} readouts over {whole.ours.n} "
-        f"networks of both rounds (printed {fmean(paper):+.2f}): {whole.verdict}. {rise} of "
-        f"{len(effects)} readouts rise; printed are {span(paper, 2, sign='+')}, and "
-        f"{sum(v > 0 for v in paper)} rise."
-    )
+    return say("training-headline", **texts, **counts, rise=rise, mean=fmean(paper))
 
 
 def joint_fc(evidence: Evidence) -> Outcome:
@@ -176,11 +164,8 @@ def _joint_headline(changes: list[Change]) -> str:
     tested = "" if pooled.p is None else f", {p_equation(pooled.p)}"
     paper = span([c.paper or 0.0 for c in changes], 2, sign="+")
     alike = sum(c.ours is not None and c.ours.mean * (c.paper or 0.0) > 0 for c in known)
-    return (
-        "Joint training with Pure Angular in place of ProCo changes classifiers by "
-        f"{pooled.text()}{tested}, in points, mean over {where}; {alike} of "
-        f"{len(known)} have the printed sign. Printed are {paper}."
-    )
+    texts = {"pooled": pooled.text(), "tested": tested, "where": where, "printed": paper}
+    return say("joint-headline", **texts, alike=alike, of=len(known))
 
 
 EQUALIZED = read_change("accuracy.angular", "accuracy.native")
@@ -212,9 +197,8 @@ def frozen_table(name: str, evidence: Evidence) -> Outcome:
             if ours is not None and other is not None:
                 largest[column] = max(largest[column], abs(ours.mean - other.mean))
     gaps = ", ".join(f"{column} {gap:.2g}" for column, gap in largest.items())
-    note = "kappa is p R / (1 - R^2); the maximum likelihood estimate differs from it by at most"
     headline = _equalized_headline(evidence, changes) if changes else ""
-    return Outcome(cells, changes, notes=[f"{note} {gaps}."], headline=headline)
+    return Outcome(cells, changes, notes=[say("frozen-kappa", gaps=gaps)], headline=headline)
 
 
 def _equalized_headline(evidence: Evidence, changes: Sequence[Change]) -> str:
@@ -224,10 +208,7 @@ def _equalized_headline(evidence: Evidence, changes: Sequence[Change]) -> str:
         own = (c for c in changes if c.row.startswith((f"{dataset} /", f"{dataset},")))
         paper = [c.paper for c in own if c.paper is not None and c.row.endswith(space.capitalize())]
         parts.append(f"{place} {change.text()} (printed {fmean(paper):+.2f})")
-    return (
-        "Equalizing the gains of frozen features changes accuracy by, mean over imbalances "
-        f"(points): {'; '.join(parts)}."
-    )
+    return say("equalized-headline", parts="; ".join(parts))
 
 
 BACKBONES = {
