@@ -10,7 +10,7 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,10 +19,8 @@ from resultant._core import files
 from resultant.analysis import FrozenSpace
 from resultant.analysis.metrics import NORMAL, paired_gain, rank_correlation, rank_in_class
 from resultant.classes.finite_sample import held_out_state
-from resultant.classes.gain import angular_gain
 from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
-from resultant.classes.statistics import ClassState
 from resultant.classifiers.calibration import expected_calibration_error, fit_scale, log_losses
 from resultant.classifiers.em import AUTO, Components, fit_components
 from resultant.features.packaged import PACKAGED
@@ -35,17 +33,6 @@ from resultant_reproduction.value import Estimate
 FITS = ("proco", "mle", "held-out", "components")
 EDIT, BEFORE = "angular", "native"
 BINS = 15
-
-
-class Judged(NamedTuple):
-    """A rule on the judging queries: right answers [n], cross-entropies [n] with and without the
-    fitted scale, the scale and the calibration error."""
-
-    right: Tensor
-    scaled: Tensor
-    raw: Tensor
-    scale: float
-    error: float
 
 
 def over_queries(after: Tensor, before: Tensor, scale: float = 1.0) -> Estimate:
@@ -69,43 +56,37 @@ def halves(space: FrozenSpace) -> tuple[Tensor, Tensor]:
     return (~judging).nonzero().squeeze(1), judging.nonzero().squeeze(1)
 
 
-def _fitted(space: FrozenSpace, name: str, fitting: Tensor) -> ClassState | Components:
+def _fitted(space: FrozenSpace, name: str, fitting: Tensor) -> Components:
     if name == "components":
         weight = torch.ones(len(space.train), dtype=torch.float64)
         X = space.units("train", torch.arange(len(space.train)))
         return fit_components(X, space.labels, weight, AUTO, space.estimator)
     if name == "held-out":
-        z = space.units("test", fitting)
-        return held_out_state(space.statistics, z, space.test_labels[fitting])
-    return space.statistics.state(name)
-
-
-def gains(fit: ClassState | Components, tau: float) -> Tensor:
-    """Gains [C] of a fit; of a mixture the weighted means of its components."""
-    return angular_gain(fit, tau) if isinstance(fit, ClassState) else fit.gain(tau)
-
-
-def _scores(space: FrozenSpace, fit: ClassState | Components, rule: str, rows: Tensor) -> Tensor:
-    state, offset = (fit, None) if isinstance(fit, ClassState) else (fit.state, fit.log_weight)
-    scorer = realize(state.to(dtype=space.dtype), Rule(space.tau, rule, offset=offset))
-    scores = torch.cat([scorer(x) for _, x, _ in space.queries(rows)])
-    return scores if isinstance(fit, ClassState) else fit.of_classes(scores)
+        own = space.units("test", fitting), space.test_labels[fitting]
+        return Components.single(held_out_state(space.statistics, *own))
+    return Components.single(space.statistics.state(name))
 
 
 def judge(
-    space: FrozenSpace, fit: ClassState | Components, rule: str, split: tuple[Tensor, Tensor]
-) -> Judged:
-    """Fit the scale of a rule at beta 0 on one half of the queries, and judge it on the other."""
-    fitting, judging = split
-    scale = fit_scale(_scores(space, fit, rule, fitting), space.test_labels[fitting])
-    scores, labels = _scores(space, fit, rule, judging), space.test_labels[judging]
-    return Judged(
-        scores.argmax(-1) == labels,
-        log_losses(scores, labels, scale),
-        log_losses(scores, labels),
-        scale,
-        expected_calibration_error((scale * scores).softmax(-1), labels, BINS),
+    space: FrozenSpace, fit: Components, rule: str, split: tuple[Tensor, Tensor]
+) -> tuple[dict[str, float], Tensor, Tensor]:
+    """Fit the scale of a rule at beta 0 on one half of the queries, and judge it on the other: its
+    numbers, and its right answers [n] and cross-entropies [n] per query."""
+    state = fit.state.to(dtype=space.dtype)
+    scorer = realize(state, Rule(space.tau, rule, offset=fit.log_weight))
+    fitting, scores = (
+        fit.of_classes(torch.cat([scorer(x) for _, x, _ in space.queries(rows)])) for rows in split
     )
+    scale, labels = fit_scale(fitting, space.test_labels[split[0]]), space.test_labels[split[1]]
+    right, scaled = scores.argmax(-1) == labels, log_losses(scores, labels, scale)
+    numbers = {
+        "accuracy": float(right.double().mean()),
+        "nll": float(scaled.mean()),
+        "raw_nll": float(log_losses(scores, labels).mean()),
+        "scale": scale,
+        "error": expected_calibration_error((scale * scores).softmax(-1), labels, BINS),
+    }
+    return numbers, right, scaled
 
 
 @torch.no_grad()
@@ -114,29 +95,20 @@ def calibrate(space: FrozenSpace) -> dict[str, dict[str, Any]]:
     ``nats`` of cross-entropy with fitted scales are Pure Angular less native, [mean, low, high]
     over the judging queries; ``spread`` and ``correlation`` compare the gains with ProCo's."""
     split = halves(space)
-    usual = gains(_fitted(space, "proco", split[0]), space.tau)
-    results = {}
+    usual, results = _fitted(space, "proco", split[0]).gain(space.tau), {}
     for name in FITS:
         fit = _fitted(space, name, split[0])
+        own = fit.gain(space.tau)
         rules = (BEFORE, EDIT) if name == "components" else REALIZATIONS
-        if name != "components" and not gains(fit, space.tau).all():
+        if not own.all():
             # A class without concentration has no temperature.
             rules = tuple(rule for rule in rules if rule not in TEMPERED)
         judged = {rule: judge(space, fit, rule, split) for rule in rules}
-        own, after, before = gains(fit, space.tau), judged[EDIT], judged[BEFORE]
+        (_, *after), (_, *before) = judged[EDIT], judged[BEFORE]
         results[name] = {
-            "rules": {
-                rule: {
-                    "accuracy": float(j.right.double().mean()),
-                    "nll": float(j.scaled.mean()),
-                    "raw_nll": float(j.raw.mean()),
-                    "scale": j.scale,
-                    "error": j.error,
-                }
-                for rule, j in judged.items()
-            },
-            "points": [*over_queries(after.right, before.right, 100.0)[:3]],
-            "nats": [*over_queries(after.scaled, before.scaled)[:3]],
+            "rules": {rule: numbers for rule, (numbers, *_) in judged.items()},
+            "points": [*over_queries(after[0], before[0], 100.0)[:3]],
+            "nats": [*over_queries(after[1], before[1])[:3]],
             "spread": float(own.std() / own.mean()),
             "correlation": rank_correlation(own, usual),
             "queries": len(split[1]),

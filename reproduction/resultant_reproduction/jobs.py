@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -82,10 +83,9 @@ def run_job(
     say: Say = print,
     **options: Any,
 ) -> list[Record]:
-    """Train and evaluate a job; return one record per run, with frozen summaries as planned.
+    """Train and evaluate a job; return one record per run.
 
-    ``job_seconds`` of a record is the time of the training loop and ``whole_seconds`` the total
-    time, including the epochs of earlier calls that this call continues. After ``end`` of the
+    ``whole_seconds`` of a record include the epochs of earlier calls. After ``end`` of the
     monotonic clock the training stops at the next checkpoint. ``store`` keeps decoded photographs.
     Other options are those of `Job`.
     """
@@ -102,65 +102,47 @@ def run_job(
         trained = train_images(job, data, device, on_progress=report, store=store, note=say)
     features = network_features(trained, data)
     records: list[Record] = evaluate(trained, data, features=features)
-    by_run = {record["run"]: record for record in records}
+    config, kept = trained.job.config, ("mean", "std")
     for record in records:
-        record["us_a_view"] = 1e6 * trained.seconds / _views(record, trained)
+        steps = config.epochs * (record["train_images"] // config.batch_size)
+        views = len(trained.job.runs) * steps * config.batch_size * config.views
+        record["us_a_view"] = 1e6 * trained.seconds / views
         # The settings of the plan, without the channels that are read from the network.
-        record["config"] |= {name: getattr(planned.config, name) for name in ("mean", "std")}
-    frozen = _frozen(features, trained, planned.analyzed)
-    judged = _frozen(features, trained, planned.tuned)
+        record["config"] |= {name: getattr(planned.config, name) for name in kept}
+    by_space = partial(_by_space, features, trained)
     parts = {
-        "analysis": {name: summaries(*rows) for name, rows in frozen.items()},
-        "tuned": {name: _by_space(tuned, *rows) for name, rows in judged.items()},
+        "analysis": by_space(summaries, planned.analyzed),
+        "tuned": by_space(tuned, planned.tuned),
+        "calibration": by_space(_calibrated, planned.analyzed if planned.calibrated else ()),
         "ended": last_states(features, trained, planned),
     }
-    if planned.calibrated:
-        parts["calibration"] = {n: _by_space(_calibrated, *rows) for n, rows in frozen.items()}
     if planned.gradient_epochs:
         parts["trajectory"] = trajectories(out / "metrics.jsonl", job.gradient_epochs)
-    for part, by_name in parts.items():
-        for name, content in by_name.items():
-            by_run[name][part] = content
     for record in records:
+        record |= {part: own[record["run"]] for part, own in parts.items() if record["run"] in own}
         record["whole_seconds"] = trained.earlier + time.monotonic() - start
     return records
 
 
-def _views(record: Record, trained: Trained) -> float:
-    config = trained.job.config
-    steps = record["train_images"] // config.batch_size
-    return len(trained.job.runs) * config.epochs * steps * config.batch_size * config.views
-
-
-# Training features by space, labels, held-out features by space, labels.
-FrozenRows = tuple[dict[str, Tensor], Tensor, dict[str, Tensor], Tensor]
-
-
-def _frozen(
-    features: Features, trained: Trained, realizations: Sequence[str]
-) -> dict[str, FrozenRows]:
-    """Return the features of the runs of these realizations, by name of the run."""
-    train, test = features.train, features.test
-    return {
-        run.name: (train.of_run(i), train.labels.cpu(), test.of_run(i), test.labels.cpu())
-        for i, (run, _, _) in enumerate(trained.networks())
-        if run.realization in realizations
-    }
-
-
 def _by_space(
+    features: Features,
+    trained: Trained,
     evaluation: Callable[..., dict[str, Any]],
-    train: Mapping[str, Tensor],
-    labels: Tensor,
-    test: Mapping[str, Tensor],
-    queries: Tensor,
+    realizations: Sequence[str],
 ) -> dict[str, dict[str, Any]]:
-    return {space: evaluation(train[space], labels, test[space], queries) for space in train}
+    """Evaluate every space of the runs of these realizations, by name of the run."""
+    train, test = features.train, features.test
+    labels, queries = train.labels.cpu(), test.labels.cpu()
+    evaluated = {}
+    for i, (run, _, _) in enumerate(trained.networks()):
+        if run.realization in realizations:
+            x, z = train.of_run(i), test.of_run(i)
+            evaluated[run.name] = {s: evaluation(x[s], labels, z[s], queries) for s in x}
+    return evaluated
 
 
 def _calibrated(*rows: Tensor) -> dict[str, Any]:
-    """Judge frozen rules with a fitted scale each."""
-    return calibrate(fit_space(*rows, name=""))
+    return calibrate(fit_space(*rows))
 
 
 def last_states(

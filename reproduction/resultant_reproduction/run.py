@@ -19,8 +19,7 @@ import torch
 
 from resultant._core.device import require_device
 from resultant._core.validation import DivergedError
-from resultant.images.cifar import Cifar, load_cifar
-from resultant.images.source import ImageSplits
+from resultant.images.cifar import load_cifar
 from resultant.training.config import CIFAR, RESULTS, Run
 from resultant.training.image_sets import open_dataset
 from resultant.training.records import append
@@ -47,10 +46,8 @@ def run_plan(
     """Train the runs of a plan without complete records, and append to ``results/NAME.jsonl``;
     return the number of jobs without complete records.
 
-    Records of other plans count, and the packaged records if ``results`` is the default folder. The
-    next call continues one that was killed or reached its time limit. Two calls at once must not
-    write the same file of records, which is rewritten as a whole. Networks and checkpoints are in
-    ``work/NAME/JOB``.
+    Records of other plans count, and the packaged ones if ``results`` is the default folder. Two
+    calls at once must not write the same file. Networks and checkpoints are in ``work/NAME/JOB``.
     """
     if minutes is not None and not 0 < minutes < math.inf:
         raise ValueError(f"expected minutes > 0 and finite, got {minutes:g}")
@@ -76,7 +73,10 @@ def run_plan(
             say(f"{job.name}: {done} of {len(job.runs)} records, {workload(rest) or 'done'}")
         return len(left)
     device = require_device(device)
-    images = _images(left, data)
+    images = {
+        key: load_cifar(key, data) if key in CIFAR else open_dataset(config, data)
+        for key, config in {job.config.dataset: job.config for job in left}.items()
+    }
     end = math.inf if minutes is None else time.monotonic() + 60 * minutes
     whole = {job.name: job for job in plan(name).jobs()}
     options: dict[str, Any] = {"checkpoint_every": checkpoint_every, "end": end, "say": say}
@@ -140,11 +140,3 @@ def _folder(job: PlannedJob, whole: PlannedJob) -> str:
         return job.name
     runs = " ".join(sorted(run.name for run in job.runs))
     return f"{job.name}-{hashlib.sha256(runs.encode()).hexdigest()[:12]}"
-
-
-def _images(jobs: Sequence[PlannedJob], root: Path) -> dict[str, Cifar | ImageSplits]:
-    """Load or open the datasets of the jobs, by name."""
-    return {
-        name: load_cifar(name, root) if name in CIFAR else open_dataset(config, root)
-        for name, config in {job.config.dataset: job.config for job in jobs}.items()
-    }

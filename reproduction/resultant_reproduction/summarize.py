@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
@@ -29,6 +28,15 @@ QUESTIONS = ("gains", "grid", "cosine", "gradients", "boundaries", "margins", "i
 QUESTIONS += ("same_state",)
 
 
+# Numbers that a summary takes over from the answer to a question.
+TAKEN = {
+    "cosine": "queries agreement disagreements low_margin certified certified_disagreements",
+    "gradients": "loss_mean gradient_error median_cosine bounds_held linear_error joint_error",
+    "margins": "incidences agreement coverage certified_wrong",
+    "gains": "mean standard_deviation minimum maximum",
+}
+
+
 def summarize(a: Analysis) -> dict[str, Any]:
     """Summarize an analysis for the frozen tables and claims, in JSON types: accuracies as
     fractions, gradient errors in percent, angles in degrees."""
@@ -42,12 +50,9 @@ def summarize(a: Analysis) -> dict[str, Any]:
             for p in a.grid.points
             if p.realization in ("native", "temperature", "angular") and p.accuracy is not None
         }
-    if a.cosine is not None:
-        names = "queries agreement disagreements low_margin certified certified_disagreements"
-        summary["cosine"] = _taken(a.cosine, names)
-    if a.gradients is not None:
-        names = "loss_mean gradient_error median_cosine bounds_held linear_error joint_error"
-        summary["gradients"] = _taken(a.gradients, names)
+    for question, names in TAKEN.items():
+        if (answer := getattr(a, question)) is not None:
+            summary[question] = _taken(answer, names)
     if a.boundaries is not None:
         summary["boundaries"] = {
             "pairs": len(a.boundaries.pairs),
@@ -63,10 +68,6 @@ def summarize(a: Analysis) -> dict[str, Any]:
                 for name, p in a.boundaries.predicted.items()
             },
         }
-    if a.margins is not None:
-        summary["margins"] = _taken(a.margins, "incidences agreement coverage certified_wrong")
-    if a.gains is not None:
-        summary["gains"] = _taken(a.gains, "mean standard_deviation minimum maximum")
     if a.intercepts is not None:
         summary["intercepts"] = a.intercepts.largest
     if a.same_state is not None:
@@ -99,28 +100,14 @@ def summarize_state(space: FrozenSpace, gamma: float) -> dict[str, Any]:
     return plain({"same_state": _rules(state), "intercepts": drift, "focus": state.focus})
 
 
-def summaries(
-    train: Mapping[str, Tensor], labels: Tensor, test: Mapping[str, Tensor], test_labels: Tensor
-) -> dict[str, dict[str, dict[str, Any]]]:
-    """Summarize each space and estimator, for features [N, p] by name of the space."""
-    summary: dict[str, dict[str, dict[str, Any]]] = {}
-    for name in train:
-        for estimator in FROZEN_FITS:
-            space = fit_space(train[name], labels, test[name], test_labels, name, estimator)
-            answers = analyze_space(space, QUESTIONS, betas=BETAS)
-            summary.setdefault(name, {})[estimator] = summarize(answers)
-    return summary
+def summaries(*rows: Tensor) -> dict[str, dict[str, Any]]:
+    """Summarize one space by estimator, for the rows of `fit_space`."""
+    fits = {estimator: fit_space(*rows, estimator=estimator) for estimator in FROZEN_FITS}
+    return {name: summarize(analyze_space(a, QUESTIONS, betas=BETAS)) for name, a in fits.items()}
 
 
-def fit_space(
-    train: Tensor,
-    labels: Tensor,
-    test: Tensor,
-    test_labels: Tensor,
-    name: str,
-    estimator: str = FROZEN_FITS[0],
-) -> FrozenSpace:
-    """Fit the classes of one space as in the frozen tables, on the CPU."""
-    rows = (a.cpu() for a in (train, labels, test, test_labels))
-    settings = {"name": name, "tau": FROZEN_TEMPERATURE, "estimator": estimator}
-    return FrozenSpace.fit(*rows, num_classes=int(labels.max()) + 1, **settings)
+def fit_space(*rows: Tensor, estimator: str = FROZEN_FITS[0]) -> FrozenSpace:
+    """Fit the classes of one space as in the frozen tables, on the CPU: training features [N, p]
+    with labels [N], test features [M, p] with labels [M]."""
+    settings: Any = {"tau": FROZEN_TEMPERATURE, "estimator": estimator}
+    return FrozenSpace.fit(*(a.cpu() for a in rows), num_classes=int(rows[1].max()) + 1, **settings)

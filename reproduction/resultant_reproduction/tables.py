@@ -115,7 +115,6 @@ def training_table(evidence: Evidence) -> Outcome:
         if j.ours is not None
     ]
     rows = {f"{row} [{j.n}]": j.pair for row, j in effects.items()}
-    table = markdown_table(tested, HEADINGS)
     return Outcome(
         cells,
         draw=lambda: intervals({"Pure Angular less ProCo": rows}, "percentage points"),

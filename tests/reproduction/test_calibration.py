@@ -10,6 +10,7 @@ import torch
 
 from frozen_data import features, scores
 from resultant.analysis import FrozenSpace
+from resultant.classifiers.em import Components
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction import Evidence
 from resultant_reproduction.calibration import FITS, calibrate, halves, judge
@@ -121,7 +122,7 @@ def test_stored_numbers(evidence: Evidence) -> None:
     space = evidence.space(PACKAGED, "projection")
     fitting, judging = halves(space)
     for rule in ("native", "angular"):
-        result = judge(space, space.state, rule, (fitting, judging))
-        assert float(result.right.double().mean()) == own["rules"][rule]["accuracy"]
-        assert result.scale == pytest.approx(own["rules"][rule]["scale"], rel=1e-6)
+        result, right, _ = judge(space, Components.single(space.state), rule, (fitting, judging))
+        assert result["accuracy"] == own["rules"][rule]["accuracy"] == float(right.double().mean())
+        assert result["scale"] == pytest.approx(own["rules"][rule]["scale"], rel=1e-6)
     assert len(judging) == own["queries"] == 5000

@@ -20,7 +20,7 @@ def test_summaries() -> None:
     train, test = (
         centres[y] + 0.7 * torch.randn(len(y), 12, generator=generator) for y in (labels, queries)
     )
-    result = summaries({"encoder": train}, labels, {"encoder": test}, queries)["encoder"]["mle"]
+    result = summaries(train, labels, test, queries)["mle"]
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     space = FrozenSpace.fit(train, labels, test, queries, estimator="mle")
     a = analyze_space(space, QUESTIONS, betas=BETAS)
