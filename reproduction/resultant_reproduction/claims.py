@@ -16,15 +16,17 @@ from resultant_reproduction.measures import arms
 from resultant_reproduction.spec import load, parse_cell
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.theory import CHECKS
-from resultant_reproduction.value import Estimate, Value, contrast
-from resultant_reproduction.verdicts import (
+from resultant_reproduction.value import (
     CONFIRMED,
     INCONCLUSIVE,
     NEEDS_DATA,
     NOT_REPRODUCED,
     OTHER_SIZE,
     VERDICTS,
+    Estimate,
     Judgement,
+    Value,
+    contrast,
     judge_check,
     judge_effect,
     judge_number,

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from resultant.report import style
 from resultant.training.config import TrainConfig
-from resultant_reproduction.courses import Course, seeds_of
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.failure import symlog
 from resultant_reproduction.figures import Chart, course, draw_charts, heat_maps
 from resultant_reproduction.formats import span
 from resultant_reproduction.plan import RULES, controlled, planned_seeds
-from resultant_reproduction.records import probe_path
+from resultant_reproduction.records import Course, probe_path, seeds_of
 from resultant_reproduction.spec import (
     Cell,
     Change,

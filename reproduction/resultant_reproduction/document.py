@@ -14,14 +14,12 @@ from resultant_reproduction.artefacts import ARTEFACTS
 from resultant_reproduction.claims import HEADINGS, Claim, claims, facts, tally, together
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.figures import intervals, svg
-from resultant_reproduction.formats import p_text
+from resultant_reproduction.formats import p_text, render
 from resultant_reproduction.headline import Row
 from resultant_reproduction.pages import page_name
 from resultant_reproduction.records import Records, packaged_json
 from resultant_reproduction.spec import load, say
-from resultant_reproduction.templating import render
-from resultant_reproduction.value import Estimate
-from resultant_reproduction.verdicts import NEEDS_DATA, Judgement
+from resultant_reproduction.value import NEEDS_DATA, Estimate, Judgement
 
 CONTRASTS = (
     *("contrast", "paper", "ours", "95 % interval", "p", "p, Holm", "ours less printed"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from resultant_reproduction.courses import Course
+    from resultant_reproduction.records import Course
 
 # The colour of text; a page replaces this black, and no other, on a dark background.
 BLACK = "#000000"

@@ -16,12 +16,13 @@ from typing import NamedTuple
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.records import Records, probe_path
 from resultant_reproduction.spec import load, parse_cell, printed_rows, say
-from resultant_reproduction.value import PRINTED_SEEDS, Value
-from resultant_reproduction.verdicts import (
+from resultant_reproduction.value import (
     CONFIRMED,
     LEVEL,
     OTHER_SIZE,
+    PRINTED_SEEDS,
     Judgement,
+    Value,
     adjusted,
     judge_effect,
     pooled_variance,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from resultant.report import style
 from resultant.training.config import TrainConfig
 from resultant.training.records import Record
-from resultant_reproduction.courses import Course, seeds_of
 from resultant_reproduction.evidence import CONDITIONS, Evidence
 from resultant_reproduction.figures import (
     BLACK,
@@ -23,7 +22,7 @@ from resultant_reproduction.figures import (
     intervals,
 )
 from resultant_reproduction.plan import official, planned_seeds
-from resultant_reproduction.records import paired, probe_path
+from resultant_reproduction.records import Course, paired, probe_path, seeds_of
 from resultant_reproduction.spec import (
     Cell,
     Change,

@@ -15,7 +15,6 @@ from resultant.classes.groups import GROUPS
 from resultant.features.packaged import PACKAGED
 from resultant.training.config import TrainConfig
 from resultant_reproduction.controls import control_config
-from resultant_reproduction.courses import Course
 from resultant_reproduction.evidence import (
     CONDITIONS,
     Evidence,
@@ -28,6 +27,7 @@ from resultant_reproduction.evidence import (
 from resultant_reproduction.failure import Trainings
 from resultant_reproduction.historical import POLICIES, increment_errors, shown
 from resultant_reproduction.plan import official, stand_in
+from resultant_reproduction.records import Course
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.value import Terms, Value
 

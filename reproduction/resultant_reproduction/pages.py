@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from resultant._core import files
 from resultant.training.config import CIFAR
 from resultant_reproduction.catalog import catalog
-from resultant_reproduction.formats import p_text
+from resultant_reproduction.formats import markdown_table, p_text, render
 from resultant_reproduction.plan import PLANS, SECOND_ROUND, workload
 from resultant_reproduction.records import packaged_folder
 from resultant_reproduction.spec import Cell, Change, Outcome, load, say
-from resultant_reproduction.templating import markdown_table, render
 from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:

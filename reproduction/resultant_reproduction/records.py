@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from resultant._core.files import read_bytes
 from resultant._core.json_values import parse_json
@@ -22,6 +22,7 @@ from resultant.training.records import (
     run_of,
     same_training,
 )
+from resultant_reproduction.formats import seed_list
 from resultant_reproduction.value import Value
 
 
@@ -195,3 +196,35 @@ def _protocol(content: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     if "encoder" in content["features"]:
         settings.append(("encoder", main_encoder(dataset), content.get("encoder", "raw")))
     return settings + [(name, usual[name], used[name]) for name in usual if name != "seed"]
+
+
+class Course(NamedTuple):
+    """A number by epoch, one value per seed, and the seeds that have values."""
+
+    values: dict[int, list[float]]
+    seeds: tuple[int, ...]
+
+    @staticmethod
+    def of(records: Mapping[int, Record], path: str) -> Course | None:
+        """Read the number at a dotted path from records by seed; None if no record has it."""
+        values: dict[int, list[float]] = {}
+        seeds = []
+        name = path.partition(".")[0]
+        for seed, record in records.items():
+            trajectory = record.get("trajectory", {})
+            rows = zip(trajectory.get("epoch", ()), trajectory.get(name, ()), strict=False)
+            own = {e: v for e, row in rows if (v := dig({name: row}, path)) is not None}
+            for epoch, value in own.items():
+                values.setdefault(epoch, []).append(value)
+            seeds += [seed] if own else []
+        return Course(dict(sorted(values.items())), tuple(seeds)) if values else None
+
+    def at(self, epoch: int) -> Value | None:
+        return Value.of(self.values.get(epoch, []))
+
+
+def seeds_of(courses: Mapping[str, Course | None]) -> str:
+    """Describe the seeds of courses by name, once if all are equal."""
+    texts = {name: seed_list(course.seeds if course else ()) for name, course in courses.items()}
+    kinds = set(texts.values())
+    return kinds.pop() if len(kinds) == 1 else "; ".join(f"{n} {s}" for n, s in texts.items())

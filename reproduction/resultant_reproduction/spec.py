@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from resultant_reproduction.value import Estimate, Value, over_settings
-from resultant_reproduction.verdicts import judge_effect
+from resultant_reproduction.value import Estimate, Value, judge_effect, over_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

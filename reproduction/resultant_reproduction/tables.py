@@ -22,14 +22,12 @@ from resultant_reproduction.evidence import (
     trained_as,
 )
 from resultant_reproduction.figures import draw_changes, intervals
-from resultant_reproduction.formats import p_equation, p_text, span
+from resultant_reproduction.formats import markdown_table, p_equation, p_text, span
 from resultant_reproduction.headline import TITLES
 from resultant_reproduction.plan import RULES, planned_seeds
 from resultant_reproduction.records import Records, paired, probe_path
 from resultant_reproduction.spec import Cell, Change, Outcome, load, parse_cell, printed_rows, say
-from resultant_reproduction.templating import markdown_table
-from resultant_reproduction.value import Value, over_settings
-from resultant_reproduction.verdicts import Judgement
+from resultant_reproduction.value import Judgement, Value, over_settings
 
 
 class Entry(NamedTuple):

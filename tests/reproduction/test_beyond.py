@@ -37,7 +37,7 @@ from resultant_reproduction.plan import PLANS, controlled, stand_in
 from resultant_reproduction.records import packaged_json, probe_path
 from resultant_reproduction.spec import load, printed_rows
 from resultant_reproduction.tables import realizations
-from resultant_reproduction.verdicts import holm
+from resultant_reproduction.value import holm
 
 PAGES = Path(__file__).parents[2] / "reproduction" / "pages"
 FINAL = [name for name, entry in catalog().items() if entry.final]

@@ -8,14 +8,14 @@ import pytest
 
 from resultant_reproduction.claims import MIXED, Claim, printed, tally, together
 from resultant_reproduction.spec import load, printed_rows
-from resultant_reproduction.value import Value
-from resultant_reproduction.verdicts import (
+from resultant_reproduction.value import (
     CONFIRMED,
     INCONCLUSIVE,
     NEEDS_DATA,
     NOT_REPRODUCED,
     OTHER_SIZE,
     Judgement,
+    Value,
     judge_number,
 )
 

@@ -12,7 +12,7 @@ from resultant_reproduction import Evidence
 from resultant_reproduction.claims import HEADINGS, Claim
 from resultant_reproduction.document import contents, panels
 from resultant_reproduction.spec import load
-from resultant_reproduction.verdicts import VERDICTS
+from resultant_reproduction.value import VERDICTS
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT, PAGES = ROOT / "REPRODUCTION.md", ROOT / "reproduction" / "pages"

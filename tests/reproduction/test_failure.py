@@ -17,8 +17,8 @@ from resultant.training.evaluation import network_features
 from resultant.training.job import Job
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.failure import Trainings
-from resultant_reproduction.jobs import last_states
 from resultant_reproduction.plan import PlannedJob, controlled
+from resultant_reproduction.run import last_states
 from tiny_cifar import tiny_cifar, tiny_config
 from training_records import record
 

@@ -15,8 +15,7 @@ from resultant.score.exact import vmf_score
 from resultant.special.bessel import bessel_ratio
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.evidence import PACKAGED, packaged, trained_as
-from resultant_reproduction.feature_figures import closest_pair
-from resultant_reproduction.linear_means import boundary_means, margin_means
+from resultant_reproduction.feature_figures import boundary_means, closest_pair, margin_means
 from training_records import record
 
 NAN = float("nan")

@@ -16,7 +16,7 @@ from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.config import Run
 from resultant.training.inference import outputs
 from resultant.training.stack import Stack
-from resultant_reproduction import jobs
+from resultant_reproduction import run
 from resultant_reproduction.increments import gradient_increments
 from resultant_reproduction.plan import PlannedJob
 from tiny_cifar import tiny_cifar, tiny_config
@@ -124,17 +124,17 @@ RUNS = (Run("native"), Run("temperature", 0.5), Run("temperature", 1.5))
 @pytest.mark.slow
 def test_increments_of_every_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The trajectories of records against autograd at the state of each epoch."""
-    states, ask = [], jobs.power_diagnostic
+    states, ask = [], run.power_diagnostic
 
     def asked(stack: Stack, *queries: Tensor) -> list[dict[str, Any]]:
         states.append([inputs(stack, place) for place in range(len(stack.runs))])
         return ask(stack, *queries)
 
-    monkeypatch.setattr(jobs, "power_diagnostic", asked)
+    monkeypatch.setattr(run, "power_diagnostic", asked)
     config = tiny_config(objective="joint", family="power", epochs=3, batch_size=16)
     planned = PlannedJob("power", config, RUNS, (1, 3, 20), analyzed=())
     # Three runs in two stacks.
-    records = jobs.run_job(planned, DATA, tmp_path, "cpu", stack=2, say=lambda text: None)
+    records = run.run_job(planned, DATA, tmp_path, "cpu", stack=2, say=lambda text: None)
     assert [r["run"] for r in records] == [r.name for r in RUNS] and len(states) == 4
     states = [states[0] + states[1], states[2] + states[3]]
     assert not torch.equal(states[0][0][0], states[1][0][0])
@@ -161,14 +161,14 @@ def test_increments_after_an_interruption(tmp_path: Path, monkeypatch: pytest.Mo
 
     def trained(name: str) -> list[Any]:
         options: Any = {"checkpoint_every": 2, "say": lambda text: None}
-        records = jobs.run_job(planned, DATA, tmp_path / name, "cpu", **options)
+        records = run.run_job(planned, DATA, tmp_path / name, "cpu", **options)
         return [r["trajectory"] for r in records]
 
     def epochs() -> list[int]:
         lines = (tmp_path / "b" / "metrics.jsonl").read_text().splitlines()
         return sorted({json.loads(line)["epoch"] for line in lines})
 
-    monkeypatch.setattr(jobs, "power_diagnostic", interrupted)
+    monkeypatch.setattr(run, "power_diagnostic", interrupted)
     whole = trained("a")
     # In the second epoch, before there is a checkpoint; in the fourth, two after it.
     for moment, there in ((2, [1]), (4, [1, 2, 3])):

@@ -16,7 +16,7 @@ from resultant._core.validation import DivergedError
 from resultant.training import batches
 from resultant.training.config import Run
 from resultant.training.records import append, read_lines
-from resultant_reproduction import jobs, run, summarize
+from resultant_reproduction import run, summarize
 from resultant_reproduction.catalog import plan_rows
 from resultant_reproduction.plan import PLANS, Plan, PlannedJob, missing
 from resultant_reproduction.records import Records
@@ -191,7 +191,7 @@ def test_stopped_and_started_again(
     # Place, the call of it that ends, and the records afterwards; an epoch has three steps.
     moments = (
         (batches.CifarBatches, "batch", 5, 0),
-        (jobs, "summaries", 1, 0),
+        (run, "summaries", 1, 0),
         (run, "append", 1, 0),
         (batches.CifarBatches, "batch", 5, 1),
     )

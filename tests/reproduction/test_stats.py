@@ -13,8 +13,7 @@ from scipy.stats import binom, norm, ttest_1samp, ttest_ind
 
 from resultant.analysis.metrics import paired_gain
 from resultant_reproduction.calibration import over_queries
-from resultant_reproduction.value import over_settings
-from resultant_reproduction.verdicts import holm
+from resultant_reproduction.value import holm, over_settings
 
 
 def test_holm_is_the_closed_test() -> None:

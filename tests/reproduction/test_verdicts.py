@@ -10,13 +10,14 @@ import mpmath
 import pytest
 
 from paper_evidence import tail
-from resultant_reproduction.value import Value, contrast
-from resultant_reproduction.verdicts import (
+from resultant_reproduction.value import (
     CONFIRMED,
     INCONCLUSIVE,
     NEEDS_DATA,
     NOT_REPRODUCED,
     OTHER_SIZE,
+    Value,
+    contrast,
     judge_check,
     judge_effect,
     judge_number,
