@@ -64,6 +64,7 @@ class Chart(NamedTuple):
     title: str = ""
     more: Mapping[str, Any] = {}
     paint: Callable[[Axes], object] | None = None
+    from_zero: bool = False
 
 
 def _draw(ax: Axes, chart: Chart) -> None:
@@ -80,6 +81,8 @@ def _draw(ax: Axes, chart: Chart) -> None:
         chart.paint(ax)
     # Last: limits that are set before the curves would hold for all sides.
     ax.set(xlabel=chart.xlabel, ylabel=chart.ylabel, **chart.more)
+    if chart.from_zero:
+        ax.set_ylim(bottom=0)
     ax.set_title(chart.title, loc="left")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,7 +37,7 @@ class Check:
     ours: str
     holds: bool | None
     details: dict[str, Any] = field(default_factory=dict)
-    panels: Callable[[], list[Chart]] | None = None
+    panels: Callable[[], Any] | None = None
     layout: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     label: str = ""
@@ -57,12 +57,13 @@ class Check:
 
 
 class Finding(NamedTuple):
-    """Values for the texts, every number, and a verdict beside that of expected values."""
+    """Values for the texts, every number, a verdict beside that of expected values, and a function
+    that makes the curves of each panel, or whole charts."""
 
     values: Sequence[Any]
     details: dict[str, Any]
     holds: bool | None = True
-    panels: Callable[[], list[Chart]] | None = None
+    panels: Callable[[], list[Any]] | None = None
 
 
 def check(function: Callable[..., Finding]) -> Callable[..., Check]:
@@ -82,11 +83,18 @@ def check(function: Callable[..., Finding]) -> Callable[..., Check]:
         }
         details = {"grid": grid, **details, "rule": texts.pop("rule", "")}
         texts |= {key: about[key] for key in ("label", "claim", "layout") if key in about}
+        if panels and "charts" in about:
+            panels = partial(_charts, panels, about["charts"])
         ours = about["ours"].format(*values)
         return Check(ours, holds, details, panels, name=name, **texts)
 
     FUNCTIONS[name] = run
     return run
+
+
+def _charts(panels: Callable[[], list[Any]], specs: Sequence[Mapping[str, Any]]) -> list[Chart]:
+    """Add the labels and limits of ``checks.toml`` to the curves of panels."""
+    return [Chart(own, **spec) for own, spec in zip(panels(), specs, strict=True)]
 
 
 def axis(numbers: Sequence[float] | Mapping[str, float]) -> Tensor:

@@ -27,7 +27,7 @@ from resultant.decisions.certificates import Certificate, certificate, gradient_
 from resultant.report import style
 from resultant.theory.score_expansion import joint_expansion
 from resultant.theory.softmax import joint_leading, posterior_thresholds
-from resultant_reproduction.figures import Chart, Curve
+from resultant_reproduction.figures import Curve
 from resultant_reproduction.theory.check import (
     Finding,
     check,
@@ -120,13 +120,6 @@ def _rules(factors: Mapping[str, float]) -> dict[str, Realization]:
     return {"exact": exact, "joint B0": joint_leading(state, rule), "joint B2": expanded}
 
 
-AXES = {
-    "tau": r"temperature $\tau$",
-    "bias": "bias $b_a-b_b$",
-    "concentration": r"concentration $\lambda_a$",
-    "angle": "prototype angle (degrees)",
-    "classes": "class count $C$",
-}
 ROOTS = {"pairwise": style.BLUE, "one-vs-rest": style.ORANGE}
 
 Roots = Callable[[Realization, Tensor], ArcRoots]
@@ -165,21 +158,16 @@ def boundary_factors(
     holds = least > 0.02 and still < 1e-12 and moved > 0.02
     holds = holds and errors["joint B2"] < errors["joint B0"] / 5
 
-    def panels() -> list[Chart]:
+    def panels() -> list[Any]:
         looks = {"exact": ("-", 1.3), "joint B0": ("--", 1.3), "joint B2": (":", 2.5)}
-        charts = []
-        for factor, curves in positions.items():
-            lines = [
-                Curve(
-                    *(at.sweeps[factor], curves[name][kind], dash, f"{name}, {kind}", colour),
-                    more={"lw": wide},
-                )
+        return [
+            [
+                Curve(x, curves[name][kind], dash, f"{name}, {kind}", colour, more={"lw": wide})
                 for name, colour in ROOTS.items()
                 for kind, (dash, wide) in looks.items()
             ]
-            ylabel = r"boundary $u/\theta$" if len(charts) % 3 == 0 else ""
-            charts.append(Chart(lines, AXES[factor], ylabel, more={"ylim": (0, 1)}))
-        return charts
+            for x, curves in zip(at.sweeps.values(), positions.values(), strict=True)
+        ]
 
     details = {"moves": moves, "largest_error": errors, "positions": positions}
     return Finding((least, rounding(still), moved), details, holds, panels)
@@ -210,7 +198,7 @@ def boundary_motion(at: Any, leading: Callable[..., Realization] = joint_leading
     toward = float(right[moved.displaced].double().mean())
     centred = float((middle.root / middle.theta - 0.5).abs().max())
 
-    def panels() -> list[Chart]:
+    def panels() -> list[Any]:
         both = moved.displaced & predicted.displaced
         x, y = moved.shift[both].rad2deg(), predicted.shift[both].rad2deg()
         reach = 1.05 * float(x.abs().max())
@@ -218,8 +206,7 @@ def boundary_motion(at: Any, leading: Callable[..., Realization] = joint_leading
             Curve((-reach, reach), (-reach, reach), "--", "equal", style.GREY),
             Curve(x, y, ".", f"{len(x)} pairs", style.BLUE),
         ]
-        labels = "exact displacement (degrees)", "leading displacement (degrees)"
-        return [Chart(curves, *labels, "Equalizing the gains moves boundaries")]
+        return [curves]
 
     details = {"error": error._asdict(), "changes": moved.tally()}
     details["equal_gains_from_the_middle"] = centred

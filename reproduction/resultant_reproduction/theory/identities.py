@@ -25,7 +25,7 @@ from resultant.special.bessel import bessel_ratio, bessel_ratio_integral
 from resultant.theory.cross_fit import cross_fit_temperature, fold_statistics
 from resultant.theory.score_expansion import directional_cumulants
 from resultant.vmf.distribution import VonMisesFisher
-from resultant_reproduction.figures import BLACK, LOG, Chart, Curve
+from resultant_reproduction.figures import BLACK, Curve
 from resultant_reproduction.spec import load
 from resultant_reproduction.theory.check import (
     Finding,
@@ -159,7 +159,7 @@ def failure_state(at: Any, score: Callable[..., Tensor] = vmf_score) -> Finding:
         holds = low <= float(text) <= high
         rows[name] = {"paper": float(text), "ours": own, "range": [low, high], "holds": holds}
 
-    def panels() -> list[Chart]:
+    def panels() -> list[Any]:
         rho = torch.linspace(-1, 1, 201, dtype=torch.float64)
         native, cooled = (score(rho, at.kappa, t, at.p) for t in (at.tau_0, ours["tau*"]))
         preserve = cooled - ours["q(0; tau*)"] + ours["q(0; tau_0)"]
@@ -170,11 +170,7 @@ def failure_state(at: Any, score: Callable[..., Tensor] = vmf_score) -> Finding:
             Curve(rho, preserve, "-", "preserve", style.ORANGE),
             Curve(rho, angular, "--", "angular", style.BLUE),
         ]
-        xlabel = r"cosine $\rho$"
-        return [
-            Chart(curves, xlabel, "score", "intercept of the collapsed class"),
-            Chart(curves, xlabel, "", "near zero", {"ylim": (-9, 9)}),
-        ]
+        return [curves, curves]
 
     holds = all(row["holds"] for row in rows.values())
     return Finding([*ours.values()], {"values": rows}, holds, panels)
@@ -213,7 +209,7 @@ def finite_sample(
 
     worst = largest(gaps())
 
-    def panels() -> list[Chart]:
+    def panels() -> list[Any]:
         torch.manual_seed(6)
         p, repeats, counts = 64, 400, (2, 5, 10, 20, 50, 100)
         many = torch.logspace(0.2, 2.1, 60, dtype=torch.float64)
@@ -238,10 +234,7 @@ def finite_sample(
                 Curve(many, inclusion(A, at.tau, many), color=colour),
                 Curve(counts, gained, "o", color=colour),
             ]
-        xlabel = "sample size $n$"
-        length = xlabel, r"$E\,R_n^2$ (dotted: $A^2$)", "mean length"
-        gain = xlabel, "score gained", rf"self-inclusion at $\tau={at.tau:g}$"
-        return [Chart(lengths, *length, {"xscale": "log"}), Chart(gains, *gain, LOG)]
+        return [lengths, gains]
 
     details = {"vectors": x.tolist(), "A": A, "largest_difference": worst}
     return Finding([*map(rounding, worst.values())], details, max(worst.values()) < 1e-13, panels)

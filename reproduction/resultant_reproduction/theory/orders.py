@@ -27,7 +27,7 @@ from resultant.theory.score_expansion import (
 )
 from resultant.theory.softmax import propagate_loss, propagate_probabilities
 from resultant.vmf.tails import log_projection_tail
-from resultant_reproduction.figures import BLACK, LOG, Chart, Curve
+from resultant_reproduction.figures import BLACK, Chart, Curve
 from resultant_reproduction.theory.check import (
     Finding,
     Orders,
@@ -85,7 +85,7 @@ def residual_orders(at: Any, approximation: Expansion = joint_expansion) -> Find
     }
     values = [*fitted.medians, *(v for own in worst.values() for v in own)]
 
-    def panels() -> list[Chart]:
+    def panels() -> list[Any]:
         def paint(ax: Axes) -> None:
             boxes = ax.boxplot(
                 [(a - order).numpy() for a, order in zip(fits, TERMS.values(), strict=True)],
@@ -102,8 +102,9 @@ def residual_orders(at: Any, approximation: Expansion = joint_expansion) -> Find
 
         fits = fitted.fits.values()
         theory = Curve((1, 2, 3), (0, 0, 0), "D", "theory", style.RED, more={"zorder": 5})
-        title = "Residual orders"
-        return [Chart([theory], "", "observed less theoretical order", title, paint=paint)]
+        return [
+            Chart([theory], "", "observed less theoretical order", "Residual orders", paint=paint)
+        ]
 
     return Finding(values, {"largest": worst, **fitted.details}, panels=panels)
 
@@ -155,15 +156,14 @@ def centered_remainder(at: Any, parts: Callable[..., Any] = decompose) -> Findin
     nu, sizes = fitted.x, fitted.details["largest"]
     slopes = [float(power_fits(nu[-5:], e[-5:])[0]) for e in fitted.errors.values()]
 
-    def panels() -> list[Chart]:
+    def panels() -> list[Any]:
         remainder = sizes["remainder"]
         curves = [
             Curve(nu, remainder, "o-", r"$\sup(|r|+|\partial_\rho r|)$"),
             Curve(nu, sizes["intercept"], "s-", r"$\sup|q(0)|$"),
             Curve(nu, 2 * remainder[-1] * nu[-1] / nu, "--", r"slope $-1$", style.GREY),
         ]
-        labels = r"$\nu=p/2-1$", r"largest over $\rho,\lambda,t$", "Centred decomposition"
-        return [Chart(curves, *labels, LOG)]
+        return [curves]
 
     return Finding(slopes, {**sizes, "slopes": slopes}, panels=panels)
 
@@ -260,7 +260,7 @@ def softmax_coupling(at: Any, loss: Callable[..., Tensor] = propagate_loss) -> F
 
     fitted = _coupled(at, residual)
 
-    def panels() -> list[Chart]:
+    def panels() -> list[Any]:
         curves, nu = [], fitted.x
         for word, power, colour in (("without", 2, style.ORANGE), ("with", 3, style.BLUE)):
             levels = torch.tensor([0.25, 0.5, 0.75]).double()
@@ -269,8 +269,7 @@ def softmax_coupling(at: Any, loss: Callable[..., Tensor] = propagate_loss) -> F
             curves.append(Curve(nu, median, "o-", name, colour, band=(low, high)))
             guide = 3 * median[0] * (nu / nu[0]) ** -power
             curves.append(Curve(nu, guide, ":", rf"slope $-{power}$", colour))
-        labels = r"$\nu=p/2-1$", "|loss residual|, median and quartiles"
-        return [Chart(curves, *labels, "Variance coupling in the loss", LOG)]
+        return [curves]
 
     return Finding(fitted.medians, fitted.details, panels=panels)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from resultant.report import style
 from resultant.theory.binary_model import BinaryModel, Pair
 from resultant.vmf.tails import log_projection_tail
-from resultant_reproduction.figures import LOG, Chart, Curve, shades
+from resultant_reproduction.figures import Curve, shades
 from resultant_reproduction.theory.check import Finding, axis, check, near, rounding, uniform
 
 CRITICAL = BinaryModel(2.0, 1.0, 0.3, tau=0.5)
@@ -73,7 +73,7 @@ def error_transition(at: Any, shifted: Callable[[float], BinaryModel] = at_margi
         widths.append(float(high - low) / (ends[1] - ends[0]))
     errors = tail_errors(axis([*STEPS]), at.p[-1], shifted).tolist()
 
-    def panels() -> list[Chart]:
+    def panels() -> list[Any]:
         # Dense near zero, where the step becomes steep.
         R = 0.15 * torch.linspace(-1, 1, 81, dtype=torch.float64) ** 3
         colours = dict(zip(at.p, shades(len(at.p)), strict=True))
@@ -82,10 +82,7 @@ def error_transition(at: Any, shifted: Callable[[float], BinaryModel] = at_margi
         ]
         limit = stats.norm.sf(x)
         own = [Curve(x, scaled[p] - limit, color=c) for p, c in colours.items()]
-        return [
-            Chart(steps, "typical tail margin $R_t$", "tail error", "narrowing at $R_t=0$"),
-            Chart(own, r"$\sqrt{\nu}\,R_t/\sigma$", "tail error less its limit", "own scale"),
-        ]
+        return [steps, own]
 
     details = {"model": vars(CRITICAL), "scaled_width": widths, "errors": errors}
     return Finding((*errors, widths[-1]), details, abs(widths[-1] - 1) < 0.01, panels)
@@ -115,7 +112,7 @@ def rule_agreement(at: Any, draws: Draws = AT_ZERO.sample_margins) -> Finding:
         shares.append(float(((leading >= 0) != (exact >= 0)).double().mean()))
     falls = all(b < a for a, b in pairwise(shares))
 
-    def panels() -> list[Chart]:
+    def panels() -> list[Any]:
         torch.manual_seed(at.seed)
         shown = at.shown
         counted = [ORDERED.monte_carlo(p, at.samples) for p in shown]
@@ -132,14 +129,8 @@ def rule_agreement(at: Any, draws: Draws = AT_ZERO.sample_margins) -> Finding:
             heights = [e.displayed for e in dots]
             curves.append(Curve(shown, heights, "o", f"{name}, counted", colour, bars))
         least = Curve(shown, [0.5 / at.samples] * len(shown), ":", "half a count", style.GREY)
-        xlabel, limits = "dimension $p$", {**LOG, "ylim": (0.2 / at.samples, 1)}
-        differ = Curve(at.p, shares, "o-", color=style.GREEN)
-        title = "decided differently at $R_t=0$"
         # Both belong to panel (d) of fig:synthetic-transition.
-        return [
-            Chart([*curves, least], xlabel, "class error", "errors", limits),
-            Chart([differ], xlabel, "share of draws", title, LOG),
-        ]
+        return [[*curves, least], [Curve(at.p, shares, "o-", color=style.GREEN)]]
 
     details = {"model": vars(AT_ZERO), "shares": shares}
     values = shares[0], at.p[0], shares[-1], at.p[-1]
@@ -164,15 +155,14 @@ def error_exponents(at: Any, exponents: Exponents = of_model) -> Finding:
     # A wrong rate would add a term that grows as nu.
     holds = all(s[-1] < 0.01 and all(b < 0.7 * a for a, b in pairwise(s)) for s in steps.values())
 
-    def panels() -> list[Chart]:
+    def panels() -> list[Any]:
         curves = []
         for name, colour, key in CLASSES:
             curves.append(Curve(nu, reached[key], "o-", name, colour))
             level = (limit[key], limit[key])
             curves.append(Curve((nu[0], nu[-1]), level, "--", f"{name}, limit", colour))
-        labels = r"$\nu=p/2-1$", r"$-\nu^{-1}\log\,$error", "errors reach the exponents"
         # Panel (c) of fig:synthetic-transition.
-        return [Chart(curves, *labels, {"xscale": "log", "ylim": (0, None)})]
+        return [curves]
 
     details = {"model": vars(ORDERED), "exponents": limit, "reached": reached}
     values = reached["h"][-1], reached["t"][-1], at.p[-1], *limit.values()
@@ -192,7 +182,7 @@ def prior_reversal(at: Any, exponents: Exponents = of_model) -> Finding:
         and after.h > after.t
     )
 
-    def panels() -> list[Chart]:
+    def panels() -> list[Any]:
         # Both typical margins stay positive in between.
         offsets = torch.linspace(-0.16, 0.16, 81).tolist()
         rates = [exponents(replace(CLOSE, b_h=b / 2, b_t=-b / 2)) for b in offsets]
@@ -202,8 +192,7 @@ def prior_reversal(at: Any, exponents: Exponents = of_model) -> Finding:
             Curve((0.1, 0.1), (0, top), ":", "stated prior", style.GREY),
             Curve((-0.1, -0.1), (0, top), "--", "exchanged prior", style.GREY),
         ]
-        labels = "offset difference $b_h-b_t$", "error exponent", "The prior orders the exponents"
-        return [Chart(curves, *labels, {"ylim": (0, None)})]
+        return [curves]
 
     pairs = {"stated": stated, "exchanged": exchanged, "before": before, "after": after}
     details = {"model": vars(CLOSE), **{name: pair._asdict() for name, pair in pairs.items()}}
