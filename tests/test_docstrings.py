@@ -49,7 +49,12 @@ def test_docstring(name: str) -> None:
 @pytest.mark.parametrize("path", FUNCTIONS)
 def test_example_of_a_module(path: str) -> None:
     module, _, name = path.rpartition(".")
-    run_example(name, inspect.getdoc(getattr(importlib.import_module(module), name)) or "")
+    value = importlib.import_module(module)
+    text, names = inspect.getdoc(getattr(value, name)) or "", {}
+    if value is resultant.analysis:
+        assert ">>>" in text, f"{name}: expected an example"
+        text, names = f"{value.__doc__}\n{text}", {**vars(value), "torch": torch}
+    run_example(name, text, names)
 
 
 def run_example(name: str, text: str, names: dict[str, object] | None = None) -> None:

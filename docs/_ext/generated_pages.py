@@ -37,7 +37,10 @@ MODULES = {
         "Analysis of frozen features",
         "resultant.analysis",
         "Each function answers one question and returns a plain result. `load_space` and "
-        "`analyze_space` have no formula of their own: they read features, and ask all questions.",
+        "`analyze_space` have no formula of their own: they read features, and ask all questions. "
+        "Examples assume ``from resultant.analysis import *`` and::\n\n    z, y = torch.eye(4)"
+        ".repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)\n"
+        "    space = FrozenSpace.fit(z, y, z, y)",
     ),
 }
 # Classes that are made by hand, not only returned.

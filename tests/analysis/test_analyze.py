@@ -33,11 +33,11 @@ from resultant.analysis.data import (
     row_weights,
 )
 from resultant.analysis.evaluate import SMALLEST, Candidate, Predictions, choose, confusion
+from resultant.analysis.explain import duplicates, suspicious_rows
 from resultant.analysis.export import write_files
 from resultant.analysis.plain import UnansweredError
 from resultant.analysis.result import AnalysisResult
 from resultant.analysis.rules import search
-from resultant.analysis.suspects import duplicates, suspicious_rows
 from small_features import COUNTS, small_features
 
 

@@ -25,12 +25,13 @@ from resultant.classifiers import validation as validating
 from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.inputs import Sample
-from resultant.classifiers.leave_one_out import LeaveOneOut, left_out_fold
 from resultant.classifiers.search import Candidate, Point, departures, search_rules, simplest
 from resultant.classifiers.validation import (
+    LeaveOneOut,
     Validation,
     ValidationFold,
     draw_rows,
+    left_out_fold,
     stratified_splits,
 )
 from resultant.losses import ProCoLoss

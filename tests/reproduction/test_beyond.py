@@ -21,8 +21,7 @@ from resultant.analysis.metrics import owners
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.inputs import Sample
-from resultant.classifiers.leave_one_out import left_out_fold
-from resultant.classifiers.validation import shuffled_ranks
+from resultant.classifiers.validation import left_out_fold, shuffled_ranks
 from resultant.cli import main as cli
 from resultant.features.packaged import PACKAGED
 from resultant.theory.cross_fit import cross_fit_temperature, fold_statistics

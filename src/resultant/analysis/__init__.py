@@ -2,12 +2,17 @@
 
 `analyze` tells the analysis of feature sets as a sequence: `data` is the rows and their roles,
 `rules` and `references` fit vMF classifiers and those of scikit-learn; `evaluate` chooses one on
-the validation rows, measures all on the test rows; `suspects` are rows to look at, `explore` the
-map and the sliders, and `export` writes files. `result` holds all of it.
+the validation rows, measures all on the test rows; `explain` finds rows to look at, and draws the
+map and the sliders; `export` writes files. `result` holds all of it.
 
 `space` fits the classes of a feature space, and each question of the paper is a function of it:
 `gains`, `decisions`, `pairs`, `finite_sample` and `fits`; `run` asks them all. `metrics` are
 measures with their errors, `plain` results as JSON types, and `ray` reads rows on a cluster.
+
+Examples in docstrings assume ``import torch``, ``from resultant.analysis import *`` and this space:
+
+    >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
+    >>> space = FrozenSpace.fit(z, y, z, y)
 """
 
 from resultant.analysis.decisions import (

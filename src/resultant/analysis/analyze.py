@@ -25,14 +25,20 @@ from resultant.analysis.evaluate import (
     majority,
     recommend,
 )
-from resultant.analysis.explore import explorer, feature_map, fit_directions
+from resultant.analysis.explain import (
+    cautions,
+    duplicates,
+    explorer,
+    feature_map,
+    fit_directions,
+    suspicious_rows,
+)
 from resultant.analysis.metrics import mean_and_error, paired_gain, sample_rows
 from resultant.analysis.plain import SIGNIFICANCE, Caution, Difference, UnansweredError
 from resultant.analysis.result import FeatureData, FeatureResult, SetComparison
-from resultant.analysis.rules import VMFSearch, fit_points, search, vmf_candidates
+from resultant.analysis.rules import VMFSearch, fit_points, search, unit_rows, vmf_candidates
 from resultant.analysis.run import Analysis, analyze_space
 from resultant.analysis.space import FrozenSpace, named_groups
-from resultant.analysis.suspects import cautions, duplicates, suspicious_rows, unit_rows
 from resultant.classes.groups import shot_groups
 from resultant.features.identities import match_rows
 

@@ -33,7 +33,6 @@ class Policy(NamedTuple):
     r"""A decision rule for any classes: a realization at beta, with :math:`\gamma\log\pi_c` added.
 
     Example:
-        >>> from resultant.analysis import Policy
         >>> Policy("native").canonical
         Policy(realization='native', beta=1.0, gamma=0.0)
     """
@@ -85,12 +84,8 @@ def decide(space: FrozenSpace, policies: Sequence[Policy], rows: Tensor | None =
         rows: Indices [n] of the queries, by default all.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, Policy, decide
-        >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
-        >>> space = FrozenSpace.fit(z, y, z[:4], y[:4])
-        >>> decide(space, [Policy("angular")]).right(Policy("angular"))
-        tensor([True, True, True, True])
+        >>> decide(space, [Policy("angular")]).right(Policy("angular")).all()
+        tensor(True)
     """
     decisions = Decisions(space.test_labels if rows is None else space.test_labels[rows])
     number, by_rule = len(decisions.labels), {}
@@ -177,10 +172,7 @@ def realization_grid(
         gammas: Multiples of the log prior.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, realization_grid
-        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
-        >>> realization_grid(FrozenSpace.fit(z, y, z, y)).point("cosine").accuracy
+        >>> realization_grid(space).point("cosine").accuracy
         1.0
     """
     policies = grid_policies(betas, gammas)
@@ -264,10 +256,7 @@ def cosine_agreement(space: FrozenSpace) -> CosineAgreement:
     """Compare the predictions of Pure Angular at beta = 0 and of cosine, at zero prior.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, cosine_agreement
-        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
-        >>> cosine_agreement(FrozenSpace.fit(z, y, z, y)).certified_disagreements
+        >>> cosine_agreement(space).certified_disagreements
         0
     """
     columns, state = [], space.state.to(space.device)
@@ -314,10 +303,7 @@ def compare_gradients(
         UnansweredError: All gradients vanish.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, compare_gradients
-        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
-        >>> compare_gradients(FrozenSpace.fit(z, y, z, y)).bounds_held
+        >>> compare_gradients(space).bounds_held
         True
     """
     pool, tau = space.calibration, space.tau

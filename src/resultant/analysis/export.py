@@ -19,8 +19,8 @@ from resultant._core.text import csv_cell
 from resultant.analysis.analyze import Evaluated
 from resultant.analysis.data import FeatureSet
 from resultant.analysis.evaluate import probabilities
+from resultant.analysis.explain import identity_text
 from resultant.analysis.result import AnalysisResult
-from resultant.analysis.suspects import identity_text
 from resultant.features.selection import WORDS
 
 RESULTS, CLASSIFIER, ROWS = "results.json", "classifier.safetensors", "rows.csv"

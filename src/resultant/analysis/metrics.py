@@ -10,7 +10,8 @@ from torch import Tensor
 
 from resultant._core.arrays import shape_of
 from resultant.analysis.plain import Difference
-from resultant.classifiers.validation import shuffled_ranks
+from resultant.classifiers.search import mean_and_error
+from resultant.classifiers.validation import ranks, shuffled_ranks
 
 # Values of a rank correlation at least: the orders of four values are too few for a p below 0.05.
 FEWEST_RANKS = 5
@@ -28,25 +29,16 @@ def class_means(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
 def paired_gain(
     before: Tensor, after: Tensor, weights: Tensor | None = None, comparisons: int = 1
 ) -> Difference:
-    """Compare correct predictions ``after`` [N] bool with those ``before`` [N] bool.
-
-    The p-value is that of the exact two-sided McNemar test on the queries that only one of the two
-    predicts correctly.
-    """
+    """Compare correct predictions ``after`` [N] bool with those ``before`` [N] bool, with the exact
+    two-sided p-value of McNemar."""
     from scipy.stats import binomtest
 
     better, worse = int((after & ~before).sum()), int((before & ~after).sum())
+    if weights is None:
+        weights = torch.full(before.shape, 1 / len(before), dtype=torch.float64)
     gain, error = mean_and_error(after.double() - before.double(), weights)
     p = binomtest(better, better + worse).pvalue if better + worse else 1.0
     return Difference.of(gain, error, float(p), comparisons)
-
-
-def mean_and_error(values: Tensor, weights: Tensor | None = None) -> tuple[float, float]:
-    """Return the weighted mean of values [N] and its standard error; weights [N] sum to one."""
-    if weights is None:
-        weights = values.new_full((len(values),), 1 / len(values))
-    mean = float(values @ weights)
-    return mean, float((weights * (values - mean)).square().sum().sqrt())
 
 
 def wilson(accuracy: float, number: float) -> tuple[float, float]:
@@ -87,10 +79,7 @@ def stratified(labels: Tensor, number: float) -> Tensor:
 
 def rank_in_class(labels: Tensor) -> Tensor:
     """Return the number [N] of earlier rows of the same class."""
-    order, size = labels.argsort(stable=True), torch.bincount(labels)
-    rank = torch.empty_like(labels)
-    rank[order] = torch.arange(len(labels)) - (size.cumsum(0) - size)[labels[order]]
-    return rank
+    return ranks(labels, torch.arange(len(labels)))
 
 
 def owners(labels: Tensor, identities: Tensor) -> Tensor:

@@ -132,10 +132,7 @@ def boundary_displacement(
         beta: Strength of the target gain.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, boundary_displacement
-        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
-        >>> boundary_displacement(FrozenSpace.fit(z, y, z, y)).tally["displaced"]
+        >>> boundary_displacement(space).tally["displaced"]
         6
     """
     chosen = choose_pairs(space) if chosen is None else chosen
@@ -212,10 +209,7 @@ def margin_directions(
             mean; otherwise by gains alone, as its printed numbers.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, margin_directions
-        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
-        >>> margin_directions(FrozenSpace.fit(z, y, z, y)).certified_wrong
+        >>> margin_directions(space).certified_wrong
         0
     """
     chosen = choose_pairs(space) if chosen is None else chosen
@@ -262,10 +256,7 @@ def typical_margins(space: FrozenSpace, chosen: SelectedPairs | None = None) -> 
         chosen: The pairs, by default those of `choose_pairs`.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, typical_margins
-        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
-        >>> typical_margins(FrozenSpace.fit(z, y, z, y)).observed.shape
+        >>> typical_margins(space).observed.shape
         torch.Size([6, 2])
     """
     chosen = choose_pairs(space) if chosen is None else chosen

@@ -18,11 +18,8 @@ class Result:
     """A dataclass of numbers, names, arrays and other results; tensors are on the CPU.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, gain_distribution
-        >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
-        >>> gain_distribution(FrozenSpace.fit(z, y, z, y)).to_dict()["spread"]
-        0.0
+        >>> gain_distribution(space).to_dict()["capped"]
+        []
     """
 
     def __post_init__(self) -> None:

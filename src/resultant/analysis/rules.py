@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from resultant._core.arrays import directions
 from resultant.analysis.data import BALANCED, FeatureSet, Plan, Settings
 from resultant.analysis.evaluate import Candidate, joined, predict
 from resultant.analysis.metrics import stratified
-from resultant.analysis.suspects import unit_rows
+from resultant.classes.metric import Metric
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.inputs import Sample
@@ -83,6 +84,12 @@ def sample_of(data: FeatureSet, x: Tensor, y: Tensor, device: torch.device | str
     """Return rows [n, p] of classes [n] with weights of one."""
     weight = torch.ones(len(y), dtype=torch.float64, device=device)
     return Sample(x.to(device), y.to(device), weight, data.num_classes)
+
+
+def unit_rows(metric: Metric | None, x: Tensor) -> Tensor:
+    """Return rows [n, p] as unit vectors of a metric, in float64."""
+    z = directions(x.double())[0]
+    return z if metric is None else metric.transform(z.to(metric.mean.device))
 
 
 def method_of(point: dict[str, Any]) -> str:

@@ -63,10 +63,7 @@ def analyze_space(
         ValueError: A question is not in `QUESTIONS`.
 
     Example:
-        >>> import torch
-        >>> from resultant.analysis import FrozenSpace, analyze_space
-        >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
-        >>> analyze_space(FrozenSpace.fit(z, y, z, y), ["grid"]).grid.point("native").accuracy
+        >>> analyze_space(space, ["grid"]).grid.point("native").accuracy
         1.0
     """
     questions = tuple(questions)

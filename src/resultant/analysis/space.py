@@ -110,9 +110,6 @@ class FrozenSpace:
             ValueError: Shapes, labels or values do not fit; the message has the row.
 
         Example:
-            >>> import torch
-            >>> from resultant.analysis import FrozenSpace
-            >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
             >>> FrozenSpace.fit(z, y, z[:4], y[:4]).num_classes
             4
         """
@@ -262,7 +259,6 @@ def load_space(
         **options: Keyword arguments of `FrozenSpace.fit`.
 
     Example:
-        >>> from resultant.analysis import load_space
         >>> from resultant.features import FeatureStore, packaged_file
         >>> with packaged_file() as path:
         ...     load_space(FeatureStore.open(path), "projection").num_classes

@@ -1,9 +1,7 @@
 """Shared base of the classifiers: rows to directions, sums to classes, scores to labels.
 
-A row is reduced to its direction, and on request moved to a `Metric`. Classes are fitted from
-weighted sums. One without weight (named in ``classes`` of `partial_fit`, or of weight zero) has
-score -inf and probability zero, and takes no part in the mean gain. Results for a torch tensor are
-tensors on its device, except labels that are strings; half precision is computed in float32.
+A class without weight has score -inf and probability zero, and takes no part in the mean gain.
+Results for a torch tensor are tensors on its device, except labels that are strings.
 """
 
 from __future__ import annotations
@@ -33,13 +31,13 @@ from resultant.classifiers.calibration import calibrated, fit_scale
 from resultant.classifiers.em import Components, fit_components, require_components
 from resultant.classifiers.files import SavedEstimator
 from resultant.classifiers.inputs import AUTO, Array, Rows, Sample, is_auto, returned, row_chunks
-from resultant.classifiers.leave_one_out import class_means, left_out_fold
 from resultant.classifiers.search import search_rules
 from resultant.classifiers.validation import (
     SHRINKAGES,
     Validation,
     ValidationFold,
     draw_rows,
+    left_out_fold,
     stratified_splits,
 )
 
@@ -167,14 +165,21 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         """Choose what is left to the data, and fit metric, classes and scale."""
         self._scale()
         searched = self._search(sample)
-        means = self._fit_metric(sample)
-        self._finish(sample.sums(metric=self.metric_), sample.rows.dtype, sample)
+        plain = self._fit_metric(sample)
+        number, self.components_ = require_components(self.components), None
+        if number != 1:
+            some = sample.merged
+            rows = some.rows
+            if self.metric_ is not None or not isinstance(rows, Tensor):
+                rows = self._all_units(rows)
+            self.components_ = fit_components(rows, some.y, some.w, number, self.estimator)
+        self._finish(sample.sums(metric=self.metric_), sample.rows.dtype)
         self.scale_ = self.calibration_ = None
         if is_auto(self.scale):
-            self.scale_ = searched or self._left_out_scale(sample, means)
+            self.scale_ = searched or self._left_out_scale(sample, plain)
 
-    def _fit_metric(self, sample: Sample) -> Tensor | None:
-        """Fit the metric; return the class means outside a metric that is fitted to the rows."""
+    def _fit_metric(self, sample: Sample) -> ClassStatistics | None:
+        """Fit the metric; return the sums that it is fitted to, if any."""
         self.metric_ = None
         if isinstance(self.whiten, Metric):
             metric = self.whiten.to(sample.rows.device, torch.float64)
@@ -183,10 +188,10 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
             auto = is_auto(self.shrinkage)
             self.metric_ = metric if auto else metric.with_shrinkage(self.shrinkage)
         elif self._whitens or self._centers:
-            sums = sample.scattered if self._whitens else sample.sums()
+            sums = sample.scattered if self._whitens else sample.summed
             shrinkage = self.shrinkage_ if self._whitens else 1.0
             self.metric_ = Metric.fit(sums, shrinkage, center=self._centers, whiten=self._whitens)
-            return class_means(sums)
+            return sums
         return None
 
     def _search(self, sample: Sample) -> float | None:
@@ -208,45 +213,30 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         }
         if not is_auto(self.temperature):
             axes["temperature"] = (float(self.temperature),)
-        chosen = search_rules(self._validation_of(sample.merged), axes).chosen
+        chosen = search_rules(self._validation_of(sample), axes).chosen
         self.temperature_, self.shrinkage_ = chosen.point.temperature, chosen.point.shrinkage
         return chosen.scale
 
     def _validation_of(self, sample: Sample, folds: int | None = None) -> Validation:
         """Return the validation rows of the folds of a sample, or of the first ones."""
         settings: dict[str, Any] = {"center": self._centers, "whiten": self._whitens}
-        splits = stratified_splits(sample.y)[:folds]
-        return Validation(sample, splits, estimator=self.estimator, **settings)
+        splits = stratified_splits(sample.merged.y)[:folds]
+        return Validation(sample.merged, splits, estimator=self.estimator, **settings)
 
-    def _finish(
-        self, statistics: ClassStatistics, dtype: torch.dtype, sample: Sample | None = None
-    ) -> None:
+    def _finish(self, statistics: ClassStatistics, dtype: torch.dtype) -> None:
         """Set the fitted attributes; raise if the parameters cannot be realized."""
         self.statistics_ = statistics
         self.state_ = statistics.state(self.estimator)
         self.class_prior_ = (statistics.weight / statistics.weight.sum()).cpu().numpy()
-        if sample is not None:
-            self._fit_components(sample)
         self._realization(dtype)
 
-    def _fit_components(self, sample: Sample) -> None:
-        """Fit several components per class, which sums do not hold."""
-        number, self.components_ = require_components(self.components), None
-        if number == 1:
-            return
-        sample = sample.merged
-        rows = sample.rows
-        if self.metric_ is not None or not isinstance(rows, Tensor):
-            rows = self._all_units(rows)
-        self.components_ = fit_components(rows, sample.y, sample.w, number, self.estimator)
-
-    def _left_out_scale(self, sample: Sample, means: Tensor | None = None) -> float:
+    def _left_out_scale(self, sample: Sample, plain: ClassStatistics | None = None) -> float:
         """Fit the scale to a sample of the fitted rows, each against classes without it."""
         if getattr(self.temperature, "ndim", 0):
             return 1.0
         if self.components_ is not None:
             # Components have no sums: a fifth of the rows is scored by a fit to the others.
-            validation = self._validation_of(sample.merged, 1)
+            validation = self._validation_of(sample, 1)
             if not len(validation.train[0]):
                 return 1.0
             shrinkage = None if self.metric_ is None else self.metric_.shrinkage
@@ -256,7 +246,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         some = sample.at(index)
         # A row of weight two counts as two rows, one of which is left out.
         one = replace(some, w=some.w.clamp_max(1.0))
-        fold = left_out_fold(one, self.statistics_, self.estimator, self.metric_, means)
+        fold = left_out_fold(one, self.statistics_, self.estimator, self.metric_, plain)
         number = torch.bincount(sample.y, minlength=sample.num_classes)
         return self._fold_scale(fold, some.w * (number / kept)[some.y])
 
@@ -265,8 +255,8 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         known = ~fold.absent & (w > 0)
         if not known.any():
             return 1.0
-        scores, number = self._fold_scores(fold), float(w[known].sum())
-        return fit_scale(scores[known], fold.y[known], w[known], number=number)
+        scores = self._fold_scores(fold)[known]
+        return fit_scale(scores, fold.y[known], w[known], number=float(w[known].sum()))
 
     def _fold_scores(self, fold: ValidationFold) -> Tensor:
         """Return the scores [n, C] of rows that were left out."""
@@ -314,13 +304,9 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         `class_scores`, `certificate` and other functions of fitted classes."""
         return returned(self._all_units(self._query(X)), X)
 
-    @property
-    def _present(self) -> Tensor:
-        return self.statistics_.weight > 0
-
     def _log_prior(self) -> Tensor:
         """Return log pi of the classes that have weight."""
-        weight = self.statistics_.weight[self._present]
+        weight = self.statistics_.weight[self.statistics_.weight > 0]
         return (weight / weight.sum()).log()
 
     @property
@@ -328,7 +314,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         """The components of the classes that have weight, one each unless several are fitted."""
         if self.components_ is not None:
             return self.components_
-        s, at = self.state_, self._present
+        s, at = self.state_, self.statistics_.weight > 0
         state = ClassState(s.mu[at], s.kappa[at], s.count[at], validate_args=False)
         return Components.single(state)
 
@@ -340,12 +326,11 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
     @torch.no_grad()
     def _scores(self, X: Any) -> Tensor:
         """Return the scores [N, C] on the device of the classes."""
-        rows, present = self._query(X), self._present
+        rows, weight, parts = self._query(X), self.statistics_.weight, self._parts
         realization = self._realization(rows.dtype)
-        scores = torch.full((len(rows), len(present)), -torch.inf).to(rows.device, rows.dtype)
-        columns, parts = present.nonzero().squeeze(-1), self._parts
+        scores = torch.full((len(rows), len(weight)), -torch.inf).to(rows.device, rows.dtype)
         for part in row_chunks(rows, len(realization.mu)):
-            scores[part, columns] = parts.of_classes(realization(self._units(rows[part])))
+            scores[part, weight > 0] = parts.of_classes(realization(self._units(rows[part])))
         return scores.mul_(self._scale())
 
     def decision_function(self, X: Any) -> Array:

@@ -19,9 +19,8 @@ from resultant.classes.metric import require_shrinkage
 from resultant.classes.rule import REALIZATIONS
 from resultant.classifiers.base import WITHIN
 from resultant.classifiers.inputs import AUTO, Sample, as_numpy, is_auto, labelled, warn_of_units
-from resultant.classifiers.leave_one_out import LeaveOneOut
 from resultant.classifiers.search import AXES, SCORINGS, Search, mean_and_error, search_rules
-from resultant.classifiers.validation import SHRINKAGES, Split, Validation
+from resultant.classifiers.validation import SHRINKAGES, LeaveOneOut, Split, Validation
 from resultant.classifiers.vmf import VMFClassifier
 
 LOO = "loo"
@@ -31,12 +30,10 @@ class VMFClassifierCV(VMFClassifier):
     r"""`VMFClassifier` with metric, rule and number of components chosen by cross-validation.
 
     Parameters list values; a parameter of one value is fixed. The search goes along one parameter
-    at a time from the best point so far, without the metric, with it, and with several components;
-    `resultant analyze` makes the same choice on the same rows and folds. The training rows of a
-    network are not unseen queries: folds of them promise more accuracy, and choose sharper
-    probabilities, than new rows get.
-
-    A row whose class is in no training row is an error in accuracy, and left out of neg_log_loss.
+    at a time from the best point so far, without the metric, with it, and with several components,
+    as does `resultant analyze`. Folds of the training rows of a network promise more accuracy, and
+    choose sharper probabilities, than new rows get. A row whose class is in no training row is an
+    error in accuracy, and left out of neg_log_loss.
 
     Args:
         realization, beta, temperature: Values of the parameters of `VMFClassifier`.
@@ -44,13 +41,13 @@ class VMFClassifierCV(VMFClassifier):
         estimator, device: As in `VMFClassifier`.
         cv: Number of stratified folds, ``"loo"`` (each row against the classes without this row),
             or a splitter or splits of scikit-learn. About 262,144 / C rows are scored, 1,024 or
-            more; if these are fewer than the rows of a numbered fold, one split leaves them out.
+            more; one split leaves them out if a numbered fold has more.
         scoring: ``neg_log_loss`` or ``accuracy``.
-        balanced: Give every class the same weight in the score, as if queries of all were alike.
+        balanced: Give every class the same weight in the score.
         extend: Add a value outside the edge of several values while the best is at the edge: half
             or twice a temperature, 0.5 less or more of beta and prior.
-        scale: ``"auto"`` fits the scale of the scores of each point to the rows left out, as
-            otherwise points are compared by the size of their scores; 1.0 leaves them.
+        scale: ``"auto"`` fits the scale of the scores of each point to the rows left out; 1.0
+            leaves the scores.
         whiten: Metrics, None and ``"within"``.
         shrinkage: Shrinkages of the metric ``within``, or ``"auto"`` for 0.1 to 0.5 and beyond.
         components: Numbers of components per class, or ``"auto"``: 1, and for samples of up to
@@ -66,10 +63,9 @@ class VMFClassifierCV(VMFClassifier):
         cv_results_: For each evaluated point ``params``, ``param_*``, its fitted ``scale``, and
             ``mean_test_*``, ``std_test_*``, ``rank_test_*`` and ``split*_test_*`` of both
             scorings; ``*_test_score`` is the chosen scoring.
-        comparisons_: For each parameter, and for ``all`` together, the point of the best score
-            compared with the best that has the first value there: ``gain`` in the score, its
-            ``standard_error`` over paired rows, 95 % ``interval``, and ``reference``, the
-            parameters compared with. The gain is optimistic on the rows that chose.
+        comparisons_: For each parameter, and for ``all`` together, the best point compared with the
+            best that has the first value there: ``gain`` in the score (optimistic, on the rows that
+            chose), its ``standard_error``, 95 % ``interval``, and ``reference``, the other point.
         unscored_: Number of rows left out of neg_log_loss.
 
     Raises:
@@ -141,8 +137,8 @@ class VMFClassifierCV(VMFClassifier):
         best._fit(sample)
         if best.metric_ is None:
             warn_of_units(sample.rows)
-        for name in ("statistics_", "state_", "class_prior_", "metric_", "components_"):
-            setattr(fitted, name, getattr(best, name))
+        shared = ("statistics_", "state_", "class_prior_", "metric_", "components_")
+        vars(fitted).update({name: getattr(best, name) for name in shared})
         fitted.best_estimator_, fitted.scale_ = best, scale
         return self._adopt(fitted)
 
@@ -196,19 +192,15 @@ class VMFClassifierCV(VMFClassifier):
             lists["components"] = [
                 integer("components", count, 1) for count in np.atleast_1d(self.components).tolist()
             ]
-        elif self._leaves_one_out:
+        elif isinstance(self.cv, str):
             lists["components"] = [1]
         return lists
-
-    @property
-    def _leaves_one_out(self) -> bool:
-        return isinstance(self.cv, str) and self.cv == LOO
 
     def _validation(self, sample: Sample, groups: Any) -> Validation:
         """Return the validation rows of the splits of ``cv``."""
         settings: dict[str, Any] = {"estimator": self.estimator, "balanced": self.balanced}
         settings["center"] = bool(self.center)
-        if self._leaves_one_out:
+        if isinstance(self.cv, str) and self.cv == LOO:
             if groups is not None:
                 raise ValueError('expected folds for groups, got cv="loo"; use a number of folds')
             return LeaveOneOut(sample, **settings)
@@ -217,17 +209,14 @@ class VMFClassifierCV(VMFClassifier):
             raise ValueError(f"expected groups [{len(sample.y)}], got shape {names.shape}")
         if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):
             return Validation.of_folds(sample, integer("cv", self.cv, 2), names, **settings)
-        # Folds of a user keep what belongs together.
-        return Validation(sample, self._given(sample.y, names), **settings, merge=False)
-
-    def _given(self, y: Tensor, names: np.ndarray | None) -> list[Split]:
-        """Return the splits of scikit-learn, whose sides may be indices, lists or masks."""
-        labels, indices = y.cpu().numpy(), np.arange(len(y))
+        labels, indices = sample.y.cpu().numpy(), np.arange(len(sample.y))
         splitter: Any = check_cv(self.cv, labels, classifier=True)
-        return [
-            tuple(torch.from_numpy(indices[at]).to(y.device) for at in pair)  # type: ignore[misc]
+        # Sides may be indices, lists or masks. Folds of a user keep what belongs together.
+        splits: list[Split] = [
+            tuple(torch.from_numpy(indices[at]).to(sample.y.device) for at in pair)  # type: ignore[misc]
             for pair in splitter.split(indices, labels, names)
         ]
+        return Validation(sample, splits, **settings, merge=False)
 
     def _set_results(self, result: Search, axes: dict[str, list[Any]]) -> None:
         """Set the results of all points, the chosen one, and the comparisons."""

@@ -66,7 +66,7 @@ class SavedEstimator(BaseEstimator):
             tensors |= _present({f"metric.{part}": getattr(metric, part) for part in METRIC})
         tensors |= {} if components is None else components.tensors()
         try:
-            about = json.loads(json.dumps(about, allow_nan=False, default=_plain))
+            about = json.loads(json.dumps(about, allow_nan=False, default=np.generic.item))
         except (TypeError, ValueError) as error:
             raise ValueError(f"expected parameters of plain values, got: {error}") from None
         save(Path(path), tensors, about)
@@ -105,13 +105,6 @@ class SavedEstimator(BaseEstimator):
         classifier.classes_ = np.array(about["labels"], dtype=about["dtype"])
         classifier._finish(statistics, torch.float64)
         return classifier
-
-
-def _plain(value: Any) -> Any:
-    """Return a number of NumPy as one of Python, for JSON."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{value!r} of type {type(value).__name__}")
 
 
 def _present(values: dict[str, Any]) -> dict[str, Any]:

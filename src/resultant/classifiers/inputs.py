@@ -1,7 +1,6 @@
 """Arguments of estimators: checks of rows, labels and weights, and labelled rows with their sums.
 
-Rows are tensors or sparse matrices of SciPy, read in chunks as unit vectors. A row of zeros has no
-direction and is a vector of zeros: a sample of length zero, with cosine 0 to every class.
+A row of zeros has no direction: it is a sample of length zero, with cosine 0 to every class.
 """
 
 from __future__ import annotations
@@ -72,19 +71,18 @@ class Sample:
         return self.rows.shape[1]
 
     @cached_property
+    def summed(self) -> ClassStatistics:
+        """Sums of all rows."""
+        return self.sums()
+
+    @cached_property
     def scattered(self) -> ClassStatistics:
         """Sums of all rows, with their scatter."""
         return self.sums(scatter=True)
 
     @cached_property
     def _digests(self) -> np.ndarray:
-        """Hashes [N] of the values of the rows."""
-        digests = [
-            blake2b(row.tobytes(), digest_size=8).digest()
-            for at in self.chunks()
-            for row in (self.rows[at] + 0.0).cpu().numpy()  # a negative zero is zero
-        ]
-        return np.frombuffer(b"".join(digests), np.int64)
+        return np.concatenate([digests(self.rows[at]) for at in self.chunks()])
 
     def distinct(self, index: Tensor, *keys: Tensor) -> tuple[Tensor, Tensor]:
         """Choose one of the rows of equal values, class and ``keys`` [n] among those of an
@@ -157,6 +155,13 @@ class Sample:
             yield from index.split(next(row_chunks(self.rows, 1)).stop)
 
 
+def digests(rows: Tensor) -> np.ndarray:
+    """Hash the values of rows [n, p], as int64 [n]; a negative zero is zero."""
+    values = (rows + 0.0).cpu().numpy()
+    parts = [blake2b(row.tobytes(), digest_size=8).digest() for row in values]
+    return np.frombuffer(b"".join(parts), np.int64)
+
+
 def row_chunks(rows: Rows, width: int) -> Iterator[slice]:
     """Slice rows [N, p] so that float64 matrices of N by p and by ``width`` fit `MATRIX_BYTES`."""
     widest = 8 * max(rows.shape[1], width)
@@ -182,9 +187,8 @@ def is_auto(value: Any) -> bool:
 def features(
     estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1, dense: bool = False
 ) -> Rows:
-    """Return X [N, p] as finite rows of float32 or float64, ``least`` of them or more: in a fit,
-    with ``reset``, p >= 2, otherwise that of the fit. With ``dense``, sparse matrices are refused.
-    """
+    """Return X [N, p] as finite rows of float32 or float64, ``least`` of them or more; ``dense``
+    refuses sparse matrices."""
     narrowest = 2 if reset else 1
     if not isinstance(X, Tensor):
         kinds: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
@@ -223,8 +227,8 @@ def labelled(
     reset: bool = True,
     least: int = 1,
 ) -> tuple[Sample, np.ndarray]:
-    """Check a labelled sample of ``least`` rows or more and move it to the device of the sums; with
-    ``reset`` it fixes the device and p. Return it, and the labels of the classes."""
+    """Check a labelled sample, move it to the device of the sums, and return it with the labels of
+    the classes."""
     rows = features(classifier, X, reset=reset, least=least)
     require_temperatures(classifier.temperature, rows.dtype)
     labels = class_labels("y", y)
@@ -244,17 +248,22 @@ def labelled(
 
 
 def warn_of_units(rows: Rows) -> None:
-    """Warn if one column of rows [N, p] varies so much that it decides all directions."""
+    """Warn if one column decides all directions."""
     if not isinstance(rows, Tensor):
         return
-    spread = rows[:: max(1, len(rows) // UNIT_ROWS)].double().std(0, correction=0)
-    most, column = spread.max(0)
-    ratio = float(most / spread[spread > 0].median()) if most > 0 else 0.0
+    column, ratio = widest_column(rows[:: max(1, len(rows) // UNIT_ROWS)])
     if ratio > UNITS:
-        text = f"column {int(column)} of X varies {ratio:,.0f} times as much as the median column"
+        text = f"column {column} of X varies {ratio:,.0f} times as much as the median column"
         text += " and decides all directions; standardize the columns"
         text += ' (sklearn.preprocessing.StandardScaler), or use whiten="within"'
         warnings.warn(text, UserWarning, stacklevel=3)
+
+
+def widest_column(x: Tensor) -> tuple[int, float]:
+    """Return the column of rows [n, p] that varies most, and its ratio to the median column."""
+    spread = x.double().std(0, correction=0)
+    most, column = spread.max(0)
+    return int(column), float(most / spread[spread > 0].median()) if most > 0 else 0.0
 
 
 def class_labels(name: str, y: Any) -> np.ndarray:

@@ -44,18 +44,15 @@ class VMFMixture(DensityMixin, BaseEstimator):
     r"""Mixture of von Mises-Fisher distributions, fitted by expectation-maximization.
 
     The density of a direction z is :math:`\sum_k w_k e^{\kappa_k\mu_k^\top z}/Z_p(\kappa_k)` with
-    the exact normaliser. Rows count by their directions, and are read in chunks, also from a disk
-    (``numpy.memmap``); a GPU holds one chunk at a time. A component that loses all rows keeps the
-    weight 0.
+    the exact normaliser. Rows count by their directions and are read in chunks, also from a disk
+    (``numpy.memmap``). A component that loses all rows keeps the weight 0.
 
     Args:
         n_components: Number of components K.
         assignment: ``soft`` shares each row among the components (EM); ``hard`` gives it to the
             most likely one (classification EM).
-        concentration: ``free``, or ``tied`` for one kappa of all components, which is the steadier
-            choice for few rows in high dimension.
-        estimator: Estimator of kappa, see `concentration`. ``corrected`` and ``loo`` remove the
-            excess of the mean length of few rows in high dimension.
+        concentration: ``free``, or ``tied`` for one kappa of all components, steadier for few rows.
+        estimator: Estimator of kappa, see `concentration`; for few rows ``corrected`` or ``loo``.
         init: ``k-means++`` on the sphere (from at most 16,384 random rows), ``random`` rows, or
             directions [K, p].
         n_init: Number of starts; the best likelihood is kept.
@@ -135,9 +132,9 @@ class VMFMixture(DensityMixin, BaseEstimator):
 
     @torch.no_grad()
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows to those of earlier calls, or of `fit`: the rows are shared among the components
-        as they are, which are then fitted to the sums of all rows so far (incremental EM). The
-        rows of a first call give the start. Arguments are those of `fit`."""
+        """Add rows, as in `fit`: they are shared among the components as they are, which are then
+        fitted to the sums of all rows so far (incremental EM); those of a first call give the
+        start."""
         before: Sums | None = getattr(self, "_sums", None)
         rows, em = self._rows(X, sample_weight, reset=before is None)
         if before is None:

@@ -1,10 +1,8 @@
 r"""Validation rows scored against classes that were fitted without them.
 
-The classes of the training rows of a split are the sums of all rows less those of the rows that
-are left out (sec:self-inclusion, sec:cross-fitted-estimator). In a metric, each split has the
-eigenvectors of its own training rows, and one pass over them sums the classes of all shrinkages.
-Cosines of the validation rows are computed once for each metric and number of components, exact
-scores once for each temperature; every other point of a search is arithmetic on these.
+The classes of a split, or of all rows but one, are the sums of all rows less those of the rows left
+out (sec:self-inclusion, sec:cross-fitted-estimator). Cosines are computed once for each metric and
+number of components, exact scores once for each temperature; all else is arithmetic on these.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from resultant.classes.gain import class_gains
 from resultant.classes.metric import Metric
 from resultant.classes.realization import Terms, cosines, terms
 from resultant.classes.rule import TEMPERED
-from resultant.classes.statistics import ClassState, ClassStatistics
+from resultant.classes.statistics import ZERO_LENGTH, ClassState, ClassStatistics
 from resultant.classifiers.em import Components, fit_components
 from resultant.classifiers.inputs import Sample, as_numpy
 from resultant.score.exact import vmf_score
@@ -114,10 +112,8 @@ class ValidationFold:
 
 
 class Validation:
-    """Validation rows of splits, scored in any metric and with any number of components.
-
-    Many rows are sampled, by class, in an order that is always the same.
-    """
+    """Validation rows of splits, scored in any metric and with any number of components; many rows
+    are sampled, by class."""
 
     def __init__(
         self,
@@ -178,32 +174,25 @@ class Validation:
         self, k: int, shrinkage: float | None, components: int | str
     ) -> dict[tuple[float | None, int | str], ValidationFold]:
         """Score the rows of a split; in the first metric, those of all shrinkages of `LADDER`."""
+        own = self.split == k
         if components != 1:
             return {(shrinkage, components): self._mixture_fold(k, shrinkage, components)}
         if shrinkage is None:
-            return {(None, 1): self._fold(k, self._rest(k), self._units(self._rows(k)))}
+            return {(None, 1): self._fold(k, self._rest(k), self._units(self.index[own]))}
         metric, wanted = self._metrics[k], [shrinkage]
         if self.whiten and all(key is None for key, _ in self._folds):
             wanted = sorted({shrinkage, *LADDER})
         # One rotation serves all shrinkages.
-        rows = [(z, metric.rotate(z)) for z in self._units(self._rows(k))]
-        folds = {}
+        rows, folds = [(z, metric.rotate(z)) for z in self._units(self.index[own])], {}
         every = self.sample.metric_sums(self.train[k], metric, wanted)
         for value, sums in zip(wanted, every, strict=True):
             shrunk = metric.with_shrinkage(value)
             folds[value, 1] = self._fold(k, sums, (shrunk.normalize(z, x) for z, x in rows))
         return folds
 
-    def _rows(self, k: int) -> Tensor:
-        return self.index[self.split == k]
-
-    @cached_property
-    def _total(self) -> ClassStatistics:
-        return self.sample.sums()
-
     def _rest(self, k: int, scatter: bool = False) -> ClassStatistics:
         """Subtract the rows that a split leaves out from the sums of all rows."""
-        rest, train = self.sample.scattered if scatter else self._total, self.train[k]
+        rest, train = self.sample.scattered if scatter else self.sample.summed, self.train[k]
         left_out = torch.ones_like(self.sample.y, dtype=torch.bool).index_fill_(0, train, False)
         index = left_out.nonzero().squeeze(-1)
         if len(train) + len(index) != len(left_out):
@@ -238,13 +227,12 @@ class Validation:
         metric = None if shrinkage is None else self._metrics[k].with_shrinkage(shrinkage)
         chosen, w = self.sample.distinct(self.train[k])
         train = self.train[k][chosen]
-        y = self.sample.y[train]
+        y, own = self.sample.y[train], self.split == k
         weight = w.new_zeros(self.sample.num_classes).index_add_(0, y, w)
         x = torch.cat(list(self._units(train, metric)))
         parts = fit_components(x, y, w, number, self.estimator)
-        rho = self._cosines(self._units(self._rows(k), metric), parts.state)
-        y = self.y[self.split == k]
-        return ValidationFold(rho, y, parts.state.kappa, weight, parts.state.dim, parts)
+        rho = self._cosines(self._units(self.index[own], metric), parts.state)
+        return ValidationFold(rho, self.y[own], parts.state.kappa, weight, x.shape[1], parts)
 
     def _cosines(self, rows: Iterable[Tensor], state: ClassState) -> Tensor:
         """Compute the cosines [n, M] of unit vectors in chunks, none of them for no rows."""
@@ -252,10 +240,93 @@ class Validation:
         return torch.cat([mu.new_empty(0, len(mu)), *(cosines(x, mu) for x in rows)])
 
 
+class LeaveOneOut(Validation):
+    """Validation rows, each scored against the classes of all other rows."""
+
+    def __init__(self, sample: Sample, **settings: Any) -> None:
+        every = torch.arange(len(sample.y), device=sample.y.device)
+        super().__init__(sample, [(every, every)], **settings)
+
+    def folds(
+        self, shrinkage: float | None = None, components: int | str = 1
+    ) -> list[ValidationFold]:
+        """Return all rows as one fold; there is no such fold of several components."""
+        if components != 1:
+            raise ValueError(f'expected components=1 with cv="loo", got {components!r}')
+        key = shrinkage, components
+        if key not in self._folds:
+            sums, metric = self.sample.summed, None
+            if shrinkage is not None:
+                sums = self.sample.scattered if self.whiten else sums
+                metric = Metric.fit(sums, shrinkage, center=self.center, whiten=self.whiten)
+            some = self.sample.at(self.index), self.sample.sums(metric=metric)
+            self._folds[key] = [left_out_fold(*some, self.estimator, metric, sums)]
+        return self._folds[key]
+
+
+def left_out_fold(
+    sample: Sample,
+    statistics: ClassStatistics,
+    estimator: str,
+    metric: Metric | None = None,
+    plain: ClassStatistics | None = None,
+) -> ValidationFold:
+    """Score rows of a fit, each against the classes without this row, whose sums are exact; with
+    the ``plain`` sums outside the metric, also in the metric without the row.
+
+    Without the row the within-class covariance loses the outer product of its residual e, a
+    rank-one change of the inner product (Sherman-Morrison), and the centre moves along e. The
+    lengths of the other rows are kept.
+    """
+    state, y, w = statistics.state(estimator), sample.y, sample.w
+    z = directions(sample.rows[:])[0]
+    x = z if metric is None else metric.transform(z)
+    mu, kappa = statistics.left_out(x, y, w, estimator)
+    before, index = statistics.weight[y], y[:, None]
+    weight = before - w
+    # As in the statistics: the remainder of an empty class is rounding.
+    weight = torch.where(weight > ZERO_LENGTH * before, weight, 0.0)
+    every, own = x @ state.mu.T, (x * mu).sum(-1, keepdim=True)
+    if metric is not None and plain is not None:
+        u = metric.rotate(z) * metric.scale
+        means = plain.total[y] / torch.where(before > 0, before, 1.0)[:, None]
+        e = u - metric.rotate(means) * metric.scale
+        square, along = e.square().sum(-1, keepdim=True), (x * e).sum(-1, keepdim=True)
+        share, f = (w / weight.clamp_min(ZERO_LENGTH))[:, None], torch.zeros_like(square)
+        if metric.basis is not None and float(variance := metric.variance.mean()) > 0:
+            part = (before / statistics.weight.sum())[:, None]
+            removed = (1 - metric.shrinkage) * share * part / variance
+            f = removed / (1 - removed * square).clamp_min(1e-6)
+        # The centre is the mean of the class means: all rows move by a part of e, over their
+        # length. The length of the row stands for those of the others.
+        move = share / (statistics.weight > 0).sum() * float(metric.mean.any())
+        move = move / u.square().sum(-1, keepdim=True).sqrt().clamp_min(1e-12)
+
+        def cosine(dot: Tensor, of_class: Tensor, resultant: Tensor) -> Tensor:
+            a = move / resultant.clamp_min(ZERO_LENGTH) * (resultant > ZERO_LENGTH)
+            of_row, of_class_e = along + move * square, of_class + a * square
+            inner = dot + a * along + move * of_class + move * a * square + f * of_row * of_class_e
+            row = 1 + 2 * move * along + move.square() * square + f * of_row.square()
+            of = 1 + 2 * a * of_class + a.square() * square + f * of_class_e.square()
+            return inner / (row * of).clamp_min(1e-12).sqrt()
+
+        R = statistics.mean_length
+        every = cosine(every, e @ state.mu.T, R)
+        own = cosine(own, (e * mu).sum(-1, keepdim=True), R[index])
+    # A row without a direction has none without itself either.
+    rho = every.scatter(1, index, own) * (x != 0).any(-1, keepdim=True)
+    return ValidationFold(
+        rho.clamp(-1, 1).to(sample.rows.dtype),
+        y,
+        state.kappa.expand_as(rho).scatter(1, index, kappa[:, None]),
+        statistics.weight.expand_as(rho).scatter(1, index, weight[:, None]),
+        state.dim,
+    )
+
+
 def draw_rows(y: Tensor, C: int, cells: int | None = None) -> tuple[Tensor, Tensor]:
-    """Draw about ``cells`` / C validation rows from rows of classes y [N], in an order that is
-    always the same; each class keeps at least one unless classes are thousands. Return the rows,
-    and the number kept per class."""
+    """Draw about ``cells`` / C rows of classes y [N], at least one of each class unless classes are
+    thousands; return the rows, and the number kept per class."""
     number, counts = max(LEAST_ROWS, (cells or CELLS) // C), torch.bincount(y, minlength=C).double()
     kept = (min(1.0, number / len(y)) * counts).ceil()
     rows = (shuffled_ranks(y) < kept[y]).nonzero().squeeze(-1)
@@ -268,7 +339,12 @@ def draw_rows(y: Tensor, C: int, cells: int | None = None) -> tuple[Tensor, Tens
 
 def shuffled_ranks(y: Tensor, seed: int = 0) -> Tensor:
     """Number the rows [N] of each class in a random order."""
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed)).to(y.device)
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
+    return ranks(y, order.to(y.device))
+
+
+def ranks(y: Tensor, order: Tensor) -> Tensor:
+    """Number the rows [N] of each class in an order of all rows [N]."""
     order = order[y[order].argsort(stable=True)]
     counts, rank = torch.bincount(y), torch.empty_like(y)
     rank[order] = torch.arange(len(y), device=y.device) - (counts.cumsum(0) - counts)[y[order]]
@@ -276,8 +352,7 @@ def shuffled_ranks(y: Tensor, seed: int = 0) -> Tensor:
 
 
 def stratified_splits(y: Tensor, folds: int = FOLDS, groups: Any = None) -> list[Split]:
-    """Split rows into stratified folds, at random in an order that is always the same; rows of one
-    of the ``groups`` [N] share a fold."""
+    """Split rows into stratified folds; rows of one of the ``groups`` [N] share a fold."""
     own, number = y, torch.arange(len(y), device=y.device)
     if groups is not None:
         number = torch.from_numpy(np.unique(as_numpy(groups), return_inverse=True)[1]).to(y.device)

@@ -27,18 +27,14 @@ class VMFClassifier(DirectionClassifier):
 
     The score of class c is that of `class_scores`, plus :math:`\gamma\log\pi_c` with the share
     :math:`\pi_c` of the class in the sample. Temperature, realization, beta and prior may be set
-    after the fit, whose scale remains. The defaults serve frozen features and test rows of any mix
-    of classes; `ProCoLoss` has those of ProCo.
-
-    A class of K components has the score :math:`\log\sum_k w_k e^{q_k(z)}` of its components'
-    scores. For ``native`` this is the exact score of the mixture; the other realizations edit the
-    gain of each component, relative to the mean over all components. ``state_`` and
-    ``statistics_`` remain those of one distribution per class, as gains and certificates need them.
+    after the fit, whose scale remains. A class of K components has the score
+    :math:`\log\sum_k w_k e^{q_k(z)}`: for ``native`` the exact score of the mixture; the other
+    realizations edit the gain of each component, relative to the mean over all components.
+    ``state_`` and ``statistics_`` remain those of one distribution per class.
 
     Args:
         temperature: Temperature tau of the score, at least 7.6e-6 for rows in float32 and 1.4e-14
-            in float64; or ``"auto"``: `fit` chooses ``temperature_`` by five-fold
-            cross-validation; of temperatures that tie, the nearest to 0.1.
+            in float64; or ``"auto"``: `fit` chooses ``temperature_`` by five-fold cross-validation.
         realization: ``native``, ``temperature``, ``preserve``, ``angular`` or ``cosine``.
         beta: Strength of the target gains: 0 equalizes the gains, 1 keeps them.
         estimator: Estimator of kappa, ``mle``, ``proco``, ``banerjee``, ``corrected`` or ``loo``;
@@ -49,9 +45,9 @@ class VMFClassifier(DirectionClassifier):
             fits it to rows that are scored by the classes without them, 1.0 leaves the scores.
         components: Number of components per class, which share one concentration; or ``auto``, up
             to 8 of the lowest BIC for each class. More than one needs `fit`.
-        whiten: ``"within"`` whitens the directions by the within-class covariance and normalizes
-            them again before classes are fitted; so does a fitted `Metric`; None leaves them. Use
-            it for features of a pretrained network, and wherever columns have different units.
+        whiten: ``"within"``, or a fitted `Metric`, whitens the directions by the within-class
+            covariance and normalizes them again, for features of a pretrained network and columns
+            of different units; None leaves them.
         shrinkage: Shrinkage of the within-class covariance towards its mean variance, from 0 to 1;
             or ``"auto"``: `fit` chooses ``shrinkage_`` by five-fold cross-validation.
         center: Subtract the mean of the class means first; None does so for ``"within"``.
@@ -61,8 +57,8 @@ class VMFClassifier(DirectionClassifier):
         shrinkage_: Shrinkage in use.
         metric_: The `Metric` in which classes are fitted, or None; `directions` moves rows there.
         scale_: Fitted factor of the scores.
-        components_: With ``components`` other than 1, the fitted components: ``state``, ``owner``
-            (indices of the classes that have weight), ``log_weight`` and ``number`` per class.
+        components_: Several components: ``state``, ``owner`` (indices of the classes that have
+            weight), ``log_weight`` and ``number`` per class; else None.
 
     Raises:
         ValueError: In `fit`, for parameters, rows, labels or weights out of range or shape.
