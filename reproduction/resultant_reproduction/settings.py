@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from resultant.analysis.decisions import BETAS, FIXED
+from resultant.analysis.decisions import BETAS, FIXED_BETA
 from resultant.classes.rule import REALIZATIONS
 from resultant.decisions.boundaries import LOCATIONS, short_arc_roots
 from resultant.images.longtail import long_tail_counts
@@ -193,7 +193,9 @@ def _evaluated(evidence: Evidence) -> dict[str, Ours]:
             PER_CLASS[name] * CLASSES[name] for name in CIFAR
         ),
         "Frozen vMF base temperature: tau": FROZEN_TEMPERATURE,
-        "Main frozen strength: main": _only(p.beta for p in main if p.realization not in FIXED),
+        "Main frozen strength: main": _only(
+            p.beta for p in main if p.realization not in FIXED_BETA
+        ),
         "Main frozen strength: controls": next(beta for beta in BETAS if 0 < beta < 1),
         "Frozen evaluation prior: main": _only(p.gamma for p in main),
         "Frozen vMF fitting pool: CIFAR": _pool(evidence, "training subset"),

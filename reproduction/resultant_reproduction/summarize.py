@@ -15,7 +15,7 @@ from resultant.analysis import (
     intercept_drift,
     same_state,
 )
-from resultant.analysis.plain import plain
+from resultant.analysis.metrics import plain
 from resultant.classes.rule import REALIZATIONS
 from resultant.training.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
 

@@ -35,9 +35,9 @@ from resultant.analysis.data import (
 from resultant.analysis.evaluate import SMALLEST, Candidate, Predictions, choose, confusion
 from resultant.analysis.explain import duplicates, suspicious_rows
 from resultant.analysis.export import write_files
-from resultant.analysis.plain import UnansweredError
+from resultant.analysis.methods import search
+from resultant.analysis.metrics import UnansweredError
 from resultant.analysis.result import AnalysisResult
-from resultant.analysis.rules import search
 from small_features import COUNTS, small_features
 
 

@@ -11,7 +11,7 @@ import torch
 from frozen_data import TAU, features, fitted, rows, score
 from resultant.analysis import FrozenSpace, self_inclusion, support_curve
 from resultant.analysis import finite_sample as samples
-from resultant.analysis.plain import UnansweredError, plain
+from resultant.analysis.metrics import UnansweredError, plain
 
 
 @pytest.mark.parametrize("most", [500, 25])

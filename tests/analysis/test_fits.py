@@ -13,7 +13,7 @@ from torch import Tensor
 from frozen_data import C, P, rows
 from resultant.analysis import FrozenSpace, goodness_of_fit
 from resultant.analysis.fits import REALIZATIONS, compare_fits, law, simulated_law
-from resultant.analysis.plain import UnansweredError
+from resultant.analysis.metrics import UnansweredError
 from resultant.classes.finite_sample import held_out_state
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassState, capped_concentration, fit_direction

@@ -19,7 +19,7 @@ import torch
 from embedding_files import write_parquet
 from resultant._core import chunks
 from resultant._core.termination import TerminatedError
-from resultant.analysis import evaluate, rules
+from resultant.analysis import evaluate, methods
 from resultant.analysis import ray as ray_engine
 from resultant.cli import main as cli
 from resultant.features import FeatureStore
@@ -84,7 +84,7 @@ def test_the_command_gives_the_result_of_one_machine(
     """With sums per class on the cluster, and a worker that is killed while it predicts."""
     # Several tasks per pass; training rows do not fit in the memory of a search.
     monkeypatch.setattr(chunks, "DEVICE_BYTES", 4 * DIM * ROWS // 2)
-    monkeypatch.setattr(rules, "SEARCH_BYTES", 4 * DIM * ROWS // 2)
+    monkeypatch.setattr(methods, "SEARCH_BYTES", 4 * DIM * ROWS // 2)
     monkeypatch.setattr("resultant.classifiers.search.COMPONENT_CELLS", 0)
     results = []
     for engine in ("local", "ray"):
@@ -101,8 +101,8 @@ def test_the_command_gives_the_result_of_one_machine(
     assert victim != os.getpid()
     with pytest.raises(ProcessLookupError):
         os.kill(victim, 0)
-    methods = results[0]["features"][0]["methods"]
-    assert {m["rows"] for m in methods if m["family"] == "vmf"} == {ROWS}
+    found = results[0]["features"][0]["methods"]
+    assert {m["rows"] for m in found if m["family"] == "vmf"} == {ROWS}
     alike(results[1], results[0], 1e-5, 1e-6)
 
 

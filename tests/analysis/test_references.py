@@ -13,7 +13,7 @@ from sklearn.neighbors import NearestCentroid
 from feature_sets import rows_of, small_set
 from resultant.analysis.data import FeatureSet, Split, plan
 from resultant.analysis.evaluate import predict
-from resultant.analysis.references import BUDGETS, Budget, Discriminant, references
+from resultant.analysis.methods import BUDGETS, Budget, Discriminant, references
 from small_features import COUNTS
 
 

@@ -17,14 +17,15 @@ from resultant.analysis import (
     QUESTIONS,
     Analysis,
     FrozenSpace,
+    Policy,
     analyze_space,
     decide,
     gain_distribution,
     load_space,
     realization_grid,
 )
-from resultant.analysis.decisions import grid_policies
 from resultant.classes.groups import GROUPS
+from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import MAX_KAPPA
 from resultant.features.store import FeatureStore, write_store
 
@@ -58,7 +59,7 @@ def test_fit_and_decisions_do_not_depend_on_chunks(
     stored = load_space(FeatureStore.open(tmp_path / "f.safetensors"), "x")
     assert stored.name == "x" and stored.train[:].dtype == torch.float16
     torch.testing.assert_close(stored.state.kappa, small.state.kappa, rtol=3e-3, atol=0)
-    policies = grid_policies()
+    policies = [Policy(name, beta).canonical for name in REALIZATIONS for beta in (0.0, 1.5)]
     whole = decide(small, policies)
     monkeypatch.setattr(chunks, "MATRIX_BYTES", 50 * 4 * C)
     pieces = decide(small, policies)

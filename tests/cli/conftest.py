@@ -42,7 +42,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "resultant.analysis.analyze.explain", lambda evaluated, *_: evaluated.result
     )
-    monkeypatch.setattr("resultant.analysis.references.references", lambda *_, **__: ())
+    monkeypatch.setattr("resultant.analysis.methods.references", lambda *_, **__: ())
 
 
 def write_cifar(folder: Path, train: int) -> Path:

@@ -44,6 +44,7 @@ from resultant.analysis.gains import (
     intercept_drift,
     same_state,
 )
+from resultant.analysis.metrics import Result
 from resultant.analysis.pairs import (
     BoundaryDisplacement,
     MarginDirections,
@@ -53,8 +54,7 @@ from resultant.analysis.pairs import (
     margin_directions,
     typical_margins,
 )
-from resultant.analysis.plain import Result
-from resultant.analysis.run import QUESTIONS, Analysis, analyze_space
+from resultant.analysis.result import QUESTIONS, Analysis, analyze_space
 from resultant.analysis.space import FrozenSpace, SpaceSummary, load_space
 
 __all__ = [

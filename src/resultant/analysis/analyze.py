@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.text import signed
+from resultant.analysis import methods
 from resultant.analysis.data import EVALUATED, FeatureSet, Plan, Settings, plan, row_weights
 from resultant.analysis.evaluate import (
     Candidate,
@@ -33,11 +34,21 @@ from resultant.analysis.explain import (
     fit_directions,
     suspicious_rows,
 )
-from resultant.analysis.metrics import mean_and_error, paired_gain, sample_rows
-from resultant.analysis.plain import SIGNIFICANCE, Caution, Difference, UnansweredError
-from resultant.analysis.result import FeatureData, FeatureResult, SetComparison
-from resultant.analysis.rules import VMFSearch, fit_points, search, unit_rows, vmf_candidates
-from resultant.analysis.run import Analysis, analyze_space
+from resultant.analysis.metrics import (
+    SIGNIFICANCE,
+    Difference,
+    UnansweredError,
+    mean_and_error,
+    paired_gain,
+    sample_rows,
+)
+from resultant.analysis.result import (
+    Analysis,
+    FeatureData,
+    FeatureResult,
+    SetComparison,
+    analyze_space,
+)
 from resultant.analysis.space import FrozenSpace, named_groups
 from resultant.classes.groups import shot_groups
 from resultant.features.identities import match_rows
@@ -50,11 +61,8 @@ SHOWN = ("gains", "cosine", "boundaries", "intercepts", "fit")
 THEORY_CELLS = 20_000_000
 
 # Verdicts on two feature sets.
-WORDS = {
-    "better": "B is better than A",
-    "worse": "A is better than B",
-    "tie": "A and B are not significantly different",
-}
+WORDS = {"better": "B is better than A", "worse": "A is better than B"}
+WORDS["tie"] = "A and B are not significantly different"
 
 Progress = Callable[[str], object]
 
@@ -65,7 +73,7 @@ class Fitted:
 
     data: FeatureSet
     plan: Plan
-    found: VMFSearch
+    found: methods.VMFSearch
     candidates: list[Candidate]
     seconds: dict[str, float]
 
@@ -82,9 +90,17 @@ class Evaluated(Fitted):
 
     result: FeatureResult
     tested: dict[str, Predictions]  # predictions of the evaluated test rows by key
-    labels: Tensor  # classes of these rows
-    used: str  # key of the recommended method, or of the best one
-    model: Any  # the model of this method
+
+    @property
+    def used(self) -> Candidate:
+        """The recommended method, or the best one."""
+        advice = self.result.recommendation
+        return next(c for c in self.candidates if c.key == (advice.key or advice.best))
+
+    @property
+    def right(self) -> Tensor:
+        """Test rows [M] that this method predicts correctly."""
+        return self.tested[self.used.key].predicted == self.data.test.y[self.plan.test]
 
 
 def analyze_sets(
@@ -123,9 +139,9 @@ def fit_rules(data: FeatureSet, rows: Plan, settings: Settings, progress: Progre
     """Search, fit and validate the vMF methods."""
     started = time.perf_counter()
     progress("search vMF settings")
-    found = search(data, rows, settings)
+    found = methods.search(data, rows, settings)
     progress("fit vMF classifiers")
-    candidates = [*vmf_candidates(data, rows, found, settings), majority(data, rows)]
+    candidates = [*methods.vmf_candidates(data, rows, found, settings), majority(data, rows)]
     return Fitted(data, rows, found, candidates, {"vmf": time.perf_counter() - started})
 
 
@@ -133,41 +149,21 @@ def evaluate_methods(
     fitted: Fitted, settings: Settings, progress: Progress, *, slow: bool = True
 ) -> Evaluated:
     """Fit references (logistic ones only if ``slow``), choose, and evaluate on the test rows."""
-    # The models of scikit-learn load pandas where it is installed.
-    from resultant.analysis.references import left_out, references
-
     started, data, rows = time.perf_counter(), fitted.data, fitted.plan
     level = settings.references
-    more = references(data, rows, level, slow=slow, progress=lambda name: progress(f"fit {name}"))
+    more = methods.references(
+        data, rows, level, slow=slow, progress=lambda name: progress(f"fit {name}")
+    )
     candidates = [*fitted.candidates, *more]
     seconds = {**fitted.seconds, "references": time.perf_counter() - started}
     started = time.perf_counter()
     progress("evaluate on the test rows")
     best, key = choose(candidates, rows, fitted.found.chosen)
-    used = key or best
-    methods, tested, labels = evaluate(candidates, key, data, rows)
-    copies = duplicates(data)
-    method = next(m for m in methods if m.key == used)
-    warnings = tuple(cautions(data, rows, copies, method))
-    result = FeatureResult(
-        data=_described(fitted, (*data.notes, left_out(data, level, slow)), warnings),
-        methods=methods,
-        recommendation=recommend(methods, best, key, data, rows),
-        confusion=confusion(tested[used].predicted, labels, data.num_classes),
-        rows={"duplicate": copies},
-        seconds={**seconds, "evaluate": time.perf_counter() - started},
-    )
-    model = next(c.model for c in candidates if c.key == used)
-    about = (data, rows, fitted.found, candidates, fitted.seconds)
-    return Evaluated(*about, result, tested, labels, used, model)
-
-
-def _described(
-    fitted: Fitted, notes: tuple[str, ...], warnings: tuple[Caution, ...]
-) -> FeatureData:
-    data, rows, words = fitted.data, fitted.plan, fitted.found.words
+    judged, tested = evaluate(candidates, key, data, rows)
+    copies, words = duplicates(data), fitted.found.words
+    method = next(m for m in judged if m.key == (key or best))
     validation = f"settings of vMF methods by {words}; methods by {rows.words}"
-    return FeatureData(
+    about = FeatureData(
         source=data.source,
         name=data.name,
         dim=data.dim,
@@ -183,10 +179,21 @@ def _described(
         group=shot_groups(data.counts).numpy(),
         group_names=named_groups(data.counts),
         evaluated=len(rows.test),
-        notes=tuple(filter(None, notes)),
-        warnings=warnings,
+        notes=tuple(filter(None, (*data.notes, methods.left_out(data, level, slow)))),
+        warnings=tuple(cautions(data, rows, copies, method)),
         metadata=data.metadata,
     )
+    result = FeatureResult(
+        data=about,
+        methods=judged,
+        recommendation=recommend(judged, best, key, data, rows),
+        confusion=confusion(
+            tested[key or best].predicted, data.test.y[rows.test], data.num_classes
+        ),
+        rows={"duplicate": copies},
+        seconds={**seconds, "evaluate": time.perf_counter() - started},
+    )
+    return Evaluated(data, rows, fitted.found, candidates, fitted.seconds, result, tested)
 
 
 def explain(evaluated: Evaluated, settings: Settings, progress: Progress) -> FeatureResult:
@@ -198,7 +205,7 @@ def explain(evaluated: Evaluated, settings: Settings, progress: Progress) -> Fea
     found = {**suspicious_rows(data, vmf.model), **result.rows}
     progress("map and sliders")
     directions = fit_directions(data, settings.estimator)
-    drawn = feature_map(data, rows, directions, evaluated.tested[evaluated.used].predicted)
+    drawn = feature_map(data, rows, directions, evaluated.tested[evaluated.used.key].predicted)
     sliders = explorer(data, rows, directions, vmf.settings)
     seconds = {**result.seconds, "map": time.perf_counter() - started}
     answers = theory(evaluated, vmf, settings, progress)
@@ -208,13 +215,13 @@ def explain(evaluated: Evaluated, settings: Settings, progress: Progress) -> Fea
 
 def one_component(fitted: Fitted, settings: Settings) -> Candidate:
     """Return the chosen vMF method, or another, with one component per class."""
-    methods = [c for c in fitted.candidates if c.family == "vmf"]
-    chosen = next(c for c in methods if c.key == fitted.found.chosen)
-    for method in (chosen, *methods):
+    able = [c for c in fitted.candidates if c.family == "vmf"]
+    chosen = next(c for c in able if c.key == fitted.found.chosen)
+    for method in (chosen, *able):
         if method.settings.get("components", 1) == 1:
             return method
     point = {**fitted.found.points[chosen.key], "components": 1, "device": settings.device}
-    ((model, _, _),) = fit_points(fitted.data, fitted.data.fitted, [point])
+    ((model, _, _),) = methods.fit_points(fitted.data, fitted.data.fitted, [point])
     return replace(chosen, settings={**chosen.settings, "components": 1}, model=model)
 
 
@@ -251,37 +258,35 @@ class MetricRows:
 
     def __getitem__(self, at: Any) -> Tensor:
         x = self.rows[at if self.index is None else self.index[at]].float()
-        return x if self.metric is None else unit_rows(self.metric, x).float().cpu()
+        return x if self.metric is None else methods.unit_rows(self.metric, x).float().cpu()
 
 
 def compare_sets(evaluated: Sequence[Evaluated], a: int, b: int) -> SetComparison:
-    """Compare two evaluated feature sets.
-
-    Test rows are paired by their identities. Equal labels do not show that rows are the same:
-    without identities in both sets, the difference is that of two samples.
-    """
+    """Compare two evaluated feature sets on test rows that are paired by their identities, or
+    without them (equal labels do not show that rows are the same) on two samples."""
     sides = evaluated[a], evaluated[b]
     metric, values = sides[0].result.data.metric, []
-    hits = [side.tested[side.used].predicted == side.labels for side in sides]
-    known = [side.data.test.identities for side in sides]
+    known, labels = zip(
+        *((s.data.test.identities, s.data.test.y[s.plan.test]) for s in sides), strict=True
+    )
     match = None
     if known[0] is not None and known[1] is not None:
         match = match_rows(known[0][sides[0].plan.test], known[1][sides[1].plan.test])
     if match is not None and match.kind in ("same", "reordered"):
-        weights = row_weights(sides[0].labels[match.a], metric)
-        d = paired_gain(hits[0][match.a], hits[1][match.b], weights)
+        weights = row_weights(labels[0][match.a], metric)
+        d = paired_gain(sides[0].right[match.a], sides[1].right[match.b], weights)
         number, rows = len(match.a), "the same test rows"
         if d.p_value < SIGNIFICANCE:
             rows += f", p = {d.p_value:.2g}"
     else:
         (x, x_error), (y, y_error) = (
-            mean_and_error(h.double(), row_weights(side.labels, metric))
-            for h, side in zip(hits, sides, strict=True)
+            mean_and_error(side.right.double(), row_weights(own, metric))
+            for side, own in zip(sides, labels, strict=True)
         )
         d = Difference.of(y - x, math.hypot(x_error, y_error), math.nan)
-        number, rows = sum(map(len, hits)), "test rows that are not known to be the same"
+        number, rows = sum(map(len, labels)), "test rows that are not known to be the same"
     for side in sides:
-        method = side.result.method(side.used)
+        method = side.result.method(side.used.key)
         values.append(f"{100 * method.metric(metric).value:.1f} % with {method.name}")
     value, low, high = (signed(100 * v) for v in (d.gain, d.low, d.high))
     points = f"{value} points [{low}, {high}]"

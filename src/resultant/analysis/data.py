@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant.analysis.metrics import sample_rows, split, stratified
-from resultant.analysis.plain import UnansweredError
+from resultant.analysis.metrics import UnansweredError, sample_rows, split, stratified
 from resultant.classifiers.validation import FOLDS, stratified_splits
 
 if TYPE_CHECKING:

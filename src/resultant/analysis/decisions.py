@@ -4,7 +4,7 @@ complete equalization from cosine prototypes (app:cosine-equivalence)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,21 +12,18 @@ import torch
 from torch import Tensor
 
 from resultant._core.arrays import exponentials, largest
-from resultant.analysis.metrics import class_means, sample_rows
-from resultant.analysis.plain import Result, UnansweredError
+from resultant.analysis.metrics import Result, UnansweredError, class_means, sample_rows
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.realization import Realization, cosines, realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classifiers.calibration import calibration_error, confidence_bins
+from resultant.classifiers.search import FIXED_BETA
 from resultant.decisions.certificates import certificate, gradient_bound, loss_bound
 from resultant.decisions.gradients import gradient_cosines, loss_gradient, stacked_relative_error
 from resultant.theory.softmax import joint_leading
 
 BETAS = (0.0, 0.5, 1.0, 1.5)
 GAMMAS = (-1.0, 0.0, 1.0)
-
-# The beta of the realizations that ignore beta.
-FIXED = {"native": 1.0, "cosine": 0.0}
 
 
 class Policy(NamedTuple):
@@ -44,16 +41,13 @@ class Policy(NamedTuple):
     @property
     def canonical(self) -> Policy:
         """The same policy with beta = 1 for native and beta = 0 for cosine."""
-        return self._replace(beta=float(FIXED.get(self.realization, self.beta)))
+        return self._replace(beta=float(FIXED_BETA.get(self.realization, self.beta)))
 
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Decisions of policies on the same queries, on the CPU.
-
-    By policy: predicted classes [N] int64, cross-entropies [N] in the dtype of the space, and
-    largest probabilities [N]; or the classes without a temperature, if the policy cannot decide.
-    """
+    """Predicted classes, cross-entropies and largest probabilities [N] of the same queries by
+    policy, on the CPU; or the classes without a temperature, if the policy cannot decide."""
 
     labels: Tensor  #: classes [N]
     prediction: dict[Policy, Tensor] = field(default_factory=dict)
@@ -64,15 +58,6 @@ class Decisions:
     def right(self, policy: Policy) -> Tensor:
         """Correct predictions, [N] bool."""
         return self.prediction[policy.canonical] == self.labels
-
-
-def grid_policies(
-    betas: Iterable[float] = BETAS, gammas: Iterable[float] = GAMMAS
-) -> tuple[Policy, ...]:
-    """Return all realizations at every beta and gamma, each policy once, native first."""
-    betas = tuple(betas)
-    policies = (Policy(r, b, g).canonical for g in gammas for r in REALIZATIONS for b in betas)
-    return tuple(dict.fromkeys(policies))
 
 
 @torch.no_grad()
@@ -123,10 +108,7 @@ def decide(space: FrozenSpace, policies: Sequence[Policy], rows: Tensor | None =
 
 @dataclass(frozen=True, eq=False)
 class GridPoint(Result):
-    """One policy on all held-out queries, without a fitted scale of the scores.
-
-    All values are None if classes have no temperature (target gain or resultant not positive).
-    """
+    """One policy on all held-out queries; values are None if classes have no temperature."""
 
     realization: str
     beta: float
@@ -144,8 +126,7 @@ class GridPoint(Result):
 
 @dataclass(frozen=True, eq=False)
 class RealizationGrid(Result):
-    """The realizations at every beta and gamma; native (beta = 1) and cosine (beta = 0) once per
-    gamma."""
+    """The realizations at every beta and gamma; native and cosine once per gamma."""
 
     betas: tuple[float, ...]
     gammas: tuple[float, ...]
@@ -175,33 +156,34 @@ def realization_grid(
         >>> realization_grid(space).point("cosine").accuracy
         1.0
     """
-    policies = grid_policies(betas, gammas)
+    policies = (Policy(r, b, g).canonical for g in gammas for r in REALIZATIONS for b in betas)
+    policies = tuple(dict.fromkeys(policies))
     decisions = decide(space, policies)
     queries = torch.bincount(decisions.labels, minlength=space.num_classes)
-    points = tuple(_point(space, decisions, policy) for policy in policies)
+    points = []
+    for policy in policies:
+        if policy in decisions.undefined:
+            points.append(GridPoint(*policy, undefined=decisions.undefined[policy]))
+            continue
+        right = decisions.right(policy).double()
+        per_class = class_means(right, decisions.labels, space.num_classes)
+        native, cosine = (Policy(n, gamma=policy.gamma).canonical for n in ("native", "cosine"))
+        same = decisions.prediction[policy] == decisions.prediction[cosine]
+        bins = confidence_bins(decisions.confidence[policy].double().numpy(), right.numpy())
+        point = GridPoint(
+            *policy,
+            accuracy=float(right.mean()),
+            balanced=float(per_class.nanmean()),
+            groups=space.group_means(per_class),
+            per_class=per_class,
+            nll=float(decisions.nll[policy].double().mean()),
+            ece=calibration_error(*bins),
+            change=float(right.mean() - decisions.right(native).double().mean()),
+            agreement=float(same.double().mean()),
+        )
+        points.append(point)
     axes = tuple(map(float, betas)), tuple(map(float, gammas))
-    return RealizationGrid(*axes, queries, points)
-
-
-def _point(space: FrozenSpace, decisions: Decisions, policy: Policy) -> GridPoint:
-    if policy in decisions.undefined:
-        return GridPoint(*policy, undefined=decisions.undefined[policy])
-    right = decisions.right(policy).double()
-    per_class = class_means(right, decisions.labels, space.num_classes)
-    native, cosine = (Policy(n, gamma=policy.gamma).canonical for n in ("native", "cosine"))
-    same = decisions.prediction[policy] == decisions.prediction[cosine]
-    bins = confidence_bins(decisions.confidence[policy].double().numpy(), right.numpy())
-    return GridPoint(
-        *policy,
-        accuracy=float(right.mean()),
-        balanced=float(per_class.nanmean()),
-        groups=space.group_means(per_class),
-        per_class=per_class,
-        nll=float(decisions.nll[policy].double().mean()),
-        ece=calibration_error(*bins),
-        change=float(right.mean() - decisions.right(native).double().mean()),
-        agreement=float(same.double().mean()),
-    )
+    return RealizationGrid(*axes, queries, tuple(points))
 
 
 # Relative rounding that a bound allows for.
@@ -210,11 +192,8 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class CosineAgreement(Result):
-    r"""Pure Angular at beta = 0 against the cosine rule on every held-out query, in float64
-    (tab:cosine-diagnostics).
-
-    A query is certified if :math:`\bar gm_{\cos}>D`, with the cosine gap :math:`m_{\cos}`.
-    """
+    r"""Pure Angular at beta = 0 against the cosine rule on every held-out query, in float64; one is
+    certified if :math:`\bar gm_{\cos}>D` for its cosine gap (tab:cosine-diagnostics)."""
 
     queries: int
     agreement: float
@@ -230,24 +209,18 @@ class CosineAgreement(Result):
 
 @dataclass(frozen=True, eq=False)
 class GradientComparison(Result):
-    r"""Losses and tangent gradients of Pure Angular and cosine on the same queries
-    (tab:cosine-gradients, sec:gradient-protocol), both at beta = 0.
-
-    ``gradient_error`` is :math:`100\|G_{angular}-G_{cos}\|_F/\|G_{angular}\|_F` in percent, and so
-    are the errors of the gradients of the leading native scores. ``bounds_held`` is true if every
-    query keeps the bound :math:`2\epsilon` of the loss and :math:`2\bar g\epsilon+2\eta` of the
-    gradient.
-    """
+    r"""Losses and tangent gradients of Pure Angular and cosine on the same queries, at beta = 0
+    (tab:cosine-gradients, sec:gradient-protocol); errors are in percent."""
 
     queries: int
     source: str  #: ``held-out`` or ``calibration``
     rows: Tensor  #: indices [n] of the queries in the source
     loss_mean: float  #: mean of :math:`|\Delta L|`
-    gradient_error: float
+    gradient_error: float  #: :math:`100\|G_{angular}-G_{cos}\|_F/\|G_{angular}\|_F`
     median_cosine: float
     cosines: Tensor  #: cosines [n] of the gradients, NaN if one of them vanishes
-    bounds_held: bool
-    linear_error: float  #: error of the linear mean
+    bounds_held: bool  #: every loss within :math:`2\epsilon`, gradient within its bound
+    linear_error: float  #: error of the linear mean, against native
     joint_error: float | None  #: error of the joint leading score; None for p = 2
 
 
@@ -306,14 +279,13 @@ def compare_gradients(
         >>> compare_gradients(space).bounds_held
         True
     """
-    pool, tau = space.calibration, space.tau
+    pool, tau, source = space.calibration, space.tau, "calibration"
     state, offset = space.state.to(space.device), space.offset(gamma)
     if pool is None or not len(pool):
-        source, rows = "held-out", sample_rows(len(space.test), queries, seed)
-        z, y = space.units("test", rows), space.test_labels[rows].to(space.device)
-    else:
-        source, rows = "calibration", pool[sample_rows(len(pool), queries, seed)]
-        z, y = space.units("train", rows), space.labels[rows].to(space.device)
+        pool, source = torch.arange(len(space.test)), "held-out"
+    rows = pool[sample_rows(len(pool), queries, seed)]
+    z = space.units("test" if source == "held-out" else "train", rows)
+    y = (space.test_labels if source == "held-out" else space.labels)[rows].to(space.device)
     there = None if offset is None else offset.to(space.device)
 
     def gradient(scores: Realization) -> Tensor:

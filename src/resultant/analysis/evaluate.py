@@ -14,8 +14,14 @@ from torch import Tensor
 
 from resultant._core.text import class_name, signed
 from resultant.analysis.data import BALANCED, FeatureSet, Plan, Split, row_weights
-from resultant.analysis.metrics import NORMAL, class_means, mean_and_error, paired_gain, wilson
-from resultant.analysis.plain import Estimate
+from resultant.analysis.metrics import (
+    NORMAL,
+    Estimate,
+    class_means,
+    mean_and_error,
+    paired_gain,
+    wilson,
+)
 from resultant.analysis.result import Confusion, Method, Recommendation, Reliability
 from resultant.analysis.space import named_groups
 from resultant.classes.groups import shot_groups
@@ -117,9 +123,8 @@ def probabilities(model: Any, x: Tensor, num_classes: int) -> Tensor:
 
 
 def choose(candidates: Sequence[Candidate], plan: Plan, vmf: str | None) -> tuple[str, str | None]:
-    """Return the keys of the method with the best metric on the validation rows, and of the method
-    to use: the simplest of those at most one standard error of the paired difference behind the
-    best one (`Candidate.rank`), or None if it does not beat the largest class."""
+    """Return the keys of the best method on the validation rows, and of that to use: the simplest
+    at most one paired standard error behind, or None if it does not beat the largest class."""
     hits = {c.key: (c.validated.predicted == plan.labels).double() for c in candidates}
     able = [c for c in candidates if c.family == "scikit-learn" or c.key == vmf]
     best = max(able, key=lambda c: (float(hits[c.key] @ plan.weights), -c.rank))
@@ -135,7 +140,7 @@ def choose(candidates: Sequence[Candidate], plan: Plan, vmf: str | None) -> tupl
 
 def evaluate(
     candidates: Sequence[Candidate], key: str | None, data: FeatureSet, plan: Plan
-) -> tuple[tuple[Method, ...], dict[str, Predictions], Tensor]:
+) -> tuple[tuple[Method, ...], dict[str, Predictions]]:
     """Evaluate all methods on the test rows."""
     labels = data.test.y[plan.test]
     results = predict([c.model for c in candidates], data.test, plan.test, data.num_classes)
@@ -150,7 +155,7 @@ def evaluate(
             method = replace(method, difference=paired_gain(*both, weights, len(candidates) - 1))
         methods.append(method)
     methods.sort(key=lambda m: -m.validation.value)
-    return tuple(methods), tested, labels
+    return tuple(methods), tested
 
 
 def _method(c: Candidate, tested: Predictions, data: FeatureSet, plan: Plan) -> Method:
@@ -197,6 +202,9 @@ def _mean(values: Tensor, weights: Tensor) -> Estimate:
 
 def confusion(predicted: Tensor, labels: Tensor, num_classes: int) -> Confusion:
     """Count the errors between classes."""
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
     wrong = predicted != labels
     cells, count = (labels * num_classes + predicted)[wrong].unique(return_counts=True)
     top = count.argsort(descending=True, stable=True)[:PAIRS]
@@ -206,23 +214,15 @@ def confusion(predicted: Tensor, labels: Tensor, num_classes: int) -> Confusion:
     if num_classes <= MATRIX_CLASSES:
         whole = torch.bincount(labels * num_classes + predicted, minlength=num_classes**2)
         matrix = whole.view(num_classes, num_classes).numpy()
-        order = _confused_order(matrix)
+        order = np.arange(num_classes)
+        if num_classes > 2:
+            # Confused classes are side by side.
+            share = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
+            distance = 1 - np.minimum((share + share.T) / 2, 1)
+            np.fill_diagonal(distance, 0.0)
+            order = leaves_list(linkage(squareform(distance, checks=False), "average"))
     pairs, part = torch.stack([true, other], 1), (count[top] / rows[true]).double()
     return Confusion(pairs.numpy(), count[top].numpy(), part.numpy(), matrix, order)
-
-
-def _confused_order(matrix: np.ndarray) -> np.ndarray:
-    """Return the order [C] of classes in which confused ones are side by side."""
-    from scipy.cluster.hierarchy import leaves_list, linkage
-    from scipy.spatial.distance import squareform
-
-    C = len(matrix)
-    if C < 3:
-        return np.arange(C)
-    share = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
-    distance = 1 - np.minimum((share + share.T) / 2, 1)
-    np.fill_diagonal(distance, 0.0)
-    return leaves_list(linkage(squareform(distance, checks=False), "average"))
 
 
 def recommend(
@@ -233,24 +233,18 @@ def recommend(
     m, best = named[key or best_key], named[best_key]
     if key is None:
         words = class_name(data.class_names[int(data.counts.argmax())])
-        sentences = (
-            "These features do not carry these labels.",
-            f"On {plan.words}, no method is clearly ahead of always predicting {words} "
-            f"({_percent(named['majority'].validation)} {plan.metric}; the best is {best.name} "
-            f"with {_percent(best.validation)}).",
-        )
-        return Recommendation(None, best_key, sentences, "")
+        reason = f"On {plan.words}, no method is clearly ahead of always predicting {words} "
+        reason += f"({_percent(named['majority'].validation)} {plan.metric}; the best is "
+        reason += f"{best.name} with {_percent(best.validation)})."
+        first = "These features do not carry these labels."
+        return Recommendation(None, best_key, (first, reason), "")
     value = m.metric(plan.metric)
-    first = (
-        f"Use {m.name}: {_percent(value)} {plan.metric} on the test rows "
-        f"({100 * value.low:.1f} to {100 * value.high:.1f})."
-    )
+    first = f"Use {m.name}: {_percent(value)} {plan.metric} on the test rows "
+    first += f"({100 * value.low:.1f} to {100 * value.high:.1f})."
     reason = f"It has the best {plan.metric} on the validation rows ({_percent(m.validation)})"
     if best.key != m.key:
-        reason = (
-            f"It is the simplest method within one standard error of the best on the validation "
-            f"rows ({_percent(m.validation)}; {best.name} {_percent(best.validation)})"
-        )
+        reason = "It is the simplest method within one standard error of the best on the validation"
+        reason += f" rows ({_percent(m.validation)}; {best.name} {_percent(best.validation)})"
     others = [o for o in methods if o.family != "baseline" and o.difference is not None]
     if others:
         other = max(others, key=lambda o: o.metric(plan.metric).value)

@@ -15,10 +15,9 @@ from resultant._core.arrays import directions
 from resultant._core.text import class_name, counted
 from resultant.analysis.data import FeatureSet, Plan, Split, row_weights
 from resultant.analysis.evaluate import FEW_ROWS, SMALLEST
-from resultant.analysis.metrics import sample_rows, stratified
-from resultant.analysis.plain import Caution
+from resultant.analysis.methods import sample_of, unit_rows
+from resultant.analysis.metrics import Caution, sample_rows, stratified
 from resultant.analysis.result import Explorer, FeatureMap, Method, RowTable
-from resultant.analysis.rules import sample_of, unit_rows
 from resultant.classes.metric import Metric
 from resultant.classes.realization import cosines
 from resultant.classes.statistics import ClassState

@@ -43,10 +43,15 @@ def write_files(
     """Write the files beside the page."""
     first, method = evaluated[result.chosen], result.first.recommended
     files = {"results": RESULTS, "rows": write_rows(folder, result)}
-    files["predictions"] = write_predictions(folder, first.data, first.model)
+    files["predictions"] = write_predictions(folder, first.data, first.used.model)
     if method is not None and method.family == "vmf":
-        classifier = copy.copy(first.model)
-        classifier.classes_ = user_labels(first.data)
+        classifier, names = copy.copy(first.used.model), first.data.class_names
+        # Words if the labels are words, else the numbers of the file.
+        classifier.classes_ = np.arange(len(names))
+        if all(name.isdecimal() for name in names):
+            classifier.classes_ = np.array([int(name) for name in names])
+        elif first.data.metadata.get("labels") == WORDS:
+            classifier.classes_ = np.array(names)
         classifier.save(folder / CLASSIFIER)
         files["classifier"] = CLASSIFIER
         code = LOAD.format(path=str((shown or folder) / CLASSIFIER))
@@ -58,14 +63,6 @@ def write_files(
     text = json.dumps(result.to_dict(), allow_nan=False) + "\n"
     (folder / RESULTS).write_text(text, encoding="utf-8")
     return result
-
-
-def user_labels(data: FeatureSet) -> np.ndarray:
-    """Labels [C] of the classes: words if the labels are words, else the numbers of the file."""
-    names = data.class_names
-    if all(name.isdecimal() for name in names):
-        return np.array([int(name) for name in names])
-    return np.array(names) if data.metadata.get("labels") == WORDS else np.arange(len(names))
 
 
 def write_predictions(folder: Path, data: FeatureSet, model: Any) -> str:
@@ -90,10 +87,9 @@ def write_predictions(folder: Path, data: FeatureSet, model: Any) -> str:
         parts.append(columns)
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     if importlib.util.find_spec("pyarrow") is not None:
-        import pyarrow
-        import pyarrow.parquet
+        from pyarrow import parquet, table
 
-        pyarrow.parquet.write_table(pyarrow.table(whole), folder / PREDICTIONS[0])
+        parquet.write_table(table(whole), folder / PREDICTIONS[0])
         return PREDICTIONS[0]
     write_csv(folder / PREDICTIONS[1], list(whole), zip(*whole.values(), strict=True))
     return PREDICTIONS[1]

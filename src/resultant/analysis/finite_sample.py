@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant.analysis.metrics import class_means, owners
-from resultant.analysis.plain import Result, UnansweredError
+from resultant.analysis.metrics import Result, UnansweredError, class_means, owners
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.finite_sample import (
     expected_square_resultant,
@@ -31,11 +30,8 @@ MOST_CLASSES = 200
 
 @dataclass(frozen=True, eq=False)
 class SupportCurve(Result):
-    r"""Resultant lengths of small supports against a disjoint reference, for K sizes.
-
-    The reference is :math:`\hat A=\sqrt{\max(U,0)}` of the remaining rows. Values are means over
-    classes and draws.
-    """
+    r"""Resultant lengths of supports of K sizes against :math:`\hat A=\sqrt{\max(U,0)}` of the
+    remaining rows, as means over classes and draws."""
 
     sizes: tuple[int, ...]  #: numbers of rows [K]
     classes: Tensor  #: classes [M] with enough training rows for all sizes
@@ -51,11 +47,8 @@ class SupportCurve(Result):
 
 @dataclass(frozen=True, eq=False)
 class SelfInclusion(Result):
-    r"""The increment of a training query's own score from being in its class (sec:self-inclusion).
-
-    ``history`` has the mean exact increments if all rows of the identity of the query are left out;
-    it is None if identities do not repeat.
-    """
+    """The increment of the own score of a training query by being in its class
+    (sec:self-inclusion)."""
 
     classes: Tensor  #: classes [M] of two rows or more
     count: Tensor  #: their fitted rows [M]
@@ -65,16 +58,15 @@ class SelfInclusion(Result):
     leading: Tensor  #: means [M] of :math:`X^\top(\bar X_n-\bar X_{-i})/\tau`
     leading_sd: Tensor  #: standard deviations [M] within the class
     predicted: Tensor  #: :math:`(1-\hat A^2)/(\tau n)` [M]
-    history: Tensor | None
+    history: Tensor | None  #: mean exact increments of whole identities; None if none repeats
 
 
 @torch.no_grad()
 def support_curve(
     space: FrozenSpace, sizes: tuple[int, ...] = SIZES, *, draws: int = 10, seed: int = 0
 ) -> SupportCurve:
-    """Compare the resultant of n random training rows of a class with that of the other rows.
-
-    The classes have at least twice the largest size and are the same for all sizes.
+    """Compare the resultant of n random training rows of a class with that of the other rows, in
+    classes of at least twice the largest size.
 
     Args:
         sizes: Numbers of rows; sizes that are too large for two classes are left out.

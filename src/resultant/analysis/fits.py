@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from resultant.analysis import metrics
-from resultant.analysis.plain import SIGNIFICANCE, Result, UnansweredError
+from resultant.analysis.metrics import SIGNIFICANCE, Result, UnansweredError
 from resultant.analysis.space import CPU, FrozenSpace
 from resultant.classes.finite_sample import held_out_state
 from resultant.classes.realization import cosines, realize
@@ -71,14 +71,11 @@ class FitComparison(Result):
 def compare_fits(
     space: FrozenSpace, fits: Iterable[str] = ("corrected", "loo", "held-out")
 ) -> FitComparison:
-    """Compare other fits of the classes with that of the space.
-
-    Half of the held-out rows of each class, every second one, are the test rows, or a sample of
-    them where rows times classes are many; kappa of ``held-out`` is fitted to the others.
+    """Compare other fits of the classes with that of the space, on every second held-out row of
+    each class, or a sample of them; kappa of ``held-out`` is fitted to the others.
 
     Args:
-        fits: Names of `FITS`. ``components`` chooses the number of components of each class by BIC
-            and reads all training rows several times.
+        fits: Names of `FITS`; ``components`` chooses a number of components per class by BIC.
 
     Raises:
         UnansweredError: No class has two held-out rows.
@@ -101,7 +98,24 @@ def compare_fits(
         components = _fit(space, name, fitting)
         decided, cosine, density = _evaluate(space, components, tested)
         base = decided if base is None else base
-        rows.append(_row(space, name, components, tested, base, decided, cosine, density))
+        gains, labels, decisions = components.gain(space.tau), space.test_labels[tested], []
+        for realization, before, after in zip(REALIZATIONS, base, decided, strict=True):
+            d, right = metrics.paired_gain(before == labels, after == labels), after == labels
+            gain, changed = (d.gain, d.low, d.high, d.p_value), (before != after).double().mean()
+            accuracy = float(right.double().mean())
+            decisions.append(FitDecision(realization, accuracy, *gain, float(changed)))
+        row = FitRow(
+            name=name,
+            gains=gains,
+            mean_gain=float(gains.mean()),
+            rank_correlation=metrics.rank_correlation(gains, space.gain),
+            fitted=float(gains.mean()) * space.tau,
+            seen=float(metrics.class_means(cosine, labels, space.num_classes).nanmean()),
+            log_density=float(density.mean()),
+            decisions=tuple(decisions),
+            components=float(components.number.double().mean()),
+        )
+        rows.append(row)
     return FitComparison(tuple(rows), len(tested))
 
 
@@ -145,36 +159,6 @@ def _evaluate(space: FrozenSpace, components: Components, tested: Tensor) -> tup
     return tuple(torch.cat(column, -1) for column in zip(*columns, strict=True))
 
 
-def _row(
-    space: FrozenSpace,
-    name: str,
-    components: Components,
-    tested: Tensor,
-    base: Tensor,
-    decided: Tensor,
-    cosine: Tensor,
-    density: Tensor,
-) -> FitRow:
-    """Describe one fit by its decisions [R, n] and those of the space, ``base`` [R, n]."""
-    gains, labels, decisions = components.gain(space.tau), space.test_labels[tested], []
-    for realization, before, after in zip(REALIZATIONS, base, decided, strict=True):
-        d = metrics.paired_gain(before == labels, after == labels)
-        gain = d.gain, d.low, d.high, d.p_value
-        accuracy, changed = ((after == labels).double().mean(), (before != after).double().mean())
-        decisions.append(FitDecision(realization, float(accuracy), *gain, float(changed)))
-    return FitRow(
-        name=name,
-        gains=gains,
-        mean_gain=float(gains.mean()),
-        rank_correlation=metrics.rank_correlation(gains, space.gain),
-        fitted=float(gains.mean()) * space.tau,
-        seen=float(metrics.class_means(cosine, labels, space.num_classes).nanmean()),
-        log_density=float(density.mean()),
-        decisions=tuple(decisions),
-        components=float(components.number.double().mean()),
-    )
-
-
 # Bins of the values of the distribution function.
 BINS = 20
 
@@ -195,16 +179,13 @@ MOST_ROWS = 5000
 
 @dataclass(frozen=True, eq=False)
 class GoodnessOfFit(Result):
-    r"""Held-out queries under the fitted vMF of their own class.
+    r"""Cosines of held-out queries with the direction of their class, against the density of the
+    fitted vMF, in proportion to :math:`e^{\kappa x}(1-x^2)^{(p-3)/2}`.
 
-    The cosine x of a vMF sample to its direction has a density in proportion to
-    :math:`e^{\kappa x}(1-x^2)^{(p-3)/2}`; the cosines :math:`\mu_c^\top Z` of the queries are
-    compared with it. The p-value takes the fitted vMF as known. The error of a fit to few rows
-    alone rejects classes and bends the histogram: compare both with their expectation for true vMF
-    classes, 1000 simulated ones with the numbers of rows and queries of observed classes, chosen
-    evenly over the class sizes, fitted and tested the same way. The anisotropy is :math:`(p-1)`
-    times the mean squared cosine between the directions of two queries across :math:`\mu_c`, one
-    for a vMF.
+    The p-value takes the fitted vMF as known; the error of a fit to few rows alone rejects classes
+    and bends the histogram. So both have their expectation for 1000 simulated vMF classes of as
+    many rows and queries, fitted and tested the same way. The anisotropy is :math:`(p-1)` times the
+    mean squared cosine between two queries across :math:`\mu_c`, one for a vMF.
     """
 
     classes: Tensor  #: classes [M] with queries
@@ -257,7 +238,6 @@ def goodness_of_fit(space: FrozenSpace, *, seed: int = 0) -> GoodnessOfFit:
 
 
 def _histogram(u: Tensor) -> Tensor:
-    """Count values in 20 equal bins of [0, 1]."""
     return torch.bincount((u.flatten() * BINS).long().clamp_max(BINS - 1), minlength=BINS)
 
 
@@ -279,8 +259,8 @@ def _p_value(distance: Tensor, number: Tensor) -> Tensor:
 def _simulated(
     space: FrozenSpace, classes: Tensor, number: Tensor, seed: int
 ) -> tuple[float, Tensor]:
-    """Simulate classes as large as ``classes`` [M] with a ``number`` [M] of queries, on the CPU;
-    those of similar size together, with the rows and queries of the middle one."""
+    """Simulate classes of the sizes of ``classes`` [M]; those of similar size together, with the
+    rows and queries of the middle one."""
     rows = space.state.count[classes].clamp_max(MOST_ROWS)
     order = rows.argsort(stable=True)
     # The mean of rows drawn from the MLE would be even longer than that of the rows of the class.

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resultant.analysis.decisions import Decisions, Policy, decide
-from resultant.analysis.metrics import rank_correlation, rank_in_class
-from resultant.analysis.plain import Result
+from resultant.analysis.decisions import Policy, decide
+from resultant.analysis.metrics import Result, rank_correlation, rank_in_class
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.finite_sample import unbiased_square_resultant
 from resultant.classes.gain import gain_at, target_gain
@@ -26,10 +25,9 @@ NAMES = ("native", *EDITED)
 class GainDistribution(Result):
     r"""The gains :math:`g_c=A_c/\tau_0` of all classes, equally weighted.
 
-    The mean of n rows is too long (eq:finite-resultant-identity), most so in small classes. The
-    corrected gain is :math:`\sqrt{\max(U_c,0)}/\tau_0` with the unbiased square :math:`U_c`
-    (eq:unbiased-resultant-square), by the estimator of the space. Correlations are Spearman's, with
-    the counts, and None if either is constant.
+    The mean of few rows is too long; the corrected gain is :math:`\sqrt{\max(U_c,0)}/\tau_0`, with
+    the unbiased square :math:`U_c` (eq:unbiased-resultant-square). Correlations are Spearman's,
+    with the counts, and None if either is constant.
     """
 
     gain: Tensor  #: gains [C]
@@ -112,7 +110,12 @@ def gain_distribution(space: FrozenSpace) -> GainDistribution:
         >>> gain_distribution(space).capped
         ()
     """
-    g, state, corrected = space.gain, space.state, _corrected(space)
+    g, state, count = space.gain, space.state, space.statistics.count
+    several, corrected = count >= 2, torch.full_like(g, torch.nan)
+    U = unbiased_square_resultant(space.statistics.mean_length[several], count[several])
+    estimator = space.estimator if space.estimator in OF_LENGTH else "mle"
+    kappa = capped_concentration(space.dim, U.clamp_min(0).sqrt(), estimator)
+    corrected[several] = gain_at(space.dim, kappa, space.tau)
     low, high = float(g.min()), float(g.max())
     return GainDistribution(
         gain=g,
@@ -134,18 +137,6 @@ def gain_distribution(space: FrozenSpace) -> GainDistribution:
         corrected_rank_correlation=rank_correlation(corrected, space.counts),
         uncorrected=tuple(corrected.isnan().nonzero().squeeze(1).tolist()),
     )
-
-
-def _corrected(space: FrozenSpace) -> Tensor:
-    """Return the gains [C] of the unbiased squares, NaN for a class of one row."""
-    count = space.statistics.count
-    several = count >= 2
-    U = unbiased_square_resultant(space.statistics.mean_length[several], count[several])
-    estimator = space.estimator if space.estimator in OF_LENGTH else "mle"
-    kappa = capped_concentration(space.dim, U.clamp_min(0).sqrt(), estimator)
-    g = torch.full_like(space.gain, torch.nan)
-    g[several] = gain_at(space.dim, kappa, space.tau)
-    return g
 
 
 def _spread(g: Tensor) -> float | None:
@@ -208,22 +199,20 @@ def same_state(
     rows = (rank_in_class(space.test_labels) < per_class).nonzero().squeeze(1)
     policies = [Policy(name, beta, gamma).canonical for name in NAMES]
     decisions = decide(space, policies, rows)
-    answers = tuple(_row(decisions, p) for p in policies if p not in decisions.undefined)
-    about = float(beta), float(gamma), len(rows), answers
+    answers = []
+    for policy, guesses in decisions.prediction.items():
+        counts = torch.bincount(guesses)
+        row = SameStateRow(
+            realization=policy.realization,
+            cross_entropy=float(decisions.nll[policy].double().mean()),
+            accuracy=float(decisions.right(policy).double().mean()),
+            distinct=int((counts > 0).sum()),
+            top_class=int(counts.argmax()),
+            top_share=float(counts.max() / len(guesses)),
+        )
+        answers.append(row)
+    about = float(beta), float(gamma), len(rows), tuple(answers)
     return SameState(*about, _focus(space, beta), space.untempered(beta))
-
-
-def _row(decisions: Decisions, policy: Policy) -> SameStateRow:
-    guesses = decisions.prediction[policy]
-    counts = torch.bincount(guesses)
-    return SameStateRow(
-        realization=policy.realization,
-        cross_entropy=float(decisions.nll[policy].double().mean()),
-        accuracy=float(decisions.right(policy).double().mean()),
-        distinct=int((counts > 0).sum()),
-        top_class=int(counts.argmax()),
-        top_share=float(counts.max() / len(guesses)),
-    )
 
 
 def _focus(space: FrozenSpace, beta: float) -> FocusClass | None:

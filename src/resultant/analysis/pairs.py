@@ -1,8 +1,5 @@
-r"""Boundaries and margins of pairs of classes, chosen from training geometry
-(sec:boundary-selection, sec:root-solving, sec:margin-change-protocol, sec:conditional-margin).
-
-There are some dozens of pairs with few queries: only the choice of pairs uses the device.
-"""
+r"""Boundaries and margins of pairs of classes, chosen from training geometry on the device, and all
+else on the CPU: there are some dozens of pairs with few queries (sec:boundary-selection)."""
 
 from __future__ import annotations
 
@@ -11,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resultant.analysis.metrics import rank_correlation
-from resultant.analysis.plain import Result
+from resultant.analysis.metrics import Result, rank_correlation
 from resultant.analysis.space import CPU, FrozenSpace
 from resultant.classes.realization import realize
 from resultant.classes.rule import TEMPERED, Rule
@@ -54,12 +50,9 @@ class PredictedDisplacement(Result):
 
 @dataclass(frozen=True, eq=False)
 class BoundaryDisplacement(Result):
-    r"""Boundaries on the short arc before (native) and after direct temperature equalization
-    (fig:main-boundaries).
-
-    ``predicted`` has the displacements of ``linear_mean`` (:math:`g_c\rho_c`), ``linear_intercept``
-    (with the intercept :math:`q_c(0)`) and, for p >= 3, ``joint_leading``.
-    """
+    r"""Boundaries on the short arc before (native) and after direct temperature equalization, also
+    by the approximate scores ``linear_mean`` (:math:`g_c\rho_c`), ``linear_intercept`` (with
+    :math:`q_c(0)`) and, for p >= 3, ``joint_leading`` (fig:main-boundaries)."""
 
     pairs: Tensor  #: pairs [P, 2]
     kind: tuple[str, ...]  #: types of the pairs, HH to TT
@@ -78,10 +71,8 @@ class BoundaryDisplacement(Result):
 @dataclass(frozen=True, eq=False)
 class MarginDirections(Result):
     r"""Signs of exact margin changes against their prediction :math:`\Delta m_{lin}`, over the
-    queries of both classes of every pair (sec:margin-change-protocol).
-
-    A change is certified if :math:`|\Delta m_{lin}|>|r|`. Fractions are None without queries.
-    """
+    queries of both classes of every pair; certified if :math:`|\Delta m_{lin}|>|r|`
+    (sec:margin-change-protocol). Fractions are None without queries."""
 
     pairs: Tensor
     incidences: int  #: number of pairs and queries
@@ -96,11 +87,8 @@ class MarginDirections(Result):
 
 @dataclass(frozen=True, eq=False)
 class TypicalMargins(Result):
-    r"""Margins of pairs against their errors under the native score (sec:conditional-margin).
-
-    Arrays are [P, 2], for the first class against the second and back. Correlations are Spearman's
-    rank correlations with the observed error.
-    """
+    r"""Margins of pairs against their errors under the native score, [P, 2] for the first class
+    against the second and back, and their rank correlations (sec:conditional-margin)."""
 
     pairs: Tensor
     kind: tuple[str, ...]
@@ -185,11 +173,6 @@ def _kinds(chosen: SelectedPairs) -> tuple[str, ...]:
     return tuple(PAIR_TYPES[k] for k in chosen.kind.tolist())
 
 
-def _member_queries(space: FrozenSpace, pairs: Tensor) -> Tensor:
-    """Return the held-out queries of the classes of pairs."""
-    return torch.isin(space.test_labels, pairs).nonzero().squeeze(1)
-
-
 @torch.no_grad()
 def margin_directions(
     space: FrozenSpace,
@@ -218,7 +201,8 @@ def margin_directions(
     tally = torch.zeros(4, len(PAIR_TYPES), dtype=torch.int64)
     drawn = [torch.empty(2, 0, dtype=torch.float64)]
     rule = Rule(space.tau, realization, beta)
-    rows = torch.empty(0, dtype=torch.int64) if undefined else _member_queries(space, chosen.pairs)
+    asked = torch.isin(space.test_labels, chosen.pairs)
+    rows = asked.nonzero().squeeze(1)[: 0 if undefined else None]
     for _, z, y in space.queries(rows, dtype=torch.float64, device=CPU):
         change = margin_change(
             z, y, space.state, rule, chosen.pairs, intercept=intercept, validate_args=False
@@ -240,12 +224,9 @@ def margin_directions(
 
 
 def _shares(tally: Tensor) -> dict[str, float | None]:
-    incidences, correct, certified, _ = tally.tolist()
-    return {
-        "incidences": incidences,
-        "agreement": correct / incidences if incidences else None,
-        "coverage": certified / incidences if incidences else None,
-    }
+    number, correct, certified, _ = tally.tolist()
+    agreement, coverage = (a / number if number else None for a in (correct, certified))
+    return {"incidences": number, "agreement": agreement, "coverage": coverage}
 
 
 @torch.no_grad()
@@ -262,7 +243,7 @@ def typical_margins(space: FrozenSpace, chosen: SelectedPairs | None = None) -> 
     chosen = choose_pairs(space) if chosen is None else chosen
     pairs, native = chosen.pairs, realize(space.state, Rule(space.tau))
     wrong, number = (torch.zeros(len(pairs), 2, dtype=torch.float64) for _ in range(2))
-    rows = _member_queries(space, pairs)
+    rows = torch.isin(space.test_labels, pairs).nonzero().squeeze(1)
     for _, z, y in space.queries(rows, dtype=torch.float64, device=CPU):
         margins = pairwise_margins(z, native, pairs, validate_args=False)
         for side, errors in enumerate((margins < 0, margins >= 0)):

@@ -1,8 +1,6 @@
 """A frozen feature space: the classes of training rows, and held-out queries (sec:frozen-states).
 
-Features may be mapped from a file. They are read in chunks, scaled to unit length on the device of
-the space, and never held there as a whole. Random draws are made on the CPU, so that they are the
-same on every device.
+Rows are read in chunks and scaled to unit length on the device; draws are made on the CPU.
 """
 
 from __future__ import annotations
@@ -20,8 +18,7 @@ from resultant._core import chunks
 from resultant._core.arrays import directions, require_labels, shape_of
 from resultant._core.device import require_device
 from resultant._core.validation import COMPUTE_DTYPE
-from resultant.analysis.metrics import split
-from resultant.analysis.plain import Result
+from resultant.analysis.metrics import Result, split
 from resultant.classes.gain import angular_gain, class_gains, class_temperature
 from resultant.classes.groups import GROUPS, one_size, shot_groups
 from resultant.classes.statistics import ClassState, ClassStatistics
@@ -248,9 +245,7 @@ def unit(z: Tensor, name: str, rows: Tensor, device: torch.device | str = "cpu")
 def load_space(
     store: FeatureStore, feature: str, *, train: str = "train", test: str = "test", **options: Any
 ) -> FrozenSpace:
-    """Fit the space of one feature of a store.
-
-    Identities in the store keep the views of one image on one side of a division.
+    """Fit the space of one feature of a store, with its identities.
 
     Args:
         store: The store.
@@ -279,14 +274,16 @@ def _checked(
     train: Any, labels: Tensor, test: Any, test_labels: Tensor, num_classes: int | None
 ) -> tuple[Tensor, Tensor, int]:
     """Check shapes and labels; return the labels on the CPU and C."""
-    for name, z in (("train", train), ("test", test)):
+    for name, z, y_name, y in (
+        ("train", train, "labels", labels),
+        ("test", test, "test_labels", test_labels),
+    ):
         if getattr(z, "dtype", None) not in COMPUTE_DTYPE or len(z.shape) != 2:
             raise ValueError(f"expected {name} [N, p] of a floating dtype, got {shape_of(z)}")
         if not len(z):
             raise ValueError(f"expected a row or more in {name}, got none")
-    for name, y in (("labels", labels), ("test_labels", test_labels)):
         if not isinstance(y, Tensor) or y.dim() != 1 or not len(y):
-            raise ValueError(f"expected {name} [N], one per row, got {shape_of(y)}")
+            raise ValueError(f"expected {y_name} [N], one per row, got {shape_of(y)}")
     if train.shape[1] != test.shape[1]:
         got = f"{train.shape[1]} and {test.shape[1]}"
         raise ValueError(f"expected train and test of one dimension, got {got}")

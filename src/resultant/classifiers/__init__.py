@@ -1,11 +1,8 @@
 """scikit-learn classifiers and mixtures on the unit sphere, one search, and one calibration.
 
-Fitting is one pass of sums (`resultant.classes.statistics`), two with a metric; cross-validation
-subtracts sums. Names load on first use: scikit-learn takes a second.
-
 `vmf` and `cross_validated` are the classifiers, on `base` (fits and queries), `inputs` (rows of
-users) and `files`. `search` chooses settings on the rows of `validation`, or of `leave_one_out`;
-`calibration` makes probabilities of scores; `em` fits several distributions, as `mixture`.
+users) and `files`. `search` chooses settings on the rows of `validation`; `calibration` makes
+probabilities of scores; `em` fits several distributions, as `mixture`. Names load on first use.
 """
 
 from importlib import import_module
@@ -25,13 +22,9 @@ __all__ = [
     "expected_calibration_error",
 ]
 
-_MODULES = {
-    "CosinePrototypeClassifier": "vmf",
-    "VMFClassifier": "vmf",
-    "VMFClassifierCV": "cross_validated",
-    "VMFMixture": "mixture",
-    "expected_calibration_error": "calibration",
-}
+_MODULES = dict(
+    zip(__all__, ("vmf", "vmf", "cross_validated", "mixture", "calibration"), strict=True)
+)
 
 
 def __getattr__(name: str) -> Any:
