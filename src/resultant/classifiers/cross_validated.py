@@ -210,7 +210,7 @@ class VMFClassifierCV(VMFClassifier):
         if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):
             return Validation.of_folds(sample, integer("cv", self.cv, 2), names, **settings)
         labels, indices = sample.y.cpu().numpy(), np.arange(len(sample.y))
-        splitter: Any = check_cv(self.cv, labels, classifier=True)
+        splitter: Any = check_cv(self.cv, labels, classifier=True)  # type: ignore[arg-type]
         # Sides may be indices, lists or masks. Folds of a user keep what belongs together.
         splits: list[Split] = [
             tuple(torch.from_numpy(indices[at]).to(sample.y.device) for at in pair)  # type: ignore[misc]
