@@ -1,11 +1,9 @@
-/* The compiled kernel of the Bessel functions and of the score, for CPUs.
+/* The compiled kernel of the Bessel functions and of the score, for CPUs, called through ctypes.
 
-   A plain C library without headers of Python or torch, called through ctypes (`compiled.py`). The
-   formulas are those of `differences` and `ratio`, which stay the reference; the coefficients
-   come from `debye` at run time. `_kernel_f64.c` and `_kernel_f32.c` set the type T
-   and include this file. Loops run over blocks of B elements, which compilers turn into vector
-   instructions; functions without EXPORT compute one block. Names follow the Python modules: a is
-   the order of the expansion, s = sqrt(a^2 + y), w = 1/s, g = 1/(a + s), u = scale/s. */
+   Formulas and names are those of `differences` and `ratio`; coefficients come from `debye` at run
+   time. `_kernel_f64.c` and `_kernel_f32.c` set the type T and include this file. Loops run over
+   blocks of B elements, which compilers turn into vector instructions; functions without EXPORT
+   compute one block. */
 
 #include <math.h>
 #include <stdint.h>
@@ -93,27 +91,17 @@ INLINE T real(U u) {
 
 /* log(x + one) for x + one = whole > 0: the exponent k of whole, and a series in f = whole/2^k - 1,
    where whole/2^k is between sqrt(1/2) and sqrt(2). */
-INLINE T fraction(T x, T one, T whole, T *exponent) {
+INLINE T log_of(T x, T one, T whole) {
     const U k = (bits(whole) + (ONE - ROOT_HALF)) >> DIGITS;
     const T power = real((U)(2 * BIAS - k) << DIGITS); /* 2^-k */
-    *exponent = real(k | TWO_TO_DIGITS) - (real(TWO_TO_DIGITS) + BIAS);
-    return x * power + (one * power - 1);
-}
-
-/* The logarithm from f, z = f/(2 + f) and the exponent. */
-INLINE T log_sum(T f, T z, T exponent) {
+    const T exponent = real(k | TWO_TO_DIGITS) - (real(TWO_TO_DIGITS) + BIAS);
+    const T f = x * power + (one * power - 1), z = f / (2 + f);
     const T square = z * z, half = (T)0.5 * f * f;
     T series = (T)2 / (2 * LOG_TERMS + 1);
 #pragma GCC unroll 16
     for (int j = LOG_TERMS - 1; j >= 1; j--) series = series * square + (T)2 / (2 * j + 1);
     const T rest = z * (half + square * series) + exponent * LN2_LOW;
     return exponent * LN2_HIGH + (f - (half - rest));
-}
-
-INLINE T log_of(T x, T one, T whole) {
-    T exponent;
-    const T f = fraction(x, one, whole, &exponent);
-    return log_sum(f, f / (2 + f), exponent);
 }
 
 INLINE T log1p_at(T x) {

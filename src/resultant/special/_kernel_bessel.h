@@ -5,41 +5,46 @@ typedef struct {
     T r[B], complement[B], first[B], second[B];
 } Slopes;
 
-INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x) {
-    const T a = e->a, scale = e->scale;
+/* By one expansion; unless `all`, r alone. */
+INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x, int all) {
+    const T a = e->a;
     T y[B], s[B], w[B], g[B], u[B], e1[B], e2[B], e3[B], d1[B];
     EACH {
         y[i] = x[i] * x[i];
         s[i] = SQRT(y[i] + a * a);
         w[i] = 1 / s[i];
         g[i] = 1 / (s[i] + a);
-        u[i] = scale * w[i];
+        u[i] = e->scale * w[i];
     }
     horner(e1, e->e1, e->n, u);
-    horner(e2, e->e2, e->n, u);
-    horner(e3, e->e3, e->n, u);
-    EACH {
-        const T square = w[i] * w[i], share = y[i] * square, twice = 2 * e1[i] + e2[i];
-        out->r[i] = g[i] - e1[i] * square;
-        out->complement[i] = (a + a * a / (s[i] + x[i])) * g[i] + x[i] * e1[i] * square;
-        d1[i] = twice * square * square - w[i] * g[i] * g[i];
-        out->first[i] = a * w[i] * g[i] - e1[i] * square + share * twice * square;
-        const T inner = twice * (1 + 2 * a * a * square)
-                        - share * (4 * e1[i] + 4 * e2[i] + e3[i]);
-        out->second[i] = square * w[i] * (w[i] * inner - a * (a + 2 * s[i]) * g[i] * g[i]);
+    EACH out->r[i] = g[i] - e1[i] * w[i] * w[i];
+    if (all) {
+        horner(e2, e->e2, e->n, u);
+        horner(e3, e->e3, e->n, u);
+        EACH {
+            const T square = w[i] * w[i], share = y[i] * square, twice = 2 * e1[i] + e2[i];
+            out->complement[i] = (a + a * a / (s[i] + x[i])) * g[i] + x[i] * e1[i] * square;
+            d1[i] = twice * square * square - w[i] * g[i] * g[i];
+            out->first[i] = a * w[i] * g[i] - e1[i] * square + share * twice * square;
+            const T inner = twice * (1 + 2 * a * a * square)
+                            - share * (4 * e1[i] + 4 * e2[i] + e3[i]);
+            out->second[i] = square * w[i] * (w[i] * inner - a * (a + 2 * s[i]) * g[i] * g[i]);
+        }
     }
     for (int j = 0; j < e->shift; j++) {
         const T step = e->steps[j];
         EACH {
-            const T below = 1 / (step + y[i] * out->r[i]), square = below * below;
-            const T d1_below = -square * (2 * out->r[i] + y[i] * d1[i]);
-            const T rest = step - y[i] * out->first[i];
-            out->second[i] = 2 * below * d1_below * rest
-                             - square * (2 * out->first[i] + y[i] * out->second[i]);
-            out->first[i] = square * rest;
-            out->complement[i] = (step - x[i] * out->complement[i]) * below;
+            const T below = 1 / (step + y[i] * out->r[i]);
+            if (all) {
+                const T square = below * below, rest = step - y[i] * out->first[i];
+                const T d1_below = -square * (2 * out->r[i] + y[i] * d1[i]);
+                out->second[i] = 2 * below * d1_below * rest
+                                 - square * (2 * out->first[i] + y[i] * out->second[i]);
+                out->first[i] = square * rest;
+                out->complement[i] = (step - x[i] * out->complement[i]) * below;
+                d1[i] = d1_below;
+            }
             out->r[i] = below;
-            d1[i] = d1_below;
         }
     }
 }
@@ -52,7 +57,7 @@ INLINE void slopes_at(Slopes *out, const Expansion *e, const Expansion *unshifte
     const int last = e->shift && any_above(square, e->large);
     for (int far = first; far <= last; far++) {
         Slopes at;
-        slopes_by(&at, far ? unshifted : e, x);
+        slopes_by(&at, far ? unshifted : e, x, 1);
         EACH {
             const int chosen = far == first || square[i] >= e->large;
             out->r[i] = chosen ? at.r[i] : out->r[i];
@@ -67,22 +72,6 @@ INLINE void slopes_at(Slopes *out, const Expansion *e, const Expansion *unshifte
 INLINE void bounded(T *to, const T *x) {
     EACH to[i] = x[i] < -ROOT_LARGEST ? -ROOT_LARGEST : x[i];
     EACH to[i] = to[i] > ROOT_LARGEST ? ROOT_LARGEST : to[i];
-}
-
-INLINE void ratio_at(T *out, const Expansion *e, const T *x) {
-    T y[B], w[B], u[B];
-    EACH y[i] = x[i] * x[i];
-    EACH w[i] = 1 / SQRT(y[i] + e->a * e->a);
-    EACH u[i] = e->scale * w[i];
-    horner(out, e->e1, e->n, u);
-    EACH out[i] = 1 / (SQRT(y[i] + e->a * e->a) + e->a) - out[i] * w[i] * w[i];
-    for (int j = 0; j < e->shift; j++) {
-        const T step = e->steps[j];
-        EACH out[i] = 1 / (step + y[i] * out[i]);
-    }
-    EACH out[i] *= x[i];
-    /* Near one rounding exceeds one. */
-    EACH out[i] = out[i] > 1 ? 1 : out[i] < -1 ? -1 : out[i];
 }
 
 /* The x with R(x) = r, given r or, if `complement`, 1 - r, by Halley's steps from the start of
@@ -234,10 +223,13 @@ EXPORT void EXPORTED(bessel)(const T *expansion, const T *unshifted_expansion, c
         T room[B], other[B], at[B], start[B], result[B], rest[B];
         const T *to = block(room, x + first, 1, count - first);
         bounded(at, to);
+        Slopes slopes;
         if (kind == RATIO) {
-            ratio_at(result, &e, at);
+            slopes_by(&slopes, &e, at, 0);
+            EACH result[i] = at[i] * slopes.r[i];
+            /* Near one rounding exceeds one. */
+            EACH result[i] = result[i] > 1 ? 1 : result[i] < -1 ? -1 : result[i];
         } else if (kind <= COMPLEMENT) {
-            Slopes slopes;
             slopes_at(&slopes, &e, &unshifted, at);
             EACH result[i] = kind == FIRST ? slopes.first[i]
                              : kind == SECOND ? at[i] * slopes.second[i] : slopes.complement[i];

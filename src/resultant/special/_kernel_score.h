@@ -5,17 +5,13 @@ typedef struct {
     T two_kappa_t[B], gap_squared[B], t_squared[B];
 } Tilt;
 
-INLINE void reciprocal(T *t, T *rest, const T *tau) {
-    EACH t[i] = 1 / tau[i];
-    EACH rest[i] = FMA(-tau[i], t[i], (T)1) * t[i];
-}
-
-INLINE void tilt_of(Tilt *c, const T *kappa, const T *t, const T *rest) {
+INLINE void tilt_of(Tilt *c, const T *kappa, const T *tau) {
     EACH {
-        const T gap = (kappa[i] - t[i]) - rest[i];
-        c->two_kappa_t[i] = 2 * (kappa[i] * t[i] + kappa[i] * rest[i]);
+        const T t = 1 / tau[i], rest = FMA(-tau[i], t, (T)1) * t;
+        const T gap = (kappa[i] - t) - rest;
+        c->two_kappa_t[i] = 2 * (kappa[i] * t + kappa[i] * rest);
         c->gap_squared[i] = gap * gap;
-        c->t_squared[i] = t[i] * t[i] + 2 * t[i] * rest[i];
+        c->t_squared[i] = t * t + 2 * t * rest;
     }
 }
 
@@ -36,12 +32,11 @@ EXPORT void EXPORTED(score)(const T *expansion, const T *rho, const T *kappa, co
     Lower lower;
     Step step;
     for (int64_t first = 0; first < columns; first += B) {
-        T room[B], other[B], t[B], rest[B], y0[B], y1[B], h[B], result[B];
+        T room[B], other[B], y0[B], y1[B], h[B], result[B];
         const int64_t count = columns - first;
         if (!first || kappa_step || tau_step) {
             const T *kappas = block(other, kappa + kappa_step * first, kappa_step, count);
-            reciprocal(t, rest, block(room, tau + tau_step * first, tau_step, count));
-            tilt_of(&tilt, kappas, t, rest);
+            tilt_of(&tilt, kappas, block(room, tau + tau_step * first, tau_step, count));
             EACH y0[i] = kappas[i] * kappas[i];
             lower_point(&lower, &e, y0);
         }
