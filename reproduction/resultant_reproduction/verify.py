@@ -64,7 +64,7 @@ def run(names: Sequence[str], out: Path, figures: bool) -> list[Check]:
     import torch
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
-    from resultant._core.versions import versions
+    from resultant._core.device import versions
     from resultant.cli.progress import PlainConsole, ProgressBar
     from resultant.report import style
     from resultant_reproduction.theory import CHECKS

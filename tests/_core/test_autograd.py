@@ -11,69 +11,47 @@ import torch
 from torch import Tensor, func
 from torch.distributions import kl_divergence
 
-from resultant import (
-    ClassState,
-    VonMisesFisher,
-    ambient_gradient,
-    bessel_ratio,
-    bessel_ratio_integral,
-    bessel_ratio_inverse,
-    class_scores,
-    concentration,
-    decompose,
-    directional_cumulants,
-    fixed_expansion,
-    free_energy_expansion,
-    joint_expansion,
-    log_bessel_i,
-    log_bessel_ie,
-    log_normalizer,
-    mean_resultant,
-    ratio_approximation,
-    tangent_gradient,
-    target_gain,
-    vmf_score,
-    vmf_score_and_slope,
-    vmf_score_slope,
-)
+import resultant
 from resultant._core.autograd import untraced
 
 X = torch.tensor([0.2, 0.55, 0.9], dtype=torch.float64)
 Z = torch.nn.functional.normalize(torch.arange(1.0, 9.0, dtype=torch.float64).view(2, 4), dim=1)
-STATE = ClassState(torch.eye(4, dtype=torch.float64), 10 * torch.rand(4).double(), torch.ones(4))
+STATE = resultant.ClassState(
+    torch.eye(4, dtype=torch.float64), 10 * torch.rand(4).double(), torch.ones(4)
+)
 
 
 def turned(x: Tensor) -> Tensor:
     return torch.nn.functional.normalize(Z[:, :3] * x, dim=1) @ torch.eye(3, 4).double()
 
 
-def law(x: Tensor) -> VonMisesFisher:
-    return VonMisesFisher(Z[0], 5 * x)
+def law(x: Tensor) -> resultant.VonMisesFisher:
+    return resultant.VonMisesFisher(Z[0], 5 * x)
 
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "log_bessel_i": lambda x: log_bessel_i(2.5, 9 * x),
-    "log_bessel_ie": lambda x: log_bessel_ie(2.5, 9 * x),
-    "bessel_ratio": lambda x: bessel_ratio(2.5, 9 * x),
-    "bessel_ratio_inverse": lambda x: bessel_ratio_inverse(2.5, x),
-    "complement": lambda x: bessel_ratio_inverse(2.5, complement=x),
-    "bessel_ratio_integral": lambda x: bessel_ratio_integral(2.5, x, 3 * x),
-    "log_normalizer": lambda x: log_normalizer(7, 9 * x),
-    "mean_resultant": lambda x: mean_resultant(7, 9 * x),
-    "concentration": lambda x: concentration(7, x),
-    "vmf_score": lambda x: vmf_score(x, 9 * x, x, 7),
-    "vmf_score_slope": lambda x: vmf_score_slope(x, 9 * x, x, 7),
-    "vmf_score_and_slope": lambda x: torch.stack(vmf_score_and_slope(x, 9 * x, x, 7)),
-    "decompose": lambda x: torch.stack(list(decompose(x, 9 * x, x, 7))),
-    "joint_expansion": lambda x: joint_expansion(x, 9 * x, x, 64),
-    "fixed_expansion": lambda x: fixed_expansion(x, 9 * x, x, 64),
-    "free_energy_expansion": lambda x: free_energy_expansion(x, 9 * x, x, 64),
-    "directional_cumulants": lambda x: torch.stack(directional_cumulants(x, 9 * x, 7)),
-    "ratio_approximation": lambda x: ratio_approximation(2.5, 9 * x),
-    "ambient_gradient": lambda x: ambient_gradient(Z[0], Z[1], 9 * x, x),
-    "tangent_gradient": lambda x: tangent_gradient(Z[0], Z[1], 9 * x, x),
-    "target_gain": lambda x: target_gain(x, 0.5, "power"),
-    "class_scores": lambda x: class_scores(turned(x), STATE, 0.5, "angular"),
+    "log_bessel_i": lambda x: resultant.log_bessel_i(2.5, 9 * x),
+    "log_bessel_ie": lambda x: resultant.log_bessel_ie(2.5, 9 * x),
+    "bessel_ratio": lambda x: resultant.bessel_ratio(2.5, 9 * x),
+    "bessel_ratio_inverse": lambda x: resultant.bessel_ratio_inverse(2.5, x),
+    "complement": lambda x: resultant.bessel_ratio_inverse(2.5, complement=x),
+    "bessel_ratio_integral": lambda x: resultant.bessel_ratio_integral(2.5, x, 3 * x),
+    "log_normalizer": lambda x: resultant.log_normalizer(7, 9 * x),
+    "mean_resultant": lambda x: resultant.mean_resultant(7, 9 * x),
+    "concentration": lambda x: resultant.concentration(7, x),
+    "vmf_score": lambda x: resultant.vmf_score(x, 9 * x, x, 7),
+    "vmf_score_slope": lambda x: resultant.vmf_score_slope(x, 9 * x, x, 7),
+    "vmf_score_and_slope": lambda x: torch.stack(resultant.vmf_score_and_slope(x, 9 * x, x, 7)),
+    "decompose": lambda x: torch.stack(list(resultant.decompose(x, 9 * x, x, 7))),
+    "joint_expansion": lambda x: resultant.joint_expansion(x, 9 * x, x, 64),
+    "fixed_expansion": lambda x: resultant.fixed_expansion(x, 9 * x, x, 64),
+    "free_energy_expansion": lambda x: resultant.free_energy_expansion(x, 9 * x, x, 64),
+    "directional_cumulants": lambda x: torch.stack(resultant.directional_cumulants(x, 9 * x, 7)),
+    "ratio_approximation": lambda x: resultant.ratio_approximation(2.5, 9 * x),
+    "ambient_gradient": lambda x: resultant.ambient_gradient(Z[0], Z[1], 9 * x, x),
+    "tangent_gradient": lambda x: resultant.tangent_gradient(Z[0], Z[1], 9 * x, x),
+    "target_gain": lambda x: resultant.target_gain(x, 0.5, "power"),
+    "class_scores": lambda x: resultant.class_scores(turned(x), STATE, 0.5, "angular"),
     "log_prob": lambda x: law(x).log_prob(Z[1]),
     "entropy": lambda x: law(x).entropy(),
     "kl_divergence": lambda x: kl_divergence(law(x), law(2 * x)),

@@ -14,8 +14,7 @@ import torch
 
 from resultant import bessel_ratio
 from resultant._core import chunks, validation
-from resultant._core.arrays import require_features, require_labels
-from resultant._core.hold_out import held_out_rows
+from resultant._core.arrays import held_out_rows, require_features, require_labels
 from resultant._core.json_values import parse_json, require_types
 
 CPU = torch.device("cpu")

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from resultant._core import chunks
-from resultant._core.arrays import directions
-from resultant._core.hold_out import held_out_rows
+from resultant._core.arrays import directions, held_out_rows
 
 
 @pytest.mark.parametrize(("rows", "lengths"), [(0, []), (5, [5]), (23, [10, 10, 3])])

@@ -14,18 +14,8 @@ from scipy import integrate
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
+import resultant
 from reference import arb
-from resultant import (
-    VonMisesFisher,
-    ambient_gradient,
-    bessel_ratio,
-    bessel_ratio_integral,
-    decompose,
-    tangent_gradient,
-    vmf_score,
-    vmf_score_and_slope,
-    vmf_score_slope,
-)
 
 GRID = [
     torch.tensor([-0.99, -0.4, 0.0, 0.3, 0.95], dtype=torch.float64),
@@ -39,7 +29,7 @@ GRID = [
 def test_gradients(p: int) -> None:
     grid = [a.clone().requires_grad_() for a in GRID]
     # With gradients vmf_score is the first output of vmf_score_and_slope.
-    for f in (vmf_score_slope, vmf_score_and_slope, decompose):
+    for f in (resultant.vmf_score_slope, resultant.vmf_score_and_slope, resultant.decompose):
         assert gradcheck(lambda *a: f(*a, p), grid, fast_mode=True)  # noqa: B023
         assert gradgradcheck(lambda *a: f(*a, p), grid, fast_mode=True, atol=1e-4)  # noqa: B023
 
@@ -49,9 +39,11 @@ def test_gradient_at_zero_concentration() -> None:
     rho = torch.tensor([-1.0, 0.25, 1.0], dtype=torch.float64, requires_grad=True)
     kappa = torch.zeros(3, dtype=torch.float64, requires_grad=True)
     for p in (2, 3, 128):
-        d_rho, d_kappa = torch.autograd.grad(vmf_score(rho, kappa, 0.1, p).sum(), (rho, kappa))
+        d_rho, d_kappa = torch.autograd.grad(
+            resultant.vmf_score(rho, kappa, 0.1, p).sum(), (rho, kappa)
+        )
         assert (d_rho == 0).all()
-        expected = rho.detach() * bessel_ratio(p / 2 - 1, 10.0)
+        expected = rho.detach() * resultant.bessel_ratio(p / 2 - 1, 10.0)
         torch.testing.assert_close(d_kappa, expected, rtol=1e-13, atol=1e-15)
 
 
@@ -69,13 +61,13 @@ class TestIdentities:
 
     def test_integral(self, p: int) -> None:
         """eq:score-integral, by `bessel_ratio_integral` and by quadrature of the ratio."""
-        q = vmf_score(self.rho, self.kappa, self.tau, p)
-        ours = bessel_ratio_integral(p / 2 - 1, self.kappa.expand(3, 5), self.tilted())
+        q = resultant.vmf_score(self.rho, self.kappa, self.tau, p)
+        ours = resultant.bessel_ratio_integral(p / 2 - 1, self.kappa.expand(3, 5), self.tilted())
         torch.testing.assert_close(q, ours, rtol=1e-12, atol=1e-13)
         step = self.tilted() - self.kappa
 
         def integrand(s: float) -> np.ndarray:
-            return (bessel_ratio(p / 2 - 1, self.kappa + s * step) * step).numpy()
+            return (resultant.bessel_ratio(p / 2 - 1, self.kappa + s * step) * step).numpy()
 
         value, error = integrate.quad_vec(integrand, 0, 1, 1e-11, 1e-13, norm="max")
         assert error < 1e-9 and np.abs(value - q.numpy()).max() <= 1e-9 + 2 * error
@@ -89,9 +81,11 @@ class TestIdentities:
         z = torch.zeros(p, dtype=torch.float64)
         z[0], z[1] = 0.6, 0.8
         kappa, tau = p / 2, 1.0
-        draws = VonMisesFisher(mu, torch.tensor(kappa, dtype=torch.float64)).sample((20_000,))
+        draws = resultant.VonMisesFisher(mu, torch.tensor(kappa, dtype=torch.float64)).sample(
+            (20_000,)
+        )
         values = (draws @ z / tau).exp()
-        q = float(vmf_score(0.6, kappa, tau, p))
+        q = float(resultant.vmf_score(0.6, kappa, tau, p))
         deviation = float(values.std()) / float(values.mean()) / math.sqrt(len(values))
         assert abs(math.log(float(values.mean())) - q) <= 4 * deviation
 
@@ -111,13 +105,13 @@ def test_feature_gradients() -> None:
         def extended(z: Tensor) -> Tensor:
             """q as a function of z in space: the tilt is |kappa mu + t z|."""
             tilt = (kappa.unsqueeze(-1) * mu + 10 * z).norm(dim=-1)  # noqa: B023
-            return bessel_ratio_integral(p / 2 - 1, kappa.expand(4, 3), tilt)  # noqa: B023
+            return resultant.bessel_ratio_integral(p / 2 - 1, kappa.expand(4, 3), tilt)  # noqa: B023
 
         for c in range(3):
             (expected,) = torch.autograd.grad(extended(z)[:, c].sum(), z)
-            ambient = ambient_gradient(z.detach(), mu, kappa, 0.1)
+            ambient = resultant.ambient_gradient(z.detach(), mu, kappa, 0.1)
             torch.testing.assert_close(ambient[:, c], expected[:, 0], rtol=1e-9, atol=1e-11)
-            tangent = tangent_gradient(z.detach(), mu, kappa, 0.1)[:, c]
+            tangent = resultant.tangent_gradient(z.detach(), mu, kappa, 0.1)[:, c]
             unit = z.detach()[:, 0]
             projected = expected[:, 0] - (expected[:, 0] * unit).sum(-1, keepdim=True) * unit
             torch.testing.assert_close(tangent, projected, rtol=1e-9, atol=1e-11)
@@ -134,7 +128,7 @@ def single(a: np.ndarray) -> np.ndarray:
 def derivatives(inputs: list[Tensor], p: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the gradient [3, n] and the Hessian [3, 3, n] of the score, by autograd."""
     inputs = [a.clone().requires_grad_() for a in inputs]
-    first = torch.autograd.grad(vmf_score(*inputs, p).sum(), inputs, create_graph=True)
+    first = torch.autograd.grad(resultant.vmf_score(*inputs, p).sum(), inputs, create_graph=True)
     second = [torch.autograd.grad(a.sum(), inputs, retain_graph=True) for a in first]
     gradient = torch.stack(first).detach().double().numpy()
     return gradient, torch.stack([torch.stack(row) for row in second]).double().numpy()
@@ -148,7 +142,9 @@ def symmetric(entries: np.ndarray) -> np.ndarray:
 def changes(inputs: list[np.ndarray], p: int) -> np.ndarray:
     """Return the change [3, 3, n] of the Hessian for a change of every input by itself."""
     arguments = [torch.from_numpy(a).requires_grad_() for a in inputs]
-    first = torch.autograd.grad(vmf_score(*arguments, p).sum(), arguments, create_graph=True)
+    first = torch.autograd.grad(
+        resultant.vmf_score(*arguments, p).sum(), arguments, create_graph=True
+    )
     total = np.zeros((3, 3, len(inputs[0])))
     for i in range(3):
         row = torch.autograd.grad(first[i].sum(), arguments, create_graph=True)

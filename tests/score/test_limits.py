@@ -10,20 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+import resultant
 from frozen_data import small_space
 from reference import arb
-from resultant import (
-    ClassState,
-    ProCoLoss,
-    VMFClassifier,
-    VMFClassifierCV,
-    class_scores,
-    decompose,
-    realize,
-    target_temperature,
-    vmf_score,
-    vmf_score_slope,
-)
 from resultant._core import validation
 from resultant.analysis import Policy, decide
 from resultant.classes.rule import TEMPERED, Rule
@@ -34,10 +23,10 @@ F32, F64 = torch.float32, torch.float64
 SHORT = r"expected {} >= 7.62939e-06 in torch.float32, got {}"
 
 
-def classes(kappa: list[float], p: int = 16) -> ClassState:
+def classes(kappa: list[float], p: int = 16) -> resultant.ClassState:
     mu = torch.nn.functional.normalize(torch.ones(len(kappa), p, dtype=F64).cumsum(0), dim=1)
     mu = torch.nn.functional.normalize(mu + 3 * torch.eye(len(kappa), p, dtype=F64), dim=1)
-    return ClassState(mu, torch.tensor(kappa, dtype=F64), torch.ones(len(kappa)))
+    return resultant.ClassState(mu, torch.tensor(kappa, dtype=F64), torch.ones(len(kappa)))
 
 
 def exact_margins(rho: Tensor, kappa: Tensor, tau: float, p: int) -> np.ndarray:
@@ -58,12 +47,12 @@ def test_differences_are_right_from_the_least_temperature_on(dtype: torch.dtype)
     for tau in (least, 8 * least, 1e-3, 0.1, 10.0):
         tau = float(torch.tensor(tau, dtype=dtype))
         for p in (2, 16, 512):
-            q = vmf_score(rho, kappa, tau, p).double().numpy()
+            q = resultant.vmf_score(rho, kappa, tau, p).double().numpy()
             error = np.abs(q - q[:, :1] - exact_margins(rho, kappa, tau, p)).max()
             assert error <= 3 * torch.finfo(dtype).eps / tau
-    assert vmf_score(rho, kappa, most, 16).isfinite().all()
+    assert resultant.vmf_score(rho, kappa, most, 16).isfinite().all()
     with pytest.raises(ValueError, match=rf"expected tau <= .* in {dtype}, got"):
-        vmf_score(rho, kappa, 2 * most, 16)
+        resultant.vmf_score(rho, kappa, 2 * most, 16)
 
 
 X = np.random.default_rng(0).normal(size=(40, 16)) + np.repeat(np.eye(4, 16) * 3, 10, axis=0)
@@ -72,20 +61,28 @@ STATE = classes([20.0, 35.0, 3.0])
 Z = STATE.mu.float()
 
 ENTRIES: list[tuple[str, Callable[[float], Any]]] = [
-    ("tau", lambda tau: class_scores(Z, STATE, tau)),
-    ("tau", lambda tau: class_scores(Z, STATE, tau, "cosine")),
-    ("tau", lambda tau: realize(STATE, Rule(tau), dtype=F32)),
-    ("tau", lambda tau: target_temperature(STATE.to(dtype=F32), tau, 1.0)),
-    ("tau", lambda tau: target_temperature(STATE, tau, 1.0, dtype=F32)),
-    ("temperature", lambda tau: ProCoLoss(3, 16, temperature=tau)),
-    ("temperature", lambda tau: VMFClassifier(tau).fit(X.astype(np.float32), Y)),
-    ("temperature", lambda tau: VMFClassifierCV(temperature=[tau]).fit(X.astype(np.float32), Y)),
+    ("tau", lambda tau: resultant.class_scores(Z, STATE, tau)),
+    ("tau", lambda tau: resultant.class_scores(Z, STATE, tau, "cosine")),
+    ("tau", lambda tau: resultant.realize(STATE, Rule(tau), dtype=F32)),
+    ("tau", lambda tau: resultant.target_temperature(STATE.to(dtype=F32), tau, 1.0)),
+    ("tau", lambda tau: resultant.target_temperature(STATE, tau, 1.0, dtype=F32)),
+    ("temperature", lambda tau: resultant.ProCoLoss(3, 16, temperature=tau)),
+    ("temperature", lambda tau: resultant.VMFClassifier(tau).fit(X.astype(np.float32), Y)),
     (
         "temperature",
-        lambda tau: VMFClassifierCV(temperature=tau, cv="loo").fit(X.astype(np.float32), Y),
+        lambda tau: resultant.VMFClassifierCV(temperature=[tau]).fit(X.astype(np.float32), Y),
+    ),
+    (
+        "temperature",
+        lambda tau: resultant.VMFClassifierCV(temperature=tau, cv="loo").fit(
+            X.astype(np.float32), Y
+        ),
     ),
     ("temperature", lambda tau: CosinePrototypeClassifier(tau).fit(X.astype(np.float32), Y)),
-    ("temperature", lambda tau: VMFClassifier().fit(X, Y).set_params(temperature=tau).predict(Z)),
+    (
+        "temperature",
+        lambda tau: resultant.VMFClassifier().fit(X, Y).set_params(temperature=tau).predict(Z),
+    ),
     ("tau", lambda tau: decide(small_space(F32, tau=tau), (Policy("native"),))),
 ]
 
@@ -102,14 +99,14 @@ def test_low_temperatures_are_rejected(name: str, entry: Callable[[float], Any])
 
 
 def test_float64_reaches_further() -> None:
-    fitted = VMFClassifier(1e-9, "native").fit(X, Y)
+    fitted = resultant.VMFClassifier(1e-9, "native").fit(X, Y)
     assert fitted.score(X, Y) == 1
     with pytest.raises(ValueError, match=SHORT.format("temperature", "1e-09")):
         fitted.predict(X.astype(np.float32))
     with pytest.raises(ValueError, match=r"temperature >= 1.42109e-14 in torch.float64, got 1e-15"):
-        VMFClassifier(1e-15).fit(X, Y)
+        resultant.VMFClassifier(1e-15).fit(X, Y)
     with pytest.raises(ValueError, match=r"tau >= 7.62939e-06 in .*, got 1e-07 at index 2"):
-        class_scores(Z, STATE, torch.tensor([0.1, 0.1, 1e-7]))
+        resultant.class_scores(Z, STATE, torch.tensor([0.1, 0.1, 1e-7]))
 
 
 @pytest.mark.parametrize("realization", TEMPERED)
@@ -119,20 +116,21 @@ def test_low_class_temperatures_are_rejected(realization: str) -> None:
     z = state.mu.float()
     rule = r"expected class temperatures in \[7.62939e-06, 1.26765e\+30\] in torch.float32 "
     with pytest.raises(ValueError, match=rule + r"\(linear, beta = 0\), got 1 of 3 not: class 2"):
-        class_scores(z, state, 0.1, realization)
+        resultant.class_scores(z, state, 0.1, realization)
     with pytest.raises(ValueError, match=rule):
-        target_temperature(state, 0.1, dtype=F32)
-    assert target_temperature(state, 0.1, dtype=F32, validate_args=False).isnan().tolist() == [
-        *(False, False, True)
-    ]
-    unchecked = class_scores(z, state, 0.1, realization, validate_args=False)
+        resultant.target_temperature(state, 0.1, dtype=F32)
+    assert resultant.target_temperature(
+        state, 0.1, dtype=F32, validate_args=False
+    ).isnan().tolist() == [*(False, False, True)]
+    unchecked = resultant.class_scores(z, state, 0.1, realization, validate_args=False)
     assert unchecked[:, 2].isnan().all() and unchecked[:, :2].isfinite().all()
     # In float64 the temperature is within the limits.
-    assert class_scores(z.double(), state, 0.1, realization).isfinite().all()
+    assert resultant.class_scores(z.double(), state, 0.1, realization).isfinite().all()
     # At beta = 1 every class keeps its temperature, also the smallest one.
     least = 2.0**-17
     torch.testing.assert_close(
-        class_scores(z, state, least, "temperature", 1.0), class_scores(z, state, least)
+        resultant.class_scores(z, state, least, "temperature", 1.0),
+        resultant.class_scores(z, state, least),
     )
 
 
@@ -140,7 +138,7 @@ def test_low_class_temperatures_are_rejected(realization: str) -> None:
 def test_the_loss_names_classes_below_the_limit(
     leave_out: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loss = ProCoLoss(3, 16, realization="temperature", leave_out=leave_out)
+    loss = resultant.ProCoLoss(3, 16, realization="temperature", leave_out=leave_out)
     torch.manual_seed(0)
     z = torch.nn.functional.normalize(torch.randn(30, 16, dtype=F64), dim=-1)
     y = torch.arange(3).repeat_interleave(10)
@@ -153,10 +151,10 @@ def test_the_loss_names_classes_below_the_limit(
     named = rule + r" .* class 2 \(no temperature in reach\)$"
     with pytest.raises(ValueError, match=named):
         loss(z.float(), y)
-    assert ProCoLoss(3, 16, realization="angular")(z.float(), y).isfinite()
+    assert resultant.ProCoLoss(3, 16, realization="angular")(z.float(), y).isfinite()
     # As on a GPU, where values are not checked.
     monkeypatch.setattr(validation, "should_validate", lambda validate, *_: bool(validate))
-    unlooked = ProCoLoss(3, 16, realization="temperature", leave_out=leave_out)
+    unlooked = resultant.ProCoLoss(3, 16, realization="temperature", leave_out=leave_out)
     assert unlooked(z.float(), y).isnan()
     with pytest.raises(ValueError, match=named):
         unlooked.check()
@@ -168,8 +166,10 @@ def test_the_loss_names_classes_below_the_limit(
 def test_parts_add_up_where_the_tilt_shortens(kappa: float, t: float, p: int) -> None:
     """From a long kappa mu to a short kappa mu + t z, and so do their slopes."""
     rho = torch.linspace(-1, -0.8, 8001, dtype=torch.float64, requires_grad=True)
-    value, slope = (f(rho, kappa, 1 / t, p) for f in (vmf_score, vmf_score_slope))
-    parts = decompose(rho, kappa, 1 / t, p)
+    value, slope = (
+        f(rho, kappa, 1 / t, p) for f in (resultant.vmf_score, resultant.vmf_score_slope)
+    )
+    parts = resultant.decompose(rho, kappa, 1 / t, p)
     (along,) = torch.autograd.grad(parts.remainder.sum(), rho)
     sizes = sum(a.abs() for a in (*parts, value, slope))
     whole = parts.intercept + parts.gain * rho + parts.remainder
@@ -184,7 +184,7 @@ def test_slope_of_the_remainder_without_cancellation() -> None:
         along = []
         for dtype in (torch.float32, torch.float64):
             x = rho.to(dtype).requires_grad_()
-            parts = decompose(
+            parts = resultant.decompose(
                 x, torch.tensor(kappa, dtype=dtype), torch.tensor(tau, dtype=dtype), p
             )
             along.append(torch.autograd.grad(parts.remainder.sum(), x)[0])

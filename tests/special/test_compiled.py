@@ -12,17 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
+import resultant
 from reference import arb
-from resultant import (
-    ClassState,
-    VonMisesFisher,
-    bessel_ratio,
-    bessel_ratio_inverse,
-    class_scores,
-    log_bessel_i,
-    vmf_score,
-    vmf_score_and_slope,
-)
 from resultant.special import compiled
 
 built = pytest.mark.skipif(compiled._library is None, reason="the kernel is not built")
@@ -41,7 +32,7 @@ def test_score_against_arb(p: int, dtype: torch.dtype) -> None:
     kappa, tau = (a.astype(np.float32).astype(np.float64) for a in (kappa, tau))
     truth = np.array([arb.score(*x, p)[:2] for x in zip(rho, kappa, tau, strict=True)]).T
     inputs = [torch.from_numpy(a).to(dtype) for a in (rho, kappa, tau)]
-    q, slope = (a.double().numpy() for a in vmf_score_and_slope(*inputs, p))  # type: ignore[call-arg]
+    q, slope = (a.double().numpy() for a in resultant.vmf_score_and_slope(*inputs, p))  # type: ignore[call-arg]
     eps = torch.finfo(dtype).eps
     assert (abs(q - truth[0]) <= 12 * eps * np.maximum(abs(truth[0]), abs(rho * truth[1]))).all()
     assert (abs(slope - truth[1]) <= 12 * eps * abs(truth[1])).all()
@@ -62,7 +53,7 @@ def test_derivatives_in_kappa_and_tau_against_arb(p: int, dtype: torch.dtype) ->
     truth = np.array([arb.score(r, k, t, p)[2:] for r, k, t in points]).T
     second = np.array([arb.hessian(r, k, t, p) for r, k, t in points]).T
     arguments = [torch.from_numpy(a).to(dtype).requires_grad_() for a in inputs]
-    ours = torch.autograd.grad(vmf_score(*arguments, p).sum(), arguments[1:])  # type: ignore[call-arg]
+    ours = torch.autograd.grad(resultant.vmf_score(*arguments, p).sum(), arguments[1:])  # type: ignore[call-arg]
     for value, true, row in zip(ours, truth, second[[[1, 3, 4], [2, 4, 5]]], strict=True):
         steps = sum(abs(a * b) for a, b in zip(inputs, row, strict=True))
         allowed = 48 * torch.finfo(dtype).eps * (abs(true) + steps)
@@ -76,14 +67,14 @@ def test_exported_program() -> None:
 
     class Score(torch.nn.Module):
         def forward(self, rho: torch.Tensor, kappa: torch.Tensor) -> torch.Tensor:
-            return vmf_score(rho, kappa, 0.1, 61)
+            return resultant.vmf_score(rho, kappa, 0.1, 61)
 
     inputs = torch.rand(3, 4).double(), torch.rand(4).double() * 20
     # torch 2.6 cannot tell a strict export from torch.compile.
     strict = hasattr(torch.compiler, "is_exporting")
     program = torch.export.export(Score(), inputs, strict=strict)
     assert not [node for node in program.graph.nodes if "resultant" in str(node.target)]
-    torch.testing.assert_close(program.module()(*inputs), vmf_score(*inputs, 0.1, 61))
+    torch.testing.assert_close(program.module()(*inputs), resultant.vmf_score(*inputs, 0.1, 61))
 
 
 @built
@@ -132,22 +123,25 @@ def test_lazy_negations() -> None:
     """The imaginary part of a conjugate is negated when it is read."""
     x = torch.tensor([2 - 3j], dtype=torch.complex128).conj().imag
     assert x.is_neg() and x.is_contiguous()
-    for function in (lambda x: bessel_ratio(0.5, x), lambda x: vmf_score(0.5, x, 0.1, 17)):
+    for function in (
+        lambda x: resultant.bessel_ratio(0.5, x),
+        lambda x: resultant.vmf_score(0.5, x, 0.1, 17),
+    ):
         torch.testing.assert_close(function(x), function(x.resolve_neg()), rtol=1e-14, atol=0)
 
 
 AXIS = torch.eye(5, dtype=torch.float64)[0]
 KAPPA = torch.tensor([1.0, 10.0, 100.0]).double()
-STATE = ClassState(torch.eye(3, 5).double(), KAPPA, torch.ones(3))
+STATE = resultant.ClassState(torch.eye(3, 5).double(), KAPPA, torch.ones(3))
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "bessel_ratio": lambda x: bessel_ratio(15.0, x),
-    "bessel_ratio_inverse": lambda x: bessel_ratio_inverse(15.0, x),
-    "log_bessel_i": lambda x: log_bessel_i(0.5, x),
-    "vmf_score": lambda x: vmf_score(x, 10.0, 0.1, 32),
-    "slope": lambda x: vmf_score_and_slope(x, 1.0, 0.1, 100)[1],
-    "entropy": lambda x: VonMisesFisher(AXIS, x).entropy(),
-    "log_prob": lambda x: VonMisesFisher(AXIS, x).log_prob(AXIS),
-    "class_scores": lambda x: class_scores(
+    "bessel_ratio": lambda x: resultant.bessel_ratio(15.0, x),
+    "bessel_ratio_inverse": lambda x: resultant.bessel_ratio_inverse(15.0, x),
+    "log_bessel_i": lambda x: resultant.log_bessel_i(0.5, x),
+    "vmf_score": lambda x: resultant.vmf_score(x, 10.0, 0.1, 32),
+    "slope": lambda x: resultant.vmf_score_and_slope(x, 1.0, 0.1, 100)[1],
+    "entropy": lambda x: resultant.VonMisesFisher(AXIS, x).entropy(),
+    "log_prob": lambda x: resultant.VonMisesFisher(AXIS, x).log_prob(AXIS),
+    "class_scores": lambda x: resultant.class_scores(
         torch.nn.functional.normalize(torch.stack([x] * 5, -1) + AXIS, dim=-1), STATE, 0.1
     ),
 }

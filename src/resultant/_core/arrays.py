@@ -1,4 +1,4 @@
-"""Checks of features and labels, and normalization of rows."""
+"""Checks of features and labels, normalization of rows, and rows held out of each class."""
 
 from __future__ import annotations
 
@@ -98,9 +98,10 @@ def directions(z: Tensor) -> tuple[Tensor, Tensor]:
     x = z.double()
     if z.dtype == torch.float64:
         # Divide by the largest entry first: the squares may overflow float64.
-        x = x / _or_one(x.abs().amax(-1, keepdim=True))
+        most = x.abs().amax(-1, keepdim=True)
+        x = x / torch.where(most == 0, 1.0, most)
     length = x.square().sum(-1, keepdim=True).sqrt()
-    return x / _or_one(length), length.squeeze(-1)
+    return x / torch.where(length == 0, 1.0, length), length.squeeze(-1)
 
 
 def largest(a: Tensor) -> tuple[Tensor, Tensor]:
@@ -112,10 +113,27 @@ def largest(a: Tensor) -> tuple[Tensor, Tensor]:
     return a.gather(1, index.unsqueeze(1)).squeeze(1), index
 
 
+def held_out_rows(labels: Tensor, share: float, seed: int = 0) -> Tensor:
+    """Draw a mask [N] of a share of the rows of each class; two rows are always kept, since one has
+    no concentration."""
+    if not 0 < share < 1:
+        raise ValueError(f"expected a share in (0, 1), got {share}")
+    # Sorted by class, within a class at random.
+    order = torch.rand(len(labels), generator=torch.Generator().manual_seed(seed)).argsort()
+    order = order[labels[order].argsort(stable=True)]
+    counts = torch.bincount(labels)
+    first = counts.cumsum(0) - counts
+    rank = torch.arange(len(labels)) - first[labels[order]]
+    number = torch.minimum((share * counts).round().long(), counts - 2)
+    mask = torch.zeros(len(labels), dtype=torch.bool)
+    mask[order] = rank < number[labels[order]]
+    if not mask.any():
+        least = max(3, math.floor(0.5 / share) + 1)
+        got = f"{int(counts.max()) if len(counts) else 0} at the most"
+        raise ValueError(f"expected {least} rows or more in some class, got {got}")
+    return mask
+
+
 def exponentials(d: Tensor, scale: float = 1.0) -> Tensor:
     """Compute exp(scale * d) as a power of two, in half the time of torch.exp on a CPU."""
     return (d * (scale / math.log(2))).exp2_()
-
-
-def _or_one(a: Tensor) -> Tensor:
-    return torch.where(a == 0, 1.0, a)

@@ -1,16 +1,22 @@
-"""Devices: the choice of one, Triton kernels on it, and the precision of its products."""
+"""Devices: the choice of one, Triton kernels on it, the precision of its products, and the versions
+of the software behind a result."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
+import platform
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
+
+from resultant._version import __version__
 
 
 def require_device(device: torch.device | str) -> torch.device:
@@ -45,22 +51,18 @@ def has_triton() -> bool:
 def full_precision(device: torch.device) -> Iterator[None]:
     """Compute float32 products and convolutions without TF32, and without autocast."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    with ExitStack() as stack:
-        if hasattr(matmul, "fp32_precision"):
-            for backend in (matmul, cudnn.conv):  # type: ignore[attr-defined]
-                stack.enter_context(_set(backend, "fp32_precision", "ieee"))
-        else:
-            for backend in (matmul, cudnn):
-                stack.enter_context(_set(backend, "allow_tf32", False))
-        stack.enter_context(torch.autocast(device.type, enabled=False))
+    if hasattr(matmul, "fp32_precision"):
+        name, value, other = "fp32_precision", "ieee", cudnn.conv  # type: ignore[attr-defined]
+    else:
+        name, value, other = "allow_tf32", False, cudnn
+    autocast = torch.autocast(device.type, enabled=False)
+    with _set(matmul, name, value), _set(other, name, value), autocast:
         yield
 
 
-@contextmanager
-def timed_convolutions() -> Iterator[None]:
+def timed_convolutions() -> AbstractContextManager[None]:
     """Let cuDNN time its algorithms on each new shape and keep the fastest."""
-    with _set(torch.backends.cudnn, "benchmark", True):
-        yield
+    return _set(torch.backends.cudnn, "benchmark", True)
 
 
 @contextmanager
@@ -71,3 +73,22 @@ def _set(owner: Any, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         setattr(owner, name, before)
+
+
+def versions(device: torch.device) -> dict[str, str]:
+    """Return the versions of resultant, torch and Python, a digest of the source files as ``code``,
+    and the name of a CUDA device."""
+    record = {"resultant": __version__, "code": _code()}
+    record |= {"torch": torch.__version__, "python": platform.python_version()}
+    if device.type == "cuda":
+        record["device"] = torch.cuda.get_device_name(device)
+    return record
+
+
+@cache
+def _code() -> str:
+    folder, digest = Path(__file__).parent.parent, hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(folder)} {content}\n".encode())
+    return digest.hexdigest()[:12]

@@ -18,8 +18,7 @@ from pathlib import Path
 
 # Names the process that holds the lock of a folder.
 LOCK = ".in-use"
-# Suffix of private folders, and those of this process.
-SUFFIX = ".tmp"
+# Private folders of this process.
 _in_use: set[Path] = set()
 
 
@@ -109,8 +108,8 @@ def lock_folder(folder: Path, rank: int = 0) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout:
-        holder = path.read_text() or "another process"
-        holder = "this process" if holder == me else holder
+        text = path.read_text() or "another process"
+        holder = "this process" if text == me else text
         rule = f"expected a folder that no other training writes to, got {folder}"
         remedy = "wait until that ends, or give another folder"
         raise ValueError(f"{rule}, in use by {holder}; {remedy}") from None
@@ -137,9 +136,8 @@ def make_folder(folder: Path) -> None:
 
 def clean_folder(folder: Path, name: str = "") -> None:
     """Remove the private folders, of one file or of all, that killed processes left here."""
-    node = re.escape(platform.node())
-    start = re.escape(name) if name else ".+"
-    pattern = re.compile(rf"\.{start}\.{node}-(\d+)-\w+{re.escape(SUFFIX)}")
+    node, start = re.escape(platform.node()), re.escape(name) if name else ".+"
+    pattern = re.compile(rf"\.{start}\.{node}-(\d+)-\w+\.tmp")
     for private in folder.iterdir() if folder.is_dir() else ():
         match = pattern.fullmatch(private.name)
         if match is not None and private not in _in_use and not _alive(int(match[1])):
@@ -162,7 +160,7 @@ def sync(path: Path) -> None:
 def _private_folder(path: Path) -> Iterator[Path]:
     """Yield a new hidden folder next to ``path``; remove it at the end."""
     start = f".{path.name}.{platform.node()}-{os.getpid()}-"
-    folder = Path(tempfile.mkdtemp(SUFFIX, start, path.parent))
+    folder = Path(tempfile.mkdtemp(".tmp", start, path.parent))
     _in_use.add(folder)
     try:
         yield folder
@@ -175,13 +173,10 @@ def _alive(process: int) -> bool:
     # In a restarted container this process may have the number of one that was killed.
     if process == os.getpid():
         return False
-    # On other systems signal 0 ends the process: a leftover file is the lesser harm.
-    if os.name != "posix":
-        return True
     try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
+        # On other systems signal 0 ends the process: a leftover file is the lesser harm.
+        if os.name == "posix":
+            os.kill(process, 0)
+    except (OSError, OverflowError) as error:
+        return isinstance(error, PermissionError)
     return True

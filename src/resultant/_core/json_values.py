@@ -28,11 +28,7 @@ def require_types(values: object, kinds: Mapping[str, type], where: str) -> None
         value: Any = values
         for name in path.split("."):
             value = value.get(name) if isinstance(value, Mapping) else None
-        if value is not None and not _is_kind(value, kind):
+        # True is an int to Python.
+        number = kind is float and type(value) is int
+        if value is not None and type(value) is not kind and not number:
             raise ValueError(f"expected {path} to be {NOUNS[kind]} {where}, got {value!r:.80}")
-
-
-def _is_kind(value: object, kind: type) -> bool:
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)

@@ -1,15 +1,11 @@
-"""Files and folders that hold trained networks, recognized by their headers.
-
-A network file is a safetensors file that `resultant._core.tensor_files.save` wrote. A single run of
-a checkpoint is named after a colon: ``out/checkpoint.safetensors:native-seed0``.
-"""
+"""Files and folders that hold trained networks, recognized by the headers of `tensor_files.save`; a
+single run of a checkpoint is named after a colon: ``out/checkpoint.safetensors:native-seed0``."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from resultant._core.tensor_files import read_metadata
 from resultant._core.text import listed
@@ -32,15 +28,8 @@ def split_run(path: Location) -> tuple[Path, str | None]:
 
 def is_network(path: Location) -> bool:
     """Return True for the file of a network, False for features and for any other path."""
-    facts = _facts(split_run(path)[0])
-    return facts is not None and not NETWORKS.isdisjoint(facts)
-
-
-def _facts(file: Path) -> dict[str, Any] | None:
-    """Return the JSON object of a file of this package, None for any other path."""
-    if file.suffix != ".safetensors" or not file.is_file():
-        return None
-    return read_metadata(file)
+    file = split_run(path)[0]
+    return file.suffix == ".safetensors" and not NETWORKS.isdisjoint(read_metadata(file) or ())
 
 
 def find_network(path: Location) -> Path | None:
@@ -71,7 +60,7 @@ def list_networks(path: Location) -> tuple[list[Path], list[Path]]:
     # A finished job has a file for each network, and the checkpoint repeats them.
     finished = [file for file in networks if file.name != CHECKPOINT] or networks
     # Other files of this package, such as those of decoded images, hold no features.
-    return finished, [file for file in files if _facts(file) is None]
+    return finished, [file for file in files if read_metadata(file) is None]
 
 
 def first_names(files: Sequence[Path], folder: Location) -> str:

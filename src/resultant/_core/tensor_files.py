@@ -60,8 +60,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
 def checksum(tensors: dict[str, Tensor], text: str) -> str:
     """Compute the SHA-256 of a text and of contiguous tensors with their names and shapes."""
     digest = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        a = tensors[name]
+    for name, a in sorted(tensors.items()):
         digest.update(f"{name} {a.dtype} {tuple(a.shape)}".encode())
         digest.update(bytes_of(a))
     return digest.hexdigest()
@@ -103,6 +102,7 @@ def load_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Return the JSON object of a file of this package, None for any other file."""
     try:
+        require_input_file(path)
         with safe_open(path, "pt") as file:
             about = parse_json((file.metadata() or {}).get(KEY, "null"))
     except (OSError, SafetensorError, ValueError):

@@ -1,9 +1,4 @@
-"""Validation of the arguments of public functions.
-
-Shapes, dtypes and plain numbers are always checked. The values of a tensor are checked by default
-where a check costs no device synchronisation and breaks no graph: on the CPU in eager mode. With
-``validate_args=True`` they are checked on every device, with ``validate_args=False`` never.
-"""
+"""Validation of the arguments of public functions, by the conventions of `resultant.special`."""
 
 from __future__ import annotations
 
@@ -28,10 +23,6 @@ COMPUTE_DTYPE = {
     torch.bfloat16: torch.float32,
     torch.float16: torch.float32,
 }
-
-# Functions that are odd or even in x are defined slightly below zero, so that a finite difference
-# can be taken at x = 0; anything further down is a mistake.
-BELOW_ZERO = -1e-4
 
 
 def largest_order(dtype: torch.dtype) -> float:
@@ -206,7 +197,8 @@ def require_from_zero(validate_args: bool | None, high: float, **named: Tensor) 
     if should_validate(validate_args, *named.values()):
         rule = ">= 0 and finite" if high == math.inf else f"between 0 and {high:g}"
         for name, a in named.items():
-            require_in_range(name, a, BELOW_ZERO, high, rule=rule)
+            # Slightly below zero is accepted: a finite difference can be taken at x = 0.
+            require_in_range(name, a, -1e-4, high, rule=rule)
 
 
 class DivergedError(ValueError):

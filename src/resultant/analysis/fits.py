@@ -19,7 +19,7 @@ from resultant.classes.rule import Rule
 from resultant.classes.statistics import capped_concentration, fit_direction
 from resultant.classifiers.em import AUTO, Components, fit_components
 from resultant.vmf.angle import sample_angle
-from resultant.vmf.estimators import log_normalizer_at
+from resultant.vmf.estimators import log_normalizer
 
 # Rules under which decisions are compared.
 REALIZATIONS = ("native", "angular")
@@ -146,7 +146,7 @@ def _evaluate(space: FrozenSpace, components: Components, tested: Tensor) -> tup
         realize(state, Rule(space.tau, name, offset=on.log_weight), validate_args=False)
         for name in REALIZATIONS
     ]
-    floor = on.log_weight - log_normalizer_at(space.dim, on.state.kappa)
+    floor = on.log_weight - log_normalizer(space.dim, on.state.kappa)
     columns = []
     for _, x, y in space.queries(tested):
         rho = cosines(x, state.mu)

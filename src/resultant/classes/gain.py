@@ -16,7 +16,7 @@ from resultant._core.validation import Check, Number
 from resultant.classes.rule import require_target
 from resultant.classes.statistics import ClassState
 from resultant.score.limits import require_temperature, temperature_range
-from resultant.vmf.estimators import mean_resultant_at
+from resultant.vmf.estimators import mean_resultant
 
 # Number of classes that an error names.
 NAMED = 5
@@ -79,7 +79,7 @@ class Gains(NamedTuple):
 
 def gain_at(p: int, kappa: Tensor, tau: Number) -> Tensor:
     r"""Compute the gains :math:`A_p(\kappa)/\tau` of concentrations."""
-    return mean_resultant_at(p, kappa) / tau
+    return mean_resultant(p, kappa, validate_args=False) / tau
 
 
 def class_gains(g: Tensor, beta: float | Tensor, family: str, mean: Tensor | None = None) -> Gains:

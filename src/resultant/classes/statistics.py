@@ -17,7 +17,7 @@ from resultant._core.chunks import feature_slices
 from resultant._core.tensor_files import load_tensors, write_tensors
 from resultant._core.validation import Check
 from resultant.score.limits import LARGEST_KAPPA
-from resultant.vmf.estimators import concentration_at, mean_resultant_at, require_estimator
+from resultant.vmf.estimators import concentration_at, mean_resultant, require_estimator
 
 # The cap of the authors' code, in place of the infinite concentration of equal samples.
 MAX_KAPPA = 1e5
@@ -83,7 +83,7 @@ class ClassState:
     @property
     def resultant(self) -> Tensor:
         r"""Mean resultant lengths :math:`A_c = A_p(\kappa_c)` [C] of the fitted kappa."""
-        return mean_resultant_at(self.dim, self.kappa)
+        return mean_resultant(self.dim, self.kappa, validate_args=False)
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None

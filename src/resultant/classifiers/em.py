@@ -23,12 +23,7 @@ from resultant.classes.gain import angular_gain
 from resultant.classes.realization import cosines
 from resultant.classes.statistics import MAX_KAPPA, ClassState, fit_direction
 from resultant.classifiers.inputs import AUTO, Rows, is_auto
-from resultant.vmf.estimators import (
-    OF_SAMPLE,
-    concentration_at,
-    corrected_length,
-    log_normalizer_at,
-)
+from resultant.vmf.estimators import OF_SAMPLE, concentration_at, corrected_length, log_normalizer
 
 # The most rows that seeds are chosen from, but some for each seed.
 SEED_ROWS = 1 << 14
@@ -67,7 +62,7 @@ class Mixture:
     def floor(self) -> Tensor:
         """Log weights less log normalisers [K]; minus infinity for a component of weight 0."""
         # On the CPU: Bessel functions of a few numbers would be many small kernels on a GPU.
-        log_z = log_normalizer_at(self.mu.shape[-1], self.kappa.cpu()).to(self.kappa.device)
+        log_z = log_normalizer(self.mu.shape[-1], self.kappa.cpu()).to(self.kappa.device)
         return self.weight.log() - log_z
 
     def log_joint(self, x: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from resultant.classes.statistics import ZERO_LENGTH, ClassState, ClassStatistic
 from resultant.classifiers.em import Components, fit_components
 from resultant.classifiers.inputs import Sample, as_numpy
 from resultant.score.exact import vmf_score
-from resultant.vmf.estimators import mean_resultant_at
+from resultant.vmf.estimators import mean_resultant
 
 # Matrices of exact scores that a fold keeps.
 KEPT = 8
@@ -70,7 +70,7 @@ class ValidationFold:
     @cached_property
     def resultant(self) -> Tensor:
         """Mean resultant lengths of the concentrations."""
-        return mean_resultant_at(self.dim, self.kappa)
+        return mean_resultant(self.dim, self.kappa, validate_args=False)
 
     @cached_property
     def log_prior(self) -> Tensor:

@@ -133,7 +133,7 @@ def finish(
     comparisons: tuple[SetComparison, ...] = (),
 ) -> None:
     """Write the report; print the path of the page, and the JSON summary if asked for."""
-    from resultant._core.versions import versions
+    from resultant._core.device import versions
     from resultant.analysis.result import AnalysisResult
     from resultant.report.page import PAGE, write_report
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resultant._core.hold_out import held_out_rows
+from resultant._core.arrays import held_out_rows
 from resultant._core.text import counted, listed, one_line, shown
 from resultant.features.naming import split_part, what_of
 from resultant.features.rows import Rows

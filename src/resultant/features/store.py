@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant._core.memory import total_memory
+from resultant._core.chunks import total_memory
 from resultant._core.tensor_files import require_name, write_tensors
 from resultant._core.text import printable
 from resultant.features.arrays import FORMAT

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from resultant._core.arrays import held_out_rows
 from resultant._core.files import read_bytes
-from resultant._core.hold_out import held_out_rows
 from resultant._core.text import listed, one_line
 from resultant.features.naming import split_of
 from resultant.images.decode import SUFFIXES

@@ -1,6 +1,5 @@
-r"""Evaluation of the score: by the compiled kernel on a CPU, by the Triton kernel on a GPU, and as
-one torch expression on other devices, without a kernel, and in a trace.
-"""
+"""Evaluation of the score: by the compiled kernel on a CPU, by the Triton kernel on a GPU, and as
+one torch expression on other devices, without a kernel, and in a trace."""
 
 from __future__ import annotations
 

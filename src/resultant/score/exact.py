@@ -8,11 +8,9 @@ with :math:`\rho=\mu^\top z` and :math:`t=1/\tau`,
         = \phi_\nu(\tilde\kappa) - \phi_\nu(\kappa), \qquad
     \tilde\kappa^2 = \kappa^2 + 2\kappa t\rho + t^2, \quad \nu = p/2-1
 
-(eq:main-exact). The difference is computed as a whole (`resultant.special.differences`), so the
-error of q is relative to its own size; where q passes zero, to that of
+(eq:main-exact). The error of q is relative to its own size; where q passes zero, to that of
 :math:`\rho\,\partial_\rho q`. All functions are differentiable in rho, kappa and tau. An error of
-the cosine, up to 1e-3 in a product with TF32 or bfloat16, is multiplied by the slope: keep the
-product in full float32 where exactness matters.
+the cosine, up to 1e-3 in a product with TF32 or bfloat16, is multiplied by the slope.
 """
 
 from __future__ import annotations
@@ -40,7 +38,6 @@ class Decomposition(NamedTuple):
         remainder: Rest, zero at rho = 0.
 
     Example:
-        >>> from resultant import decompose
         >>> decompose(0.5, 10.0, 0.1, 128).gain
         tensor(0.7766, dtype=torch.float64)
     """
@@ -72,7 +69,6 @@ def vmf_score(
         Scores in the broadcast shape of rho, kappa and tau.
 
     Example:
-        >>> from resultant import vmf_score
         >>> vmf_score(0.5, 10.0, 0.1, 128)
         tensor(0.7721, dtype=torch.float64)
     """
@@ -94,7 +90,6 @@ def vmf_score_slope(
         Slopes in the broadcast shape of rho, kappa and tau.
 
     Example:
-        >>> from resultant import vmf_score_slope
         >>> vmf_score_slope(0.5, 10.0, 0.1, 128)
         tensor(0.7676, dtype=torch.float64)
     """
@@ -114,7 +109,6 @@ def vmf_score_and_slope(
         Scores and slopes, both in the broadcast shape of rho, kappa and tau.
 
     Example:
-        >>> from resultant import vmf_score_and_slope
         >>> vmf_score_and_slope(0.5, 10.0, 0.1, 128)
         (tensor(0.7721, dtype=torch.float64), tensor(0.7676, dtype=torch.float64))
     """
@@ -129,8 +123,7 @@ def decompose(
     r"""Split the score into intercept, angular gain and remainder (thm:centered-gain).
 
     :math:`q(\rho)=h+g\rho+r(\rho)` with :math:`h=q(0)`, :math:`g=A/\tau` and r(0) = 0
-    (eq:main-decomposition). The remainder is of order 1/nu; it is computed directly, not as a
-    difference from q.
+    (eq:main-decomposition). The remainder, of order 1/nu, is computed without cancellation.
 
     Args:
         rho, kappa, tau, p: As for `vmf_score`.
@@ -140,7 +133,6 @@ def decompose(
         rho, kappa and tau.
 
     Example:
-        >>> from resultant import decompose, vmf_score
         >>> h, g, r = decompose(0.5, 10.0, 0.1, 128)
         >>> h + g * 0.5 + r, vmf_score(0.5, 10.0, 0.1, 128)
         (tensor(0.7721, dtype=torch.float64), tensor(0.7721, dtype=torch.float64))
@@ -161,15 +153,12 @@ def ambient_gradient(
 
     Args:
         z, mu: Unit vectors [..., p], which broadcast.
-        kappa: Concentration >= 0, a number or [...].
-        tau: Temperature > 0, a number or [...].
+        kappa, tau: Concentration >= 0 and temperature > 0, numbers or [...].
 
     Returns:
         Gradients [..., p].
 
     Example:
-        >>> import torch
-        >>> from resultant import ambient_gradient
         >>> ambient_gradient(torch.tensor([0.6, 0.8]), torch.tensor([1.0, 0.0]), 2.0, 0.5)
         tensor([1.5117, 0.7558])
     """
@@ -195,8 +184,6 @@ def tangent_gradient(
         Gradients [..., p], orthogonal to z.
 
     Example:
-        >>> import torch
-        >>> from resultant import tangent_gradient
         >>> tangent_gradient(torch.tensor([0.6, 0.8]), torch.tensor([1.0, 0.0]), 2.0, 0.5)
         tensor([ 0.6047, -0.4535])
     """

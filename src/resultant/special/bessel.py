@@ -1,9 +1,7 @@
 r"""Modified Bessel functions of any real order: :math:`\log I_\nu`, the ratio, and its inverse.
 
-One method serves all arguments: the log-Debye expansion at a sufficiently large order, and for a
-smaller order the recurrence :math:`r_{j-1} = 1/(2j + x^2 r_j)` of :math:`r_\nu = R_\nu(x)/x`, which
-is stable downwards. All functions carry first and second derivatives in every argument except the
-order, a number or a tensor without gradient, which is at most 1e30, in float32 1e11.
+All carry first and second derivatives in every argument except the order, a number or a tensor
+without gradient, which is at most 1e30, in float32 1e11.
 """
 
 from __future__ import annotations
@@ -39,7 +37,6 @@ def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) ->
         A tensor of the broadcast shape; :math:`-\infty` at x = 0 unless nu = 0.
 
     Example:
-        >>> from resultant import log_bessel_i
         >>> round(float(log_bessel_i(0.5, 2.0)), 6)  # log(sqrt(2/(pi x)) sinh x) at x = 2
         0.716002
     """
@@ -60,7 +57,6 @@ def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -
         A tensor of the broadcast shape; :math:`-\infty` at x = 0 unless nu = 0.
 
     Example:
-        >>> from resultant import log_bessel_ie
         >>> round(float(log_bessel_ie(0.5, 1e9)), 6)  # log(1/(2 pi x))/2 at a large x
         -11.280571
     """
@@ -80,7 +76,6 @@ def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) ->
         A tensor of the broadcast shape.
 
     Example:
-        >>> from resultant import bessel_ratio
         >>> round(float(bessel_ratio(0.5, 2.0)), 6)  # coth(x) - 1/x at x = 2
         0.537315
     """
@@ -109,7 +104,6 @@ def bessel_ratio_inverse(
         A tensor of the broadcast shape; infinite at r = 1.
 
     Example:
-        >>> from resultant import bessel_ratio, bessel_ratio_inverse
         >>> round(float(bessel_ratio_inverse(0.5, bessel_ratio(0.5, 2.0))), 6)
         2.0
         >>> round(float(bessel_ratio_inverse(0.5, complement=1e-20)) / 1e20, 6)  # 1/(1 - r)
@@ -130,9 +124,8 @@ def bessel_ratio_integral(
 ) -> Tensor:
     r"""The integral :math:`\int_{lower}^{upper} R_\nu(x)\,dx` (eq:score-integral).
 
-    The integral is :math:`\phi_\nu(upper) - \phi_\nu(lower)` with
-    :math:`\phi_\nu(x) = \log I_\nu(x) - \nu\log x`. Its error is relative to its own size, however
-    close the bounds are.
+    The error of this difference of :math:`\log I_\nu(x) - \nu\log x` is relative to its own size,
+    however close the bounds are.
 
     Args:
         nu: Order >= 0.
@@ -142,7 +135,6 @@ def bessel_ratio_integral(
         A tensor of the broadcast shape.
 
     Example:
-        >>> from resultant import bessel_ratio_integral
         >>> round(float(bessel_ratio_integral(0.5, 1.0, 2.0)), 6)  # log(sinh(2)/2) - log(sinh(1))
         0.433781
     """

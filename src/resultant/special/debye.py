@@ -34,15 +34,10 @@ MAX_TERMS = 14
 SPLITTER = {torch.float64: 134217729.0, torch.float32: 4097.0}
 
 # The leading part of log I_nu(x) vanishes at x = ZERO nu, where s = COTH nu: COTH solves
-# c = coth(c) and ZERO = 1/sinh(COTH); ZERO_REST is the rounding error of ZERO in float64, and REST
-# the part that is lost in a dtype.
+# c = coth(c) and ZERO = 1/sinh(COTH); REST is the rounding error of ZERO in a dtype.
 COTH = 1.1996786402577337
 ZERO = 0.6627434193491816
-ZERO_REST = 8.155323790501267e-18
-REST = {
-    dtype: ZERO_REST + (ZERO - float(torch.tensor(ZERO, dtype=dtype)))
-    for dtype in (torch.float32, torch.float64)
-}
+REST = {torch.float64: 8.155323790501267e-18, torch.float32: 2.9742705750896616e-08}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -173,11 +168,12 @@ def _expansion(
         eps = eps / scale if absolute else eps
         return LogDebye(nu, shift, scale, coefficients_at(order, scale, eps))
     ratio = order / scale
-    coefficients: list[Number] = [0.0]
-    for m, column in enumerate(columns_at(smallest_order(dtype), eps), 1):
-        terms = (c * ratio ** (m - k) / scale**k for k, c in enumerate(column, 1) if c)
-        coefficients.append(sum(terms))
-    return LogDebye(nu, shift, scale, tuple(coefficients))
+    columns = enumerate(columns_at(smallest_order(dtype), eps), 1)
+    coefficients = (
+        sum(c * ratio ** (m - k) / scale**k for k, c in enumerate(column, 1) if c)
+        for m, column in columns
+    )
+    return LogDebye(nu, shift, scale, (0.0, *coefficients))
 
 
 @_constant

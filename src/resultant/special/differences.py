@@ -298,11 +298,10 @@ def two_reciprocal(a: Tensor) -> tuple[Tensor, Tensor]:
     return r, ((1 - p) - e) * r
 
 
-def log1p_minus(x: Tensor, whole: Tensor | None = None) -> Tensor:
-    """Compute ``log(1 + x) - x``, of second order in x; near x = -1 pass 1 + x as ``whole``."""
+def log1p_minus(x: Tensor) -> Tensor:
+    """Compute ``log(1 + x) - x``, of second order in x."""
     z = x / (2 + x)
     z2 = z * z
     # log(1 + x) = 2 artanh(z); |x| < 1/2 makes z^2 < 1/9.
     series = horner([1 / (2 * n + 3) for n in range(16)], z2)
-    log = torch.log1p(x) if whole is None else whole.log()
-    return torch.where(x.abs() < 0.5, 2 * z * z2 * series - x * z, log - x)
+    return torch.where(x.abs() < 0.5, 2 * z * z2 * series - x * z, torch.log1p(x) - x)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from resultant._core import distributed
 from resultant._core.chunks import DEVICE_BYTES, rows_per_chunk
-from resultant._core.versions import versions
+from resultant._core.device import versions
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassState, ClassStatistics

@@ -65,8 +65,6 @@ class VonMisesFisher(Distribution):
             ``Distribution.set_default_validate_args(False)`` was called.
 
     Example:
-        >>> import torch
-        >>> from resultant import VonMisesFisher
         >>> law = VonMisesFisher(torch.tensor([1.0, 0.0, 0.0]), 2.0)
         >>> law.mean.round(decimals=4), law.sample((5,)).shape
         (tensor([0.5373, 0.0000, 0.0000]), torch.Size([5, 3]))
@@ -276,7 +274,6 @@ class HypersphericalUniform(VonMisesFisher):
         factory: ``dtype`` and ``device``, as for ``torch.empty``.
 
     Example:
-        >>> from resultant import HypersphericalUniform
         >>> round(float(HypersphericalUniform(3).entropy()), 4)  # log(4 pi)
         2.531
     """

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.validation import COMPUTE_DTYPE, Number
+from resultant._core.validation import Number, as_dtype
 from resultant.special.ratio import ratio, ratio_integral, ratio_inverse
 
 # Estimators that need only the mean length, and those that need the number of vectors too.
@@ -31,12 +31,12 @@ def log_normalizer(p: int, kappa: Number, *, validate_args: bool | None = None) 
         A tensor of the shape of ``kappa``.
 
     Example:
-        >>> from resultant import log_normalizer
         >>> round(float(log_normalizer(3, 2.0)), 6)  # log(4 pi sinh(x)/x) at x = 2
         3.126244
     """
     p, kappa, dtype = _arguments(p, validate_args, math.inf, kappa=kappa)
-    return log_normalizer_at(p, kappa).to(dtype)
+    value = log_area(p) + ratio_integral(p / 2 - 1, kappa.new_zeros(()), kappa)
+    return as_dtype(value, dtype)
 
 
 def mean_resultant(p: int, kappa: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -50,12 +50,11 @@ def mean_resultant(p: int, kappa: Number, *, validate_args: bool | None = None) 
         A tensor of the shape of ``kappa``, in [0, 1).
 
     Example:
-        >>> from resultant import mean_resultant
         >>> round(float(mean_resultant(3, 2.0)), 6)  # coth(x) - 1/x at x = 2
         0.537315
     """
     p, kappa, dtype = _arguments(p, validate_args, math.inf, kappa=kappa)
-    return mean_resultant_at(p, kappa).to(dtype)
+    return as_dtype(ratio(p / 2 - 1, kappa, 0), dtype)
 
 
 def concentration(
@@ -69,28 +68,22 @@ def concentration(
     r"""Estimate the concentration from a mean resultant length.
 
     ``"mle"`` solves :math:`A_p(\kappa) = R`. ``"proco"`` is :math:`pR/(1-R^2)`, and ``"banerjee"``
-    is :math:`R(p-R^2)/(1-R^2)` (Banerjee et al. 2005). Two estimators correct R for the number n
-    of vectors first:
-
-    - ``"corrected"`` solves :math:`A_p(\kappa)^2 = \max\{U, 0\}` with
-      :math:`U = (nR^2-1)/(n-1)`, the unbiased estimate of the squared length
-      (eq:unbiased-resultant-square). It estimates the concentration around the true direction.
-    - ``"loo"`` solves :math:`A_p(\kappa) = (nR^2-1)/\sqrt{n(n-2)R^2+1}`, the mean cosine of a
-      vector and the mean of the others, with the root mean square for the length of the others. It
-      estimates the concentration around the fitted direction, as a new vector sees it.
+    is :math:`R(p-R^2)/(1-R^2)` (Banerjee et al. 2005). Two correct R for the number n of vectors:
+    ``"corrected"`` solves :math:`A_p(\kappa)^2 = \max\{(nR^2-1)/(n-1), 0\}`, the unbiased square
+    (eq:unbiased-resultant-square), for the concentration around the true direction; ``"loo"``
+    solves :math:`A_p(\kappa) = (nR^2-1)/\sqrt{n(n-2)R^2+1}`, nearly the mean cosine of a vector and
+    the mean of the others, for that around the fitted direction, as a new vector sees it.
 
     Args:
         p: Dimension >= 2.
         R: Mean resultant length in [0, 1].
         estimator: ``"mle"``, ``"proco"``, ``"banerjee"``, ``"corrected"`` or ``"loo"``.
-        n: Number of vectors >= 1 for ``"corrected"`` and ``"loo"``, ignored by the others. For
-            n = 1 they have R as it is.
+        n: Number of vectors >= 1 for ``"corrected"`` and ``"loo"``, which keep R for n = 1.
 
     Returns:
         A tensor of the broadcast shape of ``R`` and ``n``; infinite at R = 1.
 
     Example:
-        >>> from resultant import concentration
         >>> round(float(concentration(8, 0.5, "proco")), 6)  # 8 * 0.5 / (1 - 0.5**2)
         5.333333
         >>> round(float(concentration(10_000, 0.0224, n=2000)), 1)  # nearly all of R is chance
@@ -106,23 +99,13 @@ def concentration(
         n = torch.as_tensor(n, dtype=R.dtype, device=R.device)
         if validation.should_validate(validate_args, n):
             validation.require_in_range("n", n, 1.0, rule=">= 1 and finite")
-    return concentration_at(p, R, estimator, n).to(dtype)
+    return as_dtype(concentration_at(p, R, estimator, n), dtype)
 
 
 def require_estimator(estimator: str, among: tuple[str, ...] = ESTIMATORS) -> None:
     """Raise unless the name is that of an estimator."""
     if estimator not in among:
         raise ValueError(f"expected estimator to be one of {among}, got {estimator!r}")
-
-
-def log_normalizer_at(p: int, kappa: Tensor) -> Tensor:
-    """Compute `log_normalizer`."""
-    return log_area(p) + ratio_integral(p / 2 - 1, kappa.new_zeros(()), kappa)
-
-
-def mean_resultant_at(p: int, kappa: Tensor) -> Tensor:
-    """Compute `mean_resultant`, of half precision in float32."""
-    return ratio(p / 2 - 1, kappa.to(COMPUTE_DTYPE[kappa.dtype]), 0).to(kappa.dtype)
 
 
 def concentration_at(p: int, R: Tensor, estimator: str, n: Tensor | None = None) -> Tensor:
