@@ -42,7 +42,9 @@ def test_docstring(name: str) -> None:
     if inspect.isfunction(value):
         assert re.search(r"^Returns:$", text, re.M), f"{name}: expected Returns"
     known: dict[str, object] = {n: getattr(resultant, n) for n in NAMES}
-    run_example(name, text, {**known, "torch": torch})
+    state = resultant.ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+    known |= {"torch": torch, "state": state, "z": torch.eye(3), "y": torch.arange(3)}
+    run_example(name, text, known)
 
 
 @pytest.mark.slow

@@ -1,7 +1,9 @@
 """Exact von Mises-Fisher contrastive learning in high dimension, and its angular gain.
 
 Public names are those of the folders below; they load on first use, and torch with them. Examples
-in docstrings assume ``import torch`` and ``from resultant import *``.
+in docstrings assume ``import torch``, ``from resultant import *`` and three classes with a query
+each, ``state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))`` and
+``z, y = torch.eye(3), torch.arange(3)``.
 """
 
 import typing as _typing

@@ -1,4 +1,4 @@
-"""Rules whose boundaries are looked for on the short arc between two prototypes."""
+"""Classes with labelled queries, and rules whose boundaries are looked for on a short arc."""
 
 from __future__ import annotations
 
@@ -15,13 +15,20 @@ from class_samples import F64
 from resultant.classes.realization import Realization
 from resultant.classes.statistics import ClassState
 from resultant.decisions.boundaries import ArcRoots
-from small_classes import P
+from small_classes import C, N, P
 
-PAIR = torch.tensor([[0, 1]])
+PAIR, BETA = torch.tensor([[0, 1]]), 0.3
+OFFSET = torch.linspace(-2, 1, C, dtype=F64)
+PAIRS = torch.tensor([[0, 1], [5, 2], [3, 4], [1, 0]])
 
 
 def classes(kappa: Tensor | None = None, p: int = P, seed: int = 5) -> ClassState:
+    """Classes around a direction that they share."""
     return small_classes.classes(kappa, p, shared=0.4, seed=seed)
+
+
+def queries(state: ClassState, n: int = N) -> tuple[Tensor, Tensor]:
+    return small_classes.queries(state, n, spread=1.0), torch.arange(n) % state.num_classes
 
 
 def two(

@@ -15,7 +15,6 @@ from class_samples import F64
 from decisions.arcs import PAIR, check, classes, close, two
 from resultant.classes.rule import REALIZATIONS
 from resultant.decisions.boundaries import Change, Displacement, displacement_error, refine
-from resultant.decisions.margins import all_pairs
 from small_classes import TAU, C
 
 
@@ -23,7 +22,7 @@ from small_classes import TAU, C
 @pytest.mark.parametrize("prior", [False, True])
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_roots_are_those_of_brent(realization: str, prior: bool) -> None:
-    state, pairs = classes(), all_pairs(C)[::2]
+    state, pairs = classes(), torch.combinations(torch.arange(C))[::2]
     offset = torch.linspace(-1.5, 1.0, C, dtype=F64) if prior else None
     rule = rs.realize(state, rs.Rule(TAU, realization, 0.2, offset=offset))
 
@@ -118,7 +117,7 @@ def test_a_class_of_prior_zero_has_no_boundary() -> None:
     offset = torch.zeros(C, dtype=F64)
     offset[:2] = -math.inf
     roots = rs.short_arc_roots(rs.realize(classes(), rs.Rule(TAU, "angular", offset=offset)))
-    gone = (all_pairs(C) < 2).any(-1)
+    gone = (torch.combinations(torch.arange(C)) < 2).any(-1)
     assert (roots.count[gone] == 0).all() and roots.count[~gone].any()
 
 

@@ -1,8 +1,10 @@
-"""Margins and loss gradients against loops, autograd and the paper's identities."""
+"""Margins, choice of pairs and loss gradients against loops, autograd and enumerations."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from itertools import combinations, product
 
 import pytest
 import torch
@@ -12,10 +14,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 import resultant as rs
-from class_samples import F64
-from decisions.overlapping_classes import BETA, OFFSET, PAIRS, classes, queries
+from class_samples import F64, unit
+from decisions.arcs import BETA, OFFSET, PAIRS, classes, queries
+from resultant._core import chunks
+from resultant.classes.groups import HEAD, MEDIUM, TAIL, shot_groups
 from resultant.classes.rule import REALIZATIONS
-from resultant.decisions.margins import all_pairs
+from resultant.classes.statistics import ClassState
+from resultant.decisions.margins import PAIR_TYPES, select_pairs
 from small_classes import TAU, C, N, P, close
 
 STATE = classes()
@@ -69,7 +74,7 @@ def test_margins(realization: str) -> None:
     close(rs.pairwise_margins(Z, rule, PAIRS), scores[:, a] - scores[:, b], atol=1e-11)
     centres = rs.class_scores(STATE.mu, STATE, TAU, realization, BETA, offset=OFFSET)
     for pairs in (None, PAIRS, PAIRS[:2]):
-        a, b = (all_pairs(C) if pairs is None else pairs).T
+        a, b = (torch.combinations(torch.arange(C)) if pairs is None else pairs).T
         M = rs.centre_margins(rule, pairs)
         close(M.a, centres[a, a] - centres[a, b], atol=1e-10)
         close(M.b, centres[b, b] - centres[b, a], atol=1e-10)
@@ -169,3 +174,65 @@ def test_comparison_of_gradients() -> None:
     close(rs.gradient_cosines(G, -2 * G), -torch.ones(5))
     G[2] = 0
     assert rs.gradient_cosines(G, H).isnan().tolist() == [False, False, True, False, False]
+
+
+def long_tail(C: int = 60) -> tuple[ClassState, Tensor]:
+    torch.manual_seed(4)
+    counts = (500 * 0.01 ** (torch.arange(C) / (C - 1))).long()[torch.randperm(C)]
+    return ClassState(unit(C, 8), torch.ones(C, dtype=F64), counts), shot_groups(counts)
+
+
+@pytest.mark.parametrize("chunk", [1 << 25, 8 * 50])
+def test_selected_pairs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "MATRIX_BYTES", chunk)
+    state, groups = long_tail()
+    chosen = select_pairs(state, groups, seed=3)
+    assert chosen.pairs.shape == (60, 2) and chosen.kind.bincount().tolist() == [10] * 6
+    rho, names = state.mu @ state.mu.T, "HMT"
+    seen = {frozenset(pair) for pair in chosen.pairs.tolist()}
+    assert len(seen) == 60 and all(len(pair) == 2 for pair in seen)
+    for kind, name in enumerate(PAIR_TYPES):
+        of_kind = chosen.kind == kind
+        for a, b in chosen.pairs[of_kind].tolist():
+            assert names[groups[a]] + names[groups[b]] == name
+        best = sorted(
+            (-float(rho[pair]), {*pair})
+            for pair in combinations(range(60), 2)
+            if sorted(names[groups[c]] for c in pair) == sorted(name)
+        )
+        near = chosen.pairs[of_kind & chosen.closest].tolist()
+        assert [{*pair} for pair in near] == [pair for _, pair in best[:5]]
+    again, other = (select_pairs(state, groups, seed=seed) for seed in (3, 4))
+    assert torch.equal(again.pairs, chosen.pairs)
+    assert torch.equal(other.pairs[chosen.closest], chosen.pairs[chosen.closest])
+    assert not torch.equal(other.pairs, chosen.pairs)
+
+
+@pytest.mark.slow
+def test_random_pairs_are_uniform() -> None:
+    """Five of the ten pairs within a group that are not the five closest, evenly over seeds."""
+    torch.manual_seed(0)
+    state = ClassState(unit(24, 4), torch.ones(24, dtype=F64), torch.ones(24))
+    groups, tally = torch.tensor([HEAD] * 6 + [TAIL] * 18), Counter()
+    for seed in range(300):
+        chosen = select_pairs(state, groups, seed=seed)
+        tally.update(map(tuple, chosen.pairs[(chosen.kind == 0) & ~chosen.closest].tolist()))
+    assert len(tally) == 10 and tally.total() == 1500
+    # Each is drawn 150 times, with a standard deviation of 9.
+    assert max(abs(n - 150) for n in tally.values()) < 45
+
+
+def test_small_types_are_taken_whole() -> None:
+    for number in (10, 20):
+        chosen = select_pairs(*long_tail(number))
+        assert (
+            sorted(sorted(pair) for pair in chosen.pairs.tolist())
+            == torch.combinations(torch.arange(number)).tolist()
+        )
+    state, _ = long_tail(40)
+    groups = torch.tensor([HEAD] * 2 + [MEDIUM] * 3 + [TAIL] * 35)
+    chosen = select_pairs(state, groups)
+    assert chosen.kind.bincount().tolist() == [1, 6, 10, 3, 10, 10]
+    mixed = chosen.pairs[chosen.kind == 1].tolist()
+    assert sorted(map(tuple, mixed)) == list(product((0, 1), (2, 3, 4)))
+    assert select_pairs(state, torch.full((40,), TAIL)).kind.tolist() == [5] * 10

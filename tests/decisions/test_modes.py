@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 import resultant as rs
-from decisions.arcs import close
-from decisions.overlapping_classes import BETA, OFFSET, PAIRS, classes, queries
+from decisions.arcs import BETA, OFFSET, PAIRS, classes, close, queries
 from resultant._core import chunks
 from resultant.decisions import certificates
 from resultant.decisions.boundaries import LOCATIONS

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import resultant as rs
-from decisions.overlapping_classes import PAIRS, classes, queries
+from decisions.arcs import PAIRS, classes, queries
 from resultant.decisions.boundaries import displacement_error
 from small_classes import TAU
 

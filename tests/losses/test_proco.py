@@ -1,17 +1,26 @@
-"""The ProCo loss against a naive recomputation in the authors' order."""
+"""The ProCo loss against a naive recomputation in the authors' order, and its steps: settings,
+precision, transforms, errors that are noticed later."""
+
+# pyright: reportArgumentType=false
+# Settings of other kinds are passed on purpose.
 
 from __future__ import annotations
 
+import copy
+import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from scipy import special
 from torch import Tensor, nn
 
-from loss_batches import COUNTS, TAU, C, N, P, batch
+from loss_batches import COUNTS, TAU, C, N, P, batch, wrong_length
 from loss_batches import seeded as seeded
+from resultant._core import validation
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
 from resultant.losses import ProCoBank, ProCoLoss
@@ -184,3 +193,174 @@ def test_leave_out_of_a_class_with_one_sample() -> None:
             q = vmf_score(z @ z.mT, torch.tensor(1e5).double(), 0.1, P)
             q = q.diagonal_scatter(own)
             torch.testing.assert_close(total, nn.functional.cross_entropy(q, torch.arange(C)))
+
+
+def test_numbers_of_any_kind() -> None:
+    """A tensor or an array without dimensions is a number, and a parameter is not learned."""
+    z, y = batch()
+    plain = ProCoLoss(C, P, 0.25, "angular", 0.5, prior=0.5, seed=3)(z, y)
+    for number, integer in ((torch.tensor, torch.tensor), (np.float32, np.int64)):
+        settings = (integer(C), integer(P), number(0.25), "angular", number(0.5))
+        loss = ProCoLoss(*settings, prior=number(0.5), seed=integer(3))
+        assert torch.equal(loss(z, y), plain)
+    learned = ProCoLoss(C, P, nn.Parameter(torch.tensor(0.25)))
+    assert learned.temperature == 0.25 and not list(learned.parameters())
+
+
+def test_inference_mode_leaves_nothing_behind() -> None:
+    """A loss evaluated in inference mode has no part in the gradient of another one."""
+    z, y = torch.randn(4, 8), torch.tensor([0, 1, 0, 1])
+    for realization in REALIZATIONS:
+        with torch.inference_mode():
+            ProCoLoss(2, 8, 0.07, realization).eval()(z, y)
+        x = z.clone().requires_grad_()
+        ProCoLoss(2, 8, 0.07, realization)(x, y).backward()
+        assert x.grad is not None and x.grad.isfinite().all()
+
+
+def test_per_sample_gradients_by_vmap() -> None:
+    loss = ProCoLoss(C, P, TAU, "angular", class_counts=COUNTS)
+    loss(*batch())
+    loss.eval()
+    z, y = batch()
+
+    def one(z: Tensor, y: Tensor) -> Tensor:
+        return loss(z.unsqueeze(0), y.unsqueeze(0))
+
+    got = torch.func.vmap(torch.func.grad(one))(z, y)
+    x = z.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(loss(x, y), x)
+    torch.testing.assert_close(got, N * expected)
+    with pytest.raises(ValueError, match=r"expected y in \[0, 6\), got 6"):
+        torch.func.vmap(torch.func.grad(one))(z, y.masked_fill(y == 2, C))
+
+
+def test_settings_between_steps() -> None:
+    """A temperature takes effect at the next step; other settings need another loss, which
+    continues from the same statistics."""
+    z, y = batch()
+    loss, other = ProCoLoss(C, P, TAU), ProCoLoss(C, P, 2 * TAU)
+    loss.temperature = 2 * TAU
+    assert torch.equal(loss(z, y), other(z, y))
+    edited = ProCoLoss(C, P, TAU, "temperature", 0.5)
+    edited(z, y)
+    linear = edited.eval()(z, y)
+    power = ProCoLoss(C, P, TAU, "temperature", 0.5, family="power").eval()
+    power.load_state_dict(edited.state_dict())
+    assert not torch.equal(power(z, y), linear)
+    with pytest.raises(ValueError, match="temperature > 0 and finite, got -1"):
+        loss.temperature = -1
+    for name, value in (("realization", "angular"), ("family", "power")):
+        with pytest.raises(AttributeError, match=name):
+            setattr(loss, name, value)
+    assert loss.temperature == 2 * TAU and loss.realization == "native"
+    shown = "temperature=0.2, realization='native', prior=1.0 (equal shares, no class_counts)"
+    assert shown in repr(loss) and "beta=0.5, family='linear'" in repr(edited)
+
+
+def test_negative_targets_name_their_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU a step raises; elsewhere `check` raises, once."""
+    z, y = batch()
+    message = r"expected target gains > 0 .* of 6 not: class \d \(-"
+    loss = ProCoLoss(C, P, realization="temperature", beta=60.0)
+    with pytest.raises(ValueError, match=message):
+        loss(z, y)
+    loss.check()
+    power = ProCoLoss(C, P, realization="preserve", beta=60.0, family="power")
+    power(z, y)
+    power.check()
+    # As on a GPU, where values are not read.
+    monkeypatch.setattr(validation, "should_validate", lambda validate, *_: bool(validate))
+    assert loss(z, y).isnan()
+    with pytest.raises(ValueError, match=message):
+        loss.check()
+    loss.check()
+    # NaN of a batch is not a class without a gain.
+    loss = ProCoLoss(C, P, TAU, "temperature", leave_out=True)
+    z[5, 2] = math.nan
+    assert loss(z, y).isnan()
+    loss.check()
+
+
+def test_lengths_that_are_noticed_later() -> None:
+    """As on a GPU, which writes a wrong length: the next step or `check` raises, once."""
+    loss = ProCoLoss(C, P)
+    message = r"in all steps so far, got another length in class 2 \(a vector"
+    for late in (lambda: loss(*batch()), loss.check):
+        wrong_length(loss.bank, 2)
+        with pytest.raises(validation.DivergedError, match=message):
+            late()
+        loss.check()
+    wrong_length(loss.bank, -1)
+    copy.deepcopy(loss).check()
+    pickle.loads(pickle.dumps(loss)).check()
+    with pytest.raises(validation.DivergedError, match=r"another length \(a vector"):
+        loss.check()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cuda_graph", [False, True])
+def test_zero_rows_on_a_device(cuda_graph: bool) -> None:
+    loss = ProCoLoss(C, P, cuda_graph=cuda_graph).cuda()
+    z, y = (a.cuda().float() if a.is_floating_point() else a.cuda() for a in batch(2))
+    loss(z.requires_grad_(), y)
+    zeros = z.detach().clone()
+    zeros[1, 3] = 0
+    torch.cuda.set_sync_debug_mode("error")
+    loss(zeros.requires_grad_(), y)
+    torch.cuda.set_sync_debug_mode("default")
+    torch.cuda.synchronize()
+    with pytest.raises(validation.DivergedError, match=f"another length in class {int(y[3])} "):
+        loss(z, y)
+    loss(z, y)
+
+
+def test_float32_is_close_to_float64_after_many_batches() -> None:
+    single, double = ProCoLoss(C, 128), ProCoLoss(C, 128)
+    a = b = torch.zeros(())
+    for _ in range(50):
+        z, y = batch(2, p=128, dtype=torch.float32)
+        a, b = single(z, y), double(z.double(), y)
+    assert a.dtype == torch.float32 and b.dtype == torch.float64
+    torch.testing.assert_close(a.double(), b, rtol=2e-6, atol=0)
+
+
+def test_autocast_changes_nothing_and_half_precision_is_scored_in_float32() -> None:
+    z, y = batch(2, dtype=torch.float32)
+    z.requires_grad_()
+    results = []
+    for enabled in (False, True):
+        loss = ProCoLoss(C, P, realization="angular", leave_out=True)
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            total = loss(z, y)
+            scores = loss.scores(z)
+        results.append((total, scores, loss.bank.old, torch.autograd.grad(total, z)[0]))
+        assert total.dtype == scores.dtype == torch.float32
+    for a, b in zip(*results, strict=True):
+        assert torch.equal(a, b)
+    loss, half = ProCoLoss(C, P).bfloat16(), z.detach().bfloat16().requires_grad_()
+    assert loss.bank.old.dtype == loss.log_prior.dtype == torch.float64
+    total = loss(half, y)
+    total.backward()
+    assert total.dtype == torch.float32 and half.grad is not None
+
+
+@pytest.mark.slow
+def test_compiles_for_any_batch() -> None:
+    """One graph serves batches of every size, also after a loss of another dimension."""
+    torch.compiler.reset()
+    # Expansions are short in these dimensions, and quickly traced. The first loss only leaves its
+    # sizes to the second.
+    for dim, sizes, backend in ((1024, (24,), "eager"), (512, (24, 36), "aot_eager")):
+        eager = ProCoLoss(C, dim, 0.1, "angular", class_counts=COUNTS)
+        other = copy.deepcopy(eager)
+        compiled = torch.compile(other, fullgraph=True, dynamic=True, backend=backend)
+        for n in sizes:
+            z, y = batch(2, n=n, p=dim, dtype=torch.float32)
+            z.requires_grad_()
+            expected, got = eager(z, y), compiled(z, y)
+            torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+            grads = [torch.autograd.grad(a, z)[0] for a in (expected, got)]
+            torch.testing.assert_close(grads[1], grads[0], rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(other.bank.old, eager.bank.old)
+            torch.testing.assert_close(other.bank.new, eager.bank.new)

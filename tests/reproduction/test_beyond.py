@@ -18,13 +18,13 @@ from torch import Tensor
 from paper_evidence import angular_training
 from resultant.analysis import Policy, decide
 from resultant.analysis.metrics import owners
+from resultant.classes.finite_sample import cross_fit_temperature, fold_statistics
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.inputs import Sample
 from resultant.classifiers.validation import left_out_fold, shuffled_ranks
 from resultant.cli import main as cli
 from resultant.features.packaged import PACKAGED
-from resultant.theory.cross_fit import cross_fit_temperature, fold_statistics
 from resultant_reproduction import Evidence, Outcome, Records
 from resultant_reproduction.beyond import answer, contrasts, estimate, kept, rows
 from resultant_reproduction.calibration import over_queries

@@ -1,5 +1,5 @@
 """The expansions of ratio and score: derivatives and coefficients from mpmath, orders of residuals
-against the exact score, bounds against Arb, ranges measured."""
+against the exact score, bounds against Arb, ranges measured; leading scores and softmax."""
 
 # pyright: reportCallIssue=false, reportArgumentType=false
 # Arguments are unpacked from lists.
@@ -21,15 +21,17 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 import resultant as rs
+from class_samples import F64
+from decisions.arcs import BETA, OFFSET, check, classes
 from reference import arb
 from resultant.theory.score_expansion import (
     LEAST_DIMENSION,
     LEAST_ORDER,
     RANGE,
-    free_energy_terms,
     in_range,
     ratio_terms,
 )
+from small_classes import TAU, C, P, close
 
 
 def f64(*values: object) -> list[Tensor]:
@@ -133,7 +135,7 @@ def test_free_energy_limit() -> None:
     rho, lam, s = torch.meshgrid(*grid, indexing="ij")
     steps = list(zip(p, orders(p).tolist(), strict=True))
     q = [rs.vmf_score(rho, n * lam, 1 / (n * s), k) for k, n in steps]
-    limit = free_energy_terms(rho, lam, s)[0]
+    limit = rs.free_energy_expansion(rho, lam, 1 / s, 4, 0)
     gaps = torch.stack([a / n - limit for a, (_, n) in zip(q, steps, strict=True)]).abs()
     assert gaps[-1].max() < 1e-4
     assert slopes(orders(p), gaps, 1e-14).median() == pytest.approx(-1, abs=0.01)
@@ -157,7 +159,7 @@ def test_free_energy_is_psi(rho: float, lam: float, s: float) -> None:
         c, u, v = (mpmath.mpf(a) for a in (rho, lam, s))
         S, S1 = (mpmath.sqrt(1 + a) for a in (u * u, u * u + 2 * u * v * c + v * v))
         want = S1 - mpmath.log(1 + S1) - S + mpmath.log(1 + S)
-    got = free_energy_terms(*f64(rho, lam, s))[0]
+    got = rs.free_energy_expansion(*f64(rho, lam, 1 / s), 4, 0)  # nu = 1
     assert float(got) == pytest.approx(float(want), rel=1e-14)
 
 
@@ -266,3 +268,89 @@ def test_joint_expansion_compiled_and_mapped() -> None:
     rho, kappa = torch.rand(4, 3).double(), torch.rand(4, 3).double() * 50
     mapped = torch.func.vmap(lambda r, k: rs.joint_expansion(r, k, 0.1, 128))(rho, kappa)
     torch.testing.assert_close(mapped, rs.joint_expansion(rho, kappa, 0.1, 128))
+
+
+def test_joint_leading() -> None:
+    state = classes()
+    rho = torch.linspace(-1, 1, 9, dtype=F64).unsqueeze(1).expand(-1, C)
+    lam = state.kappa / (P / 2 - 1)
+    r0 = lam / (1 + torch.sqrt(1 + lam**2))
+    close(rs.joint_leading(state, rs.Rule(TAU, offset=OFFSET)).at(rho), OFFSET + r0 / TAU * rho)
+    star = rs.target_temperature(state, TAU, BETA)
+    for realization in ("temperature", "preserve"):
+        leading = rs.joint_leading(state, rs.Rule(TAU, realization, BETA, offset=OFFSET))
+        close(leading.at(rho), OFFSET + r0 / star * rho)
+    g = rs.mean_resultant(P, state.kappa) / TAU
+    slope = r0 / TAU + (1 - BETA) * (g.mean() - g)
+    close(rs.joint_leading(state, rs.Rule(TAU, "angular", BETA)).at(rho), slope * rho)
+    cosine = rs.realize(state, rs.Rule(TAU, "cosine", offset=OFFSET))
+    close(rs.joint_leading(state, rs.Rule(TAU, "cosine", offset=OFFSET)).at(rho), cosine.at(rho))
+
+
+def expanded(p: int) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+    """Return exact scores [N, C] with offsets, and their expansion."""
+    g = torch.Generator().manual_seed(1)
+    rho = 2 * torch.rand(8, 6, generator=g, dtype=torch.float64) - 1
+    lam = 0.3 + 3 * torch.rand(6, generator=g, dtype=torch.float64)
+    b = torch.randn(6, generator=g, dtype=torch.float64)
+    kappa, tau = (p / 2 - 1) * lam, torch.tensor(0.25, dtype=torch.float64)
+    B0, B1, B2 = rs.joint_terms(rho, kappa, tau, p)
+    return b + rs.vmf_score(rho, kappa, tau, p), (b + B0, B1, B2)
+
+
+def test_propagation_is_the_taylor_series_of_softmax() -> None:
+    """The coefficients in eps, from automatic differentiation of log-sum-exp."""
+    _, (l0, B1, B2) = expanded(64)
+    y, eps = torch.arange(8) % 6, 1 / 31
+
+    def loss(e: Tensor) -> Tensor:
+        return torch.nn.functional.cross_entropy(l0 + e * B1 + e * e * B2, y, reduction="none")
+
+    def probabilities(e: Tensor) -> Tensor:
+        return (l0 + e * B1 + e * e * B2).softmax(-1)
+
+    zero = torch.zeros((), dtype=torch.float64)
+    for f, got in (
+        (loss, rs.propagate_loss(l0, B1, B2, 64, y)),
+        (probabilities, rs.propagate_probabilities(l0, B1, B2, 64)),
+    ):
+        first = torch.func.jacrev(f)
+        want = f(zero) + eps * first(zero) + eps**2 / 2 * torch.func.jacrev(first)(zero)
+        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-14)
+    P = l0.softmax(-1)
+    torch.testing.assert_close(rs.propagate_probabilities(l0, B1, B2, 64).sum(-1), P.sum(-1))
+    V1 = (P * B1**2).sum(-1) - (P * B1).sum(-1) ** 2
+    gap = rs.propagate_loss(l0, B1, B2, 64, y) - rs.propagate_loss(
+        l0, B1, B2, 64, y, variance=False
+    )
+    torch.testing.assert_close(gap, eps**2 * V1 / 2)
+
+
+def test_propagation_broadcasts_and_masks() -> None:
+    _, (l0, B1, B2) = expanded(64)
+    y = torch.arange(8) % 6
+    unchecked = rs.propagate_loss(l0, B1, B2, 64, y, validate_args=False)
+    assert torch.equal(unchecked, rs.propagate_loss(l0, B1, B2, 64, y))
+    every = rs.propagate_loss(l0[:, None], B1[:, None], B2[:, None], 64, torch.arange(6))
+    assert every.shape == (8, 6)
+    torch.testing.assert_close(every[:, 2], rs.propagate_loss(l0, B1, B2, 64, 2))
+    l0 = l0.clone()
+    l0[:, 3] = -torch.inf
+    P = rs.propagate_probabilities(l0, B1, B2, 64)
+    assert (P[:, 3] == 0).all() and P.isfinite().all()
+    assert rs.propagate_loss(l0, B1, B2, 64, 2).isfinite().all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [0.5, 0.2])
+def test_posterior_thresholds(level: float) -> None:
+    state = classes()
+    pairs = torch.tensor([[0, 5], [5, 0], [4, 2], [3, 1]])
+    offset = torch.linspace(-1.0, 1.0, C, dtype=F64)
+    rule = rs.realize(state, rs.Rule(TAU, "angular", 0.5, offset=offset))
+
+    def scores(z: Tensor) -> Tensor:
+        return rs.class_scores(z, state, TAU, "angular", 0.5, offset=offset, validate_args=False)
+
+    roots = rs.posterior_thresholds(rule, pairs, level)
+    assert 1 in check(roots, state, pairs, scores, lambda s, a, b: s.softmax(-1)[:, a] - level)

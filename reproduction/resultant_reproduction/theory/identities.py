@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 from resultant.classes.finite_sample import (
+    cross_fit_temperature,
     expected_square_resultant,
+    fold_statistics,
     self_inclusion,
     unbiased_square_resultant,
 )
@@ -22,7 +24,6 @@ from resultant.decisions.gradients import GradientDifference, intercept_gradient
 from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.special.bessel import bessel_ratio, bessel_ratio_integral
-from resultant.theory.cross_fit import cross_fit_temperature, fold_statistics
 from resultant.theory.score_expansion import directional_cumulants
 from resultant.vmf.distribution import VonMisesFisher
 from resultant_reproduction.figures import BLACK, Curve

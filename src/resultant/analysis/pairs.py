@@ -19,7 +19,7 @@ from resultant.decisions.boundaries import (
     displacement_error,
     short_arc_roots,
 )
-from resultant.decisions.changes import margin_change
+from resultant.decisions.certificates import margin_change
 from resultant.decisions.margins import (
     PAIR_TYPES,
     SelectedPairs,

@@ -18,7 +18,9 @@ Conventions of this folder, `resultant.decisions` and `resultant.theory`:
 """
 
 from resultant.classes.finite_sample import (
+    cross_fit_temperature,
     expected_square_resultant,
+    fold_statistics,
     held_out_state,
     leave_one_out_scores,
     self_inclusion,
@@ -38,7 +40,9 @@ __all__ = [
     "Rule",
     "angular_gain",
     "class_scores",
+    "cross_fit_temperature",
     "expected_square_resultant",
+    "fold_statistics",
     "held_out_state",
     "leave_one_out_scores",
     "realize",

@@ -1,20 +1,28 @@
 """Effects of a finite sample on class statistics, and their corrections: the mean length of n unit
-vectors is biased upwards, and a query that counts in its own class scores too high."""
+vectors is biased upwards, a query that counts in its own class scores too high, and gains that are
+equal on one sample are not on another (sec:self-inclusion, sec:cross-fitted-estimator)."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from resultant._core import chunks, validation
-from resultant._core.arrays import normalized, require_features, require_labels
+from resultant._core.arrays import normalized, require_features, require_labels, shape_of
 from resultant._core.validation import Check, Number
-from resultant.classes.statistics import ClassState, ClassStatistics, capped_concentration
+from resultant.classes.statistics import (
+    ClassState,
+    ClassStatistics,
+    capped_concentration,
+    fit_direction,
+)
 from resultant.score.exact import vmf_score
 from resultant.score.limits import require_temperature
-from resultant.vmf.estimators import unbiased_square
+from resultant.vmf.estimators import OF_LENGTH, require_estimator, unbiased_square
 
 
 def expected_square_resultant(A: Number, n: Number) -> Tensor:
@@ -100,9 +108,8 @@ def leave_one_out_scores(
     weights: Tensor | None = None,
     validate_args: Check = None,
 ) -> LeaveOneOutScores:
-    r"""Score queries against their own class, without and with the query in the class.
-
-    The mean of ``included - left_out`` is `self_inclusion` to leading order (eq:self-inclusion).
+    """Score queries against their own class, without and with the query in the class: the mean
+    increase is `self_inclusion` to leading order (eq:self-inclusion).
 
     Args:
         z, y, tau: Vectors that are among the samples, their labels, and the temperature.
@@ -124,10 +131,10 @@ def leave_one_out_scores(
     for rows in chunks.feature_slices(z):
         x, own = normalized(z[rows]), y[rows]
         left_out = statistics.left_out(x, own, w[rows], estimator)
+        own_tau = tau[own] if tau.dim() else tau
         included = state.mu[own], state.kappa[own]
         for q, (mu, kappa) in zip(scores, (left_out, included), strict=True):
-            rho, own_tau = (x * mu).sum(-1), tau[own] if tau.dim() else tau
-            q[rows] = vmf_score(rho, kappa, own_tau, state.dim, validate_args=False)
+            q[rows] = vmf_score((x * mu).sum(-1), kappa, own_tau, state.dim, validate_args=False)
     return LeaveOneOutScores(*scores)
 
 
@@ -135,11 +142,9 @@ def leave_one_out_scores(
 def held_out_state(
     statistics: ClassStatistics, z: Tensor, y: Tensor, *, validate_args: Check = None
 ) -> ClassState:
-    r"""Fit directions to one sample and concentrations to another.
-
-    The concentration of class c solves :math:`A_p(\kappa)=\max\{\bar\rho_c, 0\}` with the mean
-    cosine :math:`\bar\rho_c` of held-out vectors and the direction of the class: the maximum of
-    their likelihood.
+    r"""Fit directions to one sample and concentrations to another, by the maximum of its
+    likelihood: :math:`A_p(\kappa_c)=\max\{\bar\rho_c, 0\}` with the mean cosine
+    :math:`\bar\rho_c` of held-out vectors and the direction of the class.
 
     Args:
         statistics, z, y: Sums of the fitted sample; held-out vectors and labels.
@@ -164,3 +169,101 @@ def held_out_state(
     fitted = capped_concentration(state.dim, length, "mle")
     kappa = torch.where(number > 0, fitted, state.kappa).masked_fill(state.count == 0, 0.0)
     return ClassState(state.mu, kappa, state.count, validate_args=False)
+
+
+def fold_statistics(
+    z: Tensor,
+    y: Tensor,
+    fold: Tensor,
+    num_classes: int,
+    num_folds: int,
+    *,
+    validate_args: Check = None,
+) -> list[ClassStatistics]:
+    """Compute the `ClassStatistics` of each fold of a sample.
+
+    Args:
+        z, y, fold: Vectors, labels, and indices [N] int64 of folds.
+        num_classes, num_folds: Number of classes, and of folds >= 2.
+
+    Returns:
+        One `ClassStatistics` per fold.
+
+    Example:
+        >>> [s.count.tolist() for s in fold_statistics(z, y, torch.tensor([0, 1, 0]), 3, 2)]
+        [[1, 0, 1], [0, 1, 0]]
+    """
+    num_folds = validation.integer("num_folds", num_folds, 2)
+    if not isinstance(z, Tensor) or z.dim() != 2:
+        raise ValueError(f"expected z [N, p], got {shape_of(z)}")
+    require_labels(fold, len(z), num_folds, z.device, validate_args, name="fold")
+    require_features(z, z.shape[1], z.device, validate_args)
+    require_labels(y, len(z), num_classes, z.device, validate_args)
+    folds = [ClassStatistics(num_classes, z.shape[1], device=z.device) for _ in range(num_folds)]
+    return [empty.add(z[fold == k], y[fold == k]) for k, empty in enumerate(folds)]
+
+
+class CrossFit(NamedTuple):
+    """Fits to the other folds for each of K folds: states, A [K, C] and tau [K, C]."""
+
+    states: tuple[ClassState, ...]
+    resultant: Tensor
+    temperature: Tensor
+
+
+def cross_fit_temperature(
+    folds: Sequence[ClassStatistics],
+    tau: Number,
+    A_ref: float,
+    *,
+    r_min: float,
+    r_max: float,
+    estimator: str = "mle",
+) -> CrossFit:
+    r"""Compute cross-fitted temperatures that equalize the leading gain at A_ref/tau.
+
+    Without fold k, :math:`\widehat A_c=\sqrt{\max\{U_c,0\}}` with U of `unbiased_square_resultant`,
+    A_ref for a class of fewer than two samples, and :math:`\tau_c=\tau\,\mathrm{clip}(\widehat
+    A_c/A_{ref}, r_{min}, r_{max})` (eq:cross-fit-temperature). The state has the kappa fitted to
+    :math:`\widehat A`: ``class_scores(z_k, states[k], temperature[k], "native")`` scores fold k.
+
+    Args:
+        folds, tau: Statistics of K >= 2 folds, without weights, and the temperature.
+        A_ref, r_min, r_max: Reference mean length in (0, 1], and range of tau_c/tau, > 0.
+        estimator: Estimator of kappa from a length, ``mle``, ``proco`` or ``banerjee``.
+
+    Returns:
+        States, mean lengths [K, C] and temperatures [K, C].
+
+    Example:
+        >>> z, y = torch.eye(8)[[0, 0, 0, 1]], torch.zeros(4, dtype=torch.int64)
+        >>> folds = fold_statistics(z, y, torch.tensor([0, 0, 1, 1]), 1, 2)
+        >>> cross_fit_temperature(folds, 0.1, 0.5, r_min=0.5, r_max=2.0).temperature.T
+        tensor([[0.0500, 0.2000]], dtype=torch.float64)
+    """
+    if len(folds) < 2:
+        raise ValueError(f"expected two folds or more, got {len(folds)}")
+    if not 0 < r_min <= r_max < math.inf:
+        got = f"r_min = {r_min} and r_max = {r_max}"
+        raise ValueError(f"expected 0 < r_min <= r_max, both finite, got {got}")
+    require_estimator(estimator, OF_LENGTH)
+    if not 0 < A_ref <= 1:
+        raise ValueError(f"expected A_ref in (0, 1], got {A_ref}")
+    whole = folds[0].to(folds[0].device)
+    for other in folds[1:]:
+        whole.merge(other)
+    for c in (whole.weight != whole.count).nonzero().flatten().tolist()[:1]:
+        got = f"weight {float(whole.weight[c]):g} for {int(whole.count[c])} samples in class {c}"
+        raise ValueError(f"expected samples without weights, for which U is unbiased, got {got}")
+    tau = require_temperature(tau, whole.num_classes, whole.device, True)
+    states, resultants = [], []
+    for part in folds:
+        rest = whole.without(part)
+        mu, R = fit_direction(rest.total, rest.weight)
+        U = unbiased_square(R, rest.count.clamp_min(2))
+        A = torch.where(rest.count < 2, float(A_ref), U.clamp_min(0).sqrt())
+        kappa = capped_concentration(rest.dim, A, estimator).masked_fill(rest.count == 0, 0.0)
+        states.append(ClassState(mu, kappa, rest.count, validate_args=False))
+        resultants.append(A)
+    A = torch.stack(resultants)
+    return CrossFit(tuple(states), A, tau * (A / A_ref).clamp(r_min, r_max))

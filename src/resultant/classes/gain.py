@@ -18,9 +18,6 @@ from resultant.classes.statistics import ClassState
 from resultant.score.limits import require_temperature, temperature_range
 from resultant.vmf.estimators import mean_resultant
 
-# Number of classes that an error names.
-NAMED = 5
-
 
 def angular_gain(state: ClassState, tau: Number, *, validate_args: Check = None) -> Tensor:
     r"""Compute the gains :math:`g_c = A_p(\kappa_c)/\tau` (thm:centered-gain).
@@ -32,7 +29,6 @@ def angular_gain(state: ClassState, tau: Number, *, validate_args: Check = None)
         Gains [C] in the dtype of the state.
 
     Example:
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> angular_gain(state, 0.1)
         tensor([3.1304, 5.3731, 7.5067])
     """
@@ -43,18 +39,15 @@ def angular_gain(state: ClassState, tau: Number, *, validate_args: Check = None)
 def target_gain(
     g: Tensor, beta: float, family: str = "linear", *, validate_args: Check = None
 ) -> Tensor:
-    r"""Compute target gains, which have the mean :math:`\bar g` of the gains and are g at beta = 1.
-
-    ``linear`` is :math:`g_c^\star=\bar g+\beta(g_c-\bar g)` (eq:target-gain), negative for some
-    beta > 1, ``power`` is :math:`g_c^{pow}=\bar g\,g_c^\beta/(C^{-1}\sum_j g_j^\beta)`
-    (sec:historical-power-temperature).
+    r"""Compute target gains: :math:`g_c^\star=\bar g+\beta(g_c-\bar g)` (``linear``,
+    eq:target-gain), or :math:`\bar g\,g_c^\beta/(C^{-1}\sum_j g_j^\beta)` (``power``,
+    sec:historical-power-temperature).
 
     Args:
-        g: Gains [C] >= 0; > 0 for a negative power.
-        beta, family: Strength, a finite number, and ``"linear"`` or ``"power"``.
+        g, beta, family: Gains [C] >= 0, > 0 for a negative power, strength and family.
 
     Returns:
-        Target gains [C].
+        Target gains [C] of mean :math:`\bar g`, g at beta = 1, negative for some beta > 1.
 
     Example:
         >>> target_gain(torch.tensor([2.0, 6.0]), 0.5)
@@ -130,6 +123,7 @@ def require_of_classes(rule: str, good: Tensor, named: Callable[[int], str]) -> 
     """Raise unless ``good`` [C]; the error counts the other classes and names the first."""
     bad = (~good).nonzero().squeeze(-1).tolist()
     if bad:
-        names = ", ".join(map(named, bad[:NAMED])) + (", ..." if len(bad) > NAMED else "")
-        got = f"{len(bad)} of {len(good)} not: {names}"
-        raise validation.DivergedError(f"expected {rule}, got {got}")
+        names = ", ".join(map(named, bad[:5])) + (", ..." if len(bad) > 5 else "")
+        raise validation.DivergedError(
+            f"expected {rule}, got {len(bad)} of {len(good)} not: {names}"
+        )

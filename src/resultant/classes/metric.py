@@ -24,9 +24,8 @@ class Metric:
     r"""Centre and whitening of unit vectors.
 
     Attributes:
-        mean: Centre m [p].
+        mean, variance: Centre m [p], and eigenvalues [p] of the within-class covariance.
         basis: Eigenvectors [p, p] of the within-class covariance as columns; None to centre only.
-        variance: Eigenvalues [p] of the within-class covariance.
         shrinkage: Fraction :math:`\lambda` of the covariance that its mean variance replaces.
 
     Example:
@@ -87,11 +86,9 @@ class Metric:
         direction without variance, at shrinkage zero, has the factor of the least variance."""
         average = self.variance.mean()
         shrunk = (1 - self.shrinkage) * self.variance + self.shrinkage * average
-        positive = shrunk > 0
-        if not positive.any():
+        if not average > 0:
             return torch.ones_like(shrunk)
-        least = shrunk[positive].min()
-        return (average / torch.where(positive, shrunk, least)).sqrt()
+        return (average / torch.where(shrunk > 0, shrunk, shrunk[shrunk > 0].min())).sqrt()
 
     def rotate(self, z: Tensor) -> Tensor:
         """Return the coordinates [N, p] of centred vectors before scaling, in the dtype of z."""

@@ -96,7 +96,6 @@ class Realization:
         shift, offset: Intercepts [C] or None, and the part of them that is the offset of the rule.
 
     Example:
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> realize(state, Rule(0.1, "cosine")).gain()
         tensor([5.3367, 5.3367, 5.3367], dtype=torch.float64)
     """
@@ -166,8 +165,7 @@ def realize(
     """Apply a rule to fitted classes.
 
     Args:
-        state, rule: Classes, and temperature, realization, target gains and offset.
-        dtype: Dtype that the scores compute in. Terms of the classes are computed in float64.
+        state, rule, dtype: Classes, rule, and dtype that the scores compute in.
 
     Returns:
         The scores as functions of the cosines.
@@ -176,14 +174,10 @@ def realize(
         ValueError: If a class has no temperature that reaches its target gain.
 
     Example:
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> realize(state, Rule(0.1, "angular")).slope
         tensor([ 2.2064, -0.0364, -2.1700], dtype=torch.float64)
     """
-    offset = rule.offset
-    if offset is not None:
-        _require_offset(offset, state, validate_args)
-        offset = offset.double()
+    offset = _offset(rule.offset, state, validate_args)
     tau, gains = _temperature_and_gains(state, rule, dtype, validate_args)
     kappa = state.kappa.double().to(dtype)
     tau, slope, shift = terms(rule.realization, kappa, tau.to(dtype), gains, state.dim)
@@ -206,8 +200,7 @@ def target_temperature(
     positive :math:`A_c` and :math:`g_c^\star`, where scores can be compared (see `class_scores`).
 
     Args:
-        state, tau, beta, family: As in `class_scores`.
-        dtype: Dtype of the scores; by default that of the state.
+        state, tau, beta, family, dtype: As in `class_scores`, and dtype of the scores.
 
     Returns:
         Temperatures [C]; NaN for a class without one where values are not checked.
@@ -216,7 +209,6 @@ def target_temperature(
         ValueError: If a class has no temperature.
 
     Example:
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> target_temperature(state, 0.1)
         tensor([0.0587, 0.1007, 0.1407])
     """
@@ -253,13 +245,12 @@ def class_scores(
 
     Gradients reach z, tau, offset and the tensors of the state. The difference of two scores has an
     error of up to :math:`12\epsilon/\tau`, so tau and :math:`\tau_c^\star` must be at least 7.6e-6
-    in float32 and 1.4e-14 in float64. A class without samples (kappa = 0) counts in the mean gain
-    and may win: leave such classes out of the state.
+    in float32 and 1.4e-14 in float64. Leave classes without samples (kappa = 0), which count in the
+    mean gain and may win, out of the state.
 
     Args:
         z, state, tau, offset: Vectors, classes, temperature :math:`\tau_0` and added numbers.
-        realization: One of the five above.
-        beta, family: Strength of the target gain, and its family, ``"linear"`` or ``"power"``.
+        realization, beta, family: One of the five above, and as in `target_gain`.
         chunk: Rows at a time without gradient; by default 64 MiB of cosines.
 
     Returns:
@@ -269,8 +260,7 @@ def class_scores(
         ValueError: If a class has no temperature that reaches its target gain.
 
     Example:
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
-        >>> class_scores(torch.eye(3), state, tau=0.5, realization="angular").argmax(1)
+        >>> class_scores(z, state, tau=0.5, realization="angular").argmax(1)
         tensor([0, 1, 2])
     """
     chunk = require_chunk(chunk)
@@ -298,8 +288,7 @@ def _temperature_and_gains(
     state: ClassState, rule: Rule, dtype: torch.dtype, validate: Check
 ) -> tuple[Tensor, Gains | None]:
     """Return temperature and gains in float64; raise unless each class has a score in ``dtype``."""
-    where = state.num_classes, state.mu.device, validate
-    tau = require_temperature(rule.tau, *where, dtype=dtype)
+    tau = require_temperature(rule.tau, state.num_classes, state.mu.device, validate, dtype=dtype)
     if rule.realization == "native":
         return tau, None
     g = gain_at(state.dim, state.kappa.double(), tau)
@@ -307,15 +296,17 @@ def _temperature_and_gains(
     if rule.realization in EDITED and validation.should_validate(validate, g):
         require_gains(g, rule.beta, rule.family)
         if rule.realization in TEMPERED:
-            label = f"{rule.family}, beta = {rule.beta:g}"
-            require_class_temperatures(tau, gains, label, dtype)
+            require_class_temperatures(tau, gains, f"{rule.family}, beta = {rule.beta:g}", dtype)
     return tau, gains
 
 
-def _require_offset(offset: Tensor, state: ClassState, validate: Check) -> None:
-    if not isinstance(offset, Tensor) or offset.shape != (state.num_classes,):
-        rule = f"expected offset [{state.num_classes}], one per class"
-        raise ValueError(f"{rule}, got {shape_of(offset)}")
+def _offset(offset: Tensor | None, state: ClassState, validate: Check) -> Tensor | None:
+    """Return the offset in float64; raise unless it has a number below infinity per class."""
+    if offset is None:
+        return None
+    C = state.num_classes
+    if not isinstance(offset, Tensor) or offset.shape != (C,):
+        raise ValueError(f"expected offset [{C}], one per class, got {shape_of(offset)}")
     validation.tensors(offset=offset)
     if offset.device != state.mu.device:
         raise ValueError(f"expected offset on {state.mu.device}, got offset on {offset.device}")
@@ -324,3 +315,4 @@ def _require_offset(offset: Tensor, state: ClassState, validate: Check) -> None:
         least = torch.finfo(offset.dtype).min
         values = offset.detach().clamp_min(least)
         validation.require_in_range("offset", values, least, rule="below infinity")
+    return offset.double()

@@ -98,16 +98,13 @@ class ClassStatistics:
 
     The sums are ``count`` [C] int64 and, in float64, ``weight`` [C], ``total`` [C, p] of weighted
     unit vectors and, on request, ``scatter`` [p, p] of weighted outer products of all samples, to
-    which a `Metric` is fitted. Statistics of any split of a sample merge to those of the whole.
-
-    A class without sample or weight, or whose samples cancel (R below 64 float64 roundings), has
-    R = 0, mu = e_1 and kappa = 0. Kappa is at most 1e5, also of one sample and of equal samples,
-    which is the cap of the authors' code in place of infinity.
+    which a `Metric` is fitted. Statistics of any split of a sample merge to those of the whole. A
+    class without sample or weight, or whose samples cancel (R below 64 float64 roundings), has
+    R = 0, mu = e_1 and kappa = 0. Kappa is at most 1e5, the cap of the authors' code.
 
     Args:
         num_classes, dim: Number of classes C >= 1 and dimension p >= 2.
-        device: Device of the sums.
-        scatter: Sum the outer products as well.
+        device, scatter: Device of the sums, and True to sum the outer products as well.
 
     Example:
         >>> z, y = torch.eye(3), torch.tensor([0, 0, 1])
@@ -150,8 +147,7 @@ class ClassStatistics:
         return self.total.device
 
     def _sums(self) -> dict[str, Tensor]:
-        sums = {name: getattr(self, name) for name in ("count", "weight", "total", "scatter")}
-        return {name: a for name, a in sums.items() if a is not None}
+        return {name: a for name, a in vars(self).items() if a is not None}
 
     @staticmethod
     def of(**sums: Tensor) -> ClassStatistics:
@@ -222,15 +218,14 @@ class ClassStatistics:
         self._require_same_shape(other)
         mine, theirs = self._sums(), other._sums()
         rest = self.of(**{name: a - theirs[name].to(self.device) for name, a in mine.items()})
-        if (rest.count < 0).any():
-            c = int((rest.count < 0).nonzero()[0])
+        for c in (rest.count < 0).nonzero().flatten().tolist()[:1]:
             got = f"{int(other.count[c])} samples of {int(self.count[c])} in class {c}"
             raise ValueError(f"expected statistics of a part of these, got {got}")
         rest.weight, rest.total = _unless_empty(rest.count, rest.weight, rest.total, self.weight)
         return rest
 
     def _require_same_shape(self, other: ClassStatistics) -> None:
-        if not isinstance(other, ClassStatistics) or repr(other) != repr(self):
+        if repr(other) != repr(self):
             raise ValueError(f"expected statistics of the shape of {self!r}, got {other!r}")
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -275,7 +270,8 @@ class ClassStatistics:
         ``"mle"``, ``"proco"``, ``"banerjee"``, ``"corrected"`` or ``"loo"``. A sample of weight two
         counts as two samples."""
         require_estimator(estimator)
-        mu, kappa = _fit(self.total, self.weight, estimator)
+        mu, R = fit_direction(self.total, self.weight)
+        kappa = capped_concentration(self.dim, R, estimator, self.weight)
         return ClassState(mu, kappa, self.count.clone(), validate_args=False)
 
     @torch.no_grad()
@@ -304,9 +300,7 @@ class ClassStatistics:
         """Return the weights of queries; raise unless the queries can be among the samples."""
         weights = self._require(z, y, weights, validate)
         if validation.should_validate(validate, z, y):
-            missing = self.count[y] == 0
-            if missing.any():
-                i = int(missing.nonzero()[0])
+            for i in (self.count[y] == 0).nonzero().flatten().tolist()[:1]:
                 got = f"one of class {int(y[i])}, which has no sample, at index {i}"
                 raise ValueError(f"expected queries that are among the samples, got {got}")
         return z.new_ones(len(z), dtype=torch.float64) if weights is None else weights
@@ -316,7 +310,8 @@ class ClassStatistics:
         count, before = self.count[y] - 1, self.weight[y]
         total = self.total[y] - w.unsqueeze(-1) * x
         weight, total = _unless_empty(count, before - w, total, before)
-        return _fit(total, weight, estimator)
+        mu, R = fit_direction(total, weight)
+        return mu, capped_concentration(self.dim, R, estimator, weight)
 
 
 def _unless_empty(
@@ -341,11 +336,6 @@ def fit_direction(total: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     mu = total / length.masked_fill(R == 0, math.inf).unsqueeze(-1)
     mu[..., 0].masked_fill_(R == 0, 1.0)
     return mu, R
-
-
-def _fit(total: Tensor, weight: Tensor, estimator: str) -> tuple[Tensor, Tensor]:
-    mu, R = fit_direction(total, weight)
-    return mu, capped_concentration(total.shape[-1], R, estimator, weight)
 
 
 def capped_concentration(p: int, R: Tensor, estimator: str, n: Tensor | None = None) -> Tensor:

@@ -1,8 +1,8 @@
 """Decisions between classes, and how an edit of the gains changes them.
 
 `margins` chooses pairs of classes and measures their margins, `gradients` those of losses,
-`boundaries` finds where two classes meet, `certificates` proves agreement with the cosine rule,
-`changes` has margins under changed gains. Conventions are those of `resultant.classes`.
+`boundaries` finds where two classes meet, `certificates` proves agreement with the cosine rule and
+signs of changed margins. Conventions are those of `resultant.classes`.
 """
 
 from resultant.decisions.boundaries import displacement, short_arc_roots
@@ -11,9 +11,9 @@ from resultant.decisions.certificates import (
     disagreement_bound,
     gradient_bound,
     loss_bound,
+    margin_change,
     residual_bound,
 )
-from resultant.decisions.changes import margin_change
 from resultant.decisions.gradients import (
     gradient_coordinates,
     gradient_cosines,

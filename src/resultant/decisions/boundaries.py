@@ -21,7 +21,7 @@ from resultant._core import chunks
 from resultant._core.arrays import normalized
 from resultant._core.validation import Check
 from resultant.classes.realization import Realization
-from resultant.decisions.margins import all_pairs, require_pairs
+from resultant.decisions.margins import require_pairs
 
 LOCATIONS = 2001
 
@@ -113,21 +113,19 @@ def short_arc_roots(
         Angles, numbers of roots and roots [P].
 
     Example:
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> short_arc_roots(realize(state, Rule(0.5))).root
         tensor([0.5786, 0.5018, 0.6708], dtype=torch.float64)
     """
-    if pairs is None:
-        pairs = all_pairs(len(realization.mu), realization.mu.device)
-    theta = arc_angles(realization, pairs, validate_args)
+    pairs = require_pairs(pairs, realization, validate_args)
+    theta = arc_angles(realization, pairs)
 
     def margin(u: Tensor, which: Tensor) -> Tensor:
         a, b = pairs[which].T
         return realization.at(u.cos(), a) - realization.at((theta[which] - u).cos(), b)
 
     # The exact score is concave in rho, as R(x)/x falls with x: its slope is smallest at rho = 1.
-    slope, size = realization.slope, realization.gain().abs()
-    size = size if slope is None else size + slope.abs()
+    size = realization.gain().abs()
+    size = size if realization.slope is None else size + realization.slope.abs()
     rising = realization.slope_at(torch.ones_like(realization.kappa)) > RISING * size
     falling = rising[pairs].all(-1) & (not exhaustive)
     return ArcRoots(theta, *solve(margin, theta, falling))
@@ -143,22 +141,18 @@ def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
         Shifts and changes [P].
 
     Example:
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
-        >>> before = short_arc_roots(realize(state, Rule(0.5)))
-        >>> after = short_arc_roots(realize(state, Rule(0.5, "cosine")))
-        >>> displacement(before, after).shift
+        >>> rules = Rule(0.5), Rule(0.5, "cosine")
+        >>> displacement(*(short_arc_roots(realize(state, rule)) for rule in rules)).shift
         tensor([0.2068, 0.2836, 0.1145], dtype=torch.float64)
     """
     _require_same_pairs(before.count, after.count)
-    # By the numbers of roots before (rows) and after.
-    table = [
-        [Change.ABSENT, Change.CREATED, Change.MULTIPLE],
-        [Change.VANISHED, Change.DISPLACED, Change.MULTIPLE],
-        [Change.MULTIPLE] * 3,
-    ]
-    m, n = (roots.count.clamp_max(2) for roots in (before, after))
+    # By the numbers of roots before (rows) and after: none, one, several.
+    none = [Change.ABSENT, Change.CREATED, Change.MULTIPLE]
+    one = [Change.VANISHED, Change.DISPLACED, Change.MULTIPLE]
+    table = before.count.new_tensor([none, one, [Change.MULTIPLE] * 3])
+    change = table[before.count.clamp_max(2), after.count.clamp_max(2)]
     # NaN unless there is one root on either side.
-    return Displacement(after.root - before.root, torch.tensor(table, device=m.device)[m, n])
+    return Displacement(after.root - before.root, change)
 
 
 def displacement_error(exact: Displacement, predicted: Displacement) -> DisplacementError:
@@ -166,11 +160,10 @@ def displacement_error(exact: Displacement, predicted: Displacement) -> Displace
     _require_same_pairs(exact.change, predicted.change)
     both = exact.displaced & predicted.displaced
     expected, guess = exact.shift[both].rad2deg(), predicted.shift[both].rad2deg()
-    error = (guess - expected).abs()
-    if not len(error):
-        return DisplacementError(math.nan, math.nan, math.nan, 0, len(both))
-    same = float((expected.sign() == guess.sign()).double().mean())
-    return DisplacementError(float(error.mean()), float(error.max()), same, len(error), len(both))
+    error, same = (guess - expected).abs(), (expected.sign() == guess.sign()).double()
+    largest = float(error.max()) if len(error) else math.nan
+    means = float(error.mean()), largest, float(same.mean())
+    return DisplacementError(*means, len(error), len(both))
 
 
 def _require_same_pairs(one: Tensor, other: Tensor) -> None:
@@ -178,11 +171,10 @@ def _require_same_pairs(one: Tensor, other: Tensor) -> None:
         raise ValueError(f"expected boundaries of the same pairs, got {len(one)} and {len(other)}")
 
 
-def arc_angles(realization: Realization, pairs: Tensor, validate: Check) -> Tensor:
+def arc_angles(realization: Realization, pairs: Tensor) -> Tensor:
     """Compute the angles [P] of pairs of prototypes, accurate also near zero and pi."""
     if realization.mu.dtype != torch.float64:
         raise ValueError(f"expected scores in float64, got {realization.mu.dtype}")
-    require_pairs(pairs, realization, validate)
     mu, norm = normalized(realization.mu), torch.linalg.vector_norm
     theta = mu.new_empty(len(pairs))
     for part in chunks.row_slices(len(pairs), 8 * mu.shape[1], chunks.MATRIX_BYTES):

@@ -43,9 +43,7 @@ def gradient_coordinates(
         Parts of the gradient in the dtype of the scores.
 
     Example:
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
-        >>> y = torch.tensor([0, 1, 2])
-        >>> gradient_coordinates(torch.eye(3), y, realize(state, Rule(0.5))).radial
+        >>> gradient_coordinates(z, y, realize(state, Rule(0.5))).radial
         tensor([-0.0407,  0.0592,  0.1730], dtype=torch.float64)
     """
     require_features(z, realization.mu.shape[1], realization.mu.device, validate_args)
@@ -85,8 +83,7 @@ def loss_gradient(
         Gradients [N, p] in the dtype of the scores.
 
     Example:
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
-        >>> loss_gradient(torch.eye(3)[:1], torch.tensor([0]), realize(state, Rule(0.5)))
+        >>> loss_gradient(z[:1], y[:1], realize(state, Rule(0.5)))
         tensor([[0.0000, 0.2566, 0.3367]], dtype=torch.float64)
     """
     return gradient_coordinates(z, y, realization, validate_args=validate_args).tangent
@@ -114,8 +111,6 @@ def intercept_gradient_difference(
         Differences and predictions [N, p] in float64.
 
     Example:
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
-        >>> z, y = torch.eye(3), torch.tensor([0, 1, 2])
         >>> sides = intercept_gradient_difference(z, y, state, Rule(0.5))
         >>> torch.allclose(sides.difference, sides.predicted)
         True

@@ -27,11 +27,6 @@ FEW_CLASSES = 20
 Pair = tuple[int, int]
 
 
-def all_pairs(num_classes: int, device: torch.device | str | None = None) -> Tensor:
-    """List the C(C-1)/2 unordered pairs a < b of classes, [P, 2] int64, in order."""
-    return torch.triu_indices(num_classes, num_classes, 1, device=device).T.contiguous()
-
-
 def pairwise_margins(
     z: Tensor, realization: Realization, pairs: Tensor, *, validate_args: Check = None
 ) -> Tensor:
@@ -45,8 +40,7 @@ def pairwise_margins(
         Margins [N, P] in the dtype of the scores.
 
     Example:
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
-        >>> pairwise_margins(torch.eye(3)[:1], realize(state, Rule(0.5)), torch.tensor([[0, 1]]))
+        >>> pairwise_margins(z[:1], realize(state, Rule(0.5)), torch.tensor([[0, 1]]))
         tensor([[0.5475]], dtype=torch.float64)
     """
     require_features(z, realization.mu.shape[1], realization.mu.device, validate_args)
@@ -69,10 +63,8 @@ class CentreMargins(NamedTuple):
 def centre_margins(
     realization: Realization, pairs: Tensor | None = None, *, validate_args: Check = None
 ) -> CentreMargins:
-    r"""Compute the margins of pairs of classes at their prototypes (sec:softmax-geometry).
-
-    With :math:`c=\mu_a^\top\mu_b`, :math:`M_a=b_a-b_b+q_a(1)-q_b(c)` and
-    :math:`M_b=b_b-b_a+q_b(1)-q_a(c)`; with leading scores :math:`M_a^0=b_a-b_b+g_a^0-g_b^0c`.
+    r"""Compute the margins :math:`M_a=b_a-b_b+q_a(1)-q_b(\mu_a^\top\mu_b)` and :math:`M_b` of pairs
+    of classes at their prototypes (sec:softmax-geometry).
 
     Args:
         realization, pairs: Scores, and pairs; by default all pairs.
@@ -81,13 +73,10 @@ def centre_margins(
         Margins ``a`` and ``b`` [P].
 
     Example:
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> centre_margins(realize(state, Rule(0.5))).a
         tensor([0.5475, 0.6836, 0.9642], dtype=torch.float64)
     """
-    if pairs is None:
-        pairs = all_pairs(len(realization.mu), realization.mu.device)
-    require_pairs(pairs, realization, validate_args)
+    pairs = require_pairs(pairs, realization, validate_args)
     peak = realization.at(torch.ones_like(realization.kappa))
     a, b = pairs.T
     # The Gram matrix costs less than gathering the prototypes of many pairs.
@@ -117,9 +106,12 @@ def effective_competitors(scores: Tensor) -> Tensor:
     return (scores - scores.amax(-1, keepdim=True)).exp().sum(-1)
 
 
-def require_pairs(pairs: Tensor, realization: Realization, validate: Check) -> None:
-    """Raise unless ``pairs`` [P, 2] int64 holds two different classes per row."""
+def require_pairs(pairs: Tensor | None, realization: Realization, validate: Check) -> Tensor:
+    """Return ``pairs`` [P, 2], all pairs a < b of classes by default; raise unless they are int64
+    and hold two different classes per row."""
     number, device = len(realization.mu), realization.mu.device
+    if pairs is None:
+        return torch.triu_indices(number, number, 1, device=device).T.contiguous()
     if not isinstance(pairs, Tensor) or pairs.dim() != 2 or pairs.shape[1] != 2:
         raise ValueError(f"expected pairs [P, 2], got {shape_of(pairs)}")
     if pairs.dtype != torch.int64 or pairs.device != device:
@@ -130,6 +122,7 @@ def require_pairs(pairs: Tensor, realization: Realization, validate: Check) -> N
         for i in bad.nonzero().flatten().tolist()[:1]:
             rule = f"two different classes in [0, {number})"
             raise ValueError(f"expected pairs of {rule}, got {pairs[i].tolist()} at index {i}")
+    return pairs
 
 
 def score_rows(z: Tensor, width: int, realization: Realization) -> Iterator[slice]:
@@ -160,7 +153,6 @@ def select_pairs(
         Pairs with their types.
 
     Example:
-        >>> state = ClassState(torch.eye(3), torch.ones(3), torch.tensor([500, 50, 5]))
         >>> select_pairs(state, torch.tensor([0, 1, 2])).pairs.tolist()
         [[0, 1], [0, 2], [1, 2]]
     """

@@ -8,7 +8,6 @@ length 0.9 as a sample of weight 1e-30: the mean without samples, and below roun
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -41,13 +40,11 @@ class WideModule(nn.Module):
     """Module whose buffers move with it and keep their dtype: ``half()`` is for networks."""
 
     def _apply(self, fn: Any, recurse: bool = True) -> WideModule:
-        kept = dict(self._buffers)
+        kept = {name: a for name, a in self._buffers.items() if a is not None and not a.is_meta}
         super()._apply(fn, recurse)
         for name, a in kept.items():
-            moved = self._buffers[name]
-            if a is not None and moved is not None and not a.is_meta:
-                # Also for ``to_empty``, which would forget the settings of a loss.
-                self._buffers[name] = a.to(moved.device).contiguous()
+            # Also for ``to_empty``, which would forget the settings of a loss.
+            self._buffers[name] = a.to(getattr(self, name).device).contiguous()
         return self
 
 
@@ -69,13 +66,12 @@ class ProCoBank(WideModule):
 
     Args:
         num_classes, dim: Number of classes C and dimension p of the unit vectors.
-        estimator: Estimator of kappa from R: ``proco``, :math:`pR/(1-R^2)`, or ``mle`` or
-            ``banerjee`` of `concentration`; at most 1e5.
+        estimator: ``proco``, ``mle`` or ``banerjee`` of `concentration`; kappa is at most 1e5.
         leave_out: Take each query out of its own class before it is scored.
         seed: Seed >= 0 of the random starts, which are the same on all devices and ranks.
         shard_classes: Hold a share of the classes, ``classes``, in each process (`ProCoLoss`).
-        samples_per_epoch: Samples of an epoch on all ranks, each counted once for all of its views,
-            after which an epoch begins by itself. None leaves epochs to `start_epoch`.
+        samples_per_epoch: Samples of an epoch on all ranks, of any number of views, after which an
+            epoch begins by itself. None leaves epochs to `start_epoch`.
 
     Example:
         >>> bank = ProCoBank(3, 4)
@@ -123,9 +119,8 @@ class ProCoBank(WideModule):
         self.reset()
 
     def extra_repr(self) -> str:
-        shape = f"num_classes={self.num_classes}, dim={self.dim}"
-        size = f"samples_per_epoch={self.samples_per_epoch}"
-        return f"{shape}, estimator={self.estimator!r}, leave_out={self.leave_out}, {size}"
+        names = ("num_classes", "dim", "estimator", "leave_out", "samples_per_epoch")
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
     @torch.no_grad()
     def reset(self) -> None:
@@ -185,7 +180,7 @@ class ProCoBank(WideModule):
     def rows(self, y: Tensor) -> Tensor:
         """Return the row of each sample in the banks; -1 if its class is not held here."""
         rows = y - self.classes.start
-        return rows.masked_fill_((rows < 0) | (rows >= self.classes.stop - self.classes.start), -1)
+        return rows.masked_fill_((rows < 0) | (rows >= len(self.classes)), -1)
 
     @torch.no_grad()
     def update(self, z: Tensor, y: Tensor) -> Snapshot:
@@ -200,14 +195,14 @@ class ProCoBank(WideModule):
     def add(self, z: Tensor, y: Tensor, sizes: list[int] | None = None) -> Snapshot:
         """Add views as `update` does, without checks and without waiting for the device."""
         views, labels, here = self.gather_ranks(z, y, sizes)
-        dtype, shape, own = COMPUTE_DTYPE[z.dtype], (len(views), len(self.old)), []
-        mu, R = self.old.new_empty(*shape, self.dim, dtype=dtype), self.old.new_empty(shape)
-        for view, *out in zip(views, mu, R, strict=True):
+        dtype = COMPUTE_DTYPE[z.dtype]
+        seen: list[tuple[Tensor, ...]] = []
+        for view in views:
             self.accumulate(view, labels)
-            mean(self.old, dtype, out)
+            seen.append(mean(self.old, dtype))
             if self.leave_out:
-                own.append(self.leave_one_out(view[here], self.old[self.rows(y)], dtype))
-        return Snapshot(mu, R, *map(torch.stack, zip(*own, strict=True)))
+                seen[-1] += self.leave_one_out(view[here], self.old[self.rows(y)], dtype)
+        return Snapshot(*map(torch.stack, zip(*seen, strict=True)))
 
     def seen_by_views(self, z: Tensor, y: Tensor) -> Snapshot:
         """Return what `add` returned for the batch that was added last."""
@@ -344,19 +339,14 @@ class ProCoBank(WideModule):
             self.seen = (-1 if int(epoch) else 0) if seen is None else int(seen)
 
 
-def mean(
-    sums: Tensor, dtype: torch.dtype, out: Sequence[Tensor] | None = None
-) -> tuple[Tensor, Tensor]:
-    """Return directions [..., p] in a dtype and mean lengths [...], in ``out`` if given."""
-    if out is None:
-        shape = sums.shape[:-1]
-        out = sums.new_empty(*shape, sums.shape[-1] - 1, dtype=dtype), sums.new_empty(shape)
-    mu, R = out
-    if (kernels := _kernels(sums)) is not None:
-        kernels.mean(sums, mu, R)
-    else:
-        for a, fitted in zip((mu, R), fit_direction(sums[..., :-1], sums[..., -1]), strict=True):
-            a.copy_(fitted)
+def mean(sums: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return directions [..., p] in a dtype and mean lengths [...] of sums and counts."""
+    if (kernels := _kernels(sums)) is None:
+        mu, R = fit_direction(sums[..., :-1], sums[..., -1])
+        return mu.to(dtype), R
+    *shape, width = sums.shape
+    mu, R = sums.new_empty(*shape, width - 1, dtype=dtype), sums.new_empty(shape)
+    kernels.mean(sums, mu, R)
     return mu, R
 
 

@@ -30,17 +30,14 @@ from resultant.losses.logit_adjusted import log_prior_of, require_counted, requi
 class ProCoLoss(ContrastiveLoss):
     r"""Contrastive loss of controlled training, ``loss(z, y)``.
 
-    ``z`` are features [N, p] or, for V views of a batch, [V, N, p]; ``y`` [N] are the labels of
-    every view. Each view in turn enters both banks (`ProCoBank`), the classes of the bank ``old``
+    Each view of a batch in turn enters both banks (`ProCoBank`), the classes of the bank ``old``
     are fitted and detached, and the view is scored against them (`class_scores`). The loss is the
     cross-entropy of :math:`q_c+\gamma\log\pi_c`. The defaults are those of ProCo, to train as
     published: ``native`` scores, the class frequencies as prior, and its estimator of kappa.
-    `VMFClassifier` has others, for frozen features and test rows of any mix of classes.
 
     With ``class_counts`` an epoch begins by itself after that many samples; without them, inside
     torch.compile and inside a CUDA graph of your own, call `start_epoch` before every epoch. In
-    ``eval`` mode the statistics do not change. Under ``torch.utils.checkpoint`` they would count
-    each step twice.
+    ``eval`` mode the statistics do not change; ``torch.utils.checkpoint`` counts a step twice.
 
     On the CPU the values of z and y are checked in the step, except under ``torch.compile``. On a
     GPU nothing waits: vectors without a direction are an error in a later step or in `check`, a
@@ -52,13 +49,12 @@ class ProCoLoss(ContrastiveLoss):
     a CPU, are never stored, and a gradient has no gradient then.
 
     Args:
-        num_classes, dim: Number of classes C and dimension p of the features.
-        temperature: Temperature tau, at least 7.6e-6.
-        realization, beta, family: Scores and strength and family of the target gains, as of `Rule`.
+        num_classes, dim, temperature: Classes C, dimension p, and temperature, at least 7.6e-6.
+        realization, beta, family: As of `Rule`.
         class_counts: Number of training samples per class [C]; their shares are :math:`\pi_c`, and
             their sum is an epoch. Without them the shares are equal, and the first step warns.
         prior: Strength :math:`\gamma` of the class prior.
-        estimator, seed: Estimator of kappa and seed >= 0 of the random starts, as of `ProCoBank`.
+        estimator, seed: As of `ProCoBank`.
         leave_out: Score the class of a query without the query in it, with the target gain of the
             whole class (sec:self-inclusion).
         normalize: Normalize z in float32 or wider. With False, z of another length is an error.
@@ -68,10 +64,10 @@ class ProCoLoss(ContrastiveLoss):
             at the third call of a shape and replayed; True records at the first call, False never.
             Not recorded are more than four shapes, steps without a gradient, inside a graph,
             torch.compile or torch.func, on several ranks, and above 128 MiB of classes and scores.
-        shard_classes: Share the banks and scores of the classes among the processes of the default
-            group: `state`, `scores` and ``bank.classes`` are those of a process; ``state_dict`` has
-            DTensors, which torch.distributed.checkpoint saves and loads for any number of
-            processes, and ``load_state_dict`` also takes the banks of an unsharded loss.
+        shard_classes: Share banks and scores of the classes among the processes: `state`, `scores`
+            and ``bank.classes`` are those of a process; ``state_dict`` has DTensors, which
+            torch.distributed.checkpoint saves and loads for any number of processes, and
+            ``load_state_dict`` also takes the banks of an unsharded loss.
 
     Raises:
         ValueError: For settings or batches out of range; values of z and y on the CPU only.

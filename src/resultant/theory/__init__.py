@@ -2,12 +2,11 @@
 
 `score_expansion` expands Bessel ratio and exact score, `softmax` builds leading scores of classes,
 carries the expansion to probabilities and losses and finds posterior thresholds, `binary_model` and
-`plane_tail` hold limits and errors of two matched classes, `cross_fit` fits temperatures to folds.
+`plane_tail` hold limits and errors of two matched classes.
 All functions broadcast, keep dtype and device, and carry gradients unless they say otherwise.
 """
 
 from resultant.theory.binary_model import BinaryModel, projection_variance, rate_function
-from resultant.theory.cross_fit import cross_fit_temperature, fold_statistics
 from resultant.theory.score_expansion import (
     directional_cumulants,
     fixed_expansion,
@@ -27,11 +26,9 @@ from resultant.theory.softmax import (
 
 __all__ = [
     "BinaryModel",
-    "cross_fit_temperature",
     "directional_cumulants",
     "fixed_expansion",
     "fixed_terms",
-    "fold_statistics",
     "free_energy_expansion",
     "joint_expansion",
     "joint_leading",

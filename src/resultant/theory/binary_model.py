@@ -33,7 +33,6 @@ Decision = Literal["leading", "exact"]
 # square.
 STEPS, CLOSE = 60, 1e-9
 
-
 T = TypeVar("T")
 
 
@@ -66,8 +65,7 @@ class BinaryModel:
 
     Args:
         lambda_h, lambda_t: Concentrations of the classes over nu, > 0.
-        cosine: Cosine :math:`c=\mu_h^\top\mu_t` of the mean directions.
-        tau: Temperature > 0.
+        cosine, tau: Cosine :math:`c=\mu_h^\top\mu_t` of the mean directions, and temperature > 0.
         b_h, b_t: Offsets of the logits, such as log priors.
 
     Example:
@@ -212,8 +210,7 @@ class BinaryModel:
             return Pair(float(h), float(t))
         b = self.b_h - self.b_t
         sides = (kappa.h, kappa.t, b), (kappa.t, kappa.h, -b)
-        bounds = (_bound(*side, self.tau, p) for side in sides)
-        tails = (log_plane_tail(f, self.cosine, k, p) for f, k in zip(bounds, kappa, strict=True))
+        tails = (log_plane_tail(_bound(*s, self.tau, p), self.cosine, s[0], p) for s in sides)
         return Pair(*tails)
 
     def errors(self, p: int, rule: Decision = "leading") -> Pair[float]:
@@ -247,8 +244,7 @@ class BinaryModel:
 
     def monte_carlo(self, p: int, samples: int, rule: Decision = "exact") -> Pair[Estimate]:
         """Count the class errors of a rule over draws."""
-        _require_rule(rule)
-        which = get_args(Decision).index(rule)
+        which = _require_rule(rule)
         h, t = (self.sample_margins(p, samples, label)[which] for label in ("h", "t"))
         estimates = []
         for count in (int((h < 0).sum()), int((t >= 0).sum())):
@@ -260,13 +256,11 @@ class BinaryModel:
 
 
 def rate_function(xi: Number, lam: Number, beta: Number) -> Tensor:
-    r"""Compute the rate of :math:`n^\top Z` for :math:`Z\sim\mathrm{vMF}_p(\mu,\nu\lambda)`.
+    r"""Compute the rate of :math:`n^\top Z` for :math:`Z\sim\mathrm{vMF}_p(\mu,\nu\lambda)`
+    (eq:rate-function), convex, zero at :math:`r_0(\lambda)\beta`, infinite for :math:`|\xi|\ge1`.
 
     .. math:: I(\xi) = J(\lambda) - J(\lambda\alpha\sqrt{1-\xi^2}) - \lambda\beta\xi
         - \log(1-\xi^2), \qquad J(s) = \sqrt{1+s^2} - \log(1+\sqrt{1+s^2})
-
-    (eq:rate-function) with :math:`\alpha^2+\beta^2=1`. The rate is convex, zero at
-    :math:`r_0(\lambda)\beta` and infinite for :math:`|\xi|\ge1`.
 
     Args:
         xi, lam, beta: Projection, concentration over nu, and cosine :math:`\mu^\top n`.
@@ -339,6 +333,8 @@ def _bound(
     return bound
 
 
-def _require_rule(rule: str) -> None:
-    if rule not in get_args(Decision):
-        raise ValueError(f"expected rule to be one of {get_args(Decision)}, got {rule!r}")
+def _require_rule(rule: str) -> int:
+    """Return the index of a rule in `Decision`."""
+    if rule not in (known := get_args(Decision)):
+        raise ValueError(f"expected rule to be one of {known}, got {rule!r}")
+    return known.index(rule)

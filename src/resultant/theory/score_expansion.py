@@ -159,15 +159,14 @@ def joint_expansion(
     (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
     terms = joint_terms(rho, kappa, tau, p, validate_args=False)
     total = _partial_sum(terms, order, nu).to(dtype)
-    if validation.should_validate(validate_args, rho, kappa, tau) and not is_transformed():
-        inside = in_range(kappa.detach(), tau.detach(), p)
-        if not bool(inside.all()):
-            warnings.warn(
-                f"joint_expansion is meant for p >= {LEAST_DIMENSION} and 1/tau <= {RANGE:g} "
-                f"sqrt(nu^2 + kappa^2); {int((~inside).sum())} of {inside.numel()} values are "
-                f"outside (p = {p}): use vmf_score, or free_energy_expansion for a large 1/tau",
-                stacklevel=2,
-            )
+    checked = validation.should_validate(validate_args, rho, kappa, tau) and not is_transformed()
+    if checked and not (inside := in_range(kappa.detach(), tau.detach(), p)).all():
+        warnings.warn(
+            f"joint_expansion is meant for p >= {LEAST_DIMENSION} and 1/tau <= {RANGE:g} "
+            f"sqrt(nu^2 + kappa^2); {int((~inside).sum())} of {inside.numel()} values are "
+            f"outside (p = {p}): use vmf_score, or free_energy_expansion for a large 1/tau",
+            stacklevel=2,
+        )
     return total
 
 
@@ -203,8 +202,8 @@ def fixed_terms(
 def fixed_expansion(
     rho: Number, kappa: Number, tau: Number, p: int, order: int = 2, *, validate_args: Check = None
 ) -> Tensor:
-    r"""Expand the score as :math:`t\rho + Q_1/\kappa + Q_2/\kappa^2`
-    (prop:fixed-dimensional-score), for kappa that is large compared with p and 1/tau.
+    r"""Expand the score as :math:`t\rho + Q_1/\kappa + Q_2/\kappa^2`, for kappa that is large
+    compared with p and 1/tau (prop:fixed-dimensional-score).
 
     Args:
         rho, kappa, tau, p, order: As in `fixed_terms`, and the index of the last term.
@@ -233,14 +232,13 @@ def _concentrated(
 def free_energy_expansion(
     rho: Number, kappa: Number, tau: Number, p: int, order: int = 2, *, validate_args: Check = None
 ) -> Tensor:
-    r"""Expand the score as :math:`q=\nu F_0+F_1+F_2/\nu+O(\nu^{-2})`, uniformly in 1/tau, also of
-    the order of nu and beyond (sec:expansion-range).
+    r"""Expand the score as :math:`q=\nu F_0+F_1+F_2/\nu+O(\nu^{-2})`, uniformly in
+    :math:`1/\tau=\nu s`, also of the order of nu and beyond (sec:expansion-range).
 
-    With
-    :math:`\kappa=\nu\lambda`, :math:`1/\tau=\nu s`, :math:`S=\sqrt{1+\lambda^2}` and
-    :math:`\tilde S^2=1+\lambda^2+2\lambda s\rho+s^2`, :math:`F_0=\psi(\tilde S)-\psi(S)` with
-    :math:`\psi(x)=x-\log(1+x)`, :math:`F_1=-\frac12\log(\tilde S/S)` and
-    :math:`F_2=u(1/\tilde S)-u(1/S)` with :math:`u(w)=(3w-5w^3)/24`, from Debye's expansion.
+    With :math:`S=\sqrt{1+\lambda^2}` and :math:`\tilde S^2=S^2+2\lambda s\rho+s^2`, from Debye's
+    expansion, :math:`F_0=\psi(\tilde S)-\psi(S)`, :math:`\psi(x)=x-\log(1+x)`,
+    :math:`F_1=-\frac12\log(\tilde S/S)`, :math:`F_2=u(1/\tilde S)-u(1/S)`,
+    :math:`u(w)=(3w-5w^3)/24`.
 
     Args:
         rho, kappa, tau, p, order: As in `joint_expansion`.
@@ -254,30 +252,24 @@ def free_energy_expansion(
     """
     nu = joint_order(p)
     (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
-    terms = free_energy_terms(rho, kappa / nu, 1 / (nu * tau))
-    return (nu * _partial_sum(terms, order, nu)).to(dtype)
-
-
-def free_energy_terms(rho: Tensor, lam: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Compute :math:`F_0, F_1, F_2` of `free_energy_expansion`."""
-    rho, S = rho.clamp(-1, 1), torch.sqrt(1 + lam**2)
+    rho, lam, s = rho.clamp(-1, 1), kappa / nu, 1 / (nu * tau)
+    S = torch.sqrt(1 + lam**2)
     # A sum of squares also where the tilt is nearly opposite to the mean.
     tilted = torch.sqrt(1 + (lam - s) ** 2 + 2 * lam * s * (1 + rho))
     # Everything follows from the difference of the two roots, taken as one.
     d = s * (2 * lam * rho + s) / (tilted + S)
     w, w1 = 1 / S, 1 / tilted
     F2 = -d * w * w1 * (3 - 5 * (w * w + w * w1 + w1 * w1)) / 24
-    return d - torch.log1p(d / (1 + S)), -0.5 * torch.log1p(d / S), F2
+    terms = d - torch.log1p(d / (1 + S)), -0.5 * torch.log1p(d / S), F2
+    return (nu * _partial_sum(terms, order, nu)).to(dtype)
 
 
 def directional_cumulants(
     rho: Number, kappa: Number, p: int, order: int = 3, *, validate_args: Check = None
 ) -> tuple[Tensor, ...]:
-    r"""Compute the first cumulants of :math:`Y=z^\top X` exactly (sec:cumulant-derivation).
-
-    With :math:`r=R_\nu(\kappa)/\kappa` and :math:`D=\kappa^{-1}d/d\kappa` they are
-    :math:`\rho R`, :math:`r+(\kappa\rho)^2Dr` and :math:`3\kappa\rho Dr+(\kappa\rho)^3D^2r`, the
-    formulas of the paper without their cancellation as kappa goes to zero.
+    r"""Compute the first cumulants of :math:`Y=z^\top X` exactly (sec:cumulant-derivation), without
+    cancellation as kappa goes to zero: :math:`\rho R`, :math:`r+(\kappa\rho)^2Dr` and
+    :math:`3\kappa\rho Dr+(\kappa\rho)^3D^2r`, :math:`r=R/\kappa`, :math:`D=\kappa^{-1}d/d\kappa`.
 
     Args:
         rho, kappa, p, order: As of `vmf_score`, and the number of cumulants, 1, 2 or 3.

@@ -17,6 +17,7 @@ from resultant.classes.realization import Realization, cosines, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.boundaries import ArcRoots, arc_angles, solve
+from resultant.decisions.margins import require_pairs
 from resultant.theory.score_expansion import joint_order, ratio_terms
 
 # Prototypes whose angle is this close to pi have no defined short arc.
@@ -25,10 +26,8 @@ OPPOSITE = 1e-6
 
 @torch.no_grad()
 def joint_leading(state: ClassState, rule: Rule, *, validate_args: Check = None) -> Realization:
-    r"""Build the leading logits :math:`\ell_c^0=b_c+g_c^0\rho_c` of sec:softmax-geometry.
-
-    The gain is :math:`g_c^0=r_0(\kappa_c/\nu)/\tau_c`; an edited score keeps its temperatures or
-    its added slope. Intercepts, of order :math:`1/\nu`, are left out.
+    r"""Build the leading logits :math:`\ell_c^0=b_c+g_c^0\rho_c` of sec:softmax-geometry, with
+    :math:`g_c^0=r_0(\kappa_c/\nu)/\tau_c` plus the slope that an edited score adds.
 
     Args:
         state, rule: Classes in p >= 3 dimensions, and the rule, whose offset is :math:`b_c`.
@@ -37,7 +36,6 @@ def joint_leading(state: ClassState, rule: Rule, *, validate_args: Check = None)
         Linear scores in float64.
 
     Example:
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> joint_leading(state, Rule(0.1)).gain()
         tensor([6.1803, 7.8078, 8.8278], dtype=torch.float64)
     """
@@ -133,10 +131,8 @@ def _propagation(
 def posterior_thresholds(
     realization: Realization, pairs: Tensor, level: float = 0.5, *, validate_args: Check = None
 ) -> ArcRoots:
-    r"""Find where :math:`P_a` crosses a level on the short arc from a to b, given all classes.
-
-    The equation is :math:`s_a-\log\sum_{j\ne a}e^{s_j}=\log(level/(1-level))`. Unlike the boundary
-    of a pair, the threshold depends on the competitors (sec:softmax-geometry).
+    r"""Find where :math:`P_a` crosses a level on the short arc from a to b, given all classes:
+    :math:`s_a-\log\sum_{j\ne a}e^{s_j}=\log(level/(1-level))` (sec:softmax-geometry).
 
     Args:
         realization, pairs: Scores in float64, and pairs whose prototypes are not opposite.
@@ -146,11 +142,10 @@ def posterior_thresholds(
         Angles, numbers of roots and roots [P].
 
     Example:
-        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> posterior_thresholds(realize(state, Rule(0.5)), torch.tensor([[0, 1]])).status
         ['none']
     """
-    theta = arc_angles(realization, pairs, validate_args)
+    theta = arc_angles(realization, require_pairs(pairs, realization, validate_args))
     if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"expected level in (0, 1), got {level!r}")
     mu = normalized(realization.mu)
