@@ -16,7 +16,7 @@ from resultant.analysis.fits import REALIZATIONS, compare_fits, law, simulated_l
 from resultant.analysis.metrics import UnansweredError
 from resultant.classes.finite_sample import held_out_state
 from resultant.classes.realization import class_scores
-from resultant.classes.statistics import ClassState, capped_concentration, fit_direction
+from resultant.classes.statistics import ClassState, fit_direction, fit_kappa
 from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.tails import log_projection_tail
 
@@ -161,7 +161,7 @@ def test_simulation_without_vectors_has_the_same_law(p: int, kappa: float, n: in
     vmf = VonMisesFisher(torch.eye(1, p, dtype=F64)[0], kappa)
     x, z = vmf.sample((n, number)), vmf.sample((number,))
     mu, R = fit_direction(x.sum(0), torch.tensor(float(n), dtype=F64).expand(number))
-    expected = law((z * mu).sum(1, keepdim=True), capped_concentration(p, R, "mle"), p)
+    expected = law((z * mu).sum(1, keepdim=True), fit_kappa(p, R, "mle"), p)
     assert kstest(actual.numpy(), expected[:, 0].numpy()).pvalue > 1e-3
 
 

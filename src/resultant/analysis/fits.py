@@ -16,7 +16,7 @@ from resultant.analysis.space import CPU, FrozenSpace
 from resultant.classes.finite_sample import held_out_state
 from resultant.classes.realization import cosines, realize
 from resultant.classes.rule import Rule
-from resultant.classes.statistics import capped_concentration, fit_direction
+from resultant.classes.statistics import fit_direction, fit_kappa
 from resultant.classifiers.em import AUTO, Components, fit_components
 from resultant.vmf.angle import sample_angle
 from resultant.vmf.estimators import log_normalizer
@@ -299,7 +299,7 @@ def simulated_law(
     theta = sample_angle(p, kappa.repeat_interleave(queries), draws).view(-1, queries)
     w = _coordinate(theta.numel(), p, draws).view_as(theta)
     rho = mu[:, :1] * theta.cos() + mu[:, 1:] * theta.sin() * w
-    return law(rho.clamp(-1, 1), capped_concentration(p, R, estimator, number), p)
+    return law(rho.clamp(-1, 1), fit_kappa(p, R, estimator, number), p)
 
 
 def _coordinate(number: int, p: int, draws: torch.Generator) -> Tensor:

@@ -15,7 +15,7 @@ from resultant.classes.finite_sample import unbiased_square_resultant
 from resultant.classes.gain import gain_at, target_gain
 from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import EDITED, Rule
-from resultant.classes.statistics import MAX_KAPPA, capped_concentration
+from resultant.classes.statistics import MAX_KAPPA, fit_kappa
 from resultant.vmf.estimators import OF_LENGTH
 
 NAMES = ("native", *EDITED)
@@ -114,7 +114,7 @@ def gain_distribution(space: FrozenSpace) -> GainDistribution:
     several, corrected = count >= 2, torch.full_like(g, torch.nan)
     U = unbiased_square_resultant(space.statistics.mean_length[several], count[several])
     estimator = space.estimator if space.estimator in OF_LENGTH else "mle"
-    kappa = capped_concentration(space.dim, U.clamp_min(0).sqrt(), estimator)
+    kappa = fit_kappa(space.dim, U.clamp_min(0).sqrt(), estimator)
     corrected[several] = gain_at(space.dim, kappa, space.tau)
     low, high = float(g.min()), float(g.max())
     return GainDistribution(

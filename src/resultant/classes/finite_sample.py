@@ -14,12 +14,7 @@ from torch import Tensor
 from resultant._core import chunks, validation
 from resultant._core.arrays import normalized, require_features, require_labels, shape_of
 from resultant._core.validation import Check, Number
-from resultant.classes.statistics import (
-    ClassState,
-    ClassStatistics,
-    capped_concentration,
-    fit_direction,
-)
+from resultant.classes.statistics import ClassState, ClassStatistics, fit_direction, fit_kappa
 from resultant.score.exact import vmf_score
 from resultant.score.limits import require_temperature
 from resultant.vmf.estimators import OF_LENGTH, require_estimator, unbiased_square
@@ -166,7 +161,7 @@ def held_out_state(
         own = y[rows]
         total.index_add_(0, own, (normalized(z[rows]) * state.mu[own]).sum(-1))
     length = (total / number.clamp_min(1)).clamp(0, 1)
-    fitted = capped_concentration(state.dim, length, "mle")
+    fitted = fit_kappa(state.dim, length, "mle")
     kappa = torch.where(number > 0, fitted, state.kappa).masked_fill(state.count == 0, 0.0)
     return ClassState(state.mu, kappa, state.count, validate_args=False)
 
@@ -262,7 +257,7 @@ def cross_fit_temperature(
         mu, R = fit_direction(rest.total, rest.weight)
         U = unbiased_square(R, rest.count.clamp_min(2))
         A = torch.where(rest.count < 2, float(A_ref), U.clamp_min(0).sqrt())
-        kappa = capped_concentration(rest.dim, A, estimator).masked_fill(rest.count == 0, 0.0)
+        kappa = fit_kappa(rest.dim, A, estimator).masked_fill(rest.count == 0, 0.0)
         states.append(ClassState(mu, kappa, rest.count, validate_args=False))
         resultants.append(A)
     A = torch.stack(resultants)

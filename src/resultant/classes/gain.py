@@ -13,7 +13,7 @@ from torch import Tensor
 from resultant._core import validation
 from resultant._core.arrays import shape_of
 from resultant._core.validation import Check, Number
-from resultant.classes.rule import require_target
+from resultant.classes.rule import TEMPERED, Rule, require_target
 from resultant.classes.statistics import ClassState
 from resultant.score.limits import require_temperature, temperature_range
 from resultant.vmf.estimators import mean_resultant
@@ -106,24 +106,25 @@ def require_gains(g: Tensor, beta: float, family: str) -> None:
     validation.require_in_range("g", g, 0.0, rule=rule, open_low=positive)
 
 
-def require_class_temperatures(tau: Tensor, gains: Gains, label: str, dtype: torch.dtype) -> None:
-    """Raise unless every class has a temperature that reaches its target gain."""
+def require_targets(tau: Tensor, gains: Gains, rule: Rule, dtype: torch.dtype) -> None:
+    """Raise unless every class has a target gain and, if the rule needs it, a temperature."""
     g, _, target = gains
-    least, most = temperature_range(dtype)
-    star = tau * (g / target)
-    for rule, values, good in (
+    require_gains(g, rule.beta, rule.family)
+    if rule.realization not in TEMPERED:
+        return
+    (least, most), star = temperature_range(dtype), tau * (g / target)
+    of = f"{rule.family}, beta = {rule.beta:g}"
+    for need, values, good in (
         ("target gains > 0 for a class temperature", target, target > 0),
         ("resultants A > 0 for a class temperature", g * tau, g > 0),
         (f"class temperatures in [{least:g}, {most:g}] in {dtype}", star, comparable(star, dtype)),
     ):
-        require_of_classes(f"{rule} ({label})", good, lambda c, a=values: f"class {c} ({a[c]:.4g})")
+        require_of_classes(f"{need} ({of})", good, lambda c, a=values: f"class {c} ({a[c]:.4g})")
 
 
 def require_of_classes(rule: str, good: Tensor, named: Callable[[int], str]) -> None:
     """Raise unless ``good`` [C]; the error counts the other classes and names the first."""
-    bad = (~good).nonzero().squeeze(-1).tolist()
-    if bad:
+    if bad := (~good).nonzero().squeeze(-1).tolist():
         names = ", ".join(map(named, bad[:5])) + (", ..." if len(bad) > 5 else "")
-        raise validation.DivergedError(
-            f"expected {rule}, got {len(bad)} of {len(good)} not: {names}"
-        )
+        got = f"{len(bad)} of {len(good)} not: {names}"
+        raise validation.DivergedError(f"expected {rule}, got {got}")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.validation import finite_number
-from resultant.classes.statistics import ClassStatistics
+from resultant.classes.statistics import ClassStatistics, Device
 
 # Variances below this fraction of the largest are rounding of the sums.
 ROUNDING = 1e-14
@@ -108,9 +108,7 @@ class Metric:
         length = x.square().sum(-1, keepdim=True).sqrt()
         return torch.where(directed, x / length.masked_fill(~directed, 1.0), 0.0)
 
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> Metric:
+    def to(self, device: Device | None = None, dtype: torch.dtype | None = None) -> Metric:
         """Copy the metric to a device and a floating dtype."""
         mean, variance = (a.to(device=device, dtype=dtype) for a in (self.mean, self.variance))
         basis = None if self.basis is None else self.basis.to(device=device, dtype=dtype)

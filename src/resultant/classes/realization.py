@@ -12,15 +12,8 @@ from resultant._core import chunks, validation
 from resultant._core.arrays import require_features, shape_of
 from resultant._core.autograd import is_transformed
 from resultant._core.validation import COMPUTE_DTYPE, Check, Number
-from resultant.classes.gain import (
-    Gains,
-    class_gains,
-    class_temperature,
-    gain_at,
-    require_class_temperatures,
-    require_gains,
-)
-from resultant.classes.rule import EDITED, TEMPERED, Rule
+from resultant.classes.gain import Gains, class_gains, class_temperature, gain_at, require_targets
+from resultant.classes.rule import EDITED, Rule
 from resultant.classes.statistics import ClassState
 from resultant.score.exact import vmf_score, vmf_score_slope
 from resultant.score.limits import require_temperature
@@ -294,9 +287,7 @@ def _temperature_and_gains(
     g = gain_at(state.dim, state.kappa.double(), tau)
     gains = class_gains(g, rule.beta, rule.family)
     if rule.realization in EDITED and validation.should_validate(validate, g):
-        require_gains(g, rule.beta, rule.family)
-        if rule.realization in TEMPERED:
-            require_class_temperatures(tau, gains, f"{rule.family}, beta = {rule.beta:g}", dtype)
+        require_targets(tau, gains, rule, dtype)
     return tau, gains
 
 

@@ -19,6 +19,8 @@ from resultant._core.validation import Check
 from resultant.score.limits import LARGEST_KAPPA
 from resultant.vmf.estimators import concentration_at, mean_resultant, require_estimator
 
+Device = torch.device | str
+
 # The cap of the authors' code, in place of the infinite concentration of equal samples.
 MAX_KAPPA = 1e5
 
@@ -85,9 +87,7 @@ class ClassState:
         r"""Mean resultant lengths :math:`A_c = A_p(\kappa_c)` [C] of the fitted kappa."""
         return mean_resultant(self.dim, self.kappa, validate_args=False)
 
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> ClassState:
+    def to(self, device: Device | None = None, dtype: torch.dtype | None = None) -> ClassState:
         """Copy the state to a device, mu and kappa to a floating dtype; count keeps its dtype."""
         mu, kappa = (a.to(device=device, dtype=dtype) for a in (self.mu, self.kappa))
         return ClassState(mu, kappa, self.count.to(device=device), validate_args=False)
@@ -113,12 +113,7 @@ class ClassStatistics:
     """
 
     def __init__(
-        self,
-        num_classes: int,
-        dim: int,
-        *,
-        device: torch.device | str | None = None,
-        scatter: bool = False,
+        self, num_classes: int, dim: int, *, device: Device | None = None, scatter: bool = False
     ) -> None:
         num_classes = validation.integer("num_classes", num_classes, 1)
         dim = validation.dimension(dim)
@@ -156,7 +151,7 @@ class ClassStatistics:
         vars(new).update(sums)
         return new
 
-    def to(self, device: torch.device | str) -> ClassStatistics:
+    def to(self, device: Device) -> ClassStatistics:
         """Copy the statistics to a device; the copy shares no memory with the original."""
         return self.of(**{n: a.to(device, copy=True) for n, a in self._sums().items()})
 
@@ -234,9 +229,7 @@ class ClassStatistics:
         write_tensors(Path(path), tensors, {"format": FORMAT})
 
     @staticmethod
-    def load(
-        path: str | os.PathLike[str], *, device: torch.device | str | None = None
-    ) -> ClassStatistics:
+    def load(path: str | os.PathLike[str], *, device: Device | None = None) -> ClassStatistics:
         """Read the statistics that `save` wrote; any other file is a ValueError that names it."""
         rule = f"expected {os.fspath(path)} to be a whole safetensors file of ClassStatistics"
         try:
@@ -271,7 +264,7 @@ class ClassStatistics:
         counts as two samples."""
         require_estimator(estimator)
         mu, R = fit_direction(self.total, self.weight)
-        kappa = capped_concentration(self.dim, R, estimator, self.weight)
+        kappa = fit_kappa(self.dim, R, estimator, self.weight)
         return ClassState(mu, kappa, self.count.clone(), validate_args=False)
 
     @torch.no_grad()
@@ -311,7 +304,7 @@ class ClassStatistics:
         total = self.total[y] - w.unsqueeze(-1) * x
         weight, total = _unless_empty(count, before - w, total, before)
         mu, R = fit_direction(total, weight)
-        return mu, capped_concentration(self.dim, R, estimator, weight)
+        return mu, fit_kappa(self.dim, R, estimator, weight)
 
 
 def _unless_empty(
@@ -338,7 +331,7 @@ def fit_direction(total: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return mu, R
 
 
-def capped_concentration(p: int, R: Tensor, estimator: str, n: Tensor | None = None) -> Tensor:
+def fit_kappa(p: int, R: Tensor, estimator: str, n: Tensor | None = None) -> Tensor:
     """Fit the concentration to R, the mean length of n vectors, at most `MAX_KAPPA`."""
     # Written out: torch.compile may turn the constant into a symbol, and then traces twice.
     return concentration_at(p, R, estimator, n).clamp_max(1e5)

@@ -325,17 +325,12 @@ class _RulePair:
     """The angular and the cosine rule for the classes that can win, in float64."""
 
     def __init__(
-        self,
-        state: ClassState,
-        tau: Number,
-        offset: Tensor | None,
-        chunk: int | None,
-        validate: Check,
+        self, state: ClassState, tau: Number, offset: Tensor | None, chunk: int | None, check: Check
     ) -> None:
         chunk = require_chunk(chunk)
-        native = realize(state, Rule(tau, offset=offset), validate_args=validate)
+        native = realize(state, Rule(tau, offset=offset), validate_args=check)
         assert native.tau is not None
-        g, self.validate = native.gain(), validate
+        g, self.check = native.gain(), check
         b = torch.zeros_like(g) if native.shift is None else native.shift
         self.gbar, self.classes = g.mean(), len(g)
         self.live = live = (b > -math.inf).nonzero().squeeze(1)
@@ -348,7 +343,7 @@ class _RulePair:
     def chunks(self, z: Tensor) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
         """Yield rows, their cosine logits, residuals and slopes of the residuals [n, live]."""
         mu, kappa = self.native.mu, self.native.kappa
-        require_features(z, mu.shape[1], mu.device, self.validate)
+        require_features(z, mu.shape[1], mu.device, self.check)
         for top in range(0, max(1, len(z)), self.chunk):
             rows = slice(top, top + self.chunk)
             rho = cosines(z[rows], mu)
@@ -359,7 +354,7 @@ class _RulePair:
 
     def labels(self, y: Tensor, number: int) -> Tensor:
         """Return labels as indices of the classes that can win."""
-        require_labels(y, number, self.classes, self.live.device, self.validate)
+        require_labels(y, number, self.classes, self.live.device, self.check)
         index = torch.full((self.classes,), -1, device=self.live.device)
         index[self.live] = torch.arange(len(self.live), device=self.live.device)
         for i in (index[y] < 0).nonzero().flatten().tolist()[:1]:

@@ -168,7 +168,7 @@ def select_pairs(
     chosen: list[tuple[int, int, int, bool]] = []
     for kind, (x, y) in enumerate(combinations_with_replacement((HEAD, MEDIUM, TAIL), 2)):
         near = _closest(mu, members[x], members[y], per_type)
-        number = None if C <= FEW_CLASSES else per_type
+        number = C * C if C <= FEW_CLASSES else per_type
         rest = _others(members[x], members[y], near, number, generator)
         chosen += [(*pair, kind, True) for pair in near]
         chosen += [(*pair, kind, False) for pair in rest]
@@ -192,15 +192,11 @@ def _closest(mu: Tensor, first: list[int], second: list[int], number: int) -> li
 
 
 def _others(
-    first: list[int],
-    second: list[int],
-    near: list[Pair],
-    number: int | None,
-    generator: torch.Generator,
+    first: list[int], second: list[int], near: list[Pair], number: int, generator: torch.Generator
 ) -> list[Pair]:
-    """Draw a number of random pairs other than the near ones; all, without or with no more."""
+    """Draw a number of random pairs other than the near ones, or all where there are no more."""
     m, n, same = len(first), len(second), first is second
-    if number is None or (m * (m - 1) // 2 if same else m * n) <= len(near) + number:
+    if (m * (m - 1) // 2 if same else m * n) <= len(near) + number:
         whole = combinations(first, 2) if same else product(first, second)
         return [pair for pair in whole if pair not in near]
     drawn: list[Pair] = []

@@ -108,17 +108,13 @@ class Replay:
     shape: recording takes as long as many steps. Copies begin without graphs."""
 
     def __init__(self, patience: int = 2) -> None:
-        self.patience, self.pool, self.settings = patience, None, ()
+        self.patience, self.pool = patience, None
+        self.settings: Hashable = ()
         self.recorded: dict[Hashable, Recorded] = {}
         self.met: Counter[Hashable] = Counter()
 
     def __call__(
-        self,
-        step: Step,
-        z: Tensor,
-        y: Tensor,
-        state: Sequence[Tensor],
-        settings: tuple[Hashable, ...],
+        self, step: Step, z: Tensor, y: Tensor, state: Sequence[Tensor], settings: Hashable
     ) -> tuple[Tensor, Tensor] | None:
         """Return ``step(z, y)`` and the gradient of each loss in its row of z by a graph, or None.
         The step changes the tensors ``state`` alone, in place; a graph has the ``settings`` as

@@ -19,14 +19,9 @@ from torch.nn import functional
 from resultant._core import distributed, validation
 from resultant._core.device import kernel_module
 from resultant._core.validation import COMPUTE_DTYPE
-from resultant.classes.statistics import (
-    ClassState,
-    ClassStatistics,
-    capped_concentration,
-    fit_direction,
-)
-from resultant.losses._batch import by_view, require_batch, require_unit
-from resultant.losses._ranks import class_shares, gather_samples, rank_sizes, rows_of, sharded
+from resultant.classes.statistics import ClassState, ClassStatistics, fit_direction, fit_kappa
+from resultant.losses import _batch
+from resultant.losses._batch import by_view, rank_sizes
 from resultant.vmf.estimators import OF_LENGTH, require_estimator
 
 START_LENGTH, START_WEIGHT = 0.9, 1e-30
@@ -105,7 +100,8 @@ class ProCoBank(WideModule):
         self.samples_per_epoch = samples_per_epoch
         if samples_per_epoch is not None:
             self.samples_per_epoch = validation.integer("samples_per_epoch", samples_per_epoch, 1)
-        self.shares = class_shares(self.num_classes) if shard_classes else [range(self.num_classes)]
+        processes = distributed.world_size() if shard_classes else 1
+        self.shares = _batch.class_shares(self.num_classes, processes)
         self.classes = self.shares[distributed.rank() if shard_classes else 0]
         self.shard_classes = shard_classes
         for name in ("old", "new"):
@@ -186,8 +182,8 @@ class ProCoBank(WideModule):
     def update(self, z: Tensor, y: Tensor) -> Snapshot:
         """Add unit vectors z [N, p] or [V, N, p] of V views with labels y [N] to both banks; return
         what each view is scored against: ``old`` with this view and the views before it."""
-        require_batch(z, y, self.num_classes, self.old)
-        require_unit(z)
+        _batch.require_batch(z, y, self.num_classes, self.old)
+        _batch.require_unit(z)
         sizes = rank_sizes(len(y))
         self.advance(sum(sizes))
         return self.add(z, y, sizes)
@@ -224,7 +220,7 @@ class ProCoBank(WideModule):
         # Samples, however many each rank has: sums of all classes would be far more.
         if distributed.world_size() == 1:
             return views, y, slice(None)
-        return gather_samples(views, y, rank_sizes(len(y)) if sizes is None else sizes)
+        return _batch.gather_samples(views, y, rank_sizes(len(y)) if sizes is None else sizes)
 
     def accumulate(self, z: Tensor, y: Tensor) -> None:
         """Add vectors z [M, p] to the rows of their labels y [M] in both banks."""
@@ -263,7 +259,7 @@ class ProCoBank(WideModule):
 
     def kappa(self, R: Tensor) -> Tensor:
         """Return the concentrations fitted to mean lengths, at most 1e5."""
-        return capped_concentration(self.dim, R, self.estimator)
+        return fit_kappa(self.dim, R, self.estimator)
 
     def snapshot(self, dtype: torch.dtype = torch.float32) -> Snapshot:
         """Return ``old`` as it is, for one view."""
@@ -322,14 +318,14 @@ class ProCoBank(WideModule):
         destination[prefix + "seen"] = torch.tensor(self.seen, device="cpu")
         if self.shard_classes:
             for name in (prefix + "old", prefix + "new"):
-                destination[name] = sharded(destination[name], self.num_classes)
+                destination[name] = _batch.sharded(destination[name], self.num_classes)
 
     def _load_from_state_dict(  # type: ignore[override]
         self, state_dict: Any, prefix: str, *rest: Any
     ) -> None:
         state_dict = dict(state_dict)
         for name in {prefix + "old", prefix + "new"} & state_dict.keys():
-            rows = rows_of(state_dict[name], self.classes, self.num_classes)
+            rows = _batch.rows_of(state_dict[name], self.classes, self.num_classes)
             # The kernels read rows one after the other, also of a tensor that is assigned.
             state_dict[name] = rows.contiguous()
         seen, epoch = state_dict.pop(prefix + "seen", None), state_dict.get(prefix + "epoch")

@@ -20,7 +20,6 @@ from resultant.classes.statistics import ClassState
 from resultant.losses import _batch
 from resultant.losses._batch import by_view, compute_dtype, require_unit
 from resultant.losses._cuda_graph import Replay, replayed_entropies, should_replay
-from resultant.losses._ranks import rank_sizes
 from resultant.losses._streamed import should_stream, streamed_entropies
 from resultant.losses.bank import ProCoBank
 from resultant.losses.contrastive import ContrastiveLoss
@@ -155,7 +154,7 @@ class ProCoLoss(ContrastiveLoss):
             self._begin_step(views, y)
         sizes, losses = None, None
         if self.training:
-            sizes = rank_sizes(len(y)) if distributed.world_size() > 1 else [len(y)]
+            sizes = _batch.rank_sizes(len(y)) if distributed.world_size() > 1 else [len(y)]
             bank.advance(sum(sizes))
             if self.replay is not None and should_replay(views, bank.num_classes):
                 # A gradient that is scaled for half precision is rounded after the scaling.
