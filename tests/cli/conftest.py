@@ -22,7 +22,6 @@ class Options:
     """For this test."""
 
     number: int = 0
-    loud: bool = False
 
 
 @pytest.fixture

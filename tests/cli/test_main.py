@@ -139,13 +139,6 @@ def test_broken_plugin(value: str, monkeypatch: pytest.MonkeyPatch, capsys: Show
     assert capsys.readouterr().err.endswith("of the paper: pip install ./reproduction\n")
 
 
-def test_arguments_and_status(command: Any) -> None:
-    command.function = lambda options: options.number if options.loud else None
-    assert cli.main(["test", "--number", "7"]) == 0
-    assert cli.main(["test", "--number", "7", "--loud"]) == 7
-    assert cli.main(["test", "--number", "many"]) == 2
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("full", [False, True])
@@ -199,8 +192,10 @@ def test_errors_of_the_code_are_not_hidden(command: Any, error: Exception) -> No
         cli.main(["test"])
 
 
-def test_sigterm(command: Any, capfd: Shown) -> None:
-    """A command ends at once, with one line, and the handler is gone afterwards."""
+def test_status_and_sigterm(command: Any, capfd: Shown) -> None:
+    """A terminated command ends at once, with one line, and the handler is gone afterwards."""
+    command.function = lambda options: options.number
+    assert [cli.main(["test", *words]) for words in ([], ["--number", "7"])] == [0, 7]
     before = signal.getsignal(signal.SIGTERM)
     command.function = Mock(side_effect=lambda _: os.kill(os.getpid(), signal.SIGTERM))
     assert cli.main(["test"]) == 143

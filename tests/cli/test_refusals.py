@@ -86,13 +86,23 @@ NETWORKS = [
     ("compare {native} {trained}/records.jsonl --data {cifar}", "a network, got records"),
     ("analyze {native}", "expected features, got a network.* resultant extract"),
     ("probe {native}", "expected features, got a network.* resultant extract"),
+    ("analyze z.safetensors --features projektion", "among .* did you mean 'projection'"),
+    ("compare z.safetensors z.safetensors --features projektion", "did you mean 'projection'"),
+    ("analyze z.safetensors --labels labelz", "'labelz' among .* did you mean 'labels'"),
+    ("compare z.safetensors z.safetensors --labels labelz", "'labelz' .* did you mean 'labels'"),
+    ("analyze nan.safetensors", "train/projection of .* finite, got nan in row 9"),
+    ("compare nan.safetensors z.safetensors", "train/projection of .* finite, got nan in row 9"),
+    ("analyze zero.safetensors", "got 3 of 151 rows, the first in row 7; --drop-zero-rows leaves"),
+    ("compare zero.safetensors z.safetensors", "got 3 of 151 rows, .* row 7; --drop-zero-rows"),
 ]
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    # Rows are refused in every chunk of a file.
+    monkeypatch.setattr("resultant._core.chunks.MATRIX_BYTES", 32 * 50)
 
 
 def refused(call: str, fact: str, capsys: Shown, folder: Path, **places: Path) -> None:
@@ -106,7 +116,6 @@ def refused(call: str, fact: str, capsys: Shown, folder: Path, **places: Path) -
 
 
 @pytest.mark.parametrize(("call", "fact"), CALLS, ids=[call for call, _ in CALLS])
-@pytest.mark.usefixtures("here")
 def test_calls(
     call: str, fact: str, cifar: Path, photos: Path, tmp_path: Path, capsys: Shown
 ) -> None:
@@ -114,7 +123,6 @@ def test_calls(
 
 
 @pytest.mark.parametrize(("call", "fact"), NETWORKS, ids=[call for call, _ in NETWORKS])
-@pytest.mark.usefixtures("here")
 def test_networks(
     call: str, fact: str, cifar: Path, trained: Path, tmp_path: Path, capsys: Shown
 ) -> None:
@@ -130,33 +138,15 @@ def test_networks(
         tensor_files.save(tmp_path / f"{name}.safetensors", encoder, {**about, **changed})
     write_store("z.safetensors", small_features())
     write_store("other.safetensors", small_features(), {"dataset": "imagenet-lt"})
+    for name, rows, value in (("nan", [9], torch.nan), ("zero", [7, 20, 149], 0)):
+        arrays = small_features()
+        arrays["train/projection"][rows] = value
+        save_file(arrays, f"{name}.safetensors")
     Path("letter.txt").write_text("not a network")
     refused(call, fact, capsys, tmp_path, cifar=cifar, trained=trained, native=native)
 
 
-# Options, rows to fill with a value, and the fact.
-STORES: list[tuple[str, list[int], float, str]] = [
-    ("--features projektion", [], 0, "'projektion' among .* did you mean 'projection'"),
-    ("--labels labelz", [], 0, "'labelz' among .* did you mean 'labels'"),
-    ("", [9], torch.nan, "train/projection of .* finite, got nan in row 9"),
-    ("", [7, 20, 149], 0, "got 3 of 151 rows, the first in row 7; --drop-zero-rows leaves"),
-]
-
-
-@pytest.mark.parametrize("case", range(len(STORES)))
-def test_stores(case: int, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In every chunk of a file, and before any work."""
-    monkeypatch.setattr("resultant._core.chunks.MATRIX_BYTES", 32 * 50)
-    monkeypatch.chdir(tmp_path)
-    options, bad, value, fact = STORES[case]
-    arrays = small_features()
-    arrays["train/projection"][bad] = value
-    save_file(arrays, "z.safetensors")
-    for call in ("analyze z.safetensors", "compare z.safetensors z.safetensors"):
-        refused(f"{call} {options}", fact, capsys, tmp_path)
-
-
-def test_output_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_file(tmp_path: Path) -> None:
     """Neither the input nor a network, in a folder that can be written."""
     source = tmp_path / "a.safetensors"
     tensor_files.save(source, {"x": torch.zeros(1)}, {"config": {}})

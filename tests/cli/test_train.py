@@ -129,14 +129,8 @@ def test_listed_runs_are_recorded_one_by_one(
     assert [record["seed"] for record in records(tmp_path / "out")] == [4, 5]
 
 
-def test_grid() -> None:
-    """Native and cosine have one run per seed, whatever the betas."""
-    runs = grid(("native", "angular"), (0.0, 0.5), (0, 1))
-    assert len(runs) == len({run.name for run in runs}) == 6
-    assert Run("native", 0.0, 1) in runs and Run("angular", 0.5, 1) in runs
-
-
-def test_table_of_records_without_numbers() -> None:
+def test_table_of_records() -> None:
+    """Without numbers, and with every digit on a narrow terminal."""
     assert command.PRESET_HELP.keys() == PRESETS.keys()
     both = [
         {"run": "a", "last": {"loss": 1.5, "accuracy": 0.25}},
@@ -145,9 +139,6 @@ def test_table_of_records_without_numbers() -> None:
     _, loss, *cells = [list(column.cells) for column in accuracy_table(both).columns]
     assert loss == ["1.5000", "2.5000"]
     assert cells == [["25.00", "-"], ["- / - / -", "50.00 / - / -"]]
-
-
-def test_table_on_a_narrow_terminal_keeps_every_digit() -> None:
     probe = {space: {"accuracy": 0.1234} for space in ("encoder", "projection")}
     record = {
         "run": "angular-beta0.5-seed0",
@@ -175,7 +166,11 @@ def test_refused_first(
     assert not list(tmp_path.iterdir())
 
 
-def test_interrupt_names_the_checkpoint(tmp_path: Path) -> None:
+def test_runs_and_an_interrupt(tmp_path: Path) -> None:
+    """Native and cosine have one run per seed; an interrupt names the checkpoint."""
+    runs = grid(("native", "angular"), (0.0, 0.5), (0, 1))
+    assert len(runs) == len({run.name for run in runs}) == 6
+    assert Run("native", 0.0, 1) in runs and Run("angular", 0.5, 1) in runs
     job, path = Job(TrainConfig(), (Run("native"),), tmp_path), tmp_path / "checkpoint.safetensors"
     for kept in ("no checkpoint", f"rerun the same command to resume from {path}"):
         with pytest.raises(KeyboardInterrupt, match=kept), training(job, Console(), "work"):

@@ -130,16 +130,6 @@ def test_table(tmp_path: Path) -> None:
     assert table.shown()[0][1] == ("0.1235", "0.1234567890123", True)
 
 
-def test_chart_as_json() -> None:
-    marks = level(0.0), Mark("points", np.array([0.123456789, np.nan]), [1.0, 2.0])
-    chart = Chart("c", "C", "", Axis("x", log=True), Axis(), marks)
-    assert not chart.empty and Chart("c", "C", "", Axis(), Axis(), marks[:1]).empty
-    document = numbers(chart)
-    assert document["x"] == {"label": "x", "log": True} and document["y"] == {}
-    assert document["marks"][0]["at"] == 0.0
-    assert document["marks"][1]["x"] == [0.123457, None]
-
-
 @pytest.mark.slow
 def test_tables_and_figures_as_files(result: AnalysisResult, tmp_path: Path) -> None:
     text = write_page(result, tmp_path, figures=True).read_text()
@@ -155,8 +145,13 @@ def test_tables_and_figures_as_files(result: AnalysisResult, tmp_path: Path) -> 
     assert 'href="figures/gains.pdf"' in text
 
 
-def test_marks_of_matplotlib() -> None:
+def test_marks_as_json_and_in_matplotlib() -> None:
     names, plain = Axis(names=("a", "b")), Axis()
+    marks = level(0.0), Mark("points", np.array([0.123456789, np.nan]), [1.0, 2.0])
+    chart = Chart("c", "C", "", Axis("x", log=True), plain, marks)
+    assert not chart.empty and Chart("c", "C", "", plain, plain, marks[:1]).empty
+    assert numbers(chart)["x"] == {"label": "x", "log": True} and numbers(plain) == {}
+    assert numbers(marks[0])["at"] == 0.0 and numbers(marks[1])["x"] == [0.123457, None]
     points = Mark(
         *("points", [1.0, 2.0], [0.0, 1.0], "p", ["#000000", "#ff0000"]),
         low=[0.5, 1.5],
