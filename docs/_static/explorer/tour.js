@@ -18,7 +18,7 @@ const tour = (() => {
   const nuOf = (p) => p / 2 - 1;
   const curve = (label, x, y, colour, dash = "") => ({ type: "line", label, x, y, colour, dash });
 
-  // Each picture: its sliders, and what to draw and tell at their positions.
+  // Each picture: its sliders, and what to draw and to show at their positions.
   const PICTURES = {
     gain: {
       sliders: { p: dimension(64), lambda: lambda(CONCENTRATION, 1.5), tau: tau(0.2) },

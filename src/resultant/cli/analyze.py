@@ -35,12 +35,12 @@ class Analyze(FeatureOptions):
     """Analyze frozen features: recommend a classifier, and show the reasons.
 
     Prints a summary and writes a folder with index.html, predictions, the recommended classifier,
-    rows to look at and results.json. FEATURES is a file (.safetensors, .npz, .npy, .parquet, .csv,
-    .pt, .arrow or .h5ad), a folder of such files, also of Hugging Face datasets, or - for a table
-    on the standard input; without FEATURES, the features shipped with the package are analyzed. The
-    labels of x.npy are read from x_labels.npy or labels.npy in the same folder. For the engine ray,
-    FEATURES is a folder of Parquet files or a pattern, and the work runs on the cluster of
-    RAY_ADDRESS, or on the CPUs of this machine.
+    rows to look at and results.json. FEATURES is a file (safetensors, npz, npy, pt, parquet, csv,
+    tsv, arrow, feather or h5ad), a folder of such files, also of Hugging Face datasets, or - for a
+    table on the standard input; without FEATURES, the features shipped with the package are
+    analyzed. The labels of x.npy are read from x_labels.npy or labels.npy in the same folder. For
+    the engine ray, FEATURES is a folder of Parquet files or a pattern, and the work runs on the
+    cluster of RAY_ADDRESS, or on the CPUs of this machine.
 
     Examples:
       resultant analyze features.safetensors
@@ -53,8 +53,8 @@ class Analyze(FeatureOptions):
         Annotated[Optional[str], shown_default("[FEATURES]", "shipped with the package")]
     ] = None
     """Features and labels of training rows, and of test rows if you have them."""
-    fit_fraction: Annotated[Optional[float], shown_default("FRACTION", "1")] = None
-    """Fraction of the training rows to fit; the others validate."""
+    fit_fraction: Annotated[Optional[float], shown_default("FRACTION", "cross-validation")] = None
+    """Fraction of the training rows to fit; the others are validation rows."""
     skip_unknown_classes: bool = False
     """Leave out validation and test rows whose class has no training row."""
     engine: Literal["local", "ray"] = "local"

@@ -80,7 +80,7 @@ class FeatureOptions:
     json: OptionalPath = None
     """File for the summary as JSON; - prints it instead of the text."""
     quiet: bool = False
-    """Print errors alone."""
+    """Print nothing but errors."""
 
     def check(self) -> None:
         """Raise if the report cannot be written, or --temperature has no scores."""
