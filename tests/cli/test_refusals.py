@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,8 @@ import torch
 from safetensors.torch import save_file
 
 from resultant._core import tensor_files
-from resultant._core.network_files import find_network
 from resultant.cli import main as cli
-from resultant.cli.arguments import DATA_VARIABLE, refuse_network, require_output_file
+from resultant.cli.arguments import DATA_VARIABLE
 from resultant.features.store import write_store
 from small_features import small_features
 
@@ -52,7 +50,7 @@ CALLS = [
     ("train cifar-controlled", "expected datasets at --data, .* got nothing at {folder}/data"),
     (f"{CIFAR} --data nowhere", "expected cifar10 in nowhere as one of"),
     (f"{CIFAR} --device cuda:7", "expected a CUDA device cuda:7, got"),
-    (f"{CIFAR} --seeds", "expected one or more values of seeds, got none"),
+    (f"{CIFAR} --seeds", "expected one or more values of --seeds, got none"),
     (f"{CIFAR} --gradient-epochs 201", r"expected gradient epochs in \[1, 200\], got 201"),
     (f"{CIFAR} --batch-size 99", "expected --batch-size of 33 or less, the number of"),
     (f"{CIFAR} --dataset imagenet-lt", "expected resnet32 for CIFAR and a larger architecture"),
@@ -73,6 +71,7 @@ CALLS = [
     ("extract none --data {cifar} --out y.safetensors", "no file at none"),
     ("compare no.npz no.npz", "no such file"),
 ]
+EXTRACT = "extract {native} --data {cifar} --out"
 NETWORKS = [
     ("compare {native} {native}", "expected datasets at --data, .* got nothing at {folder}/data"),
     ("compare {native} {native} --features depth --data {cifar}", "features of one name in both"),
@@ -86,6 +85,16 @@ NETWORKS = [
     ("compare {native} {trained}/records.jsonl --data {cifar}", "a network, got records"),
     ("analyze {native}", "expected features, got a network.* resultant extract"),
     ("probe {native}", "expected features, got a network.* resultant extract"),
+    ("analyze one", "network: one/run/0.s.*; to read features, name their file: z.safetensors$"),
+    ("analyze run", r"12 networks in the folder run: (\d+.safetensors,? ){{5}}and 7 more; "),
+    ("compare run {native}", r"in the folder run, .* and 7 more: name one of them$"),
+    ("probe z.safetensors --encoder unit", "called encoder for --encoder unit, got projection in"),
+    ("probe train.safetensors", "expected features and labels of train and test"),
+    (f"{EXTRACT} {{native}}", "expected --out to differ from the input, got"),
+    (f"{EXTRACT} link.safetensors", "expected --out to differ from the input, got"),
+    (f"{EXTRACT} broken.safetensors", "expected --out that is not a network, got the network "),
+    (f"{EXTRACT} letter.txt/x.safetensors", "expected --out to be a folder, got a file: "),
+    (f"{EXTRACT} run.safetensors", "expected a file to write, got the folder "),
     ("analyze z.safetensors --features projektion", "among .* did you mean 'projection'"),
     ("compare z.safetensors z.safetensors --features projektion", "did you mean 'projection'"),
     ("analyze z.safetensors --labels labelz", "'labelz' among .* did you mean 'labels'"),
@@ -142,50 +151,12 @@ def test_networks(
         arrays = small_features()
         arrays["train/projection"][rows] = value
         save_file(arrays, f"{name}.safetensors")
+    save_file({n: a for n, a in small_features().items() if "train" in n}, "train.safetensors")
     Path("letter.txt").write_text("not a network")
+    os.link(native, "link.safetensors")
+    for path in ["one/run/0", *(f"run/{i}" for i in range(12))]:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy("broken.safetensors", f"{path}.safetensors")
+    shutil.copy("z.safetensors", "one")
+    Path("run.safetensors").mkdir()
     refused(call, fact, capsys, tmp_path, cifar=cifar, trained=trained, native=native)
-
-
-def test_output_file(tmp_path: Path) -> None:
-    """Neither the input nor a network, in a folder that can be written."""
-    source = tmp_path / "a.safetensors"
-    tensor_files.save(source, {"x": torch.zeros(1)}, {"config": {}})
-    os.link(source, tmp_path / "b.safetensors")
-    shutil.copy(source, tmp_path / "c.safetensors")
-    for name, message in (
-        ("a.safetensors", "expected --out to differ from the input, got"),
-        ("b.safetensors", "expected --out to differ from the input, got"),
-        ("c.safetensors", "expected --out that is not a network, got the network "),
-        ("a.safetensors/x", "expected --out to be a folder, got a file: "),
-        ("", "expected a file to write, got the folder "),
-    ):
-        with pytest.raises((ValueError, OSError), match=message):
-            require_output_file(tmp_path / name, source)
-    require_output_file(tmp_path / "new" / "folder" / "x", source)
-    assert (tmp_path / "new" / "folder").is_dir()
-
-
-def test_networks_are_not_features(tmp_path: Path) -> None:
-    """The error says how to extract features, and names at most five networks."""
-
-    def message(check: Callable[[Path], object]) -> str:
-        with pytest.raises(ValueError, match=r"^expected ") as caught:
-            check(tmp_path)
-        return str(caught.value)
-
-    write_store(tmp_path / "z.safetensors", small_features())
-    refuse_network(tmp_path)
-    assert find_network(tmp_path) is None
-    first = tmp_path / "run" / "0.safetensors"
-    tensor_files.save(first, {"x": torch.zeros(1)}, {"config": {}})
-    assert find_network(first) == find_network(first.parent) == first
-    text = message(refuse_network)
-    assert f"got a network: {first}; resultant extract writes the features" in text
-    assert text.endswith("; to read features, name their file: z.safetensors")
-    (tmp_path / "z.safetensors").unlink()
-    for i in range(1, 12):
-        shutil.copy(first, first.with_name(f"{i}.safetensors"))
-    text = message(refuse_network)
-    assert f"got 12 networks in the folder {tmp_path}: run/0.safetensors, run/1." in text
-    assert text.count(".safetensors") == 5 and " and 7 more; " in text
-    assert message(find_network).endswith(" and 7 more: name one of them")

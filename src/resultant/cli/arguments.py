@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -192,14 +193,10 @@ def find_device(name: str) -> torch.device:
     """Return the device of a name; auto is a GPU if there is one."""
     import torch
 
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
         raise ValueError(f"expected --device auto, cpu, cuda or cuda:N, got {name!r}")
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(default if name == "auto" else name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"expected a CUDA device {name}, got {torch.cuda.device_count()} devices")
     return device

@@ -216,7 +216,7 @@ def explain(error: BaseException) -> tuple[int, str] | None:
         return FAILED, f"expected more memory, got: {text.partition('. ')[0]}; {remedy}"
     if isinstance(error, RuntimeError) and "by peer" in text:
         lost = "expected all processes of the job to live, got one that was lost"
-        return FAILED, f"{lost}; give the same command again"
+        return FAILED, f"{lost}; rerun the same command"
     return None
 
 

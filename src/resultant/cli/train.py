@@ -268,7 +268,7 @@ def grid(
     """Return every realization with every beta and seed; native and cosine have no beta."""
     for name, values in (("realization", realizations), ("beta", betas), ("seeds", seeds)):
         if not values:
-            raise ValueError(f"expected one or more values of {name}, got none")
+            raise ValueError(f"expected one or more values of --{name}, got none")
     runs = itertools.product(realizations, betas, seeds)
     return tuple(
         dict.fromkeys(Run(r, 0.0 if r in WITHOUT_BETA else b, seed) for r, b, seed in runs)

@@ -46,7 +46,7 @@ def require_report_folder(out: Path) -> None:
     require_writable_folder(out)
     present = [name for name in PARTS if (out / name).exists()]
     if present and not {PAGE, RESULTS} <= set(present):
-        rule = "expected --out without other files of the names of a report"
+        rule = "expected --out without files that a report would replace"
         raise ValueError(f"{rule}, got {out / present[0]}; choose another folder")
 
 

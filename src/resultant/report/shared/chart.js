@@ -31,23 +31,18 @@ const chart = (() => {
     const raw = (high - low) / count;
     const power = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= 0.75 * raw);
-    const all = [];
-    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) all.push(k * step);
-    return all;
+    const first = Math.ceil(low / step - 1e-9);
+    return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, k) => (first + k) * step);
   }
 
   // Between two positive numbers: powers of ten, with more digits where there are few powers.
   function logTicks(low, high) {
     const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
     const step = Math.max(1, Math.ceil((last - first) / 6));
-    let inside = [];
-    for (const digits of [[1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9]]) {
-      inside = [];
-      for (let e = first; e <= last; e += step) for (const d of digits) inside.push(d * 10 ** e);
-      inside = inside.filter((v) => v >= low * 0.999 && v <= high * 1.001);
-      if (inside.length > 2) break;
-    }
-    return inside;
+    const powers = Array.from({ length: Math.floor((last - first) / step) + 1 }, (_, k) => 10 ** (first + k * step));
+    const inside = (digits) => powers.flatMap((v) => digits.map((d) => d * v)).filter((v) => v >= low * 0.999 && v <= high * 1.001);
+    const all = [[1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9]].map(inside);
+    return all.find((own) => own.length > 2) ?? all.at(-1);
   }
 
   // An axis with `at`, from a value to 0..1, and its ticks [place, label].
