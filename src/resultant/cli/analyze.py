@@ -14,14 +14,8 @@ import tyro
 
 from resultant._core.files import write_text
 from resultant._core.text import counted, one_line, printable
-from resultant.cli.arguments import (
-    STDIN,
-    FeatureOptions,
-    find_device,
-    refuse_network,
-    shown_default,
-    standard_input,
-)
+from resultant.cli import arguments
+from resultant.cli.arguments import find_device, shown_default
 
 if TYPE_CHECKING:
     from resultant.analysis.analyze import Evaluated
@@ -31,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Analyze(FeatureOptions):
+class Analyze(arguments.FeatureOptions):
     """Analyze frozen features: recommend a classifier, and show the reasons.
 
     Prints a summary and writes a folder with index.html, predictions, the recommended classifier,
@@ -89,10 +83,10 @@ def read_sets(options: Analyze, stack: ExitStack, screen: Screen) -> list[Featur
     if source is None:
         source = stack.enter_context(packaged_file())
         name = source.name
-    elif source == STDIN:
-        source, name = stack.enter_context(standard_input()), "standard input"
+    elif source == arguments.STDIN:
+        source, name = stack.enter_context(arguments.standard_input()), "standard input"
     elif "://" not in source:
-        refuse_network(source)
+        arguments.refuse_network(source)
     prepared = prepare(options.open(source), options.drop_zero_rows, options.skip_unknown_classes)
     if options.engine == "ray":
         from resultant.analysis import ray as ray_engine
@@ -115,7 +109,7 @@ def require_engine(options: Analyze) -> None:
         }
         for name in (name for name, given in others.items() if given):
             raise ValueError(f"expected no {name} with --engine ray, got both")
-        if path in (None, STDIN):
+        if path in (None, arguments.STDIN):
             raise ValueError("expected a path or a pattern of Parquet files with --engine ray")
     elif "://" in (path or ""):
         rule = "expected a file or a folder of features; only --engine ray reads URLs"
@@ -125,7 +119,7 @@ def require_engine(options: Analyze) -> None:
 
 
 def finish(
-    options: FeatureOptions,
+    options: arguments.FeatureOptions,
     screen: Screen,
     title: str,
     evaluated: Sequence[Evaluated],
@@ -150,7 +144,7 @@ def finish(
     files = {kind: printable(options.out / name) for kind, name in result.files.items()}
     summary = {**summary_dict(result), "page": page, "files": files}
     text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
-    if str(options.json) == STDIN:
+    if str(options.json) == arguments.STDIN:
         sys.stdout.write(text)
     else:
         write_text(options.json, text)

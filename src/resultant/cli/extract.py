@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
-from resultant.cli.arguments import (
-    Device,
-    ImageOptions,
-    OptionalPath,
-    Workers,
-    data_root,
-    find_device,
-    require_output_file,
-    shown_default,
-)
+from resultant.cli import arguments
+from resultant.cli.arguments import data_root, find_device, shown_default
 from resultant.training.config import CIFAR, TrainConfig
 
 if TYPE_CHECKING:
@@ -48,11 +40,11 @@ class Extract:
     """A timm network instead, such as resnet50 or vit_small_patch16_224."""
     pretrained: bool = False
     """Take the pretrained weights of timm for --model."""
-    weights: OptionalPath = None
+    weights: arguments.OptionalPath = None
     """File of weights for --model: safetensors, or a .pth of tensors alone."""
     size: Annotated[Optional[int], shown_default("INT", "as the network expects")] = None
     """Height and width of the images for --model."""
-    image_set: ImageOptions = field(default_factory=ImageOptions)
+    image_set: arguments.ImageOptions = field(default_factory=arguments.ImageOptions)
     """The images."""
     long_tail: Annotated[Optional[float], shown_default("FLOAT", "as in training")] = None
     """n_max / n_min of a long-tailed subset of the training images."""
@@ -66,9 +58,9 @@ class Extract:
     """n_max / n_min of the CIFAR subset."""
     dtype: Literal["float16", "float32"] = "float16"
     """Type of the stored features."""
-    device: Device = "auto"
+    device: arguments.Device = "auto"
     """auto, cpu, cuda or cuda:N."""
-    workers: Workers = None
+    workers: arguments.Workers = None
     """Number of threads that decode images."""
 
 
@@ -116,7 +108,7 @@ def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
     values = {"long_tail": options.long_tail, "subset_seed": options.subset_seed}
     changes: dict[str, Any] = {name: v for name, v in values.items() if v is not None}
     if options.path is None and options.model is not None:
-        require_output_file(options.out, options.out.parent)
+        arguments.require_output_file(options.out, options.out.parent)
         weights = None if options.weights is None else str(options.weights)
         config = TrainConfig(dataset="images", architecture=options.model, **changes)
         # The network first: a wrong name or file is found before the images are.
@@ -133,7 +125,7 @@ def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
         if getattr(options, name):
             raise ValueError(f"expected --{name} only with --model, got it with {options.path}")
     network = extraction.load_network(find_network(options.path) or options.path)
-    require_output_file(options.out, options.path)
+    arguments.require_output_file(options.out, options.path)
     if network.config.dataset in CIFAR:
         return network, load_cifar(network.config.dataset, data_root(options.image_set.data))
     changed = replace(network.config, **changes)

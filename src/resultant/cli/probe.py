@@ -9,13 +9,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from resultant.cli.arguments import (
-    Device,
-    OptionalPath,
-    find_device,
-    refuse_network,
-    require_output_file,
-)
+from resultant.cli import arguments
 from resultant.training.config import ProbeConfig
 
 
@@ -33,9 +27,9 @@ class Probe:
     """Training of the probes."""
     encoder: Literal["auto", "raw", "unit"] = "auto"
     """Length of the encoder features; auto follows the paper: raw for CIFAR, else unit."""
-    device: Device = "auto"
+    device: arguments.Device = "auto"
     """auto, cpu, cuda or cuda:N."""
-    out: OptionalPath = None
+    out: arguments.OptionalPath = None
     """A JSON file for the accuracies."""
 
 
@@ -49,10 +43,10 @@ def probe(options: Probe) -> None:
     from resultant.features.store import FeatureStore
     from resultant.training.probe import linear_probes, main_encoder
 
-    device = find_device(options.device)
-    refuse_network(options.store)
+    device = arguments.find_device(options.device)
+    arguments.refuse_network(options.store)
     if options.out is not None:
-        require_output_file(options.out, options.store)
+        arguments.require_output_file(options.out, options.store)
     store = FeatureStore.open(options.store)
     names = [
         name.removeprefix("train/")

@@ -14,26 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
 import tyro
 
 from resultant._core.text import counted
-from resultant.cli.arguments import (
-    Device,
-    ImageOptions,
-    Workers,
-    data_root,
-    find_device,
-    shown_default,
-)
-from resultant.training.config import (
-    CIFAR,
-    CIFAR_ALONE,
-    CIFAR_IMAGES,
-    OTHERS_ALONE,
-    PRESETS,
-    STACK,
-    WITHOUT_BETA,
-    Realization,
-    Run,
-    TrainConfig,
-)
+from resultant.cli import arguments
+from resultant.cli.arguments import data_root, find_device, shown_default
+from resultant.training import config as recipes
+from resultant.training.config import Run, TrainConfig
 
 if TYPE_CHECKING:
     import torch
@@ -53,14 +37,12 @@ PRESET_HELP = {
     "images": "your own images: folders, lists or Parquet",
 }
 
-# Options that the help of a preset leaves out, next to those of the other datasets.
-CIFAR_OPTIONS = (*CIFAR_ALONE, "fuse", "dataset")
-OTHER_OPTIONS = (*OTHERS_ALONE, "architecture", "size")
-
 
 def _preset(config: TrainConfig) -> TrainConfig:
     """Return the settings of a preset, with an option in its help for each that it may change."""
-    hidden = OTHER_OPTIONS if config.dataset in CIFAR else CIFAR_OPTIONS
+    hidden = (*recipes.CIFAR_ALONE, "fuse", "dataset")
+    if config.dataset in recipes.CIFAR:
+        hidden = (*recipes.OTHERS_ALONE, "architecture", "size")
     shown = get_type_hints(TrainConfig)
     shown |= {name: Annotated[shown[name], tyro.conf.Suppress] for name in hidden}
     fields_of = [(name, kind, field(default=getattr(config, name))) for name, kind in shown.items()]
@@ -72,7 +54,7 @@ if TYPE_CHECKING:
     Preset = TrainConfig
 else:
     Preset = tyro.extras.subcommand_type_from_defaults(
-        {name: _preset(config) for name, config in PRESETS.items()}, PRESET_HELP
+        {name: _preset(config) for name, config in recipes.PRESETS.items()}, PRESET_HELP
     )
 
 
@@ -92,25 +74,25 @@ class Train:
 
     config: Preset
     """The recipe. Each of its settings is an option."""
-    realization: tuple[Realization, ...] = ("native",)
+    realization: tuple[recipes.Realization, ...] = ("native",)
     """Realization of the target gains in the scores."""
     beta: tuple[float, ...] = (0.0,)
     """Share of the differences between gains to keep; ignored by native and cosine."""
     seeds: tuple[int, ...] = (0,)
     """Seeds of weights, batches and augmentations, one run per seed."""
-    image_set: ImageOptions = field(default_factory=ImageOptions)
+    image_set: arguments.ImageOptions = field(default_factory=arguments.ImageOptions)
     """The images."""
     out: Path = Path("out/train")
     """Folder for networks, checkpoints, metrics and records; other files are left untouched."""
-    device: Device = "auto"
+    device: arguments.Device = "auto"
     """auto, cpu, cuda or cuda:N."""
-    workers: Workers = None
+    workers: arguments.Workers = None
     """Number of threads that decode images."""
     store: Annotated[Optional[Path], shown_default("PATH", "the folder store of --out")] = None
     """Folder of the decoded images, which later trainings use too."""
     delete_store: bool = False
     """Delete the decoded images at the end."""
-    stack: int = STACK
+    stack: int = recipes.STACK
     """Number of runs trained as one network; 1 is faster on a CPU."""
     checkpoint_every: int = 10
     """Epochs between checkpoints; after a minute, the next epoch writes one in any case."""
@@ -142,7 +124,7 @@ def train(options: Train) -> None:
         require_writable_folder(options.out)
     read_lines(path)
     runs = grid(options.realization, options.beta, options.seeds)
-    if config.dataset in CIFAR:
+    if config.dataset in recipes.CIFAR:
         data_root(options.image_set.data)
         work = _train_cifar
     else:
@@ -190,9 +172,9 @@ def _train_cifar(
     config, root = job.config, data_root(options.image_set.data)
     data = load_cifar(config.dataset, root, options.download)
     images = len(data.train_labels)
-    if images != CIFAR_IMAGES:
+    if images != recipes.CIFAR_IMAGES:
         few = f"{config.dataset} in {root} has {images:,} training images"
-        log.print(f"{few}, usually {CIFAR_IMAGES:,}", soft_wrap=True)
+        log.print(f"{few}, usually {recipes.CIFAR_IMAGES:,}", soft_wrap=True)
     members = len(data.members(config.imbalance, config.subset))
     require_batch(config, members)
     title = f"{config.dataset}, {counted(len(job.runs), 'run', 'runs')}"
@@ -271,7 +253,7 @@ def grid(
             raise ValueError(f"expected one or more values of --{name}, got none")
     runs = itertools.product(realizations, betas, seeds)
     return tuple(
-        dict.fromkeys(Run(r, 0.0 if r in WITHOUT_BETA else b, seed) for r, b, seed in runs)
+        dict.fromkeys(Run(r, 0.0 if r in recipes.WITHOUT_BETA else b, seed) for r, b, seed in runs)
     )
 
 
