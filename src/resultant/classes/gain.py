@@ -79,8 +79,7 @@ def class_gains(g: Tensor, beta: float | Tensor, family: str, mean: Tensor | Non
     """Return gains g [..., C] with their mean or a given one, and targets; beta may be [..., 1]."""
     mean = g.mean(-1, keepdim=True) if mean is None else mean
     if family == "linear":
-        # Exact at both ends.
-        return Gains(g, mean, torch.lerp(mean.expand_as(g), g, beta))
+        return Gains(g, mean, torch.lerp(mean.expand_as(g), g, beta))  # exact at both ends
     # Powers of g/mean neither overflow nor vanish where powers of g would.
     power = (g / torch.where(mean > 0, mean, 1.0)) ** beta
     average = power.mean(-1, keepdim=True)

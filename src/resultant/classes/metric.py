@@ -1,9 +1,7 @@
 r"""A shared metric of the classes: unit vectors z are moved to :math:`W(z-m)` and normalized again.
-
 The centre m is the mean of the class means, and W makes the covariance :math:`\Sigma` within the
 classes, shrunk to :math:`(1-\lambda)\Sigma+\lambda\,\tfrac1p\operatorname{tr}(\Sigma)\,I`, the
-identity. One eigendecomposition serves all shrinkages :math:`\lambda`.
-"""
+identity."""
 
 from __future__ import annotations
 

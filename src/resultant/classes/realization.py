@@ -69,8 +69,7 @@ def terms(realization: str, kappa: Tensor, tau: Tensor, gains: Gains | None, p: 
 
 
 def cosines(z: Tensor, mu: Tensor) -> Tensor:
-    """Multiply unit vectors ``z`` [N, p] with class directions ``mu`` [C, p] in the dtype of mu.
-    Products of rounded vectors beyond [-1, 1] are clamped; gradients are those of the products."""
+    """Multiply vectors z [N, p] and directions mu [C, p] in the dtype of mu, clamped to [-1, 1]."""
     with torch.autocast(z.device.type, enabled=False):
         rho = z.to(mu.dtype) @ mu.T
     if not (torch.compiler.is_compiling() or rho.requires_grad or is_transformed()):

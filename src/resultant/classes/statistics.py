@@ -152,7 +152,7 @@ class ClassStatistics:
         return new
 
     def to(self, device: Device) -> ClassStatistics:
-        """Copy the statistics to a device; the copy shares no memory with the original."""
+        """Copy the statistics to a device, without shared memory."""
         return self.of(**{n: a.to(device, copy=True) for n, a in self._sums().items()})
 
     @torch.no_grad()
@@ -165,28 +165,25 @@ class ClassStatistics:
 
     @torch.no_grad()
     def add(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> ClassStatistics:
-        """Add samples without checking them; weights are float64. A vector of zeros counts, and
-        adds no direction."""
+        """Add samples unchecked, with float64 weights; a vector of zeros has no direction."""
         self.count.index_add_(0, y, torch.ones_like(y))
-        ones = z.new_ones(len(z), dtype=torch.float64)
-        self.weight.index_add_(0, y, ones if weights is None else weights)
+        weights = z.new_ones(len(z), dtype=torch.float64) if weights is None else weights
+        self.weight.index_add_(0, y, weights)
         for rows in feature_slices(z):
             # A rounded length would change 1 - R, and with it a large concentration.
             x = _normalized(z[rows])
-            weighted = x if weights is None else x * weights[rows, None]
+            weighted = x * weights[rows, None]
             self.total.index_add_(0, y[rows], weighted)
             if self.scatter is not None:
                 self.scatter.addmm_(x.T, weighted)
         return self
 
-    def _require(
-        self, z: Tensor, y: Tensor, weights: Tensor | None, validate: Check
-    ) -> Tensor | None:
-        """Return weights in float64; raise unless the samples fit."""
+    def _require(self, z: Tensor, y: Tensor, weights: Tensor | None, validate: Check) -> Tensor:
+        """Return weights in float64, by default one; raise unless the samples fit."""
         require_features(z, self.dim, self.device, validate)
         require_labels(y, len(z), self.num_classes, self.device, validate)
         if weights is None:
-            return None
+            return z.new_ones(len(z), dtype=torch.float64)
         validation.tensors(weights=weights)
         if weights.shape != z.shape[:1] or weights.device != self.device:
             got = f"{tuple(weights.shape)} on {weights.device}"
@@ -216,7 +213,7 @@ class ClassStatistics:
         for c in (rest.count < 0).nonzero().flatten().tolist()[:1]:
             got = f"{int(other.count[c])} samples of {int(self.count[c])} in class {c}"
             raise ValueError(f"expected statistics of a part of these, got {got}")
-        rest.weight, rest.total = _unless_empty(rest.count, rest.weight, rest.total, self.weight)
+        rest.weight, rest.total = _emptied(rest.count, rest.weight, rest.total, self.weight)
         return rest
 
     def _require_same_shape(self, other: ClassStatistics) -> None:
@@ -259,9 +256,8 @@ class ClassStatistics:
         return fit_length(torch.linalg.vector_norm(self.total, dim=-1), self.weight)
 
     def state(self, estimator: str = "mle") -> ClassState:
-        r"""Fit the classes in float64: :math:`\mu_c=\bar z_c/R_c` and `concentration` of R_c by
-        ``"mle"``, ``"proco"``, ``"banerjee"``, ``"corrected"`` or ``"loo"``. A sample of weight two
-        counts as two samples."""
+        r"""Fit the classes in float64: :math:`\mu_c=\bar z_c/R_c` and `concentration` of R_c by an
+        estimator. A sample of weight two counts as two samples."""
         require_estimator(estimator)
         mu, R = fit_direction(self.total, self.weight)
         kappa = fit_kappa(self.dim, R, estimator, self.weight)
@@ -287,29 +283,25 @@ class ClassStatistics:
             mu[rows], kappa[rows] = self.left_out(_normalized(z[rows]), y[rows], w[rows], estimator)
         return mu, kappa
 
-    def require_queries(
-        self, z: Tensor, y: Tensor, weights: Tensor | None, validate: Check
-    ) -> Tensor:
+    def require_queries(self, z: Tensor, y: Tensor, weights: Tensor | None, check: Check) -> Tensor:
         """Return the weights of queries; raise unless the queries can be among the samples."""
-        weights = self._require(z, y, weights, validate)
-        if validation.should_validate(validate, z, y):
+        weights = self._require(z, y, weights, check)
+        if validation.should_validate(check, z, y):
             for i in (self.count[y] == 0).nonzero().flatten().tolist()[:1]:
                 got = f"one of class {int(y[i])}, which has no sample, at index {i}"
                 raise ValueError(f"expected queries that are among the samples, got {got}")
-        return z.new_ones(len(z), dtype=torch.float64) if weights is None else weights
+        return weights
 
     def left_out(self, x: Tensor, y: Tensor, w: Tensor, estimator: str) -> tuple[Tensor, Tensor]:
         """Compute `leave_one_out` of float64 unit vectors x, without checks and chunks."""
         count, before = self.count[y] - 1, self.weight[y]
         total = self.total[y] - w.unsqueeze(-1) * x
-        weight, total = _unless_empty(count, before - w, total, before)
+        weight, total = _emptied(count, before - w, total, before)
         mu, R = fit_direction(total, weight)
         return mu, fit_kappa(self.dim, R, estimator, weight)
 
 
-def _unless_empty(
-    count: Tensor, weight: Tensor, total: Tensor, before: Tensor
-) -> tuple[Tensor, Tensor]:
+def _emptied(count: Tensor, weight: Tensor, total: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
     """Set the sums of classes that a subtraction left empty to zero, without its rounding."""
     empty = (count <= 0) | (weight <= ZERO_LENGTH * before)
     return weight.masked_fill(empty, 0.0), total.masked_fill(empty.unsqueeze(-1), 0.0)

@@ -1,9 +1,7 @@
 r"""Boundaries between two classes on the short arc between their prototypes, :math:`\theta` apart,
 where :math:`D(u)=s_a(\cos u)-s_b(\cos(\theta-u))` vanishes (eq:short-arc-margin, sec:root-solving).
-
 Scores that rise with their cosine make D fall: it has one root if D(0) and -D(theta) are not
-negative, and none otherwise. Only an added negative slope can make D rise.
-"""
+negative, and none otherwise. Only an added negative slope can make D rise."""
 
 from __future__ import annotations
 
@@ -183,13 +181,9 @@ def arc_angles(realization: Realization, pairs: Tensor) -> Tensor:
     return theta
 
 
-def solve(
-    margin: Margin, theta: Tensor, falling: Tensor, *, width: int = 1
-) -> tuple[Tensor, Tensor]:
-    """Count the roots of margins on arcs of angles ``theta`` [P]; refine unique ones, else NaN.
-
-    Margins that are ``falling`` [P] on their whole arc need only its two ends. ``width`` is the
-    number of temporary numbers per margin."""
+def solve(margin: Margin, theta: Tensor, falling: Tensor, width: int = 1) -> tuple[Tensor, Tensor]:
+    """Count the roots of margins on arcs of angles ``theta`` [P]; refine unique ones, else NaN. Of
+    ``falling`` [P] margins the ends suffice; ``width`` is the size of the work per margin."""
     count = torch.zeros_like(theta, dtype=torch.int64)
     root = torch.full_like(theta, math.nan)
     for kind, locations in ((falling, 2), (~falling, LOCATIONS)):

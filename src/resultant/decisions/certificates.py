@@ -1,11 +1,9 @@
 r"""Certificates that complete equalization and the cosine rule agree, bounds where not, and changes
-of margins with certified signs.
-
-At beta = 0 the Pure Angular score is :math:`\bar g\rho_c+\delta_c(z)` with the residual
-:math:`\delta_c=q_c(\rho_c;\tau_0)-g_c\rho_c` (eq:Pure Angular-cosine-decomposition). A margin above
-the range of the residual decides the prediction (prop:cosine-prediction-stability); residual and
-slope bound losses and gradients (prop:cosine-gradient-stability).
-"""
+of margins with certified signs. At beta = 0 the Pure Angular score is :math:`\bar g\rho_c+\delta_c`
+with the residual :math:`\delta_c=q_c(\rho_c;\tau_0)-g_c\rho_c`
+(eq:Pure Angular-cosine-decomposition). A margin above the range of the residual decides the
+prediction (prop:cosine-prediction-stability); residual and slope bound losses and gradients
+(prop:cosine-gradient-stability)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Pairs of classes and their choice, their margins, and the number of competitors.
-
-Scores are exact (`realize`), linear means (``realization.linear()``) or leading (`joint_leading`).
-"""
+"""Pairs of classes and their choice, their margins, and the number of competitors."""
 
 from __future__ import annotations
 
@@ -107,8 +104,7 @@ def effective_competitors(scores: Tensor) -> Tensor:
 
 
 def require_pairs(pairs: Tensor | None, realization: Realization, validate: Check) -> Tensor:
-    """Return ``pairs`` [P, 2], all pairs a < b of classes by default; raise unless they are int64
-    and hold two different classes per row."""
+    """Return ``pairs`` [P, 2], by default all; raise unless each is of two different classes."""
     number, device = len(realization.mu), realization.mu.device
     if pairs is None:
         return torch.triu_indices(number, number, 1, device=device).T.contiguous()

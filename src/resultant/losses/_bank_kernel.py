@@ -61,8 +61,7 @@ def _mean_rows(
 
 
 def mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
-    """Write directions [..., p] and mean lengths [...] of float64 sums and counts into contiguous
-    tensors."""
+    """Write directions [..., p] and mean lengths [...] of sums and counts, all contiguous."""
     _launch_means(sums, mu, R, 0.0)
 
 

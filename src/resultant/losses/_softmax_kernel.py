@@ -1,10 +1,7 @@
-"""Triton kernel of the softmax over classes: logits from cosines, their sums, and weights.
-
-A program owns a few queries and walks over the classes twice: for the largest logit and the sum,
-and for the weights of the gradient. The float32 products are computed from halves: x = h + l with h
-and l in float16 has 22 bits, and h h' + h l' + l h' is summed in float32 by the tensor cores,
-several times faster than a product in float32 and as exact.
-"""
+"""Triton kernel of the softmax over classes: a program owns few queries and walks over the classes
+twice, for the largest logit and the sum, and for the weights of the gradient. The float32 products
+are computed from halves: x = h + l with h and l in float16 has 22 bits, and h h' + h l' + l h' is
+summed in float32 by the tensor cores, several times faster than in float32 and as exact."""
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
 # pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false

@@ -1,11 +1,9 @@
-"""A step of the loss that stores no scores, in one or in several processes.
-
-Classes are scored in chunks, of which only parts of the softmax and of the gradient remain
-(`PartialSoftmax`). The views of a batch see banks that differ only in the classes of the batch:
-these are scored once per view, and the class of a query apart from the others. With x its logit and
-L the log-sum-exp of the others, the cross-entropy is log(1 + exp(L - x)). With classes in shards
-every process scores the queries of all processes against its own classes, and the parts are added.
-"""
+"""A step of the loss that stores no scores: classes are scored in chunks, of which only parts of
+the softmax and of the gradient remain (`PartialSoftmax`). The views of a batch see banks that
+differ only in the classes of the batch: these are scored once per view, and the class of a query
+apart from the others. With x its logit and L the log-sum-exp of the others, the cross-entropy is
+log(1 + exp(L - x)). With classes in shards every process scores the queries of all processes
+against its own classes, and the parts are added."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-r"""Running class statistics of the ProCo loss: one bank scored against and one being filled.
-
-A bank holds the sum of the unit vectors of each class and, last, their number, in float64: the
-order of the additions is lost when a direction is rounded. A class begins with a random vector of
-length 0.9 as a sample of weight 1e-30: the mean without samples, and below rounding next to one.
-"""
+r"""Running class statistics of the ProCo loss: one bank scored against and one being filled. A bank
+holds the sum of the unit vectors of each class and, last, their number, in float64: the order of
+the additions is lost when a direction is rounded. A class begins with a random vector of length 0.9
+as a sample of weight 1e-30: the mean without samples, and below rounding next to one."""
 
 from __future__ import annotations
 
@@ -214,8 +212,7 @@ class ProCoBank(WideModule):
     def gather_ranks(
         self, z: Tensor, y: Tensor, sizes: list[int] | None = None
     ) -> tuple[Tensor, Tensor, slice]:
-        """Return views [V, N, p] and labels of all ranks, and the place of these queries in them;
-        ``sizes`` are the numbers of samples of all ranks, if known."""
+        """Return views [V, N, p] and labels of all ranks, and the place of these in them."""
         views = by_view(z.detach())
         # Samples, however many each rank has: sums of all classes would be far more.
         if distributed.world_size() == 1:
@@ -242,8 +239,7 @@ class ProCoBank(WideModule):
         self.wrong.copy_(self.noted, non_blocking=True)
 
     def leave_one_out(self, z: Tensor, own: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Return directions and mean lengths of the classes ``own`` [..., p + 1] of the queries z
-        [..., p], each without its query."""
+        """Return mu and R of classes ``own`` [..., p + 1] without their queries z [..., p]."""
         rest = torch.cat([own[..., :-1] - z, own[..., -1:] - 1], -1)
         mu, R = mean(rest, dtype)
         # As of a random start, which is nearly orthogonal to every query.
@@ -353,9 +349,7 @@ def _kernels(sums: Tensor) -> ModuleType | None:
     return kernel_module("resultant.losses._bank_kernel")
 
 
-def write_starts(
-    rows: Tensor, classes: range, num_classes: int, entropy: tuple[int, int, int]
-) -> None:
+def write_starts(rows: Tensor, classes: range, num_classes: int, entropy: tuple[int, ...]) -> None:
     """Write the starts of ``classes`` into rows [K, p + 1], fixed by seed, epoch and bank."""
     rows[:, -1] = START_WEIGHT
     mixed = np.random.SeedSequence(entropy).generate_state(1, np.uint64)

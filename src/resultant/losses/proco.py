@@ -125,8 +125,7 @@ class ProCoLoss(ContrastiveLoss):
         return self.bank.state()
 
     def scores(self, z: Tensor) -> Tensor:
-        """Return the scores [N, C] or [V, N, C] of features z [N, p] or [V, N, p] against the bank
-        ``old`` as it is, without prior."""
+        """Return scores [..., C] of features z [..., p] against the bank ``old``, without prior."""
         _batch.require_vectors(z, self.bank.old)
         unit = self._unit(z)
         require_unit(unit)
@@ -141,10 +140,9 @@ class ProCoLoss(ContrastiveLoss):
 
         Args:
             z, y: Features [N, p] or, for V views, [V, N, p], and labels [N] of every view.
-            indices_tuple: Tensors of indices of samples, as miners of pytorch-metric-learning
-                return them: a sample has the weight of its number of places in them.
-            weights: Weight [N] of each sample in the loss; the statistics count it once. A mean is
-                divided by the sum of the weights.
+            indices_tuple: Indices of samples, as miners of pytorch-metric-learning return them: a
+                sample has the weight of its number of places in them.
+            weights: Weights [N] of samples in the loss, by whose sum a mean is divided.
         """
         bank = self.bank
         _batch.require_batch(z, y, bank.num_classes, bank.old, self.ignore_index)

@@ -1,10 +1,7 @@
-"""The paper's asymptotics, which serve theory, figures and checks.
-
-`score_expansion` expands Bessel ratio and exact score, `softmax` builds leading scores of classes,
-carries the expansion to probabilities and losses and finds posterior thresholds, `binary_model` and
-`plane_tail` hold limits and errors of two matched classes.
-All functions broadcast, keep dtype and device, and carry gradients unless they say otherwise.
-"""
+"""The paper's asymptotics: `score_expansion` expands Bessel ratio and exact score, `softmax` builds
+leading scores, carries the expansion to probabilities and losses and finds posterior thresholds,
+`binary_model` and `plane_tail` hold limits and errors of two matched classes. All functions
+broadcast, keep dtype and device, and carry gradients unless they say otherwise."""
 
 from resultant.theory.binary_model import BinaryModel, projection_variance, rate_function
 from resultant.theory.score_expansion import (

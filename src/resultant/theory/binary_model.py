@@ -1,11 +1,9 @@
-r"""The matched binary model: typical margins, error transition, projection limit, exponents.
-
-Two classes :math:`Z\mid Y=j\sim\mathrm{vMF}_p(\mu_j,\nu\lambda_j)`, :math:`j\in\{h,t\}`, where
-:math:`\nu=p/2-1` grows while :math:`\lambda_j`, the cosine c of the mean directions, the
-temperature and the class offsets are fixed (sec:conditional-margin). With :math:`t=1/\tau`,
-:math:`w=r_h\mu_h-r_t\mu_t` and :math:`r_j=r_0(\lambda_j)` the score difference that decides for h
-where it is >= 0 is :math:`D_\nu(z)=D_0(z)+O(1/\nu)`, :math:`D_0(z)=b_h-b_t+t\,w^\top z`.
-"""
+r"""The matched binary model: two classes :math:`Z\mid Y=j\sim\mathrm{vMF}_p(\mu_j,\nu\lambda_j)`,
+:math:`j\in\{h,t\}`, where :math:`\nu=p/2-1` grows while :math:`\lambda_j`, the cosine c of the mean
+directions, the temperature and the class offsets are fixed (sec:conditional-margin). With
+:math:`t=1/\tau`, :math:`w=r_h\mu_h-r_t\mu_t` and :math:`r_j=r_0(\lambda_j)` the score difference
+that decides for h where it is >= 0 is :math:`D_\nu=D_0+O(1/\nu)`,
+:math:`D_0(z)=b_h-b_t+t\,w^\top z`."""
 
 from __future__ import annotations
 
@@ -162,8 +160,7 @@ class BinaryModel:
 
     @property
     def limiting_errors(self) -> Pair[float]:
-        """Limits of the class errors, 0, 1/2 or 1 by the sign of the typical margin
-        (thm:conditional-error-transition)."""
+        """Limits 0, 1/2 or 1 of the errors by typical margin (thm:conditional-error-transition)."""
         return Pair(*(0.0 if R > 0 else 1.0 if R < 0 else 0.5 for R in self.typical_margins))
 
     @property
@@ -310,14 +307,11 @@ def projection_variance(lam: Number, along: Number, across: Number) -> Tensor:
     return ((along * along / S + across * across) / (1 + S)).to(dtype)
 
 
-def _bound(
-    own: float, other: float, offset: float, tau: float, p: int
-) -> Callable[[Tensor], Tensor]:
-    """Return, as a function of the cosine to the own class, whose logit has an offset, the cosine
-    to the other class above which its score is ahead."""
+def _bound(own: float, other: float, b: float, tau: float, p: int) -> Callable[[Tensor], Tensor]:
+    """Return, by the cosine to the own class of offset b, that at which the other is ahead."""
 
     def bound(rho: Tensor) -> Tensor:
-        value = offset + vmf_score(rho, own, tau, p, validate_args=False)
+        value = b + vmf_score(rho, own, tau, p, validate_args=False)
         ends = rho.new_tensor([-1.0, 1.0])
         low, high = vmf_score(ends, other, tau, p, validate_args=False)
         # The score is concave in the cosine: after the first Newton step the iterates approach from
