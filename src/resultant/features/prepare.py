@@ -37,8 +37,7 @@ class Prepared:
 
 
 def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = False) -> Prepared:
-    """Prepare a store for analysis; classes of one training row, which have no spread, are left
-    out."""
+    """Prepare a store for analysis; classes of one training row, without a spread, are left out."""
     rows, notes = _Rows(store), []
     if store.label_files:
         notes.append(f"The labels are those of {listed(store.label_files)}.")

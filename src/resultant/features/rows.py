@@ -1,5 +1,4 @@
-"""Rows of features: in memory or mapped, read from files on demand, joined, or selected; and the
-errors of the libraries that read files, as one line with the path."""
+"""Rows of features, in memory, mapped or read on demand; errors of reading as one line."""
 
 from __future__ import annotations
 
@@ -147,8 +146,8 @@ class IndexedRows(Rows):
 
 @dataclass(frozen=True)
 class NonNumericArray:
-    """An array of strings, objects or records; ``read`` returns distinct strings, and indices
-    [N]."""
+    """An array of strings or objects; ``read`` returns distinct strings and the index of each
+    row."""
 
     shape: tuple[int, ...]
     kind: str

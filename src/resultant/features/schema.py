@@ -81,8 +81,7 @@ def number_of_classes(where: str, arrays: Mapping[str, Tensor], declared: Any) -
 def require_vectors(
     piece: Tensor, name: str, rows: Rows, top: int = 0, *, zero: bool = False
 ) -> None:
-    """Raise unless vectors [n, d] from row ``top`` on are finite and, without ``zero``, not
-    zero."""
+    """Raise unless vectors [n, d] from row ``top`` on are finite and, unless ``zero``, not zero."""
     # One pass over valid rows: a finite norm above zero proves a valid vector.
     norm = torch.linalg.vector_norm(piece, dim=1, dtype=torch.float64)
     if norm.isfinite().all() and (zero or (norm > 0).all()):

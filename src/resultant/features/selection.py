@@ -27,8 +27,7 @@ Parts = dict[str, list[tuple[str, AnyArray]]]
 
 
 class Contents(NamedTuple):
-    """Arrays of a file by full name; ``describes`` are labels of the metadata, None for the
-    chosen."""
+    """Arrays of a file by full name, and the labels that its metadata describe, None for any."""
 
     arrays: dict[str, AnyArray]
     called: dict[str, str]

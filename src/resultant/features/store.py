@@ -105,7 +105,7 @@ class FeatureStore:
         return self.rows(name)[:]
 
     def vectors(self, name: str) -> Tensor | Rows:
-        """Return features to be indexed as arrays are; those above an eighth of the memory stay on
+        """Return features to be indexed as arrays; large ones, of 1/8 of the memory, stay on
         disk."""
         rows = self.rows(name)
         if not isinstance(rows, TensorRows) and rows.nbytes <= total_memory() // 8:

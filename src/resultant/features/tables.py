@@ -1,8 +1,8 @@
-"""Features in tables, read by pyarrow: Parquet by row groups, Arrow (Feather) mapped, CSV and TSV
-decoded block by block into columns in memory.
+"""Features in tables, read by pyarrow: Parquet by row groups, Arrow mapped, CSV and TSV in memory.
 
 Vectors are list columns, or several columns of numbers with numbers in their names (``f0`` to
-``f63``, ``pixel_0_0`` to ``pixel_7_7``), else all floats."""
+``f63``, ``pixel_0_0`` to ``pixel_7_7``), else all floats.
+"""
 
 from __future__ import annotations
 
@@ -281,8 +281,7 @@ def dataset_class_names(schema: pa.Schema, label: str | None) -> list[str]:
 
 
 def vector_columns(schema: pa.Schema, names: Names) -> dict[str, tuple[str, ...]]:
-    """Choose the features by name: list columns, or columns of numbers, floats before integers, if
-    there is no list column or ``names`` asks for them."""
+    """Choose the columns of each feature: lists, else floats, else integers, or as in ``names``."""
     label = names.labels or usual_name(schema.names, LABELS)
     other = {label, names.identities, naming.SPLIT} - {names.features}
     fields = [f for f in schema if f.name not in other]

@@ -1,8 +1,5 @@
-"""Operations on a view in its scratch, for the kernel of `photo_kernel`.
-
-Each has the arithmetic of Pillow on x86 (on ARM, Pillow fuses the products of a blend), which
-truncates after every step: one level more becomes many in the next step.
-"""
+"""Operations on a view in its scratch, with the arithmetic of Pillow on x86 (on ARM, Pillow fuses
+the products of a blend), which truncates after every step: one level becomes many in the next."""
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
 # pyright: reportCallIssue=false, reportGeneralTypeIssues=false, reportOperatorIssue=false
@@ -49,11 +46,8 @@ def _shade(along, value, saturation):
 
 @triton.jit
 def _turned(r, g, b, turn):
-    """Turn the hues by ``turn``, in turns within [-1/2, 1/2].
-
-    Pillow stores hue, saturation and value as bytes. A step of the hue is up to six levels, so the
-    hue follows the roundings of Pillow (float32, and float64 for the quotient by 6).
-    """
+    """Turn the hues by ``turn``, in turns within [-1/2, 1/2]. A step of the hue, a byte in Pillow,
+    is up to six levels, so the hue follows the roundings of Pillow."""
     value = tl.maximum(tl.maximum(r, g), b)
     least = tl.minimum(tl.minimum(r, g), b)
     chroma = value - least
@@ -239,11 +233,8 @@ def _linear_row(plane, y, x, dx, inside, SIZE: tl.constexpr):
 
 @triton.jit
 def _warp(view, other, step, fill, filter, SIZE: tl.constexpr, BLOCK: tl.constexpr):
-    """Move pixels under an affine map; pixels from outside the view have the colour ``fill``.
-
-    The pixel at (x, y) comes from the map times (x, y, 1), at the centres of pixels. The map of the
-    nearest pixel is in multiples of 2^-16 and includes the half pixel of the centre.
-    """
+    """Move pixels under an affine map; pixels from outside the view have the colour ``fill``. The
+    map of the nearest pixel is in multiples of 2^-16 and includes the half pixel of the centre."""
     PIXELS: tl.constexpr = SIZE * SIZE
     a, b, c = tl.load(step + 3), tl.load(step + 4), tl.load(step + 5)
     d, e, f = tl.load(step + 6), tl.load(step + 7), tl.load(step + 8)

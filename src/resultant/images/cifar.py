@@ -1,8 +1,5 @@
-"""CIFAR-10 and CIFAR-100 from archives, extracted batches, an .npz or an image folder.
-
-An image folder is read class by class in sorted order of file names: its long-tailed subsets have
-the usual sizes, but not the usual members.
-"""
+"""CIFAR-10 and CIFAR-100 from archives, extracted batches, an .npz or an image folder, whose
+long-tailed subsets have the usual sizes, but not the usual members."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Decoding of image files to RGB of 8 bits without transparency, with one-line errors; animations,
-truncated files and images of more than `MAX_PIXELS` pixels are refused."""
+"""Decoding of image files to RGB of 8 bits, without transparency, with one-line errors."""
 
 from __future__ import annotations
 

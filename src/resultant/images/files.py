@@ -106,8 +106,7 @@ def _images(folder: str) -> Iterator[str]:
 def read_list(
     path: Path, root: Path, *, skip: bool = False, outside: bool = False
 ) -> tuple[LabelledImages, list[str]]:
-    """Read a list of images below ``root``, or ``outside``; return them, and a line per missing
-    file."""
+    """Read a list of images with paths below ``root``; return them, and a line per missing file."""
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

@@ -36,11 +36,9 @@ def long_tail_counts(n_max: int, num_classes: int, imbalance: float) -> Tensor:
 def long_tail_indices(
     labels: Tensor | np.ndarray | Sequence[int], num_classes: int, imbalance: float, seed: int = 0
 ) -> Tensor:
-    """Return the indices int64 of a long-tailed subset of images with ``labels`` [N], by class.
-
-    NumPy's legacy generator shuffles the indices of each class in turn; the first n_i are kept.
-    Subsets of one seed are therefore nested: imbalance 100 in 50 in 10.
-    """
+    """Return the indices int64 of a long-tailed subset of images with ``labels`` [N], by class, of
+    a legacy shuffle of each class in turn. Subsets of one seed are nested: imbalance 100 in 50 in
+    10."""
     y = np.asarray(labels)
     if y.ndim != 1 or not y.size or not np.issubdtype(y.dtype, np.integer):
         raise ValueError(f"expected labels [N] of integers, got {y.dtype} {y.shape}")

@@ -199,8 +199,7 @@ PUBLISHED = {
 def open_published(
     name: str, data: Location | None, lists: Location | None = None, **options: Any
 ) -> ImageSplits:
-    """Open a dataset of `PUBLISHED` from ``data`` or its folder ``name``, by the lists in
-    ``lists``."""
+    """Open a dataset of `PUBLISHED` in the folder ``data`` or ``data/name``, by its lists."""
     about = PUBLISHED[name]
     if data is not None and (Path(data) / name).is_dir():
         data = Path(data) / name

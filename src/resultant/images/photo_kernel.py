@@ -1,7 +1,7 @@
 """Views of photographs as one Triton kernel, one program per view, with normalized output.
 
-The view stays in a scratch in half precision, where levels are exact. An operation that reads other
-pixels writes to the second half of the scratch, and the halves change places.
+Levels are exact in half precision. An operation that reads other pixels writes to the second half
+of a scratch, and the halves change places.
 """
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false

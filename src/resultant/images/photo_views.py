@@ -1,8 +1,5 @@
-"""Random views of photographs of any size, and their plans for the kernel of photographs.
-
-A view draws its parameters on the CPU, one row per image, so that every device has the same views.
-Each operation is within one level of torchvision and timm with Pillow.
-"""
+"""Random views of photographs of any size, and their plans for the kernel of photographs, each
+operation within one level of Pillow. Parameters are drawn on the CPU, the same for every device."""
 
 from __future__ import annotations
 
@@ -235,8 +232,7 @@ class Plan(NamedTuple):
 
 
 def plan(parameters: Tensor, size: int, taps: int, sides: Tensor | None = None) -> Plan:
-    """Compute a plan of views [n, 30]; pixels beyond the ``sides`` [n, 2] of images, if any, are
-    black."""
+    """Compute a plan of views [n, 30]; pixels beyond ``sides`` [n, 2], if given, are black."""
     steps = parameters[:, 9:].unflatten(1, (STEPS, 3))
     maps = matrices(steps[:, :, 0], steps[:, :, 1], size)
     nearest = (steps[:, :, 2] == NEAREST)[:, :, None, None]

@@ -65,8 +65,7 @@ class Rendering:
     def __call__(
         self, pixels: Tensor, offsets: Tensor, sizes: Tensor, plan: tuple[Tensor, ...], out: Tensor
     ) -> None:
-        """Write views of flat uint8 ``pixels``, which begin at ``offsets`` [n] and have heights and
-        widths ``sizes`` [n, 2], to ``out`` [n, 3, size, size], channels last."""
+        """Write views of flat uint8 ``pixels``, images at ``offsets`` [n] of ``sizes`` [n, 2]."""
         if self.kernel:
             from resultant.images.photo_kernel import render
 
@@ -78,21 +77,15 @@ class Rendering:
 
 
 def levels(
-    pixels: Tensor,
-    offsets: Tensor,
-    sizes: Tensor,
-    parameters: Tensor,
-    size: int,
-    fill: tuple[int, ...],
+    pixels: Tensor, offsets: Tensor, sizes: Tensor, drawn: Tensor, size: int, fill: tuple[int, ...]
 ) -> Tensor:
     """Compute views uint8 [N, 3, size, size] with parameters [N, 30] from flat uint8 pixels."""
-    steps = parameters[:, STEP:].unflatten(1, (photo.STEPS, 3))
+    steps = drawn[:, STEP:].unflatten(1, (photo.STEPS, 3))
     maps = photo.matrices(steps[:, :, 0], steps[:, :, 1], size).flatten(2).tolist()
-    out = np.empty((len(parameters), size, size, 3), np.uint8)
-    flat, rows = pixels.numpy(), parameters[:, :STEP].int().tolist()
-    for i, (offset, (height, width)) in enumerate(
-        zip(offsets.tolist(), sizes.tolist(), strict=True)
-    ):
+    out = np.empty((len(drawn), size, size, 3), np.uint8)
+    flat, rows = pixels.numpy(), drawn[:, :STEP].int().tolist()
+    for i, offset in enumerate(offsets.tolist()):
+        height, width = sizes[i].tolist()
         image = flat[offset : offset + 3 * height * width].reshape(height, width, 3)
         view = crop(Image.fromarray(image), rows[i], size)
         for (code, value, kind), entries in zip(steps[i].tolist(), maps[i], strict=True):

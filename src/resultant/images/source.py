@@ -1,5 +1,4 @@
-"""Datasets of labelled images, and splits. The training images define the classes: names in sorted
-order, numbers in ascending order, which may point into a list of class names."""
+"""Datasets of labelled images, and splits; the training images define the classes."""
 
 from __future__ import annotations
 
@@ -99,8 +98,7 @@ def cores() -> int:
 def in_threads(
     function: Callable[[T], R], items: Iterable[T], workers: int | None = None
 ) -> Iterator[R]:
-    """Yield results in the order of the items, by threads: one per core, ``workers`` at most, or
-    0."""
+    """Yield results in the order of the items, by threads: one per core, or ``workers`` at most."""
     number = cores() if workers is None else min(workers, cores())
     if not number:
         yield from map(function, items)
@@ -121,11 +119,8 @@ def in_threads(
 
 @dataclass(frozen=True, eq=False)
 class ImageSplits:
-    """Training images, at least one per class, and held-out images with the same classes.
-
-    Settings are chosen on ``val`` and evaluated on ``test``, if there are both. ``train`` is a
-    long-tailed subset of ``balanced``, if any; ``skipped`` names what was left out.
-    """
+    """Training images, a subset of ``balanced`` if any, and held-out images with the same classes.
+    With both, settings are chosen on ``val`` and evaluated on ``test``."""
 
     train: ImageSource
     val: ImageSource | None = None

@@ -1,8 +1,6 @@
-"""Decoded images of a source in one file, decoded once and used by every epoch and later jobs.
-
-A store is a folder with ``pixels.bin`` (uint8 [height, width, 3] image after image) and
-``index.safetensors`` (their sizes), after which an interrupted store continues.
-"""
+"""Decoded images of a source in one file, decoded once and used by every epoch and later jobs: a
+folder with ``pixels.bin`` (uint8 [height, width, 3] image after image) and ``index.safetensors``
+(their sizes), after which an interrupted store continues."""
 
 from __future__ import annotations
 
@@ -45,17 +43,13 @@ class ImageStore:
 
     source: ImageSource
     folder: Path
-    sizes: Tensor
+    sizes: Tensor  # [N, 2]
+    lengths: Tensor  # bytes [N]
     offsets: Tensor
     pixels: Tensor
 
     def __len__(self) -> int:
         return len(self.sizes)
-
-    @property
-    def lengths(self) -> Tensor:
-        """Bytes [N] of each image."""
-        return _lengths(self.sizes)
 
 
 def open_store(
@@ -92,7 +86,7 @@ def open_store(
     pixels = torch.from_file(
         str(path / PIXELS), shared=False, size=_end(decoded), dtype=torch.uint8
     )
-    return ImageStore(source, path, sizes, offsets, pixels)
+    return ImageStore(source, path, sizes, _lengths(sizes), offsets, pixels)
 
 
 def _decode(

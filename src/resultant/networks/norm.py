@@ -15,11 +15,8 @@ MOMENTUM, EPS = 0.1, 1e-5
 
 
 class NormRelu(nn.Module):
-    """relu(batch_norm(x) + residual) over the channels of x [N, runs * channels, H, W].
-
-    With ``shortcut``, the number of channels of the next block, the shortcut of that block is
-    returned too: on a GPU the gradients of the two arrive separately, which saves adding them.
-    """
+    """relu(batch_norm(x) + residual) over the channels of x [N, runs * channels, H, W], and the
+    shortcut to a block of ``shortcut`` channels, whose gradient is not added on a GPU."""
 
     running_mean: Tensor
     running_var: Tensor

@@ -1,8 +1,5 @@
-"""ResNet-32 for CIFAR, with several runs in one network.
-
-The channels of independent networks are concatenated, the convolutions of a run see only its own
-channels, and every parameter has the run as its first axis. One run is the plain network.
-"""
+"""ResNet-32 for CIFAR, with several runs in one network, whose channels are concatenated. Every
+parameter has the run as its first axis; one run is the plain network."""
 
 from __future__ import annotations
 
@@ -92,8 +89,7 @@ class StackedConv(nn.Module):
 
 
 class Stem(StackedConv):
-    """The first convolution, as a matrix product of `patches` [N, G * 32, H, W] of G seeds that the
-    runs of a seed share."""
+    """The first convolution, as a product of `patches` [N, G * 32, H, W] of the G seeds of runs."""
 
     def forward(self, x: Tensor) -> Tensor:
         groups = x.shape[1] // PATCH

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -11,7 +11,6 @@ import torch
 from resultant._core.device import device_of
 from resultant.images.cifar import Cifar
 from resultant.training.batches import CifarBatches
-from resultant.training.config import Run
 from resultant.training.hooks import Diagnostic, GradientErrors, HeldOutTest, Hook
 from resultant.training.inference import cifar_views
 from resultant.training.job import Job, Progress, Trained
@@ -58,16 +57,12 @@ def train_cifar(
     labels = data.train_labels[members].to(device)
     counts = torch.bincount(labels.cpu(), minlength=data.num_classes)
     dtype = getattr(torch, config.precision)
-
-    def build(runs: Sequence[Run]) -> Stack:
-        seeds = [run.seed for run in runs]
-        batches = CifarBatches(
-            *(images, labels, seeds, config.batch_size, config.classification_view, dtype),
-            contrastive=config.contrastive_view,
-        )
-        return Stack(config, runs, batches, counts, device)
-
-    stacks = [build(job.runs[top : top + job.stack]) for top in range(0, len(job.runs), job.stack)]
+    options = config.batch_size, config.classification_view, dtype, config.contrastive_view
+    stacks = []
+    for top in range(0, len(job.runs), job.stack):
+        runs = job.runs[top : top + job.stack]
+        batches = CifarBatches(images, labels, [run.seed for run in runs], *options)
+        stacks.append(Stack(config, runs, batches, counts, device))
     hooks: list[Hook] = [GradientErrors(images, labels, job.gradient_epochs, diagnostic)]
     if config.objective == "joint":
         views = partial(cifar_views, data.test_images.to(device), dtype)

@@ -53,7 +53,7 @@ LEAST_TEMPERATURE = 2.0**-17
 SEEDS = 2**32
 
 
-# Rules of `number` and `whole`, in words and as functions of a value and a bound.
+# Rules of `number`, in words and as functions of a value and a bound.
 BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
     "least": (">=", ge),
     "above": (">", gt),
@@ -66,11 +66,6 @@ def number(default: float | None, **bounds: float) -> Any:
     return field(default=default, metadata={"bounds": bounds})
 
 
-def whole(default: int, **bounds: int) -> Any:
-    """Return a setting that is a whole number within bounds."""
-    return field(default=default, metadata={"bounds": bounds, "whole": True})
-
-
 def require_bounds(settings: Any) -> None:
     """Raise a ValueError unless settings follow the bounds in their fields."""
     for f in fields(settings):
@@ -80,7 +75,7 @@ def require_bounds(settings: Any) -> None:
             raise ValueError(f"expected {name} to be True or False, got {value!r}")
         if bounds is None or (value is None and f.default is None):
             continue
-        if f.metadata.get("whole") and type(value) is not int:
+        if f.type == "int" and type(value) is not int:
             raise ValueError(f"expected {name} to be an integer, got {value!r}")
         if not _is_number(value):
             raise ValueError(f"expected {name} to be a finite number, got {value!r}")
@@ -104,11 +99,11 @@ class TrainConfig:
     """Dataset of the training images."""
     imbalance: float = number(100.0, least=1)
     """n_max / n_min of the CIFAR subset."""
-    subset: int = whole(0, least=0, below=SEEDS)
+    subset: int = number(0, least=0, below=SEEDS)
     """Seed that selects the images of the CIFAR subset; 0 for the usual images."""
     long_tail: float | None = number(None, least=1)
     """n_max / n_min of a long-tailed subset of a balanced image dataset; None for all images."""
-    subset_seed: int = whole(0, least=0, below=SEEDS)
+    subset_seed: int = number(0, least=0, below=SEEDS)
     """Seed that selects the images of the long-tailed subset."""
     architecture: str = "resnet32"
     """resnet32 for CIFAR; for other datasets any name of timm, such as resnext50_32x4d."""
@@ -116,9 +111,9 @@ class TrainConfig:
     """Start from the pretrained weights of timm."""
     weights: str | None = None
     """File of initial weights of the encoder: safetensors, or a .pth of tensors alone."""
-    dim: int = whole(128, least=2)
+    dim: int = number(128, least=2)
     """Dimension p of the projection."""
-    size: int = whole(32, least=0)
+    size: int = number(32, least=0)
     """Height and width of a view; 0 for the size of the timm model's configuration."""
     mean: Channels | None = None
     """Mean of the channels; None for that of the recipe or the timm model's configuration."""
@@ -150,9 +145,9 @@ class TrainConfig:
     """Add a third view for the classifier; otherwise the classifier reads the other views."""
     classifier_views: Literal[1, 2] = 2
     """Number of contrastive views that the classifier reads without a third view."""
-    epochs: int = whole(200, least=1)
+    epochs: int = number(200, least=1)
     """Passes over the training images."""
-    batch_size: int = whole(256, least=1)
+    batch_size: int = number(256, least=1)
     """Images per step, over all processes; each has two or three views."""
     learning_rate: float = number(0.3, above=0)
     """Largest learning rate of the schedule."""
@@ -162,7 +157,7 @@ class TrainConfig:
     """Weight decay of SGD."""
     schedule: Literal["cosine", "step"] = "cosine"
     """Decay of the learning rate: along a cosine, or by steps."""
-    warmup: int = whole(0, least=0)
+    warmup: int = number(0, least=0)
     """Epochs of linear growth to the learning rate."""
     milestones: tuple[float, ...] = (0.8, 0.9)
     """Shares of the epochs at which the step schedule divides by ten."""
@@ -252,7 +247,7 @@ class Run:
 
     realization: str = "native"
     beta: float = number(0.0)
-    seed: int = whole(0, least=0, below=SEEDS)
+    seed: int = number(0, least=0, below=SEEDS)
 
     def __post_init__(self) -> None:
         if self.realization not in REALIZATIONS:
@@ -276,9 +271,9 @@ class Run:
 class ProbeConfig:
     """Settings of linear probes, with the values of tab:frozen-hyperparameters."""
 
-    epochs: int = whole(100, least=1)
+    epochs: int = number(100, least=1)
     """Passes over the training features."""
-    batch_size: int = whole(256, least=1)
+    batch_size: int = number(256, least=1)
     """Features per step."""
     learning_rate: float = number(0.1, above=0)
     """Learning rate of the first epoch; it decays along a cosine."""
@@ -286,7 +281,7 @@ class ProbeConfig:
     """Momentum of SGD."""
     weight_decay: float = number(0.0, least=0)
     """Weight decay of SGD."""
-    seed: int = whole(0, least=0, below=SEEDS)
+    seed: int = number(0, least=0, below=SEEDS)
     """Seed of the order of the features."""
 
     def __post_init__(self) -> None:

@@ -134,8 +134,7 @@ def evaluate(
     workers: int | None = None,
     features: Features | None = None,
 ) -> list[dict[str, Any]]:
-    """Probe and classify with all networks of a job; return one record per run, with accuracies as
-    fractions; those of ``classifier`` and ``chosen`` only for other images than CIFAR."""
+    """Probe and classify with all networks of a job; return one record per run, with fractions."""
     train, test, val, balanced = features or network_features(trained, data, workers)
     classes, photographs = data.num_classes, isinstance(data, ImageSplits)
     counts = torch.bincount(train.labels.cpu(), minlength=classes)

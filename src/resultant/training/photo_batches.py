@@ -1,8 +1,5 @@
-"""Batches of views of decoded images, for one run in one process or in several.
-
-The order of an epoch and all its views follow from (seed, epoch): each process draws the whole
-batch and computes its share. On a GPU a thread prepares the next batches.
-"""
+"""Batches of views of decoded images. All views of an epoch follow from (seed, epoch): each process
+draws the whole batch and computes its share. On a GPU a thread prepares the next batches."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Linear evaluation of frozen features (Algorithm 2A, sec:linear-evaluation-algorithm).
-
-A probe is an affine classifier trained by cross-entropy, without prior offset and vMF score. Probes
-on the same samples see the same batches, so M probes are one batched matrix product.
-"""
+"""Linear evaluation of frozen features (Algorithm 2A, sec:linear-evaluation-algorithm). Probes on
+the same samples see the same batches, so M probes are one batched matrix product."""
 
 from __future__ import annotations
 

@@ -123,10 +123,8 @@ def merged_probes(old: Record, new: Record) -> dict[str, dict[str, Any]]:
 
 
 def append(path: Path, records: Sequence[Record]) -> None:
-    """Add records to a file, which is complete at any time; records of the same runs are replaced.
-
-    A new record of the same training keeps what it lacks of the old one, also probes by pool.
-    """
+    """Add records to a file, which is complete at any time; a new record of the same run replaces
+    an old one, and of the same training keeps what it lacks of it."""
     lines = {run_of(r): r for r in records}
     kept = []
     for old in read_lines(path):

@@ -13,7 +13,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from resultant._core import distributed, validation
 from resultant._core.device import timed_convolutions
-from resultant.classes.rule import Rule
 from resultant.losses.supervised import BalancedContrastiveLoss, SupConLoss
 from resultant.networks.stacked_resnet import Outputs, StackedResNet32
 from resultant.networks.timm_encoder import ImageNetwork
@@ -48,35 +47,26 @@ class Stack:
         if not self.small and distributed.distributed():
             ids = [device.index] if device.type == "cuda" else None
             self.model = DistributedDataParallel(self.network, device_ids=ids)
+        shape, seeds = (len(counts), config.dim), [run.seed for run in runs]
         self.proco = StackedProCoLoss(
-            len(counts),
-            config.dim,
-            [Rule(config.temperature, run.realization, run.beta, config.family) for run in runs],
-            counts,
-            config.prior,
+            *(*shape, [run.rule(config) for run in runs], counts, config.prior),
+            seeds=seeds,
             estimator=config.estimator,
             leave_out=config.leave_out,
-            seeds=[run.seed for run in runs],
         ).to(device)
         self.supervised: nn.Module | None = None
-        if config.contrastive != "proco":
-            seeds = [run.seed for run in runs]
-            self.supervised = (
-                SupConLoss(config.temperature)
-                if config.contrastive == "supcon"
-                else BalancedContrastiveLoss(len(counts), config.dim, config.temperature, seeds)
-            ).to(device)
+        if config.contrastive == "supcon":
+            self.supervised = SupConLoss(config.temperature).to(device)
+        elif config.contrastive == "balanced":
+            self.supervised = BalancedContrastiveLoss(*shape, config.temperature, seeds).to(device)
         self.classification: StackedLogitAdjustedCrossEntropy | None = None
         if joint:
             prior = config.prior if config.classifier_prior is None else config.classifier_prior
             self.classification = StackedLogitAdjustedCrossEntropy(counts, prior).to(device)
         parameters = [p for _, p in self._parameters()]
+        rate = torch.tensor(config.learning_rate, device=device)
         self.optimizer = torch.optim.SGD(
-            parameters,
-            lr=torch.tensor(config.learning_rate, device=device),
-            momentum=config.momentum,
-            weight_decay=config.weight_decay,
-            fused=True,
+            parameters, rate, config.momentum, weight_decay=config.weight_decay, fused=True
         )
         # Created now, so that the first step equals the others.
         for p in parameters:

@@ -102,8 +102,7 @@ def convolve(x: Tensor, weight: Tensor, saved: Tensor | None) -> tuple[Tensor, T
 def differentiate(
     x: Tensor, g: Tensor, y: Tensor, line: Tensor, weight: Tensor, saved: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the gradients of x and of the weight; that of y = convolve(x, weight, saved) is
-    a g + b y + c."""
+    """Return the gradients of x and weight; that of convolve(x, weight, saved) is a g + b y + c."""
     with device_of(x):
         images, runs, channels = x.shape[0], *weight.shape[:2]
         parts = _parts(images, runs, PLANS[channels].backward)
@@ -119,11 +118,8 @@ def differentiate(
 
 
 class FusedBlock(torch.autograd.Function):
-    """relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut), in training.
-
-    x and shortcut [N, runs * c, W, W] are channels-last bf16 and may share memory: their gradients
-    are returned separately. The first call compiles, before a graph is captured.
-    """
+    """relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut), in training, of channels-last bf16; x
+    and shortcut may share memory. The first call compiles, before a graph is captured."""
 
     @staticmethod
     def forward(  # type: ignore[override]

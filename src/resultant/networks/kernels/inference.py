@@ -1,8 +1,5 @@
-"""A 3 x 3 convolution of many runs with norm, residual and ReLU, for inference in float32 on a GPU.
-
-One pass over the activation. Tensor cores compute each product in three parts, as exact as float32;
-cuDNN has no fast algorithm for this.
-"""
+"""A 3 x 3 convolution of many runs with norm, residual and ReLU, for inference in float32 on a GPU,
+in one pass; products in three parts by tensor cores, since cuDNN has no fast algorithm."""
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
 # pyright: reportCallIssue=false, reportGeneralTypeIssues=false, reportOperatorIssue=false

@@ -1,8 +1,5 @@
-"""Batch norm, residual and ReLU in two passes over channels-last activations, as Triton kernels.
-
-An activation [N, C, H, W] is read as a matrix [M, C] of M = N H W rows. Sums have a fixed order, in
-float32. The second pass starts where the first ended, with the rows that are still in the cache.
-"""
+"""Batch norm, residual and ReLU in two passes over channels-last activations as matrices [M, C],
+with sums in a fixed order. The second pass starts where the first ended, in the cache."""
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
 # pyright: reportCallIssue=false, reportGeneralTypeIssues=false, reportOperatorIssue=false
