@@ -22,7 +22,7 @@ NUMBERS = (1, 2, 4, 8, 12)
 
 def network(runs: int, fuse: bool) -> float:
     """Time forward and backward of the network alone, us per view."""
-    model = StackedResNet32([0] * runs, fuse=fuse).cuda().train()
+    model = StackedResNet32([0] * runs, 128, fuse=fuse).cuda().train()
     x = torch.randn(VIEWS, 32, 32, 32, device="cuda", dtype=torch.bfloat16)
     x = x.contiguous(memory_format=torch.channels_last)
     weight = torch.randn(runs, VIEWS, 128, device="cuda")

@@ -146,7 +146,7 @@ def test_stem(groups: int) -> None:
 
 def check_network(device: str, images: int, size: int) -> None:
     """The features agree with float64 more closely than those of TF32 would."""
-    network = StackedResNet32([0, 0, 1, 1], num_classes=10)
+    network = StackedResNet32([0, 0, 1, 1], 128, 10)
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(2, images, 3, size, size, generator=generator)
     for _ in range(2):

@@ -14,7 +14,6 @@ from resultant._core.vision import vision_module
 from resultant.networks.timm_encoder import (
     EvaluationView,
     ImageNetwork,
-    feature_width,
     model_settings,
     timm_encoder,
 )
@@ -87,7 +86,7 @@ def test_width_and_size_of_any_encoder(name: str, size: int) -> None:
     size = size or model_settings(name).size
     with torch.no_grad():
         outputs = network(torch.zeros(1, 3, size, size))
-    assert outputs.encoder.shape[-1] == feature_width(network.encoder)
+    assert outputs.encoder.shape[-1] == network.projector[0].in_features
     assert outputs.projection.shape == (1, 1, P)
 
 

@@ -21,8 +21,7 @@ from resultant._core import chunks
 from resultant._core.termination import TerminatedError
 from resultant.analysis.data import FeatureSet, feature_sets
 from resultant.features.prepare import Prepared
-from resultant.features.rows import Rows
-from resultant.features.schema import require_vectors
+from resultant.features.rows import Rows, require_vectors
 
 
 def cluster_sets(prepared: Prepared, source: str) -> list[FeatureSet]:

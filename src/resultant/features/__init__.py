@@ -1,8 +1,8 @@
 """Feature files of every kind as rows with labels.
 
 `readers` finds the reader of a file by its `naming`: `arrays`, `tables` or `anndata` give `rows`.
-`selection` chooses features and labels, `schema` checks them, `store` holds them, `identities`
-match rows, `prepare` makes a store ready for analysis, and `packaged` is the file that ships.
+`selection` chooses features and labels, `store` holds them, `identities` match rows,
+`prepare` makes a store ready for analysis, and `packaged` is the file that ships.
 """
 
 from resultant.features.identities import RowMatch, match_rows

@@ -14,9 +14,8 @@ class RowMatch:
     """The rows that two samples have in common, by their identities.
 
     Attributes:
-        kind: ``same`` rows in the same order, ``reordered`` if only the order differs, ``overlap``
-            if some rows are in both, ``different`` if none is, and ``unknown`` if a sample has no
-            identities, or repeats one and the samples differ.
+        kind: ``same`` rows in the same order, ``reordered`` in another, ``overlap`` if some are in
+            both, ``different`` if none, ``unknown`` without identities, or if they repeat.
         a: Indices [M] of the common rows in the first sample, in its order.
         b: Indices [M] of the same rows in the second sample.
     """

@@ -10,8 +10,7 @@ from torch import Tensor
 from resultant._core.arrays import held_out_rows
 from resultant._core.text import counted, listed, one_line, shown
 from resultant.features.naming import split_part, what_of
-from resultant.features.rows import Rows
-from resultant.features.schema import ZeroVectorsError
+from resultant.features.rows import Rows, ZeroVectorsError
 from resultant.features.store import FeatureStore
 
 TEST_SHARE = 0.2
@@ -191,9 +190,7 @@ def _fitted_classes(rows: _Rows, test: str, names: list[str]) -> tuple[Tensor, l
         lost = (mask & (counts == 0)[y]).nonzero()[:, 0].tolist()
         if lost:
             c = int(y[lost[0]])
-            rule = (
-                f"expected {split}/labels of {rows.whole.where} among the classes of train/labels"
-            )
+            rule = f"expected {split}/labels of {rows.whole.where} among those of train/labels"
             got = f"{c}" if names[c] == str(c) else f"{c} ({names[c]!r})"
             remedy = "--skip-unknown-classes leaves such rows out"
             raise ValueError(f"{rule}, got class {got} at row {lost[0]}; {remedy}")

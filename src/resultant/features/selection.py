@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant.features import naming
+from resultant.features import naming, rows
 from resultant.features.naming import SPLIT, Names, split_part, usual_name, what_of
 from resultant.features.rows import AnyArray, ConcatRows, NonNumericArray, Rows, TensorRows
-from resultant.features.schema import INTEGER_DTYPES
 
 CLASS_NAMES = "class_names"
 # The metadata ``labels`` of labels that were strings and became numbers in sorted order.
@@ -185,7 +184,7 @@ def _identifies(parts: Parts, what: str) -> bool:
             others = [p for n, p in parts.items() if n != name and split_part(n) == split]
             if not (
                 all(len(a.shape) == 1 for _, a in pieces)
-                and all(a.dtype in INTEGER_DTYPES for _, a in pieces if isinstance(a, Rows))
+                and all(a.dtype in rows.INTEGER_DTYPES for _, a in pieces if isinstance(a, Rows))
                 and any(_heights(p) == _heights(pieces) for p in others)
             ):
                 return False

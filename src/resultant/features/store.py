@@ -16,11 +16,11 @@ from resultant._core import chunks
 from resultant._core.chunks import total_memory
 from resultant._core.tensor_files import require_name, write_tensors
 from resultant._core.text import printable
+from resultant.features import rows as rules
 from resultant.features.arrays import FORMAT
 from resultant.features.naming import Names, split_part, what_of
 from resultant.features.readers import Location, read_arrays
-from resultant.features.rows import Rows, TensorRows
-from resultant.features.schema import INTEGERS, check_layout, number_of_classes, require_vectors
+from resultant.features.rows import INTEGERS, Rows, TensorRows
 
 
 class FeatureStore:
@@ -64,9 +64,9 @@ class FeatureStore:
             json.dumps(self.metadata, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise ValueError(f"expected metadata of {where} as JSON, got: {error}") from None
-        self._arrays = check_layout(where, arrays)
+        self._arrays = rules.check_layout(where, arrays)
         labels = {n: self[n] for n in self._arrays if what_of(n) == "labels"}
-        self.num_classes = number_of_classes(where, labels, self.metadata.get("num_classes"))
+        self.num_classes = rules.number_of_classes(where, labels, self.metadata.get("num_classes"))
 
     @staticmethod
     def open(
@@ -88,8 +88,7 @@ class FeatureStore:
             features: The name of the array or column of features, if several could be; of a
                 table with one column per feature, the name before the numbers.
             labels: The name of the array, column or .npy of labels, if not a usual one.
-            identities: The name of the array or column that identifies each row by an integer or a
-                string, if not a usual one (identities, row_id, ids or id).
+            identities: The name of integers or strings that identify the rows, if not a usual one.
 
         Raises:
             ValueError: A file is missing, broken or does not fit the others.
@@ -168,7 +167,7 @@ class FeatureStore:
             piece = array[top : top + rows]
             if what_of(name) not in INTEGERS:
                 source = f"{self.called.get(name, name)} of {self.where}"
-                require_vectors(piece, source, array, top, zero=zero)
+                rules.require_vectors(piece, source, array, top, zero=zero)
             yield slice(top, top + len(piece)), piece
 
     def check(self, names: Iterable[str] | None = None) -> None:

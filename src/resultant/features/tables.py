@@ -36,9 +36,6 @@ KIND = {
     ".tsv": "a TSV file of features with a header line",
 }
 
-# What a file of features in the format of Arrow begins with; a stream does not.
-MAGIC = b"ARROW1"
-
 # Bytes of text of a CSV file that are decoded at once.
 BLOCK = 1 << 26
 
@@ -227,7 +224,7 @@ def _require_sizes(file: Any, groups: Any, columns: tuple[str, ...]) -> None:
 def _map_arrow(path: Path) -> pa.Table:
     """Map an Arrow file, or a stream as the folders of Hugging Face datasets hold."""
     source = pa.memory_map(os.fspath(path))
-    opened = pa.ipc.open_file if source.read(len(MAGIC)) == MAGIC else pa.ipc.open_stream
+    opened = pa.ipc.open_file if source.read(6) == b"ARROW1" else pa.ipc.open_stream
     source.seek(0)
     return opened(source).read_all()
 

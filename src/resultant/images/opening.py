@@ -63,8 +63,7 @@ def open_images(
         split_seed: Seed that selects these images.
         image_column: Parquet column of the images.
         label_column: Parquet column of the labels.
-        skip_broken: Leave out broken and missing images, and classes without images. Every image
-            is decoded once to find the broken ones.
+        skip_broken: Decode every image once; leave out broken and missing ones, and empty classes.
         allow_outside: Allow lists to name absolute paths, and paths that leave the folder.
         workers: Number of threads that look for broken images; None for one per core.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.types as t
 
 from resultant._core.chunks import require_content
 from resultant._core.text import one_line
@@ -125,9 +126,6 @@ def read_parquet(
 
 
 def _require_columns(schema: Any, path: Path, image_column: str, label_column: str) -> None:
-    import pyarrow as pa
-
-    t = pa.types
     for column in (image_column, label_column):
         if column not in schema.names:
             got = ", ".join(map(one_line, schema.names))

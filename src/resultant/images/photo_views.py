@@ -78,13 +78,9 @@ def draw_boxes(
     start = (corner * (sizes - chosen + 1)).floor()
     height, width = sizes.unbind(1)
     narrow, wide = width / height < ratio[0], width / height > ratio[1]
-    largest = torch.stack(
-        (
-            torch.where(narrow, (width / ratio[0]).round(), height),
-            torch.where(wide, (height * ratio[1]).round(), width),
-        ),
-        1,
-    )
+    highest = torch.where(narrow, (width / ratio[0]).round(), height)
+    widest = torch.where(wide, (height * ratio[1]).round(), width)
+    largest = torch.stack((highest, widest), 1)
     middle = ((sizes - largest) / 2).floor()
     fitted = fits.any(1, keepdim=True)
     return torch.cat((torch.where(fitted, start, middle), torch.where(fitted, chosen, largest)), 1)
@@ -210,10 +206,8 @@ def matrices(code: Tensor, value: Tensor, size: int) -> Tensor:
 def normalize(images: Tensor, mean: Sequence[float] = MEAN, std: Sequence[float] = STD) -> Tensor:
     """Compute ``(images / 255 - mean) / std`` per channel of levels [N, C, H, W]."""
     # Plain numbers: constants on the device would need a copy.
-    scales, shifts = channel_lines(mean, std)
-    return torch.stack(
-        [x * a + b for x, a, b in zip(images.unbind(1), scales, shifts, strict=True)], 1
-    )
+    lines = zip(images.unbind(1), *channel_lines(mean, std), strict=True)
+    return torch.stack([x * a + b for x, a, b in lines], 1)
 
 
 def channel_lines(mean: Sequence[float], std: Sequence[float]) -> tuple[list[float], list[float]]:

@@ -83,9 +83,7 @@ def open_store(
     lengths, order = _lengths(decoded), source.order()
     sizes, offsets = torch.empty_like(decoded), torch.empty_like(lengths)
     sizes[order], offsets[order] = decoded, lengths.cumsum(0) - lengths
-    pixels = torch.from_file(
-        str(path / PIXELS), shared=False, size=_end(decoded), dtype=torch.uint8
-    )
+    pixels = torch.from_file(str(path / PIXELS), False, _end(decoded), dtype=torch.uint8)
     return ImageStore(source, path, sizes, _lengths(sizes), offsets, pixels)
 
 

@@ -73,19 +73,14 @@ class StackedConv(nn.Module):
         self._dense: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        runs = len(self.weight)
+        runs, o, i = self.weight.shape[:3]
         if x.is_cuda and self.training and x.dtype is torch.bfloat16:
-            return _BlockConv.apply(x, self.weight, self._dense_for(x), self.stride)
+            if self._dense is None or self._dense.device != x.device:
+                # Zero except for the blocks that a step fills in.
+                self._dense = channels_last(x.new_zeros(runs * o, self.block * i, 3, 3))
+            return _BlockConv.apply(x, self.weight, self._dense, self.stride)
         weight = self.weight.flatten(0, 1).to(x.dtype)
         return F.conv2d(x, weight, None, self.stride, 1, 1, runs)
-
-    def _dense_for(self, x: Tensor) -> Tensor:
-        """Return the wide kernel, zero except for the blocks that a step fills in."""
-        if self._dense is None or self._dense.device != x.device:
-            runs, o, i = self.weight.shape[:3]
-            dense = x.new_zeros(runs * o, self.block * i, 3, 3)
-            self._dense = channels_last(dense)
-        return self._dense
 
 
 class Stem(StackedConv):
@@ -229,11 +224,7 @@ class StackedResNet32(nn.Module):
     """ResNet-32 with a projector 64 -> 512 -> p to the unit sphere and an optional classifier."""
 
     def __init__(
-        self,
-        seeds: Sequence[int],
-        dim: int = 128,
-        num_classes: int | None = None,
-        fuse: bool = False,
+        self, seeds: Sequence[int], dim: int, num_classes: int | None = None, fuse: bool = False
     ) -> None:
         super().__init__()
         runs = len(seeds)

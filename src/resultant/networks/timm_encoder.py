@@ -94,11 +94,6 @@ def timm_encoder(
     return encoder
 
 
-def feature_width(encoder: nn.Module) -> int:
-    """Return the dimension d of the features of an encoder."""
-    return int(getattr(encoder, "head_hidden_size", None) or encoder.num_features)  # type: ignore[arg-type]
-
-
 def _known(architecture: str) -> Any:
     timm = vision_module("timm")
     if not timm.is_model(architecture) or timm.get_pretrained_cfg(architecture) is None:
@@ -122,23 +117,18 @@ class ImageNetwork(nn.Module):
     """A timm encoder with a projector d -> d -> p to the unit sphere and an optional classifier."""
 
     def __init__(
-        self,
-        architecture: str,
-        dim: int = 1024,
-        num_classes: int | None = None,
-        seed: int = 0,
-        **options: Any,
+        self, architecture: str, dim: int, classes: int | None = None, seed: int = 0, **options: Any
     ) -> None:
         super().__init__()
         with torch.random.fork_rng(devices=[]):
             # Not torch.manual_seed, which would seed the devices too.
             torch.default_generator.manual_seed(seed)
-            self.encoder = timm_encoder(architecture, **options)
-            d = feature_width(self.encoder)
+            self.encoder: Any = timm_encoder(architecture, **options)
+            d = int(getattr(self.encoder, "head_hidden_size", None) or self.encoder.num_features)
             self.projector = nn.Sequential(
                 nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU(), nn.Linear(d, dim)
             )
-            self.classifier = None if num_classes is None else CosineClassifier(d, num_classes)
+            self.classifier = None if classes is None else CosineClassifier(d, classes)
 
     def forward(self, x: Tensor) -> Outputs:
         encoder = self.encoder(x).float()

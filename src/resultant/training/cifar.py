@@ -11,7 +11,7 @@ import torch
 from resultant._core.device import device_of
 from resultant.images.cifar import Cifar
 from resultant.training.batches import CifarBatches
-from resultant.training.hooks import Diagnostic, GradientErrors, HeldOutTest, Hook
+from resultant.training.evaluation import Diagnostic, GradientErrors, HeldOutTest, Hook
 from resultant.training.inference import cifar_views
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.loop import train

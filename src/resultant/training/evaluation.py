@@ -1,12 +1,13 @@
-"""Evaluation of trained networks: linear probes (Algorithm 2A, sec:linear-evaluation-algorithm),
-frozen decisions (Algorithm 2B, sec:frozen-vmf-algorithm), and one record per run. A validation
-split besides the test images chooses the learning rate of the probes and one frozen rule."""
+"""Evaluation of networks: linear probes (Algorithm 2A, sec:linear-evaluation-algorithm), frozen
+decisions (Algorithm 2B, sec:frozen-vmf-algorithm) and one record per run after the training, and
+hooks of the training loop: tests and gradients. A validation split besides the test images chooses
+the learning rate of the probes and one frozen rule."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,13 +18,14 @@ from torch import Tensor
 from resultant._core import distributed
 from resultant._core.chunks import DEVICE_BYTES, rows_per_chunk
 from resultant._core.device import versions
-from resultant.classes.realization import class_scores
+from resultant.classes.realization import class_scores, realize
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassState, ClassStatistics
+from resultant.decisions.gradients import loss_gradient, mean_relative_error, stacked_relative_error
 from resultant.images.cifar import Cifar
 from resultant.images.source import ImageSource, ImageSplits, cores
 from resultant.images.store import open_store
-from resultant.networks.stacked_resnet import Outputs
+from resultant.networks.stacked_resnet import Outputs, StackedResNet32
 from resultant.networks.timm_encoder import EvaluationView
 from resultant.training import inference
 from resultant.training.config import ProbeConfig
@@ -39,6 +41,16 @@ FROZEN_TEMPERATURE = 0.1
 FROZEN_FITS = ("proco", "mle")
 # Learning rates that a validation split chooses from, as multiples of that of the paper.
 RATES = (1.0, 10.0, 100.0)
+
+# Training images of the gradient diagnostic.
+QUERIES = 512
+
+Rows = list[dict[str, Any]]
+# Called after an epoch with the epoch, the stacks and a row per run, to which it adds values.
+Hook = Callable[[int, Sequence[Stack], Rows], None]
+# Further values for each run of a stack, from its projections [runs, n, p] of the queries and their
+# labels [n], both on the CPU.
+Diagnostic = Callable[[Stack, Tensor, Tensor], list[dict[str, Any]]]
 
 
 class SplitFeatures(NamedTuple):
@@ -251,3 +263,63 @@ def frozen_predictions(
         name: {rule: predict(state, rule) for rule in REALIZATIONS}
         for name, state in states.items()
     }
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutTest:
+    """Test the classifiers on held-out images, without prior; every process computes its share."""
+
+    views: Views
+    labels: Tensor  # [n]
+    counts: Tensor  # training images per class [C], for the shot groups of `accuracies`
+    every: int  # epochs between tests
+    last: int  # epoch that is tested in any case
+
+    def __call__(self, epoch: int, stacks: Sequence[Stack], rows: Rows) -> None:
+        if epoch != self.last and epoch % self.every:
+            return
+
+        def classes(outputs: Outputs) -> list[Tensor]:
+            assert outputs.logits is not None
+            return [outputs.logits.argmax(-1).T]
+
+        remaining = iter(rows)
+        for stack in stacks:
+            autocast = None if stack.small else stack.autocast
+            options = len(self.labels), self.views, stack.device, classes, autocast
+            (predicted,) = inference.shared_outputs(stack.network, *options)
+            for guesses in predicted.cpu().T:
+                next(remaining).update(accuracies(guesses, self.labels, self.counts))
+
+
+@dataclass(frozen=True, eq=False)
+class GradientErrors:
+    """Compare leading with exact gradients (sec:historical-gradient) on evenly chosen training
+    images uint8 after some epochs; the ``diagnostic`` adds values from the same projections."""
+
+    images: Tensor
+    labels: Tensor
+    epochs: tuple[int, ...]
+    diagnostic: Diagnostic | None = None
+
+    def __call__(self, epoch: int, stacks: Sequence[Stack], rows: Rows) -> None:
+        if epoch not in self.epochs:
+            return
+        number = len(self.images)
+        queries = torch.linspace(0, number - 1, min(QUERIES, number)).long()
+        remaining = iter(rows)
+        for stack in stacks:
+            assert isinstance(stack.network, StackedResNet32)
+            z = inference.outputs(stack.network, self.images[queries], torch.float32).projection
+            z, y = z.cpu().double(), self.labels[queries].cpu()
+            more = self.diagnostic(stack, z, y) if self.diagnostic else [{}] * len(stack.runs)
+            offsets = stack.proco.log_prior.cpu().double().expand(len(stack.runs), -1)
+            for index, run in enumerate(stack.runs):
+                values = next(remaining)
+                values |= more[index]
+                scores = realize(values["state"], run.rule(stack.config, offsets[index]))
+                exact = loss_gradient(z[index], y, scores)
+                for end, intercept in (("", True), ("_without_intercept", False)):
+                    leading = loss_gradient(z[index], y, scores.linear(intercept))
+                    values[f"gradient_error{end}"] = stacked_relative_error(exact, leading)
+                    values[f"mean_gradient_error{end}"] = mean_relative_error(exact, leading)

@@ -15,8 +15,7 @@ from resultant._core.files import require_writable_file
 from resultant._core.network_files import Location
 from resultant._core.tensor_files import require_name
 from resultant._core.text import one_line
-from resultant.features.rows import TensorRows
-from resultant.features.schema import require_vectors
+from resultant.features.rows import TensorRows, require_vectors
 from resultant.features.store import write_store
 from resultant.images.cifar import Cifar, load_cifar
 from resultant.images.source import ImageSplits

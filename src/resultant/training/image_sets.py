@@ -18,7 +18,7 @@ from resultant.images.source import ImageSource, ImageSplits
 from resultant.images.store import ImageStore, OnImages, open_store
 from resultant.networks.timm_encoder import EvaluationView, model_settings
 from resultant.training.config import RECIPE_CHANNELS, TrainConfig
-from resultant.training.hooks import HeldOutTest
+from resultant.training.evaluation import HeldOutTest
 from resultant.training.inference import StoredViews
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.loop import train

@@ -53,9 +53,8 @@ def network_outputs(
 def outputs(network: StackedResNet32, images: Tensor, dtype: torch.dtype) -> Outputs:
     """Compute the outputs [runs, n, ...] of a stacked network on images uint8 [n, 3, H, W]."""
     batches = cifar_views(images, dtype, torch.arange(len(images)))
-    encoder, projection, logits = zip(
-        *network_outputs(network, batches, images.device), strict=True
-    )
+    made = network_outputs(network, batches, images.device)
+    encoder, projection, logits = zip(*made, strict=True)
     joined = None if logits[0] is None else torch.cat(logits, 1)
     return Outputs(torch.cat(encoder, 1), torch.cat(projection, 1), joined)
 
@@ -133,9 +132,8 @@ class StoredViews:
         for chunk in rows.split(len(self.buffer)):
             pixels, offsets = self.placement.place(chunk, 0)
             sizes, views = self.store.sizes[chunk], self.buffer[: len(chunk)]
-            plan = self.rendering.plan(
-                evaluation_parameters(sizes, self.view.size, self.view.short_side)
-            )
+            parameters = evaluation_parameters(sizes, self.view.size, self.view.short_side)
+            plan = self.rendering.plan(parameters)
             offsets, sizes = offsets.to(self.device), sizes.to(self.device)
             self.rendering(pixels, offsets, sizes, plan, views)
             yield views

@@ -23,8 +23,7 @@ class Job:
         config: Settings shared by all runs.
         runs: Realization, beta and seed of each run.
         out: Folder of the checkpoint, the metrics and the networks.
-        checkpoint_every: Epochs between checkpoints; slow epochs are saved more often, and the last
-            epoch always.
+        checkpoint_every: Epochs between checkpoints; slow epochs and the last are always saved.
         test_every: Epochs between tests of the classifier; the last epoch is always tested.
         gradient_epochs: Epochs after which leading and exact gradients are compared.
         stack: Largest number of runs in one network.

@@ -17,7 +17,7 @@ from resultant._core import distributed, termination
 from resultant._core.files import lock_folder
 from resultant._core.validation import DivergedError
 from resultant.training.checkpoints import JobCheckpoint, save_run
-from resultant.training.hooks import Hook, Rows
+from resultant.training.evaluation import Hook, Rows
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.log import MetricsLog
 from resultant.training.stack import LOWER, Stack, side_by_side

@@ -34,13 +34,7 @@ class StackedProCoBank(ProCoBank):
     first: Tensor
 
     def __init__(
-        self,
-        num_classes: int,
-        dim: int,
-        seeds: Sequence[int],
-        *,
-        estimator: str = "proco",
-        leave_out: bool = False,
+        self, num_classes: int, dim: int, seeds: Sequence[int], estimator: str, leave_out: bool
     ) -> None:
         # Before the banks, which begin with starts of these seeds.
         self.seeds = tuple(validation.integer("seed", seed, 0) for seed in seeds)
@@ -106,7 +100,7 @@ class StackedProCoLoss(ContrastiveLoss):
             raise ValueError(f"{expected}, got {len(rules)} rules and {len(seeds)} seeds")
         if len(shared := {(rule.tau, rule.family) for rule in rules}) > 1:
             raise ValueError(f"expected one temperature and family of all runs, got {shared}")
-        bank = StackedProCoBank(num_classes, dim, seeds, estimator=estimator, leave_out=leave_out)
+        bank = StackedProCoBank(num_classes, dim, seeds, estimator, leave_out)
         super().__init__(bank, rules[0], log_prior_of(class_counts, prior, num_classes))
         self.realizations = tuple(rule.realization for rule in rules)
         self.has_gains = any(name != "native" for name in self.realizations)
