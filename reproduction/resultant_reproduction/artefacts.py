@@ -47,15 +47,15 @@ class Artefact:
 
     def status(self, outcome: Outcome) -> str:
         """Describe how far the artefact is rerun."""
-        done, of = outcome.done
+        done, of, external, partial = outcome.counts()
         if self.entry.final:
             return "final"
-        if done == of and not outcome.partial:
+        if done == of and not partial:
             return self.entry.kind
         if not done:
             return "not run yet" if self.entry.plans else "needs data we may not ship"
-        external = outcome.external if self.entry.plans else of - done
-        rest = f", {outcome.partial} with fewer seeds than planned" if outcome.partial else ""
+        external = external if self.entry.plans else of - done
+        rest = f", {partial} with fewer seeds than planned" if partial else ""
         if external:
             rest += f"; {external} need{'s' * (external == 1)} data we may not ship"
         return f"partly {self.entry.kind} ({done} of {of}{rest})"

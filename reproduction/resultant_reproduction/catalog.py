@@ -34,9 +34,11 @@ class Entry(NamedTuple):
     # Training plans whose records it reads, and checks of `resultant verify` behind it.
     plans: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
-    # Caption of the figure, empty for that of the mechanism, and layout of the panels of checks.
+    # Caption of the figure, empty for that of the mechanism, layout of its panels, and
+    # labels and limits of those that are curves.
     caption: str = ""
     layout: Mapping[str, Any] = {}
+    charts: tuple[Mapping[str, Any], ...] = ()
     # Remarks below its tables, before those of its numbers, and a sentence for numbers.
     notes: tuple[str, ...] = ()
     says: str = ""
@@ -70,14 +72,10 @@ def catalog() -> dict[str, Entry]:
     return entries
 
 
-def _runs(jobs: Sequence[PlannedJob]) -> int:
-    return sum(len(job.runs) for job in jobs)
-
-
-def _progress(plan: str, records: Records) -> tuple[int, int]:
-    """Count the runs of a plan with complete records, and all runs."""
-    jobs = PLANS[plan].jobs()
-    return _runs(jobs) - _runs(missing(jobs, records)), _runs(jobs)
+def _progress(jobs: Sequence[PlannedJob], left: Sequence[PlannedJob]) -> tuple[int, int]:
+    """Count the runs with complete records, and all runs."""
+    runs, lacking = (sum(len(job.runs) for job in own) for own in (jobs, left))
+    return runs - lacking, runs
 
 
 def describe(entry: Entry, progress: Mapping[str, tuple[int, int]]) -> tuple[str, str]:
@@ -101,7 +99,8 @@ def describe(entry: Entry, progress: Mapping[str, tuple[int, int]]) -> tuple[str
 
 def overview(records: Records) -> Rows:
     """Return one row per artefact, under `HEADINGS`."""
-    progress = {plan: _progress(plan, records) for plan in PLANS}
+    plans = {name: plan.jobs() for name, plan in PLANS.items()}
+    progress = {name: _progress(jobs, missing(jobs, records)) for name, jobs in plans.items()}
     return [(e.name, e.label, *describe(e, progress)) for e in catalog().values()]
 
 
@@ -109,15 +108,14 @@ def plan_rows(records: Records) -> Rows:
     """Return one row per plan, under `PLAN_HEADINGS`."""
     rows: Rows = []
     for plan in PLANS.values():
-        jobs = plan.jobs()
-        left = missing(jobs, records)
-        runs, lacking = _runs(jobs), _runs(left)
+        left = missing(plan.jobs(), records)
+        complete, runs = _progress(plan.jobs(), left)
         partial = sum(
             run.seed in records.seeds(job.config, run.realization, run.beta)
             for job in left
             for run in job.runs
         )
-        done = f"{runs - lacking} of {runs}" + (f", {partial} in part" if partial else "")
+        done = f"{complete} of {runs}" + (f", {partial} in part" if partial else "")
         rest = workload(left) or "nothing"
         more = missing(plan.jobs(MORE), records) if len(plan.seeds) == 1 else []
         rest += f"; two more seeds: {workload(more)}" if more else ""

@@ -30,7 +30,7 @@ from resultant_reproduction.evidence import (
     read_path,
     trained_as,
 )
-from resultant_reproduction.figures import HOLLOW, LOG, Chart, Curve, draw_charts
+from resultant_reproduction.figures import HOLLOW, Chart, Curve, draw_charts, labelled
 from resultant_reproduction.formats import markdown_table
 from resultant_reproduction.plan import planned_seeds
 from resultant_reproduction.spec import Cell, Outcome, load, parse_cell, say
@@ -39,7 +39,6 @@ from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 STORES = {
     "CIFAR-100-LT": PACKAGED,
@@ -56,23 +55,23 @@ Shown = Mapping[str, Any]
 def _outcome(
     name: str,
     evidence: Evidence,
-    draw: Callable[[Shown], Figure],
+    panels: Callable[[Shown], Sequence[Any]],
     numbers: Callable[[Any], Mapping[str, Any]] | None = None,
     of: Iterable[str] = STORES,
     counted: Iterable[str] = STORES,
 ) -> Outcome:
-    """Draw a figure ``of`` the available datasets, describe each with the sentence of
+    """Draw the ``panels`` ``of`` the available datasets, describe each with the sentence of
     ``artefacts.toml`` and its ``numbers``, and count the datasets of the paper as parts."""
     shown = {
         title: evidence.analysis(STORES[title], "projection")
         for title in of
         if evidence.has(STORES[title], "projection")
     }
-    sentence, notes = catalog()[name].says, []
+    entry, notes = catalog()[name], []
     if numbers is not None:
-        notes = [f"{title}: {sentence.format(**numbers(a))}." for title, a in shown.items()]
-    parts = {title: title in shown for title in counted}
-    return Outcome(draw=lambda: draw(shown), parts=parts, notes=notes)
+        notes = [f"{title}: {entry.says.format(**numbers(a))}." for title, a in shown.items()]
+    draw = lambda: draw_charts(labelled(panels(shown), entry.charts), **entry.layout)  # noqa: E731
+    return Outcome(draw=draw, parts={title: title in shown for title in counted}, notes=notes)
 
 
 def closest_pair(a: Analysis) -> int:
@@ -109,7 +108,7 @@ def gain_discovery(evidence: Evidence) -> Outcome:
     return replace(drawn, cells=cells, notes=[f"In (a) and (b) {classes}."])
 
 
-def _draw_gains(analyses: Shown) -> Figure:
+def _draw_gains(analyses: Shown) -> list[Any]:
     a = next(iter(analyses.values()))
     i = closest_pair(a)
     pair, theta = a.boundaries.pairs[i], math.radians(float(a.boundaries.theta_degrees[i]))
@@ -134,22 +133,18 @@ def _draw_gains(analyses: Shown) -> Figure:
         Curve((0, 0), (-1, 1), "--", "equalized", style.GREEN),
         Curve((), (), "o", "prototypes", style.GREY),
     ]
-    charts = [
-        Chart(sphere, "", ""),
-        Chart(residuals, r"cosine $\rho$", r"centred score less $g\rho$"),
-        Chart(shares, r"gain $A_c/\tau_0$", "share of classes"),
-    ]
-    figure = draw_charts(charts, width=3.2, height=3.4, legend=1, under=True)
-    ax: Axes = figure.axes[0]
-    edge = (1 - y * y).sqrt()
-    regions = ((-1, -edge, boundary), (1, boundary, edge))
-    for (side, low, high), colour, name in zip(regions, SIDES, names, strict=True):
-        ax.fill_betweenx(y.numpy(), low.numpy(), high.numpy(), color=colour, alpha=0.2, lw=0)
-        ax.plot(side * math.sin(theta / 2), 0, "o", color=colour)
-        ax.annotate(name, (0.55 * side, 0.4), ha="center")
-    ax.set_aspect("equal")
-    ax.axis("off")
-    return figure
+
+    def paint(ax: Axes) -> None:
+        edge = (1 - y * y).sqrt()
+        regions = ((-1, -edge, boundary), (1, boundary, edge))
+        for (side, low, high), colour, name in zip(regions, SIDES, names, strict=True):
+            ax.fill_betweenx(y.numpy(), low.numpy(), high.numpy(), color=colour, alpha=0.2, lw=0)
+            ax.plot(side * math.sin(theta / 2), 0, "o", color=colour, ms=6)
+            ax.annotate(name, (0.55 * side, 0.4), ha="center", fontsize=10)
+        ax.set_aspect("equal")
+        ax.axis("off")
+
+    return [Chart(sphere, paint=paint), residuals, shares]
 
 
 MEASURED = {"MAE (degrees)": "mae", "pairs with a root before and after": "comparable"}
@@ -188,7 +183,7 @@ def _recorded_displacements(evidence: Evidence) -> dict[str, dict[str, list[floa
 
 def _draw_boundaries(
     analyses: Shown, recorded: Mapping[str, Mapping[str, Sequence[float]]]
-) -> Figure:
+) -> list[Any]:
     a = next(iter(analyses.values()))
     i, b = closest_pair(a), a.boundaries
     pair, theta = b.pairs[i], float(b.theta_degrees[i])
@@ -224,11 +219,7 @@ def _draw_boundaries(
     line = {"zorder": 0}
     points.append(Curve((-reach, reach), (-reach, reach), "--", color=style.GREY, more=line))
     way = "degrees from {} to {}".format(*_names_of(pair))
-    charts = [
-        Chart(margins, way, "margin"),
-        Chart(points, "exact displacement (degrees)", "leading displacement (degrees)"),
-    ]
-    return draw_charts(charts, height=3.4, legend=1, under=True)
+    return [Chart(margins, way, "margin"), points]
 
 
 def _rank(rank: float | None) -> str:
@@ -253,7 +244,7 @@ def real_scope(evidence: Evidence) -> Outcome:
     return _outcome("real-scope-app", evidence, _draw_scope, numbers, counted=OURS)
 
 
-def _draw_scope(analyses: Shown) -> Figure:
+def _draw_scope(analyses: Shown) -> list[Any]:
     sizes, laws = [], []
     for (title, a), colour in zip(analyses.items(), style.CYCLE, strict=False):
         sizes.append(Curve(a.gains.count, a.gains.kappa, ".", title, colour))
@@ -264,11 +255,7 @@ def _draw_scope(analyses: Shown) -> Figure:
             laws.append(Curve(edges, steps, look, color=colour, more={"drawstyle": "steps-post"}))
     laws.append(Curve((), (), "-", "held-out queries", style.GREY))
     laws.append(Curve((), (), "--", "one vMF per class", style.GREY))
-    charts = [
-        Chart(sizes, "training images of the class", r"concentration $\kappa_c$", more=LOG),
-        Chart(laws, "value of the fitted law", "density", more={"ylim": (0, None)}),
-    ]
-    return draw_charts(charts, legend=2, under=True)
+    return [sizes, laws]
 
 
 def real_margin(evidence: Evidence) -> Outcome:
@@ -284,7 +271,7 @@ def real_margin(evidence: Evidence) -> Outcome:
     return replace(drawn, sections={HEADING: margin_means(evidence, STORES)})
 
 
-def _draw_margins(analyses: Shown) -> Figure:
+def _draw_margins(analyses: Shown) -> list[Any]:
     centre, typical = [], []
     for title, a in analyses.items():
         t = a.typical
@@ -292,11 +279,7 @@ def _draw_margins(analyses: Shown) -> Figure:
         for curves, (margin, rank) in zip((centre, typical), kinds, strict=True):
             name = title if rank is None else f"{title}, rank correlation {rank:+.2f}"
             curves.append(Curve(margin.flatten(), 100 * t.observed.flatten(), ".", name))
-    charts = [
-        Chart(centre, "margin at the prototype", "error between the pair (%)"),
-        Chart(typical, "typical margin", "error between the pair (%)"),
-    ]
-    return draw_charts(charts, legend=1, under=True)
+    return [centre, typical]
 
 
 def finite_sample(evidence: Evidence) -> Outcome:
@@ -317,7 +300,7 @@ def finite_sample(evidence: Evidence) -> Outcome:
     return _outcome("finite-sample", evidence, _draw_support, numbers, OURS, OURS)
 
 
-def _draw_support(analyses: Shown) -> Figure:
+def _draw_support(analyses: Shown) -> list[Any]:
     (a,) = analyses.values()
     s, own = a.support, a.self_inclusion
     supports = [
@@ -330,11 +313,7 @@ def _draw_support(analyses: Shown) -> Figure:
         Curve(own.count, own.exact, ".", name, error=own.exact_sd, more=thin),
         Curve(own.count, own.predicted, "o", r"$(1-A^2)/(\tau n)$", style.RED, more=hollow),
     ]
-    charts = [
-        Chart(supports, "support size $n$", "error of $R_n$", more={"xscale": "log"}),
-        Chart(gained, "images of the class", "score gained", more=LOG),
-    ]
-    return draw_charts(charts, height=3.1, legend=2, under=True)
+    return [supports, gained]
 
 
 HEADING = "The two linear means"

@@ -127,6 +127,12 @@ def draw_charts(
     return figure
 
 
+def labelled(panels: Iterable[Any], specs: Iterable[Mapping[str, Any]]) -> list[Chart]:
+    """Make charts of the panels that are curves, with labels and limits in their order."""
+    more = iter(specs)
+    return [own if isinstance(own, Chart) else Chart(own, **next(more)) for own in panels]
+
+
 def shades(n: int) -> list[Any]:
     """Return n colours of a sequence that are visible on light and on dark pages."""
     import matplotlib as mpl

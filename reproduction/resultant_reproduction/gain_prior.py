@@ -12,7 +12,7 @@ from resultant_reproduction.evidence import PACKAGED, Evidence, read_edit
 from resultant_reproduction.figures import BLACK, Chart, Curve, draw_charts
 from resultant_reproduction.plan import official, planned_seeds
 from resultant_reproduction.spec import Cell, Outcome, load, parse_cell
-from resultant_reproduction.tables import cross_backbone
+from resultant_reproduction.tables import backbone
 from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def gain_prior(evidence: Evidence) -> Outcome:
             PUBLIC: _changes(public),
             PLAIN: _changes([evidence.summary(PACKAGED, "projection", "proco")]),
         },
-        "ImageNet-LT": {"authors' ResNet-50": _resnet50(evidence)},
+        "ImageNet-LT": {"authors' ResNet-50": _changes([backbone(evidence, "ResNet-50")])},
         "iNaturalist 2018": {"authors' network": _changes([*summaries])},
     }
     cells = []
@@ -70,15 +70,6 @@ def _changes(summaries: Sequence[Mapping[str, Any]]) -> Changes:
     for at in product(BETAS, GAMMAS):
         read = read_edit(*at, "temperature")
         result[at] = Value.of([v for summary in summaries if (v := read(summary)) is not None])
-    return {at: value for at, value in result.items() if value is not None}
-
-
-def _resnet50(evidence: Evidence) -> Changes:
-    """Read the changes of tab:cross-backbone."""
-    known = {(c.row, c.column): c.ours for c in cross_backbone(evidence).cells}
-    result = {
-        (b, g): known[f"β = {b:g}, γ = {g:g}", "ResNet-50"] for b, g in product(BETAS, GAMMAS)
-    }
     return {at: value for at, value in result.items() if value is not None}
 
 

@@ -87,7 +87,7 @@ def change_table(changes: Sequence[Change]) -> str:
                 "–" if change.paper is None else f"{change.paper:+.2f}",
                 ours.text(2, sign=True),
                 "–" if i is None or i.low is None else f"{i.low:+.2f} to {i.high:+.2f}",
-                *(str(ours.n), p_text(change.p_value), change.verdict),
+                *(str(ours.n), p_text(i.p if i else None), change.verdict),
             )
         )
     kept = [i for i, own in enumerate(zip(*rows, strict=True)) if {*own} != {"–"}]

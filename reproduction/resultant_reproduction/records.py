@@ -88,11 +88,6 @@ class Records:
         """Summarize a number at a dotted path over seeds."""
         return Value.of(list(self.values(config, realization, beta, path, scale).values()))
 
-    def frozen(self, config: TrainConfig) -> dict[str, list[Mapping[str, Any]]]:
-        """Select the frozen summaries of native runs with ProCo's kappa, by space."""
-        own = [r["analysis"] for r in self.seeds(config).values() if "analysis" in r]
-        return {space: [a[space]["proco"] for a in own] for space in ("encoder", "projection")}
-
 
 def dig(record: Any, path: str) -> float | None:
     """Follow a dotted path to a finite number; None where there is none."""

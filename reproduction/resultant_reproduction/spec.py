@@ -131,11 +131,6 @@ class Change:
         return over_settings([self.differences])
 
     @property
-    def p_value(self) -> float | None:
-        """Two-sided paired t test; None for fewer than two seeds or equal differences."""
-        return self.interval.p if self.interval else None
-
-    @property
     def verdict(self) -> str:
         """Verdict by ``protocol.md``; a dash where the printed change is zero."""
         if not self.paper:
@@ -163,24 +158,10 @@ class Outcome:
     # Numbers that the paper prints in its text.
     in_text: Sequence[Cell] = ()
 
-    @property
-    def asked(self) -> list[Cell]:
-        """Cells with a printed number."""
-        return [cell for cell in (*self.cells, *self.in_text) if cell.paper is not None]
-
-    @property
-    def done(self) -> tuple[int, int]:
-        """Number of cells and parts with a result, and their number."""
-        asked = [cell.ours is not None for cell in self.asked]
-        asked += self.parts.values()
-        return sum(asked), len(asked)
-
-    @property
-    def external(self) -> int:
-        """Number of empty cells that need data that may not be shipped."""
-        return sum(cell.external and cell.ours is None for cell in self.asked)
-
-    @property
-    def partial(self) -> int:
-        """Number of cells with fewer seeds than planned."""
-        return sum(cell.partial for cell in self.cells)
+    def counts(self) -> tuple[int, int, int, int]:
+        """Count cells and parts with a result, all of them, empty cells that need data that may not
+        be shipped, and cells with fewer seeds than planned."""
+        asked = [cell for cell in (*self.cells, *self.in_text) if cell.paper is not None]
+        done = [*(cell.ours is not None for cell in asked), *self.parts.values()]
+        external = sum(cell.external and cell.ours is None for cell in asked)
+        return sum(done), len(done), external, sum(cell.partial for cell in self.cells)

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import product
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from resultant.features.store import FeatureStore
 from resultant.training.config import TrainConfig, preset
@@ -18,6 +17,7 @@ from resultant_reproduction.evidence import (
     is_external,
     pooled,
     read_change,
+    read_edit,
     read_path,
     trained_as,
 )
@@ -218,32 +218,29 @@ HELD_OUT = "val"
 
 def cross_backbone(evidence: Evidence) -> Outcome:
     """tab:cross-backbone: changes by direct temperature, from native at the same prior."""
-    grids = {title: _grid(evidence, *source) for title, source in BACKBONES.items()}
+    summaries = {title: backbone(evidence, title) for title in BACKBONES}
     cells = []
-    for (beta, gamma, *texts), i in product(printed_rows("cross-backbone"), range(2)):
-        column, grid = list(grids.items())[i]
-        after, before = (
-            grid.get(key) for key in (f"temperature {beta} {gamma}", f"native 1 {gamma}")
-        )
-        ours = None
-        if after is not None and before is not None:
-            ours = Value(100 * (after - before))
-        paper = parse_cell(texts[i])
-        cells.append(Cell(f"β = {beta}, γ = {gamma}", column, paper, ours, external=True))
+    for beta, gamma, *texts in printed_rows("cross-backbone"):
+        read = read_edit(float(beta), float(gamma), "temperature")
+        for (title, summary), text in zip(summaries.items(), texts, strict=True):
+            change = read(summary)
+            own = parse_cell(text), None if change is None else Value(change)
+            cells.append(Cell(f"β = {beta}, γ = {gamma}", title, *own, external=True))
     return Outcome(cells)
 
 
-def _grid(evidence: Evidence, store: str, architecture: str) -> dict[str, float]:
-    """Accuracies on projections of an added store, or of a record of ProCo's recipe."""
+def backbone(evidence: Evidence, title: str) -> dict[str, Any]:
+    """Summary of the projections of an added store, or of a record of ProCo's recipe."""
+    store, architecture = BACKBONES[title]
     if evidence.has(store, "projection"):
         path = evidence.stores[store]
         split = FeatureStore.open(path).metadata.get("held_out", HELD_OUT)
         if split != HELD_OUT:
             rule = f"expected {store} of resultant extract --split {HELD_OUT}"
             raise ValueError(f"{rule}, got the split {split} in {path}")
-        return evidence.summary(store, "projection", "proco")["grid"]
+        return evidence.summary(store, "projection", "proco")
     config = preset("imagenet-lt", architecture=architecture)
     for record in evidence.records.seeds(config).values():
         if "analysis" in record:
-            return record["analysis"]["projection"]["proco"]["grid"]
+            return record["analysis"]["projection"]["proco"]
     return {}

@@ -27,9 +27,13 @@ STYLES = {True: "green", False: "bold red", None: "yellow"}
 def verify(options: Verify) -> int:
     """Run the checks; return 1 with --strict if one does not hold."""
     from resultant.cli.progress import PlainConsole
-    from resultant_reproduction.theory import selected
+    from resultant_reproduction.theory import CHECKS
 
-    names, out = selected(options.only), options.out
+    unknown, out = [name for name in options.only if name not in CHECKS], options.out
+    if unknown:
+        raise ValueError(f"expected names of checks ({', '.join(CHECKS)}), got {unknown[0]!r}")
+    # In the order of the paper.
+    names = [name for name in CHECKS if not options.only or name in options.only]
     require_output(out)
     checks = run(names, out, options.figures)
     console = PlainConsole()

@@ -155,7 +155,7 @@ def test_change_is_a_paired_t_test() -> None:
     # The tail of Student's t with three degrees of freedom.
     u = statistics.fmean(near) / (statistics.stdev(near) / 2) / math.sqrt(3)
     tail = 0.5 - (u / (1 + u * u) + math.atan(u)) / math.pi
-    assert change.p_value == pytest.approx(2 * tail, rel=1e-9)
+    assert change.interval and change.interval.p == pytest.approx(2 * tail, rel=1e-9)
     # By two intervals: of ours, and of ours less printed.
     for printed, values, verdict in (
         (0.5, near, "confirmed"),

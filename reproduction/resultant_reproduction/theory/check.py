@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import wraps
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from resultant.classes.statistics import ClassState
-from resultant_reproduction.figures import Chart, draw_charts
+from resultant_reproduction.figures import Chart, draw_charts, labelled
 from resultant_reproduction.spec import load
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Check:
     ours: str
     holds: bool | None
     details: dict[str, Any] = field(default_factory=dict)
-    panels: Callable[[], Any] | None = None
+    panels: Callable[[], list[Chart]] | None = None
     layout: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     label: str = ""
@@ -83,18 +83,12 @@ def check(function: Callable[..., Finding]) -> Callable[..., Check]:
         }
         details = {"grid": grid, **details, "rule": texts.pop("rule", "")}
         texts |= {key: about[key] for key in ("label", "claim", "layout") if key in about}
-        if panels and "charts" in about:
-            panels = partial(_charts, panels, about["charts"])
+        charts = panels and (lambda: labelled(panels(), about.get("charts", ())))
         ours = about["ours"].format(*values)
-        return Check(ours, holds, details, panels, name=name, **texts)
+        return Check(ours, holds, details, charts, name=name, **texts)
 
     FUNCTIONS[name] = run
     return run
-
-
-def _charts(panels: Callable[[], list[Any]], specs: Sequence[Mapping[str, Any]]) -> list[Chart]:
-    """Add the labels and limits of ``checks.toml`` to the curves of panels."""
-    return [Chart(own, **spec) for own, spec in zip(panels(), specs, strict=True)]
 
 
 def axis(numbers: Sequence[float] | Mapping[str, float]) -> Tensor:
