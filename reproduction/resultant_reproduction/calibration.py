@@ -36,10 +36,7 @@ BINS = 15
 
 
 def over_queries(after: Tensor, before: Tensor, scale: float = 1.0) -> Estimate:
-    """Mean difference [N] of two rules on the same queries, with a normal interval.
-
-    Hits, [N] bool, are tested exactly (McNemar), as by `resultant.analysis.metrics.paired_gain`.
-    """
+    """Mean difference [N] of two rules with a normal interval; hits are tested exactly."""
     if after.dtype == before.dtype == torch.bool:
         d = paired_gain(before, after)
         gain, low, high, p = d.gain, d.low, d.high, d.p_value
@@ -70,8 +67,7 @@ def _fitted(space: FrozenSpace, name: str, fitting: Tensor) -> Components:
 def judge(
     space: FrozenSpace, fit: Components, rule: str, split: tuple[Tensor, Tensor]
 ) -> tuple[dict[str, float], Tensor, Tensor]:
-    """Fit the scale of a rule at beta 0 on one half of the queries, and judge it on the other: its
-    numbers, and its right answers [n] and cross-entropies [n] per query."""
+    """Fit the scale of a rule at beta 0 on one half of the queries, and judge it on the other."""
     state = fit.state.to(dtype=space.dtype)
     scorer = realize(state, Rule(space.tau, rule, offset=fit.log_weight))
     fitting, scores = (

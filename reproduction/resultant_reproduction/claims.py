@@ -39,8 +39,7 @@ MIXED = "mixed"
 
 @dataclass(frozen=True)
 class Claim:
-    """An entry of ``claims.toml`` with its verdict; our value, the printed value and the number of
-    networks with the source of the recipe as text."""
+    """An entry of ``claims.toml`` with its verdict, and its numbers and evidence as text."""
 
     entry: Mapping[str, Any]
     judgement: Judgement
@@ -92,8 +91,7 @@ class Claim:
 
     @property
     def uninformative(self) -> bool:
-        """True for a confirmation that could not have failed: the interval contains the printed
-        number and the threshold of the claim, so that it reaches to both sides."""
+        """True for a confirmation that could not fail: its interval contains the threshold."""
         threshold, ours = self.entry.get("threshold"), self.judgement.ours
         if self.judgement.verdict != CONFIRMED or threshold is None or ours is None:
             return False

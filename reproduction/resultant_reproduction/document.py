@@ -31,8 +31,7 @@ PAGES = ("judgement", "claims", "headline", "methods", "guide", "runs")
 
 
 def write(text: Path, pages: Path, evidence: Evidence) -> None:
-    """Write the document, such as ``REPRODUCTION.md``, its pages, the forest plot and the numbers
-    for the README."""
+    """Write ``REPRODUCTION.md``, its pages, the forest plot and the numbers for the README."""
     judged = claims(evidence)
     for path, content in contents(text, pages, evidence, judged).items():
         files.write_text(path, content)
@@ -67,23 +66,15 @@ def contents(
             for question, own in by_question(judged)
         },
         "headings": HEADINGS,
-        "contrasts": contrast_rows(headline.contrasts(every)),
-        "parts": contrast_rows(headline.parts(every)),
-        "readouts": contrast_rows(headline.readouts(every)),
+        "contrast_rows": contrast_rows,
         "contrast_headings": CONTRASTS,
-        "answer": headline.answer(every),
         "summary": headline.summary(every),
         "tuned": tuned.answer(evidence),
-        "spread": headline.spread(every),
         "runs": sum(r["seed"] not in headline.FIRST_ROUND for r in every),
-        "records": len(every),
-        "artefacts": catalog.overview(every),
-        "artefact_headings": catalog.HEADINGS,
-        "plans": catalog.plan_rows(every),
-        "plan_headings": catalog.PLAN_HEADINGS,
-        "plans_note": say("plans", more=" ".join(map(str, catalog.MORE))),
-        "placeholders": say("placeholders"),
-        "external": catalog.external_commands(),
+        "every": every,
+        "headline": headline,
+        "catalog": catalog,
+        "say": say,
     }
     texts = {text: render("reproduction.md", **values)}
     texts |= {pages / f"{name}.md": render(f"{name}.md", **values) for name in PAGES}
@@ -92,8 +83,7 @@ def contents(
 
 
 def scaled() -> dict[str, str]:
-    """Changes by Pure Angular on the packaged encoder where each rule has a fitted scale: of the
-    cross-entropy, and of the accuracy of mixtures."""
+    """Changes on the packaged encoder with fitted scales: cross-entropy, accuracy of mixtures."""
     stored = packaged_json("calibration.json").get("encoder")
     if stored is None:
         return dict.fromkeys(("nats", "mixtures"), "(no record)")

@@ -223,8 +223,7 @@ def by_condition(
 
 
 def pooled(evidence: Evidence, read: Reader) -> dict[str, Estimate]:
-    """Read a number of every native network; means over the settings of a dataset, by dataset and
-    space, with intervals over networks."""
+    """Average a number over native networks and settings, by dataset and space, with intervals."""
     settings: dict[str, list[list[float]]] = {}
     for (condition, space), values in by_condition(evidence, read).items():
         settings.setdefault(f"{condition.partition(' / ')[0]} {space}", []).append(values)

@@ -339,8 +339,7 @@ MARGINS = {
 
 
 def boundary_means(evidence: Evidence) -> str:
-    """Table of the errors of predicted boundaries by either linear mean, over the networks of the
-    records and of the packaged network."""
+    """Table of the errors of predicted boundaries by either linear mean."""
     rows = []
     for condition, printed in BOUNDARIES.items():
         found = (by_condition(evidence, read, (condition,), ("projection",)) for read in ERRORS)
@@ -354,8 +353,7 @@ def boundary_means(evidence: Evidence) -> str:
 
 
 def margin_means(evidence: Evidence, stores: Mapping[str, str]) -> str:
-    """Table of the predicted directions of margin changes by either linear mean, on the features
-    that are available."""
+    """Table of the predicted directions of margin changes by either linear mean."""
     rows = []
     for title, store in stores.items():
         if not evidence.has(store, "projection"):

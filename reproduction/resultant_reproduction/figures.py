@@ -147,8 +147,7 @@ def intervals(
     printed: str = "paper",
     stacked: bool = False,
 ) -> Figure:
-    """Draw ours and the printed number of every row with their intervals, one panel per title;
-    hollow without an interval. Panels side by side have the same rows; others are stacked."""
+    """Draw ours and the printed number of every row with intervals, hollow without, per title."""
     charts = []
     for title, rows in panels.items():
         curves = [Curve(label=ours, look="o", color=OURS)]
@@ -195,9 +194,7 @@ def exact(number: float | None) -> Estimate | None:
 
 
 def comparison(cells: Sequence[Cell]) -> Figure:
-    """Draw ours less the printed numbers with both deviations, one panel per column and one row per
-    row of the table; the printed numbers themselves if there are none of ours. A row names its
-    number of networks."""
+    """Draw ours less the printed numbers by column and row, or the printed numbers alone."""
     known = [c for c in cells if c.paper is not None]
     ours = [c for c in known if c.ours is not None]
     empty: dict[str, Pair] = {_counted(c.row, ours): (None, None) for c in ours or known}

@@ -176,11 +176,7 @@ def summary(records: Records) -> str:
 
 
 def spread(records: Records) -> tuple[float, float, float, float, float] | None:
-    """Our variance over the printed one, with its F interval, and both pooled deviations.
-
-    Encoder and projection are of one network, so that each pair of cells counts once in the degrees
-    of freedom. None without cells of several networks.
-    """
+    """Our variance over the printed one, with its F interval, and both pooled deviations."""
     ours, printed = [], []
     for name, space, arm in product(SETTINGS, SPACES, TRAINED):
         values = [*networks(records, name, arm, (space,)).values()]

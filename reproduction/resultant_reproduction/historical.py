@@ -9,7 +9,6 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from resultant.report import style
-from resultant.training.config import TrainConfig
 from resultant.training.records import Record
 from resultant_reproduction.evidence import CONDITIONS, Evidence
 from resultant_reproduction.figures import (
@@ -47,14 +46,17 @@ POLICIES = {
     "Reduced gain disparity": ("temperature", 0.5),
     "Increased gain disparity": ("temperature", 1.5),
 }
-# Dash and colour.
-LOOKS = {
-    "ProCo": ("-", BLACK),
-    "Reduced gain disparity": ("--", style.BLUE),
-    "Increased gain disparity": (":", style.ORANGE),
-}
-# Interventions by their names in records.
+# Dash and colour, and interventions by their names in records.
+LOOKS = dict(zip(POLICIES, (("-", BLACK), ("--", style.BLUE), (":", style.ORANGE)), strict=True))
 STRENGTHS = {"reduced": "Reduced gain disparity", "increased": "Increased gain disparity"}
+# Settings of the family, and that of fig:common-readouts, taken to be that of fig:training-gain.
+SETTINGS = {
+    column: official(*CONDITIONS[column], family="power")  # type: ignore[misc]
+    for column in reversed(COLUMNS)
+}
+SHOWN = next(iter(SETTINGS.values()))
+# Planned seeds of a policy, the same in every setting.
+PLANNED = {name: planned_seeds(SHOWN, *policy) for name, policy in POLICIES.items()}
 # Numbers of the last epoch in records. The gains are of CIFAR-100 IF 100, and the errors, for which
 # no setting is named, are taken to be. sec:historical-gradient does not say whether its relative
 # errors of gradients stack all queries or are means over queries; of increments it says "mean
@@ -78,30 +80,11 @@ def printed_last(key: str) -> list[str]:
     return load("printed/figures")["training-gain"]["last"][key.removeprefix("mean_")]
 
 
-def settings() -> dict[str, TrainConfig]:
-    """Settings of the family by name, that of `shown` first."""
-    configs = {
-        column: official(*CONDITIONS[column], family="power")  # type: ignore[misc]
-        for column in COLUMNS
-    }
-    return dict(reversed(configs.items()))
-
-
-def shown() -> TrainConfig:
-    """The setting of fig:common-readouts, taken to be that of fig:training-gain."""
-    return next(iter(settings().values()))
-
-
-def planned(policy: str) -> int:
-    """Number of planned seeds of a policy, the same in every setting."""
-    return planned_seeds(shown(), *POLICIES[policy])
-
-
 def heads(evidence: Evidence) -> Outcome:
     """tab:historical-power-temperature: classifiers of three-view joint training."""
-    configs, best = settings(), []
+    best = []
     entries = [
-        Entry(policy, column, text, (configs[column], *POLICIES[policy]), "last.accuracy")
+        Entry(policy, column, text, (SETTINGS[column], *POLICIES[policy]), "last.accuracy")
         for policy, *texts in printed_rows("historical-power-temperature")
         for column, text in zip(COLUMNS, texts, strict=True)
     ]
@@ -135,8 +118,7 @@ def increment_plane(records: Mapping[int, Record]) -> tuple[int, int, dict[str, 
 
 def training_gain(evidence: Evidence) -> Outcome:
     """fig:training-gain: dispersion of gains, increment errors, increments on a plane."""
-    config = shown()
-    records = {name: evidence.records.seeds(config, *policy) for name, policy in POLICIES.items()}
+    records = {name: evidence.records.seeds(SHOWN, *policy) for name, policy in POLICIES.items()}
     applied, native = (
         {name: c for name, own in records.items() if (c := Course.of(own, key))}
         for key in ("applied_gain_sd", "gain_sd")
@@ -165,9 +147,9 @@ def training_gain(evidence: Evidence) -> Outcome:
 
 
 def _last_epoch(evidence: Evidence) -> list[Cell]:
-    """Numbers of the last epoch in every setting, with the printed ones of `shown`."""
+    """Numbers of the last epoch in every setting, with the printed ones of `SHOWN`."""
     cells = []
-    for (place, config), (i, name) in product(settings().items(), enumerate(POLICIES)):
+    for (place, config), (i, name) in product(SETTINGS.items(), enumerate(POLICIES)):
         kind, numbers = (config, *POLICIES[name]), {}
         for title, key in LAST.items():
             ours = evidence.records.value(*kind, f"last.{key}", 1.0)
@@ -176,27 +158,24 @@ def _last_epoch(evidence: Evidence) -> list[Cell]:
             course = increment_errors(evidence.records.seeds(*kind), key).get(strength)
             numbers[title] = course and course.at(config.epochs), None
         for title, (ours, paper) in numbers.items():
-            seeds, digits = (
-                0 if title.endswith(MEAN) else planned(name),
-                paper.digits if paper else 2,
-            )
+            seeds, digits = PLANNED[name], paper.digits if paper else 2
+            seeds = 0 if title.endswith(MEAN) else seeds
             cell = unprinted(f"{place}, {name}", title, ours, digits, seeds)
-            cells.append(replace(cell, paper=paper) if config == shown() else cell)
+            cells.append(replace(cell, paper=paper) if config == SHOWN else cell)
     return cells
 
 
 def common_readouts(evidence: Evidence) -> Outcome:
     """fig:common-readouts: linear probes of the interventions and of ProCo."""
     cells, changes = [], []
-    for (place, config), pool, space in product(
-        settings().items(), ("long_tail", "balanced"), SPACES
-    ):
+    pools = ("long_tail", "balanced")
+    for (place, config), pool, space in product(SETTINGS.items(), pools, SPACES):
         path, readout = probe_path(space, pool), f"{pool.replace('_', '-')} {space}"
         values = {n: evidence.records.values(config, *p, path) for n, p in POLICIES.items()}
         for name, own in values.items():
             ours = Value.of(list(own.values()))
-            cells.append(unprinted(f"{place}, {name}", readout, ours, 2, planned(name)))
-        for name in STRENGTHS.values() if config == shown() else ():
+            cells.append(unprinted(f"{place}, {name}", readout, ours, 2, PLANNED[name]))
+        for name in STRENGTHS.values() if config == SHOWN else ():
             differences = paired(values[name], values["ProCo"])
             changes.append(Change(readout, f"{name} - ProCo", None, differences))
     tested = [change for change in changes if change.differences]

@@ -20,21 +20,17 @@ POWERS = {"reduced": 0.5, "increased": 1.5}
 
 def power_diagnostic(stack: Stack, z: Tensor, y: Tensor) -> list[dict[str, Any]]:
     """Return `gradient_increments` of every run of a stack, for z [runs, n, p] and y [n]."""
-    offsets = stack.proco.log_prior.cpu().double().expand(len(stack.runs), -1)
-    return [
-        gradient_increments(
-            z[i], y, stack.proco.state(i).to("cpu"), stack.config.temperature, offsets[i]
-        )
-        for i in range(len(stack.runs))
-    ]
+    tau, offsets = stack.config.temperature, stack.proco.log_prior.cpu().double()
+    states = [stack.proco.state(i).to("cpu") for i in range(len(stack.runs))]
+    own = zip(z, states, offsets.expand(len(states), -1), strict=True)
+    return [gradient_increments(x, y, state, tau, offset) for x, state, offset in own]
 
 
 def gradient_increments(
     z: Tensor, y: Tensor, state: ClassState, tau: float, offset: Tensor
 ) -> dict[str, Any]:
     r"""Measure the change of gradients from the native policy to each strength of `POWERS`
-    (fig:training-gain), for queries ``z`` [n, p] with labels ``y`` [n] and offsets [C]; empty if a
-    class has gain zero, which has no powers, or if all gains are equal.
+    (fig:training-gain); empty if a class has gain zero, without powers, or all gains are equal.
 
     An increment stacks the tangent gradients of all queries. ``increment_error`` is
     :math:`100\|\Delta G-\Delta G^0\|/\|\Delta G\|` by strength, ``mean_increment_error`` its mean
@@ -59,20 +55,15 @@ def gradient_increments(
     names = list(POWERS)
     signs = [points[names.index("increased"), 0, 0], points[names.index("reduced"), 0, 1]]
     points = points * torch.where(torch.stack(signs) < 0, -1.0, 1.0)
-    return {
-        **{
-            f"{kind}{end}": {n: error(change[0], change[k]) for n, change in changes.items()}
-            for k, end in ((1, ""), (2, "_without_intercept"))
-            for kind, error in (
-                ("increment_error", stacked_relative_error),
-                ("mean_increment_error", mean_relative_error),
-            )
-        },
-        "increment_plane": {
-            "share": float(size[:2].sum() / size.sum()),
-            **{
-                name: dict(zip(("exact", "leading"), pair, strict=True))
-                for name, pair in zip(changes, points.tolist(), strict=True)
-            },
-        },
+    errors = {
+        "increment_error": stacked_relative_error,
+        "mean_increment_error": mean_relative_error,
     }
+    result: dict[str, Any] = {
+        f"{kind}{end}": {name: error(change[0], change[k]) for name, change in changes.items()}
+        for k, end in ((1, ""), (2, "_without_intercept"))
+        for kind, error in errors.items()
+    }
+    pairs = (dict(zip(("exact", "leading"), pair, strict=True)) for pair in points.tolist())
+    share = float(size[:2].sum() / size.sum())
+    return result | {"increment_plane": {"share": share, **dict(zip(changes, pairs, strict=True))}}

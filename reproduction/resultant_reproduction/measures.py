@@ -25,7 +25,7 @@ from resultant_reproduction.evidence import (
     trained_as,
 )
 from resultant_reproduction.failure import Trainings
-from resultant_reproduction.historical import POLICIES, increment_errors, shown
+from resultant_reproduction.historical import POLICIES, SHOWN, increment_errors
 from resultant_reproduction.plan import official, stand_in
 from resultant_reproduction.records import Course
 from resultant_reproduction.summarize import SPACES
@@ -50,8 +50,7 @@ Found = list[tuple[float, list[float]]]
 
 
 def reader(keys: Keys) -> Reader:
-    """Build the reader of a frozen summary: a path, the difference of two paths, a ratio of two
-    counts, or the change by an edit under a prior."""
+    """Build the reader of a path, a difference or ratio of two paths, or the change by an edit."""
     scale = float(keys.get("scale", 100.0))
     if "edit" in keys:
         beta, gamma = keys["edit"]
@@ -148,8 +147,7 @@ def trained(evidence: Evidence, keys: Keys) -> Found:
 
 
 def _kappas(evidence: Evidence) -> list[float]:
-    """Least kappa of a class when direct temperature was trained under a uniform prior, per seed;
-    trainings of one seed count once, by their geometric mean."""
+    """Least kappa trained by direct temperature, per seed, by the geometric mean of trainings."""
     trainings = Trainings.of(evidence)
     by_seed: dict[int, list[float]] = {}
     for training in trainings.edited if trainings else ():
@@ -169,20 +167,18 @@ def _ends(read: Callable[[Mapping[str, Any]], float]) -> Callable[[Evidence], li
 
 
 def _increments(evidence: Evidence) -> list[float]:
-    """Mean error of leading gradient increments at the last epoch, per network: the mean over both
-    strengths (%)."""
+    """Mean error of leading gradient increments over strengths, last epoch, per network (%)."""
     values = []
     for policy in POLICIES.values():
-        for seed, record in evidence.records.seeds(shown(), *policy).items():
+        for seed, record in evidence.records.seeds(SHOWN, *policy).items():
             courses = increment_errors({seed: record}, "mean_increment_error")
-            last = [v.mean for c in courses.values() if (v := c.at(shown().epochs)) is not None]
+            last = [v.mean for c in courses.values() if (v := c.at(SHOWN.epochs)) is not None]
             values += [fmean(last)] if last else []
     return values
 
 
 def _largest_errors(evidence: Evidence) -> list[float]:
-    """Largest error of leading gradients at a recorded state of contrastive training, CIFAR-10 IF
-    50, uniform prior, Pure Angular at beta 0, per network (%)."""
+    """Largest error of leading gradients of Pure Angular, C10-IF50-U, per network (%)."""
     config = control_config("c10-if50-u", "contrastive")
     values = []
     for seed, record in evidence.records.seeds(config, "angular", 0.0).items():

@@ -191,10 +191,7 @@ def _bank(estimator: object, name: str, num_classes: int, dim: int) -> Tensor:
 
 
 def imbalance_of(count: Tensor) -> float | None:
-    """Infer the imbalance of a CIFAR subset from the counts [C] of a bank, None if none fits.
-
-    A bank counts every view of the images of whole batches, or of all images.
-    """
+    """Infer the imbalance of a CIFAR subset from the counts [C] of a bank, None if none fits."""
     num_classes, total = len(count), int(count.sum())
     if RECIPES.get(num_classes, ("", ""))[1] not in CIFAR:
         return None

@@ -50,10 +50,7 @@ class Printed(NamedTuple):
 
 
 def parse_cell(text: str) -> Printed | None:
-    """Parse a printed cell such as ``86.28 ± 0.09`` or ``9,763 / 10,000``; None for ``--``.
-
-    The text has "of" for the slash, which separates the printed number from ours.
-    """
+    """Parse a printed cell such as ``86.28 ± 0.09`` or ``9,763 / 10,000``; None for ``--``."""
     if text == "--":
         return None
     mean, _, sd = text.partition("±")

@@ -38,8 +38,7 @@ TAKEN = {
 
 
 def summarize(a: Analysis) -> dict[str, Any]:
-    """Summarize an analysis for the frozen tables and claims, in JSON types: accuracies as
-    fractions, gradient errors in percent, angles in degrees."""
+    """Summarize an analysis in JSON types: fractions, gradient errors in percent, degrees."""
     summary: dict[str, Any] = {"tau": a.space.tau, "estimator": a.space.estimator}
     if a.grid is not None:
         points = {rule: a.grid.point(rule) for rule in REALIZATIONS}
@@ -80,8 +79,7 @@ def _taken(a: object, names: str) -> dict[str, Any]:
 
 
 def _displacements(b: BoundaryDisplacement) -> dict[str, list[float]]:
-    """Displacements of the pairs with one boundary before and after, exact and by the leading
-    score, in degrees to five digits."""
+    """Exact and leading displacements of the pairs with both, in degrees to five digits."""
     shifts = {"exact": b.shift_degrees, "leading": b.predicted["joint_leading"].shift_degrees}
     both = ~(shifts["exact"].isnan() | shifts["leading"].isnan())
     return {name: [float(f"{v:.5g}") for v in x[both].tolist()] for name, x in shifts.items()}
@@ -93,8 +91,7 @@ def _rules(state: SameState) -> dict[str, dict[str, float]]:
 
 
 def summarize_state(space: FrozenSpace, gamma: float) -> dict[str, Any]:
-    """Summarize sec:same-state-diagnostic in JSON types: rules on the first held-out queries, and
-    the class with the largest intercept drift."""
+    """Summarize the rules and the intercept drift of a last state (sec:same-state-diagnostic)."""
     state = same_state(space, gamma=gamma)
     drift = intercept_drift(space).largest
     return plain({"same_state": _rules(state), "intercepts": drift, "focus": state.focus})
@@ -107,7 +104,6 @@ def summaries(*rows: Tensor) -> dict[str, dict[str, Any]]:
 
 
 def fit_space(*rows: Tensor, estimator: str = FROZEN_FITS[0]) -> FrozenSpace:
-    """Fit the classes of one space as in the frozen tables, on the CPU: training features [N, p]
-    with labels [N], test features [M, p] with labels [M]."""
+    """Fit the classes as in the frozen tables: training rows, labels, test rows, labels."""
     settings: Any = {"tau": FROZEN_TEMPERATURE, "estimator": estimator}
     return FrozenSpace.fit(*(a.cpu() for a in rows), num_classes=int(rows[1].max()) + 1, **settings)

@@ -28,8 +28,7 @@ VERDICTS = (CONFIRMED, OTHER_SIZE, INCONCLUSIVE, NOT_REPRODUCED, NEEDS_DATA)
 
 
 class Value(NamedTuple):
-    """A mean over ``n`` runs, 0 for an exact number, and their sample standard deviation, None
-    where it is unknown."""
+    """A mean over ``n`` runs, 0 for an exact number, and their standard deviation, if known."""
 
     mean: float
     sd: float | None = None
@@ -146,8 +145,7 @@ def over_settings(differences: Sequence[Sequence[float]]) -> Estimate | None:
 
 
 def power(terms: Terms, effect: float, n: int) -> float:
-    """Compute the power of the test of a contrast at an effect, with ``n`` runs per arm, by the
-    noncentral t distribution. The deviations of single runs are those of the arms."""
+    """Compute the power of the test of a contrast at an effect, with ``n`` runs per arm."""
     from scipy.stats import nct, t
 
     parts = [(weight * (arm.sd or 0.0)) ** 2 / n for weight, arm in terms]
@@ -160,8 +158,7 @@ def power(terms: Terms, effect: float, n: int) -> float:
 
 
 def seeds_needed(terms: Terms, effect: float) -> int | None:
-    """Find the fewest runs per arm with a power of 80 % at an effect; None where a spread is
-    unknown, the effect is zero, or more than 2^17 would be needed."""
+    """Find the fewest runs per arm, up to 2^17, with a power of 80 % at an effect."""
     if not effect or any(arm.sd is None for _, arm in terms):
         return None
 
@@ -203,8 +200,7 @@ class Judgement:
 
 
 def judge_effect(terms: Terms, printed: Terms) -> Judgement:
-    """Judge an effect with a printed size by two intervals, from our arms, empty without runs, and
-    the printed arms, with the same weights or as one number."""
+    """Judge an effect with a printed size by two intervals, from our arms and the printed ones."""
     size = math.fsum(weight * arm.mean for weight, arm in printed)
     if not terms:
         return Judgement(NEEDS_DATA, printed=size)

@@ -156,12 +156,9 @@ def near(values: Iterable[float], targets: Iterable[float], within: float) -> bo
 
 
 def power_fits(x: Tensor, errors: Tensor) -> Tensor:
-    """Fit the slopes of log errors [P, M] over log x [P], for the columns that follow a power.
-
-    A fit needs three points and a coefficient of determination of at least 0.9, as in
-    sec:numerical-expansion-validation. Errors below 1e-13 are rounding and are ignored.
-    """
+    """Fit the slopes of log errors [P, M] over log x [P], for the columns that follow a power."""
     slopes = []
+    # As in sec:numerical-expansion-validation: three points above rounding, and R^2 of 0.9.
     for column in errors.abs().T:
         large = column > 1e-13
         if int(large.sum()) < 3:

@@ -103,8 +103,7 @@ class Truncated(Realization):
 
 
 def _rules(factors: Mapping[str, float]) -> dict[str, Realization]:
-    """Return the exact rule and its truncations, of classes a and b at an angle in degrees and of
-    competitors orthogonal to both, whose concentration is that of b."""
+    """Return the exact rule and its truncations of classes a, b and orthogonal competitors."""
     p, classes, tau = int(factors["p"]), int(factors["classes"]), factors["tau"]
     mu = torch.eye(p, dtype=torch.float64)[:classes].clone()
     theta = math.radians(factors["angle"])

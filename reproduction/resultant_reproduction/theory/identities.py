@@ -44,11 +44,7 @@ ROUNDING = 1e-11
 
 @check
 def bregman_identities(at: Any, score: Callable[..., Tensor] = vmf_score) -> Finding:
-    r"""Check three forms of the score (prop:bregman-view, eq:bregman-variance, eq:score-integral).
-
-    :math:`q=t\rho R_\nu(\kappa)+\int_0^t(t-u)\mathrm{Var}_{\eta+uz}(z^\top X)\,du
-    =\int_\kappa^{\tilde\kappa}R_\nu`; Gauss-Legendre quadrature computes the first integral.
-    """
+    """Check three forms of the score (prop:bregman-view, eq:bregman-variance, eq:score-integral)"""
     nodes, weights = (torch.tensor(a) for a in np.polynomial.legendre.leggauss(200))
     rho, lam, t = grid(at.rho, at.lam, at.t)
     least = []

@@ -139,10 +139,7 @@ def rule_agreement(at: Any, draws: Draws = AT_ZERO.sample_margins) -> Finding:
 
 @check
 def error_exponents(at: Any, exponents: Exponents = of_model) -> Finding:
-    """Check that -log(error)/nu tends to the rate at the threshold (eq:error-exponent).
-
-    The remainder after Laplace's prefactor, -log(error) - nu I - log(nu)/2, must converge.
-    """
+    """Check that -log(error)/nu tends to the rate at the threshold (eq:error-exponent)."""
     nu = [p / 2 - 1 for p in at.p]
     limit = exponents(ORDERED)._asdict()
     logs = [ORDERED.log_errors(p) for p in at.p]
