@@ -264,8 +264,7 @@ def run_plan(
 def _in_turn(
     jobs: Sequence[PlannedJob], train: Callable[[PlannedJob], object], end: float, say: Say
 ) -> bool:
-    """Train jobs in turn, diverged jobs in parts; return False if the time is over. At least one
-    job is trained up to a checkpoint, also after the end."""
+    """Train jobs in turn, diverged ones in parts, at least to a checkpoint; False after the end."""
     queue, started = deque(jobs), False
     while queue:
         job = queue.popleft()

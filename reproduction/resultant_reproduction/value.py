@@ -82,8 +82,7 @@ class Estimate(NamedTuple):
 
     @property
     def sign(self) -> int | None:
-        """1 or -1 where the interval excludes zero and the test agrees, else 0; None without an
-        interval."""
+        """1 or -1 where the interval excludes zero and the test agrees, else 0; None without."""
         if self.low is None or self.high is None:
             return None
         if not self.seeds and self.p is not None and self.p >= LEVEL:
@@ -98,8 +97,7 @@ class Estimate(NamedTuple):
         return self.low - room <= number <= self.high + room
 
     def interval(self, digits: int = 2, sign: bool = True) -> str:
-        """Format the ends in brackets, or a dash. Ends keep the sign of a zero: it shows whether
-        zero is between them."""
+        """Format the ends in brackets, with the sign of a zero, or a dash."""
         if self.low is None or self.high is None:
             return "–"
         form = f"{'+' if sign else ''},.{digits}f"

@@ -1,19 +1,26 @@
-"""Measures of claims, recomputed from the lines of the records by plain loops."""
+"""Claims, tables and the headline, recomputed from the lines of the records by plain loops."""
 
 from __future__ import annotations
 
 import json
 import math
+import statistics
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import product
 from pathlib import Path
+from statistics import fmean, variance
 from typing import Any
 
 import pytest
+from scipy.stats import t as student
 
-from resultant_reproduction import Evidence
+from paper_evidence import angular_training, tail
+from resultant_reproduction import ARTEFACTS, Evidence, Records, headline, tables
+from resultant_reproduction.headline import answer, contrasts, effect, parts, readouts
 from resultant_reproduction.measures import MEASURES, SPECIAL, arms
-from resultant_reproduction.spec import load
+from resultant_reproduction.plan import RULES
+from resultant_reproduction.spec import load, printed_rows
 from resultant_reproduction.value import contrast
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
@@ -38,14 +45,17 @@ PUBLIC = {"objective": "joint", "classification_view": True, "schedule": "step",
 
 
 @cache
-def lines() -> list[dict[str, Any]]:
+def lines(second: bool) -> list[dict[str, Any]]:
     paths = sorted(RESULTS.glob("*.jsonl"))
+    paths += [RESULTS / "second-round" / "headline.jsonl"] if second else []
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
-def runs(rule: str, beta: float = 0.0, **settings: Any) -> Iterator[dict[str, Any]]:
+def runs(
+    rule: str, beta: float = 0.0, second: bool = False, **settings: Any
+) -> Iterator[dict[str, Any]]:
     """Every record of a kind, with defaults for settings that older records lack."""
-    for record in lines():
+    for record in lines(second):
         config = CONTROLLED | record["config"]
         family = settings.get("family", config["family"] if rule == "native" else "linear")
         wanted = {"family": family} | settings
@@ -58,14 +68,14 @@ def runs(rule: str, beta: float = 0.0, **settings: Any) -> Iterator[dict[str, An
 def by_seed(rule: str, beta: float = 0.0, **settings: Any) -> dict[int, dict[str, Any]]:
     """One record per seed: the fullest, and of equally full ones the last."""
 
-    def parts(record: dict[str, Any]) -> tuple[Any, ...]:
+    def fullness(record: dict[str, Any]) -> tuple[Any, ...]:
         own = ("ended" in record, "analysis" in record, "trajectory" in record)
         return *own, len(record.get("probes", {}))
 
     chosen: dict[int, dict[str, Any]] = {}
     for record in runs(rule, beta, **settings):
         seed = record["seed"]
-        if seed not in chosen or parts(record) >= parts(chosen[seed]):
+        if seed not in chosen or fullness(record) >= fullness(chosen[seed]):
             chosen[seed] = record
     return chosen
 
@@ -123,7 +133,7 @@ BOTH = ["probes.long_tail.encoder.accuracy", "probes.long_tail.projection.accura
 POWER = {"dataset": "cifar100", "imbalance": 100, "family": "power", **PUBLIC}
 
 
-def effect(prior: float, imbalance: int) -> float:
+def changed(prior: float, imbalance: int) -> float:
     kind = {"dataset": "cifar10", "imbalance": imbalance, **CONTROLLED, "prior": prior}
     return trained_mean("angular", 0.0, BOTH, **kind) - trained_mean("native", 0.0, BOTH, **kind)
 
@@ -206,7 +216,7 @@ NAIVE: dict[str, Callable[[], float]] = {
         lambda s: 100 * (s["grid"]["temperature 0 -1"] - s["grid"]["native 1 -1"]),
         **PUBLIC,
     ),
-    "uniform-long-tail": lambda: 50 * (effect(0.0, 50) + effect(0.0, 100)),
+    "uniform-long-tail": lambda: 50 * (changed(0.0, 50) + changed(0.0, 100)),
     "power-applied-gain": lambda: (
         policies("last.applied_gain_sd")[2] - policies("last.applied_gain_sd")[1]
     ),
@@ -254,16 +264,119 @@ def test_every_kind_is_recomputed(evidence: Evidence) -> None:
     assert {kind for name in NAIVE for kind in MEASURES if kind in CLAIMS[name]} == set(MEASURES)
 
     def keys(entries: Iterator[dict[str, Any]]) -> set[str]:
-        parts = (
+        measured = (
             own
             for entry in entries
             for kind in ("frozen", "trained")
             for own in (entry[kind] if isinstance(entry.get(kind), list) else [entry.get(kind, {})])
         )
-        return {key for own in parts for key in own}
+        return {key for own in measured for key in own}
 
     used = keys(iter(CLAIMS.values()))
     assert used - keys(CLAIMS[name] for name in NAIVE) <= {"objective"}
     # An absent arm leaves no measure.
     for name in ("imagenet-training", "imagenet-backbones"):
         assert arms(evidence, CLAIMS[name]) == []
+
+
+def probes(rule: str, dataset: str, imbalance: int, **more: Any) -> dict[str, dict[int, float]]:
+    """Long-tail probes of the controlled recipe (%), by space and seed."""
+    own = by_seed(rule, dataset=dataset, imbalance=imbalance, **CONTROLLED, **more)
+    return {
+        s: {k: 100 * r["probes"]["long_tail"][s]["accuracy"] for k, r in own.items()}
+        for s in SPACES
+    }
+
+
+def test_the_primary_contrast_by_hand(evidence: Evidence) -> None:
+    """Mean of six differences of arm means, Welch's variance, Satterthwaite's degrees."""
+    mean, terms, number = 0.0, [], 0
+    for setting, (arm, sign) in product(CONDITIONS, (("angular", 1), ("native", -1))):
+        by_space = probes(arm, *setting, second=True).values()
+        own = [fmean(pair) for pair in zip(*(v.values() for v in by_space), strict=True)]
+        mean += sign * fmean(own) / 6
+        terms.append((variance(own) / len(own) / 36, len(own) - 1))
+        number += len(own)
+    total = sum(v for v, _ in terms)
+    reach = student.ppf(0.975, total**2 / sum(v * v / n for v, n in terms)) * math.sqrt(total)
+    ours = effect(evidence.every).ours
+    assert ours is not None and ours.mean == pytest.approx(mean) and ours.n == number
+    assert (ours.low, ours.high) == (pytest.approx(mean - reach), pytest.approx(mean + reach))
+    rows = [row for row in printed_rows("angular-training") if row[0].startswith("CIFAR")]
+    printed = [float(row[5].split()[0]) - float(row[2].split()[0]) for row in rows]
+    assert effect(evidence.every).printed == pytest.approx(fmean(printed))
+
+
+def test_the_answer_names_what_is_real(evidence: Evidence) -> None:
+    text = answer(evidence.every)
+    for rows, of in ((parts(evidence.every), "4 parts"), (readouts(evidence.every), "12 readouts")):
+        real = [row.title for row in rows if row.adjusted is not None and row.adjusted < 0.05]
+        assert f"{len(real)} of its {of}" in text and all(title in text for title in real)
+    assert answer(Records()) == ""
+
+
+def test_a_gain_of_direct_temperature_is_against_the_text(evidence: Evidence) -> None:
+    """The paper says that it lacks the gain: an effect of the printed size is no proof."""
+    _, row, *_ = contrasts(evidence.every)
+    ours = row.judgement.ours
+    assert ours is not None and ours.contains(0.0) is False and ours.mean > 0
+    assert row.judgement.verdict.endswith("lack of a gain not reproduced")
+
+
+def test_spread_of_the_records(evidence: Evidence) -> None:
+    """The spread of results/ computed another way."""
+    variances, printed = [], []
+    for (dataset, imbalance), name in product(CONDITIONS, headline.TRAINED):
+        for space, own in probes(name, dataset, imbalance).items():
+            variances += [variance(own.values())] * (len(own) - 1)
+            row = [f"CIFAR-{dataset[5:]} / {imbalance}", space.capitalize()]
+            (cell,) = (c for c in printed_rows("angular-training") if c[:2] == row)
+            printed.append(float(cell[headline.ARMS[name]].partition("± ")[2]) ** 2)
+    result = headline.spread(evidence.records)
+    assert result is not None and len(printed) == 36
+    ours, theirs = fmean(variances), fmean(printed)
+    expected = (ours / theirs, math.sqrt(ours), math.sqrt(theirs))
+    assert (result[0], *result[3:]) == pytest.approx(expected)
+    assert result[0] > 5
+
+
+@pytest.mark.parametrize("setting", [("cifar10", 100), ("cifar100", 100)])
+def test_the_tables_of_the_records_by_hand(setting: tuple[str, int], evidence: Evidence) -> None:
+    """Means, deviations and paired tests of tab:angular-training; changes of frozen features."""
+    outcome, tested = angular_training(evidence.records), 0
+    frozen = tables.frozen_table("frozen-vmf-realizations", evidence).changes
+    for space in SPACES:
+        row = f"CIFAR-{setting[0][5:]} / 100, {space.capitalize()}"
+        values = dict(
+            zip(tables.COLUMNS, (probes(rule, *setting)[space] for rule in RULES), strict=True)
+        )
+        cells = {c.column: c.ours for c in outcome.cells if c.row == row}
+        for column, own in values.items():
+            mean, sd = fmean(own.values()), statistics.stdev(own.values())
+            assert cells[column] == (pytest.approx(mean), pytest.approx(sd), len(own))
+        for change in (c for c in outcome.changes if c.row == row):
+            after, before = values[change.what.removesuffix(" - ProCo")], values["ProCo"]
+            gaps = [after[seed] - before[seed] for seed in sorted(after.keys() & before)]
+            t = fmean(gaps) / (statistics.stdev(gaps) / math.sqrt(len(gaps)))
+            p = 2 * tail(abs(t), len(gaps) - 1)
+            assert change.interval and change.interval.p == pytest.approx(p, rel=1e-6)
+            tested += 1
+        (change,) = (c for c in frozen if c.row == row)
+        known = [s["accuracy"] for _, s in sorted(summaries(*setting, space).items())]
+        assert change.differences == pytest.approx(
+            [100 * (a["angular"] - a["native"]) for a in known]
+        )
+        assert change.verdict in ("confirmed", "same direction, other size")
+    assert tested == 6
+
+
+def test_changes_by_beta_and_prior_by_hand(evidence: Evidence) -> None:
+    """Joint networks of the public recipe, native, CIFAR-100 IF 100."""
+    known = summaries("cifar100", 100, "projection", **PUBLIC)
+    outcome = ARTEFACTS["gain-prior"].compute(evidence)
+    cells = [c.content() for c in outcome.cells if c.row == "CIFAR-100-LT, ProCo's public recipe"]
+    for text, gamma, number in zip(cells, ("0", "-1"), ("+2.57", "-5.35"), strict=True):
+        grids = [s["grid"] for s in known.values()]
+        changes = [100 * (g[f"temperature 0 {gamma}"] - g[f"native 1 {gamma}"]) for g in grids]
+        mean, sd = fmean(changes), statistics.stdev(changes)
+        assert text == f"{number} / {mean:+.2f} ± {sd:.2f} [{len(grids)}]"
