@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from statistics import fmean
 from typing import Any
 
@@ -48,38 +47,30 @@ class Claim:
     evidence: str = ""
 
     @property
-    def name(self) -> str:
-        return self.entry["name"]
-
-    @property
-    def label(self) -> str:
-        """Label of the table or figure that has its numbers."""
-        return self.entry["labels"][0]
-
-    @cached_property
     def shown(self) -> tuple[Estimate | None, Estimate | None]:
         """Our value, and ours less printed; a ratio to the printed one on a log scale."""
         pair = self.judgement.ours, self.judgement.apart
-        if self.entry.get("log"):
-            return _exponential(pair[0]), _exponential(pair[1])
-        return pair
+        return (_exponential(pair[0]), _exponential(pair[1])) if self.entry.get("log") else pair
+
+    @property
+    def signed(self) -> bool:
+        return self.entry["kind"] == "effect" or self.entry.get("signed", False)
 
     def value(self, digits: int) -> str:
         """Format our value with its interval."""
         ours = self.shown[0]
-        return "(no record)" if ours is None else ours.text(digits, _signed(self.entry))
+        return "(no record)" if ours is None else ours.text(digits, self.signed)
 
     def row(self) -> tuple[str, ...]:
         """Cells under `HEADINGS`."""
         ours, apart = self.shown
-        digits, signed = self.entry.get("digits", 2), _signed(self.entry)
-        log = self.entry.get("log", False)
+        digits, log = self.entry.get("digits", 2), self.entry.get("log", False)
         remarks = [_threshold(self.entry), self.entry.get("judgement", "")]
         text = " ".join(filter(None, remarks))
         return (
             self.entry["text"] + (f". *{text}*" if text else ""),
             *(self.paper, self.ours),
-            "–" if ours is None else ours.interval(digits, signed),
+            "–" if ours is None else ours.interval(digits, self.signed),
             "–" if apart is None else ("ratio " if log else "") + apart.interval(digits, not log),
             *(self.verdict, self.evidence),
         )
@@ -103,10 +94,6 @@ class Claim:
     def verdict(self) -> str:
         """The verdict as text, with a remark if it is uninformative."""
         return self.judgement.text + (f", {UNINFORMATIVE}" if self.uninformative else "")
-
-
-def _signed(entry: Mapping[str, Any]) -> bool:
-    return entry["kind"] == "effect" or entry.get("signed", False)
 
 
 def _threshold(entry: Mapping[str, Any]) -> str:
@@ -166,7 +153,8 @@ def evaluate(evidence: Evidence, entry: Mapping[str, Any]) -> Claim:
         judgement = judge_number(arms(evidence, entry), number, threshold, side)
     if entry.get("withdrawn") and judgement.verdict != NEEDS_DATA:
         judgement = replace(judgement, verdict=INCONCLUSIVE)
-    own, form = Claim(entry, judgement).shown[0], f"{'+' if _signed(entry) else ''}z,.{digits}f"
+    claim = Claim(entry, judgement)
+    own, form = claim.shown[0], f"{'+' if claim.signed else ''}z,.{digits}f"
     ours = "no runs" if own is None else f"{own.mean:{form}}"
     paper = entry.get("paper") or f"{judgement.printed or 0.0:{form}}"
     units = entry.get("units", "network" if judgement.n == 1 else "networks")

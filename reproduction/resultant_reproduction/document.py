@@ -61,7 +61,8 @@ def contents(
         "photographs": photographs,
         "claims": {
             question["text"]: [
-                (f"{text} {_link(c.label)}", *more) for c in own for text, *more in (c.row(),)
+                (f"{text} {_link(c.entry['labels'][0])}", *more)
+                for c, (text, *more) in ((c, c.row()) for c in own)
             ]
             for question, own in by_question(judged)
         },

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant.classes.rule import EDITED
 from resultant.report import style
-from resultant.training.config import TrainConfig
 from resultant_reproduction.evidence import CONDITIONS, Evidence
 from resultant_reproduction.figures import HOLLOW, Chart, Curve, draw_charts
 from resultant_reproduction.formats import seed_list
@@ -29,15 +28,15 @@ FEW = 10
 
 
 class Training(NamedTuple):
-    """The least kappa when a training ended, its last state where kept, and its seed."""
+    """The least kappa when a training ended, its seed, and its last state, empty if not kept."""
 
     kappa: float
-    state: dict[str, Any] | None
     seed: int
+    state: dict[str, Any]
 
-
-# A training and its last state.
-End = tuple[Training, dict[str, Any]]
+    @property
+    def name(self) -> str:
+        return f"seed {self.seed}, kappa {self.kappa:.3g}"
 
 
 class Trainings(NamedTuple):
@@ -50,37 +49,27 @@ class Trainings(NamedTuple):
     @staticmethod
     def of(evidence: Evidence) -> Trainings | None:
         """Return None until there are both kinds; records without a least kappa are left out."""
+        config, kinds = controlled("cifar100", 10, prior=0.0), ("temperature", "native")
         edited, native = (
             [
-                Training(kappa, record.get("ended"), record["seed"])
-                for record in evidence.records.trainings(_config(), name)
+                Training(kappa, record["seed"], record.get("ended") or {})
+                for record in evidence.records.trainings(config, name)
                 if (kappa := dig(record, "last.kappa_min")) is not None
             ]
-            for name in ("temperature", "native")
+            for name in kinds
         )
         return Trainings(edited, native) if edited and native else None
 
-    def low(self, training: Training) -> bool:
-        """Test whether the least kappa is below a tenth of the least kappa of native trainings."""
-        return training.kappa < min(t.kappa for t in self.native) / 10
-
     def lost(self, training: Training) -> bool:
-        """Test for a low kappa, or for fewer than `FEW` predicted classes."""
+        """Test for a kappa below a tenth of native ones, or fewer than `FEW` predicted classes."""
         distinct = dig(training.state, "same_state.temperature.distinct")
-        return self.low(training) or (distinct is not None and distinct < FEW)
+        low = training.kappa < min(t.kappa for t in self.native) / 10
+        return low or (distinct is not None and distinct < FEW)
 
-    def ends(self) -> list[End]:
+    def ends(self) -> list[Training]:
         """Return the edited trainings that kept a state that failed, in the order of kappa."""
-        lost = [(own, own.state) for own in self.edited if own.state and self.lost(own)]
-        return sorted(lost, key=lambda end: end[0].kappa)
-
-
-def _config() -> TrainConfig:
-    return controlled("cifar100", 10, prior=0.0)
-
-
-def _named(training: Training) -> str:
-    return f"seed {training.seed}, kappa {training.kappa:.3g}"
+        lost = [own for own in self.edited if own.state and self.lost(own)]
+        return sorted(lost, key=lambda own: own.kappa)
 
 
 def realization(evidence: Evidence) -> Outcome:
@@ -96,7 +85,7 @@ def realization(evidence: Evidence) -> Outcome:
 
     def draw() -> Figure:
         drifts = {name: [state["intercepts"][name] for state in states] for name in EDITED}
-        named = {_named(own).replace("kappa", "least kappa"): state for own, state in ends}
+        named = {own.name.replace("kappa", "least kappa"): own.state for own in ends}
         return _draw_intercepts(drifts, named)
 
     note = say("native-states", number=len(states), star=_star(trainings, ends))
@@ -104,9 +93,9 @@ def realization(evidence: Evidence) -> Outcome:
     return Outcome(_cells(ends), draw=draw if states or ends else None, parts=parts, notes=[note])
 
 
-def _cells(failed: Sequence[End]) -> list[Cell]:
+def _cells(failed: Sequence[Training]) -> list[Cell]:
     """Return the printed numbers of the failing state with ours, one column per training."""
-    columns = {_named(training): state for training, state in failed} or {"failing state": None}
+    columns = {own.name: own.state for own in failed} or {"failing state": None}
     cells = []
     for column, state in columns.items():
         for name, text in LOSSES.items():
@@ -119,14 +108,12 @@ def _cells(failed: Sequence[End]) -> list[Cell]:
     return cells
 
 
-def _star(trainings: Trainings | None, ends: Sequence[End]) -> str:
+def _star(trainings: Trainings | None, ends: Sequence[Training]) -> str:
     """Describe the network of the first star and of panel (b)."""
     if trainings is None or not ends:
         return say("no-failing-state")
-    training, state = ends[0]
-    losses = ", ".join(
-        f"{name} {row['cross_entropy']:.2f}" for name, row in state["same_state"].items()
-    )
+    training, rows = ends[0], ends[0].state["same_state"].items()
+    losses = ", ".join(f"{name} {row['cross_entropy']:.2f}" for name, row in rows)
     kappas = f"least kappa {training.kappa:.3g}"
     if own := [t.kappa for t in trainings.native if t.seed == training.seed]:
         kappas += f", native of that seed {' and '.join(f'{kappa:.3g}' for kappa in own)}"

@@ -46,15 +46,10 @@ def gain_prior(evidence: Evidence) -> Outcome:
             seeds = planned_seeds(config) if network == PUBLIC else 0
             for gamma, text in zip(SHOWN, texts, strict=True):
                 value = changes.get((0.0, gamma))
-                cells.append(
-                    Cell(
-                        *(f"{title}, {network}", f"β = 0, γ = {gamma:g}"),
-                        *(None if network == PLAIN else parse_cell(text), value),
-                        external=title != OURS,
-                        text="–" if value is None else value.text(2, sign=True),
-                        planned=seeds,
-                    )
-                )
+                own = None if network == PLAIN else parse_cell(text), value, title != OURS
+                shown = "–" if value is None else value.text(2, sign=True)
+                place = f"{title}, {network}", f"β = 0, γ = {gamma:g}"
+                cells.append(Cell(*place, *own, shown, seeds))
     notes = [
         f"{title}, {network}: {_describe(changes)}."
         for title, networks in by_data.items()
@@ -66,11 +61,12 @@ def gain_prior(evidence: Evidence) -> Outcome:
 
 def _changes(summaries: Sequence[Mapping[str, Any]]) -> Changes:
     """Read the changes over the networks of frozen summaries; some may have no grid."""
-    result = {}
+    changes = {}
     for at in product(BETAS, GAMMAS):
         read = read_edit(*at, "temperature")
-        result[at] = Value.of([v for summary in summaries if (v := read(summary)) is not None])
-    return {at: value for at, value in result.items() if value is not None}
+        if values := [v for summary in summaries if (v := read(summary)) is not None]:
+            changes[at] = Value.over(values)
+    return changes
 
 
 def _over_beta(changes: Changes, gamma: float) -> dict[float, Value]:

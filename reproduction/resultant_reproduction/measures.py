@@ -161,7 +161,7 @@ def _ends(read: Callable[[Mapping[str, Any]], float]) -> Callable[[Evidence], li
     def values(evidence: Evidence) -> list[float]:
         trainings = Trainings.of(evidence)
         ends = trainings.ends() if trainings else []
-        return [read(state["same_state"]) for _, state in ends]
+        return [read(own.state["same_state"]) for own in ends]
 
     return values
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -118,8 +117,8 @@ def draw(outcome: Outcome) -> Figure | None:
     return draw_changes(rows, "change, percentage points") if rows else None
 
 
-def make_page(artefact: Artefact, evidence: Evidence) -> Page:
-    """Compute and write out one table or figure."""
+def make_page(artefact: Artefact, evidence: Evidence, outcome: Outcome | None = None) -> Page:
+    """Write out one table or figure, computed unless its outcome is given."""
     entry, name = artefact.entry, page_name(artefact.entry.label)
     if entry.final:
         from resultant_reproduction.beyond import kept
@@ -127,7 +126,7 @@ def make_page(artefact: Artefact, evidence: Evidence) -> Page:
         return Page(name, *(kept(entry.name, suffix) for suffix in (".md", ".svg")))
     from resultant_reproduction.figures import svg
 
-    outcome = artefact.compute(evidence)
+    outcome = outcome or artefact.compute(evidence)
     figure = draw(outcome)
     tested = [change for change in outcome.changes if change.differences]
     printed = any(cell.paper for cell in outcome.cells)
@@ -181,8 +180,7 @@ def write_pages(
     for name, artefact in artefacts.items():
         report(artefact.entry.title)
         outcome = artefact.compute(evidence)
-        page = make_page(replace(artefact, compute=lambda _, o=outcome: o), evidence)
-        write_page(page, folder)
+        write_page(make_page(artefact, evidence, outcome), folder)
         statuses[name] = artefact.status(outcome)
     files.write_text(folder / "README.md", contents(statuses))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,22 +60,20 @@ def _show(options: Reproduce) -> None:
     from resultant_reproduction.pages import make_page, write_page, write_pages
 
     console, names = PlainConsole(), _names(options.what)
+    write = partial(console.print, highlight=False, soft_wrap=True)
     require_writable_folder(options.out)
     evidence, added = _evidence(options)
     if not len(evidence.records):
-        text = f"no records in {options.results}: numbers of trainings are missing"
-        console.print(text, highlight=False)
+        write(f"no records in {options.results}: numbers of trainings are missing")
     if tuple(options.what) == ("all",):
         with console.status("reading") as status:
             write_pages(evidence, options.out, ARTEFACTS, status.update)
             document.write(options.text, options.out, evidence)
-        console.print(str(options.text), highlight=False)
+        write(str(options.text))
     else:
         for name in names:
             page = make_page(ARTEFACTS[name], evidence)
-            console.print(page.text, markup=False, highlight=False, soft_wrap=True)
-            for path in write_page(page, options.out):
-                console.print(str(path), highlight=False)
+            write("\n".join([page.text, *map(str, write_page(page, options.out))]))
             if ARTEFACTS[name].entry.final:
                 rows = beyond.rows(name, evidence)
                 console.print(rich_table("of these records", ("row", "column", "ours"), rows))
@@ -85,7 +84,7 @@ def _show(options: Reproduce) -> None:
     if unread:
         kinds = dict.fromkeys(f"{r['config']['dataset']} {r['realization']}" for r in unread)
         which = f"{len(unread)} of the {len(added)} records of --records ({', '.join(kinds)})"
-        console.print(f"{which} are from trainings that no table or figure reads", highlight=False)
+        write(f"{which} are from trainings that no table or figure reads")
 
 
 def _evidence(options: Reproduce) -> tuple[Evidence, list[Record]]:
@@ -141,16 +140,14 @@ def _run(options: Reproduce) -> int:
 
 def list_artefacts(console: Console, records: Records) -> None:
     """Print the rows of artefacts, the state of the plans, and the commands for external data."""
+    write = partial(console.print, highlight=False, soft_wrap=True)
     if not len(records):
-        console.print("no records: numbers of trainings are missing", highlight=False)
+        write("no records: numbers of trainings are missing")
     console.print(rich_table("artefacts", catalog.HEADINGS, catalog.overview(records)))
     console.print(rich_table("plans", catalog.PLAN_HEADINGS, catalog.plan_rows(records)))
-    note = say("plans", more=" ".join(map(str, catalog.MORE))).replace("`", "")
-    console.print(note, highlight=False, soft_wrap=True)
+    write(say("plans", more=" ".join(map(str, catalog.MORE))).replace("`", ""))
     for title, *commands in catalog.external_commands():
-        console.print(f"\n{title}:", highlight=False)
-        for command in commands:
-            console.print(f"  {command}", highlight=False, soft_wrap=True)
+        write("\n  ".join([f"\n{title}:", *commands]))
 
 
 def rich_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:

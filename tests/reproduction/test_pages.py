@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from resultant._core.text import with_minus
-from resultant_reproduction import ARTEFACTS, Artefact, Evidence, Outcome, Records
+from resultant_reproduction import ARTEFACTS, Evidence, Outcome, Records
 from resultant_reproduction.catalog import catalog
 from resultant_reproduction.figures import comparison, svg
 from resultant_reproduction.pages import contents, link_labels, make_page, page_name
@@ -45,8 +45,7 @@ def test_pages_are_what_the_records_say(
     records: Records, evidence: Evidence, outcomes: dict[str, Outcome]
 ) -> None:
     for name, artefact in ARTEFACTS.items():
-        known = Artefact(artefact.entry, lambda _, name=name: outcomes[name])
-        page = make_page(known, evidence)
+        page = make_page(artefact, evidence, outcomes[name])
         assert page.text == (PAGES / f"{page.name}.md").read_text(), AGAIN
         if page.name in DRAWN:
             assert page.svg is not None

@@ -138,10 +138,12 @@ def boundary_factors(
             for kind, rule in _rules(at.base | {factor: value}).items():
                 roots = solve(rule, torch.tensor([[0, 1]]))
                 curves[name].setdefault(kind, []).append(float(roots.root / roots.theta))
-    moves = {
-        factor: {name: _range(own["exact"]) for name, own in curves.items()}
-        for factor, curves in positions.items()
-    }
+    moves: dict[str, dict[str, float]] = {}
+    for factor, curves in positions.items():
+        known = {n: [v for v in c["exact"] if not math.isnan(v)] for n, c in curves.items()}
+        moves[factor] = {
+            n: max(own, default=0.0) - min(own, default=0.0) for n, own in known.items()
+        }
     errors = {
         kind: max(
             abs(a - b)
@@ -170,11 +172,6 @@ def boundary_factors(
 
     details = {"moves": moves, "largest_error": errors, "positions": positions}
     return Finding((least, rounding(still), moved), details, holds, panels)
-
-
-def _range(values: list[float]) -> float:
-    known = [v for v in values if not math.isnan(v)]
-    return max(known) - min(known) if known else 0.0
 
 
 @check

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -28,13 +29,10 @@ CLASSES = (("head", style.BLUE, "h"), ("tail", style.ORANGE, "t"))
 STEPS = {-0.05: 1.0, 0.0: 0.5, 0.05: 0.0}
 
 Exponents = Callable[[BinaryModel], Pair]
+# eq:error-exponent.
+of_model: Exponents = attrgetter("exponents")
 # (p, samples, label) -> leading and exact margins of the same draws
 Draws = Callable[[int, int, Literal["h", "t"]], tuple[Tensor, Tensor]]
-
-
-def of_model(model: BinaryModel) -> Pair:
-    """Return the exponents of eq:error-exponent."""
-    return model.exponents
 
 
 def at_margin(R_t: float) -> BinaryModel:
@@ -172,12 +170,8 @@ def prior_reversal(at: Any, exponents: Exponents = of_model) -> Finding:
     models = CLOSE, CLOSE.reversed_prior()
     stated, exchanged = map(exponents, models)
     before, after = (model.log_errors(at.p) for model in models)
-    holds = (
-        stated.h > stated.t
-        and exchanged.h < exchanged.t
-        and before.h < before.t
-        and after.h > after.t
-    )
+    holds = stated.h > stated.t and exchanged.h < exchanged.t
+    holds = holds and before.h < before.t and after.h > after.t
 
     def panels() -> list[Any]:
         # Both typical margins stay positive in between.
