@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from resultant.special.bessel import bessel_ratio, ratio
+from resultant.special.bessel import bessel_ratio
+from resultant.special.ratio import ratio
 from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.estimators import (
     ESTIMATORS,

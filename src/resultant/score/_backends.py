@@ -13,7 +13,7 @@ from resultant._core.autograd import is_traced
 from resultant._core.device import kernel_module
 from resultant.special import compiled
 from resultant.special.debye import expansion
-from resultant.special.differences import phi_difference, point, two_reciprocal
+from resultant.special.differences import phi_difference, two_reciprocal
 
 
 def evaluate(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:
@@ -56,7 +56,7 @@ def by_rows(
 def expression(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:
     """Compute `evaluate` in torch; terms of the classes have the shape of kappa and tau."""
     tilt, e = Tilt(rho, kappa, tau), expansion(p / 2 - 1, kappa.dtype)
-    q, r1 = phi_difference(e, point(e, tilt.y0), point(e, tilt.y1), tilt.h)
+    q, r1 = phi_difference(e, tilt.y0, tilt.y1, tilt.h)
     return (q, 0.5 * tilt.two_kappa_t * r1) if slope else (q,)
 
 

@@ -11,15 +11,9 @@ from torch import Tensor
 
 from resultant._core.autograd import elementwise, is_constant, opaque
 from resultant.score._backends import Tilt, evaluate
+from resultant.special import differences
 from resultant.special.debye import expansion, two_product
-from resultant.special.differences import (
-    RatioSlopes,
-    inner_ratio,
-    inner_ratio_difference,
-    phi_second_difference,
-    ratio_difference,
-    unshifted_if_large,
-)
+from resultant.special.differences import RatioSlopes, inner_ratio_difference
 from resultant.special.ratio import inner, ratio, slope_step, slopes
 
 
@@ -86,10 +80,12 @@ def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Ten
     a = _Tilted(rho, kappa, tau, p)
     e, x1, tiny = expansion(a.nu, rho.dtype), a.y1.sqrt(), torch.finfo(rho.dtype).tiny
     side = a.t * (a.t * a.sine) / (x1 + a.along.abs()).clamp_min(tiny)
-    r1 = inner_ratio(e, a.y1)
+    r1 = differences.inner_ratio(e, a.y1)
     turn = r1 * torch.where(a.along >= 0, side, x1 - a.along)
     low = torch.minimum(a.y0, a.y1)
-    change = unshifted_if_large(lambda e: ratio_difference(e, kappa, x1, a.h), e, low)
+    change = differences.unshifted_if_large(
+        lambda e: differences.ratio_difference(e, kappa, x1, a.h), e, low
+    )
     lead, rest = a.t * a.rho * r1, kappa * inner_ratio_difference(e, a.y0, a.y1, a.h)
     small = (lead.abs() + rest.abs() < change.abs() + turn) | (a.y0 + a.y1 < 1e-30)
     return torch.where(small, lead + rest, change - turn)
@@ -145,7 +141,7 @@ def _remainder_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     middle = tilt.y0 + tilt.t_squared  # the tilted square at rho = 0
     along = tilt.two_kappa_t * tilt.rho
     shift = inner_ratio_difference(e, tilt.y0, middle, tilt.t_squared)
-    return 0.5 * along * shift + phi_second_difference(e, middle, tilt.y1, along)
+    return 0.5 * along * shift + differences.phi_second_difference(e, middle, tilt.y1, along)
 
 
 remainder = elementwise(

@@ -13,14 +13,7 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.validation import Number, as_dtype
-from resultant.special.ratio import (
-    complement_inverse,
-    log_i,
-    log_ie,
-    ratio,
-    ratio_integral,
-    ratio_inverse,
-)
+from resultant.special import ratio
 
 
 def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -41,7 +34,7 @@ def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) ->
         0.716002
     """
     nu, (x,), dtype = _arguments(nu, validate_args, x=x)
-    return as_dtype(log_i(nu, x), dtype)
+    return as_dtype(ratio.log_i(nu, x), dtype)
 
 
 def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -61,7 +54,7 @@ def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -
         -11.280571
     """
     nu, (x,), dtype = _arguments(nu, validate_args, x=x)
-    return as_dtype(log_ie(nu, x), dtype)
+    return as_dtype(ratio.log_ie(nu, x), dtype)
 
 
 def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -80,7 +73,7 @@ def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) ->
         0.537315
     """
     nu, (x,), dtype = _arguments(nu, validate_args, x=x)
-    return as_dtype(ratio(nu, x, 0), dtype)
+    return as_dtype(ratio.ratio(nu, x, 0), dtype)
 
 
 def bessel_ratio_inverse(
@@ -111,12 +104,12 @@ def bessel_ratio_inverse(
     """
     if r is not None and complement is None:
         nu, (r,), dtype = _arguments(nu, validate_args, 1.0, r=r)
-        return as_dtype(ratio_inverse(nu, r), dtype)
+        return as_dtype(ratio.ratio_inverse(nu, r), dtype)
     if complement is None or r is not None:
         got = "neither" if r is None else "both"
         raise ValueError(f"expected one of r and complement, got {got}")
     nu, (gap,), dtype = _arguments(nu, validate_args, 1.0, complement=complement)
-    return as_dtype(complement_inverse(nu, gap), dtype)
+    return as_dtype(ratio.complement_inverse(nu, gap), dtype)
 
 
 def bessel_ratio_integral(
@@ -139,7 +132,7 @@ def bessel_ratio_integral(
         0.433781
     """
     nu, (lower, upper), dtype = _arguments(nu, validate_args, lower=lower, upper=upper)
-    return as_dtype(ratio_integral(nu, lower, upper), dtype)
+    return as_dtype(ratio.ratio_integral(nu, lower, upper), dtype)
 
 
 def _arguments(

@@ -17,17 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant.special.debye import (
-    LogDebye,
-    Number,
-    as_tensor,
-    by_order,
-    divided_difference,
-    horner,
-    two_product,
-    unshifted,
-    unshifted_from,
-)
+from resultant.special import debye
+from resultant.special.debye import LogDebye, Number, by_order, divided_difference, horner
 
 # Nodes of a quadrature over half the distance to a singularity, to the precision of float64.
 NODES = 12
@@ -96,8 +87,8 @@ def unshifted_if_large(compute: Callable[[LogDebye], Any], e: LogDebye, y: Tenso
     near = compute(e)
     if not e.shift:
         return near
-    is_large = y + e.nu * e.nu >= unshifted_from(y.dtype) ** 2
-    beyond = compute(unshifted(e, y.dtype))
+    is_large = y + e.nu * e.nu >= debye.unshifted_from(y.dtype) ** 2
+    beyond = compute(debye.unshifted(e, y.dtype))
     if isinstance(near, Tensor):
         return torch.where(is_large, beyond, near)
     return tuple(torch.where(is_large, b, a) for a, b in zip(near, beyond, strict=True))
@@ -130,8 +121,9 @@ def _ratio_slopes(e: LogDebye, x: Tensor, y: Tensor, scale: float | Tensor) -> R
     return RatioSlopes(r, d1, d2, complement, first, second)
 
 
-def phi_difference(e: LogDebye, p0: Point, p1: Point, h: Tensor) -> tuple[Tensor, Tensor]:
+def phi_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
     """Compute ``phi(y1) - phi(y0)`` for ``h = y1 - y0``, and ``r(y1)``."""
+    p0, p1 = point(e, y0), point(e, y1)
     ds = h / (p0.s + p1.s)
     # ds - a log(1 + x) with x = ds g0, in two parts: a factor a would scale an underflow of x, and
     # the error of a logarithm below the smallest normal number.
@@ -226,7 +218,7 @@ def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Ten
     def chosen(y: Tensor) -> Tensor:
         return unshifted_if_large(lambda e: bend(e, y), e, y)
 
-    apart = phi_difference(e, point(e, y0), point(e, y1), h)[0] - 0.5 * h * inner_ratio(e, y0)
+    apart = phi_difference(e, y0, y1, h)[0] - 0.5 * h * inner_ratio(e, y0)
     return torch.where(near, 0.25 * _second_order(chosen, y0, step), apart)
 
 
@@ -241,10 +233,10 @@ def _along(
     def total(e: LogDebye) -> tuple[Tensor]:
         if not e.shift:
             return (step(e, low, high),)
-        corner = as_tensor((unshifted_from(x1.dtype) ** 2 - e.nu * e.nu) ** 0.5, x1)
+        corner = debye.as_tensor((debye.unshifted_from(x1.dtype) ** 2 - e.nu * e.nu) ** 0.5, x1)
         near = step(e, torch.minimum(low, corner), torch.minimum(high, corner))
         beyond = torch.maximum(low, corner), torch.maximum(high, corner)
-        return (near + step(unshifted(e, x1.dtype), *beyond),)
+        return (near + step(debye.unshifted(e, x1.dtype), *beyond),)
 
     size = by_order(nu, x1.dtype, total)[0]
     return torch.where(x1 < x0, -size, size)
@@ -253,11 +245,7 @@ def _along(
 def phi_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
     """Compute ``phi(x1) - phi(x0)``, the integral of R."""
 
-    def step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
-        p0, p1 = point(e, x0 * x0), point(e, x1 * x1)
-        return phi_difference(e, p0, p1, (x1 - x0) * (x1 + x0))[0]
-
-    return _along(step, nu, x0, x1)
+    return _along(lambda e, a, b: phi_difference(e, a * a, b * b, (b - a) * (b + a))[0], nu, x0, x1)
 
 
 def complement_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
@@ -294,7 +282,7 @@ def bregman(nu: float, x0: Tensor, x1: Tensor) -> Tensor:
 def two_reciprocal(a: Tensor) -> tuple[Tensor, Tensor]:
     """Return ``(r, e)``: the rounded ``1/a``, and ``r + e`` exact to twice the precision."""
     r = 1 / a
-    p, e = two_product(a, r)
+    p, e = debye.two_product(a, r)
     return r, ((1 - p) - e) * r
 
 

@@ -11,31 +11,10 @@ import torch
 from torch import Tensor
 
 from resultant._core.autograd import elementwise, is_constant, opaque
+from resultant.special import debye, differences
 from resultant.special.compiled import by_kernel
-from resultant.special.debye import (
-    LogDebye,
-    Number,
-    anchor,
-    as_tensor,
-    by_order,
-    expansion,
-    horner,
-    unshifted,
-    unshifted_from,
-)
-from resultant.special.differences import (
-    NODES,
-    RatioSlopes,
-    bregman,
-    complement_step,
-    gauss_legendre,
-    inner_ratio,
-    phi_difference,
-    phi_step,
-    point,
-    ratio_slopes,
-    ratio_step,
-)
+from resultant.special.debye import LogDebye, Number, as_tensor, by_order
+from resultant.special.differences import RatioSlopes, phi_step, ratio_slopes
 
 # Halley steps from the start of Banerjee et al. (2005) to full precision; 2 suffice from p = 3 on.
 HALLEY_STEPS = 3
@@ -50,7 +29,7 @@ def bounded(x: Tensor, root: float = 2.2) -> Tensor:
 def _ratio_value(nu: Number, x: Tensor) -> Tensor:
     x = bounded(x)
     # Near one rounding exceeds one.
-    return by_order(nu, x.dtype, lambda e: (x * inner_ratio(e, x * x),))[0].clamp(-1, 1)
+    return by_order(nu, x.dtype, lambda e: (x * differences.inner_ratio(e, x * x),))[0].clamp(-1, 1)
 
 
 def _second_value(nu: Number, x: Tensor) -> Tensor:
@@ -85,7 +64,7 @@ def slopes(nu: float, y: Tensor, scale: float | Tensor = 1.0) -> RatioSlopes:
 
 # inner(nu, y): R_nu(x)/x as a function of y = x^2.
 inner = elementwise(
-    lambda nu, y: inner_ratio(expansion(nu, y.dtype), y),
+    lambda nu, y: differences.inner_ratio(debye.expansion(nu, y.dtype), y),
     None,
     opaque(lambda nu, y: slopes(nu, y).d1 / 2),
 )
@@ -101,7 +80,7 @@ complement = elementwise(
 def slope_step(nu: float, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
     """Compute the difference of R_nu' from y0 to y1 = y0 + h."""
     slope0, slope1 = slopes(nu, y0).first, slopes(nu, y1).first
-    apart, nodes = slope1 - slope0, gauss_legendre(NODES)
+    apart, nodes = slope1 - slope0, differences.gauss_legendre(differences.NODES)
     close = sum((w * slopes(nu, y0 + s * h, 0.5 * h).second for s, w in nodes), 0 * h)
     return torch.where(apart.abs() > 0.25 * torch.maximum(slope0, slope1), apart, close)
 
@@ -120,21 +99,26 @@ ratio_integral = elementwise(
     lambda nu, lower, upper: ratio(nu, upper, 0),
 )
 complement_integral = elementwise(
-    by_kernel("complement_integral", lambda nu, x: complement_step(nu, torch.zeros_like(x), x)),
+    by_kernel(
+        "complement_integral", lambda nu, x: differences.complement_step(nu, torch.zeros_like(x), x)
+    ),
     None,
     lambda nu, x: complement(nu, x),  # torch.compile needs a function
 )
 
 # R_nu(x1) - R_nu(x0).
 _ratio_change = elementwise(
-    ratio_step, None, lambda nu, x0, x1: -ratio(nu, x0, 1), lambda nu, x0, x1: ratio(nu, x1, 1)
+    differences.ratio_step,
+    None,
+    lambda nu, x0, x1: -ratio(nu, x0, 1),
+    lambda nu, x0, x1: ratio(nu, x1, 1),
 )
 
 # divergence(nu, x0, x1): phi(x1) - phi(x0) - (x1 - x0) R(x0), the Bregman divergence of
 # prop:bregman-view on one axis, which is the KL divergence from concentration x0 to x1 in the same
 # direction; information(nu, x): divergence(nu, x, 0), that to the uniform distribution.
 divergence = elementwise(
-    bregman,
+    differences.bregman,
     None,
     lambda nu, x0, x1: (x0 - x1) * ratio(nu, x0, 1),
     lambda nu, x0, x1: _ratio_change(nu, x0, x1),  # torch.compile needs a function
@@ -191,10 +175,10 @@ def _log_value(nu: Number, x: Tensor) -> Tensor:
 
 def _log_sum(e: LogDebye, x: Tensor) -> Tensor:
     """Compute log I from its change since the `anchor`, so that nothing cancels near its zero."""
-    (x0, total), nu = anchor(e, x), as_tensor(e.nu, x)
+    (x0, total), nu = debye.anchor(e, x), as_tensor(e.nu, x)
     top, end = LogDebye(e.order, 0, e.scale, e.coefficients), bounded(x)
     y, d = end * end, end - x0
-    change, r = phi_difference(top, point(top, x0 * x0), point(top, y), d * (end + x0))
+    change, r = differences.phi_difference(top, x0 * x0, y, d * (end + x0))
     near = d.abs() < 0.5 * x0
     # Below one no difference of logarithms cancels, and the quotient may underflow.
     apart = torch.xlogy(nu, torch.where(end < 1, end, end / x0))
@@ -222,9 +206,9 @@ log_i = elementwise(
 
 def _scaled_value(nu: Number, x: Tensor) -> Tensor:
     def beyond(e: LogDebye) -> tuple[Tensor]:
-        return (_scaled_sum(unshifted(e, x.dtype) if e.shift else e, x),)
+        return (_scaled_sum(debye.unshifted(e, x.dtype) if e.shift else e, x),)
 
-    is_large = bounded(x) ** 2 + nu * nu >= unshifted_from(x.dtype) ** 2
+    is_large = bounded(x) ** 2 + nu * nu >= debye.unshifted_from(x.dtype) ** 2
     scaled = by_order(nu, x.dtype, beyond, absolute=True)[0]
     return torch.where(is_large, scaled, _log_value(nu, x) - x)
 
@@ -234,7 +218,7 @@ def _scaled_sum(e: LogDebye, x: Tensor) -> Tensor:
     a, order = e.order, as_tensor(e.order, x)
     s = torch.hypot(x, order)
     total = a * (a / (s + x)) - 0.5 * (s.log() + math.log(2 * math.pi))
-    total = total + horner(e.coefficients, e.scale / s)
+    total = total + debye.horner(e.coefficients, e.scale / s)
     # asinh(a/x), below one without a quotient, which may overflow.
     inside = a * torch.log(a + s) - torch.xlogy(order, x)
     return total - torch.where(x < 1, inside, a * torch.asinh(a / x.clamp_min(1)))

@@ -14,26 +14,13 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.distributions import (
-    Distribution,
-    Transform,
-    biject_to,
-    constraints,
-    register_kl,
-    transform_to,
-)
+from torch.distributions import Distribution, Transform, constraints, kl
+from torch.distributions.constraint_registry import biject_to, transform_to
 
 from resultant._core import validation
 from resultant._core.arrays import shape_of, unit_vector
 from resultant._core.validation import COMPUTE_DTYPE, Number, as_dtype
-from resultant.special.ratio import (
-    complement_integral,
-    complement_inverse,
-    divergence,
-    information,
-    inner,
-    ratio,
-)
+from resultant.special import ratio
 from resultant.vmf.angle import angle
 from resultant.vmf.estimators import log_area
 
@@ -155,7 +142,7 @@ class VonMisesFisher(Distribution):
             rule = "< 1 (equal vectors have an unbounded maximum-likelihood concentration)"
             is_one, name = (gap < rounding).double(), "the mean resultant length"
             validation.require_in_range(name, is_one, 0.0, 0.5, rule=rule)
-        kappa = complement_inverse(int(x.shape[-1]) / 2 - 1, gap.clamp(0, 1))
+        kappa = ratio.complement_inverse(int(x.shape[-1]) / 2 - 1, gap.clamp(0, 1))
         return VonMisesFisher(loc.to(x.dtype), kappa.to(x.dtype), validate_args)
 
     @property
@@ -175,17 +162,17 @@ class VonMisesFisher(Distribution):
     def mean(self) -> Tensor:
         r"""The mean :math:`A_p(\kappa)\mu` [..., p]."""
         kappa = self.concentration.to(COMPUTE_DTYPE[self.concentration.dtype])
-        return ratio(self._nu, kappa, 0).to(self.loc.dtype).unsqueeze(-1) * self.loc
+        return ratio.ratio(self._nu, kappa, 0).to(self.loc.dtype).unsqueeze(-1) * self.loc
 
     @property
     def variance_along(self) -> Tensor:
         r"""The variance of :math:`\mu^\top X`, :math:`A_p'(\kappa)`."""
-        return ratio(self._nu, self.concentration.double(), 1).to(self.loc.dtype)
+        return ratio.ratio(self._nu, self.concentration.double(), 1).to(self.loc.dtype)
 
     @property
     def variance_across(self) -> Tensor:
         r"""The variance in each direction orthogonal to the mean, :math:`A_p(\kappa)/\kappa`."""
-        return inner(self._nu, self.concentration.double() ** 2).to(self.loc.dtype)
+        return ratio.inner(self._nu, self.concentration.double() ** 2).to(self.loc.dtype)
 
     @property
     def variance(self) -> Tensor:
@@ -204,7 +191,7 @@ class VonMisesFisher(Distribution):
 
     def entropy(self) -> Tensor:
         r"""The entropy :math:`\log Z_p(\kappa) - \kappa A_p(\kappa)` [...]."""
-        gain = information(self._nu, self.concentration.double())
+        gain = ratio.information(self._nu, self.concentration.double())
         return (log_area(self._p) - gain).to(self.loc.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -221,7 +208,7 @@ class VonMisesFisher(Distribution):
         if validation.should_validate(self._validate_args):
             unit_vector.require("value", value)
         kappa = self.concentration.double()
-        peak = complement_integral(p / 2 - 1, kappa) - log_area(p)
+        peak = ratio.complement_integral(p / 2 - 1, kappa) - log_area(p)
         chord = (x - loc).square().sum(-1)
         return as_dtype(torch.addcmul(peak, kappa, chord, value=-0.5), dtype)
 
@@ -285,7 +272,7 @@ class HypersphericalUniform(VonMisesFisher):
         super().__init__(first.expand(*batch_shape, dim), 0.0, validate_args)
 
 
-@register_kl(VonMisesFisher, VonMisesFisher)
+@kl.register_kl(VonMisesFisher, VonMisesFisher)
 def _kl_divergence(a: VonMisesFisher, b: VonMisesFisher) -> Tensor:
     """Add the divergence of the concentrations and of the directions (prop:bregman-view)."""
     if a.event_shape != b.event_shape:
@@ -294,8 +281,8 @@ def _kl_divergence(a: VonMisesFisher, b: VonMisesFisher) -> Tensor:
     (loc_a, loc_b), dtype = validation.tensors(loc_a=a.loc, loc_b=b.loc)
     chord = (loc_a - loc_b).square().sum(-1).double()
     kappa_a, kappa_b = a.concentration.double(), b.concentration.double()
-    turn = ratio(a._nu, kappa_a, 0) * kappa_b * (0.5 * chord)
-    return (divergence(a._nu, kappa_a, kappa_b) + turn).to(dtype)
+    turn = ratio.ratio(a._nu, kappa_a, 0) * kappa_b * (0.5 * chord)
+    return (ratio.divergence(a._nu, kappa_a, kappa_b) + turn).to(dtype)
 
 
 class Normalization(Transform):
