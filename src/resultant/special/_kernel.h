@@ -30,7 +30,7 @@
    vector of equal elements is loaded faster than it is made. */
 typedef const T (*Table)[B];
 typedef struct {
-    T nu, a, scale, large, x0, log0; /* log0 is log I_a(x0), `debye.anchor` */
+    T nu, a, scale, large, x0, log0; /* log0 is log I_nu(x0) */
     int n, shift;
     const T *steps;
     Table log, e1, e2, e3;

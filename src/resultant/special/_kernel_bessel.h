@@ -139,39 +139,6 @@ INLINE void integrals(T *ratio, T *complement, const Expansion *e, const Expansi
 
 #define LOG_2PI (T)1.8378770664093454836
 
-/* log I from its change since x0, `ratio._log_sum`. */
-INLINE void log_since_anchor(T *total, const Expansion *e, const T *x) {
-    const T nu = e->nu, x0 = e->x0, log_x0 = log_at(x0);
-    Expansion top = *e;
-    top.shift = 0;
-    Lower lower;
-    Step step;
-    T y[B], h[B], product[B];
-    EACH y[i] = x0 * x0;
-    lower_point(&lower, &top, y);
-    EACH y[i] = x[i] * x[i];
-    EACH h[i] = (x[i] - x0) * (x[i] + x0);
-    difference(&step, &top, &lower, y, h, 1);
-    EACH {
-        const T d = x[i] - x0, others = step.corrections[i] + e->a * (step.x[i] - step.log[i]);
-        const int near = FABS(d) < (T)0.5 * x0;
-        const T close = log1p_at(near ? d / x0 : 0);
-        /* Below one no difference of logarithms cancels, and the quotient may underflow. */
-        const T apart = x[i] < 1 ? log_at(x[i]) - log_x0 : log_at(x[i] < 1 ? 1 : x[i] / x0);
-        const T power = nu == 0 ? 0 : nu * (near ? close : apart);
-        total[i] = e->log0 + (others + step.ds[i] * (lower.s[i] * lower.g[i]) + power);
-        product[i] = 1;
-    }
-    for (int j = 0; j < e->shift; j++) {
-        EACH step.r[i] = 1 / (e->steps[j] + y[i] * step.r[i]);
-        EACH product[i] *= x0 * step.r[i];
-        if (j % GROUP == GROUP - 1 || j == e->shift - 1) {
-            EACH total[i] -= log_at(product[i]);
-            EACH product[i] = 1;
-        }
-    }
-}
-
 /* log I - x without a shift: s - x and the logarithm of (a + s)/x do not cancel. */
 INLINE void log_scaled(T *total, const Expansion *e, const T *x) {
     const T a = e->a;
@@ -189,26 +156,31 @@ INLINE void log_scaled(T *total, const Expansion *e, const T *x) {
     }
 }
 
-/* log I or, if `scaled`, log I - x. */
+/* log I or, if `scaled`, log I - x, from its change since x0, where log I is small: no larger terms
+   cancel. Scaled, at a large x they would. */
 INLINE void log_bessel_at(T *out, const Expansion *e, const Expansion *unshifted, const T *x,
                           int scaled) {
-    T at[B], square[B], other[B], rest[B];
+    const T nu = e->nu, x0 = e->x0, log_x0 = log_at(x0);
+    T at[B], start[B], square[B], other[B];
     bounded(at, x);
-    EACH square[i] = at[i] * at[i] + e->nu * e->nu;
-    const int direct = scaled || e->shift;
-    if (!direct || !all_above(square, e->large)) {
-        log_since_anchor(out, e, at);
-        EACH out[i] += scaled ? -at[i] : x[i] - at[i];
+    EACH start[i] = x0;
+    EACH square[i] = at[i] * at[i] + nu * nu;
+    if (!scaled || !all_above(square, e->large)) {
+        integrals(out, other, e, unshifted, start, at);
+        EACH {
+            const T d = at[i] - x0;
+            const int near = FABS(d) < (T)0.5 * x0;
+            const T close = log1p_at(near ? d / x0 : 0);
+            /* Below one no difference of logarithms cancels, and the quotient may underflow. */
+            const T apart = at[i] < 1 ? log_at(at[i]) - log_x0 : log_at(at[i] < 1 ? 1 : at[i] / x0);
+            const T power = nu == 0 ? 0 : nu * (near ? close : apart);
+            out[i] = e->log0 + (out[i] + power) + (scaled ? -at[i] : x[i] - at[i]);
+        }
     }
-    if (direct && any_above(square, e->large)) {
+    if (scaled && any_above(square, e->large)) {
         log_scaled(other, unshifted, x);
-        EACH out[i] = square[i] >= e->large ? other[i] + (scaled ? 0 : x[i]) : out[i];
+        EACH out[i] = square[i] >= e->large ? other[i] : out[i];
     }
-    if (e->nu != 0 || all_above(x, 1)) return;
-    /* At order zero log I begins as x^2/4, which is lost in a sum of larger terms. */
-    EACH rest[i] = 0;
-    integrals(other, square, e, unshifted, rest, at);
-    EACH out[i] = FABS(x[i]) <= 1 ? other[i] - (scaled ? x[i] : 0) : out[i];
 }
 
 /* The kinds of `compiled.KINDS`, in their order. */

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from resultant._core.autograd import is_plain
-from resultant.special.debye import LogDebye, Number, anchor, expansion, unshifted, unshifted_from
+from resultant.special.debye import LogDebye, Number, expansion, unshifted, unshifted_from
+from resultant.special.differences import anchor
 
 # Below this size a second thread costs more than it saves.
 GRAIN = 16384

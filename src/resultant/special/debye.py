@@ -33,12 +33,6 @@ MAX_TERMS = 14
 # 2**ceil(digits/2) + 1 cuts a significand in two halves whose products are exact (Dekker 1971).
 SPLITTER = {torch.float64: 134217729.0, torch.float32: 4097.0}
 
-# The leading part of log I_nu(x) vanishes at x = ZERO nu, where s = COTH nu: COTH solves
-# c = coth(c) and ZERO = 1/sinh(COTH); REST is the rounding error of ZERO in a dtype.
-COTH = 1.1996786402577337
-ZERO = 0.6627434193491816
-REST = {torch.float64: 8.155323790501267e-18, torch.float32: 2.9742705750896616e-08}
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -231,15 +225,6 @@ def divided_difference(coefficients: Sequence[Number], u0: Tensor, u1: Tensor) -
 def as_tensor(c: Number, like: Tensor) -> Tensor:
     """Return a coefficient as a tensor of the dtype and device of ``like``."""
     return c if isinstance(c, Tensor) else torch.full((), c, dtype=like.dtype, device=like.device)
-
-
-def anchor(e: LogDebye, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Return an x0 near the zero of log I at the order of the expansion, and log I(x0) there."""
-    order = as_tensor(e.order, like)
-    x0, lost = two_product(order, as_tensor(ZERO, like))
-    s = order * COTH
-    log = horner(e.coefficients, e.scale / s) - 0.5 * torch.log(2 * math.pi * s)
-    return x0, log - COTH / ZERO * (lost + order * REST[like.dtype])
 
 
 def _halves(a: Tensor) -> tuple[Tensor, Tensor]:

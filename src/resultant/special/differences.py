@@ -9,6 +9,7 @@ h, as is every step of the recurrence down to a small order. Tensor functions wi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -22,6 +23,11 @@ from resultant.special.debye import LogDebye, Number, by_order, divided_differen
 
 # Nodes of a quadrature over half the distance to a singularity, to the precision of float64.
 NODES = 12
+# The leading part of log I_nu(x) vanishes at x = ZERO nu, where s = COTH nu: COTH solves
+# c = coth(c) and ZERO = 1/sinh(COTH); REST is the rounding error of ZERO in a dtype.
+COTH = 1.1996786402577337
+ZERO = 0.6627434193491816
+REST = {torch.float64: 8.155323790501267e-18, torch.float32: 2.9742705750896616e-08}
 # Products of this many factors of the recurrence neither overflow nor underflow in float32.
 GROUP = 4
 
@@ -55,6 +61,21 @@ def inner_ratio(e: LogDebye, y: Tensor) -> Tensor:
     for step in e.steps():
         r = (step + y * r).reciprocal()
     return r
+
+
+def anchor(e: LogDebye, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return an x0 near the zero of log I at the order of the expansion, and log I_nu(x0); both are
+    zero at nu = 0, where log I begins as x^2/4, which would be lost in a sum of larger terms."""
+    nu, order = debye.as_tensor(e.nu, like), debye.as_tensor(e.order, like)
+    x0, lost = debye.two_product(order, debye.as_tensor(ZERO, like))
+    s, y = order * COTH, x0 * x0
+    log = horner(e.coefficients, e.scale / s) - 0.5 * torch.log(2 * math.pi * s)
+    log = log - COTH / ZERO * (lost + order * REST[like.dtype])
+    r, product = corrected(e, point(e, y))[1], torch.ones_like(x0)
+    for step in e.steps():
+        r = (step + y * r).reciprocal()
+        product = product * (x0 * r)
+    return torch.where(nu == 0, 0.0, x0), torch.where(nu == 0, 0.0, log - product.log())
 
 
 class RatioSlopes(NamedTuple):

@@ -164,31 +164,16 @@ complement_inverse = elementwise(
 
 
 def _log_value(nu: Number, x: Tensor) -> Tensor:
-    total = by_order(nu, x.dtype, lambda e: (_log_sum(e, x),), absolute=True)[0]
-    if not isinstance(nu, Tensor) and nu:
-        return total
-    # At order zero log I begins as x^2/4, which is lost in a sum of larger terms.
-    small = (x.abs() <= 1) & (nu == 0)
-    start = torch.where(small, x, 0.0)
-    return torch.where(small, phi_step(0.0, torch.zeros_like(start), start), total)
-
-
-def _log_sum(e: LogDebye, x: Tensor) -> Tensor:
     """Compute log I from its change since the `anchor`, so that nothing cancels near its zero."""
-    (x0, total), nu = debye.anchor(e, x), as_tensor(e.nu, x)
-    top, end = LogDebye(e.order, 0, e.scale, e.coefficients), bounded(x)
-    y, d = end * end, end - x0
-    change, r = differences.phi_difference(top, x0 * x0, y, d * (end + x0))
+    x0, start = by_order(nu, x.dtype, lambda e: differences.anchor(e, x), absolute=True)
+    order, end = as_tensor(nu, x), bounded(x)
+    d = end - x0
     near = d.abs() < 0.5 * x0
     # Below one no difference of logarithms cancels, and the quotient may underflow.
-    apart = torch.xlogy(nu, torch.where(end < 1, end, end / x0))
-    apart = apart - torch.where(end < 1, torch.xlogy(nu, x0), 0.0)
-    power = torch.where(near, nu * torch.log1p(torch.where(near, d / x0, 0.0)), apart)
-    total = total + (change + power)
-    for step in e.steps():
-        r = 1 / (step + y * r)
-        total = total - (x0 * r).log()
-    return total + (x - end)
+    apart = torch.xlogy(order, torch.where(end < 1, end, end / x0))
+    apart = apart - torch.where(end < 1, torch.xlogy(order, x0), 0.0)
+    power = torch.where(near, order * torch.log1p(torch.where(near, d / x0, 0.0)), apart)
+    return start + (phi_step(nu, x0, end) + power) + (x - end)
 
 
 def _order_over(nu: Number, x: Tensor) -> Number | Tensor:
