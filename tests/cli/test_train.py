@@ -1,4 +1,4 @@
-"""``resultant train``: networks, records, progress, and options refused before any work."""
+"""``resultant train`` and ``probe``: networks, records, progress, and early refusals."""
 
 from __future__ import annotations
 
@@ -6,20 +6,27 @@ import io
 import json
 import weakref
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+import torch
 from rich.console import Console
+from torch.nn.functional import normalize
 
 from resultant.classes.rule import REALIZATIONS
+from resultant.cli import main as cli
 from resultant.cli import train as command
 from resultant.cli.arguments import DATA_VARIABLE, ImageOptions
 from resultant.cli.train import accuracy_table, grid, training
+from resultant.features.store import write_store
 from resultant.training.config import PRESETS, Run, TrainConfig, preset
 from resultant.training.job import Job, Trained
+from resultant.training.probe import ProbeConfig, linear_probes
+from small_features import small_features
 
 Shown = pytest.CaptureFixture[str]
 Train = Callable[..., int]
@@ -176,3 +183,52 @@ def test_runs_and_an_interrupt(tmp_path: Path) -> None:
         with pytest.raises(KeyboardInterrupt, match=kept), training(job, Console(), "work"):
             raise KeyboardInterrupt
         path.touch()
+
+
+CONFIG = ProbeConfig(epochs=2)
+
+
+def probe(folder: Path, arrays: Any, metadata: dict[str, Any], *words: str) -> Any:
+    path, out = folder / "a.safetensors", folder / "probes.json"
+    write_store(path, arrays, metadata)
+    call = ["probe", str(path), "--device", "cpu", "--epochs", "2", "--out", str(out), *words]
+    assert cli.main(call) == 0
+    return json.loads(out.read_text())
+
+
+def test_accuracies_are_those_of_linear_probes(
+    tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table on standard output, progress on standard error; encoder features raw or of unit
+    length, as in the paper (tab:frozen-hyperparameters)."""
+    monkeypatch.setattr("resultant.cli.progress.SILENCE", -1.0)
+    arrays = small_features(names=("encoder", "pretrain/x"))
+    # Lengths that are independent of the classes.
+    for name in ("train/encoder", "test/encoder"):
+        arrays[name] = arrays[name] * torch.linspace(0, 4, len(arrays[name])).exp()[:, None]
+
+    def expected(unit: bool) -> Any:
+        x, q = ([arrays[f"{s}/{n}"] for n in ("encoder", "pretrain/x")] for s in ("train", "test"))
+        if unit:
+            x[0], q[0] = normalize(x[0], dim=-1), normalize(q[0], dim=-1)
+        return linear_probes(x, arrays["train/labels"], q, arrays["test/labels"], 6, CONFIG)
+
+    raw, unit = expected(False), expected(True)
+    assert raw.per_class.tolist()[0] != unit.per_class.tolist()[0]
+    for dataset, words, form in (
+        (None, [], "raw"),
+        ("imagenet-lt", [], "unit"),
+        ("imagenet-lt", ["--encoder", "raw"], "raw"),
+        ("cifar100", ["--encoder", "unit"], "unit"),
+    ):
+        result = probe(tmp_path, arrays, {"dataset": dataset}, *words)
+        shown = capsys.readouterr()
+        assert shown.err == "probes: 50.0 %\nprobes: 100.0 %\n"
+        assert shown.out.startswith("┏") and "pretrain/x" in shown.out
+        right = unit if form == "unit" else raw
+        assert result["encoder"] == form and result["features"] == ["encoder", "pretrain/x"]
+        assert result["accuracy"] == right.accuracy.tolist()
+        assert result["per_class"] == right.per_class.tolist()
+        assert result["probe"] == asdict(CONFIG) and result["metadata"]["dataset"] == dataset
+    other = small_features(names=("projection",))
+    assert probe(tmp_path, other, {"dataset": "imagenet-lt"})["encoder"] is None
