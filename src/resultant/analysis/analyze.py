@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from resultant._core.text import signed
@@ -59,6 +60,10 @@ PROJECTION = "projection"
 # Questions that the page answers, and test rows times classes at most that they are asked of.
 SHOWN = ("gains", "cosine", "boundaries", "intercepts", "fit")
 THEORY_CELLS = 20_000_000
+
+# Training rows times dimension or classes up to which threads of torch, OpenBLAS and OpenMP would
+# wait for each other for longer than they compute.
+ONE_THREAD = 4_000_000
 
 # Verdicts on two feature sets.
 WORDS = {"better": "B is better than A", "worse": "A is better than B"}
@@ -122,16 +127,18 @@ def analyze_sets(
     plans = [plan(data, None if settings.references == "all" else EVALUATED) for data in sets]
     every, evaluated = range(len(sets)), {}
     able = [i for i in every if plans[i].folds is None or sets[i].name != PROJECTION] or every
-    fitted = {i: fit_rules(sets[i], plans[i], settings, steps[i]) for i in able}
-    first = max(able, key=lambda i: fitted[i].score)
-    for i in sorted(every, key=lambda i: i != first):
-        one = fitted.get(i) or fit_rules(sets[i], plans[i], settings, steps[i])
-        slow = settings.references == "all" or i == first
-        evaluated[i] = evaluate_methods(one, settings, steps[i], slow=slow)
-        if i == first:
-            summarized(evaluated[i])
-    for i, one in evaluated.items() if settings.theory else ():
-        evaluated[i] = replace(one, result=explain(one, settings, steps[i]))
+    size = max(len(data.train) * max(data.dim, data.num_classes) for data in sets)
+    with threadpool_limits(1 if size <= ONE_THREAD else None):
+        fitted = {i: fit_rules(sets[i], plans[i], settings, steps[i]) for i in able}
+        first = max(able, key=lambda i: fitted[i].score)
+        for i in sorted(every, key=lambda i: i != first):
+            one = fitted.get(i) or fit_rules(sets[i], plans[i], settings, steps[i])
+            slow = settings.references == "all" or i == first
+            evaluated[i] = evaluate_methods(one, settings, steps[i], slow=slow)
+            if i == first:
+                summarized(evaluated[i])
+        for i, one in evaluated.items() if settings.theory else ():
+            evaluated[i] = replace(one, result=explain(one, settings, steps[i]))
     return [evaluated[i] for i in every], first
 
 

@@ -329,8 +329,9 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         rows, weight, parts = self._query(X), self.statistics_.weight, self._parts
         realization = self._realization(rows.dtype)
         scores = torch.full((len(rows), len(weight)), -torch.inf).to(rows.device, rows.dtype)
+        columns = slice(None) if bool((weight > 0).all()) else weight > 0
         for part in row_chunks(rows, len(realization.mu)):
-            scores[part, weight > 0] = parts.of_classes(realization(self._units(rows[part])))
+            scores[part, columns] = parts.of_classes(realization(self._units(rows[part])))
         return scores.mul_(self._scale())
 
     def decision_function(self, X: Any) -> Array:
