@@ -1,13 +1,10 @@
 """The analysis of frozen features, and questions about them, each a function with a plain result.
 
 `analyze` tells the analysis of feature sets as a sequence: `data` is the rows and their roles,
-`rules` and `references` fit vMF classifiers and those of scikit-learn; `evaluate` chooses one on
-the validation rows, measures all on the test rows; `explain` finds rows to look at, and draws the
-map and the sliders; `export` writes files. `result` holds all of it.
-
-`space` fits the classes of a feature space, and each question of the paper is a function of it:
-`gains`, `decisions`, `pairs`, `finite_sample` and `fits`; `run` asks them all. `metrics` are
-measures with their errors, `plain` results as JSON types, and `ray` reads rows on a cluster.
+`methods` are classifiers; `evaluate` chooses one and measures all; `explain` finds rows to look at,
+and draws map and sliders; `export` writes files. `result` holds all of it, and the answers to the
+questions of the paper about a `space`: `gains`, `decisions`, `pairs`, `finite_sample` and `fits`.
+`metrics` are results and measures, and `ray` reads rows on a cluster.
 
 Examples in docstrings assume ``import torch``, ``from resultant.analysis import *`` and this space:
 

@@ -1,7 +1,4 @@
-"""The analysis of feature sets: split, fit, choose, evaluate, explain; and compare two sets.
-
-`features.prepare` reads the rows before, and `export` and the page write the result after it.
-"""
+"""The analysis of feature sets: split, fit, choose, evaluate, explain; and compare two sets."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from resultant._core.text import signed
-from resultant.analysis import methods
+from resultant.analysis import methods, metrics
 from resultant.analysis.data import EVALUATED, FeatureSet, Plan, Settings, plan, row_weights
 from resultant.analysis.evaluate import (
     Candidate,
@@ -34,14 +31,6 @@ from resultant.analysis.explain import (
     feature_map,
     fit_directions,
     suspicious_rows,
-)
-from resultant.analysis.metrics import (
-    SIGNIFICANCE,
-    Difference,
-    UnansweredError,
-    mean_and_error,
-    paired_gain,
-    sample_rows,
 )
 from resultant.analysis.result import (
     Analysis,
@@ -114,18 +103,15 @@ def analyze_sets(
     progress: Progress,
     summarized: Callable[[Evaluated], object] = lambda _: None,
 ) -> tuple[list[Evaluated], int]:
-    """Analyze feature sets of one source; return them in order, and the index of the set with the
-    best validation score, with which ``summarized`` is called as soon as it is evaluated.
-
-    Training rows say nothing about a projection, which the loss has fitted to them: validation rows
-    of their own alone can choose it.
-    """
+    """Analyze feature sets of one source; return them in order, and the index of the best one, with
+    which ``summarized`` is called as soon as it is evaluated."""
     if not sets:
-        raise UnansweredError("expected one feature set or more, got none")
+        raise metrics.UnansweredError("expected one feature set or more, got none")
     names = [f"{data.name}: " if len(sets) > 1 else "" for data in sets]
     steps: list[Progress] = [lambda text, name=name: progress(name + text) for name in names]
     plans = [plan(data, None if settings.references == "all" else EVALUATED) for data in sets]
     every, evaluated = range(len(sets)), {}
+    # Training rows say nothing about a projection, which the loss has fitted to them.
     able = [i for i in every if plans[i].folds is None or sets[i].name != PROJECTION] or every
     size = max(len(data.train) * max(data.dim, data.num_classes) for data in sets)
     with threadpool_limits(1 if size <= ONE_THREAD else None):
@@ -236,7 +222,7 @@ def theory(fitted: Fitted, vmf: Candidate, settings: Settings, progress: Progres
     """Ask the questions of the page about the classes of the method "native", in its metric."""
     data = fitted.data
     native = next((c for c in fitted.candidates if c.key == "native"), vmf)
-    some = sample_rows(len(data.test), THEORY_CELLS // data.num_classes, 0)
+    some = metrics.sample_rows(len(data.test), THEORY_CELLS // data.num_classes, 0)
     rows, identities = data.fitted, data.train.identities
     space = FrozenSpace.fit(
         MetricRows(data.train.x, native.model.metric_, None if data.kept_apart is None else rows),
@@ -269,8 +255,7 @@ class MetricRows:
 
 
 def compare_sets(evaluated: Sequence[Evaluated], a: int, b: int) -> SetComparison:
-    """Compare two evaluated feature sets on test rows that are paired by their identities, or
-    without them (equal labels do not show that rows are the same) on two samples."""
+    """Compare two feature sets on test rows paired by their identities, or else on two samples."""
     sides = evaluated[a], evaluated[b]
     metric, values = sides[0].result.data.metric, []
     known, labels = zip(
@@ -281,16 +266,16 @@ def compare_sets(evaluated: Sequence[Evaluated], a: int, b: int) -> SetCompariso
         match = match_rows(known[0][sides[0].plan.test], known[1][sides[1].plan.test])
     if match is not None and match.kind in ("same", "reordered"):
         weights = row_weights(labels[0][match.a], metric)
-        d = paired_gain(sides[0].right[match.a], sides[1].right[match.b], weights)
+        d = metrics.paired_gain(sides[0].right[match.a], sides[1].right[match.b], weights)
         number, rows = len(match.a), "the same test rows"
-        if d.p_value < SIGNIFICANCE:
+        if d.p_value < metrics.SIGNIFICANCE:
             rows += f", p = {d.p_value:.2g}"
     else:
         (x, x_error), (y, y_error) = (
-            mean_and_error(side.right.double(), row_weights(own, metric))
+            metrics.mean_and_error(side.right.double(), row_weights(own, metric))
             for side, own in zip(sides, labels, strict=True)
         )
-        d = Difference.of(y - x, math.hypot(x_error, y_error), math.nan)
+        d = metrics.Difference.of(y - x, math.hypot(x_error, y_error), math.nan)
         number, rows = sum(map(len, labels)), "test rows that are not known to be the same"
     for side in sides:
         method = side.result.method(side.used.key)

@@ -73,8 +73,7 @@ class Split:
     def map(
         self, function: Callable[[Tensor, Tensor], Any], rows: Tensor | None = None, width: int = 1
     ) -> Iterator[tuple[Any, Any]]:
-        """Yield positions and results of a function of vectors and classes, chunk by chunk; rows
-        of a cluster are mapped there, and arrive in any order."""
+        """Yield positions and results of a function of chunks, in any order from a cluster."""
         on_cluster = getattr(self.x, "map_rows", None)
         if on_cluster is not None:
             yield from on_cluster(function, self.y, rows, width)
@@ -170,9 +169,7 @@ class Plan:
 
 
 def plan(data: FeatureSet, evaluated: int | None = EVALUATED) -> Plan:
-    """Draw the test rows and the validation rows: of the split val, else training rows that are
-    kept apart, else five stratified folds of the training rows, or the first where rows are many.
-    """
+    """Draw the test rows, and validation rows: of val, else kept apart, else stratified folds."""
     if len(data.test) < 2:
         raise UnansweredError(f"expected two test rows or more, got {len(data.test)}")
     metric = metric_of(data)
@@ -212,8 +209,7 @@ def plan(data: FeatureSet, evaluated: int | None = EVALUATED) -> Plan:
 
 
 def metric_of(data: FeatureSet) -> str:
-    """Return "balanced accuracy" if test rows are spread evenly over classes rather than as the
-    training rows are, by the total variation of the counts, up to `EVEN`; else "accuracy"."""
+    """Return "balanced accuracy" if test rows are even over classes, not as the training rows."""
     test = torch.bincount(data.test.y, minlength=data.num_classes).double()
     train, asked = data.counts.double(), test > 0
     test, train, even = test / test.sum(), train / train.sum(), asked / asked.sum()

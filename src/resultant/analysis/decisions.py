@@ -1,6 +1,5 @@
-r"""Decisions of every realization on the same held-out queries, and their quality
-(tab:frozen-vmf-realizations, sec:prior-dependent-frozen, tab:cross-backbone); and the distance of
-complete equalization from cosine prototypes (app:cosine-equivalence)."""
+r"""Decisions of every realization on the same held-out queries (tab:frozen-vmf-realizations), and
+the distance of complete equalization from cosine prototypes (app:cosine-equivalence)."""
 
 from __future__ import annotations
 

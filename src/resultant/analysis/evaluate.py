@@ -13,15 +13,8 @@ import torch
 from torch import Tensor
 
 from resultant._core.text import class_name, signed
+from resultant.analysis import metrics
 from resultant.analysis.data import BALANCED, FeatureSet, Plan, Split, row_weights
-from resultant.analysis.metrics import (
-    NORMAL,
-    Estimate,
-    class_means,
-    mean_and_error,
-    paired_gain,
-    wilson,
-)
 from resultant.analysis.result import Confusion, Method, Recommendation, Reliability
 from resultant.analysis.space import named_groups
 from resultant.classes.groups import shot_groups
@@ -130,11 +123,11 @@ def choose(candidates: Sequence[Candidate], plan: Plan, vmf: str | None) -> tupl
     best = max(able, key=lambda c: (float(hits[c.key] @ plan.weights), -c.rank))
 
     def ties(c: Candidate) -> bool:
-        behind, error = mean_and_error(hits[best.key] - hits[c.key], plan.weights)
+        behind, error = metrics.mean_and_error(hits[best.key] - hits[c.key], plan.weights)
         return behind <= error
 
     chosen = min(filter(ties, able), key=lambda c: c.rank)
-    ahead, error = mean_and_error(hits[chosen.key] - hits["majority"], plan.weights)
+    ahead, error = metrics.mean_and_error(hits[chosen.key] - hits["majority"], plan.weights)
     return best.key, chosen.key if ahead > BEATS * error else None
 
 
@@ -152,7 +145,8 @@ def evaluate(
         method = _method(c, tested[c.key], data, plan)
         if key not in (None, c.key):
             both = right[key], right[c.key]
-            method = replace(method, difference=paired_gain(*both, weights, len(candidates) - 1))
+            difference = metrics.paired_gain(*both, weights, len(candidates) - 1)
+            method = replace(method, difference=difference)
         methods.append(method)
     methods.sort(key=lambda m: -m.validation.value)
     return tuple(methods), tested
@@ -161,7 +155,7 @@ def evaluate(
 def _method(c: Candidate, tested: Predictions, data: FeatureSet, plan: Plan) -> Method:
     labels = data.test.y[plan.test]
     right = (tested.predicted == labels).double()
-    per_class = class_means(right, labels, data.num_classes)
+    per_class = metrics.class_means(right, labels, data.num_classes)
     equal = torch.full_like(right, 1 / len(labels))
     reliability = None
     if len(labels) >= FEW_ROWS:
@@ -188,16 +182,17 @@ def _method(c: Candidate, tested: Predictions, data: FeatureSet, plan: Plan) -> 
     )
 
 
-def _share(hits: Tensor, weights: Tensor) -> Estimate:
+def _share(hits: Tensor, weights: Tensor) -> metrics.Estimate:
     """Return a weighted share with Wilson's interval for the effective number of rows."""
-    mean, error = mean_and_error(hits, weights)
+    mean, error = metrics.mean_and_error(hits, weights)
     mean = min(max(mean, 0.0), 1.0)
-    return Estimate(mean, *wilson(mean, 1 / float(weights.square().sum())), error)
+    return metrics.Estimate(mean, *metrics.wilson(mean, 1 / float(weights.square().sum())), error)
 
 
-def _mean(values: Tensor, weights: Tensor) -> Estimate:
-    mean, error = mean_and_error(values, weights)
-    return Estimate(mean, mean - NORMAL * error, mean + NORMAL * error, error)
+def _mean(values: Tensor, weights: Tensor) -> metrics.Estimate:
+    mean, error = metrics.mean_and_error(values, weights)
+    reach = metrics.NORMAL * error
+    return metrics.Estimate(mean, mean - reach, mean + reach, error)
 
 
 def confusion(predicted: Tensor, labels: Tensor, num_classes: int) -> Confusion:
@@ -256,5 +251,5 @@ def recommend(
     return Recommendation(key, best_key, (first, f"{reason}."), m.code)
 
 
-def _percent(value: Estimate) -> str:
+def _percent(value: metrics.Estimate) -> str:
     return f"{100 * value.value:.1f} %"

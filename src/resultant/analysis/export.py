@@ -66,8 +66,7 @@ def write_files(
 
 
 def write_predictions(folder: Path, data: FeatureSet, model: Any) -> str:
-    """Write the predictions of all test rows with probabilities, of all classes or of the most
-    likely ones where classes and rows are many; return the name of the file."""
+    """Write the test rows with probabilities of all or of the top classes; return the file name."""
     everyone = len(data.test) * data.num_classes <= CELLS
     names, k, parts = np.array(data.class_names), min(TOP, data.num_classes), []
     for at, x, y in data.test.chunks(None, data.num_classes):

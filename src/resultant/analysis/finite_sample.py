@@ -1,5 +1,4 @@
-r"""The effect of the number of rows on the statistics of a class
-(sec:finite-sample-diagnostics, fig:finite-sample)."""
+"""The effect of the number of rows on the statistics of a class (sec:finite-sample-diagnostics)."""
 
 from __future__ import annotations
 
@@ -47,8 +46,7 @@ class SupportCurve(Result):
 
 @dataclass(frozen=True, eq=False)
 class SelfInclusion(Result):
-    """The increment of the own score of a training query by being in its class
-    (sec:self-inclusion)."""
+    """The increment of the own score of a query by being in its class (sec:self-inclusion)."""
 
     classes: Tensor  #: classes [M] of two rows or more
     count: Tensor  #: their fitted rows [M]
@@ -178,8 +176,7 @@ def self_inclusion(space: FrozenSpace, most: int = 20_000, *, seed: int = 0) -> 
 
 
 def _histories(space: FrozenSpace, rows: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return sums [n, p] and numbers [n] of the fitted rows that share label and identity with
-    sampled rows [n]; None if no identity has two fitted rows of one class."""
+    """Sum the fitted rows of the label and identity of sampled rows; None if none repeats."""
     if space.identities is None:
         return None
     owner = owners(space.labels, space.identities)

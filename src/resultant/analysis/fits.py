@@ -1,5 +1,5 @@
-r"""Fits of the classes: other estimators of kappa and mixtures, compared by gains and decisions,
-and the goodness of fit of one vMF per class to held-out features (sec:support-fit-protocol)."""
+r"""Other fits of the classes, compared by gains and decisions, and the goodness of fit of one vMF
+per class to held-out features (sec:support-fit-protocol)."""
 
 from __future__ import annotations
 
@@ -249,8 +249,7 @@ def _distance(u: Tensor) -> Tensor:
 
 
 def _p_value(distance: Tensor, number: Tensor) -> Tensor:
-    """Return p-values of distances [M] of ``number`` [M] values: twice the one-sided ones, at most
-    one. At the level 0.05 they are the two-sided ones to 1e-6; above, a little too large."""
+    """Return twice the one-sided p-values of distances [M], the two-sided ones to 1e-6 at 0.05."""
     from scipy.special import smirnov
 
     return torch.from_numpy(2 * smirnov(number.numpy(), distance.numpy())).clamp_max(1.0)
@@ -259,8 +258,7 @@ def _p_value(distance: Tensor, number: Tensor) -> Tensor:
 def _simulated(
     space: FrozenSpace, classes: Tensor, number: Tensor, seed: int
 ) -> tuple[float, Tensor]:
-    """Simulate classes of the sizes of ``classes`` [M]; those of similar size together, with the
-    rows and queries of the middle one."""
+    """Simulate classes of the sizes of ``classes`` [M]; those of similar size together."""
     rows = space.state.count[classes].clamp_max(MOST_ROWS)
     order = rows.argsort(stable=True)
     # The mean of rows drawn from the MLE would be even longer than that of the rows of the class.
@@ -281,11 +279,9 @@ def simulated_law(
     r"""Return values [B, queries] of the distribution functions of vMFs of ``kappa`` [B], each
     fitted to ``n`` rows, at new queries.
 
-    No vector is drawn, so the cost does not grow with p. Rows are
-    :math:`\cos\theta\,\mu+\sin\theta\,v` with v uniform across :math:`\mu`. Two sums of lengths a
-    and b in uniform directions add up to one of :math:`\sqrt{a^2+b^2+2abw}`, w a coordinate of a
-    uniform direction, so the rows are added in pairs. In the plane of mu and the sum, the query has
-    the cosine :math:`\cos\theta` to mu and :math:`w\sin\theta` across it.
+    Rows are :math:`\cos\theta\,\mu+\sin\theta\,v`; no v is drawn, so the cost does not grow with
+    p: sums of lengths a and b across :math:`\mu` add up to one of :math:`\sqrt{a^2+b^2+2abw}`, w a
+    coordinate of a uniform direction.
     """
     theta = sample_angle(p, kappa.repeat_interleave(n), draws).view(-1, n)
     across = theta.sin()
@@ -310,12 +306,8 @@ def _coordinate(number: int, p: int, draws: torch.Generator) -> Tensor:
 
 
 def law(rho: Tensor, kappa: Tensor, p: int) -> Tensor:
-    r"""Return :math:`\Pr(\mu^\top Z\le\rho)` [B, n] for ``kappa`` [B], to about 1e-5.
-
-    The density :math:`\sin^{p-2}\psi\,e^{\kappa\cos\psi}` of the angle psi of Z with mu, up to a
-    factor, is integrated by Simpson's rule over a grid of REACH standard deviations on both sides
-    of the peak, where :math:`\kappa\sin^2\psi=(p-2)\cos\psi`.
-    """
+    r"""Return :math:`\Pr(\mu^\top Z\le\rho)` [B, n] for ``kappa`` [B], to about 1e-5, by Simpson's
+    rule for :math:`\sin^{p-2}\psi\,e^{\kappa\cos\psi}` of the angle, around its peak."""
     m, kappa = p - 2.0, kappa.unsqueeze(1)
     peak = (2 * kappa / (m + torch.hypot(torch.full_like(kappa, m), 2 * kappa))).acos()
     width = REACH / (kappa * peak.cos() + m / peak.sin().square()).sqrt()

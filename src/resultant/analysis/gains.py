@@ -1,5 +1,5 @@
-r"""Gains of the classes at a shared temperature (fig:gain-discovery), and the effect of direct
-temperature on the score at cosine zero (fig:realization, sec:same-state-diagnostic)."""
+r"""Gains of the classes (fig:gain-discovery), and the effect of direct temperature on the score at
+cosine zero (fig:realization, sec:same-state-diagnostic)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,9 @@ NAMES = ("native", *EDITED)
 
 @dataclass(frozen=True, eq=False)
 class GainDistribution(Result):
-    r"""The gains :math:`g_c=A_c/\tau_0` of all classes, equally weighted.
-
-    The mean of few rows is too long; the corrected gain is :math:`\sqrt{\max(U_c,0)}/\tau_0`, with
-    the unbiased square :math:`U_c` (eq:unbiased-resultant-square). Correlations are Spearman's,
-    with the counts, and None if either is constant.
-    """
+    r"""The gains :math:`g_c=A_c/\tau_0` of all classes, and corrected ones with the unbiased square
+    :math:`\sqrt{\max(U_c,0)}` (eq:unbiased-resultant-square). Correlations are Spearman's with the
+    counts, None if either is constant."""
 
     gain: Tensor  #: gains [C]
     resultant: Tensor  #: mean resultants [C]

@@ -164,8 +164,7 @@ def fit_points(
 
 
 def _fit(model: Any, data: FeatureSet, rows: Tensor) -> tuple[Any, int]:
-    """Fit one model; of rows that exceed the memory of a search, the metric to a stratified sample
-    and the sums to all in one pass."""
+    """Fit one model; the metric of very many rows to a stratified sample of them."""
     some = rows[stratified(data.train.y[rows], SEARCH_BYTES / (4 * data.dim))]
     model.fit(data.train.read(some), data.train.y[some].numpy())
     if len(some) == len(rows) or method_of(model.get_params()) == MIXTURE:

@@ -116,8 +116,7 @@ def class_means(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
 def paired_gain(
     before: Tensor, after: Tensor, weights: Tensor | None = None, comparisons: int = 1
 ) -> Difference:
-    """Compare correct predictions ``after`` [N] bool with those ``before`` [N] bool, with the exact
-    two-sided p-value of McNemar."""
+    """Compare correct predictions ``after`` and ``before`` [N], with the exact p of McNemar."""
     from scipy.stats import binomtest
 
     better, worse = int((after & ~before).sum()), int((before & ~after).sum())
@@ -138,8 +137,7 @@ def wilson(accuracy: float, number: float) -> tuple[float, float]:
 
 
 def rank_correlation(a: Tensor, b: Tensor) -> float | None:
-    """Return Spearman's correlation without NaN; None for constant values, and for fewer than
-    five, of which no order is significant."""
+    """Return Spearman's correlation without NaN; None for constant or fewer than five values."""
     from scipy.stats import spearmanr
 
     a, b = a.double().flatten(), b.double().flatten()

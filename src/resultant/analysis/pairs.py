@@ -12,21 +12,8 @@ from resultant.analysis.metrics import Result, rank_correlation
 from resultant.analysis.space import CPU, FrozenSpace
 from resultant.classes.realization import realize
 from resultant.classes.rule import TEMPERED, Rule
-from resultant.decisions.boundaries import (
-    Change,
-    Displacement,
-    displacement,
-    displacement_error,
-    short_arc_roots,
-)
+from resultant.decisions import boundaries, margins
 from resultant.decisions.certificates import margin_change
-from resultant.decisions.margins import (
-    PAIR_TYPES,
-    SelectedPairs,
-    centre_margins,
-    pairwise_margins,
-    select_pairs,
-)
 from resultant.theory.binary_model import BinaryModel
 from resultant.theory.softmax import joint_leading
 from resultant.vmf.tails import log_projection_tail
@@ -103,15 +90,16 @@ class TypicalMargins(Result):
     model_correlation: float | None
 
 
-def choose_pairs(space: FrozenSpace, per_type: int = 5, seed: int = 0) -> SelectedPairs:
+def choose_pairs(space: FrozenSpace, per_type: int = 5, seed: int = 0) -> margins.SelectedPairs:
     """Choose the pairs of sec:boundary-selection on the device of the space; all for C <= 20."""
     state = space.state.to(space.device)
-    return SelectedPairs(*(a.cpu() for a in select_pairs(state, space.groups, per_type, seed)))
+    chosen = margins.select_pairs(state, space.groups, per_type, seed)
+    return margins.SelectedPairs(*(a.cpu() for a in chosen))
 
 
 @torch.no_grad()
 def boundary_displacement(
-    space: FrozenSpace, chosen: SelectedPairs | None = None, *, beta: float = 0.0
+    space: FrozenSpace, chosen: margins.SelectedPairs | None = None, *, beta: float = 0.0
 ) -> BoundaryDisplacement:
     """Move the boundaries of pairs by direct temperature, and predict the move by leading scores.
 
@@ -129,11 +117,11 @@ def boundary_displacement(
     if not undefined:
         rules.append(Rule(space.tau, "temperature", beta))
     scores = [realize(state, rule) for rule in rules]
-    before, *others = (short_arc_roots(score, pairs) for score in scores)
+    before, *others = (boundaries.short_arc_roots(score, pairs) for score in scores)
     after = shift = torch.full_like(before.root, torch.nan)
     change, tally, predicted = (), {}, {}
     if others:
-        exact = displacement(before, others[0])
+        exact = boundaries.displacement(before, others[0])
         after, shift = others[0].root, exact.shift
         change, tally = _changes(exact), exact.tally()
         approximations = {
@@ -143,8 +131,9 @@ def boundary_displacement(
         if space.dim >= 3:
             approximations["joint_leading"] = [joint_leading(state, rule) for rule in rules]
         for name, both in approximations.items():
-            moved = displacement(*(short_arc_roots(score, pairs) for score in both))
-            error = displacement_error(exact, moved)
+            roots = (boundaries.short_arc_roots(score, pairs) for score in both)
+            moved = boundaries.displacement(*roots)
+            error = boundaries.displacement_error(exact, moved)
             numbers = error.comparable, error.mean_absolute, error.largest, error.same_direction
             about = moved.shift.rad2deg(), _changes(moved), moved.tally()
             predicted[name] = PredictedDisplacement(*about, *numbers)
@@ -165,18 +154,18 @@ def boundary_displacement(
     )
 
 
-def _changes(moved: Displacement) -> tuple[str, ...]:
-    return tuple(Change(c).name.lower() for c in moved.change.tolist())
+def _changes(moved: boundaries.Displacement) -> tuple[str, ...]:
+    return tuple(boundaries.Change(c).name.lower() for c in moved.change.tolist())
 
 
-def _kinds(chosen: SelectedPairs) -> tuple[str, ...]:
-    return tuple(PAIR_TYPES[k] for k in chosen.kind.tolist())
+def _kinds(chosen: margins.SelectedPairs) -> tuple[str, ...]:
+    return tuple(margins.PAIR_TYPES[k] for k in chosen.kind.tolist())
 
 
 @torch.no_grad()
 def margin_directions(
     space: FrozenSpace,
-    chosen: SelectedPairs | None = None,
+    chosen: margins.SelectedPairs | None = None,
     *,
     realization: str = "temperature",
     beta: float = 0.0,
@@ -198,7 +187,7 @@ def margin_directions(
     chosen = choose_pairs(space) if chosen is None else chosen
     undefined = space.untempered(beta) if realization in TEMPERED else ()
     # Rows: incidences, correct, certified, and certified but wrong.
-    tally = torch.zeros(4, len(PAIR_TYPES), dtype=torch.int64)
+    tally = torch.zeros(4, len(margins.PAIR_TYPES), dtype=torch.int64)
     drawn = [torch.empty(2, 0, dtype=torch.float64)]
     rule = Rule(space.tau, realization, beta)
     asked = torch.isin(space.test_labels, chosen.pairs)
@@ -212,12 +201,12 @@ def margin_directions(
         for row, members in enumerate(
             (torch.ones_like(correct), correct, certified, certified & ~correct)
         ):
-            tally[row] += torch.bincount(kind[members], minlength=len(PAIR_TYPES))
+            tally[row] += torch.bincount(kind[members], minlength=len(margins.PAIR_TYPES))
         share = DRAWN * len(y) // len(rows) + 1
         some = torch.linspace(0, len(kind) - 1, min(share, len(kind))).round().long()
         drawn.append(torch.stack([change.linear[some], change.exact[some]]))
     whole, wrong = _shares(tally.sum(1)), int(tally[3].sum())
-    by_kind = {name: _shares(tally[:, k]) for k, name in enumerate(PAIR_TYPES)}
+    by_kind = {name: _shares(tally[:, k]) for k, name in enumerate(margins.PAIR_TYPES)}
     numbers = int(tally[0].sum()), whole["agreement"], whole["coverage"], wrong
     linear, exact = torch.cat(drawn, 1)
     return MarginDirections(chosen.pairs, *numbers, by_kind, linear, exact, undefined)
@@ -230,7 +219,9 @@ def _shares(tally: Tensor) -> dict[str, float | None]:
 
 
 @torch.no_grad()
-def typical_margins(space: FrozenSpace, chosen: SelectedPairs | None = None) -> TypicalMargins:
+def typical_margins(
+    space: FrozenSpace, chosen: margins.SelectedPairs | None = None
+) -> TypicalMargins:
     """Compare margins of pairs with the errors between both classes, by the native score.
 
     Args:
@@ -245,16 +236,16 @@ def typical_margins(space: FrozenSpace, chosen: SelectedPairs | None = None) -> 
     wrong, number = (torch.zeros(len(pairs), 2, dtype=torch.float64) for _ in range(2))
     rows = torch.isin(space.test_labels, pairs).nonzero().squeeze(1)
     for _, z, y in space.queries(rows, dtype=torch.float64, device=CPU):
-        margins = pairwise_margins(z, native, pairs, validate_args=False)
-        for side, errors in enumerate((margins < 0, margins >= 0)):
+        found = margins.pairwise_margins(z, native, pairs, validate_args=False)
+        for side, errors in enumerate((found < 0, found >= 0)):
             own = y.unsqueeze(1) == pairs[:, side]
             wrong[:, side] += (own & errors).sum(0)
             number[:, side] += own.sum(0)
-    observed, centre = wrong / number, torch.stack(centre_margins(native, pairs), 1)
+    observed, centre = wrong / number, torch.stack(margins.centre_margins(native, pairs), 1)
     typical, gaussian, model = _binary(space, pairs)
-    margins = centre, typical, observed, number.long(), gaussian, model
+    found = centre, typical, observed, number.long(), gaussian, model
     correlations = (rank_correlation(a, observed) for a in (centre, typical, model))
-    return TypicalMargins(pairs, _kinds(chosen), *margins, *correlations)
+    return TypicalMargins(pairs, _kinds(chosen), *found, *correlations)
 
 
 def _binary(space: FrozenSpace, pairs: Tensor) -> Tensor:

@@ -1,8 +1,5 @@
-"""Features larger than one machine: passes over all rows run on Ray Data.
-
-The driver reads footers and labels. Workers compute what needs every row, in ranges of rows;
-samples are fetched. The range of a dead worker is computed again.
-"""
+"""Features larger than one machine: passes over all rows run on Ray Data, in ranges of rows, where
+the range of a dead worker is computed again; samples are fetched."""
 
 from __future__ import annotations
 
@@ -64,8 +61,7 @@ class ClusterRows:
         index: Tensor | None = None,
         width: int = 1,
     ) -> Iterator[tuple[Tensor, Any]]:
-        """Apply a function of vectors [k, p] and classes [k] to rows, on the cluster; yield
-        positions [k] among the indices and a result, in any order."""
+        """Apply a function of chunks on the cluster; yield positions and results, in any order."""
         ray = _ray()
         index = torch.arange(len(self)) if index is None else index
         if not len(index):

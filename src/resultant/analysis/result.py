@@ -1,7 +1,6 @@
 """The result of an analysis, from which the page, the summary, JSON and the files are made.
 
-Accuracies and shares are between 0 and 1, losses in nats, times in seconds. Classes are numbered as
-in `FeatureData.class_names`. An undefined number is NaN or None, and None in JSON.
+Shares are between 0 and 1, losses in nats, times in seconds; an undefined number is NaN or None.
 """
 
 from __future__ import annotations
@@ -224,12 +223,8 @@ class FeatureMap(Result):
 
 @dataclass(frozen=True, eq=False)
 class Explorer(Result):
-    r"""Classes and a sample of test rows, from which a browser computes scores for any settings.
-
-    The score of a row and a class is that of `resultant.class_scores` from the cosine
-    :math:`\rho`, :math:`\kappa`, tau, beta and p, plus ``prior`` times ``log_prior``. Arrays
-    [S, ...] have one entry per metric: the plain directions, and whitened ones by shrinkage.
-    """
+    """Classes and test rows, from which a browser computes `resultant.class_scores`; arrays [S, .]
+    have one entry per metric: the plain directions, and whitened ones by shrinkage."""
 
     dim: int  # dimensions p
     shrinkage: np.ndarray  # shrinkages [S] of the slider; NaN for directions that are not whitened

@@ -1,7 +1,4 @@
-"""A frozen feature space: the classes of training rows, and held-out queries (sec:frozen-states).
-
-Rows are read in chunks and scaled to unit length on the device; draws are made on the CPU.
-"""
+"""A frozen feature space: classes of training rows, and held-out queries (sec:frozen-states)."""
 
 from __future__ import annotations
 
@@ -51,10 +48,7 @@ class SpaceSummary(Result):
 
 @dataclass(frozen=True, eq=False)
 class FrozenSpace:
-    r"""Training rows, the classes fitted to them, and held-out queries; made by `FrozenSpace.fit`.
-
-    Everything is on the CPU but the queries of `queries` and `units`, which are on ``device``.
-    """
+    """Training rows, their fitted classes, and held-out queries; made by `FrozenSpace.fit`."""
 
     name: str
     train: Any  # training rows [N, p] of any length and dtype: a tensor, or rows in a file
@@ -192,8 +186,7 @@ class FrozenSpace:
         dtype: torch.dtype | None = None,
         device: torch.device | None = None,
     ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Yield positions, unit vectors [k, p] and labels [k] of all held-out queries or of
-        ``rows`` [n] in chunks, by default in the dtype and on the device of the space."""
+        """Yield positions, unit vectors [k, p] and labels [k] of the queries in chunks."""
         device, number = device or self.device, len(self.test) if rows is None else len(rows)
         width = 4 * max(self.num_classes, self.dim)
         for part in chunks.row_slices(number, width, chunks.MATRIX_BYTES, device):

@@ -1,7 +1,6 @@
 """Shared base of the classifiers: rows to directions, sums to classes, scores to labels.
 
-A class without weight has score -inf and probability zero, and takes no part in the mean gain.
-Results for a torch tensor are tensors on its device, except labels that are strings.
+A class without weight has score -inf and takes no part in the mean gain.
 """
 
 from __future__ import annotations
@@ -26,20 +25,12 @@ from resultant.classes.metric import Metric, require_shrinkage
 from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState, ClassStatistics
-from resultant.classifiers import inputs
+from resultant.classifiers import inputs, validation
 from resultant.classifiers.calibration import calibrated, fit_scale
 from resultant.classifiers.em import Components, fit_components, require_components
 from resultant.classifiers.files import SavedEstimator
 from resultant.classifiers.inputs import AUTO, Array, Rows, Sample, is_auto, returned, row_chunks
 from resultant.classifiers.search import search_rules
-from resultant.classifiers.validation import (
-    SHRINKAGES,
-    Validation,
-    ValidationFold,
-    draw_rows,
-    left_out_fold,
-    stratified_splits,
-)
 
 # Rows times classes that fit the scale, and rows after which `partial_fit` forgets a scale.
 SCALE_CELLS = 1 << 16
@@ -199,7 +190,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         shrinkages: Any = (1.0 if self._centers else None,)
         if self._whitens:
             auto = is_auto(self.shrinkage)
-            shrinkages = SHRINKAGES if auto else (require_shrinkage(self.shrinkage),)
+            shrinkages = validation.SHRINKAGES if auto else (require_shrinkage(self.shrinkage),)
         self.shrinkage_ = shrinkages[0]
         if len(shrinkages) == 1 and not is_auto(self.temperature):
             return None
@@ -217,11 +208,11 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         self.temperature_, self.shrinkage_ = chosen.point.temperature, chosen.point.shrinkage
         return chosen.scale
 
-    def _validation_of(self, sample: Sample, folds: int | None = None) -> Validation:
+    def _validation_of(self, sample: Sample, folds: int | None = None) -> validation.Validation:
         """Return the validation rows of the folds of a sample, or of the first ones."""
         settings: dict[str, Any] = {"center": self._centers, "whiten": self._whitens}
-        splits = stratified_splits(sample.merged.y)[:folds]
-        return Validation(sample.merged, splits, estimator=self.estimator, **settings)
+        splits = validation.stratified_splits(sample.merged.y)[:folds]
+        return validation.Validation(sample.merged, splits, estimator=self.estimator, **settings)
 
     def _finish(self, statistics: ClassStatistics, dtype: torch.dtype) -> None:
         """Set the fitted attributes; raise if the parameters cannot be realized."""
@@ -236,21 +227,21 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
             return 1.0
         if self.components_ is not None:
             # Components have no sums: a fifth of the rows is scored by a fit to the others.
-            validation = self._validation_of(sample, 1)
-            if not len(validation.train[0]):
+            part = self._validation_of(sample, 1)
+            if not len(part.train[0]):
                 return 1.0
             shrinkage = None if self.metric_ is None else self.metric_.shrinkage
-            (fold,) = validation.folds(shrinkage, require_components(self.components))
-            return self._fold_scale(fold, validation.weights)
-        index, kept = draw_rows(sample.y, sample.num_classes, SCALE_CELLS)
+            (fold,) = part.folds(shrinkage, require_components(self.components))
+            return self._fold_scale(fold, part.weights)
+        index, kept = validation.draw_rows(sample.y, sample.num_classes, SCALE_CELLS)
         some = sample.at(index)
         # A row of weight two counts as two rows, one of which is left out.
         one = replace(some, w=some.w.clamp_max(1.0))
-        fold = left_out_fold(one, self.statistics_, self.estimator, self.metric_, plain)
+        fold = validation.left_out_fold(one, self.statistics_, self.estimator, self.metric_, plain)
         number = torch.bincount(sample.y, minlength=sample.num_classes)
         return self._fold_scale(fold, some.w * (number / kept)[some.y])
 
-    def _fold_scale(self, fold: ValidationFold, w: Tensor) -> float:
+    def _fold_scale(self, fold: validation.ValidationFold, w: Tensor) -> float:
         """Fit the scale to rows [M] of weights w that were left out; 1 without such rows."""
         known = ~fold.absent & (w > 0)
         if not known.any():
@@ -258,7 +249,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         scores = self._fold_scores(fold)[known]
         return fit_scale(scores, fold.y[known], w[known], number=float(w[known].sum()))
 
-    def _fold_scores(self, fold: ValidationFold) -> Tensor:
+    def _fold_scores(self, fold: validation.ValidationFold) -> Tensor:
         """Return the scores [n, C] of rows that were left out."""
         realization, tau, beta, prior = self._rule()
         scores = fold.scores(realization, float(tau), float(beta), prior)
@@ -348,8 +339,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         return returned(self._logits(X).log_softmax(-1), X)
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the softmax of the scores with prior and scale [N, C]; after a calibration per
-        class, its probabilities."""
+        """Return the softmax of the scores [N, C], or calibrated probabilities."""
         return returned(self._logits(X).softmax(-1), X)
 
     def predict(self, X: Any) -> Array:

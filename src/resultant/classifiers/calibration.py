@@ -89,11 +89,8 @@ def _array(a: Any) -> np.ndarray:
 def fit_scale(
     scores: Tensor, labels: Tensor, weights: Tensor | None = None, *, number: float | None = None
 ) -> float:
-    r"""Fit the factor s of the scores with which softmax(s * scores) has the least cross-entropy.
-
-    The loss is convex in s, and Newton's method finds its minimum. A fraction 1/(M + 1) of each row
-    counts for all classes alike, so that the factor is finite if all rows are predicted correctly.
-    """
+    """Fit the factor s with which softmax(s * scores) has the least cross-entropy, by Newton's
+    method; a fraction 1/(M + 1) of each row counts for all classes alike: s is finite."""
     M = len(scores)
     w = scores.new_full((M,), 1 / M) if weights is None else (weights / weights.sum()).to(scores)
     # Differences to the largest score; exp never overflows, and 0 * -1e30 is no NaN.
@@ -138,8 +135,7 @@ def log_losses(scores: Tensor, labels: Tensor, scale: float = 1.0) -> Tensor:
 def fit_calibration(
     classifier: Any, X: Any, y: Any, sample_weight: np.ndarray, method: Any
 ) -> dict[str, Any]:
-    """Fit scikit-learn's calibration of each class to new rows, as plain numbers: ``curves`` holds
-    slope and shift of a sigmoid, or the knots of a monotone function of the score."""
+    """Fit scikit-learn's calibration of each class: slope and shift of a sigmoid, or knots."""
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.frozen import FrozenEstimator
 

@@ -1,7 +1,5 @@
-"""Expectation-maximization for mixtures of von Mises-Fisher distributions, and classes of several.
-
-Sums and densities are in float64: at p = 65,536 a density is the difference of numbers near 1e5.
-"""
+"""Expectation-maximization for mixtures of vMF distributions, and classes of several, in float64:
+at p = 65,536 a density is the difference of numbers near 1e5."""
 
 from __future__ import annotations
 
@@ -127,8 +125,7 @@ class EM:
         return Mixture(mu, kappa.to(mu.device), share)
 
     def start(self, rows: WeightedRows, seeds: Tensor) -> Mixture:
-        """Fit a mixture to the rows nearest to each seed [K, p], with one concentration: the few
-        rows of an unlucky seed would have a far too large one."""
+        """Fit a mixture of one concentration to the rows nearest to each seed [K, p]."""
         ones = seeds.new_ones(len(seeds))
         by_cosine = EM(True, True, self.estimator, max_kappa=self.max_kappa)
         return by_cosine.maximize(by_cosine.expect(rows, Mixture(seeds, ones, ones / len(seeds))))
@@ -149,8 +146,7 @@ class EM:
 
 
 def seed_directions(rows: WeightedRows, num: int, generator: np.random.RandomState) -> Tensor:
-    """Choose ``num`` rows as seeds by k-means++, as unit vectors [num, p]; a random part of many
-    rows is drawn first."""
+    """Choose ``num`` rows, of a random part of many, as seeds [num, p] by k-means++."""
     # Takes longer to import than the classifiers.
     from sklearn.cluster import kmeans_plusplus
 
@@ -226,9 +222,8 @@ def require_components(components: object) -> int | str:
 def fit_components(
     X: Tensor, y: Tensor, weight: Tensor, components: int | str, estimator: str
 ) -> Components:
-    """Fit a mixture to the rows of each class that has weight. Its components have one
-    concentration: a class has too few rows for more. With ``auto``, the number of components of a
-    class has the lowest BIC, computed for 1, 2, ... until the BIC rises."""
+    """Fit a mixture of one concentration to the rows of each class that has weight; ``auto`` is
+    the number of components with the lowest BIC."""
     order = y.argsort(stable=True)
     order = order[weight[order] > 0]
     groups = order.split(y[order].unique_consecutive(return_counts=True)[1].tolist())
@@ -253,15 +248,11 @@ def _fit_class(rows: WeightedRows, components: int | str, em: EM) -> Mixture:
 
     if components != AUTO:
         return fit(min(int(components), len(rows.index))).mixture
-    number = float(rows.weight[rows.index].sum())
-
-    def bic(K: int, found: Fit) -> float:
-        return K * rows.X.shape[1] * math.log(number) - 2 * number * found.value
-
-    best = fit(1)
-    for K in range(2, min(MOST, len(rows.index) // ROWS_PER_COMPONENT) + 1):
-        found = fit(K)
-        if bic(K, found) >= bic(K - 1, best):
+    number, best, lowest = float(rows.weight[rows.index].sum()), fit(1), math.inf
+    for K in range(1, min(MOST, len(rows.index) // ROWS_PER_COMPONENT) + 1):
+        found = fit(K) if K > 1 else best
+        bic = K * rows.X.shape[1] * math.log(number) - 2 * number * found.value
+        if bic >= lowest:
             break
-        best = found
+        best, lowest = found, bic
     return best.mixture

@@ -41,8 +41,7 @@ class SavedEstimator(BaseEstimator):
         super().__setstate__({name: unpacked(value) for name, value in state.items()})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted classifier, of labels and parameters that are strings or numbers, as a
-        safetensors file, atomically."""
+        """Write the fitted classifier, of plain labels and parameters, as a safetensors file."""
         check_is_fitted(self, "statistics_")
         fitted: Any = self
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "device"}
@@ -75,8 +74,7 @@ class SavedEstimator(BaseEstimator):
     def load(
         cls, path: str | os.PathLike[str], *, device: torch.device | str | None = None
     ) -> Self:
-        """Read a classifier that `save` wrote, with its sums on a device, by default the CPU; any
-        other file is a ValueError that names it."""
+        """Read a classifier that `save` wrote, onto a device, by default the CPU."""
         rule = f"expected {path} to be a file of {cls.__name__}.save"
         try:
             tensors, about = load(Path(path))
@@ -112,8 +110,7 @@ def _present(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def packed(value: Any) -> Any:
-    """Replace the tensors of a value, or of fitted classes, by arrays and their device: skops
-    stores no tensors."""
+    """Replace tensors, also of fitted classes, by arrays and their device, for skops."""
     if isinstance(value, Tensor):
         return {"array": value.detach().cpu().numpy(), "device": str(value.device)}
     if type(value) in KINDS.values():

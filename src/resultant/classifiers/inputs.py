@@ -85,9 +85,8 @@ class Sample:
         return np.concatenate([digests(self.rows[at]) for at in self.chunks()])
 
     def distinct(self, index: Tensor, *keys: Tensor) -> tuple[Tensor, Tensor]:
-        """Choose one of the rows of equal values, class and ``keys`` [n] among those of an
-        ``index`` [n], in this order: k equal rows are one row of weight k in all that is drawn
-        from them. Return places in the index and weights; distinct rows of weight one stay."""
+        """Choose one of the rows of equal values, class and ``keys`` [n] of an ``index`` [n], with
+        their weight, for all that is drawn; return places in the index and weights."""
         at, w = index.cpu().numpy(), self.w[index]
         columns = [*(k.cpu().numpy() for k in (*keys, self.y[index])), self._digests[at]]
         _, first, group = np.unique(columns, axis=1, return_index=True, return_inverse=True)
@@ -128,8 +127,7 @@ class Sample:
     def metric_sums(
         self, index: Tensor, metric: Metric, shrinkages: Sequence[float]
     ) -> list[ClassStatistics]:
-        """Sum rows of an ``index`` [n] in the metrics of several shrinkages, which share a
-        rotation; computed in the dtype of the rows, and summed in float64."""
+        """Sum rows of an ``index`` [n] in metrics of several shrinkages, which share a rotation."""
         dtype, metric = self.rows.dtype, metric.to(dtype=self.rows.dtype)
         scales = [metric.with_shrinkage(s).scale.to(dtype) for s in shrinkages]
         squares = torch.stack(scales, 1).square()
@@ -187,8 +185,7 @@ def is_auto(value: Any) -> bool:
 def features(
     estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1, dense: bool = False
 ) -> Rows:
-    """Return X [N, p] as finite rows of float32 or float64, ``least`` of them or more; ``dense``
-    refuses sparse matrices."""
+    """Return X [N, p] as finite rows of float32 or float64, ``least`` of them or more."""
     narrowest = 2 if reset else 1
     if not isinstance(X, Tensor):
         kinds: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
@@ -227,8 +224,7 @@ def labelled(
     reset: bool = True,
     least: int = 1,
 ) -> tuple[Sample, np.ndarray]:
-    """Check a labelled sample, move it to the device of the sums, and return it with the labels of
-    the classes."""
+    """Check a labelled sample; return it on the device of the sums, and the classes' labels."""
     rows = features(classifier, X, reset=reset, least=least)
     require_temperatures(classifier.temperature, rows.dtype)
     labels = class_labels("y", y)

@@ -19,16 +19,8 @@ from resultant._core.arrays import directions
 from resultant._core.device import require_device
 from resultant._core.validation import finite_number, integer
 from resultant.classes.statistics import MAX_KAPPA
+from resultant.classifiers import inputs
 from resultant.classifiers.em import EM, Fit, Mixture, Sums, WeightedRows, seed_directions
-from resultant.classifiers.inputs import (
-    Array,
-    Rows,
-    as_numpy,
-    features,
-    returned,
-    row_chunks,
-    sample_weights,
-)
 from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.estimators import ESTIMATORS
 
@@ -153,21 +145,21 @@ class VMFMixture(DensityMixin, BaseEstimator):
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fit the mixture and return the most likely components [N] of the rows."""
-        return as_numpy(self.fit(X, sample_weight=sample_weight).predict(X))
+        return inputs.as_numpy(self.fit(X, sample_weight=sample_weight).predict(X))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> inputs.Array:
         """Return the most likely component [N] of each row."""
-        return returned(self._joint(X)[0].argmax(-1), X)
+        return inputs.returned(self._joint(X)[0].argmax(-1), X)
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> inputs.Array:
         """Return the probabilities [N, K] of the components, given each row."""
         joint, dtype = self._joint(X)
-        return returned(joint.softmax(-1).to(dtype), X)
+        return inputs.returned(joint.softmax(-1).to(dtype), X)
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: Any) -> inputs.Array:
         """Return the log densities [N] of the directions of the rows."""
         joint, dtype = self._joint(X)
-        return returned(joint.logsumexp(-1).to(dtype), X)
+        return inputs.returned(joint.logsumexp(-1).to(dtype), X)
 
     def score(self, X: Any, y: Any = None) -> float:  # type: ignore[override]
         """Return the mean of `score_samples`."""
@@ -212,10 +204,10 @@ class VMFMixture(DensityMixin, BaseEstimator):
             if (isinstance(value, str) or name != "init") and value not in values:
                 also = " or directions [K, p]" if name == "init" else ""
                 raise ValueError(f"expected {name} to be one of {values}{also}, got {value!r}")
-        rows = features(self, X, reset=reset, dense=True)
+        rows = inputs.features(self, X, reset=reset, dense=True)
         if reset and len(rows) < K:
             raise ValueError(f"expected n_samples >= n_components, got N = {len(rows)} for {K}")
-        weight = torch.from_numpy(sample_weights(sample_weight, len(rows))).to(rows.device)
+        weight = torch.from_numpy(inputs.sample_weights(sample_weight, len(rows))).to(rows.device)
         cap = max(MAX_KAPPA, 100 * rows.shape[1]) if self.max_kappa is None else self.max_kappa
         cap, tol = finite_number("max_kappa", cap), finite_number("tol", self.tol)
         if cap <= 0:
@@ -255,13 +247,13 @@ class VMFMixture(DensityMixin, BaseEstimator):
     def _joint(self, X: Any) -> tuple[Tensor, torch.dtype]:
         """Return log weight times density [N, K] in float64, and the dtype of the rows."""
         check_is_fitted(self)
-        rows = features(self, X, reset=False, dense=True)
+        rows = inputs.features(self, X, reset=False, dense=True)
         mixture = self._mixture(self._device(rows))
         parts = [
             mixture.log_joint(directions(rows[part].to(mixture.mu.device))[0])
-            for part in row_chunks(rows, len(self.weights_))
+            for part in inputs.row_chunks(rows, len(self.weights_))
         ]
         return torch.cat(parts), rows.dtype
 
-    def _device(self, rows: Rows) -> torch.device:
+    def _device(self, rows: inputs.Rows) -> torch.device:
         return rows.device if self.device is None else require_device(self.device)

@@ -1,10 +1,8 @@
 """The one search of settings, of `VMFClassifierCV`, ``"auto"`` and `resultant analyze`.
 
-The loss of a point is the mean cross-entropy after the scale of the scores is fitted: without a
-scale of its own, an edit of the gains and the mean gain would be confounded. The search goes along
-one axis at a time, from the best point so far, and extends an axis beyond its edge while the edge
-is best: first for the rows as they are, then in the metric, then with several components per class.
-The simplest of the points that tie with the best is chosen.
+The loss of a point is the mean cross-entropy after the scale of the scores is fitted. The search
+goes along one axis at a time, from the best point so far, beyond an edge while the edge is best:
+for the rows as they are, in the metric, and with several components per class.
 """
 
 from __future__ import annotations
@@ -134,8 +132,7 @@ def beyond(name: str, value: float, low: bool) -> Any:
 
 
 def departures(point: Point) -> float:
-    """Count the steps of the search from native at temperature .1 without prior or metric; another
-    realization is one step, and so are the empirical prior and the metric at shrinkage .3."""
+    """Count the steps of the search from native at temperature .1 without prior or metric."""
     steps = abs(math.log2(point.temperature / AXES["temperature"][0]))
     steps += min(abs(point.prior) / STEP, 1 + abs(point.prior - 1) / STEP)
     steps += 0.0 if isinstance(point.components, str) else math.log2(point.components)

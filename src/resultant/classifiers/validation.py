@@ -79,8 +79,7 @@ class ValidationFold:
         return torch.where(self.present, share, 1.0).log()
 
     def scores(self, realization: str, tau: float, beta: float, prior: float) -> Tensor:
-        """Compute the scores [n, C] of a rule: -inf for classes without training rows, NaN for
-        classes without a temperature that realizes the target gain."""
+        """Compute the scores [n, C] of a rule; -inf without training rows, NaN if undefined."""
         return self.of_classes(self._realized(realization, tau, beta), prior)
 
     def of_classes(self, s: Tensor, prior: float) -> Tensor:
@@ -112,8 +111,7 @@ class ValidationFold:
 
 
 class Validation:
-    """Validation rows of splits, scored in any metric and with any number of components; many rows
-    are sampled, by class."""
+    """Validation rows of splits, of many a sample, in any metric and number of components."""
 
     def __init__(
         self,
@@ -271,13 +269,9 @@ def left_out_fold(
     metric: Metric | None = None,
     plain: ClassStatistics | None = None,
 ) -> ValidationFold:
-    """Score rows of a fit, each against the classes without this row, whose sums are exact; with
-    the ``plain`` sums outside the metric, also in the metric without the row.
-
-    Without the row the within-class covariance loses the outer product of its residual e, a
-    rank-one change of the inner product (Sherman-Morrison), and the centre moves along e. The
-    lengths of the other rows are kept.
-    """
+    """Score rows of a fit, each against the classes without this row; with ``plain`` sums outside
+    the metric, also in the metric without the row: the covariance loses the outer product of its
+    residual e (Sherman-Morrison), and the centre moves along e."""
     state, y, w = statistics.state(estimator), sample.y, sample.w
     z = directions(sample.rows[:])[0]
     x = z if metric is None else metric.transform(z)
@@ -325,8 +319,7 @@ def left_out_fold(
 
 
 def draw_rows(y: Tensor, C: int, cells: int | None = None) -> tuple[Tensor, Tensor]:
-    """Draw about ``cells`` / C rows of classes y [N], at least one of each class unless classes are
-    thousands; return the rows, and the number kept per class."""
+    """Draw about ``cells`` / C rows of classes y [N]; return them, and the number per class."""
     number, counts = max(LEAST_ROWS, (cells or CELLS) // C), torch.bincount(y, minlength=C).double()
     kept = (min(1.0, number / len(y)) * counts).ceil()
     rows = (shuffled_ranks(y) < kept[y]).nonzero().squeeze(-1)
