@@ -22,9 +22,7 @@ def _seed() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_leave_one_out_is_the_refit(
-    estimator: str, weighted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_left_out_is_refit(estimator: str, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     z, y = sample(30)
     z, y = torch.cat([z, unit(1, P)]), torch.cat([y, torch.tensor([C])])  # class C: one sample
     w, tau = torch.ones(31, dtype=F64), torch.rand(C + 1, dtype=F64) + 0.05

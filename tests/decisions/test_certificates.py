@@ -347,9 +347,7 @@ def test_margin_changes_are_the_brute_ones(realization: str, beta: float) -> Non
 @pytest.mark.slow
 @given(cases(least_kappa=0.1), st.sampled_from(REALIZATIONS[1:]), st.floats(0, 1))
 @settings(max_examples=70, deadline=None)
-def test_certified_changes_have_their_sign_as_computed(
-    case: Case, realization: str, beta: float
-) -> None:
+def test_certified_changes_have_their_sign(case: Case, realization: str, beta: float) -> None:
     pairs = some_pairs(case.state.num_classes)
     m = rs.margin_change(case.z, case.y, case.state, rs.Rule(case.tau, realization, beta), pairs)
     assert (m.correct | ~m.certified).all()

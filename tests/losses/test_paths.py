@@ -148,9 +148,7 @@ def test_options(path: str, reduction: str, device: str, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("path", ["plain", "streamed", "graph", "sharded"])
-def test_tensors_that_are_not_contiguous(
-    path: str, device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tensors_not_contiguous(path: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Views that are transposed, expanded or strided are read as they are."""
     set_up(path, device, monkeypatch)
     z, y = (a.to(device) for a in batch(2, p=P, dtype=DTYPES[device]))

@@ -24,13 +24,7 @@ import resultant as rs
 from class_samples import F64
 from decisions.arcs import BETA, OFFSET, check, classes
 from reference import arb
-from resultant.theory.score_expansion import (
-    LEAST_DIMENSION,
-    LEAST_ORDER,
-    RANGE,
-    in_range,
-    ratio_terms,
-)
+from resultant.theory import score_expansion as expansion
 from small_classes import TAU, C, P, close
 
 
@@ -71,7 +65,7 @@ def test_ratio_terms_are_derivatives(lam: float) -> None:
             *(R0(u), R1(u), R2(u), d[0], mpmath.diff(R1, u), d[1]),
             *(R0(u) / u, R1(u) / u, d[0] / u - R0(u) / u**2),
         ]
-    got = ratio_terms(torch.tensor(lam, dtype=torch.float64))
+    got = expansion.ratio_terms(torch.tensor(lam, dtype=torch.float64))
     for name, a, b in zip(got._fields, got, want, strict=True):
         # r1' and r2 pass through zero, at lambda = 1 and 2.
         assert float(a) == pytest.approx(float(b), rel=2e-15, abs=1e-17), name
@@ -80,7 +74,7 @@ def test_ratio_terms_are_derivatives(lam: float) -> None:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(
-    nu=st.floats(0, 1).map(lambda v: LEAST_ORDER * 1e4**v),
+    nu=st.floats(0, 1).map(lambda v: expansion.LEAST_ORDER * 1e4**v),
     lam=st.one_of(st.just(0.0), st.floats(-3, 2).map(lambda v: 10**v)),
 )
 def test_ratio_remainder_is_bounded(nu: float, lam: float) -> None:
@@ -90,7 +84,7 @@ def test_ratio_remainder_is_bounded(nu: float, lam: float) -> None:
 
 
 def test_no_power_overflows_in_float32() -> None:
-    a = ratio_terms(torch.tensor([1e10, 1e25, 1e37]))
+    a = expansion.ratio_terms(torch.tensor([1e10, 1e25, 1e37]))
     assert all(v.isfinite().all() for v in a)
     torch.testing.assert_close(a.r0, torch.ones(3))
     assert float(rs.ratio_approximation(31.0, torch.tensor(1e30))) == 1
@@ -200,16 +194,16 @@ def test_range() -> None:
     lam = torch.cat([torch.zeros(1), torch.logspace(-2, 1.5, 40)]).double()[:, None]
     rho = torch.linspace(-1, 1, 41, dtype=torch.float64)
     S = (1 + lam**2).sqrt()
-    for p in (LEAST_DIMENSION, 16, 64, 512, 4096):
+    for p in (expansion.LEAST_DIMENSION, 16, 64, 512, 4096):
         nu = p / 2 - 1
-        for f in (0.05, 0.15, RANGE * (1 - 1e-12)):
+        for f in (0.05, 0.15, expansion.RANGE * (1 - 1e-12)):
             t = f * nu * S
-            assert in_range(nu * lam, 1 / t, p).all()
+            assert expansion.in_range(nu * lam, 1 / t, p).all()
             q = rs.vmf_score(rho, nu * lam, 1 / t, p)
             error = (rs.joint_expansion(rho, nu * lam, 1 / t, p) - q).abs() / t
             assert error.max() < (1 / 500 if p >= 16 else 1 / 150)
-    assert not in_range(nu * lam, 1 / (1.01 * RANGE * nu * S), p).any()
-    assert not in_range(nu * lam, torch.tensor(1e3), LEAST_DIMENSION - 1).any()
+    assert not expansion.in_range(nu * lam, 1 / (1.01 * expansion.RANGE * nu * S), p).any()
+    assert not expansion.in_range(nu * lam, torch.tensor(1e3), expansion.LEAST_DIMENSION - 1).any()
 
 
 def test_one_warning_outside_the_range() -> None:
