@@ -15,15 +15,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from resultant._core import tensor_files
-from resultant._core.files import (
-    LOCK,
-    clean_folder,
-    lock_folder,
-    replacing,
-    require_writable_folder,
-    write_text,
-)
+from resultant._core import files, tensor_files
+from resultant._core.files import lock_folder, replacing, write_text
 from resultant.classes.statistics import ClassStatistics
 from resultant.features.store import write_store
 from resultant.report import style
@@ -89,12 +82,12 @@ def test_others_files_are_kept(tmp_path: Path) -> None:
     names = [f".a.elsewhere-{gone}-x.tmp", f"{start}{gone}-x.txt", f"{start}x.tmp", f"a.{gone}.tmp"]
     for name in (*names, f"{start}{gone}-x.tmp", f"{start}{os.getpid()}-x.tmp"):
         (tmp_path / name).mkdir()
-    clean_folder(tmp_path, "a")
+    files.clean_folder(tmp_path, "a")
     assert sorted(os.listdir(tmp_path)) == sorted(names)
-    clean_folder(tmp_path / "nowhere", "a")
+    files.clean_folder(tmp_path / "nowhere", "a")
     with replacing(tmp_path / "a") as temporary:
         temporary.write_text("whole")
-        clean_folder(tmp_path)
+        files.clean_folder(tmp_path)
     assert (tmp_path / "a").read_text() == "whole"
 
 
@@ -181,15 +174,15 @@ def test_folders_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "file").touch()
     (tmp_path / "lost").symlink_to(tmp_path / "nowhere")
     for name in ("old", "new/deep"):
-        require_writable_folder(tmp_path / name)
+        files.require_writable_folder(tmp_path / name)
     for name in ("file", "file/deep", "lost/deep"):
         with pytest.raises(ValueError, match="expected --out to be a folder, got a file: "):
-            require_writable_folder(tmp_path / name)
+            files.require_writable_folder(tmp_path / name)
     monkeypatch.setattr(os, "mkdir", refuse)
     for name, can in (("old", "files can be written"), ("new/deep", "a folder can be made")):
         message = f"expected --out where {can}, got {tmp_path / name} (Operation not permitted)"
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-            require_writable_folder(tmp_path / name)
+            files.require_writable_folder(tmp_path / name)
     assert {path.name for path in tmp_path.iterdir()} == {"old", "file", "lost"}
 
 
@@ -203,16 +196,16 @@ def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path: Path) -
         rule = f"that no other training writes to, got .*, {who}"
         with pytest.raises(ValueError, match=rule), lock_folder(tmp_path):
             pass
-        assert [path.name for path in tmp_path.iterdir()] == [LOCK]
+        assert [path.name for path in tmp_path.iterdir()] == [files.LOCK]
         # Other ranks of the job that holds the lock.
         with lock_folder(tmp_path, rank=1):
             pass
         holder.kill()
         holder.wait()
         os.kill(child, 0)
-        assert (tmp_path / LOCK).exists()
+        assert (tmp_path / files.LOCK).exists()
         with lock_folder(tmp_path):
-            assert (tmp_path / LOCK).read_text().startswith(f"process {os.getpid()} on ")
+            assert (tmp_path / files.LOCK).read_text().startswith(f"process {os.getpid()} on ")
         os.kill(child, signal.SIGKILL)
     assert not list(tmp_path.iterdir())
 

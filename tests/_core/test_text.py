@@ -6,25 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from resultant._core.text import (
-    class_name,
-    csv_cell,
-    data_size,
-    file_name,
-    one_line,
-    printable,
-    signed,
-)
+from resultant._core import text
 
 CASES: list[tuple[Callable[..., object], dict[object, object]]] = [
-    (class_name, {"": '""', "7": "class 7", "cat": "cat"}),
-    (one_line, {"a\x1b]0;b\x07\r\nc\x9b31m": "a ]0;b c 31m"}),
-    (printable, {"out\x1b[2J/a": "out [2J/a"}),
-    (signed, {1.26: "+1.3", -0.3: "−0.3", -0.02: "0.0"}),
-    (data_size, {0: "0 B", 999_600: "1 MB", 85_536: "85.5 kB", 2 * 10**15: "2e+03 TB"}),
-    (csv_cell, {text: f"'{text}" for text in ("=1+1", "+1+1", "-1+1", "@sum", "\t=1", " =1")}),
-    (csv_cell, {value: value for value in ("a=1", "-0.5", "1e-3", -0.5, None, "")}),
-    (file_name, {"../../etc/passwd": "etc-passwd", "a" * 1000: "a" * 80, "/": "features"}),
+    (text.class_name, {"": '""', "7": "class 7", "cat": "cat"}),
+    (text.one_line, {"a\x1b]0;b\x07\r\nc\x9b31m": "a ]0;b c 31m"}),
+    (text.printable, {"out\x1b[2J/a": "out [2J/a"}),
+    (text.signed, {1.26: "+1.3", -0.3: "−0.3", -0.02: "0.0"}),
+    (text.data_size, {0: "0 B", 999_600: "1 MB", 85_536: "85.5 kB", 2 * 10**15: "2e+03 TB"}),
+    (text.csv_cell, {text: f"'{text}" for text in ("=1+1", "+1+1", "-1+1", "@sum", "\t=1", " =1")}),
+    (text.csv_cell, {value: value for value in ("a=1", "-0.5", "1e-3", -0.5, None, "")}),
+    (text.file_name, {"../../etc/passwd": "etc-passwd", "a" * 1000: "a" * 80, "/": "features"}),
 ]
 
 

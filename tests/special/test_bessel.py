@@ -28,7 +28,6 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 PRECISION = {torch.float64: 1e-14, torch.float32: 2e-6}
 LOG_PRECISION = {torch.float64: 1e-14, torch.float32: 5e-6}
 DTYPES = list(PRECISION)
-HALVES = [torch.bfloat16, torch.float16]
 
 # Orders on both sides of every change of formula: the shift, and the number of terms.
 ORDERS = [0.0, 0.25, 0.5, 1.0, 5.5, 11.5, 12.0, 12.5, 29.5, 30.0, 30.5, 63.0, 511.0, 32767.0]
@@ -205,30 +204,6 @@ def test_extremes() -> None:
             torch.testing.assert_close(log_bessel_i(order, huge), huge, rtol=1e-6, atol=0)
         assert bessel_ratio_inverse(2.5, zero) == 0
         assert bessel_ratio_inverse(2.5, zero + 1) == math.inf
-
-
-def debye(nu: Any, x: Any) -> Any:
-    """log I_nu(x) up to terms of order nu^-2 (DLMF 10.41.3)."""
-    s = mpmath.sqrt(nu * nu + x * x)
-    u = nu / s
-    first = (3 * u - 5 * u**3) / (24 * nu)
-    return s + nu * mpmath.log(x / (nu + s)) - mpmath.log(2 * mpmath.pi * s) / 2 + first
-
-
-@pytest.mark.parametrize("nu", [1e3, 1e7, 1e9, 1e11])
-def test_large_orders_in_float32(nu: float) -> None:
-    """Up to the largest order, from the smallest x to those whose square overflows."""
-    x = torch.cat([torch.logspace(-37, 38, 151), torch.tensor([1.2e-38, 0.5 * nu, 0.7 * nu])])
-    with mpmath.workdps(100):
-        n = mpmath.mpf(nu)
-        exact = [[debye(n + i, mpmath.mpf(v)) for i in (0, 1)] for v in x.tolist()]
-        logs = torch.tensor([float(a) for a, _ in exact], dtype=torch.float64)
-        ratios = torch.tensor([float(mpmath.exp(b - a)) for a, b in exact], dtype=torch.float64)
-    for order in as_orders(nu, torch.float32):
-        error = (log_bessel_i(order, x) - logs).abs() / logs.abs().clamp_min(1)
-        assert error.max() <= 5e-6
-        error = (bessel_ratio(order, x) - ratios).abs()
-        assert (error <= 2e-6 * ratios + torch.finfo(torch.float32).tiny).all()
 
 
 X = torch.tensor([1.0, 2.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -14,9 +15,9 @@ from reference import arb
 from resultant import bessel_ratio, log_bessel_i, log_bessel_ie
 
 
-def log_debye(nu: float, x: float) -> float:
-    """log I by the Debye expansion (DLMF 10.41.3) in 60 digits, for orders above 1e5."""
-    with mpmath.workdps(60):
+def log_debye(nu: float, x: float) -> Any:
+    """log I by the Debye expansion (DLMF 10.41.3) in 100 digits, for orders from 1000 on."""
+    with mpmath.workdps(100):
         n, v = mpmath.mpf(nu), mpmath.mpf(x)
         s = mpmath.sqrt(n * n + v * v)
         u = n / s
@@ -27,7 +28,22 @@ def log_debye(nu: float, x: float) -> float:
         ]
         series = 1 + sum(term / n**k for k, term in enumerate(terms, 1))
         log = s + n * mpmath.log(v / (n + s)) - mpmath.log(2 * mpmath.pi * s) / 2
-        return float(log + mpmath.log(series))
+        return log + mpmath.log(series)
+
+
+@pytest.mark.parametrize("nu", [1e3, 1e7, 1e9, 1e11])
+def test_large_orders_in_float32(nu: float) -> None:
+    """Up to the largest order, from the smallest x to those whose square overflows."""
+    x = torch.cat([torch.logspace(-37, 38, 151), torch.tensor([1.2e-38, 0.5 * nu, 0.7 * nu])])
+    with mpmath.workdps(100):
+        exact = [[log_debye(nu + i, v) for i in (0, 1)] for v in x.tolist()]
+        logs = torch.tensor([float(a) for a, _ in exact], dtype=torch.float64)
+        ratios = torch.tensor([float(mpmath.exp(b - a)) for a, b in exact], dtype=torch.float64)
+    for order in (nu, torch.tensor([nu])):
+        error = (log_bessel_i(order, x) - logs).abs() / logs.abs().clamp_min(1)
+        assert error.max() <= 5e-6
+        error = (bessel_ratio(order, x) - ratios).abs()
+        assert (error <= 2e-6 * ratios + torch.finfo(torch.float32).tiny).all()
 
 
 @pytest.mark.usefixtures("with_and_without_kernel")
@@ -36,7 +52,7 @@ def test_near_its_zero(nu: float) -> None:
     """log I passes zero near x = 0.66 nu, where terms of the size of nu cancel."""
     zero = 0.6627434193491816 * nu
     for x in (zero, zero + 5.322954, zero * (1 + 1e-7), zero * (1 - 1e-6)):
-        truth = log_debye(nu, x)
+        truth = float(log_debye(nu, x))
         for order in (nu, torch.tensor(nu, dtype=torch.float64)):
             error = abs(float(log_bessel_i(order, x)) - truth)
             assert error <= 1e-14 * max(1, abs(truth)), (nu, x)
@@ -51,7 +67,7 @@ def test_large_orders_of_a_tensor(dtype: torch.dtype) -> None:
     x = (nu * 0.6627439).to(dtype)
     bar = 5e-6 if dtype == torch.float32 else 1e-14
     for n, v, log, r in zip(nu, x, log_bessel_i(nu, x), bessel_ratio(nu, x), strict=True):
-        truth = log_debye(float(n), float(v))
+        truth = float(log_debye(float(n), float(v)))
         assert abs(float(log) - truth) <= bar * max(1, abs(truth)), float(n)
         # R < x/(nu + sqrt(nu^2 + x^2)), an Amos bound that is sharp to 1/nu.
         s = math.hypot(float(n), float(v))

@@ -15,23 +15,12 @@ from torch.distributions import Distribution
 
 from reference import arb
 from resultant.vmf.distribution import HypersphericalUniform, VonMisesFisher
-from vmf.directions import (
-    P_VALUE,
-    WIDE,
-    WIDE_DIMENSIONS,
-    assert_mean,
-    axis,
-    direction,
-    double,
-    exact,
-    exact_log_area,
-    exact_phi,
-    exact_ratio,
-)
+from vmf import directions
+from vmf.directions import assert_mean, axis, direction, double, exact
 
 
 def exact_peak(p: int, kappa: float) -> ball:
-    return ball(kappa) - exact_phi(p, kappa) - exact_log_area(p)
+    return ball(kappa) - directions.exact_phi(p, kappa) - directions.exact_log_area(p)
 
 
 class TestLogProb:
@@ -56,22 +45,22 @@ class TestLogProb:
         torch.testing.assert_close(d.log_prob(x).double(), expected, rtol=4e-7, atol=2e-5)
 
     @pytest.mark.usefixtures("with_and_without_kernel")
-    @pytest.mark.parametrize("p", WIDE_DIMENSIONS)
+    @pytest.mark.parametrize("p", directions.WIDE_DIMENSIONS)
     def test_the_peak_against_arb_at_every_concentration(self, p: int) -> None:
         """log Z and kappa agree in up to eighteen digits; the peak is right by itself, and so are
         its derivatives 1 - A and -A'."""
-        loc, kappa = axis(p), double(*WIDE).requires_grad_()
+        loc, kappa = axis(p), double(*directions.WIDE).requires_grad_()
         peak = VonMisesFisher(loc, kappa).log_prob(loc)
         (slope,) = torch.autograd.grad(peak.sum(), kappa, create_graph=True)
         (bend,) = torch.autograd.grad(slope.sum(), kappa)
         single = VonMisesFisher(loc.float(), kappa.detach().float()).log_prob(loc.float())
         peak, slope = peak.detach(), slope.detach()
-        for i, k in enumerate(WIDE):
+        for i, k in enumerate(directions.WIDE):
             expected = exact(lambda: exact_peak(p, k))  # noqa: B023
             assert abs(float(peak[i]) - expected) <= 1e-14 * max(1, abs(expected)), k
             rounded = exact(lambda: exact_peak(p, float(np.float32(k))))  # noqa: B023
             assert abs(float(single[i]) - rounded) <= 1e-7 * max(1, abs(rounded)), k
-            lack = exact(lambda: 1 - exact_ratio(p, k))  # noqa: B023
+            lack = exact(lambda: 1 - directions.exact_ratio(p, k))  # noqa: B023
             assert float(slope[i]) == pytest.approx(lack, rel=1e-14, abs=0)
             assert float(bend[i]) == pytest.approx(-arb.bessel(p / 2 - 1, k)[2], rel=2e-14, abs=0)
 
@@ -137,8 +126,8 @@ class TestUniform:
         # The square of a coordinate is Beta(1/2, (p - 1)/2).
         law = stats.beta(0.5, (p - 1) / 2)
         for i in range(min(p, 3)):
-            assert stats.kstest(x[:, i].square().numpy(), law.cdf).pvalue > P_VALUE
-        area = exact(lambda: exact_log_area(p))
+            assert stats.kstest(x[:, i].square().numpy(), law.cdf).pvalue > directions.P_VALUE
+        area = exact(lambda: directions.exact_log_area(p))
         torch.testing.assert_close(d.log_prob(x), torch.full_like(x[:, 0], -area))
         assert d.entropy().item() == pytest.approx(area, rel=1e-14, abs=0)
 

@@ -15,20 +15,16 @@ from reference import arb
 from resultant.special.ratio import ratio
 from resultant.vmf.distribution import HypersphericalUniform, VonMisesFisher
 from resultant.vmf.estimators import mean_resultant
+from vmf import directions
 from vmf.directions import (
-    DIMENSIONS,
     EPS,
-    WIDE,
-    WIDE_DIMENSIONS,
     axis,
     direction,
     double,
     exact,
-    exact_integral,
     exact_log_area,
     exact_phi,
     exact_ratio,
-    log_density,
 )
 
 
@@ -48,7 +44,7 @@ class TestMoments:
     def test_variances_against_quadrature(self, p: int, kappa: float) -> None:
         nodes, weights = np.polynomial.legendre.leggauss(400)
         theta = (nodes + 1) * math.pi / 2
-        logs = log_density(p, kappa, theta)
+        logs = directions.log_density(p, kappa, theta)
         density = weights * np.exp(logs - logs.max())
         density /= density.sum()
         mean = (density * np.cos(theta)).sum()
@@ -63,7 +59,7 @@ class TestMoments:
         assert d.mode is d.loc
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("p", DIMENSIONS)
+    @pytest.mark.parametrize("p", directions.DIMENSIONS)
     @pytest.mark.parametrize("kappa", [0.5, 40.0, 1e6])
     def test_entropy_against_arb(self, p: int, kappa: float) -> None:
         expected = exact(
@@ -76,12 +72,12 @@ class TestMoments:
         assert single.item() == pytest.approx(expected, rel=1e-6, abs=1e-5)
 
     @pytest.mark.usefixtures("with_and_without_kernel")
-    @pytest.mark.parametrize("p", WIDE_DIMENSIONS)
+    @pytest.mark.parametrize("p", directions.WIDE_DIMENSIONS)
     def test_entropy_against_arb_at_every_concentration(self, p: int) -> None:
-        loc, kappa = axis(p), double(*WIDE).requires_grad_()
+        loc, kappa = axis(p), double(*directions.WIDE).requires_grad_()
         entropy = VonMisesFisher(loc, kappa).entropy()
         (slope,) = torch.autograd.grad(entropy.sum(), kappa)
-        for got, rise, k in zip(entropy.tolist(), slope.tolist(), WIDE, strict=True):
+        for got, rise, k in zip(entropy.tolist(), slope.tolist(), directions.WIDE, strict=True):
             expected = exact(
                 lambda: exact_log_area(p) + exact_phi(p, k) - k * exact_ratio(p, k)  # noqa: B023
             )
@@ -116,11 +112,11 @@ class TestDivergence:
         assert got == pytest.approx(exact_divergence(p, a, b), rel=bar * EPS, abs=0)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("p", WIDE_DIMENSIONS)
+    @pytest.mark.parametrize("p", directions.WIDE_DIMENSIONS)
     @pytest.mark.parametrize("factor", [1e-9, 0.5, 1.0001, 1.5, 3.0, 1e6])
     def test_against_arb_at_every_concentration(self, p: int, factor: float) -> None:
         """The error is relative to the divergence, so it is never negative; also its slope in b."""
-        a, b = double(*WIDE), (factor * double(*WIDE)).requires_grad_()
+        a, b = double(*directions.WIDE), (factor * double(*directions.WIDE)).requires_grad_()
         got = kl_divergence(VonMisesFisher(axis(p), a), VonMisesFisher(axis(p), b))
         (slope,) = torch.autograd.grad(got.sum(), b)
         points = zip(a.tolist(), b.tolist(), got.tolist(), slope.tolist(), strict=True)
@@ -132,7 +128,7 @@ class TestDivergence:
             assert rise == pytest.approx(change, rel=bar, abs=0), x
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("p", DIMENSIONS[:-1])
+    @pytest.mark.parametrize("p", directions.DIMENSIONS[:-1])
     def test_of_close_arguments(self, p: int) -> None:
         """Nonnegative, and half the squared distance in the Fisher metric."""
         rng = np.random.default_rng(p)
@@ -150,14 +146,14 @@ class TestDivergence:
         torch.testing.assert_close(got, 0.5 * fisher, rtol=1e-5, atol=1e-300)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("p", DIMENSIONS)
+    @pytest.mark.parametrize("p", directions.DIMENSIONS)
     @pytest.mark.parametrize("kappa", [1e-4, 1.0, 300.0])
     def test_to_the_uniform_law(self, p: int, kappa: float) -> None:
         d = VonMisesFisher(direction(p), kappa)
         uniform = HypersphericalUniform(p, dtype=torch.float64)
         expected = exact(lambda: kappa * exact_ratio(p, kappa) - exact_phi(p, kappa))
         assert kl_divergence(d, uniform).item() == pytest.approx(expected, rel=1e-11, abs=0)
-        expected = exact_integral(p, kappa)
+        expected = directions.exact_integral(p, kappa)
         assert kl_divergence(uniform, d).item() == pytest.approx(expected, rel=1e-13, abs=0)
         assert kl_divergence(uniform, uniform).item() == 0
 

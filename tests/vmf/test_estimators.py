@@ -9,15 +9,9 @@ import torch
 
 from resultant.special.bessel import bessel_ratio
 from resultant.special.ratio import ratio
+from resultant.vmf import estimators
 from resultant.vmf.distribution import VonMisesFisher
-from resultant.vmf.estimators import (
-    ESTIMATORS,
-    concentration,
-    corrected_length,
-    log_normalizer,
-    mean_resultant,
-    unbiased_square,
-)
+from resultant.vmf.estimators import concentration, log_normalizer, mean_resultant
 from vmf.directions import DIMENSIONS, EPS, double, exact, exact_integral, exact_log_area
 
 CONCENTRATIONS = (0.0, 1e-3, 0.5, 3.0, 40.0, 1e3, 1e6)
@@ -62,7 +56,7 @@ class TestConcentration:
         torch.testing.assert_close(concentration(7, R, "banerjee"), R * (7 - R**2) / (1 - R**2))
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("estimator", ESTIMATORS)
+    @pytest.mark.parametrize("estimator", estimators.ESTIMATORS)
     def test_is_infinite_at_one_and_differentiable_below(self, estimator: str) -> None:
         assert concentration(5, 1.0, estimator, n=4).item() == math.inf
         assert concentration(5, torch.tensor([1.0]), estimator, n=4).dtype == torch.float32
@@ -101,7 +95,7 @@ class TestEstimatorsOfSample:
         torch.manual_seed(0)
         p, kappa, n = 20, 6.0, 5
         R = directions(kappa, p, 4000, n).mean(1).norm(dim=1)
-        squares = unbiased_square(R, double(n))
+        squares = estimators.unbiased_square(R, double(n))
         error = squares.std() / math.sqrt(len(squares))
         assert abs(squares.mean() - mean_resultant(p, kappa) ** 2) < 4 * error
 
@@ -112,7 +106,7 @@ class TestEstimatorsOfSample:
         total = z.sum(1, keepdim=True)
         others = torch.nn.functional.normalize(total - z, dim=-1)
         cosine = (z * others).sum(-1).mean(1)
-        length = corrected_length(total.norm(dim=-1).squeeze(1) / n, double(n), "loo")
+        length = estimators.corrected_length(total.norm(dim=-1).squeeze(1) / n, double(n), "loo")
         error = (length - cosine)[length > 0].abs().mean()
         # The lengths of the others vary by about 1/(A sqrt(pn)), and the error is their variance.
         assert error < cosine.mean() / (p * n * float(mean_resultant(p, kappa)) ** 2)

@@ -93,8 +93,7 @@ def normalized(z: Tensor) -> Tensor:
 
 
 def directions(z: Tensor) -> tuple[Tensor, Tensor]:
-    """Return rows ``z`` [N, p] of any length as float64 unit vectors, and a scaled length [N]: zero
-    for a row of zeros, which is returned unchanged, and not finite where the row is not."""
+    """Return rows z [N, p] as float64 unit vectors, and a scaled length [N], zero for zero rows."""
     x = z.double()
     if z.dtype == torch.float64:
         # Divide by the largest entry first: the squares may overflow float64.
@@ -114,8 +113,7 @@ def largest(a: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def held_out_rows(labels: Tensor, share: float, seed: int = 0) -> Tensor:
-    """Draw a mask [N] of a share of the rows of each class; two rows are always kept, since one has
-    no concentration."""
+    """Draw a mask [N] of a share of the rows of each class, but for two rows that are kept."""
     if not 0 < share < 1:
         raise ValueError(f"expected a share in (0, 1), got {share}")
     # Sorted by class, within a class at random.

@@ -1,5 +1,4 @@
-"""Memory: byte budgets of the library, rows split into chunks that fit a budget, and the largest
-content that a file may declare."""
+"""Memory: byte budgets, rows in chunks that fit a budget, and the most that a file may declare."""
 
 from __future__ import annotations
 
@@ -53,8 +52,7 @@ def matrix_bytes(device: torch.device) -> int:
 
 
 def rows_per_chunk(bytes_per_row: int, budget: int, device: torch.device | None = None) -> int:
-    """Return the number of rows that fit the budget, at least 1; on a ``device`` other than the CPU
-    the budget is `DEVICE_BYTES` and at most `DEVICE_ROWS` rows."""
+    """Return how many rows fit the budget, at least 1; other devices have their own budget."""
     bytes_per_row = max(1, bytes_per_row)
     if device is None or device.type == "cpu":
         return max(1, budget // bytes_per_row)

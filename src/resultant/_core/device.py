@@ -1,5 +1,4 @@
-"""Devices: the choice of one, Triton kernels on it, the precision of its products, and the versions
-of the software behind a result."""
+"""Devices: the choice of one, Triton kernels, the precision of products, versions of software."""
 
 from __future__ import annotations
 
@@ -76,8 +75,7 @@ def _set(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def versions(device: torch.device) -> dict[str, str]:
-    """Return the versions of resultant, torch and Python, a digest of the source files as ``code``,
-    and the name of a CUDA device."""
+    """Return versions of the software, a digest of the sources, and the name of a CUDA device."""
     record = {"resultant": __version__, "code": _code()}
     record |= {"torch": torch.__version__, "python": platform.python_version()}
     if device.type == "cuda":

@@ -1,7 +1,7 @@
-"""Files that are complete or absent, checks before writing, and a lock of a folder.
+"""Files that are complete or absent, checks before writing, and a lock of a folder; without torch.
 
 A file is written in a private folder next to its place, synced and renamed: no planted link is
-followed, and temporary files of other libraries end with the folder. Nothing here imports torch.
+followed, and temporary files of other libraries end with the folder.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Tensors and JSON in one safetensors file, which is complete or absent, with a checksum; and files
-of `torch.save`, loaded without executing anything, after a check of their checksums."""
+"""Tensors and JSON in one safetensors file with a checksum; files of `torch.save`, not executed."""
 
 from __future__ import annotations
 
@@ -111,8 +110,7 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 
 
 def load_torch(path: Path, stand_ins: Sequence[tuple[Callable[..., Any], str]] = ()) -> Any:
-    """Load a file of tensors, numbers, texts and collections; raise a ValueError for others, except
-    for full names that have stand-ins, which are used in their place."""
+    """Load tensors, numbers, texts and collections, and stand-ins for classes by full name."""
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:

@@ -38,8 +38,7 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Let the first SIGTERM wait: `requested` is then True, and the caller stops where it is safe;
-    a second SIGTERM ends the context at once."""
+    """Let the first SIGTERM only make `requested` True; a second one ends the context at once."""
     _Request.waiting, _Request.received = True, False
     try:
         yield

@@ -1,8 +1,5 @@
-"""Import of torchvision and timm, even if the compiled operators of torchvision do not fit torch.
-
-The import of torchvision only looks up the schemas of some operators, which this package never
-calls. They are declared if they are missing because the wheel was built for another torch.
-"""
+"""Import of torchvision and timm, even if the compiled operators of torchvision do not fit torch:
+their schemas, which the import looks up and this package never calls, are declared if missing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Evaluation of the score: by the compiled kernel on a CPU, by the Triton kernel on a GPU, and as
-one torch expression on other devices, without a kernel, and in a trace."""
+"""Evaluation of the score: by the kernel of a CPU or of a GPU, otherwise as a torch expression."""
 
 from __future__ import annotations
 

@@ -40,8 +40,7 @@ def require_temperature(
     dtype: torch.dtype = torch.float64,
     name: str = "tau",
 ) -> Tensor:
-    """Return ``tau``, a number or [C], as a float64 tensor on the device; raise if ``tau`` has
-    another shape, or scores in ``dtype`` cannot be compared there."""
+    """Return tau, a number or [C], as float64 on the device; raise unless `require_comparable`."""
     value = validation.tensors(**{name: tau})[0][0]
     if not isinstance(tau, Tensor):
         require_comparable(name, float(tau), dtype)

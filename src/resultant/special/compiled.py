@@ -105,8 +105,7 @@ def _tables(nu: float, dtype: torch.dtype, absolute: bool = False) -> tuple[Any,
 
 
 def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:
-    """Compute q and, if ``slope``, its slope of rho [rows, classes] for kappa and tau, each
-    [classes] or of one element; rho of any shape for one kappa and tau."""
+    """Compute q and, if ``slope``, its slope, of arguments as `score._backends.by_rows` calls."""
     rho, kappa, tau = rho.contiguous(), kappa.contiguous(), tau.contiguous()
     results = [torch.empty_like(rho) for _ in range(1 + slope)]
     total, classes = rho.numel(), max(kappa.numel(), tau.numel())

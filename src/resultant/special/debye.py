@@ -37,8 +37,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _constant(function: F) -> F:
-    """Cache the results, as constants to torch.compile, by the mark of
-    torch.compiler.assume_constant_result, set without loading the compiler."""
+    """Cache results as constants to torch.compile, by its mark, without loading the compiler."""
     cached = cache(function)
 
     @wraps(function)
@@ -119,8 +118,7 @@ class LogDebye:
 
 
 def expansion(nu: float, dtype: torch.dtype, *, absolute: bool = False) -> LogDebye:
-    """Return the expansion for order ``nu`` and every x, with an error relative to the Bessel ratio
-    in ``dtype``; if ``absolute``, also to L."""
+    """Return the expansion for every x, right to the Bessel ratio; if ``absolute``, also to L."""
     shift = math.ceil(max(smallest_order(dtype) - nu, 0))
     return _expansion(nu, shift, nu + shift, dtype, absolute)
 

@@ -86,14 +86,13 @@ class RatioSlopes(NamedTuple):
     d2: Tensor  # D D r
     complement: Tensor  # 1 - R
     first: Tensor  # R'
-    second: Tensor  # R''/x, times a scale
+    second: Tensor  # R''/x, of order x^-4, times a scale that keeps it in range
 
 
 def ratio_slopes(
     nu: Number, x: Tensor, y: Tensor | None = None, scale: float | Tensor = 1.0
 ) -> RatioSlopes:
-    """Compute the slopes at ``x``, all but the complement from ``y = x^2``; the ``scale`` keeps the
-    second, of order x^-4, in range."""
+    """Compute the slopes at ``x``, all but the complement from y = x^2; see `RatioSlopes`."""
     square = x * x if y is None else y
 
     def slopes(e: LogDebye) -> tuple[Tensor, ...]:
@@ -164,8 +163,7 @@ def _corrections(e: LogDebye, p0: Point, p1: Point, ds: Tensor) -> Tensor:
 
 
 def _down(e: LogDebye, p0: Point, p1: Point, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Come down from the order of the expansion to nu: return by how much a difference of phi
-    drops, ``r(y1)``, and ``r(y1) - r(y0)``."""
+    """Come down to nu: return the drop of a difference of phi, ``r(y1)`` and ``r(y1) - r(y0)``."""
     (half_plus, r0), (_, r1) = corrected(e, p0), corrected(e, p1)
     ds = h / (p0.s + p1.s)
     de = -p0.u * ds * p1.w * divided_difference(e.weighted(1), p0.u, p1.u)

@@ -1,8 +1,5 @@
-r"""Samples of the angle between a von Mises-Fisher vector and its mean direction.
-
-The density is :math:`f(\theta) \propto e^{\kappa\cos\theta}\sin^{p-2}\theta`. Samples are exact
-and carry the derivative of implicit reparameterization in the concentration.
-"""
+r"""Exact samples of the angle of a von Mises-Fisher vector to its mean direction, of the density
+:math:`f(\theta) \propto e^{\kappa\cos\theta}\sin^{p-2}\theta`, and their derivatives in kappa."""
 
 from __future__ import annotations
 
