@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -142,17 +142,18 @@ def evaluate(
     right = {key: result.predicted == labels for key, result in tested.items()}
     methods = []
     for c in candidates:
-        method = _method(c, tested[c.key], data, plan)
+        difference = None
         if key not in (None, c.key):
             both = right[key], right[c.key]
             difference = metrics.paired_gain(*both, weights, len(candidates) - 1)
-            method = replace(method, difference=difference)
-        methods.append(method)
+        methods.append(_method(c, tested[c.key], difference, data, plan))
     methods.sort(key=lambda m: -m.validation.value)
     return tuple(methods), tested
 
 
-def _method(c: Candidate, tested: Predictions, data: FeatureSet, plan: Plan) -> Method:
+def _method(
+    c: Candidate, tested: Predictions, difference: Any, data: FeatureSet, plan: Plan
+) -> Method:
     labels = data.test.y[plan.test]
     right = (tested.predicted == labels).double()
     per_class = metrics.class_means(right, labels, data.num_classes)
@@ -174,7 +175,7 @@ def _method(c: Candidate, tested: Predictions, data: FeatureSet, plan: Plan) -> 
         reliability=reliability,
         groups=groups,
         class_accuracy=per_class.numpy(),
-        difference=None,
+        difference=difference,
         fit_seconds=c.fit_seconds,
         predict_seconds=tested.seconds,
         rows=c.rows,

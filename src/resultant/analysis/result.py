@@ -55,10 +55,7 @@ def analyze_space(
     seed: int = 0,
     progress: Callable[[str], object] = lambda _: None,
 ) -> Analysis:
-    """Ask questions about one space.
-
-    A question that the space cannot answer (p = 2, no class with enough rows) leaves None and a
-    note.
+    """Ask questions about one space; one that it cannot answer leaves None and a note.
 
     Args:
         questions: Names among `QUESTIONS`.

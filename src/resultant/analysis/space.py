@@ -83,19 +83,16 @@ class FrozenSpace:
         """Fit the classes of training rows.
 
         Args:
-            train: Training rows [N, p] of any length but zero.
-            labels: Classes [N]; every class in [0, C) has a training row. A class of one row gets
-                the capped concentration.
+            train, labels: Training rows [N, p] of any length but zero, and classes [N], each
+                with a row; a class of one row gets the capped concentration.
             test, test_labels: Held-out queries [M, p] and their classes [M].
             num_classes: C, by default one more than the largest label.
             name: The name of the features.
             tau, estimator: Temperature, and estimator of kappa, see `resultant.concentration`.
             fitting_share: Fraction of the identities, or else rows, of each class that are fitted,
                 at least two (0.8 in sec:inat-realization-protocol); the others are for calibration.
-            identities: Identities [N]; rows of one identity stay on one side of the division.
-            seed: Seed of the division.
-            dtype: Dtype of scores, torch.float32 or torch.float64.
-            device: Device of the computation; the rows may be anywhere.
+            identities, seed: Identities [N], whose rows stay together, and seed of the division.
+            dtype, device: torch.float32 or torch.float64, and device of the scores.
 
         Raises:
             ValueError: Shapes, labels or values do not fit; the message has the row.

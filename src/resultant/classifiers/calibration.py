@@ -22,10 +22,8 @@ ACCURACY = 3e-2
 
 
 def expected_calibration_error(probabilities: Any, labels: Any, bins: int = 15) -> float:
-    r"""Compute the top-label calibration error :math:`\sum_b (n_b/N)|acc_b-conf_b|`.
-
-    Rows are sorted into bins of equal width by their largest probability, closed above. Each bin
-    compares the accuracy with the mean of the largest probability.
+    r"""Compute the top-label calibration error :math:`\sum_b (n_b/N)|acc_b-conf_b|`, over bins of
+    equal width of the largest probability, closed above.
 
     Args:
         probabilities, labels: Probabilities [N, C], and column indices [N] of the labels.
@@ -35,11 +33,9 @@ def expected_calibration_error(probabilities: Any, labels: Any, bins: int = 15) 
         The error, between 0 and 1.
 
     Raises:
-        ValueError: For other shapes, rows that are not probabilities, and labels that are not
-            column indices.
+        ValueError: For other shapes, rows that are not probabilities, and other labels.
 
     Example:
-        >>> from resultant import expected_calibration_error
         >>> round(expected_calibration_error([[0.8, 0.2], [0.6, 0.4]], [0, 1]), 6)
         0.4
     """

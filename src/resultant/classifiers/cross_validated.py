@@ -72,7 +72,6 @@ class VMFClassifierCV(VMFClassifier):
         ValueError: In `fit`, for parameters out of range, and for values that cannot be realized.
 
     Example:
-        >>> from resultant import VMFClassifierCV
         >>> X = [[1.0, 0.1], [2.0, 0.0], [1.0, -0.3], [0.1, 1.0], [0.0, 3.0], [0.5, 1.0]]
         >>> chosen = VMFClassifierCV(temperature=(0.1, 1.0), cv="loo").fit(X, [0, 0, 0, 1, 1, 1])
         >>> chosen.predict([[3.0, 0.5]])

@@ -58,16 +58,13 @@ class VMFMixture(DensityMixin, BaseEstimator):
         weights_: Weights [K] of the components.
         directions_: Mean directions [K, p].
         concentrations_: Concentrations kappa [K].
-        converged_: True if the fit has converged.
-        n_iter_: Number of passes over the rows.
+        converged_, n_iter_: True if the fit has converged, and its passes over the rows.
         lower_bound_: Mean log-likelihood of the fitted rows; with ``hard``, of the assigned rows.
-        n_features_in_: Number of features p.
 
     Raises:
         ValueError: In `fit`, for parameters out of range and for rows of other shapes or values.
 
     Example:
-        >>> from resultant import VMFMixture
         >>> X = [[1.0, 0.1], [1.0, 0.0], [1.0, -0.1], [0.1, 1.0], [0.0, 2.0], [-0.1, 1.0]]
         >>> mixture = VMFMixture(2, random_state=0).fit(X)
         >>> mixture.weights_.round(3).tolist(), len(set(mixture.predict(X)[:3]))

@@ -64,7 +64,6 @@ class VMFClassifier(DirectionClassifier):
         ValueError: In `fit`, for parameters, rows, labels or weights out of range or shape.
 
     Example:
-        >>> from resultant import VMFClassifier
         >>> X, y = [[1.0, 0.1], [2.0, 0.0], [0.1, 1.0], [0.0, 3.0]], ["a", "a", "b", "b"]
         >>> VMFClassifier().fit(X, y).predict([[5.0, 1.0]]).tolist()
         ['a']
@@ -97,8 +96,7 @@ class VMFClassifier(DirectionClassifier):
             X, y: Rows [N, p], and labels [N] among those of the fit.
             sample_weight: Weights [N] >= 0 in the calibration, one per row by default.
             method: ``scale`` fits ``scale_``, which changes no prediction; ``sigmoid`` and
-                ``isotonic`` fit a curve per class, as ``CalibratedClassifierCV`` of scikit-learn
-                does, and predictions are the classes of the largest calibrated probability.
+                ``isotonic`` fit a curve per class, as ``CalibratedClassifierCV``, which does.
 
         Returns:
             This classifier; `save` keeps the calibration.
@@ -157,7 +155,6 @@ class CosinePrototypeClassifier(DirectionClassifier):
         ValueError: In `fit`, for parameters, rows, labels or weights out of range or shape.
 
     Example:
-        >>> from resultant import CosinePrototypeClassifier
         >>> X, y = [[1.0, 0.1], [2.0, 0.0], [0.1, 1.0], [0.0, 3.0]], [0, 0, 1, 1]
         >>> CosinePrototypeClassifier().fit(X, y).predict([[1.0, 5.0]]).tolist()
         [1]
