@@ -13,7 +13,7 @@ from resultant_reproduction.figures import HOLLOW, Chart, Curve, draw_charts
 from resultant_reproduction.formats import seed_list
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.records import dig
-from resultant_reproduction.spec import Cell, Outcome, parse_cell, say
+from resultant_reproduction.spec import Cell, Outcome, load, parse_cell, say
 from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Printed: cross-entropies, and scores of the collapsed class at cosine zero.
-LOSSES = {"native": "2.2452", "temperature": "72.3403", "preserve": "2.1502", "angular": "2.1503"}
-INTERCEPTS = {"native": "0.3888", "temperature": "79.1456"}
+LOSSES, INTERCEPTS = (load("printed/figures")["realization"][n] for n in ("losses", "intercepts"))
 # Predictions collapsed if fewer than these of 100 classes are among them.
 FEW = 10
 

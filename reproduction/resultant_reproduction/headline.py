@@ -13,9 +13,11 @@ from itertools import product
 from statistics import fmean
 from typing import NamedTuple
 
+from resultant_reproduction.evidence import CONDITIONS
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.records import Records, probe_path
 from resultant_reproduction.spec import load, parse_cell, printed_rows, say
+from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.value import (
     CONFIRMED,
     LEVEL,
@@ -29,13 +31,7 @@ from resultant_reproduction.value import (
     variance_ratio,
 )
 
-SETTINGS = {
-    f"{title} / {imbalance}": (dataset, imbalance)
-    for (title, dataset), imbalance in product(
-        (("CIFAR-100", "cifar100"), ("CIFAR-10", "cifar10")), (100, 50, 10)
-    )
-}
-SPACES = ("encoder", "projection")
+SETTINGS = {n: kind for n, kind in reversed(CONDITIONS.items()) if not isinstance(kind, str)}
 # Arms by their names in records, with their columns in Table 1.
 ARMS = {"native": 2, "temperature": 3, "preserve": 4, "angular": 5}
 # Arms that the second round trained.

@@ -155,15 +155,10 @@ def _kappas(evidence: Evidence) -> list[float]:
     return [math.exp(fmean(own)) for own in by_seed.values()]
 
 
-def _ends(read: Callable[[Mapping[str, Any]], float]) -> Callable[[Evidence], list[float]]:
-    """Read the last states of the trainings that lost a class."""
-
-    def values(evidence: Evidence) -> list[float]:
-        trainings = Trainings.of(evidence)
-        ends = trainings.ends() if trainings else []
-        return [read(own.state["same_state"]) for own in ends]
-
-    return values
+def _ends(evidence: Evidence) -> list[Mapping[str, Any]]:
+    """Rules at the last states of the trainings that lost a class."""
+    trainings = Trainings.of(evidence)
+    return [own.state["same_state"] for own in trainings.ends()] if trainings else []
 
 
 def _increments(evidence: Evidence) -> list[float]:
@@ -209,10 +204,12 @@ def _released(part: str) -> Callable[[Evidence], list[float]]:
 
 SPECIAL: dict[str, Callable[[Evidence], list[float]]] = {
     "failing-kappa": _kappas,
-    "failing-loss": _ends(
-        lambda s: s["temperature"]["cross_entropy"] / s["native"]["cross_entropy"]
-    ),
-    "failing-classes": _ends(lambda s: float(s["temperature"]["distinct"])),
+    "failing-loss": lambda evidence: [
+        s["temperature"]["cross_entropy"] / s["native"]["cross_entropy"] for s in _ends(evidence)
+    ],
+    "failing-classes": lambda evidence: [
+        float(s["temperature"]["distinct"]) for s in _ends(evidence)
+    ],
     "increments": _increments,
     "largest-errors": _largest_errors,
     "support": _support,

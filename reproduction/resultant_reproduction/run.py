@@ -33,10 +33,9 @@ from resultant.training.job import Job, Progress, Trained
 from resultant.training.log import read_metrics
 from resultant.training.records import Record, append
 from resultant_reproduction.calibration import calibrate
-from resultant_reproduction.increments import power_diagnostic
 from resultant_reproduction.plan import SECOND_ROUND, PlannedJob, missing, plan, workload
 from resultant_reproduction.records import Records, both_rounds, folders
-from resultant_reproduction.summarize import fit_space, summaries, summarize_state
+from resultant_reproduction.summarize import fit_space, power_diagnostic, summaries, summarize_state
 from resultant_reproduction.tuned import tuned
 
 Say = Callable[[str], object]

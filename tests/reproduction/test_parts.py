@@ -23,9 +23,9 @@ from resultant.training.job import Job
 from resultant.training.stack import Stack
 from resultant_reproduction import ARTEFACTS, Evidence, Records, run
 from resultant_reproduction.failure import Trainings
-from resultant_reproduction.increments import gradient_increments
 from resultant_reproduction.plan import PlannedJob, controlled
 from resultant_reproduction.run import last_states
+from resultant_reproduction.summarize import gradient_increments
 from tiny_cifar import tiny_cifar, tiny_config
 from training_records import record
 
