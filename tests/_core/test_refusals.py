@@ -1,4 +1,4 @@
-"""Refused arguments, labels, features, JSON and shares."""
+"""Arguments as tensors of one dtype; refused arguments, labels, features, JSON and shares."""
 
 # pyright: reportArgumentType=false
 # Bad input is passed on purpose.
@@ -9,10 +9,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from resultant import bessel_ratio
+import resultant
 from resultant._core import chunks, validation
 from resultant._core.arrays import held_out_rows, require_features, require_labels
 from resultant._core.json_values import parse_json, require_types
@@ -44,6 +45,10 @@ def held_out(labels: list[int], share: float) -> None:
 
 def in_range(a: torch.Tensor, **options: Any) -> None:
     validation.require_in_range("a", a, 0.0, rule=">= 0", **options)
+
+
+def ratio(v: torch.Tensor) -> torch.Tensor:
+    return resultant.bessel_ratio(3.0, v)
 
 
 def integer(value: Any) -> int:
@@ -81,11 +86,8 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: in_range(A[1, 1], high=2.0, remedy="divide"), r"a >= 0, got 3 \(divide\)"),
     (lambda: in_range(A[0] / 0), "a >= 0, got nan at index 0"),
     # A batch under vmap is checked as a whole.
-    (
-        lambda: torch.func.vmap(lambda v: bessel_ratio(3.0, v))(X),
-        "x >= 0 and finite, got -2 at index 1",
-    ),
-    (lambda: torch.func.grad(lambda v: bessel_ratio(3.0, v))(X[1]), "x >= 0 and finite, got -2"),
+    (lambda: torch.func.vmap(ratio)(X), "x >= 0 and finite, got -2 at index 1"),
+    (lambda: torch.func.grad(ratio)(X[1]), "x >= 0 and finite, got -2"),
 ]
 
 
@@ -109,3 +111,37 @@ def test_accepted() -> None:
 def test_deep_nesting_is_refused(opened: str, closed: str) -> None:
     with pytest.raises(ValueError, match="nested too deeply"):
         parse_json(opened * 100_000 + "1" + closed * 100_000)
+
+
+def test_tensors_share_dtype_and_device() -> None:
+    half, single = torch.ones(2, dtype=torch.bfloat16), torch.ones(3, 1)
+    (a, b, c), dtype = validation.tensors(a=half, b=single, c=2)
+    assert dtype == a.dtype == b.dtype == c.dtype == torch.float32
+    (a, _), dtype = validation.tensors(a=half, b=torch.ones((), dtype=torch.float64))
+    assert dtype == torch.bfloat16 and a.dtype == torch.float32
+    assert validation.tensors(a=1, b=2.0)[1] == torch.float64
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_of_numpy_are_compared_without_overflow() -> None:
+    rho = torch.tensor(0.5, dtype=torch.float64)
+    expected = resultant.vmf_score(rho, 3.0, 0.5, 8)
+    kappa, tau = np.asarray([3.0, 0.5], dtype=np.float32)
+    assert resultant.vmf_score(rho, kappa, tau, 8) == expected
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a: resultant.bessel_ratio(3.0, a),
+        lambda a: resultant.ratio_approximation(3.0, a),
+        lambda a: resultant.ratio_bound(a),
+        lambda a: resultant.concentration(8, a, n=a),
+        lambda a: resultant.mean_resultant(8, a),
+        lambda a: resultant.projection_variance(a, a, a),
+        lambda a: resultant.rate_function(a, a, a),
+    ],
+)
+def test_values_on_other_devices_are_not_read(call: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    result = call(torch.ones(3, device="meta"))
+    assert result.is_meta and result.shape == (3,)
