@@ -22,7 +22,8 @@ class Metric:
     r"""Centre and whitening of unit vectors.
 
     Attributes:
-        mean, variance: Centre m [p], and eigenvalues [p] of the within-class covariance.
+        mean: Centre m [p].
+        variance: Eigenvalues [p] of the within-class covariance.
         basis: Eigenvectors [p, p] of the within-class covariance as columns; None to centre only.
         shrinkage: Fraction :math:`\lambda` of the covariance that its mean variance replaces.
 
