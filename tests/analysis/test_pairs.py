@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.optimize import brentq
 
-from frozen_data import PER_CLASS, TAU, C, P, ratio, rows, score, scores
+from frozen_data import PER_CLASS, TAU, C, P, features, ratio, rows, score, scores
 from resultant.analysis import (
     FrozenSpace,
     boundary_displacement,
@@ -74,6 +74,13 @@ def test_boundaries_against_brent(small: FrozenSpace) -> None:
     finer = result.predicted["linear_intercept"].mean_absolute_degrees
     assert finer < linear.mean_absolute_degrees
     assert set(result.predicted) == {"linear_mean", "linear_intercept", "joint_leading"}
+
+
+def test_few_classes_use_all_pairs() -> None:
+    counts = torch.tensor([60, 50, 40, 30, 25, 20, 15, 12, 10, 8])
+    space = FrozenSpace.fit(*features(counts), *features(torch.full((10,), 4), seed=1))
+    assert len(boundary_displacement(space).pairs) == 45
+    assert space.summary().groups == {"head": 3, "medium": 4, "tail": 3}
 
 
 def test_margin_directions_against_definition(small: FrozenSpace) -> None:

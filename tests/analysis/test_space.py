@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from resultant.analysis import (
     load_space,
     realization_grid,
 )
+from resultant.analysis.decisions import BETAS, GAMMAS
 from resultant.classes.groups import GROUPS
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import MAX_KAPPA
@@ -59,7 +61,9 @@ def test_fit_and_decisions_do_not_depend_on_chunks(
     stored = load_space(FeatureStore.open(tmp_path / "f.safetensors"), "x")
     assert stored.name == "x" and stored.train[:].dtype == torch.float16
     torch.testing.assert_close(stored.state.kappa, small.state.kappa, rtol=3e-3, atol=0)
-    policies = [Policy(name, beta).canonical for name in REALIZATIONS for beta in (0.0, 1.5)]
+    points = product(REALIZATIONS, BETAS, GAMMAS)
+    policies = list(dict.fromkeys(Policy(*point).canonical for point in points))
+    assert len(policies) == 42
     whole = decide(small, policies)
     monkeypatch.setattr(chunks, "MATRIX_BYTES", 50 * 4 * C)
     pieces = decide(small, policies)

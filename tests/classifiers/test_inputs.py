@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from classifiers.labelled import sample
-from resultant.classifiers.calibration import expected_calibration_error
+from resultant.classifiers.calibration import confidence_bins, expected_calibration_error
 from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.mixture import VMFMixture
 from resultant.classifiers.vmf import CosinePrototypeClassifier, VMFClassifier
@@ -142,6 +142,10 @@ def test_half_precision() -> None:
     """A hit at 0.5 is in the lower of two bins, apart from a miss at 0.625."""
     half = torch.tensor([[0.5, 0.5], [0.625, 0.375]], dtype=torch.bfloat16)
     assert expected_calibration_error(half, [0, 1], 2) == 0.5625
+    # Bins are closed above; the first has its lower end too.
+    confidence = np.array([0.0, 0.05, 0.5, 0.52, 1.0, 1.0])
+    rows, *_ = confidence_bins(confidence, np.array([False, True, True, False, True, False]))
+    assert rows.tolist() == [2, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 2]
 
 
 def test_arguments_are_checked() -> None:

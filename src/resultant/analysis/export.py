@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import csv
-import importlib.util
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -24,7 +23,7 @@ from resultant.analysis.result import AnalysisResult
 from resultant.features.selection import WORDS
 
 RESULTS, CLASSIFIER, ROWS = "results.json", "classifier.safetensors", "rows.csv"
-PREDICTIONS = ("predictions.parquet", "predictions.csv")
+PREDICTIONS = "predictions.parquet"
 
 # Probabilities of all classes up to this number of cells; the most likely classes beyond.
 CELLS = 5_000_000
@@ -84,14 +83,11 @@ def write_predictions(folder: Path, data: FeatureSet, model: Any) -> str:
                 columns[f"predicted_{i + 1}"] = names[top.indices[:, i]]
                 columns[f"probability_{i + 1}"] = _rounded(top.values[:, i])
         parts.append(columns)
-    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    if importlib.util.find_spec("pyarrow") is not None:
-        from pyarrow import parquet, table
+    from pyarrow import parquet, table
 
-        parquet.write_table(table(whole), folder / PREDICTIONS[0])
-        return PREDICTIONS[0]
-    write_csv(folder / PREDICTIONS[1], list(whole), zip(*whole.values(), strict=True))
-    return PREDICTIONS[1]
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    parquet.write_table(table(whole), folder / PREDICTIONS)
+    return PREDICTIONS
 
 
 def _rounded(p: Tensor) -> np.ndarray:

@@ -35,7 +35,7 @@ COSINES = 600_000
 
 # All files and folders of a report.
 PAGE = "index.html"
-PARTS = (PAGE, RESULTS, ROWS, *PREDICTIONS, CLASSIFIER, "tables", "figures")
+PARTS = (PAGE, RESULTS, ROWS, PREDICTIONS, CLASSIFIER, "tables", "figures")
 
 STYLES = ("shared/chart.css", "templates/page.css")
 SCRIPTS = ("shared/vmf.js", "shared/chart.js", "templates/explorer.js", "templates/page.js")
