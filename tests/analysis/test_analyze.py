@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -116,28 +117,22 @@ def candidate(key: str, hits: Tensor, rank: float, family: str = "scikit-learn")
 
 
 class TestChoice:
-    def plan(self, rows: int) -> Any:
-        class Rows:
-            labels = torch.ones(rows).long()
-            weights = torch.full((rows,), 1 / rows, dtype=torch.float64)
-
-        return Rows()
-
     def test_the_best_whichever_it_is_and_ties_to_the_simpler(self) -> None:
-        rows = torch.arange(1000)
+        rows, even = torch.arange(1000), torch.full((1000,), 1e-3, dtype=torch.float64)
+        plan: Any = SimpleNamespace(labels=torch.ones(1000).long(), weights=even)
         majority = candidate("majority", rows < 100, -1, "baseline")
         simple = candidate("simple", rows < 800, 1)
         strong = candidate("strong", rows < 900, 9)
         near = candidate("near", (rows < 899) | (rows == 999), 5)
         able = [majority, simple, strong]
-        assert choose(able, self.plan(1000), None)[1] == "strong"
+        assert choose(able, plan, None)[1] == "strong"
         # As accurate but for one row each way.
-        assert choose([*able, near], self.plan(1000), None) == ("near", "near")
+        assert choose([*able, near], plan, None) == ("near", "near")
         again = candidate("again", rows < 900, 0)
-        assert choose([*able, again], self.plan(1000), None)[1] == "again"
+        assert choose([*able, again], plan, None)[1] == "again"
         # One vMF method stands for all.
         vmf = [candidate(key, rows < n, 1, "vmf") for key, n in (("native", 600), ("angular", 500))]
-        assert choose([majority, *vmf], self.plan(1000), "angular")[1] == "angular"
+        assert choose([majority, *vmf], plan, "angular")[1] == "angular"
 
     def test_features_that_do_not_carry_labels(self) -> None:
         evaluated, _ = analyze_sets([noise_set()], Settings(theory=False), silent)

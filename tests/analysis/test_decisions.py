@@ -40,8 +40,6 @@ from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
 from resultant.vmf.estimators import concentration, mean_resultant
 
-F64 = torch.float64
-
 
 def test_gains_against_definition(small: FrozenSpace) -> None:
     result = gain_distribution(small)
@@ -162,6 +160,13 @@ def test_undefined_temperatures_leave_out_answers(noisy: FrozenSpace) -> None:
     assert margins.undefined == (3,) and margins.incidences == 0 and margins.agreement is None
     angular = margin_directions(noisy, beta=1.5, realization="angular")
     assert angular.undefined == () and angular.incidences > 0
+    grid = realization_grid(noisy, (0.0, 1.5), (0.0,))
+    for name in ("temperature", "preserve"):
+        point = grid.point(name, 1.5)
+        assert point.undefined == (3,) and point.accuracy is None
+        assert grid.point(name, 0.0).undefined == ()
+    assert grid.point("angular", 1.5).accuracy is not None
+    assert point.to_dict()["undefined"] == [3]
 
 
 @pytest.mark.slow
@@ -198,16 +203,6 @@ def test_grid_against_definition(small: FrozenSpace) -> None:
         grid.point("native").accuracy
     }
     assert len({p.accuracy for p in grid.points}) > 3, "the policies must differ on this space"
-
-
-def test_undefined_temperatures(noisy: FrozenSpace) -> None:
-    grid = realization_grid(noisy, (0.0, 1.5), (0.0,))
-    for name in ("temperature", "preserve"):
-        point = grid.point(name, 1.5)
-        assert point.undefined == (3,) and point.accuracy is None
-        assert grid.point(name, 0.0).undefined == ()
-    assert grid.point("angular", 1.5).accuracy is not None
-    assert point.to_dict()["undefined"] == [3]
 
 
 def test_float32_is_close_to_float64(small: FrozenSpace) -> None:

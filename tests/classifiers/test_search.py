@@ -20,12 +20,11 @@ from loss_batches import seeded as seeded
 from resultant import ClassStatistics, CosinePrototypeClassifier, Metric, VMFClassifier
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
-from resultant.classifiers import search as searching
 from resultant.classifiers import validation as validating
 from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.inputs import Sample
-from resultant.classifiers.search import Candidate, Point, departures, search_rules, simplest
+from resultant.classifiers.search import Candidate, Point, Search, departures, simplest
 from resultant.classifiers.validation import (
     LeaveOneOut,
     Validation,
@@ -228,11 +227,11 @@ def test_the_search_moves_by_what_matters(
         losses = torch.full((60,), size * point.temperature).double()
         return Candidate(point, 1.0, float(losses[0]), losses, 1.0, torch.ones(60).double())
 
-    monkeypatch.setattr(searching.Search, "_evaluate", evaluate)
+    monkeypatch.setattr(Search, "_evaluate", evaluate)
     X, y = sample()
     validation = Validation(labelled(X, y), stratified_splits(torch.from_numpy(y)))
     axes = {"realization": ("native",), "shrinkage": (None,), "components": (1,)}
-    result = search_rules(validation, axes)
+    result = Search(validation, axes)
     assert low <= result.chosen.point.temperature <= high
     tried = [candidate.point.temperature for candidate in result.candidates]
     # Beyond the edge of the axis as long as a step gains something.

@@ -18,6 +18,7 @@ from sklearn import base
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import resultant
+from classifiers import labelled
 from resultant._core import chunks
 from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, Rule
@@ -45,14 +46,13 @@ OTHERS = [
 ]
 
 
-def sample(n: int = 60, seed: int = 0, spread: float = 0.6) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of any length around a direction per class, of unequal size and spread."""
-    rng = np.random.default_rng(seed)
-    y = rng.choice(4, n, p=[0.5, 0.25, 0.15, 0.1])
-    y[:8] = np.arange(8) % 4
-    noise = spread * (1 + y[:, None]) / 2 * rng.normal(size=(n, P))
-    X = np.random.default_rng(7).normal(size=(4, P))[y] + noise
-    return X * rng.uniform(0.1, 10, size=(n, 1)), y
+def sample(n: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of any length."""
+    X, y = labelled.sample(n, seed, P)
+    return X * np.random.default_rng(seed).uniform(0.1, 10, size=(n, 1)), y
+
+
+(X, Y), (Q, _) = sample(), sample(20, seed=1)
 
 
 def unit(X: np.ndarray) -> np.ndarray:
@@ -109,9 +109,8 @@ def test_scikit_learn_estimator(estimator: Any, check: Any) -> None:
 @pytest.mark.parametrize("prior", [0.0, 0.7])
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_scores_against_loops(realization: str, prior: float) -> None:
-    (X, y), (Q, _) = sample(), sample(20, seed=1)
-    fitted = VMFClassifier(TAU, realization, prior=prior, scale=1.0).fit(X, y)
-    expected = naive_scores(X, y, Q, realization, prior)
+    fitted = VMFClassifier(TAU, realization, prior=prior, scale=1.0).fit(X, Y)
+    expected = naive_scores(X, Y, Q, realization, prior)
     np.testing.assert_allclose(fitted.decision_function(Q), expected, rtol=1e-9, atol=1e-9)
     assert (fitted.predict(Q) == expected.argmax(1)).all()
     odds = np.exp(expected - expected.max(1, keepdims=True))
@@ -121,10 +120,9 @@ def test_scores_against_loops(realization: str, prior: float) -> None:
 
 
 def test_prototypes_against_cosines() -> None:
-    (X, y), (Q, _) = sample(), sample(20, seed=1)
-    mu = unit(np.stack([unit(X[y == c]).mean(0) for c in range(4)]))
-    pi = np.bincount(y) / len(y)
-    fitted = CosinePrototypeClassifier(0.3, prior=0.5, scale=1.0).fit(X, y)
+    mu = unit(np.stack([unit(X[c == Y]).mean(0) for c in range(4)]))
+    pi = np.bincount(Y) / len(Y)
+    fitted = CosinePrototypeClassifier(0.3, prior=0.5, scale=1.0).fit(X, Y)
     expected = unit(Q) @ mu.T / 0.3 + 0.5 * np.log(pi)
     np.testing.assert_allclose(fitted.decision_function(Q), expected, rtol=1e-12)
     np.testing.assert_allclose(fitted.class_prior_, pi, rtol=1e-14)
@@ -141,30 +139,27 @@ def test_prototypes_against_cosines() -> None:
 )
 def test_weights_are_repetitions(estimator: Any) -> None:
     """Also in the folds and seeds that are drawn, for rows in any order."""
-    (X, y), (Q, _) = sample(), sample(20, seed=1)
-    w = np.random.default_rng(2).integers(0, 4, len(y))
-    order = np.random.default_rng(3).permutation(len(y))
-    repeated = clone(estimator).set_params(prior=1.0).fit(X.repeat(w, 0), y.repeat(w))
+    w = np.random.default_rng(2).integers(0, 4, len(Y))
+    order = np.random.default_rng(3).permutation(len(Y))
+    repeated = clone(estimator).set_params(prior=1.0).fit(X.repeat(w, 0), Y.repeat(w))
     weighted = clone(estimator).set_params(prior=1.0)
-    weighted.fit(X[order], y[order], sample_weight=w[order])
+    weighted.fit(X[order], Y[order], sample_weight=w[order])
     same_scores(weighted, repeated, Q)
 
 
 @pytest.mark.parametrize("estimator", BOTH)
 def test_partial_fit_is_fit(estimator: Any) -> None:
-    (X, y), (Q, _) = sample(), sample(20, seed=1)
-    w = np.random.default_rng(3).uniform(size=len(y))
+    w = np.random.default_rng(3).uniform(size=len(Y))
     bare = clone(estimator).set_params(scale=1.0)
-    whole, parts = bare.fit(X, y, w), clone(bare)
-    for i, rows in enumerate(np.array_split(np.argsort(y), 3)):
-        parts.partial_fit(X[rows], y[rows], range(4) if i == 0 else None, sample_weight=w[rows])
+    whole, parts = bare.fit(X, Y, w), clone(bare)
+    for i, rows in enumerate(np.array_split(np.argsort(Y), 3)):
+        parts.partial_fit(X[rows], Y[rows], range(4) if i == 0 else None, sample_weight=w[rows])
     same_scores(parts, whole, Q)
 
 
 def test_classes_without_rows_are_never_predicted() -> None:
-    (X, y), (Q, _) = sample(), sample(20, seed=1)
-    early = VMFClassifier(prior=1.0).partial_fit(X[y < 3], y[y < 3], classes=[0, 1, 2, 3, 9])
-    alone = VMFClassifier(prior=1.0).fit(X[y < 3], y[y < 3])
+    early = VMFClassifier(prior=1.0).partial_fit(X[Y < 3], Y[Y < 3], classes=[0, 1, 2, 3, 9])
+    alone = VMFClassifier(prior=1.0).fit(X[Y < 3], Y[Y < 3])
     assert (early.predict_proba(Q)[:, 3:] == 0).all()
     assert np.isneginf(np.asarray(early.decision_function(Q))[:, 3:]).all()
     np.testing.assert_array_equal(early.predict_proba(Q)[:, :3], alone.predict_proba(Q))
@@ -172,14 +167,13 @@ def test_classes_without_rows_are_never_predicted() -> None:
 
 
 def test_string_labels_and_pickle() -> None:
-    (X, y), (Q, _) = sample(), sample(20, seed=1)
     names = np.array(["ray", "cod", "eel", "ant"])
-    fitted = VMFClassifier().fit(X, names[y])
+    fitted = VMFClassifier().fit(X, names[Y])
     assert fitted.classes_.tolist() == ["ant", "cod", "eel", "ray"]
-    assert (fitted.predict(Q) == names[VMFClassifier().fit(X, y).predict(Q)]).all()
+    assert (fitted.predict(Q) == names[VMFClassifier().fit(X, Y).predict(Q)]).all()
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.predict_proba(Q), fitted.predict_proba(Q))
-    assert (again.partial_fit(X, names[y]).statistics_.count == 2 * fitted.statistics_.count).all()
+    assert (again.partial_fit(X, names[Y]).statistics_.count == 2 * fitted.statistics_.count).all()
     with pytest.raises(ValueError, match=r"among the classes .*, got 'elk' at index 1"):
         fitted.partial_fit(X[:2], ["cod", "elk"])
 
@@ -211,20 +205,18 @@ def test_tensors_are_arrays(estimator: Any, dtype: torch.dtype) -> None:
 
 
 def test_two_classes_and_one() -> None:
-    X, y = sample()
-    two = VMFClassifier(prior=1.0).fit(X[y < 2], y[y < 2])
+    two = VMFClassifier(prior=1.0).fit(X[Y < 2], Y[Y < 2])
     odds = np.diff(np.log(two.predict_proba(X)), axis=1)[:, 0]
     np.testing.assert_allclose(two.decision_function(X), odds, rtol=1e-9, atol=1e-9)
     assert ((odds > 0) == two.predict(X)).all()
-    one = VMFClassifier().fit(X[y == 2], y[y == 2])
+    one = VMFClassifier().fit(X[Y == 2], Y[Y == 2])
     assert (one.predict(X) == 2).all() and (one.predict_proba(X) == 1).all()
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e200])
 def test_length_does_not_matter(scale: float) -> None:
-    (X, y), (Q, _) = sample(), sample(20, seed=1)
-    plain = VMFClassifier().fit(X, y).predict_proba(Q)
-    scaled = VMFClassifier().fit(scale * X, y).predict_proba(scale * Q)
+    plain = VMFClassifier().fit(X, Y).predict_proba(Q)
+    scaled = VMFClassifier().fit(scale * X, Y).predict_proba(scale * Q)
     np.testing.assert_allclose(scaled, plain, rtol=1e-9)
 
 
@@ -282,13 +274,12 @@ def test_sparse_rows_are_dense_rows(estimator: Any, monkeypatch: pytest.MonkeyPa
     "bad", [{"scale": -1.0}, {"prior": "much"}, {"realization": "polar"}, {"temperature": 0.0}]
 )
 def test_a_refused_partial_fit_changes_nothing(bad: dict[str, Any]) -> None:
-    (X, y), (Q, _) = sample(), sample(20, seed=1)
-    fitted = VMFClassifier().fit(X, y)
+    fitted = VMFClassifier().fit(X, Y)
     before = np.asarray(fitted.predict_proba(Q)), fitted.statistics_.total.clone()
     good = {name: getattr(fitted, name) for name in bad}
     for call in (fitted.set_params(**bad).partial_fit, fitted.fit):
         with pytest.raises(ValueError, match="expected"):
-            call(X, y)
+            call(X, Y)
     fitted.set_params(**good)
     assert torch.equal(fitted.statistics_.total, before[1])
     np.testing.assert_array_equal(fitted.predict_proba(Q), before[0])
@@ -296,10 +287,9 @@ def test_a_refused_partial_fit_changes_nothing(bad: dict[str, Any]) -> None:
 
 def test_log_marginal_against_scipy() -> None:
     """A density of the fit alone."""
-    (X, y), (Q, _) = sample(), sample(20, seed=1)
-    fitted = VMFClassifier(realization="cosine", prior=3.0).fit(X, y)
+    fitted = VMFClassifier(realization="cosine", prior=3.0).fit(X, Y)
     density = sum(
-        (y == c).mean() * vonmises_fisher(*vonmises_fisher.fit(unit(X[y == c]))).pdf(unit(Q))
+        np.mean(c == Y) * vonmises_fisher(*vonmises_fisher.fit(unit(X[c == Y]))).pdf(unit(Q))
         for c in range(4)
     )
     np.testing.assert_allclose(fitted.log_marginal(Q), np.log(density), rtol=1e-7)

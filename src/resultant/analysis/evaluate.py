@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from resultant._core.text import class_name, signed
 from resultant.analysis import metrics
-from resultant.analysis.data import BALANCED, FeatureSet, Plan, Split, row_weights
+from resultant.analysis.data import ACCURACY, BALANCED, FeatureSet, Plan, Split, row_weights
 from resultant.analysis.result import Confusion, Method, Recommendation, Reliability
 from resultant.analysis.space import named_groups
 from resultant.classes.groups import shot_groups
@@ -138,56 +139,49 @@ def evaluate(
     labels = data.test.y[plan.test]
     results = predict([c.model for c in candidates], data.test, plan.test, data.num_classes)
     tested = {c.key: result for c, result in zip(candidates, results, strict=True)}
-    weights = row_weights(labels, plan.metric)
-    right = {key: result.predicted == labels for key, result in tested.items()}
+    weights, equal = row_weights(labels, plan.metric), row_weights(labels, ACCURACY)
+    group, names = shot_groups(data.counts), named_groups(data.counts)
     methods = []
-    for c in candidates:
-        difference = None
-        if key not in (None, c.key):
-            both = right[key], right[c.key]
+    for c, found in zip(candidates, results, strict=True):
+        hits, difference, reliability = found.predicted == labels, None, None
+        if key is not None and key != c.key:
+            both = tested[key].predicted == labels, hits
             difference = metrics.paired_gain(*both, weights, len(candidates) - 1)
-        methods.append(_method(c, tested[c.key], difference, data, plan))
+        right = hits.double()
+        per_class = metrics.class_means(right, labels, data.num_classes)
+        if len(labels) >= FEW_ROWS:
+            bins = confidence_bins(found.confidence.numpy(), right.numpy())
+            reliability = Reliability(*bins, calibration_error(*bins))
+        method = Method(
+            *(c.key, c.name, c.family, c.settings, c.code),
+            validation=_share((c.validated.predicted == plan.labels).double(), plan.weights),
+            validation_loss=_mean(c.validated.loss, plan.weights),
+            accuracy=_share(right, equal),
+            balanced=_share(right, row_weights(labels, BALANCED)),
+            log_loss=_mean(found.loss, equal),
+            reliability=reliability,
+            groups={name: float(per_class[group == g].nanmean()) for g, name in enumerate(names)},
+            class_accuracy=per_class.numpy(),
+            difference=difference,
+            fit_seconds=c.fit_seconds,
+            predict_seconds=found.seconds,
+            rows=c.rows,
+            note=c.note,
+        )
+        methods.append(method)
     methods.sort(key=lambda m: -m.validation.value)
     return tuple(methods), tested
-
-
-def _method(
-    c: Candidate, tested: Predictions, difference: Any, data: FeatureSet, plan: Plan
-) -> Method:
-    labels = data.test.y[plan.test]
-    right = (tested.predicted == labels).double()
-    per_class = metrics.class_means(right, labels, data.num_classes)
-    equal = torch.full_like(right, 1 / len(labels))
-    reliability = None
-    if len(labels) >= FEW_ROWS:
-        bins = confidence_bins(tested.confidence.numpy(), right.numpy())
-        reliability = Reliability(*bins, calibration_error(*bins))
-    group = shot_groups(data.counts)
-    names = named_groups(data.counts)
-    groups = {name: float(per_class[group == g].nanmean()) for g, name in enumerate(names)}
-    return Method(
-        *(c.key, c.name, c.family, c.settings, c.code),
-        validation=_share((c.validated.predicted == plan.labels).double(), plan.weights),
-        validation_loss=_mean(c.validated.loss, plan.weights),
-        accuracy=_share(right, equal),
-        balanced=_share(right, row_weights(labels, BALANCED)),
-        log_loss=_mean(tested.loss, equal),
-        reliability=reliability,
-        groups=groups,
-        class_accuracy=per_class.numpy(),
-        difference=difference,
-        fit_seconds=c.fit_seconds,
-        predict_seconds=tested.seconds,
-        rows=c.rows,
-        note=c.note,
-    )
 
 
 def _share(hits: Tensor, weights: Tensor) -> metrics.Estimate:
     """Return a weighted share with Wilson's interval for the effective number of rows."""
     mean, error = metrics.mean_and_error(hits, weights)
-    mean = min(max(mean, 0.0), 1.0)
-    return metrics.Estimate(mean, *metrics.wilson(mean, 1 / float(weights.square().sum())), error)
+    mean, number = min(max(mean, 0.0), 1.0), 1 / float(weights.square().sum())
+    square = metrics.NORMAL**2 / number
+    middle = (mean + square / 2) / (1 + square)
+    reach = metrics.NORMAL * math.sqrt(mean * (1 - mean) / number + square / (4 * number))
+    reach /= 1 + square
+    return metrics.Estimate(mean, max(0.0, middle - reach), min(1.0, middle + reach), error)
 
 
 def _mean(values: Tensor, weights: Tensor) -> metrics.Estimate:

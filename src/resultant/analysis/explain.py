@@ -72,10 +72,16 @@ def suspicious_rows(data: FeatureSet, model: Any) -> dict[str, RowTable]:
         rows = sample_rows(len(split), CELLS // data.num_classes, 0)
         columns = []
         for _, x, y in split.chunks(rows, data.num_classes):
-            p, cosine = _probabilities(model, x, y, left_out=split is data.train)
-            top, other = p.scatter(1, y[:, None], -1.0).max(1)
-            columns.append((other, top, p.gather(1, y[:, None])[:, 0], cosine))
-        other, top, own, cosine = map(torch.cat, zip(*columns, strict=True))
+            state, own = model.state_, y[:, None].to(model.state_.mu.device)
+            z = unit_rows(model.metric_, x).to(state.mu)
+            rho = cosines(z, state.mu)
+            if split is data.train:
+                rest = model.statistics_.total[own[:, 0]] - z
+                rho = rho.scatter(1, own, (z * directions(rest)[0]).sum(1, keepdim=True))
+            p = (model._scale() * model._realization(rho.dtype).at(rho)).softmax(1)
+            top, other = p.scatter(1, own, -1.0).max(1)
+            columns.append((other, top, *(a.gather(1, own)[:, 0] for a in (p, rho))))
+        other, top, own, cosine = (torch.cat(column).cpu() for column in zip(*columns, strict=True))
         wrong = (top >= LIKELY) & (own <= UNLIKELY)
         odds = top.log() - own.clamp_min(SMALLEST).log()
         labels.append((split, rows[wrong], other[wrong], odds[wrong]))
@@ -85,18 +91,6 @@ def suspicious_rows(data: FeatureSet, model: Any) -> dict[str, RowTable]:
         far = deviation > DEVIATIONS
         outliers.append((split, rows[far], other[far], deviation[far]))
     return {"label": _table("label", labels), "outlier": _table("outlier", outliers)}
-
-
-def _probabilities(model: Any, x: Tensor, y: Tensor, left_out: bool) -> tuple[Tensor, Tensor]:
-    """Return probabilities [n, C] in float64, and the cosines [n] with the own class."""
-    state, own = model.state_, y[:, None].to(model.state_.mu.device)
-    z = unit_rows(model.metric_, x).to(state.mu)
-    rho = cosines(z, state.mu)
-    if left_out:
-        rest = model.statistics_.total[own[:, 0]] - z
-        rho = rho.scatter(1, own, (z * directions(rest)[0]).sum(1, keepdim=True))
-    scores = model._scale() * model._realization(rho.dtype).at(rho)
-    return scores.softmax(1).cpu(), rho.gather(1, own)[:, 0].cpu()
 
 
 def _medians(values: Tensor, labels: Tensor) -> Tensor:
@@ -113,7 +107,7 @@ def duplicates(data: FeatureSet) -> RowTable:
     hashes = []
     for split in data.splits:
         hashes.append(torch.empty(len(split), dtype=torch.int64))
-        for at, part in split.map(_digests):
+        for at, part in split.map(lambda x, _: torch.tensor(digests(x.float()))):
             hashes[-1][at] = part
     seen, first = hashes[0].sort(stable=True)
     found = []
@@ -123,10 +117,6 @@ def duplicates(data: FeatureSet) -> RowTable:
         copies = first[at[rows]]
         found.append((split, rows, data.train.y[copies], copies.double()))
     return _table("duplicate", found, data.train.name)
-
-
-def _digests(x: Tensor, y: Tensor) -> Tensor:
-    return torch.tensor(digests(x.float()))
 
 
 def _table(

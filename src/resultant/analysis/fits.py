@@ -233,8 +233,19 @@ def goodness_of_fit(space: FrozenSpace, *, seed: int = 0) -> GoodnessOfFit:
     p_value, histogram = _p_value(distance, number), _histogram(torch.cat(laws))
     rejected = float((p_value < SIGNIFICANCE).double().mean())
     observed = distance, p_value, space.state.resultant[classes], mean, anisotropy, histogram
-    expected, density = _simulated(space, classes, number, seed)
-    return GoodnessOfFit(classes, number, *observed, rejected, expected, density * histogram.sum())
+    # Simulated classes of the same sizes, those of similar size together. The mean of rows drawn
+    # from the MLE would be even longer than that of the rows of the class.
+    sizes = space.state.count[classes].clamp_max(MOST_ROWS)
+    kappa = space.statistics.state("corrected").kappa[classes]
+    order, draws = sizes.argsort(stable=True), torch.Generator().manual_seed(seed)
+    expected, density = 0, torch.zeros(BINS, dtype=torch.int64)
+    for own in order[torch.arange(SIMULATED) * len(order) // SIMULATED].split(TOGETHER):
+        n, queries = (int(a[own[len(own) // 2]]) for a in (sizes, number))
+        u = simulated_law(n, kappa[own], queries, space.dim, space.estimator, draws)
+        expected += int((_p_value(_distance(u), torch.tensor(queries)) < SIGNIFICANCE).sum())
+        density += _histogram(u)
+    simulated = expected / SIMULATED, density.double() / density.sum() * histogram.sum()
+    return GoodnessOfFit(classes, number, *observed, rejected, *simulated)
 
 
 def _histogram(u: Tensor) -> Tensor:
@@ -253,24 +264,6 @@ def _p_value(distance: Tensor, number: Tensor) -> Tensor:
     from scipy.special import smirnov
 
     return torch.from_numpy(2 * smirnov(number.numpy(), distance.numpy())).clamp_max(1.0)
-
-
-def _simulated(
-    space: FrozenSpace, classes: Tensor, number: Tensor, seed: int
-) -> tuple[float, Tensor]:
-    """Simulate classes of the sizes of ``classes`` [M]; those of similar size together."""
-    rows = space.state.count[classes].clamp_max(MOST_ROWS)
-    order = rows.argsort(stable=True)
-    # The mean of rows drawn from the MLE would be even longer than that of the rows of the class.
-    kappa = space.statistics.state("corrected").kappa[classes]
-    draws = torch.Generator().manual_seed(seed)
-    rejected, histogram = 0, torch.zeros(BINS, dtype=torch.int64)
-    for own in order[torch.arange(SIMULATED) * len(order) // SIMULATED].split(TOGETHER):
-        n, queries = (int(a[own[len(own) // 2]]) for a in (rows, number))
-        u = simulated_law(n, kappa[own], queries, space.dim, space.estimator, draws)
-        rejected += int((_p_value(_distance(u), torch.tensor(queries)) < SIGNIFICANCE).sum())
-        histogram += _histogram(u)
-    return rejected / SIMULATED, histogram.double() / histogram.sum()
 
 
 def simulated_law(

@@ -208,24 +208,20 @@ def same_state(
             top_share=float(counts.max() / len(guesses)),
         )
         answers.append(row)
+    focus = None
+    if (c := intercept_drift(space, beta).worst_class) is not None:
+        rules, target = _rules(space, beta), target_gain(space.gain, beta)
+        index, zero = torch.tensor([c]), torch.zeros(1, dtype=torch.float64)
+        focus = FocusClass(
+            index=c,
+            count=int(space.counts[c]),
+            kappa=float(space.state.kappa[c]),
+            resultant=float(space.state.resultant[c]),
+            target_temperature=float(space.state.resultant[c] / target[c]),
+            gain=float(space.gain[c]),
+            target_gain=float(target[c]),
+            intercepts={name: float(rule.at(zero, index)) for name, rule in rules.items()},
+            slopes={name: float(rule.slope_at(zero, index)) for name, rule in rules.items()},
+        )
     about = float(beta), float(gamma), len(rows), tuple(answers)
-    return SameState(*about, _focus(space, beta), space.untempered(beta))
-
-
-def _focus(space: FrozenSpace, beta: float) -> FocusClass | None:
-    if (c := intercept_drift(space, beta).worst_class) is None:
-        return None
-    rules, state, g = _rules(space, beta), space.state, space.gain
-    target = target_gain(g, beta)
-    index, zero = torch.tensor([c]), torch.zeros(1, dtype=torch.float64)
-    return FocusClass(
-        index=c,
-        count=int(space.counts[c]),
-        kappa=float(state.kappa[c]),
-        resultant=float(state.resultant[c]),
-        target_temperature=float(state.resultant[c] / target[c]),
-        gain=float(g[c]),
-        target_gain=float(target[c]),
-        intercepts={name: float(rule.at(zero, index)) for name, rule in rules.items()},
-        slopes={name: float(rule.slope_at(zero, index)) for name, rule in rules.items()},
-    )
+    return SameState(*about, focus, space.untempered(beta))

@@ -8,7 +8,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -31,7 +30,7 @@ from resultant.classes.metric import Metric
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.inputs import Sample
-from resultant.classifiers.search import search_rules
+from resultant.classifiers.search import Search
 from resultant.classifiers.validation import Validation
 from resultant.classifiers.vmf import VMFClassifier
 
@@ -83,7 +82,7 @@ def search(data: FeatureSet, plan: Plan, settings: Settings) -> VMFSearch:
         validation = Validation.of_folds(sample, groups=groups, **shared)
         part = f" of the {len(data.train):,}" if len(rows) < len(data.train) else ""
         words = f"{plan.folds}-fold cross-validation on {len(rows):,}{part} training rows"
-    result = search_rules(validation, {} if tau is None else {"temperature": [tau]})
+    result = Search(validation, {} if tau is None else {"temperature": [tau]})
     points = {method_of(c.parameters()): c for c in (*result.rules.values(), result.chosen)}
     parameters = {
         key: {**c.parameters(), "scale": c.scale, "estimator": estimator}
@@ -170,16 +169,16 @@ def _fit(model: Any, data: FeatureSet, rows: Tensor) -> tuple[Any, int]:
     if len(some) == len(rows) or method_of(model.get_params()) == MIXTURE:
         return model, len(some)
     sums = ClassStatistics(data.num_classes, data.dim)
-    for _, part in data.train.map(partial(_sums, model, data.num_classes), rows):
+    metric, size = model.metric_, (data.num_classes, data.dim)
+    added = data.train.map(
+        lambda x, y: ClassStatistics(*size).add(unit_rows(metric, x).cpu(), y), rows
+    )
+    for _, part in added:
         sums.merge(part)
     sums = sums.to(model.statistics_.device)
     model.statistics_, model.state_ = sums, sums.state(model.estimator)
     model.class_prior_ = (sums.weight / sums.weight.sum()).cpu().numpy()
     return model, len(rows)
-
-
-def _sums(model: Any, num_classes: int, x: Tensor, y: Tensor) -> ClassStatistics:
-    return ClassStatistics(num_classes, x.shape[1]).add(unit_rows(model.metric_, x).cpu(), y)
 
 
 LEVELS = ("none", "fast", "all")
@@ -206,6 +205,9 @@ LOGISTIC: tuple[About, ...] = (
     ("LogisticRegression", "logistic regression", 50),
     ("LogisticRegression(balanced)", "balanced logistic regression", 51),
 )
+
+# Names, steps of a pipeline, settings of the last one, and about the number of fitted rows.
+Reference = tuple[About, list[Any], Grid, float]
 
 
 @dataclass(frozen=True)
@@ -266,7 +268,7 @@ def references(
     entries, equal = budget.entries / p, np.full(C, 1 / C)
     # The nearest centroid has a spherical covariance.
     centroid: list[Any] = [Discriminant("lsqr", priors=equal)]
-    models = [(CENTROID, centroid, SPHERICAL, entries)]
+    models: list[Reference] = [(CENTROID, centroid, SPHERICAL, entries)]
     # Fast references have the prior of the metric; all of them have both.
     priors = [plan.metric == BALANCED] if level == "fast" else [False, True]
     for even in priors:
@@ -282,9 +284,9 @@ def references(
             class_weight=weight, max_iter=steps, tol=TOLERANCE, warm_start=True
         )
         models.append((LOGISTIC[even], [StandardScaler(), model], PENALTIES, number))
-    for about, steps, grid, number in models:
-        progress(about[1])
-        yield _reference(data, plan, level, about, steps, grid, number)
+    for reference in models:
+        progress(reference[0][1])
+        yield _reference(data, plan, level, reference)
 
 
 def left_out(data: FeatureSet, level: str, slow: bool) -> str:
@@ -298,16 +300,9 @@ def left_out(data: FeatureSet, level: str, slow: bool) -> str:
     return "" if slow else f"Logistic regression is fitted to the best features alone{hint}."
 
 
-def _reference(
-    data: FeatureSet,
-    plan: Plan,
-    level: str,
-    about: About,
-    steps: list[Any],
-    grid: Grid,
-    number: float,
-) -> Candidate:
-    """Choose settings, validate them, and fit about ``number`` rows."""
+def _reference(data: FeatureSet, plan: Plan, level: str, reference: Reference) -> Candidate:
+    """Choose settings, validate them, and fit the final model."""
+    (key, name, rank), steps, grid, number = reference
     model, last = make_pipeline(Normalizer(), *steps), steps[-1]
     fit, rows = plan.splits[0]
     scores = []
@@ -330,10 +325,9 @@ def _reference(
         note += "; --references all fits more." if level == "fast" else "."
     if np.max(getattr(last, "n_iter_", 0)) >= getattr(last, "max_iter", 1):
         note += f" The solver was stopped after {last.max_iter} iterations."
-    settings = {name: getattr(last, name) for name in settings}
+    settings = {setting: getattr(last, setting) for setting in settings}
     if getattr(last, "class_weight", None) is not None:
         settings["class_weight"] = last.class_weight
-    key, name, rank = about
     candidate = key, name, "scikit-learn", rank, settings, _code(model), joined(parts)
     return Candidate(*candidate, model, seconds, used, note.strip())
 

@@ -52,10 +52,8 @@ def plain(value: object) -> Any:
     """Convert a value to JSON types."""
     if isinstance(value, Result):
         return value.to_dict()
-    if isinstance(value, (Tensor, np.ndarray)):
+    if isinstance(value, (Tensor, np.ndarray, np.generic)):
         return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (tuple, list)):
@@ -125,15 +123,6 @@ def paired_gain(
     gain, error = mean_and_error(after.double() - before.double(), weights)
     p = binomtest(better, better + worse).pvalue if better + worse else 1.0
     return Difference.of(gain, error, float(p), comparisons)
-
-
-def wilson(accuracy: float, number: float) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of an accuracy of ``number`` rows."""
-    square = NORMAL**2 / number
-    middle = (accuracy + square / 2) / (1 + square)
-    reach = NORMAL * math.sqrt(accuracy * (1 - accuracy) / number + square / (4 * number))
-    reach /= 1 + square
-    return max(0.0, middle - reach), min(1.0, middle + reach)
 
 
 def rank_correlation(a: Tensor, b: Tensor) -> float | None:

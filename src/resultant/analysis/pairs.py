@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from resultant.analysis.metrics import Result, rank_correlation
-from resultant.analysis.space import CPU, FrozenSpace
+from resultant.analysis.space import FrozenSpace
 from resultant.classes.realization import realize
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.decisions import boundaries, margins
@@ -192,7 +192,7 @@ def margin_directions(
     rule = Rule(space.tau, realization, beta)
     asked = torch.isin(space.test_labels, chosen.pairs)
     rows = asked.nonzero().squeeze(1)[: 0 if undefined else None]
-    for _, z, y in space.queries(rows, dtype=torch.float64, device=CPU):
+    for _, z, y in space.queries(rows, exact=True):
         change = margin_change(
             z, y, space.state, rule, chosen.pairs, intercept=intercept, validate_args=False
         )
@@ -235,7 +235,7 @@ def typical_margins(
     pairs, native = chosen.pairs, realize(space.state, Rule(space.tau))
     wrong, number = (torch.zeros(len(pairs), 2, dtype=torch.float64) for _ in range(2))
     rows = torch.isin(space.test_labels, pairs).nonzero().squeeze(1)
-    for _, z, y in space.queries(rows, dtype=torch.float64, device=CPU):
+    for _, z, y in space.queries(rows, exact=True):
         found = margins.pairwise_margins(z, native, pairs, validate_args=False)
         for side, errors in enumerate((found < 0, found >= 0)):
             own = y.unsqueeze(1) == pairs[:, side]

@@ -177,21 +177,19 @@ class FrozenSpace:
         return unit(getattr(self, split)[rows], split, rows, self.device)
 
     def queries(
-        self,
-        rows: Tensor | None = None,
-        *,
-        dtype: torch.dtype | None = None,
-        device: torch.device | None = None,
+        self, rows: Tensor | None = None, *, exact: bool = False
     ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Yield positions, unit vectors [k, p] and labels [k] of the queries in chunks."""
-        device, number = device or self.device, len(self.test) if rows is None else len(rows)
+        """Yield positions, unit vectors [k, p] and labels [k] of the queries in chunks; exact ones
+        in float64 on the CPU."""
+        device, dtype = (CPU, torch.float64) if exact else (self.device, self.dtype)
+        number = len(self.test) if rows is None else len(rows)
         width = 4 * max(self.num_classes, self.dim)
         for part in chunks.row_slices(number, width, chunks.MATRIX_BYTES, device):
             at = slice(part.start, min(part.stop, number))
             index = torch.arange(at.start, at.stop) if rows is None else rows[at]
             # A slice of mapped rows is not a copy.
             x = unit(self.test[at if rows is None else index], "test", index, device)
-            yield at, x.to(dtype or self.dtype), self.test_labels[index].to(device)
+            yield at, x.to(dtype), self.test_labels[index].to(device)
 
     def summary(self) -> SpaceSummary:
         """Return the size of the space."""

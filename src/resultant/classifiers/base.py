@@ -30,7 +30,7 @@ from resultant.classifiers.calibration import calibrated, fit_scale
 from resultant.classifiers.em import Components, fit_components, require_components
 from resultant.classifiers.files import SavedEstimator
 from resultant.classifiers.inputs import AUTO, Array, Rows, Sample, is_auto, returned, row_chunks
-from resultant.classifiers.search import search_rules
+from resultant.classifiers.search import Search
 
 # Rows times classes that fit the scale, and rows after which `partial_fit` forgets a scale.
 SCALE_CELLS = 1 << 16
@@ -204,7 +204,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         }
         if not is_auto(self.temperature):
             axes["temperature"] = (float(self.temperature),)
-        chosen = search_rules(self._validation_of(sample), axes).chosen
+        chosen = Search(self._validation_of(sample), axes).chosen
         self.temperature_, self.shrinkage_ = chosen.point.temperature, chosen.point.shrinkage
         return chosen.scale
 
@@ -232,17 +232,15 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
                 return 1.0
             shrinkage = None if self.metric_ is None else self.metric_.shrinkage
             (fold,) = part.folds(shrinkage, require_components(self.components))
-            return self._fold_scale(fold, part.weights)
-        index, kept = validation.draw_rows(sample.y, sample.num_classes, SCALE_CELLS)
-        some = sample.at(index)
-        # A row of weight two counts as two rows, one of which is left out.
-        one = replace(some, w=some.w.clamp_max(1.0))
-        fold = validation.left_out_fold(one, self.statistics_, self.estimator, self.metric_, plain)
-        number = torch.bincount(sample.y, minlength=sample.num_classes)
-        return self._fold_scale(fold, some.w * (number / kept)[some.y])
-
-    def _fold_scale(self, fold: validation.ValidationFold, w: Tensor) -> float:
-        """Fit the scale to rows [M] of weights w that were left out; 1 without such rows."""
+            w = part.weights
+        else:
+            index, kept = validation.draw_rows(sample.y, sample.num_classes, SCALE_CELLS)
+            some = sample.at(index)
+            # A row of weight two counts as two rows, one of which is left out.
+            one, about = replace(some, w=some.w.clamp_max(1.0)), (self.estimator, self.metric_)
+            fold = validation.left_out_fold(one, self.statistics_, *about, plain)
+            number = torch.bincount(sample.y, minlength=sample.num_classes)
+            w = some.w * (number / kept)[some.y]
         known = ~fold.absent & (w > 0)
         if not known.any():
             return 1.0

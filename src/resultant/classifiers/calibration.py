@@ -93,11 +93,8 @@ def fit_scale(
     d = (scores - scores.amax(1, keepdim=True)).clamp_min_(ABSENT)
     smooth = 1 / ((M if number is None else number) + 1)
     own = d.gather(1, labels[:, None])[:, 0]
-    if d.amin() > ABSENT:
-        everyone = d.mean(1)
-    else:
-        present = d > ABSENT
-        everyone = torch.where(present, d, 0.0).sum(1) / present.sum(1)
+    present = d > ABSENT
+    everyone = torch.where(present, d, 0.0).sum(1) / present.sum(1)
     target = float(w @ ((1 - smooth) * own + smooth * everyone))
     if target >= 0:
         return 1.0

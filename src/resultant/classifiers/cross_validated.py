@@ -12,14 +12,13 @@ import torch
 from scipy.stats import rankdata
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from resultant._core.validation import finite_number, integer
 from resultant.classes.metric import require_shrinkage
 from resultant.classes.rule import REALIZATIONS
 from resultant.classifiers.base import WITHIN
 from resultant.classifiers.inputs import AUTO, Sample, as_numpy, is_auto, labelled, warn_of_units
-from resultant.classifiers.search import AXES, SCORINGS, Search, mean_and_error, search_rules
+from resultant.classifiers.search import AXES, SCORINGS, Search, mean_and_error
 from resultant.classifiers.validation import SHRINKAGES, LeaveOneOut, Split, Validation
 from resultant.classifiers.vmf import VMFClassifier
 
@@ -98,10 +97,9 @@ class VMFClassifierCV(VMFClassifier):
         components: Sequence[int] | int | str = AUTO,
         center: bool = True,
     ) -> None:
-        listed: Any = {"temperature": temperature, "realization": realization, "beta": beta}
-        listed |= {"prior": prior, "components": components}
-        listed |= {"whiten": whiten, "shrinkage": shrinkage}
-        super().__init__(**listed, estimator=estimator, device=device, scale=scale, center=center)
+        rule: Any = temperature, realization, beta, estimator, prior, device, scale
+        fit: Any = components, whiten, shrinkage, center
+        super().__init__(*rule, *fit)
         self.cv = cv
         self.scoring = scoring
         self.balanced = balanced
@@ -122,13 +120,11 @@ class VMFClassifierCV(VMFClassifier):
         if self.scoring not in SCORINGS:
             raise ValueError(f"expected scoring to be one of {SCORINGS}, got {self.scoring!r}")
         sample, fitted.classes_ = labelled(fitted, X, y, sample_weight, least=2)
-        settings: dict[str, Any] = {"scoring": self.scoring, "scaled": scaled}
-        result = search_rules(
-            self._validation(sample, groups), axes, **settings, extend=self.extend
-        )
+        options = self.scoring, scaled, self.extend
+        result = Search(self._validation(sample, groups), axes, *options)
         fitted._set_results(result, axes)
         scale: Any = result.chosen.scale if scaled else self.scale
-        settings = {**fitted.best_params_, "estimator": self.estimator, "device": self.device}
+        settings: Any = {**fitted.best_params_, "estimator": self.estimator, "device": self.device}
         best = VMFClassifier(**settings, scale=scale)
         if best.whiten is not None:
             best.center = self.center
@@ -230,7 +226,14 @@ class VMFClassifierCV(VMFClassifier):
             "accuracy": (torch.stack([c.hits for c in points]), validation.weights),
         }
         for scoring, (values, w) in scores.items():
-            of_points = _split_scores(values, w, validation.split)
+            of_points: dict[str, np.ndarray] = {}
+            for k in validation.split.unique().tolist():
+                own = w * (validation.split == k)
+                if float(own.sum()) > 0:
+                    of_points[f"split{k}"] = (values @ own / own.sum()).cpu().numpy()
+            spread = np.std(np.stack(list(of_points.values())), axis=0)
+            mean = (values @ w).cpu().numpy().round(12)
+            of_points |= {"mean": mean, "std": spread, "rank": rankdata(-mean, method="min")}
             for name in [scoring, "score"] if scoring == self.scoring else [scoring]:
                 table |= {f"{key}_test_{name}": column for key, column in of_points.items()}
         self.cv_results_ = table
@@ -255,15 +258,3 @@ class VMFClassifierCV(VMFClassifier):
                 "interval": (gain - 1.96 * error, gain + 1.96 * error),
                 "reference": params[reference],
             }
-
-
-def _split_scores(values: Tensor, weights: Tensor, split: Tensor) -> dict[str, np.ndarray]:
-    """Average scores [G, M] of rows with weights [M] over all rows and over each split [M]."""
-    mean = (values @ weights).cpu().numpy().round(12)
-    table: dict[str, np.ndarray] = {}
-    for k in split.unique().tolist():
-        w = weights * (split == k)
-        if float(w.sum()) > 0:
-            table[f"split{k}"] = (values @ w / w.sum()).cpu().numpy()
-    spread = np.std(np.stack(list(table.values())), axis=0)
-    return {**table, "mean": mean, "std": spread, "rank": rankdata(-mean, method="min")}

@@ -223,36 +223,27 @@ def fit_components(
     X: Tensor, y: Tensor, weight: Tensor, components: int | str, estimator: str
 ) -> Components:
     """Fit a mixture of one concentration to the rows of each class that has weight; ``auto`` is
-    the number of components with the lowest BIC."""
+    the number of components with the lowest BIC. A class of fewer rows has one for each row."""
     order = y.argsort(stable=True)
     order = order[weight[order] > 0]
     groups = order.split(y[order].unique_consecutive(return_counts=True)[1].tolist())
     em, parts = EM(tied=True, estimator=estimator), []
     for group in groups:
-        mixture = _fit_class(WeightedRows(X, weight, group, X.device), components, em)
-        kept = mixture.weight > 0
-        share = mixture.weight[kept]
-        parts.append((mixture.mu[kept], mixture.kappa[kept], share, share * weight[group].sum()))
+        rows, size = WeightedRows(X, weight, group, X.device), weight[group].sum()
+        tried = [min(int(components), len(group))] if components != AUTO else None
+        best = lowest = None
+        for K in tried or range(1, max(1, min(MOST, len(group) // ROWS_PER_COMPONENT)) + 1):
+            found = em.fit(rows, seed_directions(rows, K, np.random.RandomState(0)))
+            bic = K * X.shape[1] * math.log(size) - 2 * float(size) * found.value
+            if lowest is not None and bic >= lowest:
+                break
+            best, lowest = found.mixture, bic
+        assert best is not None
+        kept = best.weight > 0
+        share = best.weight[kept]
+        parts.append((best.mu[kept], best.kappa[kept], share, share * size))
     number = torch.tensor([len(kappa) for _, kappa, *_ in parts], device=X.device)
     owner = torch.arange(len(parts), device=X.device).repeat_interleave(number)
     mu, kappa, share, count = map(torch.cat, zip(*parts, strict=True))
     state = ClassState(mu, kappa, count.round().long(), validate_args=False)
     return Components(state, owner, share.log(), number)
-
-
-def _fit_class(rows: WeightedRows, components: int | str, em: EM) -> Mixture:
-    """Fit a class; one of fewer rows than components has one component per row."""
-
-    def fit(K: int) -> Fit:
-        return em.fit(rows, seed_directions(rows, K, np.random.RandomState(0)))
-
-    if components != AUTO:
-        return fit(min(int(components), len(rows.index))).mixture
-    number, best, lowest = float(rows.weight[rows.index].sum()), fit(1), math.inf
-    for K in range(1, min(MOST, len(rows.index) // ROWS_PER_COMPONENT) + 1):
-        found = fit(K) if K > 1 else best
-        bic = K * rows.X.shape[1] * math.log(number) - 2 * number * found.value
-        if bic >= lowest:
-            break
-        best, lowest = found, bic
-    return best.mixture

@@ -142,36 +142,40 @@ def departures(point: Point) -> float:
     return steps + (0 if point.realization == "native" else 1 + edited * abs(point.beta) / STEP)
 
 
-def search_rules(
-    validation: Validation,
-    axes: Mapping[str, Sequence[Any]] | None = None,
-    *,
-    scoring: str = "neg_log_loss",
-    scaled: bool = True,
-    extend: bool = True,
-) -> Search:
-    """Search the best settings on validation rows."""
-    every: dict[str, Sequence[Any]] = dict(AXES)
-    if validation.balanced:
-        # Queries of all classes alike have no prior to be found.
-        every["prior"] = (0.0,)
-    if len(validation.sample.y) * validation.sample.dim > COMPONENT_CELLS:
-        every["components"] = (1,)
-    search = Search(validation, every | dict(axes or {}), scoring, scaled, extend)
-    search.run()
-    return search
-
-
 @dataclass(eq=False)
 class Search:
-    """A search, with the arguments of `search_rules`, and what it found."""
+    """The search of the best settings on validation rows, and all that it evaluated."""
 
     validation: Validation
-    axes: dict[str, Sequence[Any]]
-    scoring: str
-    scaled: bool
-    extend: bool
-    evaluated: dict[Point, Candidate | None] = field(default_factory=dict)
+    axes: Mapping[str, Sequence[Any]]  # values of axes other than those of `AXES`
+    scoring: str = "neg_log_loss"
+    scaled: bool = True  # fit the scale of the scores of each point
+    extend: bool = True  # go beyond an edge while the edge is best
+    evaluated: dict[Point, Candidate | None] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        every, sample = dict(AXES), self.validation.sample
+        if self.validation.balanced:
+            # Queries of all classes alike have no prior to be found.
+            every["prior"] = (0.0,)
+        if len(sample.y) * sample.dim > COMPONENT_CELLS:
+            every["components"] = (1,)
+        self.axes = every | dict(self.axes)
+        counts, shrinkages = self.axes["components"], self.axes["shrinkage"]
+        inside = tuple(s for s in shrinkages if s is not None)
+        metrics = [(None,)] * (None in shrinkages) + [inside] * bool(inside)
+        for metric in metrics:
+            found: dict[str, Candidate] = {}
+            for name in (name for name in SEARCHED if name in self.axes["realization"]):
+                # Class temperatures change the slopes as angular does, to first order.
+                near = found.get("angular") if name in TEMPERED else None
+                candidate = self._family(name, metric, counts[:1], near and near.point)
+                if candidate is not None:
+                    found[name] = candidate
+            if len(counts) > 1 and found:
+                point = min(found.values(), key=self._badness).point
+                # Components are fitted anew in each metric: that of one component is kept.
+                self._family(point.realization, (point.shrinkage,), counts, point)
 
     @cached_property
     def weights(self) -> Tensor:
@@ -215,24 +219,6 @@ class Search:
     def _simplest(self, candidates: list[Candidate]) -> Candidate:
         best = min(candidates, key=self._badness)
         return simplest(candidates, best, self.validation.weights, self.weights)
-
-    def run(self) -> None:
-        """Search all families of points."""
-        counts, shrinkages = self.axes["components"], self.axes["shrinkage"]
-        inside = tuple(s for s in shrinkages if s is not None)
-        metrics = [(None,)] * (None in shrinkages) + [inside] * bool(inside)
-        for metric in metrics:
-            found: dict[str, Candidate] = {}
-            for name in (name for name in SEARCHED if name in self.axes["realization"]):
-                # Class temperatures change the slopes as angular does, to first order.
-                near = found.get("angular") if name in TEMPERED else None
-                candidate = self._family(name, metric, counts[:1], near and near.point)
-                if candidate is not None:
-                    found[name] = candidate
-            if len(counts) > 1 and found:
-                point = min(found.values(), key=self._badness).point
-                # Components are fitted anew in each metric: that of one component is kept.
-                self._family(point.realization, (point.shrinkage,), counts, point)
 
     def _family(
         self,
