@@ -32,13 +32,7 @@ from resultant.analysis.explain import (
     fit_directions,
     suspicious_rows,
 )
-from resultant.analysis.result import (
-    Analysis,
-    FeatureData,
-    FeatureResult,
-    SetComparison,
-    analyze_space,
-)
+from resultant.analysis.result import FeatureData, FeatureResult, SetComparison, analyze_space
 from resultant.analysis.space import FrozenSpace, named_groups
 from resultant.classes.groups import shot_groups
 from resultant.features.identities import match_rows
@@ -201,7 +195,23 @@ def explain(evaluated: Evaluated, settings: Settings, progress: Progress) -> Fea
     drawn = feature_map(data, rows, directions, evaluated.tested[evaluated.used.key].predicted)
     sliders = explorer(data, rows, directions, vmf.settings)
     seconds = {**result.seconds, "map": time.perf_counter() - started}
-    answers = theory(evaluated, vmf, settings, progress)
+    # Questions of the page about the classes of the method "native", in its metric.
+    native = next((c for c in evaluated.candidates if c.key == "native"), vmf)
+    some = metrics.sample_rows(len(data.test), THEORY_CELLS // data.num_classes, 0)
+    own, identities = data.fitted, data.train.identities
+    space = FrozenSpace.fit(
+        MetricRows(data.train.x, native.model.metric_, None if data.kept_apart is None else own),
+        data.train.y[own],
+        MetricRows(data.test.x, native.model.metric_)[some],
+        data.test.y[some],
+        num_classes=data.num_classes,
+        name=data.name,
+        tau=native.settings["temperature"],
+        estimator=settings.estimator,
+        identities=None if identities is None else identities[own],
+        device=settings.device,
+    )
+    answers = analyze_space(space, SHOWN, progress=lambda step: progress(f"theory: {step}"))
     seconds["theory"] = time.perf_counter() - started - seconds["map"]
     return replace(result, rows=found, map=drawn, explorer=sliders, theory=answers, seconds=seconds)
 
@@ -216,27 +226,6 @@ def one_component(fitted: Fitted, settings: Settings) -> Candidate:
     point = {**fitted.found.points[chosen.key], "components": 1, "device": settings.device}
     ((model, _, _),) = methods.fit_points(fitted.data, fitted.data.fitted, [point])
     return replace(chosen, settings={**chosen.settings, "components": 1}, model=model)
-
-
-def theory(fitted: Fitted, vmf: Candidate, settings: Settings, progress: Progress) -> Analysis:
-    """Ask the questions of the page about the classes of the method "native", in its metric."""
-    data = fitted.data
-    native = next((c for c in fitted.candidates if c.key == "native"), vmf)
-    some = metrics.sample_rows(len(data.test), THEORY_CELLS // data.num_classes, 0)
-    rows, identities = data.fitted, data.train.identities
-    space = FrozenSpace.fit(
-        MetricRows(data.train.x, native.model.metric_, None if data.kept_apart is None else rows),
-        data.train.y[rows],
-        MetricRows(data.test.x, native.model.metric_)[some],
-        data.test.y[some],
-        num_classes=data.num_classes,
-        name=data.name,
-        tau=native.settings["temperature"],
-        estimator=settings.estimator,
-        identities=None if identities is None else identities[rows],
-        device=settings.device,
-    )
-    return analyze_space(space, SHOWN, progress=lambda step: progress(f"theory: {step}"))
 
 
 class MetricRows:
