@@ -1,12 +1,9 @@
-"""A command of the test, short reports, and a small training."""
+"""Calls in an empty folder, short reports, and a small training."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,25 +11,37 @@ import pytest
 
 from images.photos import write_folder
 from resultant.cli import main as cli
+from resultant.cli.arguments import DATA_VARIABLE
 from tiny_cifar import tiny_cifar
 
 
-@dataclass(frozen=True)
-class Options:
-    """For this test."""
-
-    number: int = 0
+def call(words: str) -> int:
+    """The exit status of a command."""
+    return cli.main(words.split())
 
 
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module of a command ``test``; the test sets its ``function``."""
-    module: Any = ModuleType("command_of_test")
-    module.Options = Options
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    entry = cli.Command("command_of_test:Options", "command_of_test:function", "for this test")
-    monkeypatch.setitem(cli.COMMANDS, "test", entry)
-    return module
+def results(out: str | Path) -> Any:
+    """The results of a report."""
+    return json.loads(Path(out, "results.json").read_text())
+
+
+def recommended(feature: Any) -> Any:
+    """The recommended method of a feature, or the best one if none is recommended."""
+    chosen = feature["recommendation"]
+    (method,) = (m for m in feature["methods"] if m["key"] == (chosen["key"] or chosen["best"]))
+    return method
+
+
+def records(out: str | Path) -> list[dict[str, Any]]:
+    """The records of a training."""
+    return [json.loads(line) for line in Path(out, "records.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test runs in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
 
 
 @pytest.fixture
@@ -57,27 +66,20 @@ def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_cifar(tmp_path_factory.mktemp("cifar"), 6)
 
 
-Train = Callable[..., int]
+# A small training on CIFAR-10, of a single run per network: grouped convolutions are slow on a CPU.
+TRAIN = (
+    "train cifar-controlled --device cpu --stack 1 --imbalance 3 --dim 8 --batch-size 8 "
+    "--learning-rate 0.02"
+)
+# A native and an angular run of one epoch, with a classifier.
+JOINT = f"{TRAIN} --epochs 1 --objective joint --realization native angular"
 
 
 @pytest.fixture(scope="session")
-def train(cifar: Path) -> Train:
-    """``train(*words)``: the exit status of a small training on CIFAR-10."""
-    # A single run per network: grouped convolutions are slow on a CPU.
-    small = "--device cpu --stack 1 --imbalance 3 --dim 8 --batch-size 8 --learning-rate 0.02"
-
-    def run(*words: object) -> int:
-        return cli.main(["train", "cifar-controlled", *small.split(), *map(str, words)])
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def trained(cifar: Path, train: Train, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a native and an angular run of one epoch, with a classifier and evaluated."""
+def trained(cifar: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the runs of ``JOINT``, evaluated."""
     out = tmp_path_factory.mktemp("trained")
-    words = ["--epochs", "1", "--objective", "joint", "--realization", "native", "angular"]
-    assert train(*words, "--gradient-epochs", "1", "--data", cifar, "--out", out) == 0
+    assert call(f"{JOINT} --gradient-epochs 1 --data {cifar} --out {out}") == 0
     return out
 
 

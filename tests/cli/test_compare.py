@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from resultant.cli import main as cli
+from cli.conftest import call, recommended, results
 from resultant.features.store import write_store
 from small_features import small_features, untimed
 
@@ -18,60 +19,45 @@ Shown = pytest.CaptureFixture[str]
 NATIVE, ANGULAR = "native-seed0", "angular-beta0-seed0"
 
 
-def results_of(out: Path) -> Any:
-    return json.loads((out / "results.json").read_text())
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief")
-def test_two_networks(cifar: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
+def test_two_networks(cifar: Path, trained: Path, capsys: Shown) -> None:
     """The page is about the features of both, and says which network is better; against its own
     features a network is neither better nor worse."""
-    files = [trained / f"{name}.safetensors" for name in (NATIVE, ANGULAR)]
-    out = tmp_path / "out"
-    words = [*map(str, files), "--data", str(cifar), "--out", str(out)]
-    assert cli.main(["compare", *words]) == 0
+    a, b = (trained / f"{name}.safetensors" for name in (NATIVE, ANGULAR))
+    assert call(f"compare {a} {b} --data {cifar} --out out") == 0
     shown = capsys.readouterr().out
     assert f"A: {NATIVE}.safetensors" in shown and f"B: {ANGULAR}.safetensors" in shown
     assert "for B on the same test rows" in shown
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["out"]
-    results = results_of(out)
-    assert [f["data"]["name"] for f in results["features"]] == 2 * ["encoder", "projection"]
-    assert len(results["comparisons"]) == 2
-    for c in results["comparisons"]:
-        a, b = (results["features"][c[side]] for side in "ab")
-        values = []
-        for feature in (a, b):
-            chosen = feature["recommendation"]
-            key = chosen["key"] or chosen["best"]
-            (method,) = (m for m in feature["methods"] if m["key"] == key)
-            values.append(method[c["metric"].split()[0]]["value"])
+    assert os.listdir() == ["out"]
+    found = results("out")
+    assert [f["data"]["name"] for f in found["features"]] == 2 * ["encoder", "projection"]
+    assert len(found["comparisons"]) == 2
+    for c in found["comparisons"]:
+        methods = (recommended(found["features"][c[side]]) for side in "ab")
+        first, second = (method[c["metric"].split()[0]]["value"] for method in methods)
         assert c["paired"] and c["rows"] == 30
-        assert c["difference"]["gain"] == pytest.approx(values[1] - values[0])
-    store, data = tmp_path / "x.safetensors", ["--data", str(cifar), "--device", "cpu"]
-    assert cli.main(["extract", str(files[1]), "--out", str(store), *data]) == 0
-    words = [str(files[1]), str(store), "--features", "projection", "--out", str(out), *data]
-    assert cli.main(["compare", *words]) == 0
+        assert c["difference"]["gain"] == pytest.approx(second - first)
+    data = f"--data {cifar} --device cpu"
+    assert call(f"extract {b} --out x.safetensors {data}") == 0
+    assert call(f"compare {b} x.safetensors --features projection --out out {data}") == 0
     assert "A and B are not significantly different" in capsys.readouterr().out
-    results = results_of(out)
-    first, second = (untimed(feature["methods"]) for feature in results["features"])
-    assert first == second and results["comparisons"][0]["difference"]["gain"] == 0
+    found = results("out")
+    first, second = (untimed(feature["methods"]) for feature in found["features"])
+    assert first == second and found["comparisons"][0]["difference"]["gain"] == 0
 
 
 @pytest.mark.slow
-def test_two_files(tmp_path: Path, capsys: Shown) -> None:
+def test_two_files(capsys: Shown) -> None:
     """The whole report; the verdict on standard output, steps on standard error."""
     for name, noise in (("a", 0.9), ("b", 0.45)):
-        arrays = small_features(1, dim=8, noise=noise)
-        write_store(tmp_path / f"{name}.safetensors", arrays)
-    out = tmp_path / "out"
-    files = [str(tmp_path / f"{name}.safetensors") for name in "ab"]
-    assert cli.main(["compare", *files, "--out", str(out), "--json", str(tmp_path / "s")]) == 0
-    results = results_of(out)
-    (comparison,) = results["comparisons"]
+        write_store(f"{name}.safetensors", small_features(1, dim=8, noise=noise))
+    assert call("compare a.safetensors b.safetensors --out out --json s") == 0
+    found = results("out")
+    (comparison,) = found["comparisons"]
     assert comparison["difference"]["verdict"] == "better" and not comparison["paired"]
-    assert results["chosen"] == 1 and results["title"] == "a.safetensors and b.safetensors"
-    assert json.loads((tmp_path / "s").read_text())["comparisons"] == [comparison]
+    assert found["chosen"] == 1 and found["title"] == "a.safetensors and b.safetensors"
+    assert json.loads(Path("s").read_text())["comparisons"] == [comparison]
     shown = capsys.readouterr()
     assert "verdict B is better than A: " in shown.out
     assert "not known to be the same" in shown.out
@@ -81,12 +67,9 @@ def test_two_files(tmp_path: Path, capsys: Shown) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief")
-def test_other_classes_are_not_compared(
-    tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_classes_are_not_compared(capsys: Shown) -> None:
     """Features of one name, or the only ones; classes by name, or by number if they have no names.
     Numbers of words are but their order."""
-    monkeypatch.chdir(tmp_path)
     arrays = {n: a.numpy() for n, a in small_features(names=("projection",)).items()}
 
     def labels(change: Any) -> dict[str, Any]:
@@ -107,5 +90,5 @@ def test_other_classes_are_not_compared(
         ("a.npz", "named.npz", ""),
         ("named.npz", "words.npz", ""),
     ):
-        assert cli.main(["compare", a, b]) == (2 if fact else 0)
+        assert call(f"compare {a} {b}") == (2 if fact else 0)
         assert fact in capsys.readouterr().err

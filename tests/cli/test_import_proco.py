@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from cli.conftest import write_cifar
+from cli.conftest import call, write_cifar
 from plain_resnet import PlainResNet32
 from proco_alike import C, P, loss_modules, saved
-from resultant.cli import main as cli
 from resultant.features.store import FeatureStore
 from resultant.images.longtail import long_tail_counts
 from resultant.training.checkpoints import load_network
@@ -45,29 +44,28 @@ def test_the_subset_is_of_the_bank_or_of_an_option(
         loss.estimator.Amount = count.float()
         banks = {"criterion_scl": loss}
     path = saved(tmp_path, PlainResNet32(P, C, cosine=True), **banks)
-    network, store = tmp_path / "new" / "a.safetensors", tmp_path / "x.safetensors"
-    convert = ["import-proco", str(path), str(network)]
-    assert cli.main(convert) == 0
+    network, store = Path("new/a.safetensors"), Path("x.safetensors")
+    convert = f"import-proco {path} {network}"
+    assert call(convert) == 0
     unknown = "unknown; extract needs --imbalance or --balanced"
     shown = capsys.readouterr().out
     assert "cifar10" in shown
     assert ("10, from the counts of a bank" if imbalance else unknown) in shown
     # Given again, the conversion is done already.
-    assert cli.main(convert) == 0
+    assert call(convert) == 0
     assert capsys.readouterr().out == f"already converted: {network}\n"
     loaded = load_network(network)
     assert loaded.imbalance == imbalance and imbalance in (None, loaded.config.imbalance)
-    data = ["--data", str(write_cifar(tmp_path, 10)), "--device", "cpu"]
-    extract = ["extract", str(network), "--out", str(store), *data]
-    compare = ["compare", str(network), str(network), "--out", str(tmp_path / "c"), *data]
+    data = f"--data {write_cifar(tmp_path, 10)} --device cpu"
+    extract = f"extract {network} --out {store} {data}"
     if imbalance is None:
-        for words in (extract, compare):
-            assert cli.main(words) == 2
+        for words in (extract, f"compare {network} {network} --out c {data}"):
+            assert call(words) == 2
             message = "expected the imbalance of the training images of cifar10, got a checkpoint"
             assert message in capsys.readouterr().err and not store.exists()
-    subsets = [([], imbalance), (["--imbalance", "2"], 2.0), (["--balanced"], 1.0)]
+    subsets = [("", imbalance), ("--imbalance 2", 2.0), ("--balanced", 1.0)]
     for options, subset in subsets if imbalance else subsets[1:]:
-        assert cli.main([*extract, *options]) == 0
+        assert call(f"{extract} {options}") == 0
         opened = FeatureStore.open(store)
         assert opened.label_counts().tolist() == long_tail_counts(10, C, subset).tolist()
         assert opened.metadata["imbalance"] == subset

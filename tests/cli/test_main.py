@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -34,9 +35,24 @@ from resultant.training.job import Progress
 
 RESULTANT = [sys.executable, "-m", "resultant"]
 NAMES = [*cli.COMMANDS, *cli.plugins()]
-CLI = Path(resultant.__file__).parent / "cli"
 
 Shown = pytest.CaptureFixture[str]
+
+
+@dataclass(frozen=True)
+class Options:
+    """For this test."""
+
+    number: int = 0
+
+
+@pytest.fixture
+def function(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """The function of a command ``test``."""
+    entry = cli.Command(f"{__name__}:Options", f"{__name__}:Options.function", "for this test")
+    monkeypatch.setitem(cli.COMMANDS, "test", entry)
+    monkeypatch.setattr(Options, "function", function := Mock(), raising=False)
+    return function
 
 
 def options_of(name: str) -> type:
@@ -79,7 +95,7 @@ def test_help_and_usage_errors_need_no_torch() -> None:
 def test_analyze_loads_nothing_of_training() -> None:
     """Nor the compiler of torch, which takes two seconds and which losses do without too."""
     names = ["resultant.cli.analyze", "resultant.losses"]
-    for node in ast.walk(ast.parse((CLI / "analyze.py").read_text())):
+    for node in ast.walk(ast.parse(Path(cli.__file__).with_name("analyze.py").read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("resultant"):
             names.append(str(node.module))
     assert "resultant.features.prepare" in names and "resultant.analysis.analyze" in names
@@ -90,9 +106,7 @@ def test_analyze_loads_nothing_of_training() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_help_has_examples_that_parse(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: Shown
-) -> None:
+def test_examples_of_help(name: str, monkeypatch: pytest.MonkeyPatch, capsys: Shown) -> None:
     kind = options_of(name)
     monkeypatch.setenv("COLUMNS", "90")
     assert cli.main([name, "--help"]) == 0
@@ -181,28 +195,26 @@ ERRORS = [
 
 @pytest.mark.parametrize(("error", "status", "message"), ERRORS)
 def test_errors_are_one_line(
-    command: Any, error: BaseException, status: int, message: str, capfd: Shown
+    function: Mock, error: BaseException, status: int, message: str, capfd: Shown
 ) -> None:
-    command.function = Mock(side_effect=error)
+    function.side_effect = error
     assert cli.main(["test"]) == status
     shown = capfd.readouterr().err
     assert shown.startswith(f"resultant: {message}")
     assert shown.count("\n") == 1 and len(shown) < 2100 and "\x1b" not in shown
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError(), ModuleNotFoundError("no", name="own")])
-def test_errors_of_the_code_are_not_hidden(command: Any, error: Exception) -> None:
-    command.function = Mock(side_effect=error)
-    with pytest.raises(type(error)):
-        cli.main(["test"])
-
-
-def test_status_and_sigterm(command: Any, capfd: Shown) -> None:
-    """A terminated command ends at once, with one line, and the handler is gone afterwards."""
-    command.function = lambda options: options.number
+def test_status_and_sigterm(function: Mock, capfd: Shown) -> None:
+    """A terminated command ends at once, with one line, and the handler is gone afterwards. Errors
+    of the code are not hidden."""
+    for error in (ZeroDivisionError(), ModuleNotFoundError("no", name="own")):
+        function.side_effect = error
+        with pytest.raises(type(error)):
+            cli.main(["test"])
+    function.side_effect = lambda options: options.number
     assert [cli.main(["test", *words]) for words in ([], ["--number", "7"])] == [0, 7]
     before = signal.getsignal(signal.SIGTERM)
-    command.function = Mock(side_effect=lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    function.side_effect = lambda _: os.kill(os.getpid(), signal.SIGTERM)
     assert cli.main(["test"]) == 143
     assert capfd.readouterr().err == "resultant: terminated\n"
     assert signal.getsignal(signal.SIGTERM) is before
@@ -218,18 +230,15 @@ def test_extras_are_those_of_the_package() -> None:
     assert not any(extras[name] for name in ("anndata", "cli", "parquet", "report"))
 
 
-def test_a_process_of_torchrun_names_its_rank(
-    command: Any, monkeypatch: pytest.MonkeyPatch, capsys: Shown
+def test_process_of_torchrun(
+    function: Mock, monkeypatch: pytest.MonkeyPatch, capsys: Shown
 ) -> None:
+    """It names its rank, and is silent when torchrun ends it after another has failed."""
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
-    command.function = Mock(side_effect=ValueError("expected more"))
-    assert cli.main(["test"]) == 2
+    function.side_effect = [ValueError("expected more"), TerminatedError()]
+    assert [cli.main(["test"]) for _ in range(2)] == [2, 143]
     assert capsys.readouterr().err == "resultant: rank 1: expected more\n"
-    # torchrun ends it after another has failed.
-    command.function = Mock(side_effect=TerminatedError())
-    assert cli.main(["test"]) == 143
-    assert capsys.readouterr().err == ""
 
 
 def progress(epoch: int, loss: dict[str, float]) -> Progress:
@@ -262,7 +271,7 @@ def test_epochs(terminal: bool, quiet: bool) -> None:
     assert Progress(0, 0, 0.0, 0.0, before=10).resumed == "already trained to epoch 10/10"
 
 
-def test_steps_and_results(capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_and_results(capsys: Shown) -> None:
     """In files, results are on standard output and a line per step on standard error."""
     for quiet, json, out, steps in (
         (False, None, "result\n", 1),
@@ -277,20 +286,9 @@ def test_steps_and_results(capsys: pytest.CaptureFixture[str]) -> None:
         assert shown.out == out and re.fullmatch(steps * r" +\d+\.\d s  fit\n", shown.err)
 
 
-def test_work_goes_on_without_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in ``resultant analyze | head -n 1``."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    with os.fdopen(writer, "w") as file:
-        monkeypatch.setattr("sys.stdout", file)
-        console = PlainConsole()
-        console.print("first")
-        console.print("second")
-        assert console.quiet
-
-
-def test_names_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither in lines, nor in tables and steps, and they steer no terminal."""
+def test_plain_console(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names are no markup, neither in lines nor in tables, and steer no terminal; work goes on
+    without a reader, as in ``resultant analyze | head -n 1``."""
     name = "o[/x] [red]a :smile: \x1b[2J"
     console = PlainConsole()
     console.print(name)
@@ -299,3 +297,11 @@ def test_names_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
     console.print(table)
     shown = capsys.readouterr().out
     assert shown.count("o[/x] [red]a :smile:") == 4 and "\x1b" not in shown
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as file:
+        monkeypatch.setattr("sys.stdout", file)
+        console = PlainConsole()
+        console.print("first")
+        console.print("second")
+        assert console.quiet

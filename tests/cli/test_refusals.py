@@ -1,7 +1,7 @@
 """Calls that are refused before any work: one line with the fact, status 2, nothing written.
 
-In a call, {cifar} is a folder with CIFAR-10, {photos} a folder of images, {native} a trained
-network, and {folder} an empty folder, which is also the current one.
+In a call, {cifar} is a folder with CIFAR-10, {photos} a folder of images, {trained} the folder of a
+training, {native} one of its networks, and {folder} the current folder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from safetensors.torch import save_file
 
 from resultant._core import tensor_files
 from resultant.cli import main as cli
-from resultant.cli.arguments import DATA_VARIABLE
 from resultant.features.store import write_store
 from small_features import small_features
 
@@ -25,6 +24,7 @@ Shown = pytest.CaptureFixture[str]
 
 IMAGES = "train images --architecture test_resnet --size 32 --device cpu"
 CIFAR = "train cifar-controlled --device cpu --imbalance 3 --data {cifar}"
+EXTRACT = "extract {native} --data {cifar} --out"
 TEMPERATURE = "expected --temperature > 0 and finite, got"
 
 # Calls, and facts as patterns.
@@ -70,9 +70,6 @@ CALLS = [
     ("extract --model test_resnet --out y.safetensors", "expected --data FOLDER, or --train-list"),
     ("extract none --data {cifar} --out y.safetensors", "no file at none"),
     ("compare no.npz no.npz", "no such file"),
-]
-EXTRACT = "extract {native} --data {cifar} --out"
-NETWORKS = [
     ("compare {native} {native}", "expected datasets at --data, .* got nothing at {folder}/data"),
     ("compare {native} {native} --features depth --data {cifar}", "features of one name in both"),
     ("compare {native} other-classes.safetensors --data {cifar}", "images of 7 classes, as the"),
@@ -106,36 +103,12 @@ NETWORKS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(DATA_VARIABLE, raising=False)
-    # Rows are refused in every chunk of a file.
-    monkeypatch.setattr("resultant._core.chunks.MATRIX_BYTES", 32 * 50)
-
-
-def refused(call: str, fact: str, capsys: Shown, folder: Path, **places: Path) -> None:
-    before = sorted(os.listdir(folder))
-    assert cli.main([word.format(folder=folder, **places) for word in call.split()]) == 2
-    shown = capsys.readouterr()
-    # Tyro frames and folds its usage errors.
-    error = " ".join(re.sub("[│╭╮╰╯─]", " ", shown.err).split())
-    assert re.search(fact.format(folder=folder, **places), error), error
-    assert shown.out == "" and sorted(os.listdir(folder)) == before
-
-
-@pytest.mark.parametrize(("call", "fact"), CALLS, ids=[call for call, _ in CALLS])
-def test_calls(
-    call: str, fact: str, cifar: Path, photos: Path, tmp_path: Path, capsys: Shown
-) -> None:
-    refused(call, fact, capsys, tmp_path, cifar=cifar, photos=photos)
-
-
-@pytest.mark.parametrize(("call", "fact"), NETWORKS, ids=[call for call, _ in NETWORKS])
-def test_networks(
-    call: str, fact: str, cifar: Path, trained: Path, tmp_path: Path, capsys: Shown
-) -> None:
-    native = trained / "native-seed0.safetensors"
+@pytest.fixture(scope="module")
+def places(
+    cifar: Path, photos: Path, trained: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """Places by their names in a call; the current folder has networks, features and a text."""
+    folder, native = tmp_path_factory.mktemp("here"), trained / "native-seed0.safetensors"
     tensors, about = tensor_files.load(native)
     encoder = {name: a for name, a in tensors.items() if not name.startswith("classifier.")}
     config = {**about["config"], "dataset": "cifar100"}
@@ -144,19 +117,37 @@ def test_networks(
         ("other-data", {"config": config}),
         ("broken", {"run": {"colour": "red"}}),
     ):
-        tensor_files.save(tmp_path / f"{name}.safetensors", encoder, {**about, **changed})
-    write_store("z.safetensors", small_features())
-    write_store("other.safetensors", small_features(), {"dataset": "imagenet-lt"})
+        tensor_files.save(folder / f"{name}.safetensors", encoder, {**about, **changed})
+    write_store(folder / "z.safetensors", small_features())
+    write_store(folder / "other.safetensors", small_features(), {"dataset": "imagenet-lt"})
     for name, rows, value in (("nan", [9], torch.nan), ("zero", [7, 20, 149], 0)):
         arrays = small_features()
         arrays["train/projection"][rows] = value
-        save_file(arrays, f"{name}.safetensors")
-    save_file({n: a for n, a in small_features().items() if "train" in n}, "train.safetensors")
-    Path("letter.txt").write_text("not a network")
-    os.link(native, "link.safetensors")
+        save_file(arrays, folder / f"{name}.safetensors")
+    train = {name: a for name, a in small_features().items() if "train" in name}
+    save_file(train, folder / "train.safetensors")
+    (folder / "letter.txt").write_text("not a network")
+    os.link(native, folder / "link.safetensors")
     for path in ["one/run/0", *(f"run/{i}" for i in range(12))]:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy("broken.safetensors", f"{path}.safetensors")
-    shutil.copy("z.safetensors", "one")
-    Path("run.safetensors").mkdir()
-    refused(call, fact, capsys, tmp_path, cifar=cifar, trained=trained, native=native)
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(folder / "broken.safetensors", folder / f"{path}.safetensors")
+    shutil.copy(folder / "z.safetensors", folder / "one")
+    (folder / "run.safetensors").mkdir()
+    given = {"cifar": cifar, "photos": photos, "trained": trained, "native": native}
+    return {"folder": folder, **given}
+
+
+@pytest.mark.parametrize(("call", "fact"), CALLS, ids=[call for call, _ in CALLS])
+def test_refused(
+    call: str, fact: str, places: dict[str, Path], capsys: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(places["folder"])
+    # Rows are refused in every chunk of a file.
+    monkeypatch.setattr("resultant._core.chunks.MATRIX_BYTES", 32 * 50)
+    before = sorted(Path().rglob("*"))
+    assert cli.main([word.format(**places) for word in call.split()]) == 2
+    shown = capsys.readouterr()
+    # Tyro frames and folds its usage errors.
+    error = " ".join(re.sub("[│╭╮╰╯─]", " ", shown.err).split())
+    assert re.search(fact.format(**places), error), error
+    assert shown.out == "" and sorted(Path().rglob("*")) == before

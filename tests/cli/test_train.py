@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import shutil
 import weakref
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +18,8 @@ import torch
 from rich.console import Console
 from torch.nn.functional import normalize
 
+from cli.conftest import JOINT, TRAIN, call, records
 from resultant.classes.rule import REALIZATIONS
-from resultant.cli import main as cli
 from resultant.cli import train as command
 from resultant.cli.arguments import DATA_VARIABLE, ImageOptions
 from resultant.cli.train import accuracy_table, grid, training
@@ -29,11 +30,6 @@ from resultant.training.probe import ProbeConfig, linear_probes
 from small_features import small_features
 
 Shown = pytest.CaptureFixture[str]
-Train = Callable[..., int]
-
-
-def records(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.slow
@@ -52,62 +48,52 @@ def test_networks_and_records(trained: Path) -> None:
     assert {path.name for path in trained.iterdir()} == expected
 
 
-def test_same_command_again(
-    cifar: Path, train: Train, trained: Path, tmp_path: Path, capsys: Shown
-) -> None:
+def test_same_command_again(cifar: Path, trained: Path, capsys: Shown) -> None:
     """A finished job trains nothing; its records are replaced, and other records stay."""
-    for path in trained.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(trained, "out")
     run = {"run": "native-seed0", "realization": "native", "beta": 0.0, "seed": 0}
     other = json.dumps({**run, "config": {"epochs": 7}})
-    with (tmp_path / "records.jsonl").open("a") as file:
+    with open("out/records.jsonl", "a") as file:
         file.write(other + "\n")
-    words = ["--epochs", "1", "--objective", "joint", "--realization", "native", "angular"]
-    words += ["--data", str(cifar), "--out", str(tmp_path), "--no-evaluate"]
-    assert train(*words, "--gradient-epochs", "1") == 0
+    words = f"{JOINT} --data {cifar} --out out --no-evaluate"
+    assert call(f"{words} --gradient-epochs 1") == 0
     shown = capsys.readouterr()
     assert "epoch 1/1, " not in shown.err and "angular-beta0-seed0" in shown.out
     assert "cifar10, 2 runs: already trained to epoch 1/1\n" in shown.err
-    runs = [record["run"] for record in records(tmp_path)]
-    assert runs == ["native-seed0", "native-seed0", "angular-beta0-seed0"]
-    assert json.dumps(records(tmp_path)[0]) == other
+    first, *others = records("out")
     # The evaluation of the same training stays.
-    assert records(tmp_path)[1:] == records(trained)
+    assert json.dumps(first) == other and others == records(trained)
     # Other settings are another job.
-    assert train(*words, "--temperature", "0.2") == 2
+    assert call(f"{words} --temperature 0.2") == 2
     shown = capsys.readouterr().err
     assert "its config: temperature 0.1" in shown and "another folder" in shown
 
 
 @pytest.mark.slow
-def test_progress_and_table(
-    cifar: Path, train: Train, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_and_table(cifar: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """Progress on standard error, the table on standard output; the dataset by the variable. The
     record is written before the evaluation, which may fail."""
     monkeypatch.setenv(DATA_VARIABLE, str(cifar))
     failing = Mock(side_effect=ValueError("diverged"))
     monkeypatch.setattr("resultant.training.evaluation.evaluate", failing)
-    words = ["--epochs", "2", "--seeds", "3", "--out", str(tmp_path)]
-    assert train(*words) == 2
+    words = f"{TRAIN} --epochs 2 --seeds 3 --out out"
+    assert call(words) == 2
     shown = capsys.readouterr()
     few, first, *lines = shown.err.splitlines()
     assert few == f"cifar10 in {cifar} has 60 training images, usually 50,000"
     assert first == "cifar10, 1 run: 33 images, 2 views, 2 epochs on cpu"
-    (record,) = records(tmp_path)
+    (record,) = records("out")
     assert (record["seed"], record["train_images"]) == (3, 33)
     last = f"cifar10, 1 run: epoch 2/2, loss {record['last']['loss']:.4f}, "
     assert lines[0].startswith("cifar10, 1 run: epoch 1/2, loss ")
     assert lines[1].startswith(last) and lines[1].endswith(" views/s, 0:00:00 left")
     assert lines[2:] == ["cifar10, 1 run: probes and frozen rules", "resultant: diverged"]
-    assert train(*words, "--no-evaluate") == 0
+    assert call(f"{words} --no-evaluate") == 0
     title, *table = capsys.readouterr().out.splitlines()
     assert title.strip() == "after the last epoch" and "native-seed3" in "".join(table)
 
 
-def test_listed_runs_are_recorded_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_listed_runs_are_recorded_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The third of three fails: the others have their records, and their networks were freed."""
     seen: list[weakref.ref[Trained]] = []
 
@@ -127,13 +113,10 @@ def test_listed_runs_are_recorded_one_by_one(
     monkeypatch.setattr("resultant.training.image_sets.train_images", train_images)
     monkeypatch.setattr(ImageOptions, "open", lambda *_: listed)
     monkeypatch.setattr("resultant.training.evaluation.base_records", base_records)
-    images, settings = ImageOptions(data=tmp_path), preset("imagenet-lt")
-    options = command.Train(
-        settings, image_set=images, out=tmp_path / "out", device="cpu", seeds=(4, 5, 6)
-    )
+    where = {"image_set": ImageOptions(data=Path()), "out": Path("out"), "device": "cpu"}
     with pytest.raises(ValueError, match="expected a finite loss"):
-        command.train(options)
-    assert [record["seed"] for record in records(tmp_path / "out")] == [4, 5]
+        command.train(command.Train(preset("imagenet-lt"), seeds=(4, 5, 6), **where))
+    assert [record["seed"] for record in records("out")] == [4, 5]
 
 
 def test_table_of_records() -> None:
@@ -159,26 +142,24 @@ def test_table_of_records() -> None:
     assert (shown.count("56.78"), shown.count("12.34")) == (4, 4)
 
 
-def test_refused_first(
-    cifar: Path, train: Train, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_first(cifar: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken records, and several processes for CIFAR."""
-    (path := tmp_path / "records.jsonl").write_text('{"run": "b"')
-    assert train("--data", str(cifar), "--out", str(tmp_path)) == 2
+    (path := Path("records.jsonl")).write_text('{"run": "b"')
+    assert call(f"{TRAIN} --data {cifar} --out .") == 2
     assert f"expected a record at {path}:1, got" in capsys.readouterr().err
     path.unlink()
     monkeypatch.setattr("resultant._core.distributed.world_size", lambda: 2)
-    assert train("--data", cifar, "--out", tmp_path) == 2
+    assert call(f"{TRAIN} --data {cifar} --out .") == 2
     assert "whose runs are trained together, got 2" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+    assert not os.listdir()
 
 
-def test_runs_and_an_interrupt(tmp_path: Path) -> None:
+def test_runs_and_an_interrupt() -> None:
     """Native and cosine have one run per seed; an interrupt names the checkpoint."""
     runs = grid(("native", "angular"), (0.0, 0.5), (0, 1))
     assert len(runs) == len({run.name for run in runs}) == 6
     assert Run("native", 0.0, 1) in runs and Run("angular", 0.5, 1) in runs
-    job, path = Job(TrainConfig(), (Run("native"),), tmp_path), tmp_path / "checkpoint.safetensors"
+    job, path = Job(TrainConfig(), (Run("native"),), Path()), Path("checkpoint.safetensors")
     for kept in ("no checkpoint", f"rerun the same command to resume from {path}"):
         with pytest.raises(KeyboardInterrupt, match=kept), training(job, Console(), "work"):
             raise KeyboardInterrupt
@@ -188,17 +169,13 @@ def test_runs_and_an_interrupt(tmp_path: Path) -> None:
 CONFIG = ProbeConfig(epochs=2)
 
 
-def probe(folder: Path, arrays: Any, metadata: dict[str, Any], *words: str) -> Any:
-    path, out = folder / "a.safetensors", folder / "probes.json"
-    write_store(path, arrays, metadata)
-    call = ["probe", str(path), "--device", "cpu", "--epochs", "2", "--out", str(out), *words]
-    assert cli.main(call) == 0
-    return json.loads(out.read_text())
+def probe(arrays: Any, dataset: str | None, words: str = "") -> Any:
+    write_store("a.safetensors", arrays, {"dataset": dataset})
+    assert call(f"probe a.safetensors --device cpu --epochs 2 --out probes.json {words}") == 0
+    return json.loads(Path("probes.json").read_text())
 
 
-def test_accuracies_are_those_of_linear_probes(
-    tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_accuracies_of_linear_probes(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table on standard output, progress on standard error; encoder features raw or of unit
     length, as in the paper (tab:frozen-hyperparameters)."""
     monkeypatch.setattr("resultant.cli.progress.SILENCE", -1.0)
@@ -206,29 +183,26 @@ def test_accuracies_are_those_of_linear_probes(
     # Lengths that are independent of the classes.
     for name in ("train/encoder", "test/encoder"):
         arrays[name] = arrays[name] * torch.linspace(0, 4, len(arrays[name])).exp()[:, None]
-
-    def expected(unit: bool) -> Any:
-        x, q = ([arrays[f"{s}/{n}"] for n in ("encoder", "pretrain/x")] for s in ("train", "test"))
-        if unit:
-            x[0], q[0] = normalize(x[0], dim=-1), normalize(q[0], dim=-1)
-        return linear_probes(x, arrays["train/labels"], q, arrays["test/labels"], 6, CONFIG)
-
-    raw, unit = expected(False), expected(True)
-    assert raw.per_class.tolist()[0] != unit.per_class.tolist()[0]
+    expected = {}
+    for form, scaled in (("raw", torch.clone), ("unit", normalize)):
+        x, q = (
+            [scaled(arrays[f"{s}/encoder"]), arrays[f"{s}/pretrain/x"]] for s in ("train", "test")
+        )
+        y, labels = arrays["train/labels"], arrays["test/labels"]
+        expected[form] = linear_probes(x, y, q, labels, 6, CONFIG)
+    assert expected["raw"].per_class.tolist()[0] != expected["unit"].per_class.tolist()[0]
     for dataset, words, form in (
-        (None, [], "raw"),
-        ("imagenet-lt", [], "unit"),
-        ("imagenet-lt", ["--encoder", "raw"], "raw"),
-        ("cifar100", ["--encoder", "unit"], "unit"),
+        (None, "", "raw"),
+        ("imagenet-lt", "", "unit"),
+        ("imagenet-lt", "--encoder raw", "raw"),
+        ("cifar100", "--encoder unit", "unit"),
     ):
-        result = probe(tmp_path, arrays, {"dataset": dataset}, *words)
+        result = probe(arrays, dataset, words)
         shown = capsys.readouterr()
         assert shown.err == "probes: 50.0 %\nprobes: 100.0 %\n"
         assert shown.out.startswith("┏") and "pretrain/x" in shown.out
-        right = unit if form == "unit" else raw
         assert result["encoder"] == form and result["features"] == ["encoder", "pretrain/x"]
-        assert result["accuracy"] == right.accuracy.tolist()
-        assert result["per_class"] == right.per_class.tolist()
+        assert result["accuracy"] == expected[form].accuracy.tolist()
+        assert result["per_class"] == expected[form].per_class.tolist()
         assert result["probe"] == asdict(CONFIG) and result["metadata"]["dataset"] == dataset
-    other = small_features(names=("projection",))
-    assert probe(tmp_path, other, {"dataset": "imagenet-lt"})["encoder"] is None
+    assert probe(small_features(), "imagenet-lt")["encoder"] is None

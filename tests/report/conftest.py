@@ -35,11 +35,9 @@ def result() -> AnalysisResult:
         arrays[f"{split}/labels"] = y
     names = [HOSTILE, *(f"class {c + 1}" for c in range(1, CLASSES))]
     store = FeatureStore("store.npz", arrays, {"num_classes": CLASSES, "class_names": names})
+    sets = feature_sets(prepare(store), "store.npz")
     settings = Settings(temperature=0.1, references="fast")
-    (evaluated,), _ = analyze_sets(
-        feature_sets(prepare(store), "store.npz"), settings, lambda _: None
-    )
-    one = evaluated.result
+    (one,) = (evaluated.result for evaluated in analyze_sets(sets, settings, lambda _: None)[0])
     caution = Caution("duplicates", "2 test rows are exact duplicates of training rows.")
     copies = RowTable(
         *("duplicate", np.array(["test"] * 2), np.array([3, 4]), np.array(["a", "b"])),

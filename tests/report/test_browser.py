@@ -40,11 +40,6 @@ def path(result: AnalysisResult, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return write_page(result, tmp_path_factory.mktemp("page"))
 
 
-@pytest.fixture(scope="module")
-def two(several: AnalysisResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_page(several, tmp_path_factory.mktemp("two"))
-
-
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, False), (1280, True)])
 def test_everything_is_drawn(browser: Browser, path: Path, width: int, dark: bool) -> None:
     browser.open(path, width=width, dark=dark)
@@ -104,6 +99,16 @@ def test_sliders_start_with_the_settings_found(
     assert seen["settings"] == {name: v for name, v in start.items() if name != "scale"}
 
 
+@pytest.mark.parametrize("realization", ["temperature", "preserve"])
+def test_a_class_of_kappa_zero_has_no_temperature(
+    browser: Browser, path: Path, realization: str
+) -> None:
+    browser.open(path)
+    rule = f"vmf.realize([0, 50], 0.1, 16, '{realization}', 0.5)[0]"
+    for values in ("score(0.5)", "slope(0.5)"):
+        assert browser.js(f"Number.isNaN({rule}.{values})")
+
+
 def test_card_by_pointer_and_keys(browser: Browser, path: Path, result: AnalysisResult) -> None:
     browser.open(path)
     box = browser.js("""(() => { const svg = document.querySelector("svg[data-chart=methods]");
@@ -156,8 +161,10 @@ def test_tables_sort(browser: Browser, path: Path) -> None:
     assert browser.js(column) == falling[::-1]
 
 
-def test_links_open_folds(browser: Browser, two: Path) -> None:
-    browser.open(two)
+def test_links_and_print_open_folds(
+    browser: Browser, several: AnalysisResult, tmp_path: Path
+) -> None:
+    browser.open(path := write_page(several, tmp_path))
     opened = "[...document.querySelectorAll('details.set')].map((e) => e.open)"
     assert browser.js(opened) == [False, True]
     browser.js("location.hash = '#1-store-npz-theory'")
@@ -165,10 +172,7 @@ def test_links_open_folds(browser: Browser, two: Path) -> None:
     assert browser.js(opened) == [True, True]
     assert browser.js("document.getElementById('1-store-npz-theory').open")
     assert browser.errors == []
-
-
-def test_print_has_all_folds(browser: Browser, two: Path) -> None:
-    browser.open(two)
+    browser.open(path)
     browser.js("dispatchEvent(new Event('beforeprint'))")
     assert browser.js("document.querySelectorAll('details:not([open])').length") == 0
     browser.send("Emulation.setEmulatedMedia", media="print")
