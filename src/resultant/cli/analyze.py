@@ -132,10 +132,9 @@ def finish(
     from resultant.report.page import PAGE, write_report
 
     screen.step("write the report")
-    features, used = tuple(one.result for one in evaluated), versions(find_device(options.device))
-    result = AnalysisResult(
-        title, features, chosen, comparisons, versions=used, options=options.given()
-    )
+    features = tuple(one.result for one in evaluated)
+    made: Any = {"versions": versions(find_device(options.device)), "options": options.given()}
+    result = AnalysisResult(title, features, chosen, comparisons, **made)
     result = write_report(options.out, result, evaluated, figures=options.figures)
     page = printable(options.out / PAGE)
     print_lines(screen, [("page", page)])
@@ -193,20 +192,19 @@ def summary_dict(result: AnalysisResult) -> dict[str, Any]:
     """Return the summary as JSON types."""
     same = ("source", "dim", "splits", "metric", "validation", "notes")
     kept = ("key", "name", "settings", "validation", "accuracy", "balanced", "log_loss")
+    kept += ("difference",)
     whole = result.to_dict()
-    features = []
-    for feature in whole["features"]:
-        data, methods = feature["data"], feature["methods"]
-        features.append(
-            {
-                **{name: data[name] for name in same},
-                "features": data["name"],
-                "classes": len(data["class_names"]),
-                "recommendation": feature["recommendation"],
-                "methods": [{name: m[name] for name in (*kept, "difference")} for m in methods],
-                "warnings": [w["text"] for w in data["warnings"]],
-                "rows": {kind: table["total"] for kind, table in feature["rows"].items()},
-            }
-        )
+    features = [
+        {
+            **{name: feature["data"][name] for name in same},
+            "features": feature["data"]["name"],
+            "classes": len(feature["data"]["class_names"]),
+            "recommendation": feature["recommendation"],
+            "methods": [{name: method[name] for name in kept} for method in feature["methods"]],
+            "warnings": [warning["text"] for warning in feature["data"]["warnings"]],
+            "rows": {kind: table["total"] for kind, table in feature["rows"].items()},
+        }
+        for feature in whole["features"]
+    ]
     facts = {name: whole[name] for name in ("title", "chosen", "comparisons")}
     return {**facts, "features": features}

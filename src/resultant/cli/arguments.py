@@ -99,9 +99,8 @@ class FeatureOptions:
         """Open the features of a path."""
         from resultant.features.store import FeatureStore
 
-        return FeatureStore.open(
-            path, features=self.features, labels=self.labels, identities=self.identities
-        )
+        names = {name: getattr(self, name) for name in ("features", "labels", "identities")}
+        return FeatureStore.open(path, **names)
 
     def settings(self) -> Settings:
         """Return the options of the analysis."""
@@ -132,9 +131,7 @@ class ImageOptions:
     """List of test images."""
     images: Annotated[Optional[Path], shown_default("PATH", "the folder of --data")] = None
     """Folder that the paths in the lists are relative to."""
-    class_names: Annotated[Optional[Path], shown_default("PATH", "classes.tsv of the folder")] = (
-        None
-    )
+    class_names: Annotated[Optional[Path], shown_default("PATH", "the folder's classes.tsv")] = None
     """Names of numbered classes: one per line, or columns label and name separated by tabs."""
     held_out: float = 0.2
     """Share of each class to hold out as test, if the dataset has no held-out images."""
@@ -166,9 +163,8 @@ class ImageOptions:
         """Open the images of a configuration; print their numbers and the images left out."""
         from resultant.training.image_sets import open_dataset
 
-        splits = open_dataset(
-            config, self.root(config.dataset), **self.arguments(), workers=workers
-        )
+        root = self.root(config.dataset)
+        splits = open_dataset(config, root, **self.arguments(), workers=workers)
         if names := splits.skipped:
             log.print(f"skipped {len(names):,}: {listed(names, 5)}", soft_wrap=True)
         sizes = {"train": splits.train, **splits.held_out_splits}

@@ -90,11 +90,9 @@ def extract(options: Extract) -> None:
         shape = " x ".join(map(str, store[name].shape))
         table.add_row(name, shape, str(store[name].dtype).removeprefix("torch."))
     console.print(table)
-    accuracies = store.metadata.get("classifier", {})
-    if accuracies:
+    if accuracies := store.metadata.get("classifier", {}):
         text = ", ".join(f"{name} {100 * value:.3f} %" for name, value in accuracies.items())
-        held_out = store.metadata["held_out"]
-        console.print(f"classifier of the network on {held_out}: {text}")
+        console.print(f"classifier of the network on {store.metadata['held_out']}: {text}")
 
 
 def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:

@@ -21,7 +21,6 @@ from resultant._version import __version__
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-
 OK, FAILED, WRONG_USE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 # The extra of the package that installs a module.

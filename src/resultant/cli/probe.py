@@ -48,11 +48,8 @@ def probe(options: Probe) -> None:
     if options.out is not None:
         arguments.require_output_file(options.out, options.store)
     store = FeatureStore.open(options.store)
-    names = [
-        name.removeprefix("train/")
-        for name in store.features
-        if name.startswith("train/") and f"test/{name.removeprefix('train/')}" in store
-    ]
+    fitted = [n.removeprefix("train/") for n in store.features if n.startswith("train/")]
+    names = [name for name in fitted if f"test/{name}" in store]
     if not names or not {"train/labels", "test/labels"} <= set(store):
         rule = "expected features and labels of train and test"
         raise ValueError(f"{rule}, got {', '.join(store)} in {options.store}")
@@ -63,13 +60,13 @@ def probe(options: Probe) -> None:
         rule = f"expected features called encoder for --encoder {encoder}"
         raise ValueError(f"{rule}, got {', '.join(names)} in {options.store}")
 
-    sides: list[tuple[Any, Any]] = []
+    sides: list[Any] = []
     for split in ("train", "test"):
         features = {name: store[f"{split}/{name}"].to(device).float() for name in names}
         if encoder == "unit" and "encoder" in features:
             features["encoder"] = normalize(features["encoder"], dim=-1)
-        sides.append((list(features.values()), store[f"{split}/labels"].to(device)))
-    (x, y), (q, labels) = sides
+        sides += list(features.values()), store[f"{split}/labels"].to(device)
+    x, y, q, labels = sides
     with EpochProgress(PlainConsole(stderr=True), "probes", 1) as progress:
         result: dict[str, Any] = linear_probes(
             *(x, y, q, labels, store.num_classes, options.config),

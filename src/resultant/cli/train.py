@@ -252,9 +252,8 @@ def grid(
         if not values:
             raise ValueError(f"expected one or more values of --{name}, got none")
     runs = itertools.product(realizations, betas, seeds)
-    return tuple(
-        dict.fromkeys(Run(r, 0.0 if r in recipes.WITHOUT_BETA else b, seed) for r, b, seed in runs)
-    )
+    every = (Run(r, 0.0 if r in recipes.WITHOUT_BETA else b, seed) for r, b, seed in runs)
+    return tuple(dict.fromkeys(every))
 
 
 # Columns of the table, and the paths of their numbers in a record. E is the encoder, P the

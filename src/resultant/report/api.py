@@ -75,9 +75,8 @@ def analyze(
     sets = feature_sets(prepared, name)
     settings = Settings(estimator, temperature, references, calibration, device, out is not None)
     evaluated, first = analyze_sets(sets, settings, lambda _: None)
-    result = AnalysisResult(
-        sets[0].source, tuple(one.result for one in evaluated), first, options=vars(settings)
-    )
+    features = tuple(one.result for one in evaluated)
+    result = AnalysisResult(sets[0].source, features, first, options=vars(settings))
     if out is None:
         return result
     require_report_folder(Path(out))

@@ -13,6 +13,7 @@ import tempfile
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -86,20 +87,16 @@ class Tab:
         """Return the name of the file of a chart or table, without a suffix."""
         return f"{self.key}-{item.name}" if self.key else item.name
 
-    def all_charts(self) -> list[Chart]:
-        """Return the charts of all sections."""
-        return [chart for charts in self.charts.values() for chart in charts]
-
 
 def write_page(result: AnalysisResult, folder: Path, *, figures: bool = False) -> Path:
     """Write the page, its tables and, with ``figures``, its charts as files; return its path."""
     tabs, html = render(result, figures)
     (folder / "tables").mkdir(exist_ok=True)
     for tab in tabs:
-        for table in (table for tables in tab.tables.values() for table in tables):
+        for table in chain(*tab.tables.values()):
             if not table.file:
                 table.write(folder / "tables" / f"{tab.file(table)}.csv")
-        for chart in tab.all_charts() if figures else ():
+        for chart in chain(*tab.charts.values()) if figures else ():
             style.save(draw(chart), folder / "figures" / tab.file(chart))
     path = folder / PAGE
     path.write_text(html, encoding="utf-8")
@@ -146,7 +143,7 @@ def _html(result: AnalysisResult, tabs: list[Tab], cosines: int, figures: bool) 
 
     data = {
         tab.key: {
-            "charts": {tab.file(chart): numbers(chart) for chart in tab.all_charts()},
+            "charts": {tab.file(chart): numbers(chart) for chart in chain(*tab.charts.values())},
             "names": tab.result.data.class_names,
             "explorer": _explorer(tab.result, cosines),
         }

@@ -238,14 +238,13 @@ def classes_table(result: FeatureResult) -> Table:
     data, method, theory = result.data, evaluated(result), result.theory
     gain = None if theory is None else theory.gains and theory.gains.gain
     order = np.argsort(method.class_accuracy, kind="stable")
+    groups = [data.group_names[data.group[c]] if data.group_names else "" for c in order]
     columns = (
         Column("class", [data.class_names[c] for c in order]),
         Column("accuracy", method.class_accuracy[order].tolist(), share, "%"),
         Column("training rows", [int(data.train_count[c]) for c in order]),
         Column("test rows", [int(data.test_count[c]) for c in order]),
-        Column(
-            "group", [data.group_names[data.group[c]] if data.group_names else "" for c in order]
-        ),
+        Column("group", groups),
         Column("gain g", [None if gain is None else float(gain[c]) for c in order]),
     )
     sentence = f"Accuracy of {method.name}, and rows of each class."
