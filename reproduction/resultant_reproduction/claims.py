@@ -10,26 +10,12 @@ from statistics import fmean
 from typing import Any
 
 from resultant_reproduction import headline
+from resultant_reproduction import value as judging
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.measures import arms
 from resultant_reproduction.spec import load, parse_cell
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.theory import CHECKS
-from resultant_reproduction.value import (
-    CONFIRMED,
-    INCONCLUSIVE,
-    NEEDS_DATA,
-    NOT_REPRODUCED,
-    OTHER_SIZE,
-    VERDICTS,
-    Estimate,
-    Judgement,
-    Value,
-    contrast,
-    judge_check,
-    judge_effect,
-    judge_number,
-)
 
 HEADINGS = ("claim", "paper", "ours", "95 % interval", "ours less printed", "verdict", "evidence")
 UNINFORMATIVE = "uninformative"
@@ -41,13 +27,13 @@ class Claim:
     """An entry of ``claims.toml`` with its verdict, and its numbers and evidence as text."""
 
     entry: Mapping[str, Any]
-    judgement: Judgement
+    judgement: judging.Judgement
     ours: str = ""
     paper: str = ""
     evidence: str = ""
 
     @property
-    def shown(self) -> tuple[Estimate | None, Estimate | None]:
+    def shown(self) -> tuple[judging.Estimate | None, judging.Estimate | None]:
         """Our value, and ours less printed; a ratio to the printed one on a log scale."""
         pair = self.judgement.ours, self.judgement.apart
         return (_exponential(pair[0]), _exponential(pair[1])) if self.entry.get("log") else pair
@@ -84,7 +70,7 @@ class Claim:
     def uninformative(self) -> bool:
         """True for a confirmation that could not fail: its interval contains the threshold."""
         threshold, ours = self.entry.get("threshold"), self.judgement.ours
-        if self.judgement.verdict != CONFIRMED or threshold is None or ours is None:
+        if self.judgement.verdict != judging.CONFIRMED or threshold is None or ours is None:
             return False
         if self.judgement.printed is None or self.entry.get("printed") == threshold:
             return False
@@ -106,7 +92,7 @@ def _threshold(entry: Mapping[str, Any]) -> str:
     return f"Threshold: {', '.join(words)}."
 
 
-def _exponential(own: Estimate | None) -> Estimate | None:
+def _exponential(own: judging.Estimate | None) -> judging.Estimate | None:
     if own is None:
         return None
     low, high = (None if end is None else math.exp(end) for end in (own.low, own.high))
@@ -143,16 +129,17 @@ def evaluate(evidence: Evidence, entry: Mapping[str, Any]) -> Claim:
         judgement = headline.effect(evidence.every, keys["after"], keys["before"], settings)
     elif kind == "effect":
         assert number is not None
-        judgement = judge_effect(arms(evidence, entry), [(1.0, Value.printed(number))])
+        paper = [(1.0, judging.Value.printed(number))]
+        judgement = judging.judge_effect(arms(evidence, entry), paper)
     else:
         threshold, log = entry.get("threshold"), entry.get("log", False)
         if log:
             assert number is not None and threshold is not None
             number, threshold = math.log(number), math.log(threshold)
         side = entry.get("side", "above")
-        judgement = judge_number(arms(evidence, entry), number, threshold, side)
-    if entry.get("withdrawn") and judgement.verdict != NEEDS_DATA:
-        judgement = replace(judgement, verdict=INCONCLUSIVE)
+        judgement = judging.judge_number(arms(evidence, entry), number, threshold, side)
+    if entry.get("withdrawn") and judgement.verdict != judging.NEEDS_DATA:
+        judgement = replace(judgement, verdict=judging.INCONCLUSIVE)
     claim = Claim(entry, judgement)
     own, form = claim.shown[0], f"{'+' if claim.signed else ''}z,.{digits}f"
     ours = "no runs" if own is None else f"{own.mean:{form}}"
@@ -167,11 +154,11 @@ def _checked(evidence: Evidence, entry: Mapping[str, Any]) -> Claim:
     if entry["checks"] != "all":
         check = evidence.check(*entry["checks"])
         quality = "check" if entry["recipe"] == "none" else "check; grid guessed"
-        return Claim(entry, judge_check(check.holds), check.ours, check.paper, quality)
+        return Claim(entry, judging.judge_check(check.holds), check.ours, check.paper, quality)
     held = [evidence.check(name).holds for name in CHECKS]
     unsettled = f", {held.count(None)} are not settled" if None in held else ""
     ours = f"{held.count(True)} of {len(held)} checks pass{unsettled}"
-    judgement = judge_check(False not in held)
+    judgement = judging.judge_check(False not in held)
     return Claim(entry, judgement, ours, entry["paper"], f"{len(held)} checks")
 
 
@@ -185,33 +172,28 @@ def tally(judged: Iterable[Claim]) -> str:
     own = [claim for claim in judged if claim.counted]
     count = Counter(claim.judgement.verdict for claim in own)
     empty = sum(claim.uninformative for claim in own)
-    words = [f"{count[word]} {word}" for word in VERDICTS if count[word]]
+    words = [f"{count[word]} {word}" for word in judging.VERDICTS if count[word]]
     if empty:
         words[0] += f" ({empty} of them {UNINFORMATIVE})"
     return ", ".join(words)
 
 
 def together(judged: Iterable[Claim]) -> str:
-    """Return the verdict of several claims.
-
-    Inconclusive and uninformative claims and those without data do not count. Confirmed if all are;
-    same direction if all are on the printed side; not reproduced if none is; otherwise mixed.
-    """
+    """Return the verdict of several claims, of which inconclusive and uninformative ones and those
+    without data do not count; mixed if they disagree on the printed side."""
     own = [claim for claim in judged if claim.counted]
     verdicts = {c.judgement.verdict for c in own if not c.uninformative}
-    settled = verdicts - {INCONCLUSIVE, NEEDS_DATA}
+    settled = verdicts - {judging.INCONCLUSIVE, judging.NEEDS_DATA}
     if not settled:
-        needs = all(claim.judgement.verdict == NEEDS_DATA for claim in own)
-        return NEEDS_DATA if needs else INCONCLUSIVE
+        needs = all(claim.judgement.verdict == judging.NEEDS_DATA for claim in own)
+        return judging.NEEDS_DATA if needs else judging.INCONCLUSIVE
     if len(settled) == 1:
         return settled.pop()
-    return MIXED if NOT_REPRODUCED in settled else OTHER_SIZE
+    return MIXED if judging.NOT_REPRODUCED in settled else judging.OTHER_SIZE
 
 
 def facts(evidence: Evidence) -> dict[str, str]:
     """Measure the numbers of the guide that are no claims, as text with intervals."""
     found = ((entry, arms(evidence, entry)) for entry in load("claims")["fact"])
-    return {
-        entry["name"]: contrast(terms).text(entry.get("digits", 2)) if terms else "(no record)"
-        for entry, terms in found
-    }
+    texts = {e["name"]: judging.contrast(own).text(e.get("digits", 2)) for e, own in found if own}
+    return {entry["name"]: "(no record)" for entry in load("claims")["fact"]} | texts

@@ -11,38 +11,27 @@ from typing import TYPE_CHECKING
 
 from resultant.report import style
 from resultant.training.config import TrainConfig
+from resultant_reproduction import spec
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.failure import symlog
 from resultant_reproduction.figures import Chart, course, draw_charts, heat_maps
 from resultant_reproduction.formats import span
 from resultant_reproduction.plan import RULES, controlled, planned_seeds
 from resultant_reproduction.records import Course, probe_path, seeds_of
-from resultant_reproduction.spec import (
-    Cell,
-    Change,
-    Outcome,
-    load,
-    parse_cell,
-    printed_rows,
-    say,
-    unprinted,
-)
 from resultant_reproduction.tables import Entry, compare
 from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TABLES = tuple(name for name in load("printed/tables") if name.startswith("c10-"))
+TABLES = tuple(name for name in spec.load("printed/tables") if name.startswith("c10-"))
 UNIFORM = tuple(name for name in TABLES if name.endswith("u"))
 FREQUENCY = tuple(name for name in TABLES if name.endswith("f"))
 
 OBJECTIVES = ("contrastive", "joint")
+PROBED = {"E": probe_path("encoder", "balanced"), "P": probe_path("projection", "balanced")}
 COLUMNS = (
-    ("contrastive", "E", probe_path("encoder", "balanced")),
-    ("contrastive", "P", probe_path("projection", "balanced")),
-    ("joint", "E", probe_path("encoder", "balanced")),
-    ("joint", "P", probe_path("projection", "balanced")),
+    *((objective, *column) for objective, column in product(OBJECTIVES, PROBED.items())),
     ("joint", "FC", "last.accuracy"),
 )
 POLICIES = {
@@ -62,14 +51,14 @@ def control_config(name: str, objective: str) -> TrainConfig:
 
 def printed_realizations(name: str) -> dict[str, str]:
     """Realizations by their titles in a table, which prints them in order."""
-    titles = dict.fromkeys(title for title, *_ in printed_rows(name))
+    titles = dict.fromkeys(title for title, *_ in spec.printed_rows(name))
     return dict(zip(titles, RULES, strict=True))
 
 
-def compare_controls(name: str, evidence: Evidence) -> tuple[list[Cell], list[Change]]:
+def compare_controls(name: str, evidence: Evidence) -> tuple[list[spec.Cell], list[spec.Change]]:
     """Cells of a table, and every policy less ProCo."""
     entries, realizations = [], printed_realizations(name)
-    for title, beta, *texts in printed_rows(name):
+    for title, beta, *texts in spec.printed_rows(name):
         realization = realizations[title]
         row = title if realization == "native" else f"{title} {beta}"
         for (objective, column, path), text in zip(COLUMNS, texts, strict=True):
@@ -78,12 +67,12 @@ def compare_controls(name: str, evidence: Evidence) -> tuple[list[Cell], list[Ch
     return compare(evidence.records, entries)
 
 
-def control_table(name: str, evidence: Evidence) -> Outcome:
+def control_table(name: str, evidence: Evidence) -> spec.Outcome:
     """One of the seven tables."""
     cells, changes = compare_controls(name, evidence)
     later = any(c.ours and c.ours.n > c.planned for c in cells)
     tested = [change for change in changes if change.differences]
-    return Outcome(cells, tested, notes=[say("later-seeds")] if later else [])
+    return spec.Outcome(cells, tested, notes=[spec.say("later-seeds")] if later else [])
 
 
 MAPS = {
@@ -93,9 +82,9 @@ MAPS = {
 }
 
 
-def change_map(figure: str, evidence: Evidence) -> Outcome:
+def change_map(figure: str, evidence: Evidence) -> spec.Outcome:
     """Changes from ProCo in several tables, ours over paired seeds."""
-    cells: list[Cell] = []
+    cells: list[spec.Cell] = []
     names, objective = MAPS[figure]
     for name in names:
         values, changes = compare_controls(name, evidence)
@@ -104,13 +93,13 @@ def change_map(figure: str, evidence: Evidence) -> Outcome:
             kind, _, column = change.what.partition(" ")
             if kind == objective:
                 seeds = min(planned[row, change.what] for row in (change.row, "ProCo"))
-                row, paper = f"{name[4:].upper()} {column}", parse_cell(f"{change.paper:+.2f}")
-                cells.append(Cell(row, change.row, paper, change.ours, planned=seeds))
+                row, paper = f"{name[4:].upper()} {column}", spec.parse_cell(f"{change.paper:+.2f}")
+                cells.append(spec.Cell(row, change.row, paper, change.ours, planned=seeds))
     headline, notes = _map_headline(cells, objective), _sign_counts(cells)
-    return Outcome(cells, (), lambda: _draw_map(cells), notes=notes, headline=headline)
+    return spec.Outcome(cells, (), lambda: _draw_map(cells), notes=notes, headline=headline)
 
 
-def _map_headline(cells: Sequence[Cell], objective: str) -> str:
+def _map_headline(cells: Sequence[spec.Cell], objective: str) -> str:
     parts = []
     for prior, mark in (("a uniform", "-U "), ("the frequency", "-F ")):
         own = (c for c in cells if mark in c.row)
@@ -124,10 +113,10 @@ def _map_headline(cells: Sequence[Cell], objective: str) -> str:
     if not parts:
         return ""
     networks = f"n = {span([c.ours.n for c in cells if c.ours], 0)}"
-    return say("map-headline", objective=objective, parts="; ".join(parts), networks=networks)
+    return spec.say("map-headline", objective=objective, parts="; ".join(parts), networks=networks)
 
 
-def _sign_counts(cells: Sequence[Cell]) -> list[str]:
+def _sign_counts(cells: Sequence[spec.Cell]) -> list[str]:
     known = [(c.paper.value.mean, c.ours) for c in cells if c.paper and c.ours]
     if not known:
         return []
@@ -144,10 +133,10 @@ def _sign_counts(cells: Sequence[Cell]) -> list[str]:
         "theirs": theirs.text(2, sign=True),
     }
     counts = {"known": len(known), "cells": len(cells), "same": same, "signed": len(signed)}
-    return [say("map-signs", **texts, **counts)]
+    return [spec.say("map-signs", **texts, **counts)]
 
 
-def _draw_map(cells: Sequence[Cell]) -> Figure:
+def _draw_map(cells: Sequence[spec.Cell]) -> Figure:
     maps = {
         # The paper does not say how many networks its changes are of.
         "paper": {(c.row, c.column): c.paper and (c.paper.value.mean, 0) for c in cells},
@@ -159,7 +148,7 @@ def _draw_map(cells: Sequence[Cell]) -> Figure:
 FOLLOWED = {"intercept_drift": "mean |intercept drift|", "gradient_error": "gradient error (%)"}
 
 
-def trajectory(evidence: Evidence) -> Outcome:
+def trajectory(evidence: Evidence) -> spec.Outcome:
     """fig:c10-trajectory: intercept drift and leading-gradient error, IF 50, uniform prior."""
     cells, parts = [], {}
     lines: dict[str, dict[str, dict[str, Course]]] = {}
@@ -173,13 +162,13 @@ def trajectory(evidence: Evidence) -> Outcome:
         for key, title in FOLLOWED.items():
             ours = courses[key].at(config.epochs) if key in courses else None
             planned = planned_seeds(config, *policy)
-            cells.append(unprinted(name, f"{objective}, {title}", ours, 3, planned))
+            cells.append(spec.unprinted(name, f"{objective}, {title}", ours, 3, planned))
     notes = []
     for objective, own in lines.items():
         drifts = {name: own.get(name, {}).get("intercept_drift") for name in POLICIES}
         notes.append(f"{objective.capitalize()}: {seeds_of(drifts)}.")
     draw = (lambda: _draw_courses(lines)) if lines else None
-    return Outcome(cells, draw=draw, parts=parts, notes=notes)
+    return spec.Outcome(cells, draw=draw, parts=parts, notes=notes)
 
 
 def _draw_courses(lines: dict[str, dict[str, dict[str, Course]]]) -> Figure:

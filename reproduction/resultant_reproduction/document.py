@@ -21,11 +21,6 @@ from resultant_reproduction.records import Records, packaged_json
 from resultant_reproduction.spec import load, say
 from resultant_reproduction.value import NEEDS_DATA, Estimate, Judgement
 
-CONTRASTS = (
-    *("contrast", "paper", "ours", "95 % interval", "p", "p, Holm", "ours less printed"),
-    *("networks", "verdict"),
-)
-SCOREBOARD = ("question", "paper", "ours", "verdict", "numbers")
 # Pages of this module.
 PAGES = ("judgement", "claims", "headline", "methods", "guide", "runs")
 
@@ -57,7 +52,7 @@ def contents(
         "beyond": answers(evidence),
         "scaled": scaled(),
         "pages": folder.as_posix(),
-        "scoreboard": (scoreboard(judged, folder, photographs["trained"]), SCOREBOARD),
+        "scoreboard": scoreboard(judged, folder, photographs["trained"]),
         "photographs": photographs,
         "claims": {
             question["text"]: [
@@ -68,7 +63,6 @@ def contents(
         },
         "headings": HEADINGS,
         "contrast_rows": contrast_rows,
-        "contrast_headings": CONTRASTS,
         "summary": headline.summary(every),
         "tuned": tuned.answer(evidence),
         "runs": sum(r["seed"] not in headline.FIRST_ROUND for r in every),
@@ -133,7 +127,7 @@ def _link(label: str, folder: Path = Path()) -> str:
 
 
 def contrast_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """Rows of contrasts under `CONTRASTS`."""
+    """Rows of contrasts under the headings of ``headline.md``."""
     texts = []
     for title, j, adjusted in rows:
         cells = ("–",) * 5
@@ -146,26 +140,13 @@ def contrast_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
 
 def panels(records: Records, judged: Mapping[str, Claim]) -> dict[str, dict[str, Judgement]]:
     """Effects of the forest plot by panel and name."""
-    parts = {row.title: row.judgement for row in headline.parts(records)}
-    temperature = headline.effect(records, "temperature")
-
-    def named(*names: str) -> dict[str, Judgement]:
-        return {judged[name].entry["short"]: judged[name].judgement for name in names}
-
-    training = {
-        **named("training"),
-        "Training, CIFAR-10: Pure Angular less ProCo": parts["CIFAR-10"],
-        "Training, CIFAR-100: Pure Angular less ProCo": parts["CIFAR-100"],
-        "Training, CIFAR: direct temperature less ProCo": temperature,
-        **named("training-temperature", "training-preserve", "joint-mixed"),
-    }
-    frozen = named(
-        *("frozen-cifar100-encoder", "frozen-cifar100-projection", "frozen-cifar10"),
-        "uniform-long-tail",
-    )
+    own = {row.title: row.judgement for row in headline.parts(records)}
+    own["temperature"] = headline.effect(records, "temperature")
+    titles, known = load("claims")["forest"]["titles"], {n: c.judgement for n, c in judged.items()}
+    short = {name: c.entry["short"] for name, c in judged.items() if "short" in c.entry} | titles
     return {
-        "Training under the frequency prior": training,
-        "Frozen features, and training under a uniform prior": frozen,
+        title: {short[name]: (own | known)[name] for name in names}
+        for title, names in load("claims")["forest"]["panels"].items()
     }
 
 

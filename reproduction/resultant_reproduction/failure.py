@@ -150,9 +150,8 @@ def _draw_intercepts(
         y = [own["same_state"][name]["cross_entropy"] for name in LOSSES]
         x = [i + 0.16 * (k + 1) for i in range(len(LOSSES))]
         losses.append(Curve(x, y, "*", state, colours[state], more=star))
-    losses.append(
-        Curve(range(len(LOSSES)), [*map(float, LOSSES.values())], "D", "paper", style.ORANGE)
-    )
+    printed = [*map(float, LOSSES.values())]
+    losses.append(Curve(range(len(LOSSES)), printed, "D", "paper", style.ORANGE))
     scale = {"yscale": "log", "ylim": (1, 130), "yticks": [1, 10, 100], "yticklabels": [1, 10, 100]}
     ticks = [{"xticks": range(len(names)), "xticklabels": [*names]} for names in (drifts, LOSSES)]
     charts = [

@@ -9,6 +9,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -119,9 +120,8 @@ def draw_charts(
             for name, ax in zip("abcdefgh", axes[: len(charts)], strict=False):
                 ax.set_title(f"({name}) {ax.get_title(loc='left')}", loc="left")
         if not under:
-            handles, labels = max(
-                (ax.get_legend_handles_labels() for ax in axes), key=lambda pair: len(pair[1])
-            )
+            legends = (ax.get_legend_handles_labels() for ax in axes)
+            handles, labels = max(legends, key=lambda pair: len(pair[1]))
             if labels:
                 figure.legend(handles, labels, loc="outside lower center", ncols=legend)
     return figure
@@ -223,11 +223,8 @@ def _counted(row: str, cells: Sequence[Cell]) -> str:
 def heat_maps(
     maps: Mapping[str, Mapping[tuple[str, str], tuple[float, int] | None]], label: str
 ) -> Figure:
-    """Draw one map per title, of values with their numbers of networks by row and column.
-
-    Values beyond `LIMIT` have its shade, and a bold number with a triangle. A value of one
-    network has a pale cell and a grey, slanted number; a missing value is a dash.
-    """
+    """Draw one map per title, of values with their numbers of networks by row and column: beyond
+    `LIMIT` in bold with a triangle, of one network pale and slanted, missing as a dash."""
     known = [*next(iter(maps.values()))]
     rows, columns = (list(dict.fromkeys(names)) for names in zip(*known, strict=True))
 
@@ -255,8 +252,7 @@ def heat_maps(
             text += ("▲" if v > 0 else "▼") if beyond else ""
             dark = abs(v) > 0.6 * LIMIT and not single
             look = {"color": "white" if dark else PALE if single else INK, "fontsize": 7}
-            look |= {"weight": "bold" if beyond else "normal"}
-            look |= {"style": "italic" if single else "normal"}
+            look |= {"weight": ("normal", "bold")[beyond], "style": ("normal", "italic")[single]}
             ax.text(x, y, text, ha="center", va="center", **look)
         ax.set_xlim(-0.5, len(columns) - 0.5)
         ax.set_ylim(len(rows) - 0.5, -0.5)
@@ -266,9 +262,7 @@ def heat_maps(
         if title == [*maps][-1]:
             ax.figure.colorbar(shade, ax=ax, extend="both", label=label)
 
-    charts = [
-        Chart((), title=title, paint=lambda ax, title=title: paint(ax, title)) for title in maps
-    ]
+    charts = [Chart((), title=title, paint=partial(paint, title=title)) for title in maps]
     return draw_charts(charts, width=4.4, height=1.5 + 0.25 * len(rows))
 
 

@@ -13,23 +13,13 @@ from itertools import product
 from statistics import fmean
 from typing import NamedTuple
 
+from resultant_reproduction import value
 from resultant_reproduction.evidence import CONDITIONS
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.records import Records, probe_path
 from resultant_reproduction.spec import load, parse_cell, printed_rows, say
 from resultant_reproduction.summarize import SPACES
-from resultant_reproduction.value import (
-    CONFIRMED,
-    LEVEL,
-    OTHER_SIZE,
-    PRINTED_SEEDS,
-    Judgement,
-    Value,
-    adjusted,
-    judge_effect,
-    pooled_variance,
-    variance_ratio,
-)
+from resultant_reproduction.value import adjusted
 
 SETTINGS = {n: kind for n, kind in reversed(CONDITIONS.items()) if not isinstance(kind, str)}
 # Arms by their names in records, with their columns in Table 1.
@@ -60,14 +50,14 @@ def networks(
     return {s: fmean(own[s] for own in values) for s in known if seeds is None or s in seeds}
 
 
-def printed_arm(setting: str, arm: str, spaces: Sequence[str] = SPACES) -> Value:
+def printed_arm(setting: str, arm: str, spaces: Sequence[str] = SPACES) -> value.Value:
     """The printed mean over spaces; the readouts of a network are taken to vary together."""
     cells = []
     for row in printed_rows("angular-training"):
         cell = parse_cell(row[ARMS[arm]])
         if row[0] == setting and row[1].lower() in spaces and cell is not None:
             cells.append(cell.value)
-    return Value.printed(fmean(v.mean for v in cells), fmean(v.sd or 0.0 for v in cells))
+    return value.Value.printed(fmean(v.mean for v in cells), fmean(v.sd or 0.0 for v in cells))
 
 
 def effect(
@@ -77,26 +67,26 @@ def effect(
     settings: Sequence[str] = tuple(SETTINGS),
     spaces: Sequence[str] = SPACES,
     seeds: Sequence[int] | None = None,
-) -> Judgement:
+) -> value.Judgement:
     """Judge a contrast of two arms, mean over settings; every setting needs runs of both."""
     ours, printed = [], []
     for setting, (arm, sign) in product(settings, ((after, 1.0), (before, -1.0))):
         weight = sign / len(settings)
         values = [*networks(records, setting, arm, spaces, seeds).values()]
-        ours += [(weight, Value.over(values))] if values else []
+        ours += [(weight, value.Value.over(values))] if values else []
         printed.append((weight, printed_arm(setting, arm, spaces)))
-    return judge_effect(ours if len(ours) == len(printed) else [], printed)
+    return value.judge_effect(ours if len(ours) == len(printed) else [], printed)
 
 
 class Row(NamedTuple):
     """A contrast with its title, and the p value corrected within its family."""
 
     title: str
-    judgement: Judgement
+    judgement: value.Judgement
     adjusted: float | None = None
 
 
-def family(rows: Mapping[str, Judgement]) -> list[Row]:
+def family(rows: Mapping[str, value.Judgement]) -> list[Row]:
     """Correct the p values of one family by Holm's method."""
     corrected = adjusted({title: j.ours for title, j in rows.items()})
     return [Row(title, j, corrected.get(title)) for title, j in rows.items()]
@@ -108,7 +98,7 @@ def contrasts(records: Records) -> list[Row]:
     rows = [Row(f"{TITLES[a]} less {TITLES[b]}", effect(records, a, b)) for a, b in pairs]
     # The paper reads its number as no gain: one that is not zero contradicts its text.
     title, other, _ = rows[1]
-    if other.verdict in (CONFIRMED, OTHER_SIZE):
+    if other.verdict in (value.CONFIRMED, value.OTHER_SIZE):
         verdict = f"{other.verdict} in size, lack of a gain not reproduced"
         other = replace(other, verdict=verdict)
     rows[1] = Row(f"{title} (the paper: lacks the gain)", other)
@@ -126,16 +116,13 @@ def parts(records: Records) -> list[Row]:
 
 def readouts(records: Records) -> list[Row]:
     """The twelve readouts of angular less native: a family of twelve."""
-    rows = {
-        f"{setting}, {space}": effect(records, settings=(setting,), spaces=(space,))
-        for setting, space in product(SETTINGS, SPACES)
-    }
-    return family(rows)
+    places = product(SETTINGS, SPACES)
+    return family({f"{at}, {s}": effect(records, settings=(at,), spaces=(s,)) for at, s in places})
 
 
 def found(rows: Sequence[Row]) -> list[str]:
     """Titles of the rows that differ from zero after the correction."""
-    return [row.title for row in rows if row.adjusted is not None and row.adjusted < LEVEL]
+    return [row.title for row in rows if row.adjusted is not None and row.adjusted < value.LEVEL]
 
 
 def answer(records: Records) -> str:
@@ -167,8 +154,9 @@ def summary(records: Records) -> str:
     if other is None or first is None:
         return ""
     rows = readouts(records)
-    texts = {"other": other.text(2), "first": first.text(2)}
-    return say("headline-summary", **texts, found=len(found(rows)), of=len(rows))
+    texts, number = {"other": other.text(2), "first": first.text(2)}, len(found(rows))
+    differ = "differs" if number == 1 else "differ"
+    return say("headline-summary", **texts, found=number, of=len(rows), differ=differ)
 
 
 def spread(records: Records) -> tuple[float, float, float, float, float] | None:
@@ -181,7 +169,7 @@ def spread(records: Records) -> tuple[float, float, float, float, float] | None:
             printed.append((printed_arm(name, arm, (space,)).sd or 0.0) ** 2)
     if not ours:
         return None
-    own, freedom = pooled_variance(ours)
-    theirs, other = fmean(printed), (PRINTED_SEEDS - 1) * len(printed)
+    own, freedom = value.pooled_variance(ours)
+    theirs, other = fmean(printed), (value.PRINTED_SEEDS - 1) * len(printed)
     halves = (own, freedom / len(SPACES)), (theirs, other / len(SPACES))
-    return *variance_ratio(*halves), math.sqrt(own), math.sqrt(theirs)
+    return *value.variance_ratio(*halves), math.sqrt(own), math.sqrt(theirs)

@@ -10,28 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from resultant.report import style
 from resultant.training.records import Record
+from resultant_reproduction import figures, spec
 from resultant_reproduction.evidence import CONDITIONS, Evidence
-from resultant_reproduction.figures import (
-    BLACK,
-    HOLLOW,
-    Chart,
-    Curve,
-    course,
-    draw_charts,
-    intervals,
-)
+from resultant_reproduction.figures import Chart, Curve, course
 from resultant_reproduction.plan import official, planned_seeds
 from resultant_reproduction.records import Course, paired, probe_path, seeds_of
-from resultant_reproduction.spec import (
-    Cell,
-    Change,
-    Outcome,
-    load,
-    parse_cell,
-    printed_rows,
-    say,
-    unprinted,
-)
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.tables import Entry, compare
 from resultant_reproduction.value import Value
@@ -39,7 +22,7 @@ from resultant_reproduction.value import Value
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLUMNS = load("printed/tables")["historical-power-temperature"]["columns"][1:]
+COLUMNS = spec.load("printed/tables")["historical-power-temperature"]["columns"][1:]
 # Realization and beta of the power family.
 POLICIES = {
     "ProCo": ("native", 0.0),
@@ -47,7 +30,8 @@ POLICIES = {
     "Increased gain disparity": ("temperature", 1.5),
 }
 # Dash and colour, and interventions by their names in records.
-LOOKS = dict(zip(POLICIES, (("-", BLACK), ("--", style.BLUE), (":", style.ORANGE)), strict=True))
+DRAWN = ("-", figures.BLACK), ("--", style.BLUE), (":", style.ORANGE)
+LOOKS = dict(zip(POLICIES, DRAWN, strict=True))
 STRENGTHS = {"reduced": "Reduced gain disparity", "increased": "Increased gain disparity"}
 # Settings of the family, and that of fig:common-readouts, taken to be that of fig:training-gain.
 SETTINGS = {
@@ -77,15 +61,15 @@ INCREMENTS = {
 
 def printed_last(key: str) -> list[str]:
     """Printed numbers of the last epoch, one per policy."""
-    return load("printed/figures")["training-gain"]["last"][key.removeprefix("mean_")]
+    return spec.load("printed/figures")["training-gain"]["last"][key.removeprefix("mean_")]
 
 
-def heads(evidence: Evidence) -> Outcome:
+def heads(evidence: Evidence) -> spec.Outcome:
     """tab:historical-power-temperature: classifiers of three-view joint training."""
     best = []
     entries = [
         Entry(policy, column, text, (SETTINGS[column], *POLICIES[policy]), "last.accuracy")
-        for policy, *texts in printed_rows("historical-power-temperature")
+        for policy, *texts in spec.printed_rows("historical-power-temperature")
         for column, text in zip(COLUMNS, texts, strict=True)
     ]
     cells, changes = compare(evidence.records, entries)
@@ -95,7 +79,7 @@ def heads(evidence: Evidence) -> Outcome:
         if top is not None:
             best.append(f"{entry.row}, {entry.column}: {top.text(2)} [{top.n}]")
     notes = [f"Best epoch on the test set: {'; '.join(best)}."] if best else []
-    return Outcome(cells, changes, notes=notes)
+    return spec.Outcome(cells, changes, notes=notes)
 
 
 def increment_errors(
@@ -116,7 +100,7 @@ def increment_plane(records: Mapping[int, Record]) -> tuple[int, int, dict[str, 
     return None
 
 
-def training_gain(evidence: Evidence) -> Outcome:
+def training_gain(evidence: Evidence) -> spec.Outcome:
     """fig:training-gain: dispersion of gains, increment errors, increments on a plane."""
     records = {name: evidence.records.seeds(SHOWN, *policy) for name, policy in POLICIES.items()}
     applied, native = (
@@ -137,35 +121,35 @@ def training_gain(evidence: Evidence) -> Outcome:
     notes = []
     if applied:
         seeds = seeds_of({name: applied.get(name) for name in POLICIES})
-        notes.append(say("gain-courses", seeds=seeds))
+        notes.append(spec.say("gain-courses", seeds=seeds))
     for state, (seed, epoch, plane) in first.items():
         about = {"state": state, "seed": seed, "epoch": epoch}
-        notes.append(say("increment-plane", **about, share=100 * plane["share"]))
+        notes.append(spec.say("increment-plane", **about, share=100 * plane["share"]))
     some = applied or errors or planes
     draw = (lambda: _draw_training_gain(applied, native, errors, first)) if some else None
-    return Outcome(_last_epoch(evidence), draw=draw, parts=parts, notes=notes)
+    return spec.Outcome(_last_epoch(evidence), draw=draw, parts=parts, notes=notes)
 
 
-def _last_epoch(evidence: Evidence) -> list[Cell]:
+def _last_epoch(evidence: Evidence) -> list[spec.Cell]:
     """Numbers of the last epoch in every setting, with the printed ones of `SHOWN`."""
     cells = []
     for (place, config), (i, name) in product(SETTINGS.items(), enumerate(POLICIES)):
         kind, numbers = (config, *POLICIES[name]), {}
         for title, key in LAST.items():
             ours = evidence.records.value(*kind, f"last.{key}", 1.0)
-            numbers[title] = ours, parse_cell(printed_last(key)[i])
+            numbers[title] = ours, spec.parse_cell(printed_last(key)[i])
         for title, (key, strength) in INCREMENTS.items():
             course = increment_errors(evidence.records.seeds(*kind), key).get(strength)
             numbers[title] = course and course.at(config.epochs), None
         for title, (ours, paper) in numbers.items():
             seeds, digits = PLANNED[name], paper.digits if paper else 2
             seeds = 0 if title.endswith(MEAN) else seeds
-            cell = unprinted(f"{place}, {name}", title, ours, digits, seeds)
+            cell = spec.unprinted(f"{place}, {name}", title, ours, digits, seeds)
             cells.append(replace(cell, paper=paper) if config == SHOWN else cell)
     return cells
 
 
-def common_readouts(evidence: Evidence) -> Outcome:
+def common_readouts(evidence: Evidence) -> spec.Outcome:
     """fig:common-readouts: linear probes of the interventions and of ProCo."""
     cells, changes = [], []
     pools = ("long_tail", "balanced")
@@ -174,18 +158,18 @@ def common_readouts(evidence: Evidence) -> Outcome:
         values = {n: evidence.records.values(config, *p, path) for n, p in POLICIES.items()}
         for name, own in values.items():
             ours = Value.of(list(own.values()))
-            cells.append(unprinted(f"{place}, {name}", readout, ours, 2, PLANNED[name]))
+            cells.append(spec.unprinted(f"{place}, {name}", readout, ours, 2, PLANNED[name]))
         for name in STRENGTHS.values() if config == SHOWN else ():
             differences = paired(values[name], values["ProCo"])
-            changes.append(Change(readout, f"{name} - ProCo", None, differences))
+            changes.append(spec.Change(readout, f"{name} - ProCo", None, differences))
     tested = [change for change in changes if change.differences]
     parts = {f"{change.what}, {change.row}": bool(change.differences) for change in changes}
     panels = {
         name: {c.row: (c.interval, None) for c in changes if c.what == f"{name} - ProCo"}
         for name in STRENGTHS.values()
     }
-    draw = (lambda: intervals(panels, "points from ProCo")) if tested else None
-    return Outcome(cells, tested, draw, parts)
+    draw = (lambda: figures.intervals(panels, "points from ProCo")) if tested else None
+    return spec.Outcome(cells, tested, draw, parts)
 
 
 def _draw_training_gain(
@@ -199,11 +183,8 @@ def _draw_training_gain(
     last = max((e for c in applied.values() for e in c.values), default=0)
     gains = [course(own, "-", LOOKS[name][1], name) for name, own in applied.items()]
     gains += [course(own, ":", LOOKS[name][1]) for name, own in native.items()]
-    faces = {
-        "gain_sd": ("paper, native gain", HOLLOW),
-        "applied_gain_sd": ("paper, last epoch", {}),
-    }
-    for key, (label, face) in faces.items():
+    labels = ("paper, native gain", figures.HOLLOW), ("paper, last epoch", {})
+    for key, (label, face) in zip(printed, labels, strict=True):
         gains.append(Curve(look="D", label=label, color=style.GREY, more=face))
         for (_, colour), value in zip(LOOKS.values(), printed[key], strict=True):
             gains.append(Curve([last], [value], "D", color=colour, more={**face, "zorder": 5}))
@@ -219,10 +200,7 @@ def _draw_training_gain(
     arrows: list[Curve] = []
     # Leading increments almost hide the exact ones. Axes of one scale would put both on one line.
     large = {"lw": 2.2, "ms": 8, "mfc": "none", "zorder": 3}
-    kinds: dict[str, tuple[str, Mapping[str, Any]]] = {
-        "exact": ("o-", {}),
-        "leading": ("o--", large),
-    }
+    kinds: dict[str, Any] = {"exact": ("o-", {}), "leading": ("o--", large)}
     for (_, _, own), (kind, (look, more)) in product(plane.values(), kinds.items()):
         arrows.append(Curve(look=look, label=kind, color=style.GREY, more=more))
         for strength, name in STRENGTHS.items():
@@ -236,4 +214,4 @@ def _draw_training_gain(
         Chart(increments, "epoch", "leading increment error (%)", none[1]),
         Chart(arrows, "".join(drawn_of), "second axis (other scale)", none[2]),
     ]
-    return draw_charts(charts, width=3.2, height=3.6, legend=1, under=True)
+    return figures.draw_charts(charts, width=3.2, height=3.6, legend=1, under=True)

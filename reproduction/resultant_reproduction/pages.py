@@ -90,9 +90,8 @@ def change_table(changes: Sequence[Change]) -> str:
             )
         )
     kept = [i for i, own in enumerate(zip(*rows, strict=True)) if {*own} != {"–"}]
-    return markdown_table(
-        [[row[i] for i in kept] for row in rows], [CHANGE_HEADINGS[i] for i in kept]
-    )
+    headings, *texts = ([row[i] for i in kept] for row in (CHANGE_HEADINGS, *rows))
+    return markdown_table(texts, headings)
 
 
 def _records(plan: str) -> str:

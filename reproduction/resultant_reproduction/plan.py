@@ -114,22 +114,16 @@ def _expand(jobs: Sequence[dict[str, Any]], seeds: Sequence[int]) -> Iterator[Pl
             if "imbalance" in changes:
                 changes["imbalance"] = float(changes["imbalance"])
             chosen = [s for s in seeds if (s in own["seeds"] if "seeds" in own else s not in named)]
-            runs = [
-                Run(rule, float(beta), seed)
-                for seed in chosen
-                for rule, *betas in own["arms"]
-                for beta in betas
-            ]
-            kept: dict[str, Any] = {
-                k: tuple(v) if isinstance(v, list) else v for k, v in own.items() if k in KEPT
-            }
+            arms = [(rule, float(beta)) for rule, *betas in own["arms"] for beta in betas]
+            runs = [Run(*arm, seed) for seed, arm in product(chosen, arms)]
+            parts = {key: own[key] for key in KEPT if key in own}
+            kept: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in parts.items()}
             kept["gradient_epochs"] = DIAGNOSED if own.get("diagnosed") else ()
             config = preset(own.get("preset", "cifar-controlled"), **changes)
             name = own["name"].format(**at)
             if own.get("one_run_per_job"):
-                yield from (
-                    PlannedJob(f"{name}-{run.name}", config, (run,), **kept) for run in runs
-                )
+                for run in runs:
+                    yield PlannedJob(f"{name}-{run.name}", config, (run,), **kept)
             elif runs:
                 yield PlannedJob(name, config, tuple(runs), **kept)
 

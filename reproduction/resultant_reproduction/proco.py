@@ -62,12 +62,10 @@ class _StandIn:
 
 
 # Objects that a file may hold besides tensors: parts of the loss, and numbers of NumPy.
+SCALAR = np.float64().__reduce__()[0]
 KNOWN: Any = (
     *((_StandIn, f"loss.proco.{name}") for name in ("ProCoLoss", "EstimatorCV")),
-    *(
-        (np.float64().__reduce__()[0], f"numpy.{core}.multiarray.scalar")
-        for core in ("core", "_core")
-    ),
+    *((SCALAR, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")),
     *(np.dtype, np.dtypes.Float64DType, np.dtypes.Float32DType),
 )
 
@@ -84,11 +82,7 @@ class ProCoCheckpoint:
 
 
 def read_proco_checkpoint(path: str | os.PathLike[str]) -> ProCoCheckpoint:
-    """Read the file ``ckpt.pth.tar`` of the authors; nothing in the file is executed.
-
-    Raises:
-        ValueError: If the file is no such checkpoint, or is damaged.
-    """
+    """Read the file ``ckpt.pth.tar`` of the authors; nothing in the file is executed."""
     where = os.fspath(path)
     require_input_file(path)
     try:
@@ -207,13 +201,7 @@ def imbalance_of(count: Tensor) -> float | None:
 
 def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoCheckpoint:
     """Write a checkpoint of the authors in the format of `checkpoints.save_run`, and return it.
-
-    Banks are ``bank.old`` and ``bank.new`` [C, p + 1], settings those of the matching preset, and
-    other facts under ``proco``. An existing file is replaced by a complete one only.
-
-    Raises:
-        ValueError: If the file is no such checkpoint, or `load_network` could not load it.
-    """
+    Banks are ``bank.old`` and ``bank.new`` [C, p + 1], settings those of the matching preset."""
     read, where = read_proco_checkpoint(path), os.fspath(path)
     facts, num_classes = read.facts, read.num_classes
     known = ", ".join(f"{number} ({name})" for number, (_, name) in RECIPES.items())

@@ -10,18 +10,8 @@ from typing import Any, NamedTuple
 
 from resultant._core.files import read_bytes
 from resultant._core.json_values import parse_json
+from resultant.training import records as training
 from resultant.training.config import RESULTS, TrainConfig
-from resultant.training.records import (
-    Record,
-    identity,
-    merged_probes,
-    of_record,
-    read_folder,
-    read_lines,
-    require_values,
-    run_of,
-    same_training,
-)
 from resultant_reproduction.formats import seed_list
 from resultant_reproduction.value import Value
 
@@ -30,49 +20,49 @@ class Records:
     """Records by kind of run and seed. Of two records of one run the fuller one counts, and of
     equally full ones the later; the other is ``set_aside`` if it is of another training."""
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
-        self.by_kind: dict[str, dict[int, Record]] = {}
-        self.set_aside: list[Record] = []
+    def __init__(self, records: Iterable[training.Record] = ()) -> None:
+        self.by_kind: dict[str, dict[int, training.Record]] = {}
+        self.set_aside: list[training.Record] = []
         # Kinds that were looked for.
         self.asked: set[str] = set()
-        displaced: list[Record] = []
+        displaced: list[training.Record] = []
         for record in records:
-            by_seed = self.by_kind.setdefault(of_record(record), {})
+            by_seed = self.by_kind.setdefault(training.of_record(record), {})
             pair = [r for r in (by_seed.get(record["seed"]), record) if r is not None]
             *others, by_seed[record["seed"]] = sorted(pair, key=_fullness)
             displaced += others
-        trainings: dict[tuple[str, int], list[Record]] = {}
+        trainings: dict[tuple[str, int], list[training.Record]] = {}
         for record in displaced:
-            kind, seed = run = run_of(record)
+            kind, seed = run = training.run_of(record)
             same_run = trainings.setdefault(run, [self.by_kind[kind][seed]])
-            if not any(same_training(record, other) for other in same_run):
+            if not any(training.same_training(record, other) for other in same_run):
                 same_run.append(record)
                 self.set_aside.append(record)
 
     @staticmethod
     def read(*folders: Path) -> Records:
         """Read all ``*.jsonl`` of folders, which need not exist."""
-        return Records(record for folder in folders for record in read_folder(folder))
+        return Records(record for folder in folders for record in training.read_folder(folder))
 
     def __len__(self) -> int:
         return sum(map(len, self.by_kind.values()))
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[training.Record]:
         return (record for by_seed in self.by_kind.values() for record in by_seed.values())
 
     def seeds(
         self, config: TrainConfig, realization: str = "native", beta: float = 0.0
-    ) -> dict[int, Record]:
+    ) -> dict[int, training.Record]:
         """Select the records of one kind of run, by seed."""
-        self.asked.add(kind := identity(config, realization, beta))
+        self.asked.add(kind := training.identity(config, realization, beta))
         return dict(sorted(self.by_kind.get(kind, {}).items()))
 
     def trainings(
         self, config: TrainConfig, realization: str = "native", beta: float = 0.0
-    ) -> list[Record]:
+    ) -> list[training.Record]:
         """Select the records of one kind of run, followed by those that were set aside."""
-        kind = identity(config, realization, beta)
-        aside = (record for record in self.set_aside if of_record(record) == kind)
+        kind = training.identity(config, realization, beta)
+        aside = (record for record in self.set_aside if training.of_record(record) == kind)
         return [*self.seeds(config, realization, beta).values(), *aside]
 
     def values(
@@ -106,7 +96,7 @@ def paired(after: Mapping[int, float], before: Mapping[int, float]) -> dict[int,
     return {seed: after[seed] - before[seed] for seed in after if seed in before}
 
 
-def _fullness(record: Record) -> tuple[bool | int, ...]:
+def _fullness(record: training.Record) -> tuple[bool | int, ...]:
     parts = ("ended", "analysis", "trajectory")
     return *(part in record for part in parts), len(record.get("probes", {}))
 
@@ -138,22 +128,22 @@ def both_rounds(places: Sequence[Path]) -> list[Path]:
     return [*places, *(folder / "second-round" for folder in places)]
 
 
-def read_added(paths: Sequence[Path]) -> list[Record]:
+def read_added(paths: Sequence[Path]) -> list[training.Record]:
     """Read records of ``train`` and files of ``probe --out``, merged by run."""
     for path in paths:
         if not path.is_file():
             raise ValueError(f"expected a file of records or of probes, got nothing at {path}")
-    records = [r for path in paths if path.suffix == ".jsonl" for r in read_lines(path)]
-    last = {run_of(record): record for record in records}
+    records = [r for path in paths if path.suffix == ".jsonl" for r in training.read_lines(path)]
+    last = {training.run_of(record): record for record in records}
     for record in (read_probes(path) for path in paths if path.suffix != ".jsonl"):
-        if (run := run_of(record)) not in last:
+        if (run := training.run_of(record)) not in last:
             last[run] = record
             records.append(record)
-        last[run]["probes"] = merged_probes(last[run], record)
+        last[run]["probes"] = training.merged_probes(last[run], record)
     return records
 
 
-def read_probes(path: Path) -> Record:
+def read_probes(path: Path) -> training.Record:
     """Read what ``resultant probe --out`` wrote about the features of a run."""
     try:
         content: Any = parse_json(read_bytes(path))
@@ -163,12 +153,12 @@ def read_probes(path: Path) -> Record:
         balanced = about["imbalance"] == 1 != about["config"]["imbalance"]
         pool = {"balanced" if balanced else "long_tail": probes}
         record = {**about["run"], "config": about["config"], "probes": pool}
-        run_of(record)
+        training.run_of(record)
         protocol = _protocol(content)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         rule = "expected what resultant probe --out writes of the features of a run"
         raise ValueError(f"{rule}, got {path}") from None
-    require_values(record, f"in {path}")
+    training.require_values(record, f"in {path}")
     for name, expected, got in protocol:
         if got != expected:
             rule = f"expected probes of {about['dataset']} with {name} {expected}"
@@ -200,7 +190,7 @@ class Course(NamedTuple):
     seeds: tuple[int, ...]
 
     @staticmethod
-    def of(records: Mapping[int, Record], path: str) -> Course | None:
+    def of(records: Mapping[int, training.Record], path: str) -> Course | None:
         """Read the number at a dotted path from records by seed; None if no record has it."""
         values: dict[int, list[float]] = {}
         seeds = []

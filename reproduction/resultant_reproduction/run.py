@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from resultant._core.device import require_device
 from resultant._core.validation import DivergedError
@@ -41,14 +40,10 @@ from resultant_reproduction.tuned import tuned
 Say = Callable[[str], object]
 
 # Metrics that a trajectory keeps.
+ERRORS = product(("gradient", "increment"), ("", "_without_intercept"), ("", "mean_"))
 TRAJECTORY = (
     *("epoch", "gain_mean", "gain_sd", "applied_gain_sd", "intercept_drift"),
-    *(
-        f"{mean}{kind}_error{end}"
-        for kind, end, mean in product(
-            ("gradient", "increment"), ("", "_without_intercept"), ("", "mean_")
-        )
-    ),
+    *(f"{mean}{kind}_error{end}" for kind, end, mean in ERRORS),
     "increment_plane",
 )
 
@@ -89,12 +84,8 @@ def run_job(
     say: Say = print,
     **options: Any,
 ) -> list[Record]:
-    """Train and evaluate a job; return one record per run.
-
-    ``whole_seconds`` of a record include the epochs of earlier calls. After ``end`` of the
-    monotonic clock the training stops at the next checkpoint. ``store`` keeps decoded photographs.
-    Other options are those of `Job`.
-    """
+    """Train and evaluate a job, until the checkpoint after ``end`` of the monotonic clock, with
+    options of `Job`; return one record per run. ``store`` keeps decoded photographs."""
     start, report = time.monotonic(), _reporter(planned, say, end)
     if isinstance(data, Cifar):
         options["gradient_epochs"] = planned.diagnosed
@@ -119,7 +110,10 @@ def run_job(
     parts = {
         "analysis": by_space(summaries, planned.analyzed),
         "tuned": by_space(tuned, planned.tuned),
-        "calibration": by_space(_calibrated, planned.analyzed if planned.calibrated else ()),
+        "calibration": by_space(
+            lambda *rows: calibrate(fit_space(*rows)),
+            planned.analyzed if planned.calibrated else (),
+        ),
         "ended": last_states(features, trained, planned),
     }
     if planned.gradient_epochs:
@@ -145,10 +139,6 @@ def _by_space(
             x, z = train.of_run(i), test.of_run(i)
             evaluated[run.name] = {s: evaluation(x[s], labels, z[s], queries) for s in x}
     return evaluated
-
-
-def _calibrated(*rows: Tensor) -> dict[str, Any]:
-    return calibrate(fit_space(*rows))
 
 
 def last_states(
@@ -201,12 +191,9 @@ def run_plan(
     checkpoint_every: int = 10,
     say: Say = print,
 ) -> int:
-    """Train the runs of a plan without complete records, and append to ``results/NAME.jsonl``;
-    return the number of jobs without complete records.
-
-    Records of other plans count, and the packaged ones if ``results`` is the default folder. Two
-    calls at once must not write the same file. Networks and checkpoints are in ``work/NAME/JOB``.
-    """
+    """Train the runs of a plan without complete records, append to ``results/NAME.jsonl``, and
+    return the number of jobs without complete records. Records of other plans count, and the
+    packaged ones with the default folder. Two calls at once must not write the same file."""
     if minutes is not None and not 0 < minutes < math.inf:
         raise ValueError(f"expected minutes > 0 and finite, got {minutes:g}")
     if concurrent_jobs < 0:

@@ -8,15 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant.analysis import (
-    Analysis,
-    BoundaryDisplacement,
-    FrozenSpace,
-    SameState,
-    analyze_space,
-    intercept_drift,
-    same_state,
-)
+from resultant import analysis
 from resultant.analysis.metrics import plain
 from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, Rule
@@ -33,7 +25,6 @@ SPACES = ("encoder", "projection")
 QUESTIONS = ("gains", "grid", "cosine", "gradients", "boundaries", "margins", "intercepts")
 QUESTIONS += ("same_state",)
 
-
 # Numbers that a summary takes over from the answer to a question.
 TAKEN = {
     "cosine": "queries agreement disagreements low_margin certified certified_disagreements",
@@ -43,7 +34,7 @@ TAKEN = {
 }
 
 
-def summarize(a: Analysis) -> dict[str, Any]:
+def summarize(a: analysis.Analysis) -> dict[str, Any]:
     """Summarize an analysis in JSON types: fractions, gradient errors in percent, degrees."""
     summary: dict[str, Any] = {"tau": a.space.tau, "estimator": a.space.estimator}
     if a.grid is not None:
@@ -84,35 +75,37 @@ def _taken(a: object, names: str) -> dict[str, Any]:
     return {name: getattr(a, name) for name in names.split()}
 
 
-def _displacements(b: BoundaryDisplacement) -> dict[str, list[float]]:
+def _displacements(b: analysis.BoundaryDisplacement) -> dict[str, list[float]]:
     """Exact and leading displacements of the pairs with both, in degrees to five digits."""
     shifts = {"exact": b.shift_degrees, "leading": b.predicted["joint_leading"].shift_degrees}
     both = ~(shifts["exact"].isnan() | shifts["leading"].isnan())
     return {name: [float(f"{v:.5g}") for v in x[both].tolist()] for name, x in shifts.items()}
 
 
-def _rules(state: SameState) -> dict[str, dict[str, float]]:
+def _rules(state: analysis.SameState) -> dict[str, dict[str, float]]:
     names = "cross_entropy accuracy distinct"
     return {row.realization: _taken(row, names) for row in state.rows}
 
 
-def summarize_state(space: FrozenSpace, gamma: float) -> dict[str, Any]:
+def summarize_state(space: analysis.FrozenSpace, gamma: float) -> dict[str, Any]:
     """Summarize the rules and the intercept drift of a last state (sec:same-state-diagnostic)."""
-    state = same_state(space, gamma=gamma)
-    drift = intercept_drift(space).largest
+    state = analysis.same_state(space, gamma=gamma)
+    drift = analysis.intercept_drift(space).largest
     return plain({"same_state": _rules(state), "intercepts": drift, "focus": state.focus})
 
 
 def summaries(*rows: Tensor) -> dict[str, dict[str, Any]]:
     """Summarize one space by estimator, for the rows of `fit_space`."""
     fits = {estimator: fit_space(*rows, estimator=estimator) for estimator in FROZEN_FITS}
-    return {name: summarize(analyze_space(a, QUESTIONS, betas=BETAS)) for name, a in fits.items()}
+    analyses = {n: analysis.analyze_space(a, QUESTIONS, betas=BETAS) for n, a in fits.items()}
+    return {name: summarize(a) for name, a in analyses.items()}
 
 
-def fit_space(*rows: Tensor, estimator: str = FROZEN_FITS[0]) -> FrozenSpace:
+def fit_space(*rows: Tensor, estimator: str = FROZEN_FITS[0]) -> analysis.FrozenSpace:
     """Fit the classes as in the frozen tables: training rows, labels, test rows, labels."""
     settings: Any = {"tau": FROZEN_TEMPERATURE, "estimator": estimator}
-    return FrozenSpace.fit(*(a.cpu() for a in rows), num_classes=int(rows[1].max()) + 1, **settings)
+    settings["num_classes"] = int(rows[1].max()) + 1
+    return analysis.FrozenSpace.fit(*(a.cpu() for a in rows), **settings)
 
 
 # Strengths of the interventions (sec:historical-power-temperature); native is 1.
@@ -130,13 +123,11 @@ def power_diagnostic(stack: Stack, z: Tensor, y: Tensor) -> list[dict[str, Any]]
 def gradient_increments(
     z: Tensor, y: Tensor, state: ClassState, tau: float, offset: Tensor
 ) -> dict[str, Any]:
-    r"""Measure the change of gradients from the native policy to each strength of `POWERS`
+    """Measure the change of gradients from the native policy to each strength of `POWERS`
     (fig:training-gain); empty if a class has gain zero, without powers, or all gains are equal.
 
-    An increment stacks the tangent gradients of all queries. ``increment_error`` is
-    :math:`100\|\Delta G-\Delta G^0\|/\|\Delta G\|` by strength, ``mean_increment_error`` its mean
-    over queries; both again ``_without_intercept``. ``increment_plane`` is the plane through zero
-    nearest to the four increments: its ``share`` of squared lengths, and the points in its axes.
+    An increment stacks the tangent gradients of all queries. ``increment_plane`` is the plane
+    through zero nearest to the four: its ``share`` of squared lengths, and the points in its axes.
     """
     if not 0 < float(state.kappa.min()) < float(state.kappa.max()):
         return {}
@@ -156,14 +147,11 @@ def gradient_increments(
     names = list(POWERS)
     signs = [points[names.index("increased"), 0, 0], points[names.index("reduced"), 0, 1]]
     points = points * torch.where(torch.stack(signs) < 0, -1.0, 1.0)
-    errors = {
-        "increment_error": stacked_relative_error,
-        "mean_increment_error": mean_relative_error,
-    }
+    errors = {"": stacked_relative_error, "mean_": mean_relative_error}
     result: dict[str, Any] = {
-        f"{kind}{end}": {name: error(change[0], change[k]) for name, change in changes.items()}
+        f"{of}increment_error{end}": {n: error(own[0], own[k]) for n, own in changes.items()}
         for k, end in ((1, ""), (2, "_without_intercept"))
-        for kind, error in errors.items()
+        for of, error in errors.items()
     }
     pairs = (dict(zip(("exact", "leading"), pair, strict=True)) for pair in points.tolist())
     share = float(size[:2].sum() / size.sum())

@@ -113,12 +113,11 @@ def training_table(evidence: Evidence) -> Outcome:
         if j.ours is not None
     ]
     rows = {f"{row} [{j.n}]": j.pair for row, j in effects.items()}
+    sections = {"Test": say("training-test") + markdown_table(tested, HEADINGS)}
     return Outcome(
         cells,
         draw=lambda: intervals({"Pure Angular less ProCo": rows}, "percentage points"),
-        sections={"Test": say("training-test") + markdown_table(tested, HEADINGS)}
-        if tested
-        else {},
+        sections=sections if tested else {},
         headline=_training_headline(evidence, [*effects.values()]),
         notes=[say("training-note")],
     )
@@ -137,9 +136,8 @@ def _training_headline(evidence: Evidence, effects: Sequence[Judgement]) -> str:
 
 def joint_fc(evidence: Evidence) -> Outcome:
     """tab:joint-fc: the classifier of joint training, last epoch."""
-    outcome = realizations(
-        evidence.records, "joint-fc", lambda _: "last.accuracy", objective="joint"
-    )
+    table = "joint-fc", lambda _: "last.accuracy"
+    outcome = realizations(evidence.records, *table, objective="joint")
     own = [c for c in outcome.changes if c.what == f"{COLUMNS[-1]} - ProCo"]
     return replace(
         outcome,

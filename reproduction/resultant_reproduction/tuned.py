@@ -22,22 +22,18 @@ from torch import Tensor
 from resultant.analysis.metrics import rank_in_class
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassStatistics
-from resultant.features import FeatureStore, packaged_file
-from resultant_reproduction.evidence import CONDITIONS, Evidence, is_external, trained_as
+from resultant_reproduction.evidence import CONDITIONS, Evidence, is_external, packaged, trained_as
 from resultant_reproduction.figures import intervals
 from resultant_reproduction.plan import BOTH, stand_in
 from resultant_reproduction.records import packaged_json
-from resultant_reproduction.spec import Cell, Outcome
+from resultant_reproduction.spec import Cell, Outcome, say
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.value import Estimate, Value, over_settings
 
 Numbers = Mapping[str, Any]
 
 # In descending order: of equal accuracies the first is chosen.
-TEMPERATURES = (
-    *(1.0, 0.5, 0.2, 0.1, 0.07, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001),
-    *(0.0005, 0.0002, 0.0001),
-)
+TEMPERATURES = (1.0, 0.5, 0.2, 0.1, 0.07, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 5e-4, 2e-4, 1e-4)
 SHARED = 0.1
 # Setting of photographs, with the backbone of the paper's.
 PHOTOS = "Tiny-ImageNet-LT"
@@ -62,19 +58,18 @@ def tuned(x: Tensor, y: Tensor, queries: Tensor, labels: Tensor) -> dict[str, di
     # A class with one row is fitted in every fold.
     fold[torch.bincount(y)[y] == 1] = -1
     curves = {rule: ([], [], []) for rule in BOTH}
-    for rule in BOTH:
-        for tau in TEMPERATURES:
-            right = _decide(statistics, queries, tau, rule) == labels
-            predicted = torch.full_like(y, -1)
-            for k in range(FOLDS):
-                held = fold == k
-                part = ClassStatistics(num_classes, x.shape[1])
-                part.update(x[held], y[held])
-                predicted[held] = _decide(statistics.without(part), x[held], tau, rule)
-            held = fold >= 0
-            curves[rule][0].append(float(right[half == 0].double().mean()))
-            curves[rule][1].append(float(right[half == 1].double().mean()))
-            curves[rule][2].append(_balanced(predicted[held], y[held]))
+    for (rule, own), tau in product(curves.items(), TEMPERATURES):
+        right = _decide(statistics, queries, tau, rule) == labels
+        predicted = torch.full_like(y, -1)
+        for k in range(FOLDS):
+            held = fold == k
+            part = ClassStatistics(num_classes, x.shape[1])
+            part.update(x[held], y[held])
+            predicted[held] = _decide(statistics.without(part), x[held], tau, rule)
+        held = fold >= 0
+        own[0].append(float(right[half == 0].double().mean()))
+        own[1].append(float(right[half == 1].double().mean()))
+        own[2].append(_balanced(predicted[held], y[held]))
     return {rule: _choose(*own) for rule, own in curves.items()}
 
 
@@ -146,8 +141,8 @@ def verdict(shared: Estimate, chosen: Estimate) -> str:
 def tuned_rules(evidence: Evidence) -> Outcome:
     """Both rules at 0.1 and at chosen temperatures, by setting."""
     rows = networks(evidence)
-    if packaged := packaged_json("tuned.json"):
-        rows["packaged network"] = [packaged]
+    if shipped := packaged_json("tuned.json"):
+        rows["packaged network"] = [shipped]
     cells, drawn = [], {title: {} for title in CHOICES.values()}
     for (name, own), (choice, title) in product(rows.items(), CHOICES.items()):
         row = f"{name} [{len(own)}]"
@@ -174,32 +169,18 @@ def answer(evidence: Evidence) -> str:
         return ""
     before, after, _ = effects(evidence, ("encoder",)).values()
     assert before is not None and after is not None
-    return (
-        f"With both rules at temperature 0.1, Pure Angular changes the accuracy of frozen features "
-        f"by {shared.text()} points over {shared.n} networks of CIFAR; with a temperature chosen "
-        f"for each rule on other test images by {halves.text()} ({verdict(shared, halves)}), "
-        f"and with one chosen on the training images by {folds.text()} "
-        f"({verdict(shared, folds)}). On encoders alone: {before.text()} before, "
-        f"{after.text()} after.{_photos(evidence)}"
-    )
-
-
-def _photos(evidence: Evidence) -> str:
-    """State the effects on networks of photographs; nothing without them."""
-    shared, halves, folds = effects(evidence, dataset=PHOTOS).values()
-    if shared is None or halves is None or folds is None:
-        return ""
-    return (
-        f" On {shared.n} networks of {PHOTOS} (ResNet-50): {shared.text()} at 0.1, "
-        f"{halves.text()} and {folds.text()} with chosen temperatures."
-    )
+    own = [shared, halves, folds, before, after]
+    verdicts = verdict(shared, halves), verdict(shared, folds)
+    said = say("tuned", n=shared.n, e=[estimate.text() for estimate in own], verdicts=verdicts)
+    photos = [e for e in effects(evidence, dataset=PHOTOS).values() if e is not None]
+    more = [e.text() for e in photos]
+    return f"{said} {say('tuned-photos', n=photos[0].n, of=PHOTOS, e=more)}" if photos else said
 
 
 def main(path: Path) -> None:
     """Compute the numbers of the packaged network."""
-    with packaged_file() as stored:
-        store = FeatureStore.open(stored)
-        numbers = {}
+    numbers = {}
+    with packaged() as store:
         for space in SPACES:
             train, test = ((store[f"{s}/{space}"], store[f"{s}/labels"]) for s in ("train", "test"))
             numbers[space] = tuned(*train, *test)

@@ -66,10 +66,7 @@ Terms = Sequence[tuple[float, Value]]
 
 class Estimate(NamedTuple):
     """A mean with its 95 % interval and the p value of its test against zero, None where a single
-    run allows neither; ``n`` counts runs, or queries unless ``seeds``.
-
-    Interval and test agree, except for hits, whose interval is normal and whose test is exact.
-    """
+    run allows neither; ``n`` counts runs, or queries unless ``seeds``."""
 
     mean: float
     low: float | None = None
@@ -129,11 +126,8 @@ def contrast(terms: Terms) -> Estimate:
 
 
 def over_settings(differences: Sequence[Sequence[float]]) -> Estimate | None:
-    """Mean over settings of the means over networks, with its interval; None without networks.
-
-    The settings are fixed, not a sample, so that the variance is that of the means within them.
-    There is no interval where a setting has one network, or nothing varies but by rounding.
-    """
+    """Mean over fixed settings of the means over networks; None without networks. There is no
+    interval where a setting has one network, or nothing varies but by rounding."""
     if not any(differences):
         return None
     estimate = contrast([(1 / len(differences), Value.over(own)) for own in differences])
@@ -147,8 +141,7 @@ def power(terms: Terms, effect: float, n: int) -> float:
     from scipy.stats import nct, t
 
     parts = [(weight * (arm.sd or 0.0)) ** 2 / n for weight, arm in terms]
-    total = math.fsum(parts)
-    if not total:
+    if not (total := math.fsum(parts)):
         return 1.0
     freedom = total**2 / math.fsum(v**2 / (n - 1) for v in parts)
     reach, shift = float(t.ppf(1 - LEVEL / 2, freedom)), effect / math.sqrt(total)
@@ -218,12 +211,8 @@ def judge_effect(terms: Terms, printed: Terms) -> Judgement:
 def judge_number(
     terms: Terms, printed: float | None, threshold: float | None = None, side: str = "above"
 ) -> Judgement:
-    """Judge a number without a sign, from our arms, empty without runs.
-
-    With a printed value it is confirmed where our interval contains the value, and of another size
-    where our mean is on the printed side of the threshold: "above", "below", or "within" for the
-    size. Without a printed value the claim is the side alone: the whole interval has to lie there.
-    """
+    """Judge a number without a sign, from our arms, empty without runs: by its printed value, or by
+    the side of the threshold on which the interval lies, "above", "below" or "within" its size."""
     if not terms:
         return Judgement(NEEDS_DATA, printed=printed)
     ours, apart = contrast(terms), None
@@ -251,9 +240,7 @@ def judge_number(
 
 def judge_check(passed: bool | None) -> Judgement:
     """Judge a mathematical identity; None where the check leaves it open."""
-    if passed is None:
-        return Judgement(INCONCLUSIVE)
-    return Judgement(CONFIRMED if passed else NOT_REPRODUCED)
+    return Judgement({None: INCONCLUSIVE, True: CONFIRMED, False: NOT_REPRODUCED}[passed])
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -28,11 +28,8 @@ FUNCTIONS: dict[str, Callable[..., Check]] = {}
 
 @dataclass(frozen=True)
 class Check:
-    """A claim with its printed and our values as text.
-
-    The verdict ``holds`` is None if the values do not decide. ``details`` has every number and grid
-    in JSON types. ``panels`` makes the panels of the figure, for `draw_charts` with ``layout``.
-    """
+    """A claim with its printed and our values as text; ``holds`` is None if the values do not
+    decide, and ``details`` has every number and grid in JSON types."""
 
     ours: str
     holds: bool | None
@@ -78,9 +75,8 @@ def check(function: Callable[..., Finding]) -> Callable[..., Check]:
         expected = about.get("expected", ())
         if not near(values[: len(expected)], expected, about.get("within", 0.0)):
             holds = False
-        texts = {
-            key: about[key].format(*values) for key in ("paper", "note", "rule") if key in about
-        }
+        filled = [key for key in ("paper", "note", "rule") if key in about]
+        texts = {key: about[key].format(*values) for key in filled}
         details = {"grid": grid, **details, "rule": texts.pop("rule", "")}
         texts |= {key: about[key] for key in ("label", "claim", "layout") if key in about}
         charts = panels and (lambda: labelled(panels(), about.get("charts", ())))

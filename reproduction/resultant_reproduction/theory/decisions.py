@@ -17,25 +17,14 @@ from resultant.classes.gain import angular_gain
 from resultant.classes.realization import Realization, class_scores, cosines, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions.boundaries import (
-    ArcRoots,
-    displacement,
-    displacement_error,
-    short_arc_roots,
-)
+from resultant.decisions.boundaries import displacement, displacement_error, short_arc_roots
 from resultant.decisions.certificates import Certificate, certificate, gradient_bound, loss_bound
 from resultant.report import style
 from resultant.theory.score_expansion import joint_expansion
 from resultant.theory.softmax import joint_leading, posterior_thresholds
 from resultant_reproduction.figures import Curve
-from resultant_reproduction.theory.check import (
-    Finding,
-    check,
-    largest,
-    random_queries,
-    random_state,
-    rounding,
-)
+from resultant_reproduction.theory import check as shared
+from resultant_reproduction.theory.check import Finding, check
 from resultant_reproduction.theory.identities import tangent_loss_gradient
 
 
@@ -44,8 +33,8 @@ def margin_certificate(at: Any, certify: Callable[..., Certificate] = certificat
     """Check that angular scores and cosines agree on every certified query."""
     rows = []
     for seed, (p, classes) in enumerate(at.states):
-        state = random_state(seed, classes, p, at.lam)
-        z, _ = random_queries(100 + seed, at.queries, state)
+        state = shared.random_state(seed, classes, p, at.lam)
+        z, _ = shared.random_queries(100 + seed, at.queries, state)
         certified = certify(z, state, at.tau).certified
         angular = class_scores(z, state, at.tau, "angular", 0.0).argmax(-1)
         differ = angular != cosines(z, state.mu).argmax(-1)
@@ -66,8 +55,8 @@ def stability_bounds(at: Any, factor: float = 1.0) -> Finding:
 
     def ratios() -> Iterator[dict[str, Tensor]]:
         for seed, (p, classes) in enumerate(at.states):
-            state = random_state(seed, classes, p, at.lam)
-            z, y = random_queries(200 + seed, at.queries, state)
+            state = shared.random_state(seed, classes, p, at.lam)
+            z, y = shared.random_queries(200 + seed, at.queries, state)
             scores = [
                 lambda x, state=state, name=name: class_scores(x, state, at.tau, name)
                 for name in ("angular", "cosine")
@@ -81,7 +70,7 @@ def stability_bounds(at: Any, factor: float = 1.0) -> Finding:
                 "gradient": change / bounds[1].bound / factor,
             }
 
-    worst = largest(ratios())
+    worst = shared.largest(ratios())
     holds = max(worst.values()) <= 1
     return Finding([*worst.values()], {"largest_over_bound": worst}, holds)
 
@@ -121,7 +110,7 @@ def _rules(factors: Mapping[str, float]) -> dict[str, Realization]:
 
 ROOTS = {"pairwise": style.BLUE, "one-vs-rest": style.ORANGE}
 
-Roots = Callable[[Realization, Tensor], ArcRoots]
+Roots = Callable[[Realization, Tensor], Any]
 all_roots = partial(short_arc_roots, exhaustive=True)
 
 
@@ -171,13 +160,13 @@ def boundary_factors(
         ]
 
     details = {"moves": moves, "largest_error": errors, "positions": positions}
-    return Finding((least, rounding(still), moved), details, holds, panels)
+    return Finding((least, shared.rounding(still), moved), details, holds, panels)
 
 
 @check
 def boundary_motion(at: Any, leading: Callable[..., Realization] = joint_leading) -> Finding:
     """Check that equal gains put the boundary at theta/2, and its predicted motion."""
-    state = random_state(at.seed, at.classes, at.p, at.lam)
+    state = shared.random_state(at.seed, at.classes, at.p, at.lam)
     moved, predicted = (
         displacement(
             *(short_arc_roots(make(state, Rule(at.tau, n))) for n in ("native", "temperature"))

@@ -50,11 +50,8 @@ def ratio_remainder(at: Any, approximation: Callable[..., Tensor] = ratio_approx
 
 @check
 def second_order_error(at: Any, approximation: Expansion = joint_expansion) -> Finding:
-    """Compare the size of the second-order error (sec:numerical-expansion-validation).
-
-    The paper does not give the grid, and the error falls with the cube of the dimension. Some grid
-    has the printed median if our medians lie on both sides of it; this does not decide the claim.
-    """
+    """Compare the size of the second-order error (sec:numerical-expansion-validation). The paper
+    gives no grid: medians on both sides of the printed one do not decide the claim."""
     *_, second = joint_errors(approximation, at.p, at.rho, at.lam, at.t).errors.values()
     levels = {"5%": 0.05, "25%": 0.25, "50%": 0.5, "75%": 0.75, "95%": 0.95}
     shares = dict(zip(levels, quantiles(second.abs(), [*levels.values()]), strict=True))
@@ -138,11 +135,7 @@ def fixed_regime(
     at: Any, joint: Expansion = joint_expansion, fixed: Expansion = fixed_expansion
 ) -> Finding:
     """Check that the fixed-dimension expansion is more accurate at low dimension and high
-    concentration (sec:controlled-studies), for which the paper gives no grid.
-
-    Both errors are of order kappa^-3 at fixed p, and the smaller constant depends on p and t, so
-    that only a sign that all grids share decides the claim.
-    """
+    concentration (sec:controlled-studies); only a sign that all grids share decides the claim."""
     medians = {}
     for name, t in at.t.items():
         ratios = _error_ratio(joint, fixed, at, t).median(1).values.tolist()
@@ -153,6 +146,5 @@ def fixed_regime(
     ends = min(cells.values()), max(cells.values())
     values = len(nearer), len(cells), ", ".join(nearer) or "none", *ends
     holds = None if 0 < len(nearer) < len(cells) else bool(nearer)
-    return Finding(
-        (*values, len(cells) - len(nearer), ranges), {"median_log10_ratio": medians}, holds
-    )
+    values = *values, len(cells) - len(nearer), ranges
+    return Finding(values, {"median_log10_ratio": medians}, holds)

@@ -28,15 +28,8 @@ from resultant.theory.score_expansion import directional_cumulants
 from resultant.vmf.distribution import VonMisesFisher
 from resultant_reproduction.figures import BLACK, Curve
 from resultant_reproduction.spec import load
-from resultant_reproduction.theory.check import (
-    Finding,
-    check,
-    grid,
-    largest,
-    random_queries,
-    random_state,
-    rounding,
-)
+from resultant_reproduction.theory import check as shared
+from resultant_reproduction.theory.check import Finding, check
 
 # Relative error that rounding leaves in identities of float64 numbers.
 ROUNDING = 1e-11
@@ -46,7 +39,7 @@ ROUNDING = 1e-11
 def bregman_identities(at: Any, score: Callable[..., Tensor] = vmf_score) -> Finding:
     """Check three forms of the score (prop:bregman-view, eq:bregman-variance, eq:score-integral)"""
     nodes, weights = (torch.tensor(a) for a in np.polynomial.legendre.leggauss(200))
-    rho, lam, t = grid(at.rho, at.lam, at.t)
+    rho, lam, t = shared.grid(at.rho, at.lam, at.t)
     least = []
 
     def gaps() -> Iterator[dict[str, Tensor]]:
@@ -66,17 +59,17 @@ def bregman_identities(at: Any, score: Callable[..., Tensor] = vmf_score) -> Fin
             integral = bessel_ratio_integral(nu, kappa, end)
             yield {"variance": (q - linear - divergence) / t, "integral": (q - integral) / t}
 
-    worst = largest(gaps())
+    worst = shared.largest(gaps())
     details = {"largest_difference_over_t": worst, "least_divergence": min(least)}
     holds = max(worst.values()) < ROUNDING and min(least) >= 0
-    return Finding((*map(rounding, worst.values()), min(least)), details, holds)
+    return Finding((*map(shared.rounding, worst.values()), min(least)), details, holds)
 
 
 @check
 def realization_differences(at: Any, scores: Callable[..., Tensor] = class_scores) -> Finding:
     """Check that realizations differ by intercepts and by remainders, for every beta."""
-    state = random_state(at.seeds[0], at.classes, at.p, at.lam)
-    z, _ = random_queries(at.seeds[1], at.queries, state)
+    state = shared.random_state(at.seeds[0], at.classes, at.p, at.lam)
+    z, _ = shared.random_queries(at.seeds[1], at.queries, state)
     rho = cosines(z, state.mu).clamp(-1, 1)
     h0, _, r0 = decompose(rho, state.kappa, at.tau, state.dim)
 
@@ -88,9 +81,9 @@ def realization_differences(at: Any, scores: Callable[..., Tensor] = class_score
             both = {"intercept": hot - kept - (h1 - h0), "remainder": kept - angular - (r1 - r0)}
             yield {name: gap * cooled for name, gap in both.items()}
 
-    worst = largest(gaps())
+    worst = shared.largest(gaps())
     details = {"largest_difference_times_tau": worst}
-    return Finding([*map(rounding, worst.values())], details, max(worst.values()) < ROUNDING)
+    return Finding([*map(shared.rounding, worst.values())], details, max(worst.values()) < ROUNDING)
 
 
 def tangent_loss_gradient(z: Tensor, y: Tensor, scores: Callable[[Tensor], Tensor]) -> Tensor:
@@ -106,8 +99,8 @@ def intercept_gradients(
     at: Any, formula: Callable[..., GradientDifference] = intercept_gradient_difference
 ) -> Finding:
     """Check that gradients differ by the probabilities only."""
-    state = random_state(at.seeds[0], at.classes, at.p, at.lam)
-    z, y = random_queries(at.seeds[1], at.queries, state)
+    state = shared.random_state(at.seeds[0], at.classes, at.p, at.lam)
+    z, y = shared.random_queries(at.seeds[1], at.queries, state)
     hot, kept = (
         tangent_loss_gradient(z, y, lambda x, name=name: class_scores(x, state, at.tau, name))
         for name in ("temperature", "preserve")
@@ -116,7 +109,7 @@ def intercept_gradients(
     size = float((hot - kept).norm(dim=-1).max())
     gap = float((hot - kept - predicted).norm(dim=-1).max()) / size
     details = {"largest_gradient_difference": size}
-    return Finding([rounding(gap)], details, size > 1e-3 and gap < ROUNDING)
+    return Finding([shared.rounding(gap)], details, size > 1e-3 and gap < ROUNDING)
 
 
 def failure_values(
@@ -137,11 +130,8 @@ def failure_values(
 
 @check
 def failure_state(at: Any, score: Callable[..., Tensor] = vmf_score) -> Finding:
-    """Check the printed numbers of the collapsed class (sec:same-state-diagnostic).
-
-    kappa and the mean gain are printed to five digits, so each number is known up to a range. The
-    printed number must lie in this range, extended by half of its own last digit.
-    """
+    """Check the printed numbers of the collapsed class (sec:same-state-diagnostic), up to half of
+    the last digits of these, of kappa and of the mean gain."""
     printed = load("theory/checks")["failure-state"]["paper"].split(", ")
     ours = failure_values(at, at.kappa, at.gbar, score)
     corners = [
@@ -180,11 +170,7 @@ def finite_sample(
     inclusion: Callable[..., Tensor] = self_inclusion,
 ) -> Finding:
     """Check the identities of finite samples (eq:finite-resultant-identity,
-    eq:unbiased-resultant-square, eq:self-inclusion).
-
-    The identities need no vMF distribution. All samples of a population of four vectors with
-    unequal weights are enumerated, so that expectations are sums and not estimates.
-    """
+    eq:unbiased-resultant-square, eq:self-inclusion) over all samples of four weighted vectors."""
     generator = torch.Generator().manual_seed(at.seed)
     x = torch.randn(4, 3, generator=generator, dtype=torch.float64)
     x = x / x.norm(dim=-1, keepdim=True)
@@ -204,7 +190,7 @@ def finite_sample(
                 "self-inclusion": (chance @ gain) - inclusion(A, at.tau, n),
             }
 
-    worst = largest(gaps())
+    worst = shared.largest(gaps())
 
     def panels() -> list[Any]:
         torch.manual_seed(6)
@@ -234,7 +220,8 @@ def finite_sample(
         return [lengths, gains]
 
     details = {"vectors": x.tolist(), "A": A, "largest_difference": worst}
-    return Finding([*map(rounding, worst.values())], details, max(worst.values()) < 1e-13, panels)
+    holds = max(worst.values()) < 1e-13
+    return Finding([*map(shared.rounding, worst.values())], details, holds, panels)
 
 
 @check
@@ -243,7 +230,7 @@ def cross_fitting(at: Any, r_max: float = 10.0) -> Finding:
     gains, gaps = [], []
     for p in at.p:
         torch.manual_seed(at.seeds[0])
-        state = random_state(at.seeds[1], at.classes, p, at.lam)
+        state = shared.random_state(at.seeds[1], at.classes, p, at.lam)
         z = VonMisesFisher(state.mu, state.kappa).sample((at.samples,)).flatten(0, 1)
         y = torch.arange(at.classes).repeat(at.samples)
         fold = torch.randint(2, (len(z),))
@@ -259,4 +246,4 @@ def cross_fitting(at: Any, r_max: float = 10.0) -> Finding:
         gaps.append(gap)
     falls = all(b < a / 2 for a, b in itertools.pairwise(gaps))
     details = {"gain_difference": gains, "score_gap": gaps}
-    return Finding((rounding(max(gains)), *gaps), details, max(gains) < 1e-9 and falls)
+    return Finding((shared.rounding(max(gains)), *gaps), details, max(gains) < 1e-9 and falls)

@@ -28,20 +28,8 @@ from resultant.theory.score_expansion import (
 from resultant.theory.softmax import propagate_loss, propagate_probabilities
 from resultant.vmf.tails import log_projection_tail
 from resultant_reproduction.figures import BLACK, Chart, Curve
-from resultant_reproduction.theory.check import (
-    Finding,
-    Orders,
-    axis,
-    check,
-    grid,
-    near,
-    orders,
-    over_dimensions,
-    power_fits,
-    random_queries,
-    random_state,
-    random_states,
-)
+from resultant_reproduction.theory import check as shared
+from resultant_reproduction.theory.check import Finding, check
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,17 +42,17 @@ TERMS = {"$B_0$": -1.0, "$B_0+B_1/\\nu$": -2.0, "$B_0+B_1/\\nu+B_2/\\nu^2$": -3.
 @check
 def leading_gain(at: Any, ratio: Callable[..., Tensor] = bessel_ratio) -> Finding:
     """Check that A tends to r0(lambda), not to one, with an error of order 1/nu (eq:main-ratio)."""
-    lam = axis(at.lam)
+    lam = shared.axis(at.lam)
     r0 = ratio_terms(lam).r0
-    fitted = over_dimensions(at.p, lambda nu, p: {"A - r0": ratio(nu, nu * lam) - r0})
+    fitted = shared.over_dimensions(at.p, lambda nu, p: {"A - r0": ratio(nu, nu * lam) - r0})
     slopes = fitted.fits["A - r0"].tolist()
-    holds = len(slopes) == len(lam) and near(slopes, [-1] * len(lam), 0.05)
+    holds = len(slopes) == len(lam) and shared.near(slopes, [-1] * len(lam), 0.05)
     return Finding(fitted.medians, {"r0": r0.tolist(), "slopes": slopes}, holds)
 
 
-def joint_errors(expansion: Expansion, dims: Any, rho: Any, lam: Any, t: Any) -> Orders:
+def joint_errors(expansion: Expansion, dims: Any, rho: Any, lam: Any, t: Any) -> shared.Orders:
     """Fit the orders of errors of the joint expansion up to each term, over a grid."""
-    points, lams, ts = grid(rho, lam, t)
+    points, lams, ts = shared.grid(rho, lam, t)
 
     def errors(nu: float, p: int) -> dict[str, Tensor]:
         point = (points, nu * lams, 1 / ts, p)
@@ -72,7 +60,7 @@ def joint_errors(expansion: Expansion, dims: Any, rho: Any, lam: Any, t: Any) ->
         # Unchecked: the grid is valid, and warnings of the range are noise here.
         return {n: expansion(*point, k, validate_args=False) - q for k, n in enumerate(TERMS)}
 
-    return over_dimensions(dims, errors)
+    return shared.over_dimensions(dims, errors)
 
 
 @check
@@ -112,7 +100,7 @@ def residual_orders(at: Any, approximation: Expansion = joint_expansion) -> Find
 @check
 def fixed_orders(at: Any, approximation: Expansion = fixed_expansion) -> Finding:
     """Check the orders in 1/kappa at fixed p (prop:fixed-dimensional-score)."""
-    rho, t = grid(at.rho, at.t)
+    rho, t = shared.grid(at.rho, at.t)
 
     def errors(kappa: float) -> dict[str, Tensor]:
         points = [(rho, kappa, 1 / t, p) for p in at.p]
@@ -121,13 +109,13 @@ def fixed_orders(at: Any, approximation: Expansion = fixed_expansion) -> Finding
             for k, name in enumerate(TERMS)
         }
 
-    return orders(axis(at.kappa), errors).finding
+    return shared.orders(shared.axis(at.kappa), errors).finding
 
 
 @check
 def slope_orders(at: Any, approximation: Expansion = joint_expansion) -> Finding:
     """Check the same orders of the derivative in the cosine, the C1 form."""
-    rho, lam, t = grid(at.rho, at.lam, at.t)
+    rho, lam, t = shared.grid(at.rho, at.lam, at.t)
     rho.requires_grad_()
 
     def errors(nu: float, p: int) -> dict[str, Tensor]:
@@ -138,13 +126,13 @@ def slope_orders(at: Any, approximation: Expansion = joint_expansion) -> Finding
             gaps[name] = torch.autograd.grad(expanded.sum(), rho)[0] - exact
         return gaps
 
-    return over_dimensions(at.p, errors).finding
+    return shared.over_dimensions(at.p, errors).finding
 
 
 @check
 def centered_remainder(at: Any, parts: Callable[..., Any] = decompose) -> Finding:
     """Check that the remainder with its slope, and the intercept, are of order 1/nu."""
-    rho, lam, t = grid(at.rho, at.lam, at.t)
+    rho, lam, t = shared.grid(at.rho, at.lam, at.t)
 
     def errors(nu: float, p: int) -> dict[str, Tensor]:
         point = (rho, nu * lam, 1 / t, p)
@@ -152,9 +140,9 @@ def centered_remainder(at: Any, parts: Callable[..., Any] = decompose) -> Findin
         remainder = r.abs() + (vmf_score_slope(*point) - g).abs()
         return {"remainder": remainder.max(), "intercept": h.abs().max()}
 
-    fitted = over_dimensions(at.p, errors)
+    fitted = shared.over_dimensions(at.p, errors)
     nu, sizes = fitted.x, fitted.details["largest"]
-    slopes = [float(power_fits(nu[-5:], e[-5:])[0]) for e in fitted.errors.values()]
+    slopes = [float(shared.power_fits(nu[-5:], e[-5:])[0]) for e in fitted.errors.values()]
 
     def panels() -> list[Any]:
         remainder = sizes["remainder"]
@@ -177,7 +165,7 @@ def mean_scores(rho: Tensor, kappa: Tensor, tau: Tensor | float, p: int) -> Tens
 @check
 def linear_softmax(at: Any, linear: Callable[..., Tensor] = mean_scores) -> Finding:
     """Check errors of order 1/nu of linear-mean probabilities and losses."""
-    rho, lam, offset = random_states(at.states, at.classes)
+    rho, lam, offset = shared.random_states(at.states, at.classes)
 
     def errors(nu: float, p: int) -> dict[str, Tensor]:
         point = (rho, nu * lam, at.tau, p)
@@ -185,27 +173,27 @@ def linear_softmax(at: Any, linear: Callable[..., Tensor] = mean_scores) -> Find
         gaps = (mean.exp() - exact.exp()).abs().amax(-1)
         return {"probabilities": gaps, "loss": mean[:, 0] - exact[:, 0]}
 
-    return over_dimensions(at.p, errors).finding
+    return shared.over_dimensions(at.p, errors).finding
 
 
 @check
 def growing_temperature(at: Any, linear: Callable[..., Tensor] = mean_scores) -> Finding:
     """Check the order 2a - 1 of the linear-mean error for 1/tau = nu^a."""
-    rho, lam, _ = random_states(at.states, 1)
+    rho, lam, _ = shared.random_states(at.states, 1)
 
     def errors(nu: float, p: int) -> dict[str, Tensor]:
         points = {f"{a:g}": (rho, nu * lam, nu**-a, p) for a in at.powers}
         return {name: linear(*point) - vmf_score(*point) for name, point in points.items()}
 
-    return over_dimensions(at.p, errors).finding
+    return shared.over_dimensions(at.p, errors).finding
 
 
 @check
 def leading_gradient(at: Any, gradient: Callable[..., Tensor] = loss_gradient) -> Finding:
     """Check the order of the linear-mean gradient, in a subspace that is fixed over p."""
-    small = random_state(at.seeds[0], at.classes, at.subspace, at.lam)
+    small = shared.random_state(at.seeds[0], at.classes, at.subspace, at.lam)
     lam = small.kappa / (at.subspace / 2 - 1)
-    z, y = random_queries(at.seeds[1], at.queries, small)
+    z, y = shared.random_queries(at.seeds[1], at.queries, small)
 
     def errors(nu: float, p: int) -> dict[str, Tensor]:
         mu, x = (torch.nn.functional.pad(a, (0, p - at.subspace)) for a in (small.mu, z))
@@ -214,13 +202,13 @@ def leading_gradient(at: Any, gradient: Callable[..., Tensor] = loss_gradient) -
         linear = {"with": rule.linear(), "without": rule.linear(intercept=False)}
         return {n: (gradient(x, y, r) - exact).norm(dim=-1).max() for n, r in linear.items()}
 
-    return over_dimensions(at.p, errors).finding
+    return shared.over_dimensions(at.p, errors).finding
 
 
 @check
 def free_energy(at: Any, expansion: Callable[..., Tensor] = free_energy_expansion) -> Finding:
     """Check that q/nu tends to the free energy for 1/tau = nu s; bounded-t terms do not."""
-    rho, lam, s = grid(at.rho, at.lam, at.s)
+    rho, lam, s = shared.grid(at.rho, at.lam, at.s)
     kinds = {"free energy": (expansion, 0), "bounded t": (joint_expansion, 2)}
 
     def errors(nu: float, p: int) -> dict[str, Tensor]:
@@ -231,16 +219,16 @@ def free_energy(at: Any, expansion: Callable[..., Tensor] = free_energy_expansio
             for name, (f, order) in kinds.items()
         }
 
-    fitted = over_dimensions(at.p, errors)
+    fitted = shared.over_dimensions(at.p, errors)
     bounded = fitted.errors["bounded t"][:, 0]
     change = float(bounded[-1] / bounded[0])
     values = fitted.medians[0], change, float(bounded[-1])
     return Finding(values, fitted.details, abs(change - 1) < 0.1)
 
 
-def _coupled(at: Any, residual: Callable[..., Tensor]) -> Orders:
+def _coupled(at: Any, residual: Callable[..., Tensor]) -> shared.Orders:
     """Fit the orders of residuals with and without the variance term."""
-    rho, lam, offset = random_states(at.states, at.classes)
+    rho, lam, offset = shared.random_states(at.states, at.classes)
 
     def errors(nu: float, p: int) -> dict[str, Tensor]:
         point = (rho, nu * lam, at.tau, p)
@@ -248,7 +236,7 @@ def _coupled(at: Any, residual: Callable[..., Tensor]) -> Orders:
         terms = (offset + B[0], B[1], B[2], p)
         return {name: residual(exact, terms, name == "with").abs() for name in ("with", "without")}
 
-    return over_dimensions(at.p, errors)
+    return shared.over_dimensions(at.p, errors)
 
 
 @check
@@ -289,12 +277,12 @@ def softmax_probabilities(
 @check
 def projection_limit(at: Any, variance: Callable[..., Tensor] = projection_variance) -> Finding:
     """Check that a projection is normal on the scale nu^-1/2, everywhere on a grid."""
-    x = axis(at.x)
+    x = shared.axis(at.x)
     below = 0.5 * torch.erfc(-x / math.sqrt(2))
 
     def errors(nu: float, p: int) -> dict[str, Tensor]:
         gaps = []
-        for lam, beta in zip(*(a.tolist() for a in grid(at.lam, at.cosine)), strict=True):
+        for lam, beta in zip(*(a.tolist() for a in shared.grid(at.lam, at.cosine)), strict=True):
             r0 = ratio_terms(torch.tensor(lam, dtype=torch.float64)).r0
             scale = (variance(lam, beta, math.sqrt(1 - beta**2)) / nu).sqrt()
             # Thresholds outside the sphere have probability zero or one.
@@ -303,6 +291,6 @@ def projection_limit(at: Any, variance: Callable[..., Tensor] = projection_varia
             gaps.append((exact - below).abs().max())
         return {"gap": torch.stack(gaps).max()}
 
-    fitted = over_dimensions(at.p, errors)
+    fitted = shared.over_dimensions(at.p, errors)
     last = float(fitted.errors["gap"][-1])
     return Finding((*fitted.medians, last, at.p[-1]), fitted.details, last < 0.01)

@@ -98,11 +98,8 @@ def head_transition(at: Any, shifted: Callable[[float], BinaryModel] = at_head_m
 
 @check
 def rule_agreement(at: Any, draws: Draws = AT_ZERO.sample_margins) -> Finding:
-    """Check that exact scores and the leading rule agree (fig:synthetic-transition, d).
-
-    Both rules see the same draws of the tail class at R_t = 0, where most draws lie near the
-    boundary. The figure counts errors in the dimensions ``shown``.
-    """
+    """Check that exact scores and the leading rule agree (fig:synthetic-transition, d) on the same
+    draws of the tail class at R_t = 0, where most lie near the boundary."""
     torch.manual_seed(at.seed)
     shares = []
     for p in at.p:
