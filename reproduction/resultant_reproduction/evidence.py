@@ -107,13 +107,16 @@ class Evidence:
             raise ValueError(f"{rule}, got {', '.join(sorted(unknown))}")
         for name, path in self.stores.items():
             _require_store(name, FeatureStore.open(path))
-        self.check: Callable[[str], Check] = cache(lambda name: CHECKS[name]())
+        self.check = cache(self._check)
         # Fitted classes of one space of a store with its held-out queries, their analysis, and the
         # summary of the analysis.
         self.space = _cached(self._space)
         self.analysis = _cached(self._analysis)
         self.summary = _cached(self._summary)
         self._arrays = cache(lambda store: frozenset(FeatureStore.open(self.stores[store])))
+
+    def _check(self, name: str) -> Check:
+        return CHECKS[name]()
 
     def has(self, store: str, space: str | None = None) -> bool:
         """Test whether a store is available, and has features of a space."""
