@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from resultant._core.text import signed
@@ -43,10 +42,6 @@ PROJECTION = "projection"
 # Questions that the page answers, and test rows times classes at most that they are asked of.
 SHOWN = ("gains", "cosine", "boundaries", "intercepts", "fit")
 THEORY_CELLS = 20_000_000
-
-# Training rows times dimension or classes up to which threads of torch, OpenBLAS and OpenMP would
-# wait for each other for longer than they compute.
-ONE_THREAD = 4_000_000
 
 # Verdicts on two feature sets.
 WORDS = {"better": "B is better than A", "worse": "A is better than B"}
@@ -107,18 +102,16 @@ def analyze_sets(
     every, evaluated = range(len(sets)), {}
     # Training rows say nothing about a projection, which the loss has fitted to them.
     able = [i for i in every if plans[i].folds is None or sets[i].name != PROJECTION] or every
-    size = max(len(data.train) * max(data.dim, data.num_classes) for data in sets)
-    with threadpool_limits(1 if size <= ONE_THREAD else None):
-        fitted = {i: fit_rules(sets[i], plans[i], settings, steps[i]) for i in able}
-        first = max(able, key=lambda i: fitted[i].score)
-        for i in sorted(every, key=lambda i: i != first):
-            one = fitted.get(i) or fit_rules(sets[i], plans[i], settings, steps[i])
-            slow = settings.references == "all" or i == first
-            evaluated[i] = evaluate_methods(one, settings, steps[i], slow=slow)
-            if i == first:
-                summarized(evaluated[i])
-        for i, one in evaluated.items() if settings.theory else ():
-            evaluated[i] = replace(one, result=explain(one, settings, steps[i]))
+    fitted = {i: fit_rules(sets[i], plans[i], settings, steps[i]) for i in able}
+    first = max(able, key=lambda i: fitted[i].score)
+    for i in sorted(every, key=lambda i: i != first):
+        one = fitted.get(i) or fit_rules(sets[i], plans[i], settings, steps[i])
+        slow = settings.references == "all" or i == first
+        evaluated[i] = evaluate_methods(one, settings, steps[i], slow=slow)
+        if i == first:
+            summarized(evaluated[i])
+    for i, one in evaluated.items() if settings.theory else ():
+        evaluated[i] = replace(one, result=explain(one, settings, steps[i]))
     return [evaluated[i] for i in every], first
 
 
