@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import resultant
-from resultant._core import chunks, validation
+from resultant._core import memory, validation
 from resultant._core.arrays import held_out_rows, require_features, require_labels
 from resultant._core.json_values import parse_json, require_types
 
@@ -93,7 +93,7 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
 
 @pytest.mark.parametrize(("call", "message"), REFUSALS)
 def test_refused(call: Callable[[], object], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * 3 * 2)
+    monkeypatch.setattr(memory, "FEATURE_BYTES", 8 * 3 * 2)
     with pytest.raises(ValueError, match=f"expected {message}"):
         call()
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from frozen_data import COUNTS, small_space
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.analysis import (
     QUESTIONS,
     Analysis,
@@ -29,7 +29,7 @@ from small_features import alike
 
 @pytest.fixture(autouse=True)
 def several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "DEVICE_BYTES", 1 << 16)
+    monkeypatch.setattr(memory, "DEVICE_BYTES", 1 << 16)
 
 
 @pytest.mark.gpu

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from embedding_files import write_parquet
-from resultant._core import chunks
+from resultant._core import memory
 from resultant._core.termination import TerminatedError
 from resultant.analysis import evaluate, methods
 from resultant.analysis import ray as ray_engine
@@ -83,7 +83,7 @@ def test_the_command_gives_the_result_of_one_machine(
 ) -> None:
     """With sums per class on the cluster, and a worker that is killed while it predicts."""
     # Several tasks per pass; training rows do not fit in the memory of a search.
-    monkeypatch.setattr(chunks, "DEVICE_BYTES", 4 * DIM * ROWS // 2)
+    monkeypatch.setattr(memory, "DEVICE_BYTES", 4 * DIM * ROWS // 2)
     monkeypatch.setattr(methods, "SEARCH_BYTES", 4 * DIM * ROWS // 2)
     monkeypatch.setattr("resultant.classifiers.search.COMPONENT_CELLS", 0)
     results = []
@@ -108,7 +108,7 @@ def test_the_command_gives_the_result_of_one_machine(
 
 @pytest.mark.slow
 def test_rows_of_the_cluster(folder: Path, workers: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "DEVICE_BYTES", 20 * 4 * DIM)
+    monkeypatch.setattr(memory, "DEVICE_BYTES", 20 * 4 * DIM)
     store = FeatureStore.open(folder)
     rows, x = ray_engine.ClusterRows(store.rows("train/features"), "x"), store["train/features"]
     for key in (slice(3, 9), slice(0, 0), torch.tensor([40, 3, 3]), slice(25, 30)):

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from frozen_data import COUNTS, PER_CLASS, TAU, C, P, features, fitted, rows, small_space
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.analysis import (
     QUESTIONS,
     Analysis,
@@ -48,7 +48,7 @@ def test_state_is_that_of_unit_rows(small: FrozenSpace) -> None:
 def test_fit_and_decisions_do_not_depend_on_chunks(
     small: FrozenSpace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(chunks, "ROW_BYTES", 7 * 8 * P)
+    monkeypatch.setattr(memory, "ROW_BYTES", 7 * 8 * P)
     again = small_space()
     torch.testing.assert_close(again.state.kappa, small.state.kappa, rtol=1e-11, atol=0)
     arrays = {
@@ -65,7 +65,7 @@ def test_fit_and_decisions_do_not_depend_on_chunks(
     policies = list(dict.fromkeys(Policy(*point).canonical for point in points))
     assert len(policies) == 42
     whole = decide(small, policies)
-    monkeypatch.setattr(chunks, "MATRIX_BYTES", 50 * 4 * C)
+    monkeypatch.setattr(memory, "MATRIX_BYTES", 50 * 4 * C)
     pieces = decide(small, policies)
     for policy in policies:
         assert torch.equal(whole.prediction[policy], pieces.prediction[policy])
@@ -174,7 +174,7 @@ def test_rows_without_direction_are_refused(
     name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the fit, whatever the column: none is the first row of a piece."""
-    monkeypatch.setattr(chunks, "ROW_BYTES", 2 * 8 * P)
+    monkeypatch.setattr(memory, "ROW_BYTES", 2 * 8 * P)
     arrays = {"train": features(torch.tensor([4, 4, 4])), "test": features(torch.full((3,), 2))}
     clean = {key: (x.to(dtype), y) for key, (x, y) in arrays.items()}
     FrozenSpace.fit(*clean["train"], *clean["test"])

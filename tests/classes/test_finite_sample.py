@@ -9,7 +9,7 @@ import torch
 
 import resultant as rs
 from class_samples import F64, C, P, axis, close, fitted, naive_kappa, naive_mean, sample, unit
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.classes.finite_sample import cross_fit_temperature, fold_statistics
 from resultant.vmf.estimators import ESTIMATORS, OF_LENGTH
 
@@ -47,7 +47,7 @@ def test_left_out_is_refit(estimator: str, weighted: bool, monkeypatch: pytest.M
     assert float(kappa[-1]) == 0 and torch.equal(mu[-1], axis())
     if weighted:
         assert float(kappa[0]) == 0 and torch.equal(mu[0], axis())
-    monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * P * 3)
+    monkeypatch.setattr(memory, "FEATURE_BYTES", 8 * P * 3)
     parts = rs.leave_one_out_scores(z, y, statistics, tau, estimator, weights=w)
     for a, b in zip(parts, scores, strict=True):
         close(a, b)
@@ -124,6 +124,6 @@ def test_cross_fit_is_the_naive_one(estimator: str) -> None:
 def test_chunks_do_not_change_the_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     z, y = sample()
     fold = torch.arange(len(y)) % 4
-    monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * P * 3)
+    monkeypatch.setattr(memory, "FEATURE_BYTES", 8 * P * 3)
     for k, statistics in enumerate(fold_statistics(z, y, fold, C, 4)):
         close(statistics.total, fitted(z[fold == k], y[fold == k]).total)

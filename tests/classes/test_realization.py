@@ -18,7 +18,7 @@ from torch.nn.functional import normalize
 import resultant as rs
 from class_samples import F64
 from resultant import Rule, realize
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.classes import realization as realizations
 from resultant.classes.groups import HEAD, MEDIUM, TAIL, group_masks, shot_groups
 from resultant.classes.rule import FAMILIES, REALIZATIONS
@@ -149,7 +149,7 @@ def test_chunks_change_nothing(realization: str, monkeypatch: pytest.MonkeyPatch
         return rs.vmf_score(rho, *args, **options)
 
     monkeypatch.setattr(realizations, "vmf_score", counted)
-    monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * C * 11)
+    monkeypatch.setattr(memory, "SCORE_BYTES", 8 * C * 11)
     close(rs.class_scores(z, state, TAU, realization), whole)
     if realization != "cosine":
         assert rows == [11, 11, 11, 11, 6]

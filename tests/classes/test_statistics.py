@@ -15,7 +15,7 @@ from torch import Tensor
 
 from class_samples import F64, C, P, axis, close, fitted, naive_kappa, naive_mean, sample, unit
 from processes import run_processes
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.classes import statistics as classes
 from resultant.classes.metric import Metric
 from resultant.classes.statistics import MAX_KAPPA, ClassState, ClassStatistics
@@ -94,7 +94,7 @@ def test_chunks_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     z, y = sample()
     whole = fitted(z, y)
     left = whole.leave_one_out(z, y)
-    monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * P * 7)
+    monkeypatch.setattr(memory, "FEATURE_BYTES", 8 * P * 7)
     seen, normalized = [], classes._normalized
     monkeypatch.setattr(classes, "_normalized", lambda a: seen.append(len(a)) or normalized(a))
     close(fitted(z, y).total, whole.total)
@@ -131,7 +131,7 @@ def test_degenerate_classes(estimator: str, dtype: torch.dtype) -> None:
 def test_scatter_is_the_sum_of_outer_products(monkeypatch: pytest.MonkeyPatch) -> None:
     z, y = sample()
     w = torch.rand(len(z), dtype=F64)
-    monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * P * 7)
+    monkeypatch.setattr(memory, "FEATURE_BYTES", 8 * P * 7)
     expected = sum(a * torch.outer(row, row) for a, row in zip(w, z, strict=True))
     whole, part, rest = (
         ClassStatistics(C, P, scatter=True).update(z[rows], y[rows], w[rows])

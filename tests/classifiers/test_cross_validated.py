@@ -21,7 +21,7 @@ from sklearn.model_selection import (
 )
 
 from classifiers.labelled import P, correlated, sample
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.classes.rule import REALIZATIONS
 from resultant.classifiers import validation
 from resultant.classifiers.cross_validated import VMFClassifierCV
@@ -138,7 +138,7 @@ def test_tensors_and_chunks(cv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = sample()
     settings: dict[str, Any] = {"cv": cv, "components": 1, "temperature": 0.1}
     arrays = VMFClassifierCV(**settings).fit(X, y)
-    monkeypatch.setattr(chunks, "MATRIX_BYTES", 7 * 8 * 16)
+    monkeypatch.setattr(memory, "MATRIX_BYTES", 7 * 8 * 16)
     tensors = VMFClassifierCV(**settings).fit(torch.from_numpy(X), torch.from_numpy(y))
     name = "mean_test_neg_log_loss"
     np.testing.assert_allclose(tensors.cv_results_[name], arrays.cv_results_[name], rtol=1e-9)

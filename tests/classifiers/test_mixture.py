@@ -12,7 +12,7 @@ import torch
 from scipy.optimize import brentq
 from sklearn.exceptions import ConvergenceWarning
 
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.classifiers import em
 from resultant.classifiers.mixture import VMFMixture
 from resultant.vmf.distribution import VonMisesFisher
@@ -102,7 +102,7 @@ def test_stable_at_dimension_65536() -> None:
 def test_same_numbers_in_chunks_in_float32_and_as_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
     single = X.astype(np.float32)
     whole = fitted(single, 3)
-    monkeypatch.setattr(chunks, "MATRIX_BYTES", 100 * 8 * X.shape[1])
+    monkeypatch.setattr(memory, "MATRIX_BYTES", 100 * 8 * X.shape[1])
     chunked, tensor = fitted(single, 3), fitted(torch.from_numpy(single), 3)
     for other in (chunked, tensor, fitted(single.astype(np.float64), 3)):
         np.testing.assert_allclose(other.concentrations_, whole.concentrations_, rtol=1e-9)

@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import resultant
 from classifiers import labelled
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import MAX_KAPPA
@@ -257,7 +257,7 @@ def test_sparse_rows_are_dense_rows(estimator: Any, monkeypatch: pytest.MonkeyPa
     (X, y), (Q, _) = sample(), sample(20, seed=1)
     X, Q = (np.where(np.abs(a) > 0.5, a, 0.0) for a in (X, Q))
     dense = clone(estimator).fit(X, y)
-    monkeypatch.setattr(chunks, "MATRIX_BYTES", 3 * 8 * P)
+    monkeypatch.setattr(memory, "MATRIX_BYTES", 3 * 8 * P)
     rows_of = SparseRows.__getitem__
 
     def chunk(rows: SparseRows, at: Any) -> torch.Tensor:

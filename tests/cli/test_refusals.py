@@ -143,7 +143,7 @@ def test_refused(
 ) -> None:
     monkeypatch.chdir(places["folder"])
     # Rows are refused in every chunk of a file.
-    monkeypatch.setattr("resultant._core.chunks.MATRIX_BYTES", 32 * 50)
+    monkeypatch.setattr("resultant._core.memory.MATRIX_BYTES", 32 * 50)
     before = sorted(Path().rglob("*"))
     assert cli.main([word.format(**places) for word in call.split()]) == 2
     shown = capsys.readouterr()

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy, normalize
 import resultant as rs
 from class_samples import F64, unit
 from decisions.arcs import BETA, OFFSET, PAIRS, classes, queries
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.classes.groups import HEAD, MEDIUM, TAIL, shot_groups
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassState
@@ -184,7 +184,7 @@ def long_tail(C: int = 60) -> tuple[ClassState, Tensor]:
 
 @pytest.mark.parametrize("chunk", [1 << 25, 8 * 50])
 def test_selected_pairs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "MATRIX_BYTES", chunk)
+    monkeypatch.setattr(memory, "MATRIX_BYTES", chunk)
     state, groups = long_tail()
     chosen = select_pairs(state, groups, seed=3)
     assert chosen.pairs.shape == (60, 2) and chosen.kind.bincount().tolist() == [10] * 6

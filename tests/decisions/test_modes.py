@@ -16,7 +16,7 @@ from torch import Tensor
 
 import resultant as rs
 from decisions.arcs import BETA, OFFSET, PAIRS, classes, close, queries
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.decisions import certificates
 from resultant.decisions.boundaries import LOCATIONS, displacement_error
 from resultant.score.exact import vmf_score_and_slope
@@ -82,9 +82,9 @@ def test_chunks_and_checks_change_nothing(name: str, monkeypatch: pytest.MonkeyP
     heights, evaluate = [], vmf_score_and_slope
     counted = lambda rho, *a, **o: heights.append(len(rho)) or evaluate(rho, *a, **o)  # noqa: E731
     monkeypatch.setattr(certificates, "vmf_score_and_slope", counted)
-    monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * C * 3)
-    monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * P * 3)
-    monkeypatch.setattr(chunks, "MATRIX_BYTES", 8 * LOCATIONS * 4)
+    monkeypatch.setattr(memory, "SCORE_BYTES", 8 * C * 3)
+    monkeypatch.setattr(memory, "FEATURE_BYTES", 8 * P * 3)
+    monkeypatch.setattr(memory, "MATRIX_BYTES", 8 * LOCATIONS * 4)
     agree(CALLS[name](Z, Y, STATE), whole, 1e-10, 1e-11)
     if name in ("certificate", "loss_bound", "gradient_bound"):
         assert heights == [3, 3, 3, 3, 3, 3, 2]

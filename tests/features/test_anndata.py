@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.features import FeatureStore
 
 X = np.random.default_rng(0).normal(size=(30, 7)).astype(np.float32)
@@ -112,7 +112,7 @@ def test_damaged_files_are_refused(
     path = write(tmp_path / "a.h5ad", sparse=True)
     with h5py.File(path, "a") as file:
         damage(file)
-    monkeypatch.setattr(chunks, "total_memory", lambda: 1 << 22)
+    monkeypatch.setattr(memory, "total_memory", lambda: 1 << 22)
     with pytest.raises(ValueError, match=rf"a\.h5ad.*, got.*{message}") as caught:
         FeatureStore.open(path).rows("train/X").read(0, 30)
     assert "\n" not in str(caught.value)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from embedding_files import N, Save, X, Y, opened
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.features import FeatureStore
 from resultant.features.arrays import load_npz
 from resultant.features.prepare import prepare
@@ -67,7 +67,7 @@ def test_declared_sizes_are_compared_with_the_memory(
     np.savez_compressed(tmp_path / "a.npz", X=X, y=Y)
     np.savez(tmp_path / "b.npz", X=X, y=Y)
     torch.save({"X": Z, "y": LABELS}, tmp_path / "a.pt", _use_new_zipfile_serialization=False)
-    monkeypatch.setattr(chunks, "total_memory", lambda: 600)
+    monkeypatch.setattr(memory, "total_memory", lambda: 600)
     for name, message in (
         ("a.npz", r"a\.npz .* got: \d+ bytes of y\.npy, decompressed, beyond half of the memory"),
         ("a.pt", r"a\.pt .* bytes of tensors in the format before torch 1\.6"),
@@ -83,14 +83,14 @@ def test_declared_sizes_are_compared_with_the_memory(
 def test_the_memory_is_that_of_the_container(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine = chunks.total_memory()
+    machine = memory.total_memory()
     (tmp_path / "max").write_text("max\n")
     (tmp_path / "small").write_text("4096\n")
     limits = [str(tmp_path / name) for name in ("none", "max")]
-    monkeypatch.setattr(chunks, "LIMITS", limits)
-    assert chunks.total_memory() >= machine
-    monkeypatch.setattr(chunks, "LIMITS", [*limits, str(tmp_path / "small")])
-    assert chunks.total_memory() == 4096
+    monkeypatch.setattr(memory, "LIMITS", limits)
+    assert memory.total_memory() >= machine
+    monkeypatch.setattr(memory, "LIMITS", [*limits, str(tmp_path / "small")])
+    assert memory.total_memory() == 4096
 
 
 def test_objects_are_never_unpickled(tmp_path: Path) -> None:

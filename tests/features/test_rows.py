@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 
 from embedding_files import write
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.features import FeatureStore, store
 from resultant.features.prepare import check_features, prepare
 from resultant.features.rows import ConcatRows, Rows, TensorRows
@@ -28,7 +28,7 @@ COLUMNS = {"z": X.numpy(), "labels": Y.numpy()}
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing fits in memory, and pieces are of a few rows."""
     monkeypatch.setattr(store, "total_memory", lambda: 0)
-    monkeypatch.setattr(chunks, "MATRIX_BYTES", 4 * WIDTH * 5)
+    monkeypatch.setattr(memory, "MATRIX_BYTES", 4 * WIDTH * 5)
 
 
 def rows_of(kind: str, folder: Path) -> Any:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.features.store import FeatureStore, write_store
 from small_store import D, N, P, arrays
 
@@ -45,7 +45,7 @@ def test_shared_and_strided_memory_can_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [1, 4, N, 100, None])
 def test_chunks_cover_all_rows_once(rows: int | None, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(chunks, "MATRIX_BYTES", 3 * 8 * P)
+    monkeypatch.setattr(memory, "MATRIX_BYTES", 3 * 8 * P)
     write_store(tmp_path / "a.safetensors", arrays())
     result = FeatureStore.open(tmp_path / "a.safetensors")
     for name in ("train/projection", "train/labels"):

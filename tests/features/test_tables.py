@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from embedding_files import write, write_parquet
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.features import FeatureStore, tables
 from resultant.features.naming import TABLES
 from resultant.features.prepare import prepare
@@ -140,7 +140,7 @@ def test_lists_of_every_kind(kind: str, dtype: Any, tmp_path: Path, monkeypatch:
     columns = {"z": vectors(x, kind), "tokens": list(Y[:23, None]), "label": Y[:23]}
     columns["split"] = np.where(HELD, "validation", "train")[:23]
     # Pieces that end neither with a row group nor with a batch.
-    monkeypatch.setattr(chunks, "MATRIX_BYTES", 4 * 5 * x.itemsize)
+    monkeypatch.setattr(memory, "MATRIX_BYTES", 4 * 5 * x.itemsize)
     for suffix in (".parquet", ".arrow", ".feather"):
         store = FeatureStore.open(write(tmp_path / f"a{suffix}", columns), features="z")
         assert store.splits == ("train", "val") and store.num_classes == 4
@@ -184,13 +184,13 @@ def test_names_with_dots(tmp_path: Path) -> None:
 def test_declared_sizes_are_compared_with_the_memory(tmp_path: Path, monkeypatch: Any) -> None:
     columns = {"x": vectors(np.ones((1000, 100))), "y": np.arange(1000)}
     write_parquet(tmp_path / "a.parquet", columns)
-    monkeypatch.setattr(chunks, "total_memory", lambda: 1 << 20)
+    monkeypatch.setattr(memory, "total_memory", lambda: 1 << 20)
     with pytest.raises(ValueError, match=r"a\.parquet .* 800,000 bytes of x, beyond"):
         FeatureStore.open(tmp_path / "a.parquet").check()
     # Row groups are read one after the other, labels as a whole.
     write_parquet(tmp_path / "a.parquet", columns, row_group_size=100)
     FeatureStore.open(tmp_path / "a.parquet").check()
-    monkeypatch.setattr(chunks, "total_memory", lambda: 1 << 12)
+    monkeypatch.setattr(memory, "total_memory", lambda: 1 << 12)
     with pytest.raises(ValueError, match=r"a\.parquet .* 9,830 bytes of y, beyond"):
         FeatureStore.open(tmp_path / "a.parquet")
 
@@ -201,13 +201,13 @@ def test_a_csv_may_be_larger_than_half_of_the_memory(tmp_path: Path, monkeypatch
     lines = [f"{x},0.250000000000000,{y}\n" for x, y in zip(floats, labels, strict=True)]
     (tmp_path / "a.csv").write_text("f0,f1,label\n" + "".join(lines) + "\n")
     monkeypatch.setattr(tables, "BLOCK", 64)
-    monkeypatch.setattr(chunks, "total_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "total_memory", lambda: 1000)
     assert (tmp_path / "a.csv").stat().st_size > 700
     store = FeatureStore.open(tmp_path / "a.csv")
     expected = torch.tensor([[float(x), 0.25] for x in floats])
     assert store.dtype("train/f") == torch.float32 and torch.equal(store["train/f"], expected)
     assert store.metadata["class_names"] == ["1", "one"]
-    monkeypatch.setattr(chunks, "total_memory", lambda: 500)
+    monkeypatch.setattr(memory, "total_memory", lambda: 500)
     with pytest.raises(ValueError, match=r"a\.csv .* bytes of columns, beyond half of the memory"):
         FeatureStore.open(tmp_path / "a.csv")
 

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from loss_batches import COUNTS, C, batch
 from programs import run_interpreted
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.classes.statistics import fit_direction
 from resultant.losses import ProCoLoss, _streamed
 from resultant.losses.bank import START_WEIGHT
@@ -105,7 +105,7 @@ def check_softmax(device: str) -> None:
                 patch.setattr(_softmax_kernel, "FEW_TILE", (2, 16, 1))
                 patch.setattr(_streamed, "partial_softmax", _softmax_kernel.FusedSoftmax)
                 for name in ("SCORE_BYTES", "DEVICE_BYTES"):
-                    patch.setattr(chunks, name, 4 * N * views * 4)  # chunks of four classes and two
+                    patch.setattr(memory, name, 4 * N * views * 4)  # chunks of four classes and two
                 got = fused(z, y)
             torch.testing.assert_close(got, expected, rtol=3e-6, atol=0)
             first, gradient = (torch.autograd.grad(a, z)[0] for a in (expected, got))

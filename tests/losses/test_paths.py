@@ -10,7 +10,7 @@ from torch import Tensor
 
 from loss_batches import COUNTS, TAU, C, batch, play_graphs
 from loss_batches import seeded as seeded
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.losses import ProCoLoss
 from resultant.losses._streamed import should_stream, streamed_entropies
@@ -56,7 +56,7 @@ def set_up(path: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if path == "streamed":
         # Chunks of two classes of one view.
         for name in ("SCORE_BYTES", "DEVICE_BYTES"):
-            monkeypatch.setattr(chunks, name, 8 * 2 * 24)
+            monkeypatch.setattr(memory, name, 8 * 2 * 24)
     if path == "graph" and device == "cpu":
         play_graphs(monkeypatch)
 
@@ -66,7 +66,7 @@ def compare(plain: ProCoLoss, loss: Any, z: Tensor, y: Tensor, gradient: bool, *
     bar, results = BARS[z.dtype], []
     with pytest.MonkeyPatch.context() as patch:
         for name in ("SCORE_BYTES", "DEVICE_BYTES"):
-            patch.setattr(chunks, name, 1 << 26)
+            patch.setattr(memory, name, 1 << 26)
         for one in (plain, loss):
             if one is loss:
                 patch.undo()
@@ -183,9 +183,9 @@ def test_one_class_and_classes_without_a_prior() -> None:
 def test_only_large_scores_are_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
     loss, (z, y) = ProCoLoss(C, P, prior=0.0), batch(2, p=P)
     size = z.numel() // P * C * z.element_size()
-    monkeypatch.setattr(chunks, "SCORE_BYTES", size)
+    monkeypatch.setattr(memory, "SCORE_BYTES", size)
     assert not should_stream(loss.bank, z)
-    monkeypatch.setattr(chunks, "SCORE_BYTES", size - 1)
+    monkeypatch.setattr(memory, "SCORE_BYTES", size - 1)
     assert should_stream(loss.bank, z)
     with pytest.raises(RuntimeError, match="expected first derivatives only"):
         torch.autograd.grad(loss(z.requires_grad_(), y), z, create_graph=True)

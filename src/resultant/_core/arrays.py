@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from resultant._core import chunks, validation
+from resultant._core import memory, validation
 from resultant._core.validation import COMPUTE_DTYPE
 
 
@@ -23,8 +23,8 @@ class _UnitVector(constraints.Constraint):
     def require(self, name: str, x: Tensor) -> None:
         """Raise unless the vectors ``x`` [..., p] are of unit length."""
         tolerance = self._tolerance(x)
-        if x.dim() == 2 and 8 * x.numel() > chunks.FEATURE_BYTES:
-            square = torch.cat([self._squares(x[rows]) for rows in chunks.feature_slices(x)])
+        if x.dim() == 2 and 8 * x.numel() > memory.FEATURE_BYTES:
+            square = torch.cat([self._squares(x[rows]) for rows in memory.feature_slices(x)])
         else:
             square = self._squares(x)
         if not validation.is_inside(square, (1 - tolerance) ** 2, (1 + tolerance) ** 2):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.analysis.metrics import UnansweredError, sample_rows, split, stratified
 from resultant.classifiers.validation import FOLDS, stratified_splits
 
@@ -64,7 +64,7 @@ class Split:
         """Yield positions, vectors [k, p] in float32 or float64 and classes [k] of some rows."""
         number = len(self) if rows is None else len(rows)
         width = 4 * max(width, self.x.shape[1])
-        for at in chunks.row_slices(number, width, chunks.MATRIX_BYTES):
+        for at in memory.row_slices(number, width, memory.MATRIX_BYTES):
             at = slice(at.start, min(at.stop, number))
             index = at if rows is None else rows[at]
             x = self.x[index]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resultant._core import chunks
+from resultant._core import memory
 from resultant.analysis.metrics import Result, UnansweredError, class_means, owners
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.finite_sample import (
@@ -147,7 +147,7 @@ def self_inclusion(space: FrozenSpace, most: int = 20_000, *, seed: int = 0) -> 
     histories = _histories(space, rows)
     columns = []
     for part in torch.arange(len(rows)).split(
-        chunks.rows_per_chunk(8 * space.dim, chunks.ROW_BYTES, space.device)
+        memory.rows_per_chunk(8 * space.dim, memory.ROW_BYTES, space.device)
     ):
         x, own = space.units("train", rows[part]), y[part].to(space.device)
         scores = leave_one_out_scores(
@@ -188,7 +188,7 @@ def _histories(space: FrozenSpace, rows: Tensor) -> tuple[Tensor, Tensor] | None
     sampled, index = owner[rows].unique(return_inverse=True)
     members = torch.isin(owner, sampled).nonzero().squeeze(1)
     total = torch.zeros(len(sampled), space.dim, dtype=torch.float64)
-    for part in members.split(chunks.rows_per_chunk(8 * space.dim, chunks.ROW_BYTES)):
+    for part in members.split(memory.rows_per_chunk(8 * space.dim, memory.ROW_BYTES)):
         own = torch.searchsorted(sampled, owner[part])
         total.index_add_(0, own, space.units("train", part).cpu())
     return total[index], number[sampled][index].double()

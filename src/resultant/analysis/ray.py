@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant._core import chunks
+from resultant._core import memory
 from resultant._core.termination import TerminatedError
 from resultant.analysis.data import FeatureSet, feature_sets
 from resultant.features.prepare import Prepared
@@ -32,7 +32,7 @@ class ClusterRows:
 
     def __init__(self, rows: Rows, name: str) -> None:
         self.rows, self.name, self.shape, self.dtype = rows, name, rows.shape, rows.dtype
-        self.height = chunks.rows_per_chunk(rows.nbytes // len(rows), chunks.DEVICE_BYTES)
+        self.height = memory.rows_per_chunk(rows.nbytes // len(rows), memory.DEVICE_BYTES)
         # Rows from the last slice on: slices in sequence are one reading.
         self.first, self.held = 0, torch.empty(0, *rows.shape[1:], dtype=rows.dtype)
 
@@ -66,7 +66,7 @@ class ClusterRows:
         index = torch.arange(len(self)) if index is None else index
         if not len(index):
             return
-        height = chunks.rows_per_chunk(4 * max(width, self.shape[1]), chunks.MATRIX_BYTES)
+        height = memory.rows_per_chunk(4 * max(width, self.shape[1]), memory.MATRIX_BYTES)
         # A reference in a list is resolved by the worker, not by Ray.
         shared = [ray.put((self.rows, self.name, function, height))]
         pieces = index.argsort(stable=True).split(self.height)

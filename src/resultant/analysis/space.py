@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from resultant._core import chunks
+from resultant._core import memory
 from resultant._core.arrays import directions, require_labels, shape_of
 from resultant._core.device import require_device
 from resultant._core.validation import COMPUTE_DTYPE
@@ -110,9 +110,9 @@ class FrozenSpace:
         if fitting_share is not None:
             fitting = split(labels, identities, fitting_share, seed)
         statistics, width = ClassStatistics(C, train.shape[1], device=device), 8 * train.shape[1]
-        for rows in chunks.row_slices(len(test), width, chunks.ROW_BYTES, device):
+        for rows in memory.row_slices(len(test), width, memory.ROW_BYTES, device):
             unit(test[rows], "test", torch.arange(len(test))[rows], device)
-        for rows in chunks.row_slices(len(train), width, chunks.ROW_BYTES, device):
+        for rows in memory.row_slices(len(train), width, memory.ROW_BYTES, device):
             x, y = unit(train[rows], "train", torch.arange(len(train))[rows], device), labels[rows]
             if fitting is not None:
                 chosen = fitting[rows].nonzero().squeeze(1)
@@ -184,7 +184,7 @@ class FrozenSpace:
         device, dtype = (CPU, torch.float64) if exact else (self.device, self.dtype)
         number = len(self.test) if rows is None else len(rows)
         width = 4 * max(self.num_classes, self.dim)
-        for part in chunks.row_slices(number, width, chunks.MATRIX_BYTES, device):
+        for part in memory.row_slices(number, width, memory.MATRIX_BYTES, device):
             at = slice(part.start, min(part.stop, number))
             index = torch.arange(at.start, at.stop) if rows is None else rows[at]
             # A slice of mapped rows is not a copy.

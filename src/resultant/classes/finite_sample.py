@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import chunks, validation
+from resultant._core import memory, validation
 from resultant._core.arrays import normalized, require_features, require_labels, shape_of
 from resultant._core.validation import Check, Number
 from resultant.classes.statistics import ClassState, ClassStatistics, fit_direction, fit_kappa
@@ -123,7 +123,7 @@ def leave_one_out_scores(
     w = statistics.require_queries(z, y, weights, validate_args)
     state = statistics.state(estimator)
     scores = [z.new_empty(len(z), dtype=torch.float64) for _ in range(2)]
-    for rows in chunks.feature_slices(z):
+    for rows in memory.feature_slices(z):
         x, own = normalized(z[rows]), y[rows]
         left_out = statistics.left_out(x, own, w[rows], estimator)
         own_tau = tau[own] if tau.dim() else tau
@@ -157,7 +157,7 @@ def held_out_state(
     require_labels(y, len(z), statistics.num_classes, statistics.device, validate_args)
     state = statistics.state("loo")
     total, number = torch.zeros_like(state.kappa), y.bincount(minlength=state.num_classes)
-    for rows in chunks.feature_slices(z):
+    for rows in memory.feature_slices(z):
         own = y[rows]
         total.index_add_(0, own, (normalized(z[rows]) * state.mu[own]).sum(-1))
     length = (total / number.clamp_min(1)).clamp(0, 1)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import chunks, validation
+from resultant._core import memory, validation
 from resultant._core.arrays import require_features, shape_of
 from resultant._core.autograd import is_transformed
 from resultant._core.validation import COMPUTE_DTYPE, Check, Number
@@ -260,7 +260,7 @@ def class_scores(
     dtype = COMPUTE_DTYPE[z.dtype]
     rule = Rule(tau, realization, beta, family, offset)
     scores_of = realize(state, rule, dtype=dtype, validate_args=validate_args)
-    height = chunk or chunks.rows_per_chunk(state.num_classes * dtype.itemsize, chunks.SCORE_BYTES)
+    height = chunk or memory.rows_per_chunk(state.num_classes * dtype.itemsize, memory.SCORE_BYTES)
     parts = (z, scores_of.mu, scores_of.kappa, *scores_of.terms)
     learns = torch.is_grad_enabled() and any(a is not None and a.requires_grad for a in parts)
     if torch.compiler.is_compiling() or len(z) <= height or learns:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from resultant._core import distributed, validation
 from resultant._core.arrays import require_features, require_labels, unit_vector
-from resultant._core.chunks import feature_slices
+from resultant._core.memory import feature_slices
 from resultant._core.tensor_files import load_tensors, write_tensors
 from resultant._core.validation import Check
 from resultant.score.limits import LARGEST_KAPPA

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core import chunks
+from resultant._core import memory
 from resultant._core.arrays import directions
 from resultant._core.validation import integer
 from resultant.classes.gain import angular_gain
@@ -40,7 +40,7 @@ class WeightedRows:
     def chunks(self, num_components: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield unit vectors [m, p] and weights [m] in float64 on the device."""
         width = 8 * max(self.X.shape[1], num_components)
-        for part in chunks.row_slices(len(self.index), width, chunks.MATRIX_BYTES, self.device):
+        for part in memory.row_slices(len(self.index), width, memory.MATRIX_BYTES, self.device):
             yield self.rows(self.index[part])
 
     def rows(self, at: Tensor) -> tuple[Tensor, Tensor]:
@@ -150,7 +150,7 @@ def seed_directions(rows: WeightedRows, num: int, generator: np.random.RandomSta
     # Takes longer to import than the classifiers.
     from sklearn.cluster import kmeans_plusplus
 
-    fit = chunks.rows_per_chunk(8 * rows.X.shape[1], chunks.DEVICE_BYTES)
+    fit = memory.rows_per_chunk(8 * rows.X.shape[1], memory.DEVICE_BYTES)
     most, index = max(min(SEED_ROWS, fit), ROWS_PER_SEED * num), rows.index
     if len(index) > most:
         drawn = np.unique(generator.randint(0, len(index), size=most))

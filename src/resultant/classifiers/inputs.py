@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 )
 from torch import Tensor
 
-from resultant._core import chunks
+from resultant._core import memory
 from resultant._core.arrays import directions
 from resultant._core.device import require_device
 from resultant._core.validation import finite_number
@@ -163,7 +163,7 @@ def digests(rows: Tensor) -> np.ndarray:
 def row_chunks(rows: Rows, width: int) -> Iterator[slice]:
     """Slice rows [N, p] so that float64 matrices of N by p and by ``width`` fit `MATRIX_BYTES`."""
     widest = 8 * max(rows.shape[1], width)
-    return chunks.row_slices(len(rows), widest, chunks.MATRIX_BYTES, rows.device)
+    return memory.row_slices(len(rows), widest, memory.MATRIX_BYTES, rows.device)
 
 
 Array = np.ndarray | Tensor

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core import chunks
+from resultant._core import memory
 from resultant._core.arrays import normalized
 from resultant._core.validation import Check
 from resultant.classes.realization import Realization
@@ -175,7 +175,7 @@ def arc_angles(realization: Realization, pairs: Tensor) -> Tensor:
         raise ValueError(f"expected scores in float64, got {realization.mu.dtype}")
     mu, norm = normalized(realization.mu), torch.linalg.vector_norm
     theta = mu.new_empty(len(pairs))
-    for part in chunks.row_slices(len(pairs), 8 * mu.shape[1], chunks.MATRIX_BYTES):
+    for part in memory.row_slices(len(pairs), 8 * mu.shape[1], memory.MATRIX_BYTES):
         a, b = (mu[c] for c in pairs[part].T)
         theta[part] = 2 * torch.atan2(norm(a - b, dim=-1), norm(a + b, dim=-1))
     return theta
@@ -189,7 +189,7 @@ def solve(margin: Margin, theta: Tensor, falling: Tensor, width: int = 1) -> tup
     for kind, locations in ((falling, 2), (~falling, LOCATIONS)):
         open_arcs = (kind & (theta > 0)).nonzero().squeeze(-1)
         fractions = torch.linspace(0, 1, locations, dtype=theta.dtype, device=theta.device)
-        height = chunks.rows_per_chunk(8 * locations * width, chunks.MATRIX_BYTES)
+        height = memory.rows_per_chunk(8 * locations * width, memory.MATRIX_BYTES)
         for which in open_arcs.split(height) if len(open_arcs) else ():
             u = fractions.unsqueeze(1) * theta[which]
             D = margin(u, which)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from resultant._core import chunks
+from resultant._core import memory
 from resultant._core.arrays import normalized, require_features, require_labels
 from resultant._core.validation import COMPUTE_DTYPE, Check, Number
 from resultant.classes.realization import Realization, cosines, realize, require_chunk
@@ -305,7 +305,7 @@ def margin_change(
     rows = [torch.cat([members[a], members[b]]) for a, b in pairs.tolist()]
     row = torch.cat([y[:0], *rows])
     pair = torch.cat([y[:0], *(torch.full_like(r, i) for i, r in enumerate(rows))])
-    columns, height = [], chunks.rows_per_chunk(8 * z.shape[1], chunks.FEATURE_BYTES)
+    columns, height = [], memory.rows_per_chunk(8 * z.shape[1], memory.FEATURE_BYTES)
     for at, index in zip(row.split(height), pair.split(height), strict=True):
         x, (a, b) = z[at].double(), pairs[index].T
         rho_a, rho_b = ((x * native.mu[c]).sum(1) for c in (a, b))
@@ -334,7 +334,7 @@ class _RulePair:
         self.live = live = (b > -math.inf).nonzero().squeeze(1)
         if not len(live):
             raise ValueError("expected a class with an offset above -inf, got none")
-        self.chunk = chunk or chunks.rows_per_chunk(8 * len(live), chunks.SCORE_BYTES)
+        self.chunk = chunk or memory.rows_per_chunk(8 * len(live), memory.SCORE_BYTES)
         self.g, self.b, self.tau = g[live], b[live], native.tau.expand_as(g)[live]
         self.native = Realization(native.mu[live], native.kappa[live], self.tau, None, None)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import chunks, validation
+from resultant._core import memory, validation
 from resultant._core.arrays import normalized, require_features, shape_of
 from resultant._core.validation import Check
 from resultant.classes.groups import HEAD, MEDIUM, TAIL
@@ -123,7 +123,7 @@ def require_pairs(pairs: Tensor | None, realization: Realization, validate: Chec
 
 def score_rows(z: Tensor, width: int, realization: Realization) -> Iterator[slice]:
     """Yield slices of the rows of z, ``width`` numbers per row, that fit the budget of scores."""
-    return chunks.row_slices(len(z), width * realization.mu.dtype.itemsize, chunks.SCORE_BYTES)
+    return memory.row_slices(len(z), width * realization.mu.dtype.itemsize, memory.SCORE_BYTES)
 
 
 class SelectedPairs(NamedTuple):
@@ -175,7 +175,7 @@ def select_pairs(
 def _closest(mu: Tensor, first: list[int], second: list[int], number: int) -> list[Pair]:
     """Find the pairs of largest cosine between two groups, or within one."""
     candidates: list[tuple[float, int, int]] = []
-    for part in chunks.row_slices(len(first), 8 * len(second), chunks.MATRIX_BYTES):
+    for part in memory.row_slices(len(first), 8 * len(second), memory.MATRIX_BYTES):
         rho = cosines(mu[first[part]], mu[second])
         if first is second:
             rho = rho.triu(part.start + 1) + rho.new_full(rho.shape, -3).tril(part.start)

@@ -20,8 +20,8 @@ from numpy.lib import format as npy
 from safetensors import safe_open
 from torch import Tensor
 
-from resultant._core.chunks import require_content
 from resultant._core.json_values import parse_json
+from resultant._core.memory import require_content
 from resultant.features import rows
 from resultant.features.rows import AnyArray, FileRows, NonNumericArray, TensorRows, reading
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core import chunks
+from resultant._core import memory
 from resultant._core.files import require_input_file
 from resultant._core.text import one_line
 from resultant.features.naming import NAMING, SPLITS, full_name, split_part, what_of
@@ -56,7 +56,7 @@ class Rows:
         """Read the rows at indices [n] in [0, N), in any order."""
         out = torch.empty((len(index), *self.shape[1:]), dtype=self.dtype)
         ranked, order = index.sort()
-        height = chunks.rows_per_chunk(self.nbytes // max(1, len(self)), chunks.MATRIX_BYTES)
+        height = memory.rows_per_chunk(self.nbytes // max(1, len(self)), memory.MATRIX_BYTES)
         low = 0
         while low < len(ranked):
             top = int(ranked[low])

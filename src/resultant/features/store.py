@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core import chunks
-from resultant._core.chunks import total_memory
+from resultant._core import memory
+from resultant._core.memory import total_memory
 from resultant._core.tensor_files import require_name, write_tensors
 from resultant._core.text import printable
 from resultant.features import rows as rules
@@ -160,7 +160,7 @@ class FeatureStore:
         """
         array = self.rows(name)
         if rows is None:
-            rows = chunks.rows_per_chunk(array.nbytes // len(array), chunks.MATRIX_BYTES)
+            rows = memory.rows_per_chunk(array.nbytes // len(array), memory.MATRIX_BYTES)
         if rows < 1:
             raise ValueError(f"expected rows >= 1, got {rows}")
         for top in range(0, len(array), rows):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.types as t
 
-from resultant._core.chunks import require_content
+from resultant._core.memory import require_content
 from resultant._core.text import one_line
 from resultant.features.rows import FileError, reading
 from resultant.features.tables import dataset_class_names, is_text, open_parquet

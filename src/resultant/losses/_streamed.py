@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import chunks, distributed
+from resultant._core import distributed, memory
 from resultant._core.autograd import untraced
 from resultant._core.device import kernel_module
 from resultant.classes.gain import Gains
@@ -32,7 +32,7 @@ def should_stream(bank: ProCoBank, z: Tensor) -> bool:
     if torch.compiler.is_compiling():
         return False
     number = z.numel() // bank.dim * bank.num_classes
-    return number * z.element_size() > chunks.matrix_bytes(z.device)
+    return number * z.element_size() > memory.matrix_bytes(z.device)
 
 
 @untraced
@@ -153,7 +153,7 @@ class _Step:
         columns = Columns(kappa, loss.terms(kappa, gains), rest[:-1])
         part = partial_softmax(z, loss.score_and_slope, columns.terms)
         bytes_per_class = z.numel() // z.shape[-1] * z.element_size()
-        for classes in chunks.row_slices(held, bytes_per_class, chunks.matrix_bytes(z.device)):
+        for classes in memory.row_slices(held, bytes_per_class, memory.matrix_bytes(z.device)):
             part.absorb(bank.old[classes], columns.at(classes))
         self._absorb_batch(part, columns, offset)
         if bank.shard_classes:

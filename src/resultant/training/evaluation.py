@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from resultant._core import distributed
-from resultant._core.chunks import DEVICE_BYTES, rows_per_chunk
 from resultant._core.device import versions
+from resultant._core.memory import DEVICE_BYTES, rows_per_chunk
 from resultant.classes.realization import class_scores, realize
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassState, ClassStatistics

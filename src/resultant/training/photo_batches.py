@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from resultant._core import chunks, distributed
+from resultant._core import distributed, memory
 from resultant.images.photo_views import PhotoView
 from resultant.images.rendering import Rendering, moved, placed_on
 from resultant.images.source import ImageSource
@@ -64,7 +64,7 @@ class PhotoBatches:
         # Steps on small images are short: with more of them ahead, the GPU does not wait when the
         # host pauses for a tenth of a second.
         batch_bytes = 3 * number * size**2 * dtype.itemsize
-        fitting = chunks.rows_per_chunk(batch_bytes, chunks.DEVICE_BYTES)
+        fitting = memory.rows_per_chunk(batch_bytes, memory.DEVICE_BYTES)
         self.slots = max(LEAST_AHEAD, min(MOST_AHEAD, fitting)) if cuda else 1
         # The buffer that the step reads, and on a GPU one for every batch that is made ahead.
         shape = (1 + self.slots * cuda, number, size, size, 3)

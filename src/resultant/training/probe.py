@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from resultant._core import chunks, validation
+from resultant._core import memory, validation
 from resultant._core.arrays import require_labels, shape_of
 from resultant._core.device import full_precision
 from resultant._core.validation import COMPUTE_DTYPE, DivergedError
@@ -151,7 +151,7 @@ class _Probes:
         """Return the classes [M, N] of largest logit of features [M, N, d]."""
         across = len(x) * (x.shape[2] + self.bias.shape[1]) * x.element_size()
         predicted, largest = [], x.new_zeros(len(x))
-        for rows in x.split(chunks.rows_per_chunk(across, chunks.DEVICE_BYTES), 1):
+        for rows in x.split(memory.rows_per_chunk(across, memory.DEVICE_BYTES), 1):
             logits = self.logits(rows)
             predicted.append(logits.argmax(-1))
             # NaN propagates.
