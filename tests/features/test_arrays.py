@@ -1,44 +1,38 @@
-"""Arrays of .npy, .npz, .safetensors and .pt files."""
+"""Arrays of .npy, .npz, .safetensors and .pt files; of damaged and hostile files of every kind an
+error is one line with the path, and nothing is executed."""
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
+import struct
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from embedding_files import N, Save, X, Y, opened
+from embedding_files import N, Save, X, Y, opened, write
 from resultant._core import memory
 from resultant.features import FeatureStore
 from resultant.features.arrays import load_npz
+from resultant.features.naming import KINDS
 from resultant.features.prepare import prepare
 
 Z = torch.from_numpy(X)
 LABELS = torch.from_numpy(Y).to(torch.int32)
 
 
-class Trap:
-    """An object whose pickle makes a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = str(folder)
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (self.folder,)
-
-
-def test_npy_files_by_name(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", X)
-    np.save(tmp_path / "y.npy", Y)
-    names = {"features": tmp_path / "x.npy", "labels": tmp_path / "y.npy"}
-    result = FeatureStore.open(names)
-    assert torch.equal(result["train/features"], Z) and result.num_classes == 5
-    with pytest.raises(ValueError, match=r"arrays of different names in .* got"):
-        FeatureStore.open(names | {"train_features": tmp_path / "x.npy"})
+def refused(path: Any, message: str | None = None) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        FeatureStore.open(path).check()
+    named = path if isinstance(path, Path) else next(iter(path.values()))
+    assert str(named) in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed, np.save])
@@ -49,9 +43,12 @@ def test_dtypes_and_orders(dtype: str, order: Any, save: Save, tmp_path: Path) -
     x = np.array(numbers, dtype=dtype, order=order)
     x[0, 0] = 100
     if save is np.save:
-        np.save(tmp_path / "X.npy", x)
-        np.save(tmp_path / "y.npy", Y)
-        result = FeatureStore.open(tmp_path)
+        names = {"X": tmp_path / "X.npy", "y": tmp_path / "y.npy"}
+        np.save(names["X"], x)
+        np.save(names["y"], Y)
+        result, again = FeatureStore.open(tmp_path), FeatureStore.open(names)
+        assert torch.equal(result["train/X"], again["train/X"]) and again.num_classes == 5
+        refused(names | {"train_X": tmp_path / "X.npy"}, r"arrays of different names in .* got")
     else:
         result = opened(tmp_path, save, X=x, y=Y)
     assert (result["train/X"].double().numpy() == x).all()
@@ -61,66 +58,9 @@ def test_dtypes_and_orders(dtype: str, order: Any, save: Save, tmp_path: Path) -
         assert (torch.cat(pieces).double().numpy() == x).all()
 
 
-def test_declared_sizes_are_compared_with_the_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    np.savez_compressed(tmp_path / "a.npz", X=X, y=Y)
-    np.savez(tmp_path / "b.npz", X=X, y=Y)
-    torch.save({"X": Z, "y": LABELS}, tmp_path / "a.pt", _use_new_zipfile_serialization=False)
-    monkeypatch.setattr(memory, "total_memory", lambda: 600)
-    for name, message in (
-        ("a.npz", r"a\.npz .* got: \d+ bytes of y\.npy, decompressed, beyond half of the memory"),
-        ("a.pt", r"a\.pt .* bytes of tensors in the format before torch 1\.6"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            FeatureStore.open(tmp_path / name)
-    # Mapped arrays take no memory.
-    assert torch.equal(FeatureStore.open(tmp_path / "b.npz")["train/X"], Z)
-    with pytest.raises(ValueError, match=r"b\.npz .* bytes of arrays, beyond"):
-        load_npz(tmp_path / "b.npz")
-
-
-def test_the_memory_is_that_of_the_container(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machine = memory.total_memory()
-    (tmp_path / "max").write_text("max\n")
-    (tmp_path / "small").write_text("4096\n")
-    limits = [str(tmp_path / name) for name in ("none", "max")]
-    monkeypatch.setattr(memory, "LIMITS", limits)
-    assert memory.total_memory() >= machine
-    monkeypatch.setattr(memory, "LIMITS", [*limits, str(tmp_path / "small")])
-    assert memory.total_memory() == 4096
-
-
-def test_objects_are_never_unpickled(tmp_path: Path) -> None:
-    target = tmp_path / "trapped"
-    np.savez(tmp_path / "a.npz", X=X, y=Y, objects=np.array([Trap(target)] * N))
-    (tmp_path / "d").mkdir()
-    for name, array in (("X", X), ("y", Y), ("objects", np.array([Trap(target)] * N))):
-        np.save(tmp_path / "d" / f"{name}.npy", array)
-    for path in ("a.npz", "d"):
-        result = FeatureStore.open(tmp_path / path)
-        prepare(result)
-        assert result.left_out == ("objects",)
-        for asked in ({"features": "objects"}, {"labels": "objects"}):
-            with pytest.raises(ValueError, match="got object"):
-                FeatureStore.open(tmp_path / path, **asked)
-    with pytest.raises(ValueError, match=r"a\.npz"):
-        load_npz(tmp_path / "a.npz")
-    torch.save({"z": Z, "labels": LABELS, "more": Trap(target)}, tmp_path / "a.pt")
-    with pytest.raises(ValueError, match=r"a\.pt .* got: other objects, which are never loaded"):
-        FeatureStore.open(tmp_path / "a.pt")
-    (tmp_path / "b.pt").write_bytes(pickle.dumps(Trap(target), 2))
-    with pytest.raises(ValueError, match=r"b\.pt to be a whole \.pt file of tensors"):
-        FeatureStore.open(tmp_path / "b.pt")
-    assert not target.exists()
-
-
 WORDS = [("ant", "bee", "cat", "dog", "emu")[c] for c in Y.tolist()]
-NESTED = {"train": {"z": Z, "labels": LABELS}, "test": {"z": Z[:6], "labels": LABELS[:6]}}
 CONTENTS = {
-    "nested": NESTED,
+    "nested": {"train": {"z": Z, "labels": LABELS}, "test": {"z": Z[:6], "labels": LABELS[:6]}},
     "flat": {"z_train": Z, "y_train": LABELS, "z_test": Z[:6], "y_test": LABELS[:6]},
     "pair": (Z.bfloat16(), Y.tolist()),
     "strings": {"z": Z.T.contiguous().T, "labels": WORDS, "ids": WORDS, "epoch": 7},
@@ -140,3 +80,180 @@ def test_files_of_torch(tmp_path: Path, case: str, archive: bool) -> None:
     if case == "strings":
         assert store.metadata["class_names"] == sorted(set(WORDS))
         assert len(store["train/identities"].unique()) == 5
+
+
+def test_declared_sizes_are_compared_with_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez_compressed(tmp_path / "a.npz", X=X, y=Y)
+    np.savez(tmp_path / "b.npz", X=X, y=Y)
+    torch.save({"X": Z, "y": LABELS}, tmp_path / "a.pt", _use_new_zipfile_serialization=False)
+    (tmp_path / "max").write_text("max\n")
+    (tmp_path / "small").write_text("600\n")
+    limits = [str(tmp_path / name) for name in ("none", "max")]
+    machine = memory.total_memory()
+    monkeypatch.setattr(memory, "LIMITS", limits)
+    assert memory.total_memory() >= machine
+    # The memory is that of the container.
+    monkeypatch.setattr(memory, "LIMITS", [*limits, str(tmp_path / "small")])
+    assert memory.total_memory() == 600
+    beyond = r"a\.npz .* got: \d+ bytes of y\.npy, decompressed, beyond half of the memory"
+    refused(tmp_path / "a.npz", beyond)
+    refused(tmp_path / "a.pt", r"a\.pt .* bytes of tensors in the format before torch 1\.6")
+    # Mapped arrays take no memory.
+    assert torch.equal(FeatureStore.open(tmp_path / "b.npz")["train/X"], Z)
+    with pytest.raises(ValueError, match=r"b\.npz .* bytes of arrays, beyond"):
+        load_npz(tmp_path / "b.npz")
+
+
+class Trap:
+    """An object whose pickle makes a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (self.folder,)
+
+
+def test_objects_are_never_unpickled(tmp_path: Path) -> None:
+    target = tmp_path / "trapped"
+    arrays: dict[str, Any] = {"X": X, "y": Y, "objects": np.array([Trap(target)] * N)}
+    np.savez(tmp_path / "a.npz", **arrays)
+    (tmp_path / "d").mkdir()
+    write(tmp_path / "d" / "x.npy", arrays)
+    for path in ("a.npz", "d"):
+        result = FeatureStore.open(tmp_path / path)
+        prepare(result)
+        assert result.left_out == ("objects",)
+        for asked in ({"features": "objects"}, {"labels": "objects"}):
+            with pytest.raises(ValueError, match="got object"):
+                FeatureStore.open(tmp_path / path, **asked)
+    with pytest.raises(ValueError, match=r"a\.npz"):
+        load_npz(tmp_path / "a.npz")
+    torch.save({"z": Z, "labels": LABELS, "more": Trap(target)}, tmp_path / "a.pt")
+    refused(tmp_path / "a.pt", r"a\.pt .* got: other objects, which are never loaded")
+    (tmp_path / "b.pt").write_bytes(pickle.dumps(Trap(target), 2))
+    refused(tmp_path / "b.pt", r"b\.pt to be a whole \.pt file of tensors")
+    assert not target.exists()
+
+
+def npy(shape: str, data: bytes, descr: str = "'<f4'") -> bytes:
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
+
+
+def header(entries: dict[str, Any], data: bytes = b"") -> bytes:
+    text = json.dumps(entries).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def entry(shape: list[int], end: int, dtype: str = "F32", start: int = 0) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+
+
+def stated(**metadata: str) -> bytes:
+    return header({"__metadata__": metadata, "x": entry([2, 2], 16)}, b"\x00" * 16)
+
+
+SAFETENSORS = [
+    b"",
+    struct.pack("<Q", 2**63) + b"{}",
+    header({}),
+    header({"train/encoder": entry([2**40, 2**20], 16)}, b"\x00" * 16),
+    header({"train/encoder": entry([2, 2], 16, start=2**60)}, b"\x00" * 16),
+    header({"train/encoder": entry([2, 2], 16, dtype="O")}, b"\x00" * 16),
+    header({"train/encoder": entry([2, 2], 4, dtype="F8_E4M3")}, b"\x00" * 4),
+    *(stated(format="other"), stated(metadata="{"), stated(metadata="[1]")),
+    *(stated(metadata="[" * 10**5), stated(metadata='{"num_classes": true}')),
+]
+NPY = [
+    npy("(1000000000000, 1000)", b"\x00" * 16),
+    npy("(-2, -2)", b"\x00" * 16),
+    npy("(2, 'a')", b"\x00" * 16),
+    npy("(2, 2)", b"\x00" * 16, descr="'|O'"),
+    npy("(2, 2)", b"\x00" * 16, descr="[('a', '<f4')]"),
+    npy("(2, 2), 'x': __import__('os')", b"\x00" * 16),
+    npy("(" * 3000, b""),
+    b"\x93NUMPY\x09\x00" + b"\x00" * 100,
+    b"PK\x03\x04",
+]
+TORCH = [
+    ([torch.eye(2)] * 3, "got: list; save a dictionary of tensors"),
+    ({"epoch": 7, "path": [1, "a"]}, "got: no tensors; save a dictionary of tensors"),
+    ({"z": torch.ones(1, 1).expand(9, 9), "labels": torch.arange(9)}, "that is not read"),
+]
+
+
+@pytest.mark.parametrize("data", [*SAFETENSORS, *NPY])
+def test_hostile_headers(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / ("a.npy" if data in NPY else "a.safetensors")
+    path.write_bytes(data)
+    refused({"features": path} if data in NPY else path)
+    for kind in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED) if data in NPY else ():
+        with zipfile.ZipFile(tmp_path / "a.npz", "w", kind) as archive:
+            archive.writestr("features.npy", data)
+        refused(tmp_path / "a.npz")
+
+
+def test_a_zip_that_declares_too_many_bytes(tmp_path: Path) -> None:
+    """The directory says four gigabytes, stored; there are sixteen bytes."""
+    path, text = tmp_path / "a.npz", npy("(33554432, 31)", b"")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("features.npy", text + b"\x00" * 16)
+    data, size = bytearray(path.read_bytes()), 33554432 * 31 * 4 + len(text)
+    member = data.rindex(b"PK\x01\x02")
+    data[member + 20 : member + 28] = struct.pack("<II", size, size)
+    path.write_bytes(data)
+    refused(path)
+
+
+def test_other_contents_of_pt(tmp_path: Path) -> None:
+    for content, message in TORCH:
+        torch.save(content, tmp_path / "a.pt")
+        refused(tmp_path / "a.pt", message)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pipes_and_missing_files(kind: str, tmp_path: Path) -> None:
+    refused(tmp_path / f"a{kind}", "no such file")
+    (tmp_path / f"link{kind}").symlink_to("nowhere")
+    refused(tmp_path / f"link{kind}", "no such file")
+    os.mkfifo(tmp_path / f"a{kind}")
+    refused(tmp_path / f"a{kind}", "got a pipe or a device")
+
+
+BINARY = (".safetensors", ".npz", ".npy", ".pt", ".parquet", ".arrow")
+
+
+@pytest.mark.parametrize("kind", BINARY)
+def test_every_truncation_is_noticed(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"X{kind}"
+    write(path, {"X": X, "labels": Y})
+    whole = path.read_bytes()
+    given: Any = {"features": path} if kind == ".npy" else path
+    for cut in [*range(0, len(whole), 97), len(whole) - 1]:
+        path.write_bytes(whole[:cut])
+        refused(given)
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(place=st.integers(0, 10_000), value=st.integers(0, 255), kind=st.sampled_from(BINARY))
+def test_a_changed_byte_is_an_error_or_other_values(
+    place: int, value: int, kind: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"X{kind}"
+    write(path, {"X": X, "labels": Y})
+    data = bytearray(path.read_bytes())
+    data[place % len(data)] = value
+    path.unlink()
+    path.write_bytes(data)
+    message = str(path)
+    try:
+        FeatureStore.open({"features": path} if kind == ".npy" else path).check()
+    except ValueError as error:
+        message = str(error)
+    assert str(path) in message and "\n" not in message

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from torch import Tensor
 
 from resultant.images.photo_views import COLUMNS, CUBIC, OPERATIONS, STEPS
@@ -55,23 +55,15 @@ def picture(pixels: Tensor, offset: int, size: list[int]) -> Picture:
     return Image.fromarray(pixels[offset : offset + 3 * h * w].view(h, w, 3).numpy())
 
 
-def reference(p: Picture, row: list[float], size: int, fill: tuple[float, ...] = FILL) -> Picture:
-    """Compute the view of a picture from a row of parameters."""
+def colours() -> dict[str, Callable[[Picture, float], Picture]]:
+    """Return the operations on colours by torchvision and timm."""
     # Not at the top: kernels are interpreted in a process without torchvision.
     from timm.data import auto_augment as timm
 
     from resultant._core.vision import vision_module
 
     tv = vision_module("torchvision.transforms.functional")
-    of = dict(zip(COLUMNS, row, strict=True))
-    top, left, height, width = (int(of[k]) for k in ("top", "left", "height", "width"))
-    p = p.crop((left, top, left + width, top + height))
-    p = p.resize((int(of["columns"]), int(of["rows"])), BILINEAR)
-    down, across = int(of["down"]), int(of["across"])
-    p = p.crop((across, down, across + size, down + size))
-    p = tv.hflip(p) if of["flip"] else p
-    warp: dict[str, Any] = {"fillcolor": tuple(map(int, fill))}
-    named: dict[str, Callable[[Picture, float], Picture]] = {
+    return {
         "brightness": tv.adjust_brightness,
         "contrast": tv.adjust_contrast,
         "saturation": tv.adjust_saturation,
@@ -84,6 +76,22 @@ def reference(p: Picture, row: list[float], size: int, fill: tuple[float, ...] =
         "posterize": lambda p, v: timm.posterize(p, int(v)),
         "solarize": lambda p, v: timm.solarize(p, int(v)),
         "solarize_add": lambda p, v: timm.solarize_add(p, int(v)),
+    }
+
+
+def reference(p: Picture, row: list[float], size: int, fill: tuple[float, ...] = FILL) -> Picture:
+    """Compute the view of a picture from a row of parameters."""
+    from timm.data import auto_augment as timm
+
+    of = dict(zip(COLUMNS, row, strict=True))
+    top, left, height, width = (int(of[k]) for k in ("top", "left", "height", "width"))
+    p = p.crop((left, top, left + width, top + height))
+    p = p.resize((int(of["columns"]), int(of["rows"])), BILINEAR)
+    down, across = int(of["down"]), int(of["across"])
+    p = p.crop((across, down, across + size, down + size))
+    p = ImageOps.mirror(p) if of["flip"] else p
+    warp: dict[str, Any] = {"fillcolor": tuple(map(int, fill))}
+    named = colours() | {
         "rotate": lambda p, v: timm.rotate(p, v, **warp),
         "shear_x": lambda p, v: timm.shear_x(p, v, **warp),
         "shear_y": lambda p, v: timm.shear_y(p, v, **warp),

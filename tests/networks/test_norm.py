@@ -6,7 +6,6 @@ import copy
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from programs import run_interpreted
@@ -99,14 +98,3 @@ def test_on_a_gpu(
     check("cuda", dtype, bar, residual, shortcut, shape)
     out, _ = NormRelu(1, 4).cuda()(torch.randn(2, 4, 3, 3, device="cuda"))
     assert "_NormRelu" in type(out.grad_fn).__name__
-
-
-@pytest.mark.parametrize("size", [(6, 4), (5, 7)])
-def test_shortcut_of_the_next_block(size: tuple[int, int]) -> None:
-    """In the next stage each run is padded with zero channels, equally many before and after."""
-    module, x = NormRelu(3, 4), torch.randn(2, 12, *size)
-    out, same = module(x, None, 4)
-    assert same is out
-    out, half = module(x, None, 8)
-    padded = F.pad(out.unflatten(1, (3, 4))[..., ::2, ::2], (0, 0, 0, 0, 2, 2))
-    assert half is not None and torch.equal(half, padded.flatten(1, 2))

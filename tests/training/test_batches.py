@@ -1,17 +1,25 @@
-"""Batches of an epoch: determined by seed and epoch, with views made by hand."""
+"""Batches of an epoch: determined by seed and epoch, for any number of processes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Generator, Sequence
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from images.test_store import source
+from resultant._core import distributed
 from resultant.images.augment import ClassificationView, ContrastiveView
-from resultant.images.photo_views import MEAN, STD
+from resultant.images.photo_views import MEAN, STD, classification_view, contrastive_view, normalize
+from resultant.images.store import ImageStore, open_store
+from resultant.networks.timm_encoder import EvaluationView
 from resultant.training.batches import CifarBatches
+from resultant.training.inference import StoredViews
+from resultant.training.photo_batches import PhotoBatches, ahead
 
 N, SIZE, EACH = 29, 32, 8
 
@@ -102,3 +110,64 @@ def test_refused(images: Tensor) -> None:
         batches(images, [0, 1, 0])
     with pytest.raises(ValueError, match="at least one batch of 8, got 7 images"):
         batches(images[:7], [0])
+
+
+CPU, VIEW = torch.device("cpu"), 16
+CHANNELS = ((0.5, 0.4, 0.3), (0.2, 0.25, 0.3))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ImageStore:
+    folder = tmp_path_factory.mktemp("images")
+    return open_store(source(folder / "files", 26), folder / "store", 20, workers=0)
+
+
+def photo_batches(store: ImageStore, seed: int = 3, **options: Any) -> PhotoBatches:
+    views = [contrastive_view(VIEW)] * 2 + [classification_view(VIEW)]
+    settings = views, seed, 12, CHANNELS, torch.float32, CPU
+    return PhotoBatches(store.source, lambda: store, *settings, **options)
+
+
+def photo_epoch(made: PhotoBatches, epoch: int) -> list[tuple[Tensor, Tensor]]:
+    made.load(made.draw(epoch))
+    result = []
+    for _ in range(made.steps):
+        made.advance()
+        views, labels = made.batch()
+        result.append((views.clone(), labels.clone()))
+    return result
+
+
+def test_processes_share_a_batch(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = photo_epoch(photo_batches(store), 5)
+    monkeypatch.setattr(distributed, "world_size", lambda: 3)
+    parts = []
+    for rank in range(3):
+        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
+        parts.append(photo_epoch(photo_batches(store), 5))
+    for step, (views, labels) in enumerate(whole):
+        shares = [part[step] for part in parts]
+        joined = torch.cat([share[0].unflatten(0, (3, 4)) for share in shares], 1)
+        assert torch.equal(joined.flatten(0, 1), views)
+        assert torch.equal(torch.cat([share[1] for share in shares], 1), labels)
+
+
+def test_evaluation_views_of_some_rows(store: ImageStore) -> None:
+    """Those of Pillow, straight from the source; images that were not reduced are the same."""
+    rows, view = torch.arange(0, 26, 5), EvaluationView(VIEW)
+    (views,) = StoredViews(store, view, CHANNELS, torch.float32, CPU)(rows)
+    levels = torch.stack([view(store.source.read(i)) for i in rows.tolist()])
+    assert torch.equal(views, normalize(levels, *CHANNELS))
+
+
+def test_thread_ends_with_its_reader() -> None:
+    before = threading.active_count()
+
+    def endless() -> Generator[Any]:
+        while True:
+            yield 1
+
+    made = ahead(ahead(endless()))
+    assert next(made) == 1 and threading.active_count() == before + 2
+    made.close()
+    assert threading.active_count() == before

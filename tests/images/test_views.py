@@ -1,0 +1,318 @@
+"""Views of photographs and of small images against PIL, torchvision, timm and the recipe, and the
+distributions of their parameters."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageOps
+from scipy import stats
+from torch import Tensor
+from torchvision import transforms
+from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
+
+from images.photographs import (
+    BICUBIC,
+    FILL,
+    LEAST_P,
+    Picture,
+    colours,
+    column,
+    levels,
+    photographs,
+    references,
+    seeded,
+)
+from resultant._core.vision import vision_module
+from resultant.images import augment, photo_views, rendering
+from resultant.images.augment import FILTERS, POLICY, ClassificationView, ContrastiveView, magnitude
+from resultant.images.photo_views import CODE, COLUMNS, OPERATIONS, PhotoView, classification_view
+
+# Sides of views of photographs, and of small images.
+SIZE, SMALL = 24, 32
+CONTRASTIVE: dict[str, Any] = {"p_jitter": 1.0, "p_grey": 0.0, "jitter": (1.5, 0.9, 0.4, 0.5)}
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        *(
+            photo_views.contrastive_view(SIZE),
+            classification_view(SIZE),
+            ContrastiveView(size=SIZE),
+        ),
+        ContrastiveView(size=SIZE, **CONTRASTIVE),
+        ContrastiveView(size=SIZE, p_jitter=1.0, jitter=(0.4, 0.4, 0.4, 0.0), scale=(0.5, 0.9)),
+    ],
+)
+def test_views_equal_torchvision_and_timm(view: PhotoView) -> None:
+    pixels, offsets, sizes = photographs(160)
+    parameters = view.draw(sizes, seeded(7))
+    expected = references(pixels, offsets, sizes, parameters, SIZE)
+    out = rendering.levels(pixels, offsets, sizes, parameters, SIZE, FILL)
+    assert torch.equal(out, expected)
+
+
+@pytest.mark.parametrize("ratio", [(3.0, 4.0), (0.2, 0.3), (1.0, 1.0)])
+def test_crop_that_never_fits(ratio: tuple[float, float]) -> None:
+    view = ContrastiveView(size=SIZE, scale=(1.0, 1.0), ratio=ratio)
+    drawn = view.draw(torch.full((5, 2), SIZE), seeded())[:, :4]
+    image = torch.empty(3, SIZE, SIZE)
+    expected = transforms.RandomResizedCrop.get_params(image, [1.0, 1.0], list(ratio))
+    assert drawn.tolist() == [list(expected)] * 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shape", "scale", "ratio"),
+    [
+        ((30, 40), (0.08, 1.0), (3 / 4, 4 / 3)),
+        ((64, 20), (0.08, 1.0), (3 / 4, 4 / 3)),
+        ((20, 64), (0.7, 1.0), (0.4, 0.9)),
+    ],
+)
+def test_crops_have_the_distribution_of_torchvision(
+    shape: tuple[int, int], scale: tuple[float, float], ratio: tuple[float, float]
+) -> None:
+    view = PhotoView(size=SIZE, scale=scale, ratio=ratio)
+    ours = view.draw(torch.tensor([shape]).expand(20_000, -1), seeded(9))[:, :4].numpy()
+    torch.manual_seed(10)
+    crop = transforms.RandomResizedCrop.get_params
+    image = torch.empty(3, *shape)
+    theirs = np.array([crop(image, list(scale), list(ratio)) for _ in range(2000)])
+
+    def faces(box: np.ndarray) -> list[np.ndarray]:
+        top, left, height, width = box.T
+        middle = (2 * top + height - shape[0]) * (2 * left + width - shape[1])
+        return [height * width, width / height, height, width, top, left, middle]
+
+    for a, b in zip(faces(ours), faces(theirs), strict=True):
+        assert float(stats.ks_2samp(a, b).pvalue) > LEAST_P  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", [PhotoView, ContrastiveView])
+def test_jitter_grey_and_flip_have_their_probabilities(kind: type[PhotoView]) -> None:
+    n = 20_000
+    view = kind(size=SIZE, jitter=(0.4, 0.3, 1.5, 0.1))
+    drawn = view.draw(torch.tensor([[30, 30]]).expand(n, -1), seeded(11))
+    codes = drawn[:, [COLUMNS.index(f"code{k}") for k in range(7)]]
+    jittered = codes[:, 0] != 0
+    for used, p in (
+        *((column(drawn, "flip"), 0.5), (jittered.numpy(), 0.8)),
+        (codes[:, 4].numpy() != 0, 0.2),
+    ):
+        assert stats.binomtest(int(used.sum()), n, p).pvalue > LEAST_P
+    assert set(codes[:, 4].tolist()) == {0.0, OPERATIONS.index("grey")}
+    assert not codes[:, 5:].any()
+    orders = Counter(tuple(map(int, row)) for row in codes[jittered, :4].tolist())
+    assert len(orders) == 24 and all(sorted(order) == [1, 2, 3, 4] for order in orders)
+    assert stats.chisquare(list(orders.values())).pvalue > LEAST_P
+    values = drawn[:, [COLUMNS.index(f"value{k}") for k in range(6)]]
+    for code, (low, high) in {1: (0.6, 1.4), 2: (0.7, 1.3), 3: (0.0, 2.5), 4: (-0.1, 0.1)}.items():
+        found = values[:, :4][codes[:, :4] == code].numpy()
+        assert stats.kstest(found, "uniform", (low, high - low)).pvalue > LEAST_P
+
+
+def test_random_augmentation_has_the_distribution_of_timm() -> None:
+    """Operations with their interpolation, and their values, as timm calls them."""
+    from timm.data import auto_augment as timm
+
+    names = {
+        "auto_contrast": "autocontrast",
+        "color": "saturation",
+        "translate_x_rel": "translate_x",
+        "translate_y_rel": "translate_y",
+    }
+    called: list[tuple[str, float, bool]] = []
+
+    def record(name: str) -> Callable[..., Any]:
+        def call(image: Any, value: float = 0.0, **options: Any) -> Any:
+            called.append((name, value, random.random() < 0.5))
+            return image
+
+        return call
+
+    augment: Any = timm.rand_augment_transform("rand-m10-n2-mstd0.5", {"img_mean": (1, 2, 3)})
+    for op in augment.ops:
+        name: str = op.aug_fn.__name__
+        op.aug_fn = record(names.get(name, name))
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    for _ in range(8000):
+        augment(None)
+    n = 20_000
+    drawn = classification_view(SIZE).draw(torch.tensor([[30, 30]]).expand(n, -1), seeded(2))
+    ours: dict[str, list[float]] = {name: [] for name in photo_views.RANDOM}
+    cubic: Counter[tuple[str, bool]] = Counter()
+    for k in (5, 6):
+        rows = zip(
+            *(column(drawn, f"{part}{k}") for part in ("code", "value", "filter")), strict=True
+        )
+        for code, value, kind in rows:
+            if code:
+                ours[OPERATIONS[int(code)]].append(float(value))
+                cubic[OPERATIONS[int(code)], bool(kind)] += 1
+    total = sum(map(len, ours.values()))
+    assert stats.binomtest(total, 2 * n, 0.5).pvalue > LEAST_P
+    assert (
+        stats.chisquare([cubic[a, b] for a in photo_views.RANDOM for b in (True, False)]).pvalue
+        > LEAST_P
+    )
+    theirs = Counter(name for name, _, _ in called)
+    assert set(theirs) == set(photo_views.RANDOM)
+    for name, values in ours.items():
+        expected = [value for other, value, _ in called if other == name]
+        scale = SIZE if name.startswith("translate") else 1
+        result: Any = stats.ks_2samp(np.array(values) / scale, expected)
+        assert result.pvalue > LEAST_P, name
+
+
+def sample(n: int = 60) -> Tensor:
+    """Return smooth images with noise of all contrasts, noise, and images of one or two levels."""
+    g = seeded(3)
+    coarse = torch.rand(n, 3, 5, 5, generator=g)
+    smooth = torch.nn.functional.interpolate(coarse, size=(SMALL, SMALL), mode="bicubic")
+    noise = torch.randn(n, 3, SMALL, SMALL, generator=g) * torch.rand(n, 1, 1, 1, generator=g)
+    shade = 0.2 + torch.rand(n, 1, 1, 1, generator=g)
+    images = (255 * shade * smooth + 20 * noise).clamp(0, 255).to(torch.uint8)
+    images[:6] = torch.randint(0, 256, (6, 3, SMALL, SMALL), generator=g, dtype=torch.uint8)
+    images[6], images[7], images[8] = 0, 255, 77
+    images[9] = torch.tensor([250, 3, 120], dtype=torch.uint8)[:, None, None]
+    images[10] = 40
+    images[10, :, SMALL // 2 :] = 41
+    images[11] = smooth[11].mean(0).mul(255).clamp(0, 255).to(torch.uint8)
+    return images
+
+
+def pictures(images: Tensor) -> list[Picture]:
+    return [Image.fromarray(a.permute(1, 2, 0).numpy()) for a in images]
+
+
+def affine(entries: Callable[[float], tuple[float, ...]], **options: Any) -> Callable[..., Picture]:
+    kind = Image.Transform.AFFINE
+    return lambda p, v: p.transform(p.size, kind, entries(v), fillcolor=augment.FILL, **options)
+
+
+# Operations by their values: factors, pixels, degrees, bits or levels.
+RECIPE: dict[str, Callable[[Picture, float], Picture]] = colours() | {
+    "shear_y": affine(lambda v: (1, 0, 0, v, 1, 0), resample=BICUBIC),
+    "translate_x": affine(lambda v: (1, 0, v, 0, 1, 0)),
+    "translate_y": affine(lambda v: (1, 0, 0, 0, 1, v)),
+    "rotate": lambda p, v: p.rotate(v, fillcolor=augment.FILL),
+    "solarize": lambda p, v: ImageOps.solarize(p, v),  # pyright: ignore[reportArgumentType]
+}
+# Values by level, of both signs, and of one; factors less 1.
+SIGNED = {
+    "shear_y": np.linspace(0, 0.3, 10),
+    **dict.fromkeys(("translate_x", "translate_y"), SMALL * np.linspace(0, 150 / 331, 10)),
+    **dict.fromkeys(("brightness", "saturation", "contrast", "sharpness"), np.linspace(0, 0.9, 10)),
+}
+UNSIGNED = {
+    "rotate": np.linspace(0, 30, 10),
+    "posterize": np.round(np.linspace(8, 4, 10)),
+    "solarize": np.linspace(256, 0, 10),
+    **dict.fromkeys(("autocontrast", "equalize", "invert"), np.zeros(10)),
+}
+
+
+STEPS = sorted({(name, level) for pair in POLICY for name, _, level in pair})
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("name", "level"), STEPS)
+def test_policy_step_equals_the_recipe(name: str, level: int, sign: int) -> None:
+    """The magnitudes of the recipe are float64, ours float32: a shear by a fraction of 30 that
+    reaches an integer level may be truncated to the level below."""
+    view, images = ClassificationView(padding=0, cutout=0), sample()
+    rows = view.draw(torch.full((len(images), 2), SMALL), seeded())
+    rows[:, 8:15] = 0
+    value = torch.tensor(magnitude(name, level, sign, SMALL)).float()
+    rows[:, 9:12] = torch.tensor([CODE[name], value, FILTERS.get(name, photo_views.BILINEAR)])
+    own = sign * SIGNED[name][level] if name in SIGNED else UNSIGNED[name][level]
+    own += name in ("brightness", "saturation", "contrast", "sharpness")
+    expected = [RECIPE[name](p, float(own)) for p in pictures(images)]
+    most = 1 if name == "shear_y" else 0
+    assert (view(images, rows).int() - levels(expected).int()).abs().max() <= most
+
+
+def test_classification_view() -> None:
+    tv = vision_module("torchvision.transforms.functional")
+    view, images = ClassificationView(), sample(600)
+    parameters = view.draw(torch.full((len(images), 2), SMALL), seeded(8))
+    expected = []
+    for p, (*numbers, i, j) in zip(pictures(images), parameters.tolist(), strict=True):
+        row = dict(zip(COLUMNS, numbers, strict=True))
+        cut = tv.crop(tv.pad(p, [4]), int(row["top"]) + 4, int(row["left"]) + 4, SMALL, SMALL)
+        cut = tv.hflip(cut) if row["flip"] else cut
+        for k in range(2):
+            if row[f"code{k}"]:
+                cut = RECIPE[OPERATIONS[int(row[f"code{k}"])]](cut, row[f"value{k}"])
+        a, i, j = np.array(cut), int(i), int(j)
+        a[max(0, i - 8) : i + 8, max(0, j - 8) : j + 8] = 0
+        expected.append(Image.fromarray(a))
+    assert torch.equal(view(images, parameters), levels(expected))
+
+
+def torchvision_policy() -> list[Any]:
+    snake = {"TranslateX": "translate_x", "TranslateY": "translate_y", "ShearY": "shear_y"}
+    snake["Color"] = "saturation"
+    pairs = AutoAugment(AutoAugmentPolicy.CIFAR10).policies
+    return [[(snake.get(n, n.lower()), p, level) for n, p, level in pair] for pair in pairs]
+
+
+def test_policy_equals_torchvision() -> None:
+    for ours, theirs in zip(POLICY, torchvision_policy(), strict=True):
+        for (name, p, level), (other, q, at) in zip(ours, theirs, strict=True):
+            assert (name, p) == (other, q)
+            assert at in (None, level)
+
+
+def test_steps_are_drawn_with_their_probabilities() -> None:
+    n = 60_000
+    drawn = ClassificationView().draw(torch.full((n, 2), SMALL), seeded(13))
+
+    def seen(name: str, m: float) -> tuple[str, float]:
+        return name, round(m, 4) if name != "none" else 0.0
+
+    expected: Counter[tuple[Any, ...]] = Counter()
+    for pair in torchvision_policy():
+        sides = []
+        for name, p, level in pair:
+            some = [
+                (seen(name, magnitude(name, level or 0, sign, SMALL)), p / 2) for sign in (1, -1)
+            ]
+            sides.append([*some, (seen("none", 0.0), 1 - p)])
+        for (a, p), (b, q) in itertools.product(*sides):
+            expected[a, b] += p * q / 25
+    assert sum(expected.values()) == pytest.approx(1)
+    counted = Counter(
+        (seen(OPERATIONS[int(a)], m), seen(OPERATIONS[int(b)], k))
+        for a, m, _, b, k, _ in drawn[:, 9:15].tolist()
+    )
+    cells = [cell for cell, p in expected.items() if p]
+    assert set(counted) <= set(cells)
+    observed = [counted[cell] for cell in cells]
+    assert stats.chisquare(observed, [n * expected[cell] for cell in cells]).pvalue > LEAST_P
+
+
+def test_positions_of_crop_and_square_are_uniform() -> None:
+    drawn = ClassificationView().draw(torch.full((20_000, 2), SMALL), seeded(14))
+    values = torch.cat((drawn[:, :2] + 4, drawn[:, [8, 30, 31]]), 1)
+    for drawn_column, count in zip(values.T, (9, 9, 2, SMALL, SMALL), strict=True):
+        counts = torch.bincount(drawn_column.long(), minlength=count).numpy()
+        assert len(counts) == count
+        assert stats.chisquare(counts).pvalue > LEAST_P
+
+
+@pytest.mark.parametrize("length", [0, 1, 15, 16])
+def test_square_has_its_side(length: int) -> None:
+    white = torch.ones(1, 3, SMALL, SMALL, dtype=torch.uint8)
+    black = ClassificationView(cutout=length).erase(white, torch.full((1, 2), 16.0)) == 0
+    assert black[0, 0].any(0).sum() == black[0, 0].any(1).sum() == length
