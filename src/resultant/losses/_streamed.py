@@ -146,16 +146,17 @@ class _Step:
         R.index_copy_(1, self.slots, self.R)
         kappa = bank.kappa(R[:, :-1])
         gains = loss.noted_gains(kappa, z.dtype)
-        own_logit, own_gradient = self._own(gains, offset)
         kappa = kappa.to(z.dtype)
         offset = torch.cat([offset[:held].to(z.dtype), z.new_full((1,), -math.inf)])
         rest = offset.index_fill(0, self.slots, -math.inf)
         columns = Columns(kappa, loss.terms(kappa, gains), rest[:-1])
+        batch = columns.at(self.rows)._replace(offset=offset[self.slots])
+        own_logit, own_gradient = self._own(batch.at(self.queries), gains)
         part = partial_softmax(z, loss.score_and_slope, columns.terms)
         bytes_per_class = z.numel() // z.shape[-1] * z.element_size()
         for classes in memory.row_slices(held, bytes_per_class, memory.matrix_bytes(z.device)):
             part.absorb(bank.old[classes], columns.at(classes))
-        self._absorb_batch(part, columns, offset)
+        self._absorb_batch(part, batch)
         if bank.shard_classes:
             part.over_processes()
             distributed.all_reduce_sum(own_logit)
@@ -169,40 +170,38 @@ class _Step:
             entropies, gradient = entropies[:, self.here], gradient[:, self.here]
         return entropies, gradient
 
-    def _own(self, gains: Gains | None, offset: Tensor) -> tuple[Tensor, Tensor]:
+    def _own(self, own: Columns, gains: Gains | None) -> tuple[Tensor, Tensor]:
         """Return the logits [V, Q] and gradients of the own classes; zero for other processes'."""
-        loss, bank, z = self.loss, self.bank, self.z
-        mu, R, rows = self.mu[:, self.queries], self.R[:, self.queries], self.rows[self.queries]
-        outside = self.outside[self.queries]
-        if gains is not None:
-            gains = Gains(gains.g[:, rows], gains.mean, gains.target[:, rows])
-        left_out = bank.leave_out and loss.training
-        if left_out:
+        loss, bank, z, (kappa, terms, offset) = self.loss, self.bank, self.z, own
+        mu, outside = self.mu[:, self.queries], self.outside[self.queries]
+        if bank.leave_out and loss.training:
             mu, R = bank.leave_one_out(z, self.batch[:, self.queries], z.dtype)
-        kappa = bank.kappa(R)
-        if left_out and gains is not None:
-            # Without the query the class keeps the target gain of the whole.
-            gains = gains._replace(g=loss.gain(kappa))
-            # Other processes note the classes that they hold.
-            known = (a.masked_fill(outside, 1.0).mT.unsqueeze(-1) for a in (gains.g, gains.target))
-            labels = self.labels[self.queries].clamp(0, bank.num_classes - 1)
-            noted = Gains(next(known), gains.mean, next(known))
-            loss.note(z.dtype, noted, labels.unsqueeze(-1).expand(-1, len(z)))
-        kappa = kappa.to(z.dtype)
+            kappa = bank.kappa(R)
+            if gains is not None:
+                # Without the query the class keeps the target gain of the whole.
+                target = gains.target[:, self.rows[self.queries]]
+                gains = Gains(loss.gain(kappa), gains.mean, target)
+                # Other processes note the classes that they hold.
+                g, target = (
+                    a.masked_fill(outside, 1.0).mT.unsqueeze(-1) for a in (gains.g, target)
+                )
+                labels = self.labels[self.queries].clamp(0, bank.num_classes - 1)
+                noted = Gains(g, gains.mean, target)
+                loss.note(z.dtype, noted, labels.unsqueeze(-1).expand(-1, len(z)))
+            kappa = kappa.to(z.dtype)
+            terms = loss.terms(kappa, gains)
         rho = (z * mu).sum(-1)
-        score, slope = loss.score_and_slope(rho, kappa, loss.terms(kappa, gains))
-        logit = score + offset[rows].to(z.dtype)
-        gradient = slope.expand_as(rho).unsqueeze(-1) * mu
-        return logit.masked_fill(outside, 0.0), gradient.masked_fill(outside.unsqueeze(-1), 0.0)
+        score, slope = loss.score_and_slope(rho, kappa, terms)
+        gradient = (slope.expand_as(rho).unsqueeze(-1) * mu).masked_fill(outside.unsqueeze(-1), 0.0)
+        return (score + offset).masked_fill(outside, 0.0), gradient
 
-    def _absorb_batch(self, part: PartialSoftmax, columns: Columns, offset: Tensor) -> None:
+    def _absorb_batch(self, part: PartialSoftmax, batch: Columns) -> None:
         """Add the classes of the batch, each once, as the views see them."""
         number = torch.arange(len(self.slots), device=self.slots.device)
-        first = number.new_full((len(offset),), len(number))
+        first = number.new_full((len(self.bank.classes) + 1,), len(number))
         first = first.scatter_reduce(0, self.slots, number, "amin")[self.slots]
-        once = offset[self.slots].masked_fill(first != number, -math.inf)
-        batch = columns.at(self.rows)._replace(offset=once)
-        part.absorb_views(self.mu, batch, first[self.queries])
+        once = batch.offset.masked_fill(first != number, -math.inf)
+        part.absorb_views(self.mu, batch._replace(offset=once), first[self.queries])
 
 
 def with_gradient(

@@ -206,7 +206,7 @@ def _economise(polynomial: Sequence[Fraction], tolerance: float) -> tuple[float,
 
 def horner(coefficients: Sequence[Number], u: Tensor) -> Tensor:
     """Evaluate the polynomial at ``u``."""
-    total = torch.zeros_like(u) + coefficients[-1]
+    total = as_tensor(coefficients[-1], u)
     for c in reversed(coefficients[:-1]):
         total = torch.addcmul(as_tensor(c, u), total, u)
     return total
@@ -214,7 +214,7 @@ def horner(coefficients: Sequence[Number], u: Tensor) -> Tensor:
 
 def divided_difference(coefficients: Sequence[Number], u0: Tensor, u1: Tensor) -> Tensor:
     """Compute ``(P(u1) - P(u0)) / (u1 - u0)`` without a subtraction; P' at u1 = u0."""
-    partials = [torch.zeros_like(u0) + coefficients[-1]]
+    partials = [as_tensor(coefficients[-1], u0)]
     for c in reversed(coefficients[1:-1]):
         partials.append(torch.addcmul(as_tensor(c, u0), partials[-1], u0))
     return horner(partials[::-1], u1)

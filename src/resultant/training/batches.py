@@ -92,12 +92,13 @@ class CifarBatches:
     def _make(self, view: View, g: int, parameters: Tensor, out: Tensor) -> None:
         """Make views of all images of an epoch of seed g in ``out`` [steps, views, 3, S, S]."""
         width = out.shape[1]
-        images = self.order[:, g].repeat(1, width // self.batch_size).flatten()
-        for top in range(0, len(images), CHUNK_IMAGES):
-            chunk = slice(top, top + CHUNK_IMAGES)
-            views = view(self.images[images[chunk]], parameters[chunk])
-            at = torch.arange(top, top + len(views), device=views.device)
-            out[at // width, at % width] = views
+        images = self.order[:, g].repeat(1, width // self.batch_size)
+        stride = max(1, CHUNK_IMAGES // width)
+        for first in range(0, self.steps, stride):
+            chosen = images[first : first + stride].flatten()
+            drawn = parameters[first * width :][: len(chosen)]
+            views = view(self.images[chosen], drawn)
+            out[first : first + stride] = views.unflatten(0, (-1, width))
 
     def rehearse(self, epoch: int) -> None:
         self.load(self.draw(epoch))
@@ -106,10 +107,10 @@ class CifarBatches:
         """Do nothing: a counter on the device selects the next batch."""
 
     def batch(self) -> tuple[Tensor, Tensor]:
-        order, views = (a.index_select(0, self.step)[0] for a in (self.order, self.views))
+        labels = self.labels[self.order.index_select(0, self.step)[0]][self.group]
+        views = self.views.flatten(0, 1)[self.step * len(self.seeds) + self.slot]
         self.step += 1
-        labels = self.labels[order][self.group]
-        return normalized_patches(views[self.slot], self.dtype), labels
+        return normalized_patches(views, self.dtype), labels
 
 
 def require_batches(images: int, batch_size: int) -> None:
