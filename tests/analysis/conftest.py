@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frozen_data import noisy_space, small_space
+from frozen_data import small_space
 from resultant.analysis import Analysis, FrozenSpace, analyze_space
 
 
@@ -12,12 +12,6 @@ from resultant.analysis import Analysis, FrozenSpace, analyze_space
 def small() -> FrozenSpace:
     """24 long-tailed classes in 12 dimensions."""
     return small_space()
-
-
-@pytest.fixture(scope="session")
-def noisy() -> FrozenSpace:
-    """The same, with one class of noise."""
-    return noisy_space()
 
 
 @pytest.fixture(scope="session")

@@ -8,32 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from frozen_data import (
-    COUNTS,
-    TAU,
-    C,
-    P,
-    features,
-    log_softmax,
-    ratio,
-    rows,
-    score,
-    scores,
-    small_space,
-)
-from resultant.analysis import (
-    FrozenSpace,
-    Policy,
-    boundary_displacement,
-    compare_gradients,
-    cosine_agreement,
-    decide,
-    gain_distribution,
-    intercept_drift,
-    margin_directions,
-    realization_grid,
-    same_state,
-)
+import frozen_data
+from frozen_data import COUNTS, TAU, C, P, features, log_softmax, ratio, rows, score, scores
+from resultant import analysis
+from resultant.analysis import FrozenSpace, Policy, decide, gain_distribution, intercept_drift
 from resultant.analysis.metrics import paired_gain, rank_correlation
 from resultant.classes.groups import GROUPS, group_masks
 from resultant.classes.realization import class_scores
@@ -44,14 +22,24 @@ from resultant.vmf.estimators import concentration, mean_resultant
 def test_gains_against_definition(small: FrozenSpace) -> None:
     result = gain_distribution(small)
     g = result.gain.numpy()
-    assert result.mean == pytest.approx(g.mean()) and result.spread == pytest.approx(
-        g.std() / g.mean()
-    )
+    assert result.mean == pytest.approx(g.mean())
+    assert result.spread == pytest.approx(g.std() / g.mean())
     assert result.ratio == pytest.approx(g.max() / g.min())
     # Spearman's is Pearson's of the mean ranks.
     ranks = [[np.mean((a < v).sum() + (a <= v).sum()) for v in a] for a in (g, COUNTS.numpy())]
     assert result.rank_correlation == pytest.approx(np.corrcoef(ranks)[0, 1])
     assert result.groups["tail"] == pytest.approx(g[16:].mean())
+    # With rows kept for calibration the means are of the others, and so is n.
+    space = frozen_data.small_space(fitting_share=0.5)
+    assert space.fitting is not None
+    x, y = space.train[space.fitting], space.labels[space.fitting]
+    cosines = rows(x[y == 0]) @ rows(x[y == 0]).T
+    U = cosines[~np.eye(len(cosines), dtype=bool)].mean()
+    result = gain_distribution(space)
+    assert float(result.corrected_gain[0]) == pytest.approx(math.sqrt(U) / TAU, rel=1e-9)
+    assert result.uncorrected == tuple((space.state.count == 1).nonzero()[:, 0].tolist())
+    alone = gain_distribution(FrozenSpace.fit(x[:1], y[:1] * 0, x[:1], y[:1] * 0))
+    assert alone.uncorrected == (0,) and alone.corrected_spread is None
 
 
 @pytest.mark.parametrize("estimator", ["mle", "proco"])
@@ -81,20 +69,6 @@ def test_corrected_gains_against_definition(estimator: str) -> None:
     assert result.corrected_rank_correlation == pytest.approx(np.corrcoef(ranks)[0, 1])
 
 
-def test_correction_counts_fitted_rows_only() -> None:
-    """With rows kept for calibration the means are of the others, and so is n."""
-    space = small_space(fitting_share=0.5)
-    assert space.fitting is not None
-    x, y = space.train[space.fitting], space.labels[space.fitting]
-    cosines = rows(x[y == 0]) @ rows(x[y == 0]).T
-    U = cosines[~np.eye(len(cosines), dtype=bool)].mean()
-    result = gain_distribution(space)
-    assert float(result.corrected_gain[0]) == pytest.approx(math.sqrt(U) / TAU, rel=1e-9)
-    assert result.uncorrected == tuple((space.state.count == 1).nonzero()[:, 0].tolist())
-    alone = gain_distribution(FrozenSpace.fit(x[:1], y[:1] * 0, x[:1], y[:1] * 0))
-    assert alone.uncorrected == (0,) and alone.corrected_spread is None
-
-
 def test_intercepts_against_definition(small: FrozenSpace) -> None:
     result = intercept_drift(small)
     kappa = small.state.kappa.numpy()
@@ -112,7 +86,7 @@ def test_intercepts_against_definition(small: FrozenSpace) -> None:
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 def test_same_state_against_definition(small: FrozenSpace, gamma: float) -> None:
-    result = same_state(small, gamma=gamma, per_class=3)
+    result = analysis.same_state(small, gamma=gamma, per_class=3)
     y = small.test_labels.numpy()
     first = np.sort(np.concatenate([np.flatnonzero(y == c)[:3] for c in range(C)]))
     assert result.queries == len(first) == 3 * C
@@ -137,30 +111,28 @@ def test_same_state_against_definition(small: FrozenSpace, gamma: float) -> None
     assert focus.intercepts["preserve"] == pytest.approx(focus.intercepts["native"])
 
 
-def test_a_class_of_noise_collapses_direct_temperature(noisy: FrozenSpace) -> None:
-    """A class of noise collapses direct temperature, and preserving the intercept recovers it."""
-    rows = {row.realization: row for row in same_state(noisy).rows}
+def test_a_class_of_noise_collapses_direct_temperature() -> None:
+    """Preserving the intercept recovers it; a class without temperature leaves out answers."""
+    noisy = frozen_data.noisy_space()
+    rows = {row.realization: row for row in analysis.same_state(noisy).rows}
     assert rows["temperature"].top_class == 3
     assert rows["temperature"].cross_entropy > 3 * rows["preserve"].cross_entropy
-    focus = same_state(noisy).focus
+    focus = analysis.same_state(noisy).focus
     assert focus is not None and focus.index == 3
     assert focus.intercepts["temperature"] > 10 * focus.intercepts["native"]
-
-
-def test_undefined_temperatures_leave_out_answers(noisy: FrozenSpace) -> None:
-    state = same_state(noisy, 1.5)
+    state = analysis.same_state(noisy, 1.5)
     assert state.undefined == (3,) and state.focus is None
     assert [row.realization for row in state.rows] == ["native", "angular"]
     drift = intercept_drift(noisy, 1.5)
     assert drift.undefined == (3,) and drift.worst_class is None
     assert drift.temperature.isnan().all()
-    boundaries = boundary_displacement(noisy, beta=1.5)
+    boundaries = analysis.boundary_displacement(noisy, beta=1.5)
     assert boundaries.undefined == (3,) and boundaries.predicted == {} and not boundaries.change
-    margins = margin_directions(noisy, beta=1.5)
+    margins = analysis.margin_directions(noisy, beta=1.5)
     assert margins.undefined == (3,) and margins.incidences == 0 and margins.agreement is None
-    angular = margin_directions(noisy, beta=1.5, realization="angular")
+    angular = analysis.margin_directions(noisy, beta=1.5, realization="angular")
     assert angular.undefined == () and angular.incidences > 0
-    grid = realization_grid(noisy, (0.0, 1.5), (0.0,))
+    grid = analysis.realization_grid(noisy, (0.0, 1.5), (0.0,))
     for name in ("temperature", "preserve"):
         point = grid.point(name, 1.5)
         assert point.undefined == (3,) and point.accuracy is None
@@ -171,7 +143,7 @@ def test_undefined_temperatures_leave_out_answers(noisy: FrozenSpace) -> None:
 
 @pytest.mark.slow
 def test_grid_against_definition(small: FrozenSpace) -> None:
-    grid = realization_grid(small)
+    grid = analysis.realization_grid(small)
     y = small.test_labels.numpy()
     masks = {name: m.numpy() for name, m in group_masks(COUNTS).items()}
     for point in grid.points:
@@ -207,14 +179,14 @@ def test_grid_against_definition(small: FrozenSpace) -> None:
 
 def test_float32_is_close_to_float64(small: FrozenSpace) -> None:
     policies = [Policy(name) for name in REALIZATIONS]
-    wide, narrow = decide(small, policies), decide(small_space(torch.float32), policies)
+    wide, narrow = decide(small, policies), decide(frozen_data.small_space(torch.float32), policies)
     for policy in (p.canonical for p in policies):
         assert narrow.nll[policy].dtype == torch.float32
         torch.testing.assert_close(narrow.nll[policy].double(), wide.nll[policy], atol=2e-4, rtol=0)
 
 
 def test_agreement_against_definition(small: FrozenSpace) -> None:
-    result = cosine_agreement(small)
+    result = analysis.cosine_agreement(small)
     cosine, angular = (scores(small, name, 0, 0, small.test[:]) for name in ("cosine", "angular"))
     differ = cosine.argmax(1) != angular.argmax(1)
     assert result.disagreements == differ.sum() > 0
@@ -237,7 +209,7 @@ def nearest(values: np.ndarray, number: int) -> np.ndarray:
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 def test_gradients_by_autograd(small: FrozenSpace, gamma: float) -> None:
-    result = compare_gradients(small, queries=60, gamma=gamma, seed=2)
+    result = analysis.compare_gradients(small, queries=60, gamma=gamma, seed=2)
     assert result.source == "held-out" and len(result.rows.unique()) == result.queries == 60
     x = torch.as_tensor(rows(small.test[result.rows]))
     y, offset = small.test_labels[result.rows], small.offset(gamma)
@@ -270,16 +242,13 @@ def test_gradients_by_autograd(small: FrozenSpace, gamma: float) -> None:
         G = torch.as_tensor(((np.exp(s) - np.eye(C)[y.numpy()]) * gain) @ mu)
         G = G - (G * x).sum(1, keepdim=True) * x
         assert error == pytest.approx(100 * float((native - G).norm() / native.norm()), rel=1e-8)
-
-
-def test_gradients_use_calibration_rows() -> None:
-    split = small_space(fitting_share=0.8)
-    result = compare_gradients(split, queries=20)
+    split = frozen_data.small_space(fitting_share=0.8)
+    result = analysis.compare_gradients(split, queries=20)
     assert result.source == "calibration" and split.fitting is not None
     assert not split.fitting[result.rows].any() and result.queries == 20
 
 
-def test_paired_gain_against_definition() -> None:
+def test_paired_gain_and_ranks_against_definition() -> None:
     before = torch.tensor([True] * 60 + [False] * 40)
     after = torch.tensor([True] * 55 + [False] * 5 + [True] * 14 + [False] * 26)
     result = paired_gain(before, after)
@@ -295,9 +264,6 @@ def test_paired_gain_against_definition() -> None:
     result, turned = paired_gain(wrong, right), paired_gain(right, wrong)
     assert (result.gain, result.high) == (pytest.approx(16 / 18), 1.0)
     assert (turned.gain, turned.low, turned.high) == (-result.gain, -1.0, -result.low)
-
-
-def test_ranks_of_fewer_than_five_values_say_nothing() -> None:
-    """All 24 orders of four values have p of 2/24 or more."""
+    # All 24 orders of four values have p of 2/24 or more: they say nothing.
     assert rank_correlation(torch.arange(4.0), torch.arange(4.0)) is None
     assert rank_correlation(torch.arange(5.0), torch.arange(5.0)) == pytest.approx(1)

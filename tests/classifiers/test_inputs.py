@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,8 @@ import pytest
 import torch
 
 from classifiers.labelled import sample
-from resultant.classifiers.calibration import confidence_bins, expected_calibration_error
+from resultant.classifiers.calibration import confidence_bins
+from resultant.classifiers.calibration import expected_calibration_error as calibration_error
 from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.mixture import VMFMixture
 from resultant.classifiers.vmf import CosinePrototypeClassifier, VMFClassifier
@@ -53,40 +56,52 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "parameters", "message"), REFUSED)
-def test_parameters_are_checked(kind: Any, parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        kind(**parameters).fit(*sample())
-
-
 X, Y = sample()
 T = torch.from_numpy(X)
+WORDS = np.array(["ray", "cod", "eel", "ant"])[Y]
+P2, Y3 = np.full((3, 2), 0.5), np.array([0, 1, 1])
 
 
-@pytest.mark.parametrize(
-    ("rows", "weights", "message"),
-    [
-        (X[:, :1], None, r"1 feature\(s\)"),
-        (T[:, :1], None, r"expected X \[N, p\] .* with N >= 1 and p >= 2, got .*, 1\)"),
-        (T > 0, None, r"expected X \[N, p\] of real numbers .*, got torch.bool"),
-        (torch.where(T[2] == T, math.inf, T), None, "NaN or infinity in row 2"),
-        (X, np.where(np.arange(60) == 3, -1, 1), "finite, .*, got -1 at index 3"),
-        (X, np.ones(59), r"expected sample_weight \[60\], got shape \(59,\)"),
-        (X, np.zeros(60), "one above zero, got 0 at index 0"),
-    ],
-)
-def test_samples_are_checked(rows: Any, weights: Any, message: str) -> None:
+def fit(rows: Any, weights: Any = None) -> VMFClassifier:
+    return VMFClassifier().fit(rows, Y, sample_weight=weights)
+
+
+CALLS: list[tuple[Callable[[], Any], str]] = [
+    *((partial(kind(**options).fit, X, Y), message) for kind, options, message in REFUSED),
+    (lambda: fit(X[:, :1]), r"1 feature\(s\)"),
+    (lambda: fit(T[:, :1]), r"expected X \[N, p\] .* with N >= 1 and p >= 2, got .*, 1\)"),
+    (lambda: fit(T > 0), r"expected X \[N, p\] of real numbers .*, got torch.bool"),
+    (lambda: fit(torch.where(T[2] == T, math.inf, T)), "NaN or infinity in row 2"),
+    (lambda: fit(X, np.where(np.arange(60) == 3, -1, 1)), "finite, .*, got -1 at index 3"),
+    (lambda: fit(X, np.ones(59)), r"expected sample_weight \[60\], got shape \(59,\)"),
+    (lambda: fit(X, np.zeros(60)), "one above zero, got 0 at index 0"),
+    (lambda: fit(T).predict(T[:, :4]), "X has 4 features, but VMFClassifier is expecting 6"),
+    (
+        lambda: VMFClassifier().partial_fit(X, Y),
+        "classes at the first call of partial_fit, got None",
+    ),
+    (
+        lambda: fit(X).partial_fit(X, Y, classes=[0, 1]),
+        r"classes of the first call, \[0, 1, 2, 3\], got \[0, 1",
+    ),
+    (
+        lambda: VMFClassifier().fit(X, WORDS).partial_fit(X[:2], ["cod", "elk"]),
+        r"among the classes .*, got 'elk' at index 1",
+    ),
+    (lambda: fit(X).calibrate(X, Y, method="platt"), "method to be one of .*got 'platt'"),
+    (lambda: calibration_error(P2[0], Y3), r"got shapes \(2,\) \(float64\) and \(3,\)"),
+    (lambda: calibration_error(P2.astype(str), Y3), r"got shapes \(3, 2\) \(<U"),
+    (lambda: calibration_error(P2, Y3 + 1), r"integers in \[0, 2\), got int64 from 1"),
+    (lambda: calibration_error(2 * P2, Y3), "rows that sum to one, got .* the sum 2"),
+    (lambda: calibration_error(P2 * math.nan, Y3), "rows that sum to one"),
+    (lambda: calibration_error(P2, Y3, 0), "bins to be an integer >= 1, got 0"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), CALLS)
+def test_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        VMFClassifier().fit(rows, Y, sample_weight=weights)
-
-
-def test_later_calls_are_checked() -> None:
-    with pytest.raises(ValueError, match="X has 4 features, but VMFClassifier is expecting 6"):
-        VMFClassifier().fit(T, Y).predict(T[:, :4])
-    with pytest.raises(ValueError, match="classes at the first call of partial_fit, got None"):
-        VMFClassifier().partial_fit(X, Y)
-    with pytest.raises(ValueError, match=r"classes of the first call, \[0, 1, 2, 3\], got \[0, 1"):
-        VMFClassifier().fit(X, Y).partial_fit(X, Y, classes=[0, 1])
+        call()
 
 
 @pytest.mark.parametrize("kind", [VMFClassifier, VMFClassifierCV])
@@ -133,30 +148,13 @@ def test_equals_a_loop(bins: int) -> None:
     y[:3] = [1, 1, 0]
     expected = naive_error(p, y, bins)
     assert expected > 0.01
-    assert expected_calibration_error(p, y, bins) == pytest.approx(expected, rel=1e-12)
+    assert calibration_error(p, y, bins) == pytest.approx(expected, rel=1e-12)
     tensors = torch.from_numpy(p), torch.from_numpy(y)
-    assert expected_calibration_error(*tensors, bins) == pytest.approx(expected, rel=1e-12)
-
-
-def test_half_precision() -> None:
-    """A hit at 0.5 is in the lower of two bins, apart from a miss at 0.625."""
+    assert calibration_error(*tensors, bins) == pytest.approx(expected, rel=1e-12)
+    # A hit at 0.5 is in the lower of two bins, apart from a miss at 0.625.
     half = torch.tensor([[0.5, 0.5], [0.625, 0.375]], dtype=torch.bfloat16)
-    assert expected_calibration_error(half, [0, 1], 2) == 0.5625
+    assert calibration_error(half, [0, 1], 2) == 0.5625
     # Bins are closed above; the first has its lower end too.
     confidence = np.array([0.0, 0.05, 0.5, 0.52, 1.0, 1.0])
     rows, *_ = confidence_bins(confidence, np.array([False, True, True, False, True, False]))
     assert rows.tolist() == [2, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 2]
-
-
-def test_arguments_are_checked() -> None:
-    p, y = np.full((3, 2), 0.5), np.array([0, 1, 1])
-    for arguments, message in [
-        ((p[0], y), r"got shapes \(2,\) \(float64\) and \(3,\)"),
-        ((p.astype(str), y), r"got shapes \(3, 2\) \(<U"),
-        ((p, y + 1), r"integers in \[0, 2\), got int64 from 1"),
-        ((2 * p, y), "rows that sum to one, got .* the sum 2"),
-        ((p * math.nan, y), "rows that sum to one"),
-        ((p, y, 0), "bins to be an integer >= 1, got 0"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            expected_calibration_error(*arguments)

@@ -1,4 +1,4 @@
-"""``resultant analyze``: the files and the summary of a report."""
+"""``resultant analyze`` and ``compare``: the files and the summary of a report, verdicts."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ def arrays_of(**options: Any) -> dict[str, Any]:
     return {name: a.numpy() for name, a in small_features(**options).items()}
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report on two features, with class names that must not break the page."""
-    folder = tmp_path_factory.mktemp("report")
+def test_report(capsys: Shown) -> None:
+    """Two features with class names that must not break the page: a summary on standard output,
+    steps on standard error, all files, and predictions of the accuracy that the page says; the
+    same features give the same numbers."""
     about = {"class_names": list(NAMES), "num_classes": 6}
     arrays = small_features(dim=8, noise=0.6, names=("encoder", "projection"))
-    write_store(folder / "z.safetensors", arrays, about)
-    assert call(f"analyze {folder}/z.safetensors --out {folder}/out --figures") == 0
-    return folder / "out"
-
-
-def test_folder_is_complete(report: Path) -> None:
-    """The page, its files, and predictions of the accuracy that the page says."""
-    assert sorted(p.name for p in report.parent.iterdir()) == ["out", "z.safetensors"]
-    found = results(report)
+    write_store("z.safetensors", arrays, about)
+    assert call("analyze z.safetensors --out out --figures") == 0
+    shown = capsys.readouterr()
+    headings = [line.split()[0] for line in shown.out.splitlines()]
+    assert headings[0] == "read" and headings[-1] == "page" and "use" in headings
+    assert set(headings) <= {"read", "check", "use", "why", "warning", "note", "page"}
+    for step in ("read and check the rows", "projection: search vMF settings", "write the report"):
+        assert f" s  {step}\n" in shown.err
+    assert sorted(os.listdir()) == ["out", "z.safetensors"]
+    report, found = Path("out"), results("out")
     names = {"figures", "index.html", "tables", *found["files"].values()}
     assert {p.name for p in report.iterdir()} == names
     assert {p.suffix for p in (report / "figures").iterdir()} == {".pdf", ".png"}
@@ -58,33 +59,8 @@ def test_folder_is_complete(report: Path) -> None:
     np.testing.assert_allclose(p.max(1), table["probability"].to_numpy(), atol=1e-6)
     with open(report / "rows.csv") as file:
         assert {row["features"] for row in csv.DictReader(file)} <= {"encoder", "projection"}
-
-
-def test_summary_and_determinism(report: Path, capsys: Shown) -> None:
-    """A few lines on standard output, steps on standard error; the same features, the same
-    numbers."""
-    assert call(f"analyze {report.parent}/z.safetensors --out again") == 0
-    shown = capsys.readouterr()
-    headings = [line.split()[0] for line in shown.out.splitlines()]
-    assert headings[0] == "read" and headings[-1] == "page" and "use" in headings
-    assert set(headings) <= {"read", "check", "use", "why", "warning", "note", "page"}
-    for step in ("read and check the rows", "projection: search vMF settings", "write the report"):
-        assert f" s  {step}\n" in shown.err
-    first, second = (untimed(results(out)["features"]) for out in (report, "again"))
-    assert first == second
-
-
-def test_saved_classifier() -> None:
-    """It is loaded by the code of the page, and predicts the words of the user."""
-    arrays = arrays_of(noise=0.6)
-    for split in ("train", "test"):
-        arrays[f"{split}/labels"] = np.array(list("abcdef"))[arrays[f"{split}/labels"]]
-    np.savez("z.npz", **arrays)
-    assert call("analyze z.npz --out out --references none") == 0
-    (feature,), names = results("out")["features"], {"X": arrays["test/projection"]}
-    exec(feature["recommendation"]["code"], names)
-    right = float((names["model"].predict(names["X"]) == arrays["test/labels"]).mean())
-    assert right == pytest.approx(recommended(feature)["accuracy"]["value"])
+    assert call("analyze z.safetensors --out again") == 0
+    assert untimed(found["features"]) == untimed(results("again")["features"])
 
 
 @pytest.mark.usefixtures("brief")
@@ -165,3 +141,78 @@ def test_options_of_rows_and_their_notes(capsys: Shown) -> None:
     assert all(f"note    {note}\n" in shown and note in page for note in notes)
     assert call("compare a.npz a.npz --drop-zero-rows --out c") == 0
     assert results("c")["comparisons"][0]["rows"] == 119
+
+
+NATIVE, ANGULAR = "native-seed0", "angular-beta0-seed0"
+
+
+@pytest.mark.usefixtures("brief")
+def test_two_networks(cifar: Path, trained: Path, capsys: Shown) -> None:
+    """The page is about the features of both, and says which network is better; against its own
+    features a network is neither better nor worse."""
+    a, b = (trained / f"{name}.safetensors" for name in (NATIVE, ANGULAR))
+    assert call(f"compare {a} {b} --data {cifar} --out out") == 0
+    shown = capsys.readouterr().out
+    assert f"A: {NATIVE}.safetensors" in shown and f"B: {ANGULAR}.safetensors" in shown
+    assert "for B on the same test rows" in shown
+    assert os.listdir() == ["out"]
+    found = results("out")
+    assert [f["data"]["name"] for f in found["features"]] == 2 * ["encoder", "projection"]
+    assert len(found["comparisons"]) == 2
+    for c in found["comparisons"]:
+        methods = (recommended(found["features"][c[side]]) for side in "ab")
+        first, second = (method[c["metric"].split()[0]]["value"] for method in methods)
+        assert c["paired"] and c["rows"] == 30
+        assert c["difference"]["gain"] == pytest.approx(second - first)
+    data = f"--data {cifar} --device cpu"
+    assert call(f"extract {b} --out x.safetensors {data}") == 0
+    assert call(f"compare {b} x.safetensors --features projection --out out {data}") == 0
+    assert "A and B are not significantly different" in capsys.readouterr().out
+    found = results("out")
+    first, second = (untimed(feature["methods"]) for feature in found["features"])
+    assert first == second and found["comparisons"][0]["difference"]["gain"] == 0
+
+
+def test_two_files(capsys: Shown) -> None:
+    """The whole report; the verdict on standard output, steps on standard error."""
+    for name, noise in (("a", 0.9), ("b", 0.45)):
+        write_store(f"{name}.safetensors", small_features(1, dim=8, noise=noise))
+    assert call("compare a.safetensors b.safetensors --out out --json s") == 0
+    found = results("out")
+    (comparison,) = found["comparisons"]
+    assert comparison["difference"]["verdict"] == "better" and not comparison["paired"]
+    assert found["chosen"] == 1 and found["title"] == "a.safetensors and b.safetensors"
+    assert json.loads(Path("s").read_text())["comparisons"] == [comparison]
+    shown = capsys.readouterr()
+    assert "verdict B is better than A: " in shown.out
+    assert "not known to be the same" in shown.out
+    for step in ("A: search vMF settings", "B: map and sliders", "write the report"):
+        assert f" s  {step}\n" in shown.err
+
+
+@pytest.mark.usefixtures("brief")
+def test_other_classes_are_not_compared(capsys: Shown) -> None:
+    """Features of one name, or the only ones; classes by name, or by number if they have no names.
+    Numbers of words are but their order."""
+    arrays = arrays_of()
+
+    def labels(change: Any) -> dict[str, Any]:
+        return arrays | {n: change(a) for n, a in arrays.items() if n.endswith("labels")}
+
+    np.savez("a", allow_pickle=False, **arrays)
+    np.savez("thrice", allow_pickle=False, **labels(lambda y: 3 * y))
+    np.savez("named", allow_pickle=False, class_names=np.array(list("abcdef")), **arrays)
+    np.savez("words", allow_pickle=False, **labels(lambda y: np.array(list("fedcba"))[y]))
+    write_store("encoder.safetensors", small_features(names=("encoder",)))
+    write_store("two.safetensors", small_features(names=("encoder", "head")))
+    classes = "expected the same classes in both, but class"
+    for a, b, fact in (
+        ("a.npz", "thrice.npz", f"{classes} 1 is called '1' in a.npz and '3' in thrice.npz"),
+        ("a.npz", "words.npz", f"{classes} 0 is called '0' in a.npz and 'a' in words.npz"),
+        ("a.npz", "two.safetensors", "got projection in a.npz and encoder, head in two"),
+        ("a.npz", "encoder.safetensors", ""),
+        ("a.npz", "named.npz", ""),
+        ("named.npz", "words.npz", ""),
+    ):
+        assert call(f"compare {a} {b}") == (2 if fact else 0)
+        assert fact in capsys.readouterr().err
