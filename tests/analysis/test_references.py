@@ -50,7 +50,7 @@ def test_discriminant_analysis_is_that_of_scikit_learn(classes: int, equal: bool
     np.testing.assert_allclose(ours.predict_proba(q), theirs.predict_proba(q), atol=1e-4)
 
 
-def test_few_rows() -> None:
+def test_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model of some classes gives the others probability zero; neighbours are at most all."""
     data = small_set()
     rows = plan(data)
@@ -62,9 +62,7 @@ def test_few_rows() -> None:
     data = FeatureSet("m", "x", data.class_names, train, data.test)
     found = {c.key: c for c in references(data, plan(data), "fast")}
     assert found["KNeighborsClassifier"].settings["n_neighbors"] <= 6
-
-
-def test_samples_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A sample is said.
     monkeypatch.setitem(BUDGETS, "fast", Budget(4000, 0.5, 1e9, 50, 100, 1e6, 1600))
     data = small_set()
     found = {c.key: c for c in references(data, plan(data), "fast")}

@@ -58,6 +58,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
 
 X, Y = sample()
 T = torch.from_numpy(X)
+ROWS = np.arange(60)
 WORDS = np.array(["ray", "cod", "eel", "ant"])[Y]
 P2, Y3 = np.full((3, 2), 0.5), np.array([0, 1, 1])
 
@@ -66,13 +67,18 @@ def fit(rows: Any, weights: Any = None) -> VMFClassifier:
     return VMFClassifier().fit(rows, Y, sample_weight=weights)
 
 
+def weighted(train: Any, test: Any) -> None:
+    """Search with weights of the first four rows alone."""
+    VMFClassifierCV(cv=[(train, test)]).fit(X, Y, ROWS < 4)
+
+
 CALLS: list[tuple[Callable[[], Any], str]] = [
     *((partial(kind(**options).fit, X, Y), message) for kind, options, message in REFUSED),
     (lambda: fit(X[:, :1]), r"1 feature\(s\)"),
     (lambda: fit(T[:, :1]), r"expected X \[N, p\] .* with N >= 1 and p >= 2, got .*, 1\)"),
     (lambda: fit(T > 0), r"expected X \[N, p\] of real numbers .*, got torch.bool"),
     (lambda: fit(torch.where(T[2] == T, math.inf, T)), "NaN or infinity in row 2"),
-    (lambda: fit(X, np.where(np.arange(60) == 3, -1, 1)), "finite, .*, got -1 at index 3"),
+    (lambda: fit(X, np.where(ROWS == 3, -1, 1)), "finite, .*, got -1 at index 3"),
     (lambda: fit(X, np.ones(59)), r"expected sample_weight \[60\], got shape \(59,\)"),
     (lambda: fit(X, np.zeros(60)), "one above zero, got 0 at index 0"),
     (lambda: fit(T).predict(T[:, :4]), "X has 4 features, but VMFClassifier is expecting 6"),
@@ -88,7 +94,9 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
         lambda: VMFClassifier().fit(X, WORDS).partial_fit(X[:2], ["cod", "elk"]),
         r"among the classes .*, got 'elk' at index 1",
     ),
-    (lambda: fit(X).calibrate(X, Y, method="platt"), "method to be one of .*got 'platt'"),
+    (lambda: weighted(ROWS[4:], ROWS[:4]), "a training part of positive weight in each split"),
+    (lambda: weighted(ROWS[:4], ROWS[4:]), "validation rows of positive weight, got none"),
+    (lambda: fit(X).calibrate(X, Y, method="platt"), "expected method to be one of .*got 'platt'"),
     (lambda: calibration_error(P2[0], Y3), r"got shapes \(2,\) \(float64\) and \(3,\)"),
     (lambda: calibration_error(P2.astype(str), Y3), r"got shapes \(3, 2\) \(<U"),
     (lambda: calibration_error(P2, Y3 + 1), r"integers in \[0, 2\), got int64 from 1"),

@@ -125,6 +125,13 @@ def test_weights_repeat_rows() -> None:
     weighted = VMFMixture(3, init=MU, random_state=0).fit(X, sample_weight=weight)
     np.testing.assert_allclose(weighted.concentrations_, repeated.concentrations_, rtol=1e-8)
     np.testing.assert_allclose(weighted.weights_, repeated.weights_, rtol=1e-9)
+    # Rows of zeros shorten the mean.
+    with_zeros = VMFMixture().fit(np.vstack([X, np.zeros_like(X)]))
+    law = VonMisesFisher.fit(torch.from_numpy(X))
+    R = float(mean_resultant(X.shape[1], law.concentration)) / 2
+    np.testing.assert_allclose(with_zeros.directions_[0], law.loc, atol=1e-12)
+    kappa = float(concentration(X.shape[1], R))
+    assert with_zeros.concentrations_[0] == pytest.approx(kappa, rel=1e-8)
 
 
 @pytest.mark.parametrize("assignment", ["soft", "hard"])
@@ -170,15 +177,6 @@ def test_samples_come_from_the_components() -> None:
     np.testing.assert_array_equal(mixture.sample(3000)[0], Z)
 
 
-def test_rows_of_zeros_shorten_the_mean() -> None:
-    with_zeros = VMFMixture().fit(np.vstack([X, np.zeros_like(X)]))
-    law = VonMisesFisher.fit(torch.from_numpy(X))
-    R = float(mean_resultant(X.shape[1], law.concentration)) / 2
-    np.testing.assert_allclose(with_zeros.directions_[0], law.loc, atol=1e-12)
-    kappa = float(concentration(X.shape[1], R))
-    assert with_zeros.concentrations_[0] == pytest.approx(kappa, rel=1e-8)
-
-
 def test_partial_fit_continues_a_fit() -> None:
     """Each row counts once: five rows move the fit of a thousand by little. A first call is one
     step of EM."""
@@ -213,27 +211,17 @@ def test_seeds_of_a_large_group_are_among_its_rows(monkeypatch: pytest.MonkeyPat
 
 
 # Expenses for housing, food and service of 20 single women and 20 single men (R package HSAUR3).
-HOUSEHOLD = np.array(
-    [
-        *([820, 114, 154], [184, 74, 20], [921, 66, 455], [488, 80, 115], [721, 83, 104]),
-        *([614, 55, 193], [801, 56, 214], [396, 59, 80], [864, 65, 352], [845, 64, 414]),
-        *([404, 97, 47], [781, 47, 452], [457, 103, 108], [1029, 71, 189], [1047, 90, 298]),
-        *([552, 91, 158], [718, 104, 304], [495, 114, 74], [382, 77, 147], [1090, 59, 177]),
-        *([497, 591, 291], [839, 942, 365], [798, 1308, 584], [892, 842, 395], [1585, 781, 1740]),
-        *([755, 764, 438], [388, 655, 233], [617, 879, 719], [248, 438, 65], [1641, 440, 2063]),
-        *([1180, 1243, 813], [619, 684, 204], [253, 422, 48], [661, 739, 188], [1981, 869, 1032]),
-        *([1746, 746, 1594], [1865, 915, 1767], [238, 522, 75]),
-        *([1199, 1095, 344], [1524, 964, 1410]),
-    ],
-    dtype=np.float64,
-)
-
+EXPENSES = """
+820 114 154 184 74 20 921 66 455 488 80 115 721 83 104 614 55 193 801 56 214 396 59 80 864 65 352
+845 64 414 404 97 47 781 47 452 457 103 108 1029 71 189 1047 90 298 552 91 158 718 104 304 495
+114 74 382 77 147 1090 59 177 497 591 291 839 942 365 798 1308 584 892 842 395 1585 781 1740 755
+764 438 388 655 233 617 879 719 248 438 65 1641 440 2063 1180 1243 813 619 684 204 253 422 48 661
+739 188 1981 869 1032 1746 746 1594 1865 915 1767 238 522 75 1199 1095 344 1524 964 1410"""
+HOUSEHOLD = np.array(EXPENSES.split(), dtype=np.float64).reshape(40, 3)
 
 # sapply(vMFs, BIC) of Hornik and Gruen, "movMF: An R Package for Fitting Mixtures of von
 # Mises-Fisher Distributions", section 4.3, for densities with respect to the uniform distribution.
 MOVMF_BIC = (-169.4291, -200.3364, -211.5490, -206.9498, -198.5651)
-
-
 # Table 1 there: weight, direction and concentration for K = 2 and 3.
 MOVMF_TABLE = {
     2: [(0.47, (0.95, 0.13, 0.27), 114.70), (0.53, (0.67, 0.63, 0.40), 17.96)],

@@ -121,6 +121,11 @@ def test_prototypes_against_cosines() -> None:
     expected = unit(Q) @ mu.T / 0.3 + 0.5 * np.log(pi)
     np.testing.assert_allclose(fitted.decision_function(Q), expected, rtol=1e-12)
     np.testing.assert_allclose(fitted.class_prior_, pi, rtol=1e-14)
+    # The length of rows does not matter.
+    plain = VMFClassifier().fit(X, Y).predict_proba(Q)
+    for scale in (1e-300, 1e-150, 1e200):
+        scaled = VMFClassifier().fit(scale * X, Y).predict_proba(scale * Q)
+        np.testing.assert_allclose(scaled, plain, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -152,15 +157,6 @@ def test_partial_fit_is_fit(estimator: Any) -> None:
     same_scores(parts, whole, Q)
 
 
-def test_classes_without_rows_are_never_predicted() -> None:
-    early = VMFClassifier(prior=1.0).partial_fit(X[Y < 3], Y[Y < 3], classes=[0, 1, 2, 3, 9])
-    alone = VMFClassifier(prior=1.0).fit(X[Y < 3], Y[Y < 3])
-    assert (early.predict_proba(Q)[:, 3:] == 0).all()
-    assert np.isneginf(np.asarray(early.decision_function(Q))[:, 3:]).all()
-    np.testing.assert_array_equal(early.predict_proba(Q)[:, :3], alone.predict_proba(Q))
-    np.testing.assert_allclose(early.log_marginal(Q), alone.log_marginal(Q), rtol=1e-13)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", BOTH)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -187,20 +183,20 @@ def test_tensors_are_arrays(estimator: Any, dtype: torch.dtype) -> None:
     )
 
 
-def test_two_classes_and_one() -> None:
+def test_unusual_classes() -> None:
+    """Classes without rows are never predicted; two classes, and one."""
+    early = VMFClassifier(prior=1.0).partial_fit(X[Y < 3], Y[Y < 3], classes=[0, 1, 2, 3, 9])
+    alone = VMFClassifier(prior=1.0).fit(X[Y < 3], Y[Y < 3])
+    assert (early.predict_proba(Q)[:, 3:] == 0).all()
+    assert np.isneginf(np.asarray(early.decision_function(Q))[:, 3:]).all()
+    np.testing.assert_array_equal(early.predict_proba(Q)[:, :3], alone.predict_proba(Q))
+    np.testing.assert_allclose(early.log_marginal(Q), alone.log_marginal(Q), rtol=1e-13)
     two = VMFClassifier(prior=1.0).fit(X[Y < 2], Y[Y < 2])
     odds = np.diff(np.log(two.predict_proba(X)), axis=1)[:, 0]
     np.testing.assert_allclose(two.decision_function(X), odds, rtol=1e-9, atol=1e-9)
     assert ((odds > 0) == two.predict(X)).all()
     one = VMFClassifier().fit(X[Y == 2], Y[Y == 2])
     assert (one.predict(X) == 2).all() and (one.predict_proba(X) == 1).all()
-
-
-@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e200])
-def test_length_does_not_matter(scale: float) -> None:
-    plain = VMFClassifier().fit(X, Y).predict_proba(Q)
-    scaled = VMFClassifier().fit(scale * X, Y).predict_proba(scale * Q)
-    np.testing.assert_allclose(scaled, plain, rtol=1e-9)
 
 
 def test_classes_without_an_ordinary_fit() -> None:

@@ -204,7 +204,7 @@ def test_errors_are_one_line(
     assert shown.count("\n") == 1 and len(shown) < 2100 and "\x1b" not in shown
 
 
-def test_status_and_sigterm(function: Mock, capfd: Shown) -> None:
+def test_status_and_sigterm(function: Mock, capfd: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminated command ends at once, with one line, and the handler is gone afterwards. Errors
     of the code are not hidden."""
     for error in (ZeroDivisionError(), ModuleNotFoundError("no", name="own")):
@@ -218,6 +218,12 @@ def test_status_and_sigterm(function: Mock, capfd: Shown) -> None:
     assert cli.main(["test"]) == 143
     assert capfd.readouterr().err == "resultant: terminated\n"
     assert signal.getsignal(signal.SIGTERM) is before
+    # A process of torchrun names its rank, and is silent when it is ended after another failed.
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    function.side_effect = [ValueError("expected more"), TerminatedError()]
+    assert [cli.main(["test"]) for _ in range(2)] == [2, 143]
+    assert capfd.readouterr().err == "resultant: rank 1: expected more\n"
 
 
 def test_extras_are_those_of_the_package() -> None:
@@ -228,17 +234,6 @@ def test_extras_are_those_of_the_package() -> None:
         assert {"PIL": "pillow"}.get(module, module) in names
     # Extras of earlier versions still install.
     assert not any(extras[name] for name in ("anndata", "cli", "parquet", "report"))
-
-
-def test_process_of_torchrun(
-    function: Mock, monkeypatch: pytest.MonkeyPatch, capsys: Shown
-) -> None:
-    """It names its rank, and is silent when torchrun ends it after another has failed."""
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "1")
-    function.side_effect = [ValueError("expected more"), TerminatedError()]
-    assert [cli.main(["test"]) for _ in range(2)] == [2, 143]
-    assert capsys.readouterr().err == "resultant: rank 1: expected more\n"
 
 
 def progress(epoch: int, loss: dict[str, float]) -> Progress:

@@ -1,10 +1,11 @@
-"""``resultant train`` and ``probe``: networks, records, progress, and early refusals."""
+"""``resultant train``, ``extract`` and ``probe``: networks, records, progress, photographs."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
+import re
 import shutil
 import weakref
 from dataclasses import asdict
@@ -18,12 +19,14 @@ import torch
 from rich.console import Console
 from torch.nn.functional import normalize
 
-from cli.conftest import JOINT, TRAIN, call, records
+from cli.conftest import JOINT, PHOTOS, TRAIN, call, records, results
+from images.photos import photo_bytes
+from resultant._core.tensor_files import load
 from resultant.classes.rule import REALIZATIONS
 from resultant.cli import train as command
 from resultant.cli.arguments import DATA_VARIABLE, ImageOptions
 from resultant.cli.train import accuracy_table, grid, training
-from resultant.features.store import write_store
+from resultant.features.store import FeatureStore, write_store
 from resultant.training.config import PRESETS, Run, TrainConfig, preset
 from resultant.training.job import Job, Trained
 from resultant.training.probe import ProbeConfig, linear_probes
@@ -166,13 +169,60 @@ def test_runs_and_an_interrupt() -> None:
         path.touch()
 
 
-CONFIG = ProbeConfig(epochs=2)
+IMAGES = (
+    "train images --architecture test_resnet --size 32 --dim 8 --epochs 1 --batch-size 4 "
+    "--device cpu --workers 0 --out out --data"
+)
 
 
-def probe(arrays: Any, dataset: str | None, words: str = "") -> Any:
-    write_store("a.safetensors", arrays, {"dataset": dataset})
-    assert call(f"probe a.safetensors --device cpu --epochs 2 --out probes.json {words}") == 0
-    return json.loads(Path("probes.json").read_text())
+@pytest.mark.slow
+@pytest.mark.usefixtures("brief")
+def test_train_extract_analyze(photos: Path) -> None:
+    """Probes, frozen rules and the classifier are evaluated on test; val has chosen. Names of
+    classes are in the network, the checkpoint, the features and the report."""
+    assert call(f"{IMAGES} {photos}") == 0
+    (result,) = records("out")
+    assert (result["held_out"], result["classes"], result["train_images"]) == ("test", 3, 11)
+    assert 0 <= result["classifier"]["accuracy"] <= 1 and "tail" in result["classifier"]
+    for space in ("encoder", "projection"):
+        probe, chosen = result["probes"]["long_tail"][space], result["chosen"][space]
+        # Nine test images.
+        for accuracy in (probe["accuracy"], chosen["accuracy"]):
+            assert 9 * accuracy == pytest.approx(round(9 * accuracy))
+        rules = result["frozen"][space]
+        assert rules["mle"].keys() == set(REALIZATIONS)
+        assert rules[chosen["estimator"]][chosen["realization"]] == chosen["accuracy"]
+    for file in ("native-seed0", "checkpoint"):
+        assert load(f"out/native-seed0/{file}.safetensors")[1]["class_names"] == list(PHOTOS)
+    # The folder holds decoded images too.
+    assert Path("out/store").is_dir()
+    words = f"--device cpu --workers 0 --data {photos} --out x.safetensors"
+    assert call(f"extract out {words}") == 0
+    opened = FeatureStore.open("x.safetensors")
+    assert opened.metadata["class_names"] == list(PHOTOS)
+    sizes = {split: len(opened[f"{split}/labels"]) for split in ("train", "val", "test")}
+    assert sizes == {"train": 11, "val": 6, "test": 9}
+    assert call("analyze x.safetensors --out page") == 0
+    assert "Ara macao" in results("page")["features"][0]["data"]["class_names"]
+
+
+@pytest.mark.slow
+def test_broken_images(photos: Path, capsys: Shown) -> None:
+    """They stop the training, or are skipped."""
+    data, out = shutil.copytree(photos, Path("data").absolute()), Path("out")
+    folder = data / "train" / "Ara macao"
+    for i in range(4):
+        (folder / f"{i}.png").write_bytes(photo_bytes(i)[:90])
+    assert call(f"{IMAGES} {data} --no-evaluate") == 2
+    *_, last = capsys.readouterr().err.splitlines()
+    assert re.match(rf"resultant: expected {folder}/\d\.png to be a whole image, got", last)
+    assert "; --skip-broken leaves broken images out" in last
+    assert not list(out.rglob("native*.safetensors")) and not (out / "records.jsonl").exists()
+    assert call(f"{IMAGES} {data} --no-evaluate --skip-broken --delete-store") == 0
+    shown = capsys.readouterr().err
+    assert not list((out / "store").glob("*"))
+    assert "skipped 4:" in shown and str(folder / "3.png") in shown and "7 train" in shown
+    assert [record["train_images"] for record in records(out)] == [7]
 
 
 def test_accuracies_of_linear_probes(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,26 +233,30 @@ def test_accuracies_of_linear_probes(capsys: Shown, monkeypatch: pytest.MonkeyPa
     # Lengths that are independent of the classes.
     for name in ("train/encoder", "test/encoder"):
         arrays[name] = arrays[name] * torch.linspace(0, 4, len(arrays[name])).exp()[:, None]
-    expected = {}
+    config, expected = ProbeConfig(epochs=2), {}
     for form, scaled in (("raw", torch.clone), ("unit", normalize)):
         x, q = (
             [scaled(arrays[f"{s}/encoder"]), arrays[f"{s}/pretrain/x"]] for s in ("train", "test")
         )
         y, labels = arrays["train/labels"], arrays["test/labels"]
-        expected[form] = linear_probes(x, y, q, labels, 6, CONFIG)
+        expected[form] = linear_probes(x, y, q, labels, 6, config)
     assert expected["raw"].per_class.tolist()[0] != expected["unit"].per_class.tolist()[0]
     for dataset, words, form in (
         (None, "", "raw"),
         ("imagenet-lt", "", "unit"),
         ("imagenet-lt", "--encoder raw", "raw"),
         ("cifar100", "--encoder unit", "unit"),
+        ("imagenet-lt", "", None),
     ):
-        result = probe(arrays, dataset, words)
-        shown = capsys.readouterr()
+        write_store("a.safetensors", arrays if form else small_features(), {"dataset": dataset})
+        assert call(f"probe a.safetensors --device cpu --epochs 2 --out probes.json {words}") == 0
+        result, shown = json.loads(Path("probes.json").read_text()), capsys.readouterr()
         assert shown.err == "probes: 50.0 %\nprobes: 100.0 %\n"
+        assert result["encoder"] == form
+        if form is None:
+            continue
         assert shown.out.startswith("┏") and "pretrain/x" in shown.out
-        assert result["encoder"] == form and result["features"] == ["encoder", "pretrain/x"]
+        assert result["features"] == ["encoder", "pretrain/x"]
         assert result["accuracy"] == expected[form].accuracy.tolist()
         assert result["per_class"] == expected[form].per_class.tolist()
-        assert result["probe"] == asdict(CONFIG) and result["metadata"]["dataset"] == dataset
-    assert probe(small_features(), "imagenet-lt")["encoder"] is None
+        assert result["probe"] == asdict(config) and result["metadata"]["dataset"] == dataset

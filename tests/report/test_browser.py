@@ -59,14 +59,18 @@ def test_everything_is_drawn(browser: Browser, path: Path, width: int, dark: boo
 def test_sliders_equal_the_library(
     browser: Browser, result: AnalysisResult, width: int, tmp_path: Path
 ) -> None:
-    """Accuracy and log-loss of the sample, with all classes or four of them per row."""
+    """Accuracy and log-loss of the sample, with all classes or four of them per row; the sliders
+    start with the settings found, also with those outside of the usual range."""
     e = result.first.explorer
     assert e is not None
     index = ((torch.tensor(e.label)[:, None] + torch.arange(width)) % 12).sort(1).values
     cosine = np.take_along_axis(e.cosine, index[None].repeat(len(e.cosine), 1, 1).numpy(), 2)
-    start = {**e.start, "scale": 1.0}
+    start = {"scale": 1.0, "temperature": 0.002, "prior": -1.5, "beta": 2.5, "metric": 1}
+    start = {**e.start, **start}
     e = replace(e, candidates=index.numpy(), cosine=cosine, start=start)
     browser.open(write_page(AnalysisResult("t", (replace(result.first, explorer=e),)), tmp_path))
+    seen = browser.js("JSON.parse(document.querySelector('form.explorer').dataset.result)")
+    assert seen["settings"] == {name: v for name, v in start.items() if name != "scale"}
     label, weight = torch.tensor(e.label), torch.tensor(e.weight)
     mu = torch.eye(12, e.dim, dtype=torch.float64)
     for move in MOVES:
@@ -84,32 +88,15 @@ def test_sliders_equal_the_library(
         assert seen["all"] == pytest.approx(accuracy, abs=1e-12), move
         assert seen["loss"] == pytest.approx(float((losses * weight).sum()), abs=1e-4), move
     assert browser.errors == []
+    # A class of kappa zero has no temperature.
+    for realization in ("temperature", "preserve"):
+        rule = f"vmf.realize([0, 50], 0.1, 16, '{realization}', 0.5)[0]"
+        for values in ("score(0.5)", "slope(0.5)"):
+            assert browser.js(f"Number.isNaN({rule}.{values})")
 
 
-def test_sliders_start_with_the_settings_found(
-    browser: Browser, result: AnalysisResult, tmp_path: Path
-) -> None:
-    """Also with settings outside of the usual range."""
-    one = result.first
-    assert one.explorer is not None
-    start = {**one.explorer.start, "temperature": 0.002, "prior": -1.5, "beta": 2.5, "metric": 1}
-    one = replace(one, explorer=replace(one.explorer, start=start))
-    browser.open(write_page(AnalysisResult("t", (one,)), tmp_path))
-    seen = browser.js("JSON.parse(document.querySelector('form.explorer').dataset.result)")
-    assert seen["settings"] == {name: v for name, v in start.items() if name != "scale"}
-
-
-@pytest.mark.parametrize("realization", ["temperature", "preserve"])
-def test_a_class_of_kappa_zero_has_no_temperature(
-    browser: Browser, path: Path, realization: str
-) -> None:
-    browser.open(path)
-    rule = f"vmf.realize([0, 50], 0.1, 16, '{realization}', 0.5)[0]"
-    for values in ("score(0.5)", "slope(0.5)"):
-        assert browser.js(f"Number.isNaN({rule}.{values})")
-
-
-def test_card_by_pointer_and_keys(browser: Browser, path: Path, result: AnalysisResult) -> None:
+def test_cards_map_and_tables(browser: Browser, path: Path, result: AnalysisResult) -> None:
+    """Cards by pointer and keys; colours, zoom and search; a table sorted by a column."""
     browser.open(path)
     box = browser.js("""(() => { const svg = document.querySelector("svg[data-chart=methods]");
         svg.scrollIntoView({ block: "center" }); const { left, top } = svg.getBoundingClientRect();
@@ -128,10 +115,6 @@ def test_card_by_pointer_and_keys(browser: Browser, path: Path, result: Analysis
     assert browser.js(f"{card}.textContent").startswith(result.first.data.class_names[first])
     browser.key("Escape", 27)
     assert browser.js(f"{card}.hidden")
-
-
-def test_map_colours_zoom_and_search(browser: Browser, path: Path) -> None:
-    browser.open(path)
     svg = "document.querySelector('svg[data-chart=map]')"
     circles = f"[...{svg}.querySelectorAll('circle')]"
     colours = f"new Set({circles}.map((c) => c.style.fill)).size"
@@ -147,10 +130,6 @@ def test_map_colours_zoom_and_search(browser: Browser, path: Path) -> None:
         form.elements.name.value = "class 12"; form.dispatchEvent(new Event("input")); })()""")
     assert browser.js(f"{svg}.querySelectorAll('.ring').length") == 20
     assert browser.js("document.querySelectorAll('tr.followed').length") >= 1
-
-
-def test_tables_sort(browser: Browser, path: Path) -> None:
-    browser.open(path)
     column = """[...document.querySelectorAll("[aria-label='All classes'] tbody tr")]
         .map((row) => Number(row.cells[2].dataset.key))"""
     click = "document.querySelectorAll(\"table[aria-label='All classes'] th button\")[2].click()"
