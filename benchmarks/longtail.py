@@ -15,9 +15,8 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,16 +24,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from joblib import Parallel, delayed, parallel_config
-from safetensors.torch import load_file
+from safetensors.numpy import load_file
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.metrics import recall_score
+from sklearn.model_selection import ParameterGrid, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.utils.class_weight import compute_sample_weight
 
+from benchmarks import Row
 from resultant import VMFClassifier, VMFClassifierCV
 from resultant.classifiers.validation import stratified_splits
 from resultant.features import packaged_file
@@ -45,14 +48,15 @@ FOLDS = 3
 # Rows of the largest class, except for features of networks trained on a long tail.
 LARGEST = 100
 LEAST_PROBABILITY = 1e-9
-# Rows of each class of digits: training, test.
-HEAD, LAST = slice(-40), slice(-40, None)
+# Test rows of each class of digits.
+LAST = 40
 
 FILES = ("banking77", "clinc150", "cifar10", "cifar100", "tiny-imagenet")
 # Stores of networks that were trained on a long tail, and their spaces.
 TRAINED = ("packaged", "cifar10-lt", "tiny-imagenet-lt")
 # Above so many classes of such a store, every tenth in the order of size, with so many test rows.
 MOST, STEP, TEST = 100, 10, 20
+KEY = ("set", "tail", "seed", "method")
 SETS = (*FILES, "digits", *map("-".join, product(TRAINED, ("encoder", "projection"))))
 
 
@@ -68,25 +72,24 @@ class Split(NamedTuple):
 @lru_cache(maxsize=1)
 def read(name: str, folder: Path) -> Split:
     """Read all rows of a set."""
-    if name == "digits":
-        digits: Any = load_digits()
-        x, y, rng = digits.data.astype(np.float32), digits.target, np.random.default_rng(0)
-        rows = [rng.permutation(np.flatnonzero(y == c)) for c in range(10)]
-        train, test = (np.concatenate([own[part] for own in rows]) for part in (HEAD, LAST))
-        return Split(x[train], y[train], x[test], y[test])
     store, _, space = name.rpartition("-")
-    if store in TRAINED:
+    if name == "digits":
+        data: Any = load_digits()
+        rng = np.random.default_rng(0)
+        own = [rng.permutation(np.flatnonzero(data.target == c)) for c in range(10)]
+        parts = [np.concatenate([rows[part] for rows in own]) for part in np.s_[:-LAST, -LAST:]]
+        x, y = ([array[rows] for rows in parts] for array in (data.data, data.target))
+    elif store in TRAINED:
         file = nullcontext(folder / f"{store}.safetensors")
         with packaged_file() if store == "packaged" else file as path:
             arrays = load_file(path)
-        x, x_test = (arrays[f"{split}/{space}"] for split in ("train", "test"))
-        y, y_test = arrays["train/labels"], arrays["test/labels"]
-        rows = Split(x.float().numpy(), y.numpy(), x_test.float().numpy(), y_test.numpy())
-        return thinned(rows) if y.max() >= MOST else rows
-    with np.load(folder / f"{name}.npz") as f:
-        x, x_test = (f["low"] + f["step"] * f[part] for part in ("train", "test"))
-        y, y_test = f["train_y"].astype(np.int64), f["test_y"].astype(np.int64)
-    return Split(x.astype(np.float32), y, x_test.astype(np.float32), y_test)
+        x, y = ([arrays[f"{s}/{n}"] for s in ("train", "test")] for n in (space, "labels"))
+    else:
+        with np.load(folder / f"{name}.npz") as f:
+            x = [f["low"] + f["step"] * f[part] for part in ("train", "test")]
+            y = [f[f"{part}_y"].astype(np.int64) for part in ("train", "test")]
+    rows = Split(x[0].astype(np.float32), y[0], x[1].astype(np.float32), y[1])
+    return thinned(rows) if store in TRAINED and y[0].max() >= MOST else rows
 
 
 def thinned(rows: Split) -> Split:
@@ -113,15 +116,6 @@ def long_tailed(rows: Split, name: str, tail: int, seed: int) -> Split:
     return rows._replace(x=rows.x[drawn], y=rows.y[drawn])
 
 
-class Key(NamedTuple):
-    """Name of a record."""
-
-    set: str
-    tail: int
-    seed: int
-    method: str
-
-
 class Discriminant(LinearDiscriminantAnalysis):
     """Linear discriminant analysis with equal priors of the classes."""
 
@@ -131,100 +125,97 @@ class Discriminant(LinearDiscriminantAnalysis):
         return super().fit(X, y)
 
 
-ROWS = {"normalized": Normalizer, "standardized": StandardScaler}
-NORMALIZED, STANDARDIZED = ROWS
+NORMALIZED, STANDARDIZED = [Normalizer()], [StandardScaler()]
+EITHER = NORMALIZED + STANDARDIZED
 BALANCED: dict[str, Any] = {"class_weight": "balanced"}
 
-# Settings of each method in the order of preference, the rows first, and the steps of a setting.
-REFERENCES: dict[str, tuple[Sequence[tuple[Any, ...]], Callable[..., Any]]] = {
+
+def grid(rows: list[Any], **values: list[Any]) -> Row:
+    return {"by": rows, **{f"model__{name}": own for name, own in values.items()}}
+
+
+# The settings of each method are in the order of preference. A grid sorts names of parameters, and
+# the last one varies first.
+KERNEL = RBFSampler(n_components=2000, random_state=0)
+REFERENCES: dict[str, tuple[Any, list[Row]]] = {
     "logistic": (
-        [(NORMALIZED, C) for C in (10.0, 100.0, 1e3)]
-        + [(STANDARDIZED, C) for C in (1e-3, 1e-2, 0.1)],
-        lambda C: [LogisticRegression(C=C, max_iter=300, **BALANCED)],
+        LogisticRegression(max_iter=300, **BALANCED),
+        [grid(NORMALIZED, C=[10.0, 100.0, 1e3]), grid(STANDARDIZED, C=[1e-3, 1e-2, 0.1])],
     ),
-    "svm": (
-        [(NORMALIZED, C) for C in (0.1, 0.3, 1.0, 3.0, 10.0)],
-        lambda C: [LinearSVC(C=C, **BALANCED)],
-    ),
+    "svm": (LinearSVC(**BALANCED), [grid(NORMALIZED, C=[0.1, 0.3, 1.0, 3.0, 10.0])]),
     "lda": (
-        [*product(ROWS, ("auto", 0.03, 0.1, 0.3, 0.5, 0.8))],
-        lambda shrinkage: [Discriminant(solver="lsqr", shrinkage=shrinkage)],
+        Discriminant(solver="lsqr"),
+        [grid(EITHER, shrinkage=["auto", 0.03, 0.1, 0.3, 0.5, 0.8])],
     ),
     "knn": (
-        [*product(ROWS, (1, 3, 5, 10, 20), ("uniform", "distance"))],
-        lambda k, weights: [KNeighborsClassifier(k, weights=weights)],
+        KNeighborsClassifier(),
+        [grid(EITHER, n_neighbors=[1, 3, 5, 10, 20], weights=["uniform", "distance"])],
     ),
-    "centroid": ([*product(ROWS)], lambda: [NearestCentroid()]),
+    "centroid": (NearestCentroid(), [grid(EITHER)]),
     "random": (
-        [*product([NORMALIZED], (0.5, 1.0, 2.0), (0.01, 0.1, 1.0))],
-        lambda gamma, alpha: [
-            RBFSampler(gamma=gamma, n_components=2000, random_state=0),
-            RidgeClassifier(alpha=alpha, **BALANCED),
-        ],
+        Pipeline([("kernel", KERNEL), ("ridge", RidgeClassifier(**BALANCED))]),
+        [grid(NORMALIZED, kernel__gamma=[0.5, 1.0, 2.0], ridge__alpha=[0.01, 0.1, 1.0])],
     ),
 }
 OURS = "vmf"
 METHODS = (OURS, "vmf-default", *REFERENCES)
 
 
-def balanced_accuracy(y: np.ndarray, predicted: np.ndarray) -> float:
-    """Average the accuracies of the classes."""
-    return float(np.mean([(predicted[y == c] == c).mean() for c in np.unique(y)]))
+# Balanced accuracy, of all classes or of those in ``labels``.
+balanced_accuracy = partial(recall_score, average="macro")
 
 
-def reference(name: str, setting: tuple[Any, ...]) -> Any:
-    """Return the estimator of a setting."""
-    rows, *values = setting
-    return make_pipeline(ROWS[rows](), *REFERENCES[name][1](*values))
+def chosen(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, Row]:
+    """Return a method, not fitted, and its setting, with the best predictions of the rows left out,
+    the first of equals."""
+    model, grids = REFERENCES[name]
+    method: Any = Pipeline([("by", None), ("model", model)])
+    splits = [(a.numpy(), b.numpy()) for a, b in stratified_splits(torch.from_numpy(y), FOLDS)]
 
-
-def chosen(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, ...]:
-    """Return the setting whose predictions of the rows left out are best, the first of equals."""
-
-    def validated(setting: tuple[Any, ...]) -> float:
-        predicted = np.empty_like(y)
-        for train, left_out in stratified_splits(torch.from_numpy(y), FOLDS):
-            fitted = reference(name, setting).fit(x[train], y[train])
-            predicted[left_out] = fitted.predict(x[left_out])
+    def validated(setting: Row) -> float:
+        predicted = cross_val_predict(method.set_params(**setting), x, y, cv=splits)
         return balanced_accuracy(y, predicted)
 
-    return max(REFERENCES[name][0], key=validated)
+    setting = max(ParameterGrid(grids), key=validated)
+    return method.set_params(**setting), setting
 
 
-def fit(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, dict[str, Any]]:
+def fit(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, Row]:
     """Choose the settings of a method and fit it; return the estimator and the settings."""
     if name == OURS:
         search = VMFClassifierCV(cv=FOLDS, balanced=True, scoring="accuracy").fit(x, y)
         return search, search.best_params_ | {"scale": search.scale_}
-    if name == "vmf-default":
-        return VMFClassifier().fit(x, y), {}
-    setting = chosen(name, x, y)
-    return reference(name, setting).fit(x, y), {"setting": setting}
+    method, setting = (VMFClassifier(), {}) if name == "vmf-default" else chosen(name, x, y)
+    return method.fit(x, y), setting
 
 
-def record(key: Key, folder: Path) -> dict[str, Any]:
+def record(folder: Path, name: str, tail: int, seed: int, method: str) -> Row:
     """Measure one method on one draw of a set, on one thread."""
     torch.set_num_threads(1)
-    rows = long_tailed(read(key.set, folder), key.set, key.tail, key.seed)
+    rows = long_tailed(read(name, folder), name, tail, seed)
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted, setting = fit(key.method, rows.x, rows.y)
+        fitted, setting = fit(method, rows.x, rows.y)
         ready = time.perf_counter()
         predicted = fitted.predict(rows.x_test)
         ended = time.perf_counter()
-        loss = log_loss(fitted, rows)
+        loss = None
+        if hasattr(fitted, "predict_proba"):
+            p = np.asarray(fitted.predict_proba(rows.x_test), np.float64)
+            own = np.maximum(p[np.arange(len(p)), rows.y_test], LEAST_PROBABILITY)
+            weights = compute_sample_weight("balanced", rows.y_test)
+            loss = float(np.average(-np.log(own), weights=weights))
     counts = np.bincount(rows.y)
-    # Head, medium and tail are thirds of the classes by their number of training rows.
+    # Thirds of the classes by their number of training rows.
     thirds = np.array_split(np.argsort(-counts, kind="stable"), 3)
-    y = rows.y_test
-    parts = [balanced_accuracy(y[at], predicted[at]) for at in (np.isin(y, t) for t in thirds)]
+    parts = [balanced_accuracy(rows.y_test, predicted, labels=third) for third in thirds]
     return {
-        **key._asdict(),
+        **dict(zip(KEY, (name, tail, seed, method), strict=True)),
         "rows": len(rows.y),
         "dim": rows.x.shape[1],
         "classes": len(counts),
-        "balanced_accuracy": balanced_accuracy(y, predicted),
+        "balanced_accuracy": balanced_accuracy(rows.y_test, predicted),
         "log_loss": loss,
         **dict(zip(("head", "medium", "tail_accuracy"), parts, strict=True)),
         "fit_seconds": ready - started,
@@ -233,19 +224,11 @@ def record(key: Key, folder: Path) -> dict[str, Any]:
     }
 
 
-def log_loss(fitted: Any, rows: Split) -> float | None:
-    """Compute the cross-entropy in nats of the test rows, averaged over classes."""
-    if not hasattr(fitted, "predict_proba"):
-        return None
-    p = np.asarray(fitted.predict_proba(rows.x_test), np.float64)
-    own = np.maximum(p[np.arange(len(p)), rows.y_test], LEAST_PROBABILITY)
-    return float(np.mean([-np.log(own[rows.y_test == c]).mean() for c in np.unique(rows.y_test)]))
-
-
-def measured(path: Path) -> list[dict[str, Any]]:
+def measured(path: Path) -> dict[tuple[Any, ...], Row]:
     """Read the records of a file; the last line of a killed run may be broken."""
     lines = path.read_text().splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("}")]
+    rows = (json.loads(line) for line in lines if line.endswith("}"))
+    return {tuple(row[name] for name in KEY): row for row in rows}
 
 
 def main() -> None:
@@ -254,18 +237,18 @@ def main() -> None:
     options.add_argument("--out", type=Path, required=True, help="file of the records, JSON lines")
     options.add_argument("--processes", type=int, default=1)
     given = options.parse_args()
-    done = {Key(*(row[name] for name in Key._fields)) for row in measured(given.out)}
-    keys = [Key(n, tail, s, m) for s, n, tail, m in product(SEEDS, SETS, TAILS, METHODS)]
-    tasks = (delayed(record)(key, given.data) for key in keys if key not in done)
+    done = measured(given.out)
+    keys = [(name, tail, s, m) for s, name, tail, m in product(SEEDS, SETS, TAILS, METHODS)]
+    tasks = (delayed(record)(given.data, *key) for key in keys if key not in done)
     with (
         parallel_config("loky", inner_max_num_threads=1, n_jobs=given.processes),
         given.out.open("a") as file,
     ):
         rows: Any = Parallel(return_as="generator_unordered", pre_dispatch="all")(tasks)
         for row in rows:
-            print(json.dumps(row), file=file, flush=True)
-            name = " ".join(str(row[field]) for field in Key._fields)
-            print(f"{name}: {row['balanced_accuracy']:.4f}", flush=True)
+            # A step of a pipeline is named by its class.
+            print(json.dumps(row, default=str), file=file, flush=True)
+            print(*(row[name] for name in KEY), f"{row['balanced_accuracy']:.4f}", flush=True)
 
 
 if __name__ == "__main__":
