@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 from datetime import date
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 
 import torch
@@ -22,26 +22,21 @@ from benchmarks import HERE, ROOT
 from benchmarks.tables import BENCHMARKS, documents
 from resultant._core.files import write_text
 
+LSCPU = shutil.which("lscpu")
 PACKAGES = ("torch", "scipy", "scikit-learn", "jax", "tensorflow-probability")
 
 
 def processor() -> str:
     """Return the name of the processor; that of an Arm core is known to lscpu alone."""
-    if shutil.which("lscpu"):
-        text = subprocess.run(["lscpu"], capture_output=True, text=True, check=False).stdout
-        if name := re.search(r"^Model name:\s*(.+)$", text, re.M):
-            return f"{name[1]} ({platform.machine()})"
-    return platform.processor() or platform.machine()
+    text = subprocess.run(["lscpu"], capture_output=True, text=True).stdout if LSCPU else ""
+    name = re.search(r"^Model name:\s*(.+)$", text, re.M)
+    return f"{name[1]} ({platform.machine()})" if name else platform.processor()
 
 
 def machine(gpu: bool) -> str:
     """Return the device of a measurement and the versions of the packages."""
-    versions = []
-    for name in PACKAGES:
-        try:
-            versions.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
+    known = {package.name: package.version for package in distributions()}
+    versions = [f"{name} {known[name]}" for name in PACKAGES if name in known]
     return ", ".join([torch.cuda.get_device_name() if gpu else processor(), *versions])
 
 

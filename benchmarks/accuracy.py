@@ -6,20 +6,19 @@ column of coordinates: rho and the decimal logarithms of kappa and 1/tau, or tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import flint
 import numpy as np
 import torch
-from flint import arb as ball
+from torch import Tensor
 
 from benchmarks import Row, Table, peers, progress
-from benchmarks.peers import Array
-from benchmarks.tables import by_column
+from benchmarks.peers import Array, Method
 from reference import arb
-from resultant import vmf_score, vmf_score_and_slope
+from resultant import vmf_score
 
 GPU = False
 DIMENSIONS = (3, 17, 128, 1024, 2048, 65536)
@@ -34,20 +33,28 @@ AT_AN_END = 0.125
 ENDS = 20
 
 Box = list[tuple[float, float]]
-Method = Callable[[Array, int], Array]
-# The value, and the size that its error is relative to.
-Reference = Callable[[Array, int], tuple[Array, Array]]
+Arguments = tuple[Array, ...]
+DOUBLE, SINGLE = peers.OURS
 
 
 class Quantity(NamedTuple):
-    """A function of a box of arguments, its methods, and its values by Arb and by our float64."""
+    """A function over a box of points, its methods, its values by Arb, and the size that errors are
+    relative to, if it is not that of the value."""
 
     what: str
     box: Callable[[int], Box]
+    arguments: Callable[[Array, int], Arguments]
     methods: dict[str, Method]
-    exact: Reference
-    close: Reference | None = None
+    exact: Callable[[Array, int], Array]
+    size: Callable[..., Array] | None = None
     dimensions: tuple[int, ...] = DIMENSIONS
+
+    def errors(self, points: Array, p: int, names: Iterable[str], exact: bool) -> dict[str, Array]:
+        """Return the errors of methods, compared with Arb or with our float64."""
+        x = self.arguments(points, p)
+        truth = self.exact(points, p) if exact else self.methods[DOUBLE](*x, p)
+        size = abs(truth) if self.size is None else self.size(*x, p)
+        return {name: abs(self.methods[name](*x, p) - truth) / size for name in names}
 
 
 def climb(
@@ -92,42 +99,90 @@ def searched(quantity: Quantity, p: int) -> Array:
     """
     rng, box = np.random.default_rng([SEED, p]), quantity.box(p)
     points = [draw(box, 300 if p < 10000 else 30, rng)]
-    searches = [(quantity.exact, (120, 250) if p < 1000 else (40, 60) if p < 10000 else (6, 8))]
-    if quantity.close is not None:
-        searches.append((quantity.close, (300, 400) if p < 10000 else (30, 400)))
-    for method, (reference, (starts, steps)) in zip(peers.OURS, searches, strict=False):
+    searches = {DOUBLE: (120, 250) if p < 1000 else (40, 60) if p < 10000 else (6, 8)}
+    searches |= {SINGLE: (300, 400) if p < 10000 else (30, 400)}
+    for name, (starts, steps) in searches.items():
+        if name in quantity.methods:
 
-        def error(x: Array, method: str = method, reference: Reference = reference) -> Array:
-            value, size = reference(x, p)
-            return abs(quantity.methods[method](x, p) - value) / size
+            def error(x: Array) -> Array:
+                return quantity.errors(x, p, [name], exact=name == DOUBLE)[name]
 
-        ends = climb(error, box, points[0][:, :starts], steps, rng)
-        points.append(ends[:, np.argsort(-error(ends))[:ENDS]])
+            ends = climb(error, box, points[0][:, :starts], steps, rng)
+            points.append(ends[:, np.argsort(-error(ends))[:ENDS]])
     return np.concatenate(points, axis=1)
 
 
-def errors(quantity: Quantity) -> Iterator[Row]:
-    """Measure the largest error and the share of results that are not finite, per method and p."""
+def tables(quantity: Quantity) -> list[Table]:
+    """Measure the largest errors of each method, and the shares of results that are not finite,
+    where there are any."""
+    largest, lost = ({name: Row(method=name) for name in quantity.methods} for _ in range(2))
     for p in quantity.dimensions:
         progress(f"{quantity.what}, p = {p}")
-        points = searched(quantity, p)
-        truth, size = quantity.exact(points, p)
-        for name, method in quantity.methods.items():
-            value = method(points, p)
-            finite = np.isfinite(value)
-            error = abs(np.where(finite, value, 0.0) - truth) / size
-            largest = float(error[finite].max()) if finite.any() else None
-            yield {"method": name, "p": p, "error": largest, "lost": float(1 - finite.mean())}
+        errors = quantity.errors(searched(quantity, p), p, quantity.methods, exact=True)
+        for name, error in errors.items():
+            finite = np.isfinite(error)
+            largest[name][f"p = {p:,}"] = float(error[finite].max()) if finite.any() else None
+            lost[name][f"p = {p:,}"] = float(1 - finite.mean())
+    note = f"**Largest error: {quantity.what}.** {NOTES[quantity.what]}"
+    found: list[Table] = [{"rows": list(largest.values()), "note": note}]
+    if shares := [row for row in lost.values() if any(list(row.values())[1:])]:
+        note = f"**Share of results that are not finite: {quantity.what}.**"
+        found.append({"rows": shares, "note": note})
+    return found
 
 
 def single(a: Array) -> Array:
     return a.astype(np.float32).astype(np.float64)
 
 
-def arguments(points: Array) -> tuple[Array, Array, Array]:
+def arguments(points: Array, p: int) -> Arguments:
     """Return rho, kappa and tau of points."""
     rho, kappa, t = points
     return single(rho), single(10**kappa), single(10**-t)
+
+
+def concentration(points: Array, p: int) -> Arguments:
+    return (single(10 ** points[0]),)
+
+
+def lengths(points: Array, p: int) -> Array:
+    """Return floats R near R_nu(kappa), and the kappa of those floats by Arb, [2, n]."""
+    return np.array([arb.inverse(p / 2 - 1, float(k)) for k in 10 ** points[0]]).T
+
+
+def exact_ratio(points: Array, p: int) -> Array:
+    return np.array([arb.bessel(p / 2 - 1, k)[1] for k in concentration(points, p)[0]])
+
+
+def score_part(column: int, *arguments: Any) -> Tensor:
+    """Evaluate q (0), or its derivative in kappa (2) or tau (3)."""
+    *x, p = arguments
+    rho, kappa, tau = (a.requires_grad_() for a in x)
+    q = vmf_score(rho, kappa, tau, p)
+    return torch.autograd.grad(q.sum(), x[column - 1], create_graph=True)[0] if column else q
+
+
+def of_score(what: str, box: Callable[[int], Box], column: int, *dimensions: int) -> Quantity:
+    """Return q, or one of its derivatives, as a quantity.
+
+    Errors of q are relative to max(|q|, |rho dq/drho|), those of a derivative to its size and its
+    change under changes of rho, kappa and tau by their own sizes.
+    """
+
+    def exact(points: Array, p: int) -> Array:
+        rows = zip(*arguments(points, p), strict=True)
+        return np.array([arb.score(*x, p)[column] for x in rows])
+
+    def size(*given: Any) -> Array:
+        x = [torch.from_numpy(a) for a in given[:-1]]
+        value = score_part(column, *x, given[-1])
+        parts = torch.autograd.grad(value.sum(), x)
+        changes = torch.stack([(a * b).abs() for a, b in zip(x, parts, strict=True)])
+        sizes = value.abs() + changes.sum(0) if column else torch.maximum(value.abs(), changes[0])
+        return sizes.detach().numpy()
+
+    methods = peers.ours(partial(score_part, column)) if column else peers.scores()
+    return Quantity(what, box, arguments, methods, exact, size, dimensions or DIMENSIONS)
 
 
 def any_input(p: int) -> Box:
@@ -138,113 +193,20 @@ def in_training(p: int) -> Box:
     return [(-1, 1), (np.log10(p) - 1, np.log10(p) + 1), (1, 1)]
 
 
-def exact_score(points: Array, p: int) -> tuple[Array, Array]:
-    """Return q by Arb, and max(|q|, |rho dq/drho|)."""
-    x = arguments(points)
-    q, slope = np.array([arb.score(*row, p)[:2] for row in zip(*x, strict=True)]).T
-    return q, np.maximum(abs(q), abs(x[0] * slope))
-
-
-def close_score(points: Array, p: int) -> tuple[Array, Array]:
-    x = [torch.from_numpy(a) for a in arguments(points)]
-    q, slope = vmf_score_and_slope(x[0], x[1], x[2], p)
-    return q.numpy(), torch.maximum(q.abs(), (x[0] * slope).abs()).numpy()
-
-
-def derivative(argument: int) -> dict[str, Method]:
-    """Return the derivative of the score in kappa (1) or tau (2), in both precisions."""
-
-    def method(points: Array, p: int, dtype: torch.dtype) -> Array:
-        x = [torch.from_numpy(a).to(dtype).requires_grad_() for a in arguments(points)]
-        (value,) = torch.autograd.grad(vmf_score(x[0], x[1], x[2], p).sum(), x[argument])
-        return value.double().numpy()
-
-    return {
-        name: lambda points, p, dtype=dtype: method(points, p, dtype)
-        for name, dtype in peers.OURS.items()
-    }
-
-
-def close_derivative(argument: int) -> Reference:
-    """Return a derivative by our float64; an error is relative to its size and to its change under
-    changes of rho, kappa and tau by their own sizes."""
-
-    def reference(points: Array, p: int) -> tuple[Array, Array]:
-        x = [torch.from_numpy(a).requires_grad_() for a in arguments(points)]
-        total = vmf_score(x[0], x[1], x[2], p).sum()
-        (value,) = torch.autograd.grad(total, x[argument], create_graph=True)
-        second = torch.autograd.grad(value.sum(), x)
-        change = torch.stack([(a * b).abs() for a, b in zip(x, second, strict=True)]).sum(0)
-        return value.detach().numpy(), (value.abs() + change).detach().numpy()
-
-    return reference
-
-
-def exact_derivative(argument: int) -> Reference:
-    def reference(points: Array, p: int) -> tuple[Array, Array]:
-        rows = zip(*arguments(points), strict=True)
-        value = np.array([arb.score(*x, p)[1 + argument] for x in rows])
-        return value, close_derivative(argument)(points, p)[1]
-
-    return reference
-
-
-def exact_ratio(points: Array, p: int) -> tuple[Array, Array]:
-    value = np.array([arb.bessel(p / 2 - 1, k)[1] for k in single(10 ** points[0])])
-    return value, value
-
-
-def close_ratio(points: Array, p: int) -> tuple[Array, Array]:
-    value = peers.ours_ratio(torch.float64)(p, single(10 ** points[0]))
-    return value, value
-
-
-def lengths(points: Array, p: int) -> tuple[Array, Array]:
-    """Return floats R near R_nu(kappa), and the kappa of those floats by Arb.
-
-    One Newton step from kappa, which is off by the rounding of R only, is exact to twice the
-    precision of a float.
-    """
-    return tuple(np.array([_length(p, float(k)) for k in 10 ** points[0]]).T)  # type: ignore[return-value]
-
-
-def _length(p: int, kappa: float) -> tuple[float, float]:
-    for bits in (256, 1024, 4096, 1 << 14, 1 << 16):
-        flint.ctx.prec = bits
-        nu, x = ball(p) / 2 - 1, ball(kappa)
-        y = x * x / 4
-        ratio = x * y.hypgeom_0f1(nu + 2) / (y.hypgeom_0f1(nu + 1) * (2 * nu + 2))
-        slope = 1 - ratio * ratio - (2 * nu + 1) * ratio / x
-        r = float(ratio.mid())
-        inverse = x + (ball(r) - ratio) / slope
-        if inverse.rel_accuracy_bits() > 90:
-            return r, float(inverse.mid())
-    raise ArithmeticError(f"Arb did not reach the accuracy asked for at p={p}, kappa={kappa}")
-
-
-def exact_kappa(points: Array, p: int) -> tuple[Array, Array]:
-    kappa = lengths(points, p)[1]
-    return kappa, kappa
-
-
 def quantities() -> list[Quantity]:
-    scores = {name: lambda x, p, f=f: f(*arguments(x), p) for name, f in peers.scores().items()}
-    ratios = {
-        name: lambda x, p, f=f: f(p, single(10 ** x[0])) for name, f in peers.ratios().items()
-    }
-    inverses = {
-        name: lambda x, p, f=f: f(p, lengths(x, p)[0]) for name, f in peers.inverses().items()
-    }
-    score = (scores, exact_score, close_score)
     return [
-        Quantity("q, any input", any_input, *score),
-        Quantity("q in training", in_training, *score, (128, 1024, 2048)),
-        *(
-            Quantity(name, any_input, derivative(i), exact_derivative(i), close_derivative(i))
-            for i, name in ((1, "dq/dkappa"), (2, "dq/dtau"))
+        of_score("q, any input", any_input, 0),
+        of_score("q in training", in_training, 0, 128, 1024, 2048),
+        of_score("dq/dkappa", any_input, 2),
+        of_score("dq/dtau", any_input, 3),
+        Quantity("R", lambda p: [(-6, 6)], concentration, peers.ratios(), exact_ratio),
+        Quantity(
+            "kappa from R",
+            lambda p: [(-4, 6)],
+            lambda x, p: (lengths(x, p)[0],),
+            peers.inverses(),
+            lambda x, p: lengths(x, p)[1],
         ),
-        Quantity("R", lambda p: [(-6, 6)], ratios, exact_ratio, close_ratio),
-        Quantity("kappa from R", lambda p: [(-4, 6)], inverses, exact_kappa),
     ]
 
 
@@ -267,16 +229,5 @@ kappa = 1e-4 to 1e6; R is the nearest float64, and the reference is the kappa of
 }
 
 
-def tables(what: str, rows: list[Row]) -> Iterator[Table]:
-    """Yield the table of errors, and that of results that are not finite, where there are any."""
-    title = f"**Largest error: {what}.** "
-    yield {"rows": by_column(rows, "method", "p", "error"), "note": title + NOTES[what]}
-    lost = {row["method"] for row in rows if row["lost"]}
-    if lost:
-        shares = [row for row in rows if row["method"] in lost]
-        note = f"**Share of results that are not finite: {what}.**"
-        yield {"rows": by_column(shares, "method", "p", "lost"), "note": note}
-
-
 def run(data: Path | None) -> list[Table]:
-    return [table for q in quantities() for table in tables(q.what, list(errors(q)))]
+    return [table for quantity in quantities() for table in tables(quantity)]

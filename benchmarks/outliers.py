@@ -7,10 +7,10 @@ same less that to all rows (RMD), and energy and largest probability of a logist
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -18,7 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
 from benchmarks import Row, Table, progress
-from benchmarks.longtail import SETS, Split, read
+from benchmarks.longtail import SETS, read
 from resultant import VMFClassifier
 
 GPU = False
@@ -51,17 +51,15 @@ def neighbours(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> Scores:
 
 def gaussians(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> Scores:
     x, queries = x.astype(np.float64), queries.astype(np.float64)
-    means = np.stack([x[y == c].mean(0) for c in np.unique(y)])
-    residual = x - means[np.searchsorted(np.unique(y), y)]
-    centred = x - x.mean(0)
+    names, own = np.unique(y, return_inverse=True)
+    means = np.stack([x[y == c].mean(0) for c in names])
 
     def distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
-        precision = np.linalg.inv(rows.T @ rows + RIDGE * np.eye(rows.shape[1]))
-        of_centres = ((centres @ precision) * centres).sum(1)
-        moved = queries @ precision
-        return (moved * queries).sum(1)[:, None] - 2 * moved @ centres.T + of_centres
+        squares = rows.T @ rows + RIDGE * np.eye(rows.shape[1])
+        whiten = np.linalg.inv(np.linalg.cholesky(squares)).T
+        return cdist(queries @ whiten, centres @ whiten, "sqeuclidean")
 
-    within, background = distances(residual, means), distances(centred, x.mean(0)[None])
+    within, background = distances(x - means[own], means), distances(x - x.mean(0), x.mean(0)[None])
     return {"Mahalanobis": -within.min(1), "RMD": -(within - background).min(1)}
 
 
@@ -72,29 +70,29 @@ def logits(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> Scores:
     return {"energy": energy, "largest probability": np.exp(scores.max(1) - energy)}
 
 
-def areas(x: np.ndarray, y: np.ndarray, queries: np.ndarray, inside: np.ndarray) -> dict[str, Any]:
+def areas(x: np.ndarray, y: np.ndarray, queries: np.ndarray, inside: np.ndarray) -> Row:
     """Return the AUROC of every detector, in percent."""
-    found: Scores = {}
-    for detector in (fitted_classes, neighbours, gaussians, logits):
-        found |= detector(x, y, queries)
+    detectors = (fitted_classes, neighbours, gaussians, logits)
+    found = {name: s for detect in detectors for name, s in detect(x, y, queries).items()}
     return {name: 100 * float(roc_auc_score(inside, score)) for name, score in found.items()}
 
 
-def held_out(rows: Split, draw: int) -> dict[str, Any]:
-    """Hold out classes of a set and score its test rows."""
-    C = int(rows.y.max()) + 1
-    out = np.random.default_rng(draw).permutation(C)[: round(HELD_OUT * C)]
-    kept = ~np.isin(rows.y, out)
-    return areas(rows.x[kept], rows.y[kept], rows.x_test, ~np.isin(rows.y_test, out))
-
-
-def outside(folder: Path) -> dict[str, Any]:
-    """Score test rows and out-of-scope queries of CLINC."""
-    rows = read("clinc150", folder)
-    with np.load(folder / "clinc150.npz") as f:
-        others = (f["low"] + f["step"] * f["outside"]).astype(np.float32)
-    queries = np.concatenate([rows.x_test, others])
-    return areas(rows.x, rows.y, queries, np.arange(len(queries)) < len(rows.x_test))
+def drawn(name: str, folder: Path) -> list[Row]:
+    """Score test rows of a set with classes held out, and those of CLINC with its out-of-scope
+    queries."""
+    if name == OUTSIDE:
+        rows = read("clinc150", folder)
+        with np.load(folder / "clinc150.npz") as f:
+            others = (f["low"] + f["step"] * f["outside"]).astype(np.float32)
+        queries = np.concatenate([rows.x_test, others])
+        return [areas(rows.x, rows.y, queries, np.arange(len(queries)) < len(rows.x_test))]
+    rows, draws = read(name, folder), []
+    for draw in range(DRAWS):
+        C = int(rows.y.max()) + 1
+        out = np.random.default_rng(draw).permutation(C)[: round(HELD_OUT * C)]
+        kept, inside = (~np.isin(y, out) for y in (rows.y, rows.y_test))
+        draws.append(areas(rows.x[kept], rows.y[kept], rows.x_test, inside))
+    return draws
 
 
 def run(data: Path | None) -> list[Table]:
@@ -104,10 +102,7 @@ def run(data: Path | None) -> list[Table]:
     rows: list[Row] = []
     for name in (*SETS, OUTSIDE):
         progress(name)
-        if name == OUTSIDE:
-            draws = [outside(data)]
-        else:
-            draws = [held_out(read(name, data), draw) for draw in range(DRAWS)]
+        draws = drawn(name, data)
         means = {key: float(np.mean([d[key] for d in draws])) for key in draws[0]}
         rows.append({"set": name, **means})
     return [{"rows": rows, "note": NOTE}]

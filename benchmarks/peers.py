@@ -1,14 +1,16 @@
 """The vMF score, the Bessel ratio and kappa as other libraries compute them.
 
-A score takes NumPy arrays rho, kappa and tau and an int p, and returns q in float64. Except for
-`resultant` each is phi(kt) - phi(kappa) with phi(x) = log I_nu(x) - nu log x, two values
-subtracted. A ratio takes p and x = kappa and returns R_nu(x), nu = p/2 - 1.
+A method takes NumPy arrays and an int p: rho, kappa and tau for the score q, kappa for the ratio
+R_nu with nu = p/2 - 1, and R for kappa. Scores except for ours are phi(kt) - phi(kappa) with
+phi(x) = log I_nu(x) - nu log x, two values subtracted.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,41 +21,25 @@ from torch import Tensor
 from resultant import bessel_ratio, bessel_ratio_inverse, vmf_score
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Score = Callable[[Array, Array, Array, int], Array]
-Ratio = Callable[[int, Array], Array]
+Method = Callable[..., Array]
 
 OURS = {"resultant, float64": torch.float64, "resultant, float32": torch.float32}
 
 
-def ours_score(dtype: torch.dtype) -> Score:
-    def score(rho: Array, kappa: Array, tau: Array, p: int) -> Array:
-        r, k, t = (torch.from_numpy(a).to(dtype) for a in (rho, kappa, tau))
-        return vmf_score(r, k, t, p).double().numpy()
+def ours(function: Callable[..., Tensor]) -> dict[str, Method]:
+    """Return a function of tensors and p as methods in both precisions."""
 
-    return score
+    def method(*given: Any, dtype: torch.dtype) -> Array:
+        x = (torch.from_numpy(a).to(dtype) for a in given[:-1])
+        return function(*x, given[-1]).detach().double().numpy()
 
-
-def ours_ratio(dtype: torch.dtype) -> Ratio:
-    return lambda p, x: bessel_ratio(p / 2 - 1, torch.from_numpy(x).to(dtype)).double().numpy()
+    return {name: partial(method, dtype=dtype) for name, dtype in OURS.items()}
 
 
 def tilted(rho: Array, kappa: Array, tau: Array) -> Array:
     """Return kt, the length of kappa mu + z / tau."""
     t = 1 / tau
     return np.sqrt(np.maximum(kappa * kappa + 2 * kappa * t * rho + t * t, 0.0))
-
-
-def subtracted(phi: Callable[[float, Array], Array]) -> Score:
-    def score(rho: Array, kappa: Array, tau: Array, p: int) -> Array:
-        with np.errstate(all="ignore"):
-            return phi(p / 2 - 1, tilted(rho, kappa, tau)) - phi(p / 2 - 1, kappa)
-
-    return score
-
-
-def scipy_ratio(p: int, x: Array) -> Array:
-    with np.errstate(all="ignore"):
-        return special.ive(p / 2, x) / special.ive(p / 2 - 1, x)
 
 
 def miller(order: int, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -83,21 +69,14 @@ def miller(order: int, x: Tensor) -> tuple[Tensor, Tensor]:
 
 def proco_score(rho: Array, kappa: Array, tau: Array, p: int) -> Array:
     """Score as in ProCo: kt and nu log x in float32, recurrence in float64, order truncated."""
-    kt = torch.from_numpy(tilted(rho, kappa, tau)).float()
-    return (proco_phi(p, kt) - proco_phi(p, torch.from_numpy(kappa).float())).numpy()
-
-
-def proco_phi(p: int, x: Tensor) -> Tensor:
-    value, _ = miller(int(p / 2 - 1), x.double())
+    x = torch.from_numpy(np.stack([tilted(rho, kappa, tau), kappa])).float()
+    log, _ = miller(int(p / 2 - 1), x.double())
     # float32 as x; only the result of the recurrence is float64.
-    return value + x - (p / 2 - 1) * torch.log(x + 1e-20)
+    after, before = log + x - (p / 2 - 1) * torch.log(x + 1e-20)
+    return (after - before).numpy()
 
 
-def proco_ratio(p: int, x: Array) -> Array:
-    value, above = miller(int(p / 2 - 1), torch.from_numpy(x).float().double())
-    return (above - value).exp().clamp(max=1.0).numpy()
-
-
+@cache
 def tensorflow_probability() -> Any:
     """Return log_bessel_ive of TensorFlow Probability on JAX in double precision, or None."""
     try:
@@ -110,47 +89,60 @@ def tensorflow_probability() -> Any:
     return lambda nu, x: np.asarray(log_ive(np.float64(nu), x))
 
 
-def scores() -> dict[str, Score]:
+def scores() -> dict[str, Method]:
     """List the available scores, ours first."""
-    phis = {"scipy ive": lambda nu, x: np.log(special.ive(nu, x)) + x - nu * np.log(x)}
+
+    def subtracted(log_ive: Method) -> Method:
+        def score(rho: Array, kappa: Array, tau: Array, p: int) -> Array:
+            nu, x = p / 2 - 1, np.stack([tilted(rho, kappa, tau), kappa])
+            with np.errstate(all="ignore"):
+                after, before = log_ive(nu, x) + x - nu * np.log(x)
+                return after - before
+
+        return score
+
+    logs: dict[str, Method] = {"scipy ive": lambda nu, x: np.log(special.ive(nu, x))}
     if (log_ive := tensorflow_probability()) is not None:
-        phis["TFP on JAX"] = lambda nu, x: log_ive(nu, x) + x - nu * np.log(x)
-    ours = {name: ours_score(dtype) for name, dtype in OURS.items()}
-    others = {name: subtracted(phi) for name, phi in phis.items()}
-    return {**ours, **others, "ProCo recurrence": proco_score}
+        logs["TFP on JAX"] = log_ive
+    others = {name: subtracted(log) for name, log in logs.items()}
+    return {**ours(vmf_score), **others, "ProCo recurrence": proco_score}
 
 
-def ratios() -> dict[str, Ratio]:
+def ratios() -> dict[str, Method]:
     """List the available ratios, ours first."""
-    ratios: dict[str, Ratio] = {name: ours_ratio(dtype) for name, dtype in OURS.items()}
-    ratios["scipy ive"] = scipy_ratio
+
+    def scipy_ratio(x: Array, p: int) -> Array:
+        with np.errstate(all="ignore"):
+            return special.ive(p / 2, x) / special.ive(p / 2 - 1, x)
+
+    def proco_ratio(x: Array, p: int) -> Array:
+        value, above = miller(int(p / 2 - 1), torch.from_numpy(x).float().double())
+        return (above - value).exp().clamp(max=1.0).numpy()
+
+    known = ours(lambda x, p: bessel_ratio(p / 2 - 1, x)) | {"scipy ive": scipy_ratio}
     if (log_ive := tensorflow_probability()) is not None:
-        ratios["TFP on JAX"] = lambda p, x: np.exp(log_ive(p / 2, x) - log_ive(p / 2 - 1, x))
-    return {**ratios, "ProCo recurrence": proco_ratio}
+        known["TFP on JAX"] = lambda x, p: np.exp(log_ive(p / 2, x) - log_ive(p / 2 - 1, x))
+    return {**known, "ProCo recurrence": proco_ratio}
 
 
-def inverses() -> dict[str, Ratio]:
-    """List the estimators of kappa from the dimension and a mean resultant length."""
+def inverses() -> dict[str, Method]:
+    """List the estimators of kappa from a mean resultant length and the dimension."""
+    double = next(iter(OURS))
     return {
-        "resultant, float64": lambda p, r: bessel_ratio_inverse(
-            p / 2 - 1, torch.from_numpy(r)
-        ).numpy(),
-        "ProCo: p R / (1 - R²)": lambda p, r: p * r / (1 - r * r),
-        "Banerjee: R (p - R²) / (1 - R²)": lambda p, r: r * (p - r * r) / (1 - r * r),
+        double: ours(lambda r, p: bessel_ratio_inverse(p / 2 - 1, r))[double],
+        "ProCo: p R / (1 - R²)": lambda r, p: p * r / (1 - r * r),
+        "Banerjee: R (p - R²) / (1 - R²)": lambda r, p: r * (p - r * r) / (1 - r * r),
         "scipy.stats.vonmises_fisher.fit": scipy_fit,
     }
 
 
-def scipy_fit(p: int, r: Array) -> Array:
+def scipy_fit(r: Array, p: int) -> Array:
     """Fit two unit vectors whose mean has length r; NaN where the fit raises."""
-    fitted = []
-    for length in r:
+    fitted = np.full(len(r), math.nan)
+    for i, length in enumerate(r):
         x = np.zeros((2, p))
         x[:, 0] = length
         x[:, 1] = math.sqrt((1 - length) * (1 + length)) * np.array([1, -1])
-        try:
-            with np.errstate(all="ignore"):
-                fitted.append(float(stats.vonmises_fisher.fit(x)[1]))
-        except (ValueError, RuntimeError):
-            fitted.append(math.nan)
-    return np.array(fitted)
+        with contextlib.suppress(ValueError, RuntimeError), np.errstate(all="ignore"):
+            fitted[i] = stats.vonmises_fisher.fit(x)[1]
+    return fitted

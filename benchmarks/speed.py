@@ -8,15 +8,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from timeit import Timer
 from typing import Any
 
 import numpy as np
 import torch
 from scipy import special, stats
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from benchmarks import Row, Table, peers, progress
-from benchmarks.tables import by_column
 from reference import arb
 from resultant import (
     ClassState,
@@ -37,24 +38,33 @@ CHECKED = 200
 START = {"queries": 1000, "classes": 1000, "dimension": 512}
 SIZES = {"queries": (250, 4000, 16000), "classes": (250, 4000, 16000), "dimension": (128, 2048)}
 DIMENSIONS = (16, 64, 256, 1024, 4096, 16384)
-VALUES = 2000
+VALUES, FEW = 2000, 500
 
 Work = Callable[[], Any]
 
 
-def seconds(work: Work, turns: int = 7, least: float = 0.02) -> float:
+def seconds(work: Work) -> float:
     """Return the least processor time of a call over turns of many calls."""
     work()  # the first call makes tables
-    start = time.process_time()
-    work()
-    repeats = max(1, int(least / max(time.process_time() - start, 1e-6)))
-    times = []
-    for _ in range(turns if repeats > 1 else 3):
-        start = time.process_time()
-        for _ in range(repeats):
-            work()
-        times.append((time.process_time() - start) / repeats)
-    return min(times)
+    timer = Timer(work, timer=time.process_time)
+    calls, _ = timer.autorange()
+    return min(timer.repeat(5 if calls > 1 else 3, calls)) / calls
+
+
+def others(p: int, kt: np.ndarray, few: int) -> dict[str, tuple[str, int, Work]]:
+    """Return by method what is computed, the number of values, and the work of the others."""
+    some = torch.from_numpy(kt.ravel()[:few].copy())
+    work: dict[str, tuple[str, int, Work]] = {
+        "scipy ive": ("I, one value", kt.size, lambda: special.ive(p / 2 - 1, kt)),
+        "ProCo recurrence": (
+            "log I, one value, and R",
+            few,
+            lambda: peers.miller(p // 2 - 1, some),
+        ),
+    }
+    if (log_ive := peers.tensorflow_probability()) is not None:
+        work["TFP on JAX"] = "log I, one value", kt.size, lambda: log_ive(p / 2 - 1, kt)
+    return work
 
 
 def inputs(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
@@ -67,38 +77,23 @@ def inputs(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
 
 def many() -> list[Row]:
     """Measure values per second at p = 1024."""
-    rho, kappa, _ = inputs(torch.float64)
-    kt = peers.tilted(rho.numpy(), kappa.numpy(), np.array(TAU))
-    # The rate does not depend on the size; slow methods get a part.
-    some, few = kt[:100].copy(), torch.from_numpy(kt[:20].copy())
-    order = P / 2 - 1
-    others: dict[str, tuple[str, int, Work]] = {
-        "scipy ive": ("I, one value", some.size, lambda: special.ive(order, some)),
-        "ProCo recurrence": (
-            "log I, one value, and R",
-            few.numel(),
-            lambda: peers.miller(P // 2 - 1, few),
-        ),
-    }
-    if (log_ive := peers.tensorflow_probability()) is not None:
-        others["TFP on JAX"] = "log I, one value", some.size, lambda: log_ive(order, some)
     compiled = torch.compile(vmf_score_and_slope, fullgraph=True)
     rows: list[Row] = []
     for name, dtype in peers.OURS.items():
         rho, kappa, tau = inputs(dtype)
-        each = kappa.expand_as(rho).contiguous()
         for kind, function, k in (
             ("kappa per class", vmf_score_and_slope, kappa),
-            ("kappa per element", vmf_score_and_slope, each),
+            ("kappa per element", vmf_score_and_slope, kappa.expand_as(rho).contiguous()),
             ("torch.compile", compiled, kappa),
         ):
-            progress(f"speed: {name}, {kind}")
             error = sampled_error(function(rho, k, tau, P)[0])
             rate = rho.numel() / seconds(lambda: function(rho, k, tau, P)) / 1e6
             row = {"method": f"{name}, {kind}", "computes": "q and dq/drho"}
             rows.append(row | {"million per second": rate, "error of q": error})
-    for method, (computes, size, work) in others.items():
-        progress(f"speed: {method}")
+    rho, kappa, _ = inputs(torch.float64)
+    # The rate does not depend on the size; slow methods get a part.
+    kt = peers.tilted(rho.numpy()[:100], kappa.numpy(), np.array(TAU))
+    for method, (computes, size, work) in others(P, kt, 20 * CLASSES).items():
         rate = size / seconds(work) / 1e6
         rows.append({"method": method, "computes": computes, "million per second": rate})
     scipy = next(row for row in rows if row["method"] == "scipy ive")["million per second"]
@@ -125,14 +120,13 @@ def calls() -> list[Row]:
     mu_t, at_t = torch.from_numpy(mu), torch.from_numpy(at)
     law, peer = VonMisesFisher(mu_t, 2.0), stats.vonmises_fisher(mu, 2)
     work: dict[str, tuple[Work, Work | None]] = {
-        "q and slope, 1 element": (
-            lambda: vmf_score_and_slope(rho_t[:1], kappa_t[:1], TAU, 3),
-            lambda: special.ive(0.5, kappa[:1]),
-        ),
-        "q and slope, 100 elements": (
-            lambda: vmf_score_and_slope(rho_t, kappa_t, TAU, 3),
-            lambda: special.ive(0.5, kappa),
-        ),
+        **{
+            f"q and slope, {n} element{'s' if n > 1 else ''}": (
+                lambda n=n: vmf_score_and_slope(rho_t[:n], kappa_t[:n], TAU, 3),
+                lambda n=n: special.ive(0.5, kappa[:n]),
+            )
+            for n in (1, 100)
+        },
         "R, 100 elements": (lambda: bessel_ratio(0.5, x_t), None),
         "log I, 100 elements": (
             lambda: log_bessel_i(0.5, x_t),
@@ -146,58 +140,44 @@ def calls() -> list[Row]:
         ),
         "entropy of one distribution": (law.entropy, peer.entropy),
     }
-    rows = []
-    for what, (ours, scipy) in work.items():
-        progress(f"calls: {what}")
-        rows.append({"us per call": what, "resultant": 1e6 * seconds(ours)})
-        rows[-1]["scipy"] = None if scipy is None else 1e6 * seconds(scipy)
-    return rows
+    return [
+        {"us per call": what, "resultant": 1e6 * seconds(ours)}
+        | {"scipy": None if scipy is None else 1e6 * seconds(scipy)}
+        for what, (ours, scipy) in work.items()
+    ]
 
 
 def values() -> list[Row]:
     """Measure one value over the dimension: our score with its slope, and the functions of
     others."""
-    log_ive, rows = peers.tensorflow_probability(), []
+    rows: dict[str, Row] = {}
     for p in DIMENSIONS:
-        progress(f"one value, p = {p}")
         rng = np.random.default_rng(SEED)
         rho, kappa = rng.uniform(-1, 1, VALUES), p * rng.uniform(0.5, 2, VALUES)
-        kt = peers.tilted(rho, kappa, np.array(TAU))
         r, k = torch.from_numpy(rho), torch.from_numpy(kappa)
-        few = torch.from_numpy(kt[:500])
-        work: dict[str, tuple[int, Work]] = {
-            "resultant, float64": (VALUES, lambda: vmf_score_and_slope(r, k, TAU, p)),
-            "scipy ive": (VALUES, lambda: special.ive(p / 2 - 1, kt)),
-            "ProCo recurrence": (len(few), lambda: peers.miller(p // 2 - 1, few)),
-        }
-        if log_ive is not None:
-            work["TFP on JAX"] = VALUES, lambda: log_ive(p / 2 - 1, kt)
-        for method, (size, call) in work.items():
-            rows.append({"us per value": method, "p": p, "us": 1e6 * seconds(call) / size})
-    return by_column(rows, "us per value", "p", "us")
+        ours = "", VALUES, lambda: vmf_score_and_slope(r, k, TAU, p)
+        peer = others(p, peers.tilted(rho, kappa, np.array(TAU)), FEW)
+        for method, (_, size, work) in {"resultant, float64": ours, **peer}.items():
+            row = rows.setdefault(method, {"us per value": method})
+            row[f"p = {p:,}"] = 1e6 * seconds(work) / size
+    return list(rows.values())
 
 
 def growth() -> list[Row]:
     """Measure `class_scores` of float32 queries in ms, and the matrix product inside it."""
     rows = []
-    for name, sizes in {"": (0,), **SIZES}.items():
-        for size in sizes:
-            changed = {name: size} if name else {}
-            n, c, p = (START | changed).values()
-            progress(f"growth: {n} x {c}, p = {p}")
-            generator = torch.Generator().manual_seed(SEED)
-            z, mu = (
-                torch.nn.functional.normalize(torch.randn(k, p, generator=generator), dim=1)
-                for k in (n, c)
-            )
-            state = ClassState(mu, p * torch.rand(c, generator=generator).add(0.5), torch.ones(c))
-            rows.append(
-                {
-                    "queries x classes": f"{n:,} x {c:,}, p = {p:,}",
-                    "class_scores, ms": 1e3 * seconds(lambda: class_scores(z, state, TAU)),
-                    "matrix product, ms": 1e3 * seconds(lambda: z @ mu.T),
-                }
-            )
+    for changed in ({}, *({name: size} for name, sizes in SIZES.items() for size in sizes)):
+        n, c, p = (START | changed).values()
+        generator = torch.Generator().manual_seed(SEED)
+        z, mu = (normalize(torch.randn(k, p, generator=generator), dim=1) for k in (n, c))
+        state = ClassState(mu, p * torch.rand(c, generator=generator).add(0.5), torch.ones(c))
+        rows.append(
+            {
+                "queries x classes": f"{n:,} x {c:,}, p = {p:,}",
+                "class_scores, ms": 1e3 * seconds(lambda: class_scores(z, state, TAU)),
+                "matrix product, ms": 1e3 * seconds(lambda: z @ mu.T),
+            }
+        )
     return rows
 
 
@@ -210,7 +190,7 @@ score needs two. The error is the largest of {CHECKED} values, against Arb.""",
 Calls of p = 3 in float64. scipy computes one Bessel value (a score needs two), the log density or
 the entropy.""",
     values: f"""\
-Calls of {VALUES:,} values in float64 (500 for the recurrence of ProCo), kappa around p. Ours is a
+Calls of {VALUES:,} values in float64 ({FEW} for the recurrence of ProCo), kappa around p. Ours is a
 score with its slope; the others are one value of a Bessel function, and a score needs two.""",
     growth: """\
 `class_scores` of float32 queries, and the product of queries and class directions alone.""",
@@ -219,4 +199,8 @@ score with its slope; the others are one value of a Bessel function, and a score
 
 def run(data: Path | None) -> list[Table]:
     torch.set_num_threads(1)
-    return [{"rows": part(), "note": note} for part, note in NOTES.items()]
+    tables = []
+    for part, note in NOTES.items():
+        progress(f"speed: {part.__name__}")
+        tables.append({"rows": part(), "note": note})
+    return tables

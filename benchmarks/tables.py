@@ -42,14 +42,6 @@ def table(rows: Sequence[Row]) -> str:
     return with_minus("\n".join("| " + " | ".join(line) + " |" for line in lines))
 
 
-def by_column(rows: Sequence[Row], index: str, column: str, value: str) -> list[Row]:
-    """Turn rows of (index, column, value) into one row per index, with a column per value."""
-    wide: dict[Any, Row] = {}
-    for row in rows:
-        wide.setdefault(row[index], {})[f"{column} = {row[column]:,}"] = row[value]
-    return [{index: name, **cells} for name, cells in wide.items()]
-
-
 def insert(text: str, name: str, tables: str) -> str:
     """Replace the part of ``text`` between the two markers of a name."""
     start, end = f"<!-- {name}:start -->", f"<!-- {name}:end -->"
@@ -65,18 +57,14 @@ def read(root: Path, name: str) -> dict[str, Any]:
 
 def documents(root: Path) -> dict[Path, str]:
     """Render each file with tables, by its path below ``root``."""
-    measured = {name: read(root, name) for name in BENCHMARKS}
-    sections = [
-        "\n\n".join([f"## {title}", *(f"{t['note']}\n\n{table(t['rows'])}" for t in tables)])
-        for name, title in BENCHMARKS.items()
-        for tables in [measured[name]["tables"]]
-    ]
-    rows = [
-        {"tables": title, "machine": measured[name]["machine"], "date": measured[name]["date"]}
-        | {"measure again": f"`python -m benchmarks {name}`"}
-        for name, title in BENCHMARKS.items()
-    ]
-    parts = ["# Benchmarks", *sections, f"## Machines and dates\n\n{table(rows)}"]
+    parts, rows = ["# Benchmarks"], []
+    for name, title in BENCHMARKS.items():
+        measured = read(root, name)
+        tables = (f"{t['note']}\n\n{table(t['rows'])}" for t in measured["tables"])
+        parts += [f"## {title}", *tables]
+        setting = {"machine": measured["machine"], "date": measured["date"]}
+        rows.append({"tables": title, **setting, "measure again": f"`python -m benchmarks {name}`"})
+    parts.append(f"## Machines and dates\n\n{table(rows)}")
     readme = Path("README.md")
     return {
         Path("benchmarks/results.md"): with_minus("\n\n".join(parts)) + "\n",
@@ -86,24 +74,15 @@ def documents(root: Path) -> dict[Path, str]:
 
 def headline(root: Path) -> list[Row]:
     """Return the rows of the README: effects of the paper, accuracy and speed."""
-    numbers = effects(root)
-    paper = "paper: {printed}"
+    known = effects(root)
+    shown_effect = {name: effect(row) for name, row in known.items()}
+    frozen, training = (f"paper: {known[name]['printed']}" for name in ("frozen", "training"))
+    tuned = f"{shown_effect['tuned']}; on Tiny-ImageNet-LT {shown_effect['tuned-photos']}"
+    points = "points of accuracy"
     cells = [
-        (
-            "equal gains on frozen CIFAR-100-LT features, points of accuracy",
-            effect(numbers["frozen"]),
-            paper.format(**numbers["frozen"]),
-        ),
-        (
-            "the same with a temperature chosen for each rule",
-            f"{effect(numbers['tuned'])}; on Tiny-ImageNet-LT {effect(numbers['tuned-photos'])}",
-            "not in the paper",
-        ),
-        (
-            "equal gains in training on CIFAR-LT, points of accuracy",
-            effect(numbers["training"]),
-            paper.format(**numbers["training"]),
-        ),
+        (f"equal gains on frozen CIFAR-100-LT features, {points}", shown_effect["frozen"], frozen),
+        ("the same with a temperature chosen for each rule", tuned, "not in the paper"),
+        (f"equal gains in training on CIFAR-LT, {points}", shown_effect["training"], training),
         largest_errors(read(root, "accuracy")["tables"]),
         rates(read(root, "speed")["tables"][0]["rows"]),
     ]
@@ -120,25 +99,23 @@ def effect(row: Row) -> str:
     return text.replace(" ", "\N{NO-BREAK SPACE}")  # an interval stays on one line
 
 
-PEERS = {"TFP": "TFP on JAX", "scipy": "scipy ive", "ProCo": "ProCo recurrence"}
+def of_peers(cells: dict[str, str]) -> str:
+    """List the cells of other methods under short names."""
+    names = {"TFP": "TFP on JAX", "scipy": "scipy ive", "ProCo": "ProCo recurrence"}
+    return "; ".join(f"{name} {cells[method]}" for name, method in names.items() if method in cells)
 
 
 def largest_errors(tables: Sequence[Any]) -> tuple[str, str, str]:
     """Largest errors of the score at p = 1,024, ours in float64 and those of others."""
     errors, lost = ({row["method"]: row["p = 1,024"] for row in t["rows"]} for t in tables[:2])
-
-    def cell(method: str) -> str:
-        share = f" ({100 * lost[method]:.0f} % not finite)" if lost.get(method) else ""
-        return f"{shown(errors[method])}{share}"
-
-    others = "; ".join(f"{name} {cell(m)}" for name, m in PEERS.items() if m in errors)
+    cells = {name: shown(error) for name, error in errors.items()}
+    cells |= {name: f"{cells[name]} ({100 * s:.0f} % not finite)" for name, s in lost.items() if s}
     what = "largest relative error of a vMF score in 1,024 dimensions"
-    return what, cell("resultant, float64"), others
+    return what, cells["resultant, float64"], of_peers(cells)
 
 
 def rates(rows: Sequence[Row]) -> tuple[str, str, str]:
     """Values per second on one thread of a CPU."""
-    speed = {row["method"]: row["million per second"] for row in rows}
-    others = "; ".join(f"{name} {shown(speed[m])}" for name, m in PEERS.items() if m in speed)
+    cells = {row["method"]: shown(row["million per second"]) for row in rows}
     what = "million scores per second, one CPU thread (others: Bessel functions, two per score)"
-    return what, shown(speed["resultant, float64, kappa per class"]), others
+    return what, cells["resultant, float64, kappa per class"], of_peers(cells)
