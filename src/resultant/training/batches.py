@@ -16,7 +16,7 @@ from resultant.images.augment import ClassificationView, ContrastiveView, View
 from resultant.networks.stacked_resnet import normalized_patches
 
 # Images that are augmented at a time when an epoch begins.
-CHUNK_IMAGES = 16384
+CHUNK_IMAGES = 32768
 
 
 class CifarBatches:
