@@ -95,8 +95,8 @@ def test_chunks_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = fitted(z, y)
     left = whole.leave_one_out(z, y)
     monkeypatch.setattr(memory, "FEATURE_BYTES", 8 * P * 7)
-    seen, normalized = [], classes._normalized
-    monkeypatch.setattr(classes, "_normalized", lambda a: seen.append(len(a)) or normalized(a))
+    seen, normalized = [], classes.normalized
+    monkeypatch.setattr(classes, "normalized", lambda a: seen.append(len(a)) or normalized(a))
     close(fitted(z, y).total, whole.total)
     for a, b in zip(whole.leave_one_out(z, y), left, strict=True):
         close(a, b)

@@ -19,7 +19,6 @@ from decisions.arcs import BETA, OFFSET, PAIRS, classes, close, queries
 from resultant._core import memory
 from resultant.decisions import certificates
 from resultant.decisions.boundaries import LOCATIONS, displacement_error
-from resultant.score.exact import vmf_score_and_slope
 from small_classes import TAU, C, P
 
 STATE = classes()
@@ -79,9 +78,9 @@ def agree(result: Any, expected: Any, rtol: float, atol: float) -> None:
 def test_chunks_and_checks_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = CALLS[name](Z, Y, STATE)
     agree(CALLS[name](Z, Y, STATE, validate_args=False), whole, 0.0, 0.0)
-    heights, evaluate = [], vmf_score_and_slope
-    counted = lambda rho, *a, **o: heights.append(len(rho)) or evaluate(rho, *a, **o)  # noqa: E731
-    monkeypatch.setattr(certificates, "vmf_score_and_slope", counted)
+    heights, cosines = [], certificates.cosines
+    counted = lambda z, mu: heights.append(len(z)) or cosines(z, mu)  # noqa: E731
+    monkeypatch.setattr(certificates, "cosines", counted)
     monkeypatch.setattr(memory, "SCORE_BYTES", 8 * C * 3)
     monkeypatch.setattr(memory, "FEATURE_BYTES", 8 * P * 3)
     monkeypatch.setattr(memory, "MATRIX_BYTES", 8 * LOCATIONS * 4)

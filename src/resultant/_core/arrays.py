@@ -87,9 +87,10 @@ def shape_of(a: object) -> str:
 
 
 def normalized(z: Tensor) -> Tensor:
-    """Normalize vectors of nearly unit length, in float64."""
+    """Normalize vectors of nearly unit length in float64; a vector of zeros stays as it is."""
     x = z.double()
-    return x / x.square().sum(-1, keepdim=True).sqrt()
+    length = x.square().sum(-1, keepdim=True).sqrt()
+    return x / length.masked_fill(length == 0, 1.0)
 
 
 def directions(z: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ from resultant._core.validation import COMPUTE_DTYPE, Check, Number
 from resultant.classes.gain import Gains, class_gains, class_temperature, gain_at, require_targets
 from resultant.classes.rule import EDITED, Rule
 from resultant.classes.statistics import ClassState
-from resultant.score.exact import vmf_score, vmf_score_slope
+from resultant.score.exact import vmf_score, vmf_score_and_slope, vmf_score_slope
 from resultant.score.limits import require_temperature
 
 
@@ -39,6 +39,14 @@ class Terms(NamedTuple):
         if self.tau is None:
             return self.of(None, rho)
         return self.of(vmf_score(rho, kappa, self.tau, p, validate_args=False), rho)
+
+    def score_and_slope(self, rho: Tensor, kappa: Tensor, p: int) -> tuple[Tensor, Tensor]:
+        """Return the scores and their slopes, which broadcast, sooner than one after the other."""
+        if self.tau is None:
+            assert self.slope is not None
+            return self.of(None, rho), self.slope
+        q, slope = vmf_score_and_slope(rho, kappa, self.tau, p, validate_args=False)
+        return self.of(q, rho), slope if self.slope is None else slope + self.slope
 
     def of(self, q: Tensor | None, rho: Tensor) -> Tensor:
         """Add the terms at cosines ``rho`` to ``q``; q itself where nothing is added."""
@@ -297,9 +305,7 @@ def _offset(offset: Tensor | None, state: ClassState, validate: Check) -> Tensor
     C = state.num_classes
     if not isinstance(offset, Tensor) or offset.shape != (C,):
         raise ValueError(f"expected offset [{C}], one per class, got {shape_of(offset)}")
-    validation.tensors(offset=offset)
-    if offset.device != state.mu.device:
-        raise ValueError(f"expected offset on {state.mu.device}, got offset on {offset.device}")
+    validation.tensors(offset=offset, kappa=state.kappa)
     if validation.should_validate(validate, offset):
         # A class of prior zero is never chosen; no other infinity has a meaning.
         least = torch.finfo(offset.dtype).min

@@ -2,14 +2,12 @@ r"""The rule by which classes are scored: temperature, realization, target gains
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
-from numbers import Real
 
 import torch
 from torch import Tensor
 
-from resultant._core.validation import Number
+from resultant._core.validation import Number, finite_number
 
 # The three edits of the gain, and all realizations.
 EDITED = ("temperature", "preserve", "angular")
@@ -72,6 +70,4 @@ def require_target(beta: float, family: str) -> float:
     """Return beta as a float; raise unless beta is finite and the family exists."""
     if family not in FAMILIES:
         raise ValueError(f"expected family to be one of {FAMILIES}, got {family!r}")
-    if isinstance(beta, bool) or not isinstance(beta, Real) or not math.isfinite(beta):
-        raise ValueError(f"expected beta to be a finite number, got {beta!r}")
-    return float(beta)
+    return finite_number("beta", beta)

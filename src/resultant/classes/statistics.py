@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import distributed, validation
-from resultant._core.arrays import require_features, require_labels, unit_vector
+from resultant._core.arrays import normalized, require_features, require_labels, unit_vector
 from resultant._core.memory import feature_slices
 from resultant._core.tensor_files import load_tensors, write_tensors
 from resultant._core.validation import Check
@@ -67,9 +67,8 @@ class ClassState:
             raise ValueError(f"expected mu, kappa and count on one device, got {got}")
         if validate_args:
             unit_vector.require("mu", mu)
-            validation.require_in_range("kappa", kappa, 0.0, rule=">= 0 and finite")
-            rule = f"<= {LARGEST_KAPPA:g}, the largest of scores in float32"
-            validation.require_in_range("kappa", kappa, 0.0, LARGEST_KAPPA, rule=rule)
+            limits = 0.0, LARGEST_KAPPA, ">= 0 and finite", torch.float32
+            validation.require_within("kappa", kappa, *limits)
             validation.require_in_range("count", count.double(), 0.0, rule=">= 0 and finite")
 
     @property
@@ -171,7 +170,7 @@ class ClassStatistics:
         self.weight.index_add_(0, y, weights)
         for rows in feature_slices(z):
             # A rounded length would change 1 - R, and with it a large concentration.
-            x = _normalized(z[rows])
+            x = normalized(z[rows])
             weighted = x * weights[rows, None]
             self.total.index_add_(0, y[rows], weighted)
             if self.scatter is not None:
@@ -280,7 +279,7 @@ class ClassStatistics:
         w = self.require_queries(z, y, weights, validate_args)
         mu, kappa = z.new_empty(z.shape, dtype=torch.float64), z.new_empty(len(z)).double()
         for rows in feature_slices(z):
-            mu[rows], kappa[rows] = self.left_out(_normalized(z[rows]), y[rows], w[rows], estimator)
+            mu[rows], kappa[rows] = self.left_out(normalized(z[rows]), y[rows], w[rows], estimator)
         return mu, kappa
 
     def require_queries(self, z: Tensor, y: Tensor, weights: Tensor | None, check: Check) -> Tensor:
@@ -327,10 +326,3 @@ def fit_kappa(p: int, R: Tensor, estimator: str, n: Tensor | None = None) -> Ten
     """Fit the concentration to R, the mean length of n vectors, at most `MAX_KAPPA`."""
     # Written out: torch.compile may turn the constant into a symbol, and then traces twice.
     return concentration_at(p, R, estimator, n).clamp_max(1e5)
-
-
-def _normalized(z: Tensor) -> Tensor:
-    """Return float64 unit vectors; a vector of zeros stays as it is."""
-    x = z.double()
-    length = x.square().sum(-1, keepdim=True).sqrt()
-    return x / length.masked_fill(length == 0, 1.0)

@@ -1,9 +1,6 @@
-r"""Certificates that complete equalization and the cosine rule agree, bounds where not, and changes
-of margins with certified signs. At beta = 0 the Pure Angular score is :math:`\bar g\rho_c+\delta_c`
-with the residual :math:`\delta_c=q_c(\rho_c;\tau_0)-g_c\rho_c`
-(eq:Pure Angular-cosine-decomposition). A margin above the range of the residual decides the
-prediction (prop:cosine-prediction-stability); residual and slope bound losses and gradients
-(prop:cosine-gradient-stability)."""
+r"""Certificates that Pure Angular at beta = 0, :math:`\bar g\rho_c+\delta_c`, and the cosine rule
+agree (prop:cosine-prediction-stability), bounds by the residual :math:`\delta_c=q_c(\rho_c;\tau_0)
+-g_c\rho_c` where not (prop:cosine-gradient-stability), and signs of changes of margins."""
 
 from __future__ import annotations
 
@@ -22,7 +19,6 @@ from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.gradients import tangent
 from resultant.decisions.margins import require_pairs
-from resultant.score.exact import vmf_score_and_slope
 from resultant.score.limits import LIMITS, require_temperature
 
 # Roundings of a score and its arguments, without those of the product behind rho: the error of the
@@ -122,7 +118,8 @@ def certificate(
         tensor([True, True, True])
     """
     rules, columns = _RulePair(state, tau, offset, chunk, validate_args), []
-    for _, cosine, delta, _ in rules.chunks(z):
+    for _, rho in rules.chunks(z):
+        cosine, delta = rules.cosine.at(rho), rules.residual.at(rho)
         top = cosine.topk(min(2, cosine.shape[1])).values
         second = top[:, 1] if top.shape[1] > 1 else torch.full_like(top[:, 0], -math.inf)
         low, high = delta.aminmax(dim=1)
@@ -207,10 +204,11 @@ def loss_bound(
     """
     rules, columns = _RulePair(state, tau, offset, chunk, validate_args), []
     y = rules.labels(y, len(z))
-    for rows, cosine, delta, _ in rules.chunks(z):
+    for rows, rho in rules.chunks(z):
+        delta = rules.residual.at(rho)
         own = delta.gather(1, y[rows, None])
         # log E exp(delta - delta_y) under the cosine rule: no large losses are subtracted.
-        change = torch.logsumexp(cosine.log_softmax(1) + (delta - own), 1)
+        change = torch.logsumexp(rules.cosine.at(rho).log_softmax(1) + (delta - own), 1)
         columns.append((change.abs(), 2 * _size(delta, centered)))
     return Bound(*map(torch.cat, zip(*columns, strict=True)))
 
@@ -244,12 +242,13 @@ def gradient_bound(
     """
     rules, columns = _RulePair(state, tau, offset, chunk, validate_args), []
     y = rules.labels(y, len(z))
-    for rows, cosine, delta, excess in rules.chunks(z):
-        log_p, own = cosine.log_softmax(1), y[rows, None]
+    for rows, rho in rules.chunks(z):
+        log_p, own = rules.cosine.at(rho).log_softmax(1), y[rows, None]
+        delta, excess = rules.residual.terms.score_and_slope(rho, rules.residual.kappa, state.dim)
         angular = (log_p + (delta - delta.amax(1, keepdim=True))).softmax(1)
         weight = torch.addcmul(rules.gbar * (angular - log_p.exp()), angular, excess)
         weight.scatter_add_(1, own, -excess.gather(1, own))
-        G = tangent(weight @ rules.native.mu, normalized(z[rows]))
+        G = tangent(weight @ rules.cosine.mu, normalized(z[rows]))
         bound = 2 * rules.gbar * _size(delta, centered) + 2 * excess.abs().amax(1)
         columns.append((torch.linalg.vector_norm(G, dim=1), bound))
     return Bound(*map(torch.cat, zip(*columns, strict=True)))
@@ -320,7 +319,7 @@ def margin_change(
 
 
 class _RulePair:
-    """The angular and the cosine rule for the classes that can win, in float64."""
+    """The cosine rule and the residual, of the classes that can win, in float64."""
 
     def __init__(
         self, state: ClassState, tau: Number, offset: Tensor | None, chunk: int | None, check: Check
@@ -335,20 +334,17 @@ class _RulePair:
         if not len(live):
             raise ValueError("expected a class with an offset above -inf, got none")
         self.chunk = chunk or memory.rows_per_chunk(8 * len(live), memory.SCORE_BYTES)
-        self.g, self.b, self.tau = g[live], b[live], native.tau.expand_as(g)[live]
-        self.native = Realization(native.mu[live], native.kappa[live], self.tau, None, None)
+        mu, kappa, tau = native.mu[live], native.kappa[live], native.tau.expand_as(g)[live]
+        self.cosine = Realization(mu, kappa, None, self.gbar, b[live])
+        self.residual = Realization(mu, kappa, tau, -g[live], None)
 
-    def chunks(self, z: Tensor) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
-        """Yield rows, their cosine logits, residuals and slopes of the residuals [n, live]."""
-        mu, kappa = self.native.mu, self.native.kappa
+    def chunks(self, z: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """Yield rows and their cosines [n, live]."""
+        mu = self.cosine.mu
         require_features(z, mu.shape[1], mu.device, self.check)
         for top in range(0, max(1, len(z)), self.chunk):
             rows = slice(top, top + self.chunk)
-            rho = cosines(z[rows], mu)
-            # Score and slope together cost little more than the score, and less than the slope.
-            q, slope = vmf_score_and_slope(rho, kappa, self.tau, mu.shape[1], validate_args=False)
-            delta = torch.addcmul(q, self.g, rho, value=-1)
-            yield rows, torch.addcmul(self.b, self.gbar, rho), delta, slope - self.g
+            yield rows, cosines(z[rows], mu)
 
     def labels(self, y: Tensor, number: int) -> Tensor:
         """Return labels as indices of the classes that can win."""
@@ -362,9 +358,8 @@ class _RulePair:
 
     def slack(self, dtype: torch.dtype) -> Tensor:
         """Compute twice the errors of the scores in a dtype, and of margin and residual here."""
-        cosine = replace(self.native, tau=None, slope=self.gbar, shift=self.b)
-        angular = replace(self.native, slope=self.gbar - self.g, shift=self.b)
-        residual = replace(self.native, slope=-self.g)
+        cosine, residual = self.cosine, self.residual
+        angular = replace(residual, slope=self.gbar + residual.slope, shift=cosine.shift)
         scores = torch.maximum(score_error(cosine, dtype).max(), score_error(angular, dtype).max())
         own = (score_error(rule, torch.float64).max() for rule in (cosine, residual))
         return 2 * (scores + sum(own))

@@ -101,7 +101,7 @@ class ProCoLoss(ContrastiveLoss):
         if class_counts is not None:
             options["samples_per_epoch"] = max(1, round(float(require_counts(class_counts).sum())))
         bank = ProCoBank(num_classes, dim, shard_classes=shard_classes, **options)
-        rule = Rule(temperature, realization, validation.finite_number("beta", beta), family)
+        rule = Rule(temperature, realization, beta, family)
         super().__init__(bank, rule, log_prior_of(class_counts, prior, bank.num_classes))
         if not isinstance(cuda_graph, bool) and cuda_graph != "auto":
             raise ValueError(f"expected cuda_graph to be 'auto' or a bool, got {cuda_graph!r}")

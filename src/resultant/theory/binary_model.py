@@ -1,9 +1,7 @@
 r"""The matched binary model: two classes :math:`Z\mid Y=j\sim\mathrm{vMF}_p(\mu_j,\nu\lambda_j)`,
-:math:`j\in\{h,t\}`, where :math:`\nu=p/2-1` grows while :math:`\lambda_j`, the cosine c of the mean
-directions, the temperature and the class offsets are fixed (sec:conditional-margin). With
-:math:`t=1/\tau`, :math:`w=r_h\mu_h-r_t\mu_t` and :math:`r_j=r_0(\lambda_j)` the score difference
-that decides for h where it is >= 0 is :math:`D_\nu=D_0+O(1/\nu)`,
-:math:`D_0(z)=b_h-b_t+t\,w^\top z`."""
+:math:`j\in\{h,t\}`, as nu = p/2 - 1 grows (sec:conditional-margin). The score difference that
+decides for h where it is >= 0 is :math:`D_\nu=D_0+O(1/\nu)`, :math:`D_0(z)=b_h-b_t+w^\top z/\tau`,
+:math:`w=r_h\mu_h-r_t\mu_t`, :math:`r_j=r_0(\lambda_j)`."""
 
 from __future__ import annotations
 

@@ -1,15 +1,7 @@
-r"""Expansions of the Bessel ratio and of the exact score, and their ranges.
-
-With :math:`t=1/\tau`, :math:`\nu=p/2-1`, :math:`\kappa=\nu\lambda`, ratio and score are
-
-.. math::
-    R_\nu(\nu\lambda) &= r_0 + r_1/\nu + r_2/\nu^2 + O(\nu^{-3}),\\
-    q &= B_0 + B_1/\nu + B_2/\nu^2 + O(\nu^{-3}), & \nu\to\infty,\ \lambda\ \text{fixed},\\
-    q &= t\rho + Q_1/\kappa + Q_2/\kappa^2 + O(\kappa^{-3}), & \kappa\to\infty,\ p\ \text{fixed}
-
-(thm:joint-score-expansion, prop:fixed-dimensional-score). To compute a score use `vmf_score`, which
-is exact everywhere. Expansions have an ``order``, the index of their last term, 0, 1 or 2.
-"""
+r"""Expansions of Bessel ratio and exact score in 1/nu for fixed :math:`\lambda=\kappa/\nu`, and of
+the score in 1/kappa for fixed p, with t = 1/tau (thm:joint-score-expansion,
+prop:fixed-dimensional-score). An ``order``, 0, 1 or 2, is the index of the last term. To compute a
+score use `vmf_score`, which is exact everywhere."""
 
 from __future__ import annotations
 
