@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import FrozenInstanceError, replace
-from typing import Any
 
 import pytest
 import torch
@@ -18,8 +17,6 @@ from torch.nn.functional import normalize
 import resultant as rs
 from class_samples import F64
 from resultant import Rule, realize
-from resultant._core import memory
-from resultant.classes import realization as realizations
 from resultant.classes.groups import HEAD, MEDIUM, TAIL, group_masks, shot_groups
 from resultant.classes.rule import FAMILIES, REALIZATIONS
 from resultant.classes.statistics import ClassState
@@ -133,28 +130,6 @@ def test_preserved_intercept_survives_float32() -> None:
     star = rs.vmf_score(0.0, kappa, rs.target_temperature(state, TAU), p)
     assert float(star[0]) > 100 * float(native[0, 0])
     close(rs.class_scores(z, state, TAU, "preserve", 0.0), native, 0.0, 2e-7 * float(star.max()))
-
-
-@pytest.mark.parametrize("realization", REALIZATIONS)
-def test_chunks_change_nothing(realization: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = classes()
-    z = queries(state, 50)
-    whole = rs.class_scores(z, state, TAU, realization)
-    close(rs.class_scores(z, state, TAU, realization, chunk=7), whole)
-    rows = []
-
-    def counted(rho: Tensor, *args: Any, **options: Any) -> Tensor:
-        if isinstance(rho, Tensor):
-            rows.append(rho.shape[0])
-        return rs.vmf_score(rho, *args, **options)
-
-    monkeypatch.setattr(realizations, "vmf_score", counted)
-    monkeypatch.setattr(memory, "SCORE_BYTES", 8 * C * 11)
-    close(rs.class_scores(z, state, TAU, realization), whole)
-    if realization != "cosine":
-        assert rows == [11, 11, 11, 11, 6]
-    close(rs.class_scores(z.float(), state, TAU, realization), whole, 1e-4, 1e-4)
-    close(rs.class_scores(z[:0], state, TAU, realization), whole[:0])
 
 
 @pytest.mark.slow

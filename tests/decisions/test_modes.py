@@ -17,6 +17,8 @@ from torch import Tensor
 import resultant as rs
 from decisions.arcs import BETA, OFFSET, PAIRS, classes, close, queries
 from resultant._core import memory
+from resultant.classes import realization
+from resultant.classes.rule import REALIZATIONS
 from resultant.decisions import certificates
 from resultant.decisions.boundaries import LOCATIONS, displacement_error
 from small_classes import TAU, C, P
@@ -34,10 +36,18 @@ def pairs(z: Tensor) -> Tensor:
     return PAIRS.to(z.device)
 
 
-BY_ROW: dict[str, Callable[..., Any]] = {
+def class_scores(realization: str) -> Callable[..., Any]:
+    return lambda z, y, s, **o: rs.class_scores(z, s, TAU, realization, BETA, **o)
+
+
+IN_CHUNKS: dict[str, Callable[..., Any]] = {
+    **{realization: class_scores(realization) for realization in REALIZATIONS},
     "certificate": lambda z, y, s, **o: rs.certificate(z, s, TAU, **o),
     "loss_bound": lambda z, y, s, **o: rs.loss_bound(z, y, s, TAU, **o),
     "gradient_bound": lambda z, y, s, **o: rs.gradient_bound(z, y, s, TAU, **o),
+}
+BY_ROW: dict[str, Callable[..., Any]] = {
+    **IN_CHUNKS,
     "pairwise_margins": lambda z, y, s, **o: rs.pairwise_margins(z, scores(s), pairs(z), **o),
     "loss_gradient": lambda z, y, s, **o: rs.loss_gradient(z, y, scores(s), **o),
     "gradient_coordinates": lambda z, y, s, **o: rs.gradient_coordinates(z, y, scores(s), **o),
@@ -80,12 +90,13 @@ def test_chunks_and_checks_change_nothing(name: str, monkeypatch: pytest.MonkeyP
     agree(CALLS[name](Z, Y, STATE, validate_args=False), whole, 0.0, 0.0)
     heights, cosines = [], certificates.cosines
     counted = lambda z, mu: heights.append(len(z)) or cosines(z, mu)  # noqa: E731
-    monkeypatch.setattr(certificates, "cosines", counted)
+    for module in (certificates, realization):
+        monkeypatch.setattr(module, "cosines", counted)
     monkeypatch.setattr(memory, "SCORE_BYTES", 8 * C * 3)
     monkeypatch.setattr(memory, "FEATURE_BYTES", 8 * P * 3)
     monkeypatch.setattr(memory, "MATRIX_BYTES", 8 * LOCATIONS * 4)
     agree(CALLS[name](Z, Y, STATE), whole, 1e-10, 1e-11)
-    if name in ("certificate", "loss_bound", "gradient_bound"):
+    if name in IN_CHUNKS:
         assert heights == [3, 3, 3, 3, 3, 3, 2]
         agree(CALLS[name](Z, Y, STATE, chunk=7), whole, 1e-10, 1e-11)
 

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from loss_batches import COUNTS, TAU, C, P, batch
+from loss_batches import COUNTS, C, P, batch
 from loss_batches import seeded as seeded
 from processes import run_processes
 from resultant._core import distributed
@@ -22,21 +22,31 @@ from resultant.losses import ProCoBank, ProCoLoss
 from resultant.losses.bank import START_LENGTH
 
 
-def test_single_samples_are_capped_and_absent_classes_stay_at_their_start() -> None:
-    loss = ProCoLoss(C, P, TAU)
-    before = loss.state()
-    z, _ = batch(n=1)
-    loss(z, torch.tensor([2]))
-    after = loss.state()
-    torch.testing.assert_close(after.mu[2], z[0])
-    assert after.kappa[2] == MAX_KAPPA
-    assert after.count.tolist() == [0, 0, 1, 0, 0, 0]
-    others = [0, 1, 3, 4, 5]
-    assert torch.equal(after.mu[others], before.mu[others])
-    assert torch.equal(after.kappa[others], before.kappa[others])
-    # Unit vectors by rounding, whose mean is longer than one.
-    loss(z.float() * (1 + 5e-7), torch.tensor([3]))
-    assert loss.state().kappa[3] == MAX_KAPPA
+def test_single_absent_and_cancelling_samples() -> None:
+    """Neither the start of a class nor roundings are a direction next to samples."""
+    bank, e = ProCoBank(C, P), torch.eye(P, dtype=torch.float64)
+    before, z = bank.snapshot(torch.float64), e[[0, 0, 1, 2]]
+    torch.testing.assert_close(before.R, torch.full((1, C), START_LENGTH).double())
+    torch.testing.assert_close(before.mu.norm(dim=-1), torch.ones(1, C).double())
+    z[1] *= -(1 + 1e-15)
+    z[3] *= 1 + 5e-7  # a mean that is longer than one
+    bank.update(z, torch.tensor([0, 0, 1, 2]))
+    state, after = bank.state(), bank.snapshot(torch.float64)
+    assert torch.equal(after.mu[0, 0], e[0])
+    torch.testing.assert_close(after.mu[0, 1:3], e[1:3], rtol=0, atol=1e-15)
+    assert state.kappa[:3].tolist() == [0.0, MAX_KAPPA, MAX_KAPPA]
+    assert state.count.tolist() == [2, 1, 1, 0, 0, 0]
+    for a, b in zip(after[:2], before[:2], strict=True):
+        assert torch.equal(a[:, 3:], b[:, 3:])
+    # One convention, as in ClassStatistics.
+    statistics = bank.statistics().state("proco")
+    torch.testing.assert_close(statistics.mu, state.mu)
+    torch.testing.assert_close(statistics.kappa, state.kappa)
+    x = torch.cat([e[:1], -e[:1]])
+    assert ProCoLoss(C, P)(x, torch.tensor([1, 1])).isfinite()
+    bank.old[1, 3] = math.nan  # NaN stays NaN and does not count as zero
+    after = bank.snapshot()
+    assert after.R[0, 1].isnan() and after.mu[0, 1].isnan().any()
 
 
 def test_starts_do_not_depend_on_the_default_dtype() -> None:
@@ -46,31 +56,6 @@ def test_starts_do_not_depend_on_the_default_dtype() -> None:
         assert torch.equal(ProCoBank(C, P).old, before)
     finally:
         torch.set_default_dtype(torch.float32)
-
-
-def test_samples_that_cancel() -> None:
-    """Neither the start of a class nor roundings are a direction."""
-    loss = ProCoLoss(C, P)
-    z, _ = batch(n=1)
-    total = loss(torch.cat([z, -z]), torch.tensor([1, 1]))
-    assert total.isfinite() and loss.state().kappa[1] == 0
-    # One convention: the direction e_1, as in ClassStatistics.
-    state, statistics = loss.state(), loss.bank.statistics().state("proco")
-    assert torch.equal(state.mu[1], torch.eye(P).double()[0])
-    torch.testing.assert_close(statistics.mu, state.mu)
-    torch.testing.assert_close(statistics.kappa, state.kappa)
-    one = ProCoBank(C, P)
-    z = torch.eye(P, dtype=torch.float64)[[0, 0, 1, 2]]
-    z[1] *= -(1 + 1e-15)
-    one.update(z, torch.tensor([0, 0, 1, 2]))
-    snapshot = one.snapshot(torch.float64)
-    assert torch.equal(snapshot.mu[0, 0], torch.eye(P).double()[0]) and snapshot.R[0, 0] == 0
-    torch.testing.assert_close(snapshot.mu[0, 1:3], z[2:], rtol=0, atol=1e-15)
-    torch.testing.assert_close(snapshot.mu[0, 3:].norm(dim=-1), torch.ones(C - 3).double())
-    torch.testing.assert_close(snapshot.R[0, 3:], torch.full((C - 3,), START_LENGTH).double())
-    one.old[1, 3] = math.nan  # NaN stays NaN and does not count as zero
-    snapshot = one.snapshot()
-    assert snapshot.R[0, 1].isnan() and snapshot.mu[0, 1].isnan().any()
 
 
 def test_labels_outside_of_the_classes_add_nothing() -> None:

@@ -161,21 +161,16 @@ def test_leave_out_of_every_realization(realization: str) -> None:
         own, c = rest.state(), int(y[i])
         mu, kappa, A = own.mu[c], own.kappa[c], own.resultant[c]
         rho = z[i] @ mu
-
-        def q(rho: Tensor | float, tau: Any, kappa: Tensor = kappa) -> Tensor:
-            nu, t = P / 2 - 1, 1 / tau
-            kt = (kappa**2 + 2 * kappa * t * rho + t**2).sqrt()
-            log_i: Callable[..., Any] = LogI.apply
-            return log_i(kt, nu) - nu * kt.log() - log_i(kappa, nu) + nu * kappa.log()
-
-        tau = A / target[c]
+        q, q_star = (
+            vmf_score(torch.stack([rho, 0 * rho]), kappa, tau, P) for tau in (TAU, A / target[c])
+        )
         scores[i, c] = {
-            "native": lambda rho=rho: q(rho, TAU),
-            "temperature": lambda rho=rho, tau=tau: q(rho, tau),
-            "preserve": lambda rho=rho, tau=tau: q(rho, tau) - q(0.0, tau) + q(0.0, TAU),
-            "angular": lambda rho=rho, c=c, A=A: q(rho, TAU) + (target[c] - A / TAU) * rho,
-            "cosine": lambda rho=rho: g.mean() * rho,
-        }[realization]()
+            "native": q[0],
+            "temperature": q_star[0],
+            "preserve": q_star[0] - q_star[1] + q[1],
+            "angular": q[0] + (target[c] - A / TAU) * rho,
+            "cosine": g.mean() * rho,
+        }[realization]
     torch.testing.assert_close(got, nn.functional.cross_entropy(scores, y), rtol=1e-9, atol=0)
 
 
