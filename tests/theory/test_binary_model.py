@@ -58,32 +58,26 @@ def at_margin(R_t: float, model: BinaryModel = CRITICAL) -> BinaryModel:
     return replace(flat, b_h=(flat.typical_margins.t - R_t) / model.tau)
 
 
-def directions(model: BinaryModel, p: int) -> Tensor:
-    """mu_h and mu_t in the first two coordinates."""
+@pytest.mark.slow
+@pytest.mark.parametrize("p", [3, 16, 128])
+@pytest.mark.parametrize("model", [ORDERED, at_margin(0.03), at_margin(-0.05)])
+def test_errors_against_full_draws(p: int, model: BinaryModel) -> None:
+    """Errors of both rules, written out for whole vectors, and of draws in the plane."""
+    n, nu, offset = 40_000, p / 2 - 1, model.b_h - model.b_t
     mu = torch.eye(2, p, dtype=torch.float64)
     mu[1] = model.cosine * mu[0] + math.sqrt(1 - model.cosine**2) * mu[1]
-    return mu
-
-
-def differences(model: BinaryModel, mu: Tensor, kappa: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-    """D_0 and D_nu of whole vectors, with the rules written out."""
-    nu = mu.shape[1] / 2 - 1
-    r_h, r_t = (k / (nu + math.sqrt(nu * nu + k * k)) for k in kappa.tolist())
-    q = vmf_score(z @ mu.T, kappa, model.tau, mu.shape[1])
-    offset = model.b_h - model.b_t
-    leading = z @ (r_h * mu[0] - r_t * mu[1]) / model.tau
-    return offset + leading, offset + q[:, 0] - q[:, 1]
-
-
-def check_errors(model: BinaryModel, mu: Tensor, kappa: Tensor, n: int = 40_000) -> None:
-    """Compare the errors of both rules with whole vectors and with draws in the plane."""
-    p = mu.shape[1]
+    kappa = torch.tensor(model.concentrations(p), dtype=torch.float64)
+    r = kappa / (nu + (nu * nu + kappa**2).sqrt())
     drawn = [VonMisesFisher(m, k).sample((n,)) for m, k in zip(mu, kappa, strict=True)]
-    both = [differences(model, mu, kappa, z) for z in drawn]
-    for which, rule in enumerate(RULES):
+    cosines = [z @ mu.T for z in drawn]
+    margins = {
+        "leading": [offset + rho @ (r * torch.tensor([1, -1])) / model.tau for rho in cosines],
+        "exact": [offset - vmf_score(rho, kappa, model.tau, p).diff()[:, 0] for rho in cosines],
+    }
+    for rule in RULES:
         counted = model.monte_carlo(p, n, rule)
         for error, estimate, D, sign in zip(
-            model.errors(p, rule), counted, (b[which] for b in both), (1, -1), strict=True
+            model.errors(p, rule), counted, margins[rule], (1, -1), strict=True
         ):
             wrong = float((sign * D < 0).double().mean())
             deviation = math.sqrt(max(error * (1 - error), 1 / n) / n)
@@ -91,14 +85,6 @@ def check_errors(model: BinaryModel, mu: Tensor, kappa: Tensor, n: int = 40_000)
             assert abs(error - estimate.value) < STANDARD_ERRORS * deviation + 1 / n
             if estimate.value * n > 400:
                 assert estimate.standard_error == pytest.approx(deviation, rel=0.2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("p", [3, 16, 128])
-@pytest.mark.parametrize("model", [ORDERED, at_margin(0.03), at_margin(-0.05)])
-def test_errors_against_full_draws(p: int, model: BinaryModel) -> None:
-    kappa = torch.tensor(model.concentrations(p), dtype=torch.float64)
-    check_errors(model, directions(model, p), kappa)
 
 
 def test_nothing_counted_is_not_a_probability_of_zero() -> None:

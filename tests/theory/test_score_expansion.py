@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import mpmath
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import linregress
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
@@ -35,15 +35,14 @@ def f64(*values: object) -> list[Tensor]:
 def slopes(x: Tensor, errors: Tensor, floor: float) -> Tensor:
     """Slopes of log error [n, ...] in log x [n], from the points above the rounding ``floor``,
     where there are at least three and they lie on a line to R^2 >= 0.9."""
-    slopes_of_columns = []
+    fits = []
     for column in errors.reshape(len(x), -1).T:
         keep = column > floor
-        if keep.sum() < 3:
-            continue
-        a, b = x[keep].log().numpy(), column[keep].log().numpy()
-        if np.corrcoef(a, b)[0, 1] ** 2 >= 0.9:
-            slopes_of_columns.append(np.polyfit(a, b, 1)[0])
-    return torch.tensor(slopes_of_columns)
+        if keep.sum() >= 3:
+            fit: Any = linregress(x[keep].log(), column[keep].log())
+            if fit.rvalue**2 >= 0.9:
+                fits.append(fit.slope)
+    return torch.tensor(fits)
 
 
 # The ratio at nu u is R0(u) + R1(u) / nu + R2(u) / nu^2 + ...
@@ -129,10 +128,6 @@ def test_free_energy_limit() -> None:
     rho, lam, s = torch.meshgrid(*grid, indexing="ij")
     steps = list(zip(p, orders(p).tolist(), strict=True))
     q = [rs.vmf_score(rho, n * lam, 1 / (n * s), k) for k, n in steps]
-    limit = rs.free_energy_expansion(rho, lam, 1 / s, 4, 0)
-    gaps = torch.stack([a / n - limit for a, (_, n) in zip(q, steps, strict=True)]).abs()
-    assert gaps[-1].max() < 1e-4
-    assert slopes(orders(p), gaps, 1e-14).median() == pytest.approx(-1, abs=0.01)
     for order in range(3):
         errors = [
             (rs.free_energy_expansion(rho, n * lam, 1 / (n * s), k, order) - a).abs() / n
@@ -140,7 +135,8 @@ def test_free_energy_limit() -> None:
         ]
         found = slopes(orders(p), torch.stack(errors), 1e-15)
         assert len(found) >= 30
-        assert found.median() == pytest.approx(-1 - order, abs=0.02)
+        assert found.median() == pytest.approx(-1 - order, abs=0.01 if order == 0 else 0.02)
+        assert errors[-1].max() < 1e-4
 
 
 @pytest.mark.parametrize(
@@ -173,20 +169,7 @@ def test_cumulants_are_derivatives_of_the_score(p: int) -> None:
         for order in (1, 2, 3):
             got = [float(a) for a in rs.directional_cumulants(*f64(rho, kappa), p, order)]
             expected = [float(a) for a in want[:order]]
-            assert got == pytest.approx(expected, rel=1e-11, abs=1e-17), (rho, lam)
-
-
-def test_cumulants_are_the_forms_of_the_paper() -> None:
-    rho, kappa = 0.6, 50.0
-    _, R, dR, ddR = arb.bessel(31, kappa)
-    across = 1 - rho * rho
-    want = [
-        rho * R,
-        across * R / kappa + rho**2 * dR,
-        rho**3 * ddR + 3 * rho * across * (dR / kappa - R / kappa**2),
-    ]
-    got = rs.directional_cumulants(rho, kappa, 64)
-    assert [float(a) for a in got] == pytest.approx(want, rel=1e-12)
+            assert got == pytest.approx(expected, rel=1e-12, abs=1e-17), (rho, lam)
 
 
 def test_range() -> None:
