@@ -16,6 +16,7 @@ from resultant._core.autograd import is_transformed
 from resultant._core.validation import Check, Number
 from resultant.score.limits import validated_arguments
 from resultant.special.ratio import inner, slopes
+from resultant.vmf.tails import tail_dimension
 
 # The bound of lem:bessel-ratio-remainder is proved from this order on.
 LEAST_ORDER = 10 / 9
@@ -118,7 +119,7 @@ def joint_terms(
         >>> joint_terms(0.5, 10.0, 0.1, 128)[0]
         tensor(0.3944, dtype=torch.float64)
     """
-    nu = joint_order(p)
+    nu = tail_dimension(p) / 2 - 1
     (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
     t, a = 1 / tau, ratio_terms(kappa / nu)
     across = (1 - rho) * (1 + rho)
@@ -147,7 +148,7 @@ def joint_expansion(
         >>> joint_expansion(0.5, 10.0, 0.1, 128), vmf_score(0.5, 10.0, 0.1, 128)
         (tensor(0.7729, dtype=torch.float64), tensor(0.7721, dtype=torch.float64))
     """
-    nu = joint_order(p)
+    nu = tail_dimension(p) / 2 - 1
     (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
     terms = joint_terms(rho, kappa, tau, p, validate_args=False)
     total = _partial_sum(terms, order, nu).to(dtype)
@@ -242,7 +243,7 @@ def free_energy_expansion(
         >>> free_energy_expansion(0.5, 10.0, 0.001, 128), vmf_score(0.5, 10.0, 0.001, 128)
         (tensor(807.4702, dtype=torch.float64), tensor(807.4702, dtype=torch.float64))
     """
-    nu = joint_order(p)
+    nu = tail_dimension(p) / 2 - 1
     (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
     rho, lam, s = rho.clamp(-1, 1), kappa / nu, 1 / (nu * tau)
     S = torch.sqrt(1 + lam**2)
@@ -289,11 +290,3 @@ def _partial_sum(terms: tuple[Tensor, ...], order: int, large: Number) -> Tensor
     for term in reversed(terms[:order]):
         total = term + total / large
     return total
-
-
-def joint_order(p: int) -> float:
-    """Return nu = p/2 - 1; raise unless nu is positive, as an expansion in 1/nu needs."""
-    p = validation.dimension(p)
-    if p < 3:
-        raise ValueError(f"expected p >= 3 for an expansion in 1/nu, nu = p/2 - 1, got {p}")
-    return p / 2 - 1

@@ -18,7 +18,8 @@ from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.boundaries import ArcRoots, arc_angles, solve
 from resultant.decisions.margins import require_pairs
-from resultant.theory.score_expansion import joint_order, ratio_terms
+from resultant.theory.score_expansion import ratio_terms
+from resultant.vmf.tails import tail_dimension
 
 # Prototypes whose angle is this close to pi have no defined short arc.
 OPPOSITE = 1e-6
@@ -39,7 +40,7 @@ def joint_leading(state: ClassState, rule: Rule, *, validate_args: Check = None)
         >>> joint_leading(state, Rule(0.1)).gain()
         tensor([6.1803, 7.8078, 8.8278], dtype=torch.float64)
     """
-    nu = joint_order(state.dim)
+    nu = tail_dimension(state.dim) / 2 - 1
     exact = realize(state, rule, validate_args=validate_args)
     if exact.tau is None:
         return exact
@@ -116,7 +117,7 @@ def _propagation(
     l0: Tensor, B1: Number, B2: Number, p: int
 ) -> tuple[tuple[Tensor, ...], float, torch.dtype]:
     """Return log P0, Delta_1, Delta_2 [..., C] and V_1 [..., 1]; nu; the dtype of the result."""
-    nu = joint_order(p)
+    nu = tail_dimension(p) / 2 - 1
     (l0, B1, B2), dtype = validation.tensors(l0=l0, B1=B1, B2=B2)
     l0, B1, B2 = torch.broadcast_tensors(l0, B1, B2)
     if l0.dim() == 0:
