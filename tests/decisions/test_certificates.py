@@ -225,7 +225,7 @@ def test_differences_are_those_of_autograd(prior: bool) -> None:
     offset = torch.linspace(-3, 0, 12, dtype=F64)
     offset[3] = -math.inf
     y = torch.where(y == 3, 4, y)
-    options = {"offset": offset if prior else None}
+    options: dict[str, Any] = {"offset": offset if prior else None}
     losses, gradients = [], []
     for realization in ("angular", "cosine"):
         x = z.clone().requires_grad_()

@@ -334,9 +334,9 @@ class _RulePair:
         if not len(live):
             raise ValueError("expected a class with an offset above -inf, got none")
         self.chunk = chunk or memory.rows_per_chunk(8 * len(live), memory.SCORE_BYTES)
-        mu, kappa, tau = native.mu[live], native.kappa[live], native.tau.expand_as(g)[live]
+        mu, kappa, self.g = native.mu[live], native.kappa[live], g[live]
         self.cosine = Realization(mu, kappa, None, self.gbar, b[live])
-        self.residual = Realization(mu, kappa, tau, -g[live], None)
+        self.residual = Realization(mu, kappa, native.tau.expand_as(g)[live], -self.g, None)
 
     def chunks(self, z: Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Yield rows and their cosines [n, live]."""
@@ -359,7 +359,7 @@ class _RulePair:
     def slack(self, dtype: torch.dtype) -> Tensor:
         """Compute twice the errors of the scores in a dtype, and of margin and residual here."""
         cosine, residual = self.cosine, self.residual
-        angular = replace(residual, slope=self.gbar + residual.slope, shift=cosine.shift)
+        angular = replace(residual, slope=self.gbar - self.g, shift=cosine.shift)
         scores = torch.maximum(score_error(cosine, dtype).max(), score_error(angular, dtype).max())
         own = (score_error(rule, torch.float64).max() for rule in (cosine, residual))
         return 2 * (scores + sum(own))
