@@ -13,11 +13,12 @@ RELEASE := .venv-release
 # Waiting threads sleep: spinning threads slow down everything else on the machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install locked demo test test-fast clients torture lint format bench docs dist lock clean
+.PHONY: help install locked demo test coverage test-fast clients torture lint format bench docs dist lock clean
 
 help:
 	@echo "make demo       analyze real features; the page is out/analyze/index.html"
 	@echo "make test       run all tests"
+	@echo "make coverage   run all tests and count the lines and branches of the library that they reach"
 	@echo "make test-fast  run the tests of the inner loop, in under a minute"
 	@echo "make clients    install the packages of others and run the tests that use them"
 	@echo "make torture    hostile files, killed commands, random numbers; MINUTES=60 for longer"
@@ -61,6 +62,9 @@ PYTEST := $(BIN)/python -m pytest -q -n 2
 
 test: install
 	$(PYTEST)
+
+coverage: install
+	$(PYTEST) --cov --cov-report=term:skip-covered
 
 test-fast: install
 	$(PYTEST) -m 'not slow'
