@@ -14,6 +14,7 @@ from torch._C import _functorch  # type: ignore[attr-defined]
 from torch.autograd import forward_ad
 
 F = TypeVar("F", bound=Callable[..., Any])
+Function = Callable[..., Tensor]
 
 
 def untraced(function: F) -> F:
@@ -65,8 +66,14 @@ def is_transformed() -> bool:
     return _functorch.peek_interpreter_stack() is not None
 
 
+def is_mapped() -> bool:
+    """Return True inside torch.func.vmap."""
+    levels = _functorch.get_interpreter_stack() or ()
+    return any(level.key() == _functorch.TransformType.Vmap for level in levels)
+
+
 # Values of elementwise functions as one operation to torch.compile, by their index.
-_VALUES: list[Callable[..., Tensor]] = []
+_VALUES: list[Function] = []
 _OPERATORS = torch.library.Library("resultant", "FRAGMENT")
 _OPERATORS.define("elementwise(int index, Tensor?[] tensors, Scalar[] numbers) -> Tensor")
 
@@ -89,7 +96,7 @@ def _is_exporting() -> bool:
     return known() if known else torch.compiler._is_compiling_flag
 
 
-def opaque(value: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def opaque(value: Function) -> Function:
     """Make ``value`` one operation to torch.compile, which takes a minute for a long expression; an
     exported program has the expression, and does not need this package."""
     index = len(_VALUES)
@@ -107,62 +114,63 @@ def opaque(value: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return call
 
 
-def elementwise(
-    value: Callable[..., Tensor], *partials: Callable[..., Tensor] | None
-) -> Callable[..., Tensor]:
-    """Make ``value(*args)`` differentiable, with ``partials[i](*args)`` its i-th derivative; higher
-    ones, and forward mode except under torch.compile, exist as far as those of the partials do."""
-    compute = opaque(value)
+def elementwise(*partials: Function | None) -> Callable[[Function], Function]:
+    """Make a function differentiable, with ``partials[i](*args)`` its i-th derivative; higher ones,
+    and forward mode except under torch.compile, exist as far as those of the partials do."""
 
-    class Reverse(torch.autograd.Function):
-        forward = staticmethod(compute)
+    def differentiable(value: Function) -> Function:
+        compute = opaque(value)
 
-        @staticmethod
-        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-            ctx.plain = [() if isinstance(a, Tensor) else (a,) for a in inputs]
-            ctx.save_for_backward(*(a for a in inputs if isinstance(a, Tensor)))
+        class Reverse(torch.autograd.Function):
+            forward = staticmethod(compute)
 
-        @staticmethod
-        def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-            args = _arguments(ctx)
-            return tuple(
-                (grad * partial(*args)).sum_to_size(a.shape) if needed and partial else None
-                for a, partial, needed in zip(args, partials, ctx.needs_input_grad, strict=True)
-            )
+            @staticmethod
+            def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+                tensors = [a for a in inputs if isinstance(a, Tensor)]
+                ctx.plain = [() if isinstance(a, Tensor) else (a,) for a in inputs]
+                ctx.save_for_backward(*tensors)
+                if not is_traced():
+                    ctx.save_for_forward(*tensors)
+                    ctx.shape = output.shape
 
-        @staticmethod
-        def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
-            return apply(*batched(in_dims, args)), 0
+            @staticmethod
+            def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+                args = _arguments(ctx)
+                return tuple(
+                    (grad * partial(*args)).sum_to_size(a.shape) if needed and partial else None
+                    for a, partial, needed in zip(args, partials, ctx.needs_input_grad, strict=True)
+                )
 
-    class Both(Reverse):
-        @staticmethod
-        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-            Reverse.setup_context(ctx, inputs, output)
-            ctx.save_for_forward(*(a for a in inputs if isinstance(a, Tensor)))
-            ctx.shape = output.shape
+            @staticmethod
+            def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
+                return apply(*batched(in_dims, args)), 0
 
-        @staticmethod
-        def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:  # type: ignore[override]
-            args = _arguments(ctx)
-            changes = [
-                tangent * partial(*args)
-                for tangent, partial in zip(tangents, partials, strict=True)
-                if tangent is not None and partial
-            ]
-            return reduce(operator.add, changes).expand(ctx.shape)
+        class Both(Reverse):
+            @staticmethod
+            def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:  # type: ignore[override]
+                args = _arguments(ctx)
+                changes = [
+                    tangent * partial(*args)
+                    for tangent, partial in zip(tangents, partials, strict=True)
+                    if tangent is not None and partial
+                ]
+                return reduce(operator.add, changes).expand(ctx.shape)
 
-    def apply(*args: Any) -> Tensor:
-        if is_constant(*args):
-            return value(*args)
-        if not is_traced():
-            return Both.apply(*args)  # type: ignore[return-value]
-        # torch.compile accepts no forward mode, and in a backward pass no functions of this kind.
-        if not _has_gradient(*args):
-            return compute(*args)
-        return Reverse.apply(*args)  # type: ignore[return-value]
+        @wraps(value)
+        def apply(*args: Any) -> Tensor:
+            if is_constant(*args):
+                return value(*args)
+            if not is_traced():
+                return Both.apply(*args)  # type: ignore[return-value]
+            # torch.compile accepts no forward mode, and in a backward pass no such functions.
+            if not _has_gradient(*args):
+                return compute(*args)
+            return Reverse.apply(*args)  # type: ignore[return-value]
 
-    Reverse.__name__ = Both.__name__ = value.__name__
-    return apply
+        Reverse.__name__ = Both.__name__ = value.__name__
+        return apply
+
+    return differentiable
 
 
 def _arguments(ctx: Any) -> list[Any]:

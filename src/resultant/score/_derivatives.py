@@ -17,10 +17,6 @@ from resultant.special.differences import RatioSlopes, inner_ratio_difference
 from resultant.special.ratio import inner, ratio, slope_step, slopes
 
 
-def _score_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
-    return evaluate(rho, kappa, tau, p, slope=False)[0]
-
-
 class _Tilted(Tilt):
     """Quantities that derivatives share; each differentiable by torch."""
 
@@ -74,7 +70,8 @@ def _tau_tau(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     return a.t * a.t * a.t * (a.t * in_t + 2 * a.towards * a.slopes.r)
 
 
-def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
+@elementwise(SECONDS[1], _kappa_kappa, _kappa_tau, None)
+def _concentration_slope(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     """Compute dq/dkappa by one of two sums, with the difference of the ratios or of r: that with
     the smaller terms; where squares underflow, the second, in which nothing cancels there."""
     a = _Tilted(rho, kappa, tau, p)
@@ -91,42 +88,30 @@ def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Ten
     return torch.where(small, lead + rest, change - turn)
 
 
-_concentration_slope = elementwise(_concentration_value, SECONDS[1], _kappa_kappa, _kappa_tau, None)
-
-
-def _temperature_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
+@elementwise(SECONDS[2], _kappa_tau, _tau_tau, None)
+def _temperature_slope(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     a = _Tilted(rho, kappa, tau, p)
     return -(a.t * a.t) * a.towards * inner(a.nu, a.y1)
 
 
-_temperature_slope = elementwise(_temperature_value, SECONDS[2], _kappa_tau, _tau_tau, None)
-
-
-def _slope_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
+@elementwise(*SECONDS, None)
+def slope(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     return evaluate(rho, kappa, tau, p, slope=True)[1]
 
 
-slope = elementwise(_slope_value, *SECONDS, None)
+@elementwise(slope, _concentration_slope, _temperature_slope, None)
+def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
+    return evaluate(rho, kappa, tau, p, slope=False)[0]
 
-score = elementwise(_score_value, slope, _concentration_slope, _temperature_slope, None)
 
-
-def score_and_slope(*arguments: Any) -> tuple[Tensor, Tensor]:
+def score_and_slope(*arguments: Any) -> tuple[Tensor, ...]:
     """Compute the score and its slope of (rho, kappa, tau, p), differentiable in all tensors."""
     if is_constant(*arguments):
-        q, along = evaluate(*arguments, slope=True)
-        return q, along
+        return evaluate(*arguments, slope=True)
     return score(*arguments), slope(*arguments)
 
 
-def _excess_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
-    """Compute slope - gain from the difference of the inner ratios."""
-    a = _Tilted(rho, kappa, tau, p)
-    return a.scale * inner_ratio_difference(expansion(a.nu, rho.dtype), a.y0, a.y1, a.h)
-
-
-_excess = elementwise(
-    _excess_value,
+@elementwise(
     SECONDS[0],
     lambda rho, kappa, tau, p: SECONDS[1](rho, kappa, tau, p) - ratio(p / 2 - 1, kappa, 1) / tau,
     lambda rho, kappa, tau, p: (
@@ -134,18 +119,13 @@ _excess = elementwise(
     ),
     None,
 )
+def _excess(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
+    """Compute slope - gain from the difference of the inner ratios."""
+    a = _Tilted(rho, kappa, tau, p)
+    return a.scale * inner_ratio_difference(expansion(a.nu, rho.dtype), a.y0, a.y1, a.h)
 
 
-def _remainder_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
-    tilt, e = Tilt(rho, kappa, tau), expansion(p / 2 - 1, rho.dtype)
-    middle = tilt.y0 + tilt.t_squared  # the tilted square at rho = 0
-    along = tilt.two_kappa_t * tilt.rho
-    shift = inner_ratio_difference(e, tilt.y0, middle, tilt.t_squared)
-    return 0.5 * along * shift + differences.phi_second_difference(e, middle, tilt.y1, along)
-
-
-remainder = elementwise(
-    _remainder_value,
+@elementwise(
     _excess,
     lambda rho, kappa, tau, p: (
         _concentration_slope(rho, kappa, tau, p)
@@ -159,3 +139,10 @@ remainder = elementwise(
     ),
     None,
 )
+def remainder(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
+    """Compute the remainder of `exact.decompose` without cancellation."""
+    tilt, e = Tilt(rho, kappa, tau), expansion(p / 2 - 1, rho.dtype)
+    middle = tilt.y0 + tilt.t_squared  # the tilted square at rho = 0
+    along = tilt.two_kappa_t * tilt.rho
+    shift = inner_ratio_difference(e, tilt.y0, middle, tilt.t_squared)
+    return 0.5 * along * shift + differences.phi_second_difference(e, middle, tilt.y1, along)

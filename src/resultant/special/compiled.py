@@ -7,19 +7,18 @@ with the environment variable ``RESULTANT_KERNEL=0``, functions in torch compute
 from __future__ import annotations
 
 import ctypes
-import inspect
 import os
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from resultant._core.autograd import is_plain
+from resultant._core.autograd import Function, is_plain
 from resultant.special.debye import LogDebye, Number, expansion, unshifted, unshifted_from
 from resultant.special.differences import anchor
 
@@ -144,17 +143,19 @@ def bessel(kind: str, nu: float, *x: Tensor) -> Tensor:
     return out
 
 
-def by_kernel(kind: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Make a function of (nu, x) or (nu, x0, x1) that uses the kernel where it can, else torch."""
+def by_kernel(kind: str) -> Callable[[Function], Function]:
+    """Make a function of (nu, x) or (nu, x0, x1) use the kernel where it can."""
 
-    def value(nu: Number, *x: Tensor) -> Tensor:
-        if not isinstance(nu, Tensor) and available(*x):
-            return bessel(kind, nu, *x)
-        return function(nu, *x)
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def value(nu: Number, *x: Tensor) -> Tensor:
+            if not isinstance(nu, Tensor) and available(*x):
+                return bessel(kind, nu, *x)
+            return function(nu, *x)
 
-    # torch.compile counts the parameters.
-    value.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    return value
+        return value
+
+    return decorate
 
 
 def in_parts(part: Callable[[int, int], Any], count: int, work: int) -> None:

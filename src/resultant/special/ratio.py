@@ -24,33 +24,32 @@ def bounded(x: Tensor, root: float = 2.2) -> Tensor:
     return x.clamp(-limit, limit)
 
 
-def _ratio_value(nu: Number, x: Tensor) -> Tensor:
+@elementwise(None, lambda nu, x: ratio(nu, x, 1))
+@by_kernel("ratio")
+def _ratio(nu: Number, x: Tensor) -> Tensor:
     x = bounded(x)
     # Near one rounding exceeds one.
     return by_order(nu, x.dtype, lambda e: (x * differences.inner_ratio(e, x * x),))[0].clamp(-1, 1)
 
 
-def _second_value(nu: Number, x: Tensor) -> Tensor:
+@elementwise(None, lambda nu, x: ratio(nu, x, 2))
+@by_kernel("first")
+def _first(nu: Number, x: Tensor) -> Tensor:
+    return ratio_slopes(nu, bounded(x)).first
+
+
+def _second(nu: Number, x: Tensor) -> Tensor:
     x = bounded(x)
     return x * ratio_slopes(nu, x).second
 
 
-# The n-th derivative of R_nu, n = 0, 1 or 2.
-_derivatives = (
-    elementwise(by_kernel("ratio", _ratio_value), None, lambda nu, x: ratio(nu, x, 1)),
-    elementwise(
-        by_kernel("first", lambda nu, x: ratio_slopes(nu, bounded(x)).first),
-        None,
-        lambda nu, x: ratio(nu, x, 2),
-    ),
-    elementwise(by_kernel("second", _second_value)),
-)
+_derivatives = _ratio, _first, by_kernel("second")(_second)
 
 
 def ratio(nu: Number, x: Tensor, derivative: int) -> Tensor:
     """Compute the n-th derivative of R_nu in x, n = 0, 1 or 2."""
     if derivative == 2 and not is_constant(x):
-        return _second_value(nu, x)  # an expression that torch differentiates
+        return _second(nu, x)  # an expression that torch differentiates
     return _derivatives[derivative](nu, x)
 
 
@@ -60,19 +59,17 @@ def slopes(nu: float, y: Tensor, scale: float | Tensor = 1.0) -> RatioSlopes:
     return ratio_slopes(nu, y.sqrt(), y, scale)
 
 
-# inner(nu, y): R_nu(x)/x as a function of y = x^2.
-inner = elementwise(
-    lambda nu, y: differences.inner_ratio(debye.expansion(nu, y.dtype), y),
-    None,
-    opaque(lambda nu, y: slopes(nu, y).d1 / 2),
-)
+@elementwise(None, opaque(lambda nu, y: slopes(nu, y).d1 / 2))
+def inner(nu: float, y: Tensor) -> Tensor:
+    """Compute R_nu(x)/x as a function of y = x^2."""
+    return differences.inner_ratio(debye.expansion(nu, y.dtype), y)
 
-# complement(nu, x): 1 - R_nu(x).
-complement = elementwise(
-    by_kernel("complement", lambda nu, x: ratio_slopes(nu, bounded(x)).complement),
-    None,
-    lambda nu, x: -ratio(nu, x, 1),
-)
+
+@elementwise(None, lambda nu, x: -ratio(nu, x, 1))
+@by_kernel("complement")
+def complement(nu: Number, x: Tensor) -> Tensor:
+    """Compute 1 - R_nu(x)."""
+    return ratio_slopes(nu, bounded(x)).complement
 
 
 def slope_step(nu: float, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
@@ -83,54 +80,46 @@ def slope_step(nu: float, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
     return torch.where(apart.abs() > 0.25 * torch.maximum(slope0, slope1), apart, close)
 
 
-def _integral_value(nu: Number, lower: Tensor, upper: Tensor) -> Tensor:
-    start, end = bounded(lower), bounded(upper)
-    return phi_step(nu, start, end) + ((upper - lower) - (end - start))
-
-
-# ratio_integral(nu, lower, upper): the integral of R_nu; complement_integral(nu, x): that of
-# 1 - R_nu from zero to x.
-ratio_integral = elementwise(
-    by_kernel("integral", _integral_value),
+@elementwise(
     None,
     lambda nu, lower, upper: -ratio(nu, lower, 0),
     lambda nu, lower, upper: ratio(nu, upper, 0),
 )
-complement_integral = elementwise(
-    by_kernel(
-        "complement_integral", lambda nu, x: differences.complement_step(nu, torch.zeros_like(x), x)
-    ),
-    None,
-    lambda nu, x: complement(nu, x),  # torch.compile needs a function
-)
+@by_kernel("integral")
+def ratio_integral(nu: Number, lower: Tensor, upper: Tensor) -> Tensor:
+    """Compute the integral of R_nu."""
+    start, end = bounded(lower), bounded(upper)
+    return phi_step(nu, start, end) + ((upper - lower) - (end - start))
 
-# R_nu(x1) - R_nu(x0).
+
+@elementwise(None, lambda nu, x: complement(nu, x))  # torch.compile needs a function
+@by_kernel("complement_integral")
+def complement_integral(nu: Number, x: Tensor) -> Tensor:
+    """Compute the integral of 1 - R_nu from zero to x."""
+    return differences.complement_step(nu, torch.zeros_like(x), x)
+
+
 _ratio_change = elementwise(
-    differences.ratio_step,
-    None,
-    lambda nu, x0, x1: -ratio(nu, x0, 1),
-    lambda nu, x0, x1: ratio(nu, x1, 1),
-)
+    None, lambda nu, x0, x1: -ratio(nu, x0, 1), lambda nu, x0, x1: ratio(nu, x1, 1)
+)(differences.ratio_step)
 
 # divergence(nu, x0, x1): phi(x1) - phi(x0) - (x1 - x0) R(x0), the Bregman divergence of
 # prop:bregman-view on one axis, which is the KL divergence from concentration x0 to x1 in the same
-# direction; information(nu, x): divergence(nu, x, 0), that to the uniform distribution.
+# direction.
 divergence = elementwise(
-    differences.bregman,
     None,
     lambda nu, x0, x1: (x0 - x1) * ratio(nu, x0, 1),
-    lambda nu, x0, x1: _ratio_change(nu, x0, x1),  # torch.compile needs a function
-)
+    lambda nu, x0, x1: _ratio_change(nu, x0, x1),
+)(differences.bregman)
 
 
-def _information_value(nu: float, x: Tensor) -> Tensor:
+@elementwise(None, lambda nu, x: x * ratio(nu, x, 1))
+def information(nu: float, x: Tensor) -> Tensor:
+    """Compute ``divergence(nu, x, 0)``, that to the uniform distribution."""
     # Of two differences the one whose terms do not cancel.
     gap = complement(nu, x)
     low = x * ratio(nu, x, 0) - ratio_integral(nu, torch.zeros_like(x), x)
     return torch.where(gap > 0.5, low, complement_integral(nu, x) - x * gap)
-
-
-information = elementwise(_information_value, None, lambda nu, x: x * ratio(nu, x, 1))
 
 
 def _solve(nu: Number, r: Tensor, gap: Tensor) -> Tensor:
@@ -148,17 +137,18 @@ def _solve(nu: Number, r: Tensor, gap: Tensor) -> Tensor:
     return torch.where(start < 0.5 * torch.finfo(r.dtype).max ** (1 / 2.2), x, start)
 
 
-# ratio_inverse(nu, r): the x with R_nu(x) = r; complement_inverse(nu, gap): with 1 - R_nu(x) = gap.
-ratio_inverse = elementwise(
-    by_kernel("inverse", lambda nu, r: _solve(nu, r, 1 - r)),
-    None,
-    lambda nu, r: 1 / ratio(nu, ratio_inverse(nu, r), 1),
-)
-complement_inverse = elementwise(
-    by_kernel("complement_inverse", lambda nu, gap: _solve(nu, 1 - gap, gap)),
-    None,
-    lambda nu, gap: -1 / ratio(nu, complement_inverse(nu, gap), 1),
-)
+@elementwise(None, lambda nu, r: 1 / ratio(nu, ratio_inverse(nu, r), 1))  # type: ignore[misc]
+@by_kernel("inverse")
+def ratio_inverse(nu: Number, r: Tensor) -> Tensor:
+    """Compute the x with R_nu(x) = r."""
+    return _solve(nu, r, 1 - r)
+
+
+@elementwise(None, lambda nu, r: -1 / ratio(nu, complement_inverse(nu, r), 1))  # type: ignore[misc]
+@by_kernel("complement_inverse")
+def complement_inverse(nu: Number, gap: Tensor) -> Tensor:
+    """Compute the x with 1 - R_nu(x) = gap."""
+    return _solve(nu, 1 - gap, gap)
 
 
 def _log_value(nu: Number, x: Tensor) -> Tensor:
@@ -181,13 +171,16 @@ def _order_over(nu: Number, x: Tensor) -> Number | Tensor:
     return nu / x if nu else 0.0
 
 
-# log_i(nu, x): log I_nu(x).
-log_i = elementwise(
-    by_kernel("log", _log_value), None, lambda nu, x: ratio(nu, x, 0) + _order_over(nu, x)
+log_i = elementwise(None, lambda nu, x: ratio(nu, x, 0) + _order_over(nu, x))(
+    by_kernel("log")(_log_value)
 )
 
 
-def _scaled_value(nu: Number, x: Tensor) -> Tensor:
+@elementwise(None, lambda nu, x: _order_over(nu, x) - complement(nu, x))
+@by_kernel("log_scaled")
+def log_ie(nu: Number, x: Tensor) -> Tensor:
+    """Compute log I_nu(x) - x."""
+
     def beyond(e: LogDebye) -> tuple[Tensor]:
         return (_scaled_sum(debye.unshifted(e, x.dtype) if e.shift else e, x),)
 
@@ -205,11 +198,3 @@ def _scaled_sum(e: LogDebye, x: Tensor) -> Tensor:
     # asinh(a/x), below one without a quotient, which may overflow.
     inside = a * torch.log(a + s) - torch.xlogy(order, x)
     return total - torch.where(x < 1, inside, a * torch.asinh(a / x.clamp_min(1)))
-
-
-# log_ie(nu, x): log I_nu(x) - x.
-log_ie = elementwise(
-    by_kernel("log_scaled", _scaled_value),
-    None,
-    lambda nu, x: _order_over(nu, x) - complement(nu, x),
-)

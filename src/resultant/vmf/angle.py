@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant._core.autograd import elementwise, is_transformed, opaque
+from resultant._core.autograd import elementwise, is_mapped, opaque
 from resultant.special.differences import gauss_legendre, log1p_minus, ratio_slopes
 
 # The velocity of an angle is integrated to where its curvature predicts that the density has fallen
@@ -21,64 +21,52 @@ NODES = 32
 def angle(kappa: Tensor, p: int, generator: torch.Generator | None = None) -> Tensor:
     r"""Sample the angle :math:`\theta` for each kappa (float64), with its derivative in kappa; in
     ``torch.func.vmap`` its argument ``randomness`` is obeyed."""
-    if not torch.compiler.is_compiling():
-        return _move(kappa, _draw(kappa.detach(), p, generator), p)
+    fixed = kappa.detach()
+    if not (torch.compiler.is_compiling() or is_mapped()):
+        return _move(kappa, sample_angle(p, fixed.reshape(-1), generator).reshape(kappa.shape), p)
+    # A batch of seeds makes a batch of angles, and vmap raises where it forbids draws.
     seed = torch.randint(2**62, (), device=kappa.device, generator=generator)
-    return _move(kappa, torch.ops.resultant.sample_angle(kappa.detach(), seed, p), p)
+    return _move(kappa, torch.ops.resultant.sample_angle(fixed, seed, p), p)
 
 
-def _draw(kappa: Tensor, p: int, generator: torch.Generator | None) -> Tensor:
-    if is_transformed():
-        # A draw that does nothing: a batch of draws makes a batch of angles, one draw makes one,
-        # and vmap raises where it forbids draws.
-        kappa = kappa + 0 * torch.rand((), dtype=kappa.dtype, device=kappa.device)
-    return _Draw.apply(kappa, p, generator)  # type: ignore[return-value]
+# One operation to torch.compile, to torch.func and in exported programs.
+_OPERATORS = torch.library.Library("resultant", "FRAGMENT")
+_OPERATORS.define("sample_angle(Tensor kappa, Tensor seed, int p) -> Tensor")
+torch.library.register_fake(
+    "resultant::sample_angle", lambda kappa, *_: kappa.new_empty(kappa.shape), lib=_OPERATORS
+)
 
 
-class _Draw(torch.autograd.Function):
-    """Angles without derivatives, in batches of torch.func.vmap too."""
-
-    @staticmethod
-    def forward(kappa: Tensor, p: int, generator: torch.Generator | None) -> Tensor:
-        return sample_angle(p, kappa.reshape(-1), generator).reshape(kappa.shape)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.mark_non_differentiable(output)
-
-    @staticmethod
-    def vmap(  # type: ignore[override]
-        info: Any, in_dims: tuple[int | None, ...], kappa: Tensor, p: int, generator: Any
-    ) -> tuple[Tensor, int]:
-        kappa = kappa.movedim(in_dims[0] or 0, 0)
-        if info.randomness != "same":
-            return _draw(kappa, p, generator), 0
-        # The same random numbers for every element: all that the rejection may consume.
-        seed = torch.randint(2**62, (), generator=generator)
-        return torch.stack([_seeded(row, seed, p) for row in kappa]), 0
-
-
+@torch.library.impl(_OPERATORS, "sample_angle", "CompositeExplicitAutograd")
 def _seeded(kappa: Tensor, seed: Tensor, p: int) -> Tensor:
     generator = torch.Generator(kappa.device).manual_seed(int(seed))
     return sample_angle(p, kappa.reshape(-1), generator).reshape(kappa.shape)
 
 
-# One operation to torch.compile and in exported programs.
-_OPERATORS = torch.library.Library("resultant", "FRAGMENT")
-_OPERATORS.define("sample_angle(Tensor kappa, Tensor seed, int p) -> Tensor")
-_OPERATORS.impl("sample_angle", _seeded, "CompositeExplicitAutograd")
-torch.library.register_fake(
-    "resultant::sample_angle", lambda kappa, *_: kappa.new_empty(kappa.shape), lib=_OPERATORS
-)
+def _batch(
+    info: Any, in_dims: tuple[int | None, ...], kappa: Tensor, seed: Tensor, p: int
+) -> tuple[Tensor, int]:
+    sample, (batch, seeds, _) = torch.ops.resultant.sample_angle, in_dims
+    rows = (
+        kappa.movedim(batch, 0)
+        if batch is not None
+        else kappa.expand(info.batch_size, *kappa.shape)
+    )
+    if seeds is not None:
+        return sample(rows, seed.select(seeds, 0), p), 0
+    return torch.stack([sample(row, seed, p) for row in rows]), 0
 
-# _move(kappa, theta, p): a sample theta, which moves with kappa.
+
+torch.library.register_vmap("resultant::sample_angle", _batch, lib=_OPERATORS)
+
+
 _velocity = opaque(lambda kappa, theta, p: velocity(p, kappa, theta))
-_move = elementwise(
-    lambda kappa, theta, p: theta.clone(),
-    lambda kappa, theta, p: _velocity(kappa, _move(kappa, theta, p), p),
-    None,
-    None,
-)
+
+
+@elementwise(lambda k, theta, p: _velocity(k, _move(k, theta, p), p), None, None)  # type: ignore[misc]
+def _move(kappa: Tensor, theta: Tensor, p: int) -> Tensor:
+    """Return a sample theta, which moves with kappa."""
+    return theta.clone()
 
 
 def sample_angle(p: int, kappa: Tensor, generator: torch.Generator | None = None) -> Tensor:
