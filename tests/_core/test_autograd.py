@@ -1,10 +1,11 @@
-"""Forward mode of the public functions: jvp against grad, and Hessians against autograd."""
+"""Public functions in forward mode, against grad and Hessians of autograd, and traced."""
 
 # pyright: reportCallIssue=false
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -77,6 +78,20 @@ def test_forward_mode(name: str) -> None:
     torch.testing.assert_close(
         hessian, torch.autograd.functional.hessian(total, X), rtol=1e-9, atol=1e-11
     )
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("bessel_ratio", "bessel_ratio_inverse", "log_bessel_i", "vmf_score"),
+        *("vmf_score_slope", "entropy", "log_prob", "class_scores"),
+    ],
+)
+def test_a_traced_function_computes_anew(name: str) -> None:
+    traced: Any = torch.jit.trace(FUNCTIONS[name], X)
+    for at in (X, X * 0.7):
+        torch.testing.assert_close(traced(at), FUNCTIONS[name](at), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.slow

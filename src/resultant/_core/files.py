@@ -1,7 +1,6 @@
 """Files that are complete or absent, checks before writing, and a lock of a folder; without torch.
 
-A file is written in a private folder next to its place, synced and renamed: no planted link is
-followed, and temporary files of other libraries end with the folder.
+A file is written in a private folder next to its place, synced and renamed.
 """
 
 from __future__ import annotations
@@ -104,20 +103,18 @@ def lock_folder(folder: Path, rank: int = 0) -> Iterator[None]:
     make_folder(folder)
     path = folder / LOCK
     lock = FileLock(path, timeout=0, fallback_to_soft=False)
-    me = f"process {os.getpid()} on {platform.node()}"
     try:
         lock.acquire()
     except Timeout:
-        text = path.read_text() or "another process"
-        holder = "this process" if text == me else text
         rule = f"expected a folder that no other training writes to, got {folder}"
+        holder = path.read_text() or "another process"
         remedy = "wait until that ends, or give another folder"
         raise ValueError(f"{rule}, in use by {holder}; {remedy}") from None
     except OSError:
         yield
         return
     try:
-        path.write_text(me)
+        path.write_text(f"process {os.getpid()} on {platform.node()}")
         clean_folder(folder)
         yield
     finally:
