@@ -17,9 +17,8 @@ from resultant._core.autograd import untraced
 
 X = torch.tensor([0.2, 0.55, 0.9], dtype=torch.float64)
 Z = torch.nn.functional.normalize(torch.arange(1.0, 9.0, dtype=torch.float64).view(2, 4), dim=1)
-STATE = resultant.ClassState(
-    torch.eye(4, dtype=torch.float64), 10 * torch.rand(4).double(), torch.ones(4)
-)
+KAPPA = torch.tensor([0.5, 3.0, 7.0, 9.5], dtype=torch.float64)
+STATE = resultant.ClassState(torch.eye(4, dtype=torch.float64), KAPPA, torch.ones(4))
 
 
 def turned(x: Tensor) -> Tensor:
@@ -61,6 +60,11 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "stddev": lambda x: law(x).stddev,
     "covariance_matrix": lambda x: law(x).covariance_matrix,
 }
+
+
+def results() -> Tensor:
+    """Return the values of all functions."""
+    return torch.cat([function(X).flatten() for function in FUNCTIONS.values()])
 
 
 @pytest.mark.slow

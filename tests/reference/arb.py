@@ -101,23 +101,22 @@ def log_ie(nu: float, x: float) -> float:
     return _certified(compute)[0]
 
 
+def _tilt(rho: float, kappa: float, tau: float, p: int) -> tuple[arb, arb, arb, _Series, _Series]:
+    """rho, kappa and 1/tau, and the series at both ends of the tilt."""
+    n, c, k, t = arb(p) / 2 - 1, arb(rho), arb(kappa), 1 / arb(tau)
+    y1 = (k - t) ** 2 if c == -1 else (k - t) ** 2 + 2 * k * t * (1 + c)
+    return c, k, t, _Series(n, k * k), _Series(n, y1)
+
+
 @cache
 def score(rho: float, kappa: float, tau: float, p: int) -> tuple[float, float, float, float]:
     """q and its derivatives in rho, kappa and tau."""
 
     def compute() -> list[arb]:
-        n, c, k, t = arb(p) / 2 - 1, arb(rho), arb(kappa), 1 / arb(tau)
-        y0, y1 = k * k, (k - t) ** 2 + 2 * k * t * (1 + c)
-        if c == -1:
-            y1 = (k - t) ** 2
-        before, after = _Series(n, y0), _Series(n, y1)
+        c, k, t, before, after = _tilt(rho, kappa, tau, p)
         r1 = after.r()
-        return [
-            after.phi() - before.phi(),
-            k * t * r1,
-            (k + t * c) * r1 - k * before.r(),
-            -t * t * (t + k * c) * r1,
-        ]
+        in_kappa = (k + t * c) * r1 - k * before.r()
+        return [after.phi() - before.phi(), k * t * r1, in_kappa, -t * t * (t + k * c) * r1]
 
     a, b, c, d = _certified(compute)
     return a, b, c, d
@@ -128,18 +127,13 @@ def hessian(rho: float, kappa: float, tau: float, p: int) -> list[float]:
     """The second derivatives of q: rho rho, rho kappa, rho tau, kappa kappa, kappa tau, tau tau."""
 
     def compute() -> list[arb]:
-        n, c, k, t = arb(p) / 2 - 1, arb(rho), arb(kappa), 1 / arb(tau)
-        y0, y1 = k * k, (k - t) ** 2 + 2 * k * t * (1 + c)
-        if c == -1:
-            y1 = (k - t) ** 2
-
-        before, after = _Series(n, y0), _Series(n, y1)
+        c, k, t, before, after = _tilt(rho, kappa, tau, p)
         r, d, along, towards = after.r(), after.slope(), k + t * c, t + k * c
         return [
             (k * t) ** 2 * d,
             t * (r + k * along * d),
             -t * t * k * (r + t * towards * d),
-            r + along**2 * d - before.r() - y0 * before.slope(),
+            r + along**2 * d - before.r() - k * k * before.slope(),
             -t * t * (c * r + along * towards * d),
             t**4 * (r + towards**2 * d) + 2 * t**3 * towards * r,
         ]

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -104,22 +103,6 @@ def test_the_largest_errors_of_small_orders(x: tuple[float, ...], p: int) -> Non
         error = np.abs(vmf_score(rho, kappa, tau, p).double().numpy() - truth[0])
         size = np.maximum(abs(truth[0]), abs(near[0] * truth[1]))
         assert (error <= 5 * torch.finfo(dtype).eps * size).all(), dtype
-
-
-def test_many_rows_equal_single_rows() -> None:
-    """Threads share rows."""
-    generator = torch.Generator().manual_seed(0)
-    rho = torch.rand(700, 301, generator=generator) * 2 - 1
-    rho[:2] = torch.tensor([[-1.0], [1.0]])
-    kappa = 10 ** (torch.rand(301, generator=generator) * 6 - 2)
-    kappa[0] = 0
-    for p, dtype in itertools.product((3, 128, 65536), DTYPES):
-        rows, k = rho.to(dtype), kappa.to(dtype)
-        whole = vmf_score_and_slope(rows, k, 0.1, p)
-        for i in (0, 1, 350, 699):
-            torch.testing.assert_close(
-                tuple(a[i] for a in whole), vmf_score_and_slope(rows[i], k, 0.1, p), rtol=0, atol=0
-            )
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from torch import Tensor
 import resultant
 from frozen_data import small_space
 from reference import arb
+from resultant import VMFClassifier, VMFClassifierCV
 from resultant._core import validation
 from resultant.analysis import Policy, decide
 from resultant.classes.rule import TEMPERED, Rule
@@ -56,9 +57,9 @@ def test_differences_are_right_from_the_least_temperature_on(dtype: torch.dtype)
 
 
 X = np.random.default_rng(0).normal(size=(40, 16)) + np.repeat(np.eye(4, 16) * 3, 10, axis=0)
-Y = np.repeat(np.arange(4), 10)
+X32, Y = X.astype(np.float32), np.repeat(np.arange(4), 10)
 STATE = classes([20.0, 35.0, 3.0])
-Z = STATE.mu.float()
+Z, FITTED = STATE.mu.float(), VMFClassifier().fit(X, Y)
 
 ENTRIES: list[tuple[str, Callable[[float], Any]]] = [
     ("tau", lambda tau: resultant.class_scores(Z, STATE, tau)),
@@ -67,22 +68,11 @@ ENTRIES: list[tuple[str, Callable[[float], Any]]] = [
     ("tau", lambda tau: resultant.target_temperature(STATE.to(dtype=F32), tau, 1.0)),
     ("tau", lambda tau: resultant.target_temperature(STATE, tau, 1.0, dtype=F32)),
     ("temperature", lambda tau: resultant.ProCoLoss(3, 16, temperature=tau)),
-    ("temperature", lambda tau: resultant.VMFClassifier(tau).fit(X.astype(np.float32), Y)),
-    (
-        "temperature",
-        lambda tau: resultant.VMFClassifierCV(temperature=[tau]).fit(X.astype(np.float32), Y),
-    ),
-    (
-        "temperature",
-        lambda tau: resultant.VMFClassifierCV(temperature=tau, cv="loo").fit(
-            X.astype(np.float32), Y
-        ),
-    ),
-    ("temperature", lambda tau: CosinePrototypeClassifier(tau).fit(X.astype(np.float32), Y)),
-    (
-        "temperature",
-        lambda tau: resultant.VMFClassifier().fit(X, Y).set_params(temperature=tau).predict(Z),
-    ),
+    ("temperature", lambda tau: VMFClassifier(tau).fit(X32, Y)),
+    ("temperature", lambda tau: VMFClassifierCV(temperature=[tau]).fit(X32, Y)),
+    ("temperature", lambda tau: VMFClassifierCV(temperature=tau, cv="loo").fit(X32, Y)),
+    ("temperature", lambda tau: CosinePrototypeClassifier(tau).fit(X32, Y)),
+    ("temperature", lambda tau: FITTED.set_params(temperature=tau).predict(Z)),
     ("tau", lambda tau: decide(small_space(F32, tau=tau), (Policy("native"),))),
 ]
 
@@ -99,12 +89,12 @@ def test_low_temperatures_are_rejected(name: str, entry: Callable[[float], Any])
 
 
 def test_float64_reaches_further() -> None:
-    fitted = resultant.VMFClassifier(1e-9, "native").fit(X, Y)
+    fitted = VMFClassifier(1e-9, "native").fit(X, Y)
     assert fitted.score(X, Y) == 1
     with pytest.raises(ValueError, match=SHORT.format("temperature", "1e-09")):
-        fitted.predict(X.astype(np.float32))
+        fitted.predict(X32)
     with pytest.raises(ValueError, match=r"temperature >= 1.42109e-14 in torch.float64, got 1e-15"):
-        resultant.VMFClassifier(1e-15).fit(X, Y)
+        VMFClassifier(1e-15).fit(X, Y)
     with pytest.raises(ValueError, match=r"tau >= 7.62939e-06 in .*, got 1e-07 at index 2"):
         resultant.class_scores(Z, STATE, torch.tensor([0.1, 0.1, 1e-7]))
 
@@ -119,9 +109,8 @@ def test_low_class_temperatures_are_rejected(realization: str) -> None:
         resultant.class_scores(z, state, 0.1, realization)
     with pytest.raises(ValueError, match=rule):
         resultant.target_temperature(state, 0.1, dtype=F32)
-    assert resultant.target_temperature(
-        state, 0.1, dtype=F32, validate_args=False
-    ).isnan().tolist() == [*(False, False, True)]
+    star = resultant.target_temperature(state, 0.1, dtype=F32, validate_args=False)
+    assert star.isnan().tolist() == [False, False, True]
     unchecked = resultant.class_scores(z, state, 0.1, realization, validate_args=False)
     assert unchecked[:, 2].isnan().all() and unchecked[:, :2].isfinite().all()
     # In float64 the temperature is within the limits.

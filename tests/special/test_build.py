@@ -10,31 +10,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import torch
 
-import resultant
+from _core import test_autograd
 
 ROOT = Path(__file__).parents[2]
-
-
-def results() -> list[float]:
-    """Return values of all functions that the kernel computes."""
-    x = torch.tensor([0.3, 2.0, 9.0], dtype=torch.float64)
-    law = resultant.VonMisesFisher(torch.eye(3, dtype=torch.float64)[0], 2.0)
-    tau = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
-    score = resultant.vmf_score(x / 9, x, tau, 17)
-    values = [
-        score.detach(),
-        *torch.autograd.grad(score.sum(), tau),
-        *resultant.vmf_score_and_slope(x / 9, x, 0.1, 3),
-        resultant.bessel_ratio(0.5, x),
-        resultant.bessel_ratio_inverse(0.5, x / 10),
-        resultant.bessel_ratio_integral(0.5, x / 2, x),
-        resultant.log_bessel_i(0.5, x),
-        law.log_prob(torch.eye(3, dtype=torch.float64)),
-        law.entropy(),
-    ]
-    return torch.cat([a.reshape(-1) for a in values]).tolist()
 
 
 @pytest.mark.slow
@@ -62,10 +41,10 @@ def test_wheel_without_a_compiler(tmp_path: Path) -> None:
         assert not [name for name in archive.namelist() if "special/_kernel" in name]
         archive.extractall(site)
     program = (
-        f"import runpy; module = runpy.run_path({__file__!r}); import resultant\n"
+        f"import runpy; module = runpy.run_path({test_autograd.__file__!r}); import resultant\n"
         "from resultant.special import compiled\n"
         "assert compiled._library is None\n"
-        "print(resultant.__file__, *module['results']())"
+        "print(resultant.__file__, *module['results']().tolist())"
     )
     path, *values = subprocess.run(
         [sys.executable, "-c", program],
@@ -76,4 +55,4 @@ def test_wheel_without_a_compiler(tmp_path: Path) -> None:
         text=True,
     ).stdout.split()
     assert path.startswith(str(site))
-    assert [float(x) for x in values] == pytest.approx(results(), rel=1e-13)
+    assert [float(x) for x in values] == pytest.approx(test_autograd.results().tolist(), rel=1e-13)

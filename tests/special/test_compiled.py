@@ -66,22 +66,29 @@ def test_library_of_other_sources_is_not_loaded(tmp_path: Path) -> None:
     assert compiled._load(tmp_path) is not None
 
 
-@built
-def test_threads_and_layouts_give_the_same() -> None:
-    """Ranges of several threads, rows and columns, and tensors that are not contiguous."""
-    rho, kappa = torch.rand(600, 70).double() * 2 - 1, torch.rand(70).double() * 50
-    tau = torch.tensor([0.1]).double()
+@pytest.mark.parametrize("p", [3, 17, 128, 65536])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_threads_and_layouts_give_the_same(p: int, dtype: torch.dtype) -> None:
+    """Ranges of several threads, single rows, and tensors that are not contiguous."""
+    generator = torch.Generator().manual_seed(0)
+    rho = torch.rand(700, 301, generator=generator, dtype=dtype) * 2 - 1
+    rho[:2] = torch.tensor([[-1.0], [1.0]])
+    kappa = 10 ** (torch.rand(301, generator=generator, dtype=dtype) * 6 - 2)
+    kappa[0] = 0
     threads = torch.get_num_threads()
-    whole = compiled.score(rho, kappa, tau, 17, True)
-    ratios = compiled.bessel("ratio", 7.5, rho.flatten())
+
+    def score(rho: torch.Tensor, kappa: torch.Tensor = kappa) -> torch.Tensor:
+        return torch.stack(resultant.vmf_score_and_slope(rho, kappa, 0.1, p))
+
+    whole, ratios = score(rho), resultant.bessel_ratio(7.5, rho.abs())
     try:
         torch.set_num_threads(2)
-        assert all(map(torch.equal, compiled.score(rho, kappa, tau, 17, True), whole))
-        across = compiled.score(rho.T.contiguous().T, kappa, tau, 17, True)
-        assert all(map(torch.equal, across, whole))
-        row = compiled.score(rho[:1].expand(600, 70), kappa.repeat(600), tau, 17, True)[0]
-        assert torch.equal(row[5], whole[0][0])
-        assert torch.equal(compiled.bessel("ratio", 7.5, rho.flatten()), ratios)
+        assert torch.equal(score(rho), whole)
+        assert torch.equal(score(rho.T.contiguous().T), whole)
+        assert torch.equal(score(rho[0].repeat(700), kappa.repeat(700))[:, -301:], whole[:, 0])
+        for i in (0, 1, 350, 699):
+            assert torch.equal(score(rho[i]), whole[:, i])
+        assert torch.equal(resultant.bessel_ratio(7.5, rho.abs()), ratios)
     finally:
         torch.set_num_threads(threads)
 
