@@ -46,48 +46,6 @@ def loss_modules() -> dict[str, types.ModuleType]:
     return {"loss": types.ModuleType("loss"), "loss.proco": module}
 
 
-class Block(nn.Module):
-    def __init__(self, into: int, width: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(into, width, 3, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = nn.Conv2d(width, width, 3, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
-
-
-class Small(nn.Module):
-    """The tensors of the CIFAR ResNet-32."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, bias=False), nn.BatchNorm2d(16)
-        into = 16
-        for s, width in enumerate((16, 32, 64), 1):
-            blocks = [Block(into if i == 0 else width, width) for i in range(5)]
-            setattr(self, f"layer{s}", nn.Sequential(*blocks))
-            into = width
-
-
-class Cosine(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(width, C))
-
-
-class Model(nn.Module):
-    def __init__(self, encoder: nn.Module, width: int, hidden: int, *, cosine: bool) -> None:
-        super().__init__()
-        self.encoder = encoder
-        first, last = nn.Linear(width, hidden), nn.Linear(hidden, P)
-        self.head = nn.Sequential(first, nn.BatchNorm1d(hidden), nn.ReLU(), last)
-        self.fc = Cosine(width) if cosine else nn.Linear(width, C)
-
-
-def small(*, cosine: bool = False) -> Model:
-    torch.manual_seed(0)
-    return Model(Small(), 64, 512, cosine=cosine)
-
-
 def checkpoint(model: nn.Module, prefix: str = "module.", **changes: Any) -> dict[str, Any]:
     state = model.state_dict()
     renamed = OrderedDict((prefix + name, value) for name, value in state.items())

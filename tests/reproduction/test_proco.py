@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from plain_resnet import PlainResNet32
-from proco_alike import C, Model, P, checkpoint, loss_modules, refused, small
+from proco_alike import C, P, checkpoint, loss_modules, refused
 from resultant._core import tensor_files
 from resultant.images.longtail import long_tail_counts
 from resultant.losses.bank import ProCoBank
@@ -31,10 +31,10 @@ def authors_modules(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, module)
 
 
-@pytest.fixture(scope="session")
-def model() -> Model:
+@pytest.fixture
+def model(all_blocks: None) -> PlainResNet32:
     """A small network of ProCo's authors."""
-    return small()
+    return PlainResNet32(P, C)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("prefix", ["module.", ""])
-def test_reads_a_small_network(path: Path, model: Model, prefix: str) -> None:
+def test_reads_a_small_network(path: Path, model: PlainResNet32, prefix: str) -> None:
     saved = checkpoint(model, prefix)
     torch.save(saved, path)
     read = read_proco_checkpoint(path)
@@ -70,14 +70,14 @@ def test_reads_a_small_network(path: Path, model: Model, prefix: str) -> None:
         torch.testing.assert_close(state.kappa, kappa)
 
 
-def test_nothing_is_imported_or_called(path: Path, model: Model) -> None:
+def test_nothing_is_imported_or_called(path: Path, model: PlainResNet32) -> None:
     """The authors' classes are never imported: a module without them makes no difference."""
     torch.save(checkpoint(model), path)
     sys.modules["loss.proco"] = types.ModuleType("loss.proco")
     assert read_proco_checkpoint(path).banks.keys() == {"old", "new"}
 
 
-def test_half_precision_views_and_parameters(path: Path, model: Model) -> None:
+def test_half_precision_views_and_parameters(path: Path, model: PlainResNet32) -> None:
     state = {f"module.{n}": a for n, a in model.state_dict().items()}
     name = "module.head.0.weight"
     state[name] = state[name].half()
@@ -92,13 +92,13 @@ def test_half_precision_views_and_parameters(path: Path, model: Model) -> None:
     assert torch.equal(weights["classifier.bias"], state["module.fc.bias"])
 
 
-def test_accuracy_as_a_scalar_of_other_kinds(path: Path, model: Model) -> None:
+def test_accuracy_as_a_scalar_of_other_kinds(path: Path, model: PlainResNet32) -> None:
     for best in (np.float64(52.84), np.float32(52.84), torch.tensor([52.84]), torch.tensor(52.84)):
         torch.save(checkpoint(model, best_acc1=best), path)
         assert read_proco_checkpoint(path).facts["best_accuracy"] == float(best)
 
 
-def test_banks_may_be_missing_or_modules(path: Path, model: Model) -> None:
+def test_banks_may_be_missing_or_modules(path: Path, model: PlainResNet32) -> None:
     saved = checkpoint(model)
     torch.save(saved, path)
     plain, loss = read_proco_checkpoint(path).banks, saved["criterion_scl"]
@@ -115,7 +115,7 @@ def test_banks_may_be_missing_or_modules(path: Path, model: Model) -> None:
 
 @pytest.mark.parametrize("cosine", [False, True])
 def test_convert(path: Path, tmp_path: Path, cosine: bool) -> None:
-    model = small(cosine=cosine)
+    model = PlainResNet32(P, C, cosine=cosine)
     torch.save(checkpoint(model), path)
     out = tmp_path / "proco.safetensors"
     read = convert(path, out)
@@ -170,7 +170,7 @@ class Runs:
         return os.mkdir, (str(self.path),)
 
 
-def test_hostile_object_is_refused_and_runs_nothing(path: Path, model: Model) -> None:
+def test_hostile_object_is_refused_and_runs_nothing(path: Path, model: PlainResNet32) -> None:
     proof = path.parent / "proof"
     torch.save(checkpoint(model, best_acc1=Runs(proof)), path)
     refused(path, r"a whole file of torch\.save, got: other objects .*mkdir")
@@ -227,7 +227,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_content_is_refused(path: Path, model: Model, case: str) -> None:
+def test_wrong_content_is_refused(path: Path, model: PlainResNet32, case: str) -> None:
     change, message = WRONG[case]
     torch.save(change(checkpoint(model)), path)
     refused(path, message)
