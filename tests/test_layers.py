@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -14,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import resultant
+from programs import run_program
 
 SOURCE = Path(resultant.__file__).parent
-ENVIRONMENT = {"PYTHONPATH": str(SOURCE.parent)}
 
 # A folder imports itself and the folders before it.
 FLOORS = (
@@ -35,29 +34,33 @@ MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE)
 def imports(path: Path) -> Iterator[tuple[str, ...]]:
     """The dotted names that a module imports from this package, without ``resultant``."""
     for node in ast.walk(ast.parse(path.read_text())):
+        names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"line {node.lineno}: expected an absolute import"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        for name in names:
-            first, *rest = name.split(".")
-            if first == "resultant":
-                yield tuple(rest)
+        yield from (tuple(n.split(".")[1:]) for n in names if n.split(".")[0] == "resultant")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_only_floors_above(path: Path) -> None:
-    own = path.relative_to(SOURCE).parts[0]
-    above = {*FLOORS[: FLOORS.index(own) + 1], "_version"}
-    for name in imports(path):
-        assert name[0] in above, f"{own} imports {'.'.join(name)}: expected a floor above {own}"
-        if name[0] not in (own, "_version"):
-            private = [part for part in name[1:] if part.startswith("_")]
-            assert not private, f"{own} imports {'.'.join(name)}, private to {name[0]}"
+def test_imports_only_floors_above_and_no_private_names() -> None:
+    root = SOURCE.parents[1]
+    outside = [
+        path
+        for folder in ("reproduction", "benchmarks", "examples", "docs")
+        for path in (root / folder).rglob("*.py")
+    ]
+    assert MODULES and outside
+    for path in (*MODULES, *outside):
+        own = path.relative_to(SOURCE).parts[0] if path in MODULES else "cli"
+        above = {*FLOORS[: FLOORS.index(own) + 1], "_version"}
+        for name in imports(path):
+            place = f"{path.relative_to(root)} imports {'.'.join(name)}"
+            private = any(part.startswith("_") for part in name[1:])
+            if path in MODULES:
+                assert name[0] in above, f"{place}: expected a floor above {own}"
+                private = private and name[0] not in (own, "_version")
+            assert not private, f"{place}: private to {name[0]}"
 
 
 def test_no_circle_of_imports() -> None:
@@ -71,24 +74,10 @@ def test_no_circle_of_imports() -> None:
     TopologicalSorter(uses).prepare()
 
 
-def test_private_names_stay_in_the_package() -> None:
-    root = SOURCE.parents[1]
-    folders = [root / name for name in ("reproduction", "benchmarks", "examples", "docs")]
-    outside = [path for folder in folders for path in folder.rglob("*.py")]
-    assert outside
-    for path in outside:
-        for name in imports(path):
-            private = [part for part in name[1:] if part.startswith("_")]
-            assert not private, f"{path.relative_to(root)} imports {'.'.join(name)}"
-
-
 def test_floors_are_the_folders() -> None:
     assert {path.relative_to(SOURCE).parts[0] for path in MODULES} == set(FLOORS)
-    assert {path.name for path in SOURCE.glob("*.py")} == {
-        "__init__.py",
-        "__main__.py",
-        "_version.py",
-    }
+    files = {path.stem for path in SOURCE.glob("*.py")}
+    assert files == {"__init__", "__main__", "_version"}
 
 
 def test_each_folder_names_its_modules() -> None:
@@ -102,10 +91,8 @@ def test_each_folder_names_its_modules() -> None:
 def test_import_is_light() -> None:
     """Torch and everything heavy load on first use."""
     code = f"import resultant, sys; print(*(m for m in {HEAVY} if m in sys.modules))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT
-    )
-    assert not done.stdout.split(), f"import resultant loads {done.stdout.strip()}"
+    output, _ = run_program(code)
+    assert not output.split(), f"import resultant loads {output.strip()}"
 
 
 PUBLIC = [(room, n) for room in resultant._FOLDERS for n in getattr(resultant, room).__all__]
@@ -121,16 +108,12 @@ def test_public_name(folder: str, name: str) -> None:
     assert module in (None, "typing") or module.startswith(f"resultant.{folder}.")
 
 
-def test_public_names_are_those_of_the_folders() -> None:
-    names = ["__version__", *resultant._OTHERS, *(name for _, name in PUBLIC)]
-    assert resultant.__all__ == sorted(names)
-    assert len(set(resultant.__all__)) == len(resultant.__all__)
-
-
 def test_package_has_its_names_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert set(resultant.__all__) <= set(dir(resultant))
+    names = ["__version__", *resultant._OTHERS, *(name for _, name in PUBLIC)]
+    assert resultant.__all__ == sorted(set(names)) and len(names) == len(set(names))
     folders = {path.name for path in SOURCE.iterdir() if path.is_dir()}
-    assert {n for n in dir(resultant) if n[0] != "_"} <= {*resultant.__all__, *folders}
+    assert set(names) <= set(dir(resultant))
+    assert {n for n in dir(resultant) if n[0] != "_"} <= {*names, *folders}
     # As before the first use of the folder.
     monkeypatch.delattr(resultant, "classes")
     assert resultant.classes.realize is resultant.realize

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from resultant._core.files import replacing, require_writable_folder
+from resultant._core.files import make_folder, replacing, require_writable_folder
 from resultant._core.text import file_name
 from resultant.analysis.analyze import Evaluated
 from resultant.analysis.export import CLASSIFIER, PREDICTIONS, RESULTS, ROWS, write_files
@@ -67,7 +67,7 @@ def write_report(
             elif Path(old) not in files:
                 path.unlink(missing_ok=True)
         for file in sorted(files, key=lambda file: str(file) == PAGE):
-            (out / file).parent.mkdir(parents=True, exist_ok=True)
+            make_folder((out / file).parent)
             with replacing(out / file) as temporary:
                 shutil.copyfile(folder / file, temporary)
     return result
