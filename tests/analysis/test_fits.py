@@ -20,7 +20,6 @@ from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.tails import log_projection_tail
 
 
-@pytest.mark.slow
 def test_rows_are_the_estimators(small: FrozenSpace) -> None:
     comparison = compare_fits(small)
     assert [row.name for row in comparison.rows] == ["mle", "corrected", "loo", "held-out"]
@@ -63,7 +62,6 @@ def test_rows_of_a_trained_network_are_too_close() -> None:
     assert rows["held-out"].log_density > rows["mle"].log_density + 1
 
 
-@pytest.mark.slow
 def test_components_change_decisions_where_a_class_has_two() -> None:
     """Two classes of opposite components: one direction cannot tell them apart."""
     torch.manual_seed(0)

@@ -49,7 +49,6 @@ def by_direction(mixture: VMFMixture, mu: np.ndarray) -> np.ndarray:
     return (mu @ mixture.directions_.T).argmax(1)
 
 
-@pytest.mark.slow
 def test_one_component_is_the_maximum_likelihood_fit() -> None:
     weight = np.random.default_rng(0).uniform(0, 2, len(X))
     law = VonMisesFisher.fit(torch.from_numpy(X), torch.from_numpy(weight))
@@ -69,7 +68,7 @@ def test_one_component_is_the_maximum_likelihood_fit() -> None:
         {"assignment": "hard"},
         {"estimator": "corrected"},
         {"estimator": "loo"},
-        pytest.param({"init": "random"}, marks=pytest.mark.slow),
+        {"init": "random"},
     ],
     ids=str,
 )
@@ -98,7 +97,6 @@ def test_stable_at_dimension_65536() -> None:
     )
 
 
-@pytest.mark.slow
 def test_same_numbers_in_chunks_in_float32_and_as_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
     single = X.astype(np.float32)
     whole = fitted(single, 3)
@@ -154,7 +152,6 @@ def test_component_that_loses_its_rows_has_weight_zero() -> None:
     assert mixture.sample(50)[0].shape == (50, X.shape[1])
 
 
-@pytest.mark.slow
 def test_information_criteria() -> None:
     total = 2 * len(X) * fitted(X, 3).score(X)
     free, tied = (fitted(X, 3, concentration=name) for name in ("free", "tied"))
@@ -270,7 +267,6 @@ def naive_em(
     return np.array(weight) / len(x), np.array(mu), np.array(kappa), value
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
 def test_steps_are_those_of_a_naive_em(hard: bool, tied: bool) -> None:
@@ -288,7 +284,6 @@ def test_steps_are_those_of_a_naive_em(hard: bool, tied: bool) -> None:
     assert (mixture.n_iter_, mixture.converged_) == (4, False)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 3])
 def test_published_mixtures_of_movmf(K: int) -> None:
     table = MOVMF_TABLE[K]
