@@ -10,6 +10,7 @@ import torch
 from scipy.stats import kstest
 from torch import Tensor
 
+from classifiers.labelled import opposite
 from frozen_data import TAU, C, P, features, fitted, rows, score
 from resultant.analysis import FrozenSpace, finite_sample, goodness_of_fit
 from resultant.analysis.fits import REALIZATIONS, compare_fits, law, simulated_law
@@ -64,12 +65,7 @@ def test_rows_of_a_trained_network_are_too_close() -> None:
 
 def test_components_change_decisions_where_a_class_has_two() -> None:
     """Two classes of opposite components: one direction cannot tell them apart."""
-    torch.manual_seed(0)
-    centre = torch.eye(6, dtype=torch.float64)[[0, 0, 1, 1, 2]]
-    centre = centre * torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0])[:, None].double()
-    part = torch.arange(400) % 5
-    z = torch.nn.functional.normalize(centre[part] + 0.2 * torch.randn(400, 6), dim=1)
-    y = torch.tensor([0, 0, 1, 1, 2])[part]
+    z, y = map(torch.from_numpy, opposite(80))
     space = FrozenSpace.fit(z[:200], y[:200], z[200:], y[200:], tau=0.2)
     comparison = compare_fits(space, ["components"])
     (_, row) = comparison.rows

@@ -23,3 +23,11 @@ def correlated(n: int = 90, seed: int = 0, p: int = 20) -> tuple[np.ndarray, np.
     means = np.random.default_rng(3).normal(size=(3, p)) * np.sqrt(spread) / 3
     mixing = np.linalg.qr(np.random.default_rng(4).normal(size=(p, p)))[0]
     return (means[y] + spread * rng.normal(size=(n, p))) @ mixing + 3 * mixing[0], y
+
+
+def opposite(n: int = 40, p: int = 6, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Two classes with two opposite components each, whose means cancel, and one plain class."""
+    rng = np.random.default_rng(seed)
+    centres = np.vstack([np.eye(p)[0], -np.eye(p)[0], np.eye(p)[1], -np.eye(p)[1], np.eye(p)[2]])
+    part = np.arange(5 * n) % 5
+    return centres[part] + 0.2 * rng.normal(size=(5 * n, p)), np.array([0, 0, 1, 1, 2])[part]

@@ -51,9 +51,6 @@ def labelled(X: np.ndarray, y: np.ndarray) -> Sample:
     )
 
 
-# Scales
-
-
 def test_scale_is_the_minimum_of_the_smoothed_loss() -> None:
     generator = torch.Generator().manual_seed(0)
     s = torch.randn(200, 7, dtype=F64, generator=generator)
@@ -80,9 +77,6 @@ def test_scale_is_the_minimum_of_the_smoothed_loss() -> None:
     assert fit_scale(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])) == 1.0
 
 
-# Validation folds
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 4.0])
 @pytest.mark.parametrize("realization", REALIZATIONS)
@@ -91,9 +85,7 @@ def test_folds_losses_and_class_scores_agree(
 ) -> None:
     """Classes without a gain, or at beta = 4 with a negative target, are NaN, the others equal."""
     # As on a GPU, where values are not read.
-    monkeypatch.setattr(
-        "resultant._core.validation.should_validate", lambda validate, *_: bool(validate)
-    )
+    monkeypatch.setattr("resultant._core.validation.should_validate", lambda check, *_: bool(check))
     loss = ProCoLoss(C, P, TAU, realization, beta)
     z, y = cancelling()
     loss.bank.update(z, y)
@@ -105,15 +97,12 @@ def test_folds_losses_and_class_scores_agree(
         torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
-def test_splits_are_stratified_and_keep_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_splits_are_stratified_and_rows_drawn_by_class(monkeypatch: pytest.MonkeyPatch) -> None:
     y = torch.tensor([0] * 50 + [1] * 9 + [2])
     splits = stratified_splits(y, 5)
     sizes = [torch.bincount(y[rows], minlength=3).tolist() for _, rows in splits]
     assert all(a == 10 and 1 <= b <= 2 for a, b, _ in sizes)
     assert torch.cat([rows for _, rows in splits]).sort().values.tolist() == list(range(60))
-    groups = torch.arange(60) // 3
-    for train, rows in stratified_splits(y, 5, groups):
-        assert not set(groups[train].tolist()) & set(groups[rows].tolist())
     # Of many rows some are drawn, by class.
     monkeypatch.setattr(validating, "LEAST_ROWS", 20)
     y = torch.tensor([0] * 900 + [1] * 90 + [2] * 10)
@@ -125,10 +114,9 @@ def test_splits_are_stratified_and_keep_groups(monkeypatch: pytest.MonkeyPatch) 
     # Weights restore the shares of the classes.
     shares = torch.zeros(3, dtype=F64).index_add(0, many.y, many.weights)
     torch.testing.assert_close(shares, torch.tensor([0.9, 0.09, 0.01], dtype=F64))
-    # One fit without the scored rows serves all of them, unless the splits are to be kept.
+    # One fit without the scored rows serves all of them.
     (train,) = many.train
     assert sorted([*train.tolist(), *many.index.tolist()]) == list(range(1000))
-    assert len(Validation(many.sample, stratified_splits(y), merge=False).train) == 5
 
 
 @pytest.mark.parametrize("n", [40, 200])
@@ -149,9 +137,6 @@ def test_a_row_leaves_the_metric_too(n: int, shrinkage: float) -> None:
     errors = [(a.rho[list(rows)] - torch.cat(exact)).abs().mean() for a in (fold, kept)]
     # Second order in the share of a row; a metric with the row is wrong in the first.
     assert errors[0] < 0.25 * errors[1] and errors[0] < 0.5 / n
-
-
-# The search
 
 
 def candidate(point: Point, hits: Any, losses: Any) -> Candidate:
@@ -214,9 +199,6 @@ def test_the_search_moves_by_what_matters(
     assert (min(tried) < 0.005) == (size == 1.0)
 
 
-# The classifier's own choices
-
-
 def test_automatic_temperature(digits: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = digits
     auto = VMFClassifier("auto", "native").fit(X[:300], y[:300])
@@ -275,9 +257,6 @@ def test_calibrations_are_those_of_scikit_learn(
     chosen = VMFClassifierCV("native", temperature=0.1, whiten=None, components=1).fit(X, y)
     p = chosen.calibrate(new, t, method=method).best_estimator_.predict_proba(X)
     np.testing.assert_array_equal(chosen.predict_proba(X), p)
-
-
-# Files
 
 
 @pytest.mark.slow
